@@ -144,8 +144,8 @@ Json ToJson(const EqualResult& result) {
 absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   Console& console = session.console;
   if (!flags.output.empty()) RETURN_IF_ERROR(MakeFolder(flags.output));
-  ASSIGN_OR_RETURN(const ImportedModel a, LoadModel(flags.a, {.dims = flags.dims}, console));
-  ASSIGN_OR_RETURN(const ImportedModel b, LoadModel(flags.b, {.dims = flags.dims}, console));
+  ASSIGN_OR_RETURN(const ImportedModel a, LoadModel(flags.a, {.dims = flags.dims, .keep_unknown = true}, console));
+  ASSIGN_OR_RETURN(const ImportedModel b, LoadModel(flags.b, {.dims = flags.dims, .keep_unknown = true}, console));
   RuleFlags rule_flags = flags.rules;
   rule_flags.assume_finite = true;  // laws of real numbers
   if (rule_flags.files.empty()) {
@@ -171,6 +171,10 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
 
   console.Result(absl::StrFormat("%s  %s and %s (%.1f s)", EqualityName(result.equality), flags.a, flags.b, seconds));
+  if (!a.opaque.empty()) {
+    console.Result(absl::StrFormat("opaque:    %s of each, taken for functions of which nothing is known",
+                                   Counted(a.opaque.size(), "node")));
+  }
   if (result.difference) {
     ReportDifference(flags, *result.difference, session);
   } else {
@@ -183,6 +187,7 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   if (result.time_out)
     console.Warning(absl::StrFormat("the time limit of %g s ended the search for a proof", flags.time_limit));
   console.json() = ToJson(result);
+  console.json()["opaque"] = OpaqueJson(a);
   console.json()["seconds"] = seconds;
   console.json()["peak_rss_bytes"] = PeakResidentBytes();
   if (!flags.output.empty()) RETURN_IF_ERROR(WriteResult(flags.output, result));

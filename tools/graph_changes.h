@@ -1,6 +1,7 @@
 // What became of a graph: which nodes are in both graphs, and which of the others belong together.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,7 +14,7 @@ struct ChangedSide {
   std::vector<NodeId> nodes;
   std::vector<int> partner;  // position of the same node on the other side: the same operator and attributes on
                              // operands that are the same or took the place of each other; -1: it is here alone
-  std::vector<int> region;  // which change it belongs to; -1: it is on both sides
+  std::vector<int> region;   // which change it belongs to; -1: it is on both sides
   absl::flat_hash_map<NodeId, int> position;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <random>
 #include <set>
@@ -18,6 +19,7 @@
 #include "core/ir/random_inputs.h"
 #include "substitutions/rule_printer.h"
 #include "verifier/equal_result.h"
+#include "verifier/foreign_cut.h"
 #include "verifier/known_equal.h"
 #include "verifier/prove_region.h"
 #include "verifier/region.h"
@@ -438,8 +440,24 @@ const char* EqualityName(Equality equality) {
 }
 
 absl::StatusOr<EqualResult> ProveEqual(const Graph& a, const Graph& b, const EqualOptions& options) {
-  ASSIGN_OR_RETURN(JointModels joint, JoinModels(a, b));
-  return ModelComparison(std::move(joint), options).Run();
+  ASSIGN_OR_RETURN(const ForeignCut cut_a, CutAtForeign(a));
+  ASSIGN_OR_RETURN(const ForeignCut cut_b, CutAtForeign(b));
+  std::vector<std::string> alone;
+  std::set_symmetric_difference(cut_a.names.begin(), cut_a.names.end(), cut_b.names.begin(), cut_b.names.end(),
+                                std::back_inserter(alone));
+  if (!alone.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("only one of the models has the ", absl::StrJoin(alone, ", the "),
+                                                   ": nodes that are not read have to be the same"));
+  }
+  ASSIGN_OR_RETURN(JointModels joint, JoinModels(cut_a.graph, cut_b.graph));
+  ASSIGN_OR_RETURN(EqualResult result, ModelComparison(std::move(joint), options).Run());
+  if (!result.difference) return result;
+  const std::string output = result.difference->output;
+  if (!cut_a.Concerns(output) && !cut_b.Concerns(output)) return result;
+  result.equality = Equality::kOpen;
+  result.open.push_back({output, output, "# they differ where the results of nodes that are not read are drawn", 0});
+  result.difference.reset();
+  return result;
 }
 
 }  // namespace rewright

@@ -93,5 +93,51 @@ TEST_F(OpaqueModels, AreRewrittenAroundThatNode) {
   EXPECT_EQ(Rewright(absl::StrCat("diff ", Path("m.onnx"), " ", Path("o.onnx"), on, 7)).status, 0);
 }
 
+// What Inverse gives is drawn, and what it reads has to be proved equal.
+TEST_F(OpaqueModels, AreProvedEqualAroundThatNode) {
+  const auto equal = [&](const TestModel& other) {
+    WriteContents(Path("other.onnx"), other.Bytes());
+    return Rewright("equal --json --quiet --threads 1 --dim N=3 " + Path("m.onnx") + " " + Path("other.onnx"));
+  };
+  const auto nodes = [](TestModel& model) { return model.proto().mutable_graph()->mutable_node(); };
+  TestModel less = Inverted("N");
+  nodes(less)->Mutable(2)->set_input(0, "a");
+  nodes(less)->DeleteSubrange(1, 1);  // the second relu
+  nodes(less)->Mutable(2)->set_op_type("Identity");
+  nodes(less)->Mutable(3)->set_op_type("Identity");
+  Outcome outcome = equal(less);
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.Json()["answer"], "proved");
+  EXPECT_EQ(outcome.Json()["opaque"].size(), 1U);
+
+  // It reads something else, or something else is made of what it gives: that need not show.
+  TestModel before = Inverted("N"), behind = Inverted("N");
+  nodes(before)->Mutable(1)->set_op_type("Abs");
+  nodes(before)->Mutable(0)->set_op_type("Identity");
+  nodes(behind)->Mutable(4)->set_op_type("Abs");
+  for (const TestModel& model : {before, behind}) {
+    outcome = equal(model);
+    EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
+    EXPECT_EQ(outcome.Json()["answer"], "open");
+  }
+  // Another such node.
+  TestModel another = Inverted("N");
+  nodes(another)->Mutable(2)->set_op_type("Reverse");
+  outcome = equal(another);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("only one of the models has the operand 0 of foreign.com.microsoft."));
+
+  // What has nothing to do with it differs or does not.
+  TestModel with = Inverted("N"), without = Inverted("N");
+  with.Node("Exp", {"x"}, {"z"}).Output("z");
+  without.Node("Tanh", {"x"}, {"z"}).Output("z");
+  WriteContents(Path("with.onnx"), with.Bytes());
+  WriteContents(Path("without.onnx"), without.Bytes());
+  outcome = Rewright("equal --json --quiet --threads 1 " + Path("with.onnx") + " " + Path("without.onnx"));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_EQ(outcome.Json()["answer"], "different");
+  EXPECT_EQ(outcome.Json()["difference"]["output"], "z");
+}
+
 }  // namespace
 }  // namespace rewright
