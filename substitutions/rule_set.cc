@@ -15,6 +15,7 @@
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
+#include "substitutions/prover_hash.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
@@ -47,23 +48,6 @@ absl::Status ReadRuleText(const std::string& path, std::string* text) {
   return absl::OkStatus();
 }
 
-absl::Status CheckProof(const CompiledRule& rule, const LoadOptions& options) {
-  if (options.trust_unverified) return absl::OkStatus();
-  const auto refuse = [&](const std::string& why) {
-    return RuleError(rule.rule().file, rule.rule().line, 1, absl::StrCat("rule ", rule.name(), " ", why));
-  };
-  const auto& proof = rule.rule().proof;
-  if (!proof) return refuse("is not proved: `rewright verify` proves it, --trust-unverified takes it as it is");
-  auto hash = RecordHash(rule, *proof);
-  if (!hash.ok()) return hash.status();
-  if (proof->prover != kProverVersion || proof->spec_hash != *hash) {
-    return refuse(
-        "has a stale proof: the rule, its record, an operator that it uses or the prover has changed since; `rewright "
-        "verify` proves it anew, --trust-unverified takes it as it is");
-  }
-  return absl::OkStatus();
-}
-
 bool IsDisabled(const Rule& rule, const LoadOptions& options) {
   return std::find(options.disabled.begin(), options.disabled.end(), rule.name) != options.disabled.end();
 }
@@ -78,9 +62,9 @@ bool Admits(RuleClass rule_class, const LoadOptions& options) {
   return false;
 }
 
-// Whether the class on 16-bit floats lets the rule be used there. Where it was not measured, a rule that is exact in f32
-// counts as reassociating: what is equal before it is rounded may be rounded at other places. Of a rule without a proof
-// the user's word is taken.
+// Whether the class on 16-bit floats lets the rule be used there. Where it was not measured, a rule that is exact in
+// f32 counts as reassociating: what is equal before it is rounded may be rounded at other places. Of a rule without a
+// proof the user's word is taken.
 bool AdmitsHalves(const Rule& rule, const LoadOptions& options) {
   if (!rule.proof) return options.trust_unverified;
   if (rule.proof->halves) return Admits(*rule.proof->halves, options);
@@ -103,7 +87,6 @@ absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule) {
   });
   if (!status.ok()) return status;
   TextHash hash;
-  hash.Add(absl::StrCat("prover ", kProverVersion));
   hash.Add(PrintLaw(rule.rule()));
   for (const std::string& text : meanings) hash.Add(text);
   return hash.value();
@@ -115,10 +98,30 @@ absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord&
   const DomainLimits& domain = record.domain;
   TextHash hash;
   hash.Add(absl::StrCat(*spec, " ", RuleClassName(record.rule_class), " ", domain.max_rank, " ", domain.max_perm_rank,
-                        " ", domain.max_broadcast_rank, " ", record.instances, " ", record.prover));
+                        " ", domain.max_broadcast_rank, " ", record.instances, " ", TextHash::Hex(record.prover)));
   hash.Add(record.certificate);
   if (record.halves) hash.Add(absl::StrCat("halves ", RuleClassName(*record.halves)));
   return hash.value();
+}
+
+absl::Status CheckRecord(const CompiledRule& rule) {
+  const auto refuse = [&](const std::string& why) {
+    return RuleError(rule.rule().file, rule.rule().line, 1, absl::StrCat("rule ", rule.name(), " ", why));
+  };
+  const auto& proof = rule.rule().proof;
+  if (!proof) return refuse("is not proved: `rewright verify` proves it, --trust-unverified takes it as it is");
+  const absl::StatusOr<uint64_t> hash = RecordHash(rule, *proof);
+  if (!hash.ok()) return hash.status();
+  constexpr char kAnew[] = "`rewright verify --renew` proves it anew, --trust-unverified takes it as it is";
+  if (proof->spec_hash != *hash) {
+    return refuse(
+        absl::StrCat("has a stale proof: the rule, its record or an operator that it uses has changed since; ", kAnew));
+  }
+  if (proof->prover != ProverHash()) {
+    return refuse(absl::StrCat("was proved by another prover: found ", TextHash::Hex(proof->prover), ", expected ",
+                               TextHash::Hex(ProverHash()), "; ", kAnew));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RuleSet> RuleSet::FromText(const std::string& text, const std::string& file,
@@ -153,7 +156,7 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<Rule>& rules, const
     auto compiled = CompileRule(rule);
     if (!compiled.ok()) return compiled.status();
     // Before the class is believed.
-    RETURN_IF_ERROR(CheckProof(**compiled, options));
+    if (!options.trust_unverified) RETURN_IF_ERROR(CheckRecord(**compiled));
     if (rule.proof && !Admits(rule.proof->rule_class, options)) continue;
     const DomainLimits limits = rule.proof ? rule.proof->domain : DomainLimits{};
     const bool halves = AdmitsHalves(rule, options);
