@@ -377,8 +377,10 @@ DomainLimits SmallLimits(const CompiledRule& rule) {
 
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits,
                              const std::function<absl::Status(RuleInstance)>& visit) {
-  return ForEachStructure(rule, limits,
-                          [&](const Structure&, RuleInstance instance) { return visit(std::move(instance)); });
+  const auto visit_one = [&](const Structure&, RuleInstance instance) { return visit(std::move(instance)); };
+  RETURN_IF_ERROR(ForEachStructure(rule, limits, visit_one));
+  for (const auto& other : rule.other_counts()) RETURN_IF_ERROR(ForEachStructure(*other, limits, visit_one));
+  return absl::OkStatus();
 }
 
 absl::Status ForEachStructure(const CompiledRule& rule, const DomainLimits& limits,
