@@ -14,10 +14,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # From the text of a rule to the instances that are proved.
 INSTANCES = """rule rule_lexer rule_parser rule_printer rule_terms compiled_rule binding_order symbolic_builder arg_eval
-instances instance number""".split()
+instances instance number siblings""".split()
 # From the rule that is proved to the graph that is changed.
 APPLICATION = """match_binding match_plan match_scope match_search matcher node_signatures rule_net rule_binding rule_set
-rule_symmetry applier lowering""".split()
+rule_symmetry applier lowering sibling_groups""".split()
 # The obligations, the composition of declarations, terms as data, how terms are paired, joint queries.
 OBLIGATIONS = """verifier attempt prove_rule merged_axes elements elements_internal reductions term polynomial guard rational
 give_up prover encode encode_functions solver watchdog smt_query algebra""".split()

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "substitutions/instances.h"
+#include "substitutions/prover_hash.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_set.h"
 #include "verifier/prove_rule.h"
@@ -98,7 +99,7 @@ int Main(int argc, char** argv) {
     by_verdict[t.verdict].push_back(t.ms);
     all.push_back(t.ms);
   }
-  std::printf("prover %d; CPU time of one thread\n", kProverVersion);
+  std::printf("prover %016llx; CPU time of one thread\n", static_cast<unsigned long long>(ProverHash()));
   for (const auto& [verdict, ms] : by_verdict) PrintRow(verdict, ms);
   PrintRow("all", all);
   std::sort(timings.begin(), timings.end(), [](const Timing& a, const Timing& b) { return a.ms > b.ms; });

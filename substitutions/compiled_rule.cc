@@ -15,6 +15,7 @@
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_symmetry.h"
+#include "substitutions/siblings.h"
 
 namespace rewright {
 namespace {
@@ -73,6 +74,24 @@ class RuleCompiler {
  public:
   RuleCompiler(const Rule& rule, RuleUse use) : out_(std::make_shared<CompiledRule>()), use_(use) {
     out_->rule_ = rule;
+  }
+
+  // Of a rule about siblings, whose expansion for two this compiles.
+  absl::StatusOr<std::shared_ptr<const CompiledRule>> RunForSiblings(const Rule& whole) {
+    for (int count : {1, 3, 7}) {
+      ASSIGN_OR_RETURN(auto other, RuleCompiler(ExpandSiblings(whole, count), use_).Run());
+      out_->other_counts_.push_back(std::move(other));
+    }
+    RETURN_IF_ERROR(Run().status());
+    const std::set<std::string> variables = SiblingVariables(whole);
+    for (int id = 0; id < out_->num_lhs_nodes_; ++id) {
+      const std::string& name = out_->nodes_[id].name;
+      out_->differs_.push_back(std::any_of(variables.begin(), variables.end(), [&](const std::string& variable) {
+        return name == SiblingName(variable, 1) || name == SiblingName(variable, 2);
+      }));
+    }
+    out_->rule_ = whole;
+    return std::shared_ptr<const CompiledRule>(out_);
   }
 
   absl::StatusOr<std::shared_ptr<const CompiledRule>> Run() {
@@ -569,7 +588,9 @@ class RuleCompiler {
 };
 
 absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule, RuleUse use) {
-  return RuleCompiler(rule, use).Run();
+  if (!IsSiblingRule(rule)) return RuleCompiler(rule, use).Run();
+  RETURN_IF_ERROR(CheckSiblings(rule));
+  return RuleCompiler(ExpandSiblings(rule, 2), use).RunForSiblings(rule);
 }
 
 absl::Status CheckRules(const std::vector<Rule>& rules) {

@@ -105,6 +105,15 @@ class CompiledRule {
   // Node of the left side that is root k.
   int root(size_t k) const { return lhs_[k].node; }
 
+  // A rule about siblings (siblings.h) is compiled as the one for two.
+  bool siblings() const { return !other_counts_.empty(); }
+  // The same for one, three and seven siblings: what is proved and measured besides.
+  const std::vector<std::shared_ptr<const CompiledRule>>& other_counts() const { return other_counts_; }
+  // Of a rule about siblings: so many nodes of the left side, the first ones, are the first sibling.
+  int single_nodes() const { return other_counts_[0]->num_lhs_nodes(); }
+  // Whether the leaf of the left side differs from sibling to sibling.
+  bool differs(int leaf) const { return differs_[leaf]; }
+
  private:
   friend class RuleCompiler;
 
@@ -119,6 +128,8 @@ class CompiledRule {
   std::vector<int> match_order_;
   std::vector<std::vector<int>> entry_paths_;
   std::vector<bool> symmetric_;
+  std::vector<std::shared_ptr<const CompiledRule>> other_counts_;
+  std::vector<bool> differs_;
 };
 
 // kProof: the rule need not be one that a matcher can find; match_order() and entry_paths() say nothing then.

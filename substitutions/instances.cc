@@ -408,9 +408,12 @@ absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limit
 
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits, MeaningCache& meanings,
                              const std::function<absl::Status(RuleInstance)>& visit) {
-  return Enumerator(rule, limits, meanings,
-                    [&](const Structure&, RuleInstance instance) { return visit(std::move(instance)); })
-      .Run();
+  const auto visit_one = [&](const Structure&, RuleInstance instance) { return visit(std::move(instance)); };
+  RETURN_IF_ERROR(Enumerator(rule, limits, meanings, visit_one).Run());
+  for (const auto& other : rule.other_counts()) {
+    RETURN_IF_ERROR(Enumerator(*other, limits, meanings, visit_one).Run());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ForEachStructure(const CompiledRule& rule, const DomainLimits& limits,

@@ -51,14 +51,15 @@ InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structur
 DomainLimits SmallLimits(const CompiledRule& rule);
 DomainLimits SmallLimits(const CompiledRule& rule, MeaningCache& meanings);
 
-// Calls `visit` for every instance within the limits. An error of the rule (a right side that cannot be built, too
+// Calls `visit` for every instance within the limits; of a rule about siblings for those of one, three and seven as
+// well. An error of the rule (a right side that cannot be built, too
 // many instances, none at all) or of `visit` ends it.
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits,
                              const std::function<absl::Status(RuleInstance)>& visit);
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits, MeaningCache& meanings,
                              const std::function<absl::Status(RuleInstance)>& visit);
 
-// The same with the structural values of each.
+// The same with the structural values of each; of a rule about siblings for those of two alone.
 absl::Status ForEachStructure(const CompiledRule& rule, const DomainLimits& limits,
                               const std::function<absl::Status(const Structure&, RuleInstance)>& visit);
 

@@ -13,6 +13,7 @@
 #include "substitutions/match_binding.h"
 #include "substitutions/match_scope.h"
 #include "substitutions/match_search.h"
+#include "substitutions/sibling_groups.h"
 
 namespace rewright {
 namespace {
@@ -140,7 +141,18 @@ Matcher::Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& l
 
 void Matcher::MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const {
   if (graph.node(node).op != root_op_) return;
+  const size_t before = matches->size();
   MatchSearch<GraphView>(*this, GraphView(graph), matches).Run(node);
+  if (rule_->siblings()) SiblingGroups<GraphView>(*this, GraphView(graph), matches).Append(before);
+}
+
+const Matcher* Matcher::ForSiblings(int count) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto [place, fresh] = for_siblings_.try_emplace(count);
+  if (!fresh) return place->second.get();
+  auto rule = CompileRule(ExpandSiblings(rule_->rule(), count));
+  if (rule.ok()) place->second = std::make_unique<const Matcher>(*std::move(rule), limits_, halves_);
+  return place->second.get();
 }
 
 std::vector<Match> Matcher::FindMatches(const Graph& graph) const {
@@ -194,8 +206,8 @@ const Matcher::OtherTypes& Matcher::other_types() const {
         continue;
       }
       const auto& specs = node.op->attrs;
-      const bool names_type = std::any_of(specs.begin(), specs.end(),
-                                          [](const AttrSpec& spec) { return spec.kind == AttrKind::kDType; });
+      const bool names_type =
+          std::any_of(specs.begin(), specs.end(), [](const AttrSpec& spec) { return spec.kind == AttrKind::kDType; });
       if (names_type) other_types_ = {};
       other_types_.all = other_types_.all && AlwaysMoves(*node.op);
     }

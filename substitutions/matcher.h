@@ -31,6 +31,7 @@ struct RuleBindings {
 };
 
 struct Match {
+  // Of a rule about siblings the one for as many as are matched; it lives as long as the matcher.
   const CompiledRule* rule = nullptr;
   // What is replaced: the left side's outputs; an application with several outputs stands for all of them.
   std::vector<Value> roots;
@@ -54,7 +55,8 @@ class Matcher {
   // The operator of the first output: only its applications can match.
   const OpDef* root_op() const { return root_op_; }
 
-  // Appends the matches whose first output is computed by `node`, an application of the graph.
+  // Appends the matches whose first output is computed by `node`, an application of the graph. Of a rule about siblings
+  // these are all pairs, then all siblings from `node` on.
   void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
   // All matches, in the order of the graph's nodes.
   std::vector<Match> FindMatches(const Graph& graph) const;
@@ -62,6 +64,11 @@ class Matcher {
  private:
   template <typename View>
   friend class MatchSearch;
+  template <typename View>
+  friend class SiblingGroups;
+
+  // Of a rule about siblings: the matcher of the same rule for so many. Null where that makes no rule.
+  const Matcher* ForSiblings(int count) const;
 
   // What must be checked of a match in one structure.
   struct Domain {
@@ -93,6 +100,7 @@ class Matcher {
   mutable std::mutex mutex_;
   mutable MeaningCache meanings_;
   mutable absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<const Domain>> domains_;
+  mutable absl::flat_hash_map<int, std::unique_ptr<const Matcher>> for_siblings_;
 };
 
 // Builds the right side in the graph's arena: what each output is replaced by (outputs that stay are left out).

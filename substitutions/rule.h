@@ -187,8 +187,8 @@ const char* RuleClassName(RuleClass rule_class);  // exact, reassociating, numer
 bool ParseRuleClass(const std::string& name, RuleClass* rule_class);
 
 // A verdict `proved`, as it stands in a rule file:
-//   proved exact halves=reassociating max_rank=6 max_perm_rank=4 max_broadcast_rank=4 instances=7 prover=8
-//   spec="0123456789abcdef"
+//   proved exact halves=reassociating max_rank=6 max_perm_rank=4 max_broadcast_rank=4 instances=7
+//   prover="0123456789abcdef" spec="0123456789abcdef"
 struct ProofRecord {
   RuleClass rule_class = RuleClass::kReassociating;
   // The class on 16-bit floats, the worse one of f16 and bf16; none where it was not measured: then a rule that is exact
@@ -196,7 +196,7 @@ struct ProofRecord {
   std::optional<RuleClass> halves;
   DomainLimits domain;
   int instances = 0;        // proved; all within the domain
-  int prover = 0;           // version of the prover
+  uint64_t prover = 0;      // ProverHash() when it was proved
   uint64_t spec_hash = 0;   // RecordHash() of the rule and this record when it was proved
   std::string certificate;  // path, relative to the rule file; may be empty
 };

@@ -195,16 +195,12 @@ class Parser {
       ++at_;
       return absl::OkStatus();
     }
-    if (key == "spec") {
-      if (Peek().kind != Kind::kString) return Found("16 hexadecimal digits in quotes");
-      char* end = nullptr;
-      proof.spec_hash = std::strtoull(Peek().text.c_str(), &end, 16);
-      if (Peek().text.size() != 16 || *end != '\0') return Found("16 hexadecimal digits in quotes");
-      ++at_;
-      return absl::OkStatus();
-    }
+    if (key == "spec") return Hash(proof.spec_hash);
+    // Older provers had numbers; what they proved can still be read, and proved anew.
+    if (key == "prover" && Peek().kind != Kind::kInt) return Hash(proof.prover);
     // The prover goes no further than the defaults.
     constexpr DomainLimits kMost{};
+    int older = 0;
     const struct {
       const char* key;
       int* value;
@@ -213,7 +209,7 @@ class Parser {
                   {"max_perm_rank", &proof.domain.max_perm_rank, kMost.max_perm_rank},
                   {"max_broadcast_rank", &proof.domain.max_broadcast_rank, kMost.max_broadcast_rank},
                   {"instances", &proof.instances, kMost.max_instances},
-                  {"prover", &proof.prover, 1000000000}};
+                  {"prover", &older, 1000000000}};
     const auto* field = std::find_if(std::begin(fields), std::end(fields), [&](const auto& f) { return key == f.key; });
     if (field == std::end(fields)) {
       return Error(absl::StrCat("found field ", key,
@@ -224,6 +220,16 @@ class Parser {
       return Found(absl::StrCat("an integer from 0 to ", field->most));
     }
     *field->value = static_cast<int>(Peek().integer);
+    if (field->value == &older) proof.prover = static_cast<uint64_t>(older);
+    ++at_;
+    return absl::OkStatus();
+  }
+
+  absl::Status Hash(uint64_t& hash) {
+    if (Peek().kind != Kind::kString) return Found("16 hexadecimal digits in quotes");
+    char* end = nullptr;
+    hash = std::strtoull(Peek().text.c_str(), &end, 16);
+    if (Peek().text.size() != 16 || *end != '\0') return Found("16 hexadecimal digits in quotes");
     ++at_;
     return absl::OkStatus();
   }

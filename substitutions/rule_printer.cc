@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/base/text_hash.h"
 
 namespace rewright {
 namespace {
@@ -135,7 +136,7 @@ std::string PrintSide(const RuleSide& side, size_t indent) {
     const std::string head = absl::StrCat("let ", let.name, " = ");
     absl::StrAppend(&text, head, Laid(let.term, indent + head.size(), 3), " in\n", margin);
   }
-  if (side.outputs.size() == 1) return text + Laid(side.outputs[0], indent, 0);
+  if (side.outputs.size() == 1 && !side.outputs[0].all) return text + Laid(side.outputs[0], indent, 0);
   const auto flat = [](std::string* out, const TensorTerm& term) { out->append(PrintTerm(term)); };
   const std::string line = absl::StrCat("{ ", absl::StrJoin(side.outputs, ", ", flat), " }");
   if (indent + line.size() <= kWidth) return text + line;
@@ -194,7 +195,8 @@ std::string PrintLaw(const Rule& rule) {
   const std::string right = PrintSide(rule.rhs, 5);
   const bool one_line = text.find('\n', text.find('\n') + 1) == std::string::npos &&
                         text.size() - text.rfind('\n') + 4 + right.size() <= kWidth &&
-                        right.find('\n') == std::string::npos && rule.lhs.outputs.size() == 1;
+                        right.find('\n') == std::string::npos && rule.lhs.outputs.size() == 1 &&
+                        !rule.lhs.outputs[0].all;
   absl::StrAppend(&text, one_line ? " => " : "\n  => ", right, "\n");
   const char* before = "  when ";
   size_t column = 0;
@@ -222,14 +224,11 @@ std::string PrintRule(const Rule& rule) {
   if (!rule.expect.empty()) absl::StrAppend(&text, "  expect ", rule.expect, "\n");
   if (!rule.proof) return text;
   const ProofRecord& proof = *rule.proof;
-  char spec[17];
-  std::snprintf(spec, sizeof spec, "%016llx", static_cast<unsigned long long>(proof.spec_hash));
   absl::StrAppend(&text, "  proved ", RuleClassName(proof.rule_class));
   if (proof.halves) absl::StrAppend(&text, " halves=", RuleClassName(*proof.halves));
-  absl::StrAppend(&text, " max_rank=", proof.domain.max_rank,
-                  " max_perm_rank=", proof.domain.max_perm_rank,
+  absl::StrAppend(&text, " max_rank=", proof.domain.max_rank, " max_perm_rank=", proof.domain.max_perm_rank,
                   " max_broadcast_rank=", proof.domain.max_broadcast_rank, " instances=", proof.instances);
-  absl::StrAppend(&text, " prover=", proof.prover, " spec=\"", spec, "\"");
+  absl::StrAppend(&text, " prover=\"", TextHash::Hex(proof.prover), "\" spec=\"", TextHash::Hex(proof.spec_hash), "\"");
   if (!proof.certificate.empty()) absl::StrAppend(&text, "\n    certificate=\"", proof.certificate, "\"");
   return text + "\n";
 }

@@ -15,6 +15,7 @@
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
+#include "substitutions/prover_hash.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
@@ -44,22 +45,6 @@ absl::Status ReadRuleText(const std::string& path, std::string* text) {
   if (file) content << file.rdbuf();
   if (!file || file.bad()) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
   *text = content.str();
-  return absl::OkStatus();
-}
-
-absl::Status CheckProof(const CompiledRule& rule, MeaningTexts* known) {
-  const auto refuse = [&](const std::string& why) {
-    return RuleError(rule.rule().file, rule.rule().line, 1, absl::StrCat("rule ", rule.name(), " ", why));
-  };
-  const auto& proof = rule.rule().proof;
-  if (!proof) return refuse("is not proved: `rewright verify` proves it, --trust-unverified takes it as it is");
-  auto hash = RecordHash(rule, *proof, known);
-  if (!hash.ok()) return hash.status();
-  if (proof->prover != kProverVersion || proof->spec_hash != *hash) {
-    return refuse(
-        "has a stale proof: the rule, its record, an operator that it uses or the prover has changed since; `rewright "
-        "verify` proves it anew, --trust-unverified takes it as it is");
-  }
   return absl::OkStatus();
 }
 
@@ -114,7 +99,6 @@ absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule, MeaningTexts* known)
     meanings.insert(text);
   }
   TextHash hash;
-  hash.Add(absl::StrCat("prover ", kProverVersion));
   hash.Add(PrintLaw(rule.rule()));
   for (const std::string_view text : meanings) hash.Add(text);
   return hash.value();
@@ -126,10 +110,30 @@ absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord&
   const DomainLimits& domain = record.domain;
   TextHash hash;
   hash.Add(absl::StrCat(*spec, " ", RuleClassName(record.rule_class), " ", domain.max_rank, " ", domain.max_perm_rank,
-                        " ", domain.max_broadcast_rank, " ", record.instances, " ", record.prover));
+                        " ", domain.max_broadcast_rank, " ", record.instances, " ", TextHash::Hex(record.prover)));
   hash.Add(record.certificate);
   if (record.halves) hash.Add(absl::StrCat("halves ", RuleClassName(*record.halves)));
   return hash.value();
+}
+
+absl::Status CheckRecord(const CompiledRule& rule, MeaningTexts* known) {
+  const auto refuse = [&](const std::string& why) {
+    return RuleError(rule.rule().file, rule.rule().line, 1, absl::StrCat("rule ", rule.name(), " ", why));
+  };
+  const auto& proof = rule.rule().proof;
+  if (!proof) return refuse("is not proved: `rewright verify` proves it, --trust-unverified takes it as it is");
+  const absl::StatusOr<uint64_t> hash = RecordHash(rule, *proof, known);
+  if (!hash.ok()) return hash.status();
+  constexpr char kAnew[] = "`rewright verify --renew` proves it anew, --trust-unverified takes it as it is";
+  if (proof->spec_hash != *hash) {
+    return refuse(
+        absl::StrCat("has a stale proof: the rule, its record or an operator that it uses has changed since; ", kAnew));
+  }
+  if (proof->prover != ProverHash()) {
+    return refuse(absl::StrCat("was proved by another prover: found ", TextHash::Hex(proof->prover), ", expected ",
+                               TextHash::Hex(ProverHash()), "; ", kAnew));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<const std::vector<Rule>*> RuleReader::Read(const std::string& path) {
@@ -150,7 +154,7 @@ absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleReader::Compile(const Ru
     ASSIGN_OR_RETURN(ready.rule, CompileRule(rule));
   }
   if (!trust_unverified && !ready.checked) {
-    RETURN_IF_ERROR(CheckProof(*ready.rule, &meanings_));
+    RETURN_IF_ERROR(CheckRecord(*ready.rule, &meanings_));
     ready.checked = true;
   }
   return ready.rule;

@@ -1,8 +1,8 @@
 // Rule files: loading rules with their proofs, and writing them.
 //
 // A rule in a file is followed by what the verifier found (ProofRecord). It is loaded only if that proof is still
-// good: the hash covers the rule's law, the meanings of the operators it uses, the version of the prover, and all that
-// the record says.
+// good: it names the prover (prover_hash.h), and a hash covers the rule's law, the meanings of the operators it uses
+// and all that the record says.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@
 
 namespace rewright {
 
-// To be raised when the prover changes what it accepts.
-inline constexpr int kProverVersion = 9;
-
 // Meanings of operators, built and printed once for all rules that use them.
 struct MeaningTexts {
   MeaningCache meanings;
   std::map<const Meaning*, std::string> texts;  // stay where they are
 };
 
-// Of the law, the meanings of the operators in its instances of low rank, and kProverVersion. The same in every build.
+// Of the law, the meanings of the operators in its instances of low rank. The same in every build.
 // `known`: for who asks about many rules.
 absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule, MeaningTexts* known = nullptr);
 // Of what the record is about (SpecHash) and of every other field of it: what its `spec` has to be.
 absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord& record, MeaningTexts* known = nullptr);
+
+// Whether the rule has a record, by this prover, that fits it. The error says what does not.
+absl::Status CheckRecord(const CompiledRule& rule, MeaningTexts* known = nullptr);
 
 struct LoadOptions {
   bool trust_unverified = false;   // also take rules without a proof, or with a stale one

@@ -50,6 +50,7 @@ struct VerifyFlags {
   std::vector<std::string> only;
   double time_limit = 60;
   bool infer = false;
+  bool renew = false;
 };
 
 // A rule of the file, or why it is none of ours.
@@ -64,6 +65,7 @@ struct RuleOutcome {
   Json counterexample;
   std::string seal;                    // of the certificate that was written
   bool reused = false;                 // from the journal
+  bool kept = false;                   // its record is good, and renewal was asked for
   std::optional<Inference> inference;  // where one was asked for and the rule is refuted
 };
 
@@ -134,6 +136,7 @@ class Verification {
       return;
     }
     const Rule& rule = rules_[i].rule;
+    if (flags_.renew && Keep(rule, &outcomes_[i])) return;
     const RuleProofOptions options = Options();
     const std::optional<std::string> key = journal_.is_open() ? JournalKey(rule, options) : std::nullopt;
     if (key && Reuse(rule, *key, &outcomes_[i])) return;
@@ -151,6 +154,18 @@ class Verification {
     if (key && !verdict.interrupted) Note(journal_.Add(*key, rule, {verdict, outcome.counterexample, outcome.seal}));
   }
 
+  static bool Keep(const Rule& rule, RuleOutcome* outcome) {
+    const auto compiled = CompileRule(rule);
+    if (!compiled.ok() || !CheckRecord(**compiled).ok()) return false;
+    outcome->kept = true;
+    outcome->verdict.verdict = Verdict::kProved;
+    outcome->verdict.rule_class = rule.proof->rule_class;
+    outcome->verdict.limits = rule.proof->domain;
+    outcome->verdict.instances = rule.proof->instances;
+    outcome->verdict.domain = "as its record says";
+    return true;
+  }
+
   bool Reuse(const Rule& rule, const std::string& key, RuleOutcome* outcome) const {
     const JournalEntry* entry = journal_.Find(key);
     if (entry == nullptr) return false;
@@ -158,7 +173,10 @@ class Verification {
       const absl::StatusOr<std::string> text = ReadText(CertificatePath(flags_, rule));
       if (!text.ok() || entry->seal.empty() || SealAtEnd(*text) != entry->seal) return false;
     }
-    *outcome = {entry->verdict, entry->counterexample, entry->seal, true, std::nullopt};
+    outcome->verdict = entry->verdict;
+    outcome->counterexample = entry->counterexample;
+    outcome->seal = entry->seal;
+    outcome->reused = true;
     return true;
   }
 
@@ -225,13 +243,14 @@ Json ToJson(const Entry& entry, const RuleOutcome& outcome) {
   json["proofs"] = verdict.proofs;
   json["trials"] = verdict.trials;
   if (verdict.vacuous > 0) json["vacuous"] = verdict.vacuous;
-  if (verdict.verdict == Verdict::kProved) json["ranks"] = verdict.every_rank ? "any" : "each";
+  if (verdict.verdict == Verdict::kProved && !outcome.kept) json["ranks"] = verdict.every_rank ? "any" : "each";
   if (!rule.expect.empty()) json["expected"] = rule.expect;
   if (!verdict.reason.empty()) json["reason"] = verdict.reason;
   if (!verdict.witness.empty()) json["witness"] = verdict.witness;
   if (outcome.counterexample.is_object()) json["counterexample"] = outcome.counterexample;
   if (!outcome.seal.empty()) json["certificate"] = CertificateFileName(rule.name);
   if (outcome.reused) json["reused"] = true;
+  if (outcome.kept) json["kept"] = true;
   if (outcome.inference) json["inferred"] = ToJson(*outcome.inference);
   return json;
 }
@@ -264,7 +283,7 @@ void Report(const Inference& inference, Console& console) {
 void Report(const Entry& entry, const RuleOutcome& outcome, Console& console) {
   const RuleVerdict& verdict = outcome.verdict;
   const Rule& rule = entry.rule;
-  std::string line = absl::StrFormat("%-8s %s", VerdictName(verdict.verdict), entry.name);
+  std::string line = absl::StrFormat("%-8s %s", outcome.kept ? "kept" : VerdictName(verdict.verdict), entry.name);
   if (verdict.verdict == Verdict::kProved) {
     absl::StrAppend(&line, absl::StrFormat("  (%s; %s; %.0f ms)", RuleClassName(verdict.rule_class), verdict.domain,
                                            verdict.cpu_ms));
@@ -302,6 +321,10 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
     const RuleVerdict& verdict = inferred != nullptr ? inferred->verdict : outcomes[i].verdict;
     const bool imported = flags.format != "rewright";
     const bool proved = verdict.verdict == Verdict::kProved;
+    if (outcomes[i].kept) {
+      rules.push_back(std::move(rule));
+      continue;
+    }
     if (!verdict.interrupted) rule.proof.reset();
     unproved += !proved && !rule.proof;
     if (imported && !proved) continue;
@@ -310,8 +333,10 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
       continue;
     }
     if (proved) {
+      // What is renewed says what it said, anew.
+      const bool halves = !flags.renew || !entries[i].rule.proof || entries[i].rule.proof->halves;
       absl::StatusOr<ProofRecord> record =
-          RecordOf(rule, verdict, outcomes[i].seal.empty() ? "" : CertificateFrom(flags, rule));
+          RecordOf(rule, verdict, outcomes[i].seal.empty() ? "" : CertificateFrom(flags, rule), halves);
       if (!record.ok()) return record.status();
       rule.proof = *std::move(record);
     }
@@ -398,13 +423,14 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
   const std::vector<RuleOutcome>& outcomes = verification.outcomes();
 
   std::map<Verdict, int> counts;
-  int unexpected = 0, reused = 0, interrupted = 0;
+  int unexpected = 0, reused = 0, kept = 0, interrupted = 0;
   Json list = Json::array();
   for (size_t i = 0; i < rules->size(); ++i) {
     const RuleVerdict& verdict = outcomes[i].verdict;
     ++counts[verdict.verdict];
     unexpected += !AsExpected((*rules)[i].rule, verdict);
     reused += outcomes[i].reused;
+    kept += outcomes[i].kept;
     interrupted += verdict.interrupted;
     list.push_back(ToJson((*rules)[i], outcomes[i]));
     Report((*rules)[i], outcomes[i], console);
@@ -414,6 +440,7 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
                                  Counted(rules->size(), "rule"), counts[Verdict::kProved], counts[Verdict::kRefuted],
                                  counts[Verdict::kUnknown], unexpected, cpu_seconds));
   if (reused > 0) console.Result(absl::StrFormat("%d verdicts taken from %s", reused, flags.journal));
+  if (kept > 0) console.Result(absl::StrFormat("%d kept, whose records are good", kept));
   if (interrupted > 0) {
     console.Result(absl::StrFormat("interrupted: %d rules are left%s", interrupted,
                                    flags.journal.empty() ? "" : "; the same command goes on with them"));
@@ -425,6 +452,7 @@ absl::StatusOr<Answer> Verify(const VerifyFlags& flags, Session& session) {
   json["unknown"] = counts[Verdict::kUnknown];
   json["unexpected"] = unexpected;
   if (!flags.journal.empty()) json["reused"] = reused;
+  if (flags.renew) json["kept"] = kept;
   if (interrupted > 0) json["interrupted"] = interrupted;
   json["cpu_seconds"] = cpu_seconds;
   json["peak_rss_bytes"] = PeakResidentBytes();
@@ -454,9 +482,13 @@ Action DeclareVerify(CommandLine& line) {
       .Type("PROVED.rules");
   line.AddChoice("--format", &flags->format, {"rewright", "taso"},
                  "taso: the file is a protobuf rule file of TASO; its rules are called by their index");
+  const Flag renew = line.AddSwitch("--renew", &flags->renew,
+                                    "Prove only what has no good record: rules without one, altered ones, those that "
+                                    "another prover proved");
   line.AddOutputPath("--certificates", &flags->certificates,
                      "Write a certificate of every proof into this folder, for `rewright check`")
-      .Type("DIR");
+      .Type("DIR")
+      .Excludes(renew);
   line.AddOutputPath("--resume", &flags->journal,
                      "Keep verdicts in this file as they are found, and take from it those of unchanged rules")
       .Type("JOURNAL");

@@ -8,6 +8,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
 #include "substitutions/compiled_rule.h"
+#include "substitutions/prover_hash.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 
@@ -141,9 +142,9 @@ std::optional<std::string> JournalKey(const Rule& rule, const RuleProofOptions& 
   if (!hash.ok()) return std::nullopt;
   TextHash key;
   key.Add(PrintLaw(rule));
-  key.Add(absl::StrCat(*hash, " ", kProverVersion, " ", options.limits.max_rank, " ", options.limits.max_perm_rank, " ",
-                       options.limits.max_broadcast_rank, " ", options.time_limit_s, " ", options.instance_limit_s, " ",
-                       options.seed));
+  key.Add(absl::StrCat(*hash, " ", TextHash::Hex(ProverHash()), " ", options.limits.max_rank, " ",
+                       options.limits.max_perm_rank, " ", options.limits.max_broadcast_rank, " ", options.time_limit_s,
+                       " ", options.instance_limit_s, " ", options.seed));
   return key.Hex();
 }
 

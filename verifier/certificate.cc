@@ -16,6 +16,7 @@
 #include "core/base/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
+#include "substitutions/prover_hash.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
@@ -242,7 +243,7 @@ absl::StatusOr<Rule> ReadLaw(const Reader& reader, const std::string& file) {
 absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const Reader& reader) {
   Certificate derived;
   derived.law = PrintLaw(rule.rule());
-  derived.prover = kProverVersion;
+  derived.prover = ProverHash();
   derived.domain = reader.domain();
   const auto hash = SpecHash(rule);
   if (!hash.ok()) return hash.status();
@@ -290,10 +291,10 @@ std::string SealAtEnd(const std::string& certificate) {
 
 std::string PrintCertificate(const Certificate& certificate) {
   const std::vector<SmtQuery> queries = DistinctQueries(certificate);
-  std::string text =
-      absl::StrCat(kFirstLine, "\nprover ", certificate.prover, "\nspec ", TextHash::Hex(certificate.spec_hash), "\n",
-                   DomainLine(certificate.domain), "\n", ClassLine(certificate.rule_class), "\ninstances ",
-                   certificate.instances.size(), "\nqueries ", queries.size(), "\nlaw\n");
+  std::string text = absl::StrCat(kFirstLine, "\nprover ", TextHash::Hex(certificate.prover), "\nspec ",
+                                  TextHash::Hex(certificate.spec_hash), "\n", DomainLine(certificate.domain), "\n",
+                                  ClassLine(certificate.rule_class), "\ninstances ", certificate.instances.size(),
+                                  "\nqueries ", queries.size(), "\nlaw\n");
   AppendIndented(certificate.law, "  ", &text);
   int number = 0;
   for (const InstanceCertificate& instance : certificate.instances) {

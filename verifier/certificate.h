@@ -1,7 +1,7 @@
 // Certificates: the proof of a rule as text that can be checked again without searching for it.
 //
 //   rewright certificate 2
-//   prover 4
+//   prover 0123456789abcdef          which one (ProverHash)
 //   spec 0123456789abcdef            hash of the law and of the meanings of the operators (SpecHash)
 //   domain max_rank=6 max_perm_rank=4 max_broadcast_rank=4
 //   class exact                      as it is measured (classify_rule.h)
@@ -46,7 +46,7 @@ struct InstanceCertificate {
 
 struct Certificate {
   std::string law;  // PrintLaw
-  int prover = 0;
+  uint64_t prover = 0;
   uint64_t spec_hash = 0;
   DomainLimits domain;
   RuleClass rule_class = RuleClass::kFiniteOnly;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
+#include "substitutions/prover_hash.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "verifier/certificate.h"
@@ -175,7 +176,7 @@ class RuleProof {
   void WriteCertificate() {
     Certificate certificate;
     certificate.law = PrintLaw(rule_.rule());
-    certificate.prover = kProverVersion;
+    certificate.prover = ProverHash();
     certificate.domain = verdict_.limits;
     certificate.rule_class = verdict_.rule_class;
     const absl::StatusOr<uint64_t> hash = SpecHash(rule_);
@@ -249,19 +250,22 @@ RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options) {
   return verdict;
 }
 
-absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict, const std::string& certificate) {
+absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict, const std::string& certificate,
+                                     bool halves) {
   absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(rule);
   if (!compiled.ok()) return compiled.status();
   ProofRecord record;
   record.rule_class = verdict.rule_class;
   record.domain = verdict.limits;
   record.instances = verdict.instances;
-  record.prover = kProverVersion;
+  record.prover = ProverHash();
   record.certificate = certificate;
-  const bool finite_only = verdict.rule_class == RuleClass::kFiniteOnly;
-  const auto halves = ClassifyOnHalves(**compiled, record.domain, record.instances, finite_only);
-  if (!halves.ok()) return halves.status();
-  record.halves = *halves;
+  if (halves) {
+    const bool finite_only = verdict.rule_class == RuleClass::kFiniteOnly;
+    const auto measured = ClassifyOnHalves(**compiled, record.domain, record.instances, finite_only);
+    if (!measured.ok()) return measured.status();
+    record.halves = *measured;
+  }
   const absl::StatusOr<uint64_t> hash = RecordHash(**compiled, record);
   if (!hash.ok()) return hash.status();
   record.spec_hash = *hash;

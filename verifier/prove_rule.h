@@ -57,8 +57,9 @@ struct RuleVerdict {
 
 RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options);
 
-// The record of a rule that is proved; `certificate` as it is to stand there.
-absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict, const std::string& certificate = "");
+// The record of a rule that is proved; `certificate` as it is to stand there; `halves`: with the class on 16-bit floats.
+absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict, const std::string& certificate = "",
+                                     bool halves = true);
 
 // The rule's conditions, as they stand in its text; empty where there are none.
 std::string ConditionsText(const Rule& rule);

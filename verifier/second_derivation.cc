@@ -511,7 +511,15 @@ class Derivation {
 }  // namespace
 
 absl::StatusOr<SecondDerivation> DeriveAgain(const CompiledRule& rule, const SecondDerivationOptions& options) {
-  return Derivation(rule, options).Run();
+  absl::StatusOr<SecondDerivation> all = Derivation(rule, options).Run();
+  for (const auto& other : rule.other_counts()) {
+    if (!all.ok() || all->verdict == SecondVerdict::kDenied) break;
+    absl::StatusOr<SecondDerivation> one = Derivation(*other, options).Run();
+    if (!one.ok()) return one;
+    one->applications += all->applications;
+    if (one->verdict != SecondVerdict::kConfirmed || all->verdict == SecondVerdict::kConfirmed) all = std::move(one);
+  }
+  return all;
 }
 
 }  // namespace rewright

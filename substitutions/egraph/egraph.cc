@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/base/check.h"
 #include "substitutions/match_search.h"
+#include "substitutions/sibling_groups.h"
 
 namespace rewright {
 namespace {
@@ -275,7 +276,9 @@ void EGraph::Candidates(const RuleNet& net, NodeId node, std::vector<int>* rules
 }
 
 void EGraph::MatchAt(const Matcher& matcher, NodeId node, std::vector<Match>* matches) const {
+  const size_t before = matches->size();
   MatchSearch<EGraphView>(matcher, EGraphView(*this), matches).Run(node);
+  if (matcher.rule().siblings()) SiblingGroups<EGraphView>(matcher, EGraphView(*this), matches).Append(before);
 }
 
 }  // namespace rewright

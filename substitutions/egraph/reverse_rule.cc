@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "substitutions/rule_terms.h"
+#include "substitutions/siblings.h"
 
 namespace rewright {
 namespace {
@@ -20,6 +21,7 @@ void ForEachTerm(RuleSide& side, Visit visit) {
 }  // namespace
 
 Rule ReverseRule(const Rule& rule) {
+  if (IsSiblingRule(rule)) return ReverseRule(ExpandSiblings(rule, 2));
   Rule reversed = rule;
   DeclaredVariables variables;
   ForEachTerm(reversed.lhs, [&](TensorTerm& term) { CollectDeclarations(term, variables); });

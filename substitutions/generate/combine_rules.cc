@@ -16,6 +16,7 @@
 #include "substitutions/egraph/reverse_rule.h"
 #include "substitutions/generate/gain.h"
 #include "substitutions/matcher.h"
+#include "substitutions/siblings.h"
 
 namespace rewright::generate {
 namespace {
@@ -134,7 +135,7 @@ class Combiner {
     std::vector<std::optional<size_t>> by(kept_.size());
     ForEachIndex(kept_.size(), options_.threads, [&](size_t i) {
       if (Stopped()) return;
-      if (kept_[i].looks_at_values || kept_[i].rule->lhs.outputs.empty()) return;
+      if (kept_[i].looks_at_values || kept_[i].rule->lhs.outputs.empty() || IsSiblingRule(*kept_[i].rule)) return;
       for (size_t k = 0; k < candidates_.size() && !by[i]; ++k) {
         const Item &own = kept_[i], &other = candidates_[k];
         if (other.matcher->root_op() != own.matcher->root_op() || !Covers(other, own)) continue;

@@ -18,6 +18,7 @@
 #include "substitutions/generate/counterexamples.h"
 #include "substitutions/generate/journal.h"
 #include "substitutions/matcher.h"
+#include "substitutions/prover_hash.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "verifier/classify_rule.h"
@@ -57,9 +58,9 @@ class Selector {
     result_.counts.state_s = verifier::ThreadCpuSeconds() - start_s;
     if (!options_.journal.empty()) {
       const std::string header = absl::StrCat(space_.name, " max_ops=", space_.max_ops, " seed=", options_.seed,
-                                              " rule_limit=", options_.rule_limit_s, " prover=", kProverVersion,
-                                              " known=", options_.known.size(), " candidates=", candidates_.size(),
-                                              CounterexamplesText(space_));
+                                              " rule_limit=", options_.rule_limit_s,
+                                              " prover=", TextHash::Hex(ProverHash()), " known=", options_.known.size(),
+                                              " candidates=", candidates_.size(), CounterexamplesText(space_));
       RETURN_IF_ERROR(journal_.Open(options_.journal, header));
     }
     for (size_t begin = 0; begin < candidates_.size(); begin += kRound) {

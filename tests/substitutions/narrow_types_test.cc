@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
+#include "substitutions/prover_hash.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
@@ -10,8 +11,7 @@ namespace rewright {
 namespace {
 
 constexpr char kTwice[] = "rule twice\n  relu(relu(x)) => relu(x)\n";
-constexpr char kTurned[] =
-    "rule turned\n  transpose(transpose(x: ?t[m, n], perm=[1, 0]), perm=[1, 0]) => x\n";
+constexpr char kTurned[] = "rule turned\n  transpose(transpose(x: ?t[m, n], perm=[1, 0]), perm=[1, 0]) => x\n";
 
 // The rule as a file has it after a proof of that class.
 std::string Proved(const std::string& text, RuleClass rule_class, std::optional<RuleClass> halves = std::nullopt) {
@@ -22,7 +22,7 @@ std::string Proved(const std::string& text, RuleClass rule_class, std::optional<
   record.rule_class = rule_class;
   record.halves = halves;
   record.instances = 1;
-  record.prover = kProverVersion;
+  record.prover = ProverHash();
   const auto compiled = CompileRule(rule);
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   const auto hash = RecordHash(**compiled, record);

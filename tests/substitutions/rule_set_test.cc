@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include "core/base/files.h"
+#include "core/base/text_hash.h"
+#include "substitutions/prover_hash.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "tests/support/temporary_folder.h"
@@ -32,7 +34,7 @@ std::string Proved(const std::string& text, RuleClass rule_class = RuleClass::kE
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   rule.proof.emplace();
   rule.proof->rule_class = rule_class;
-  rule.proof->prover = kProverVersion;
+  rule.proof->prover = ProverHash();
   rule.proof->instances = 7;
   rule.proof->certificate = "c/r.cert";
   rule.proof->spec_hash = *RecordHash(**compiled, *rule.proof);
@@ -68,9 +70,32 @@ TEST(RuleSetTest, AnAlteredRuleIsStale) {
 
 TEST(RuleSetTest, AnotherProverMakesStale) {
   std::string text = Proved(kRelu);
-  const std::string now = "prover=" + std::to_string(kProverVersion);
-  text.replace(text.find(now), now.size(), "prover=999");
+  const std::string now = "prover=\"" + TextHash::Hex(ProverHash()) + "\"";
+  text.replace(text.find(now), now.size(), "prover=\"0000000000000001\"");
   EXPECT_THAT(LoadError(text), HasSubstr("stale proof"));
+}
+
+// A record that is whole, by a prover of other sources.
+TEST(RuleSetTest, ARecordOfAnotherProverIsToldOf) {
+  Rule rule = ParseRules(Proved(kRelu), "f.rules")->at(0);
+  for (const uint64_t prover : {uint64_t{9}, ProverHash() ^ 1}) {
+    rule.proof->prover = prover;
+    rule.proof->spec_hash = *RecordHash(**CompileRule(rule), *rule.proof);
+    EXPECT_THAT(LoadError(PrintRule(rule)),
+                HasSubstr("f.rules:1:1: rule relu-twice was proved by another prover: found " + TextHash::Hex(prover) +
+                          ", expected " + TextHash::Hex(ProverHash()) + "; `rewright verify --renew` proves it anew"));
+    LoadOptions trusting;
+    trusting.trust_unverified = true;
+    EXPECT_EQ(LoadError(PrintRule(rule), trusting), "loaded");
+  }
+}
+
+TEST(RuleSetTest, RecordsOfProversWithNumbersAreRead) {
+  auto rules = ParseRules(std::string(kRelu) + "  proved exact instances=7 prover=9 spec=\"0123456789abcdef\"\n", "t");
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  EXPECT_EQ(rules->at(0).proof->prover, 9u);
+  EXPECT_THAT(std::string(ParseRules(std::string(kRelu) + "  proved exact prover=\"9\"", "t").status().message()),
+              HasSubstr("16 hexadecimal digits"));
 }
 
 // Whatever is written in a record belongs to what was proved.

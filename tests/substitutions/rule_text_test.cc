@@ -72,7 +72,8 @@ TEST(RuleTextTest, EverythingOfTheLanguage) {
       "   and not (weight(x) and constant(y)) and n - (m - 1) > 0 and -(n + m) != max(n, m) and positive(?lo)\n"
       "   and iota(rank(x))[0] == compose(inverse(?p.after), take(?p.after, 1))[0]\n"
       "  expect unknown\n"
-      "  proved numerically-risky max_rank=5 max_perm_rank=3 max_broadcast_rank=2 instances=7 prover=1 "
+      "  proved numerically-risky max_rank=5 max_perm_rank=3 max_broadcast_rank=2 instances=7 "
+      "prover=\"0000000000000001\" "
       "spec=\"00000000deadbeef\"\n"
       "    certificate=\"a b.cert\"\n";
   auto rules = ParseRules(text, "f.rules");

@@ -234,6 +234,30 @@ TEST(Resumption, ChangedRulesAreProvedAgain) {
   EXPECT_EQ(Rewright(verify + " --time-limit 7").Json()["reused"], 0);
 }
 
+// Only what has no good record is proved; what is written is the file with good records.
+TEST(Renewal, ProvesWhatIsStale) {
+  const TemporaryFolder folder;
+  WriteContents(folder / "laws.rules", kLaws);
+  ASSERT_EQ(Rewright("verify " + (folder / "laws.rules") + " -o " + (folder / "proved.rules")).status, 0);
+  const std::string proved = FileContents(folder / "proved.rules");
+  std::string stale = proved;
+  const size_t at = stale.find("prover=\"", stale.find("rule matmul-merge"));
+  ASSERT_NE(at, std::string::npos) << stale;
+  stale.replace(at + 8, 16, "0123456789abcdef");
+  WriteContents(folder / "stale.rules", stale);
+  const Outcome outcome =
+      Rewright("verify " + (folder / "stale.rules") + " --renew --json -o " + (folder / "new.rules"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto json = outcome.Json();
+  EXPECT_EQ(json["kept"], 1);
+  EXPECT_EQ(json["proved"], 2);
+  EXPECT_EQ(json["rules"][0]["kept"], true);
+  EXPECT_FALSE(json["rules"][1].contains("kept"));
+  EXPECT_EQ(json["rules"][2]["verdict"], "refuted");
+  EXPECT_EQ(FileContents(folder / "new.rules"), proved);
+  EXPECT_EQ(Rewright("verify " + (folder / "stale.rules") + " --renew --certificates " + (folder / "c")).status, 2);
+}
+
 TEST(Resumption, AJournalMayEndInTheMiddleOfALine) {
   const TemporaryFolder folder;
   WriteContents(folder / "laws.rules", kLaws);

@@ -9,6 +9,7 @@
 #include "core/base/files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "substitutions/prover_hash.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
@@ -25,7 +26,7 @@ std::vector<Rule> Proved(const std::string& text, RuleClass rule_class = RuleCla
   auto rules = ParseRules(text, "test");
   EXPECT_TRUE(rules.ok()) << rules.status();
   for (Rule& rule : *rules) {
-    rule.proof = ProofRecord{.rule_class = rule_class, .instances = 1, .prover = kProverVersion};
+    rule.proof = ProofRecord{.rule_class = rule_class, .instances = 1, .prover = ProverHash()};
   }
   return *std::move(rules);
 }

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "substitutions/prover_hash.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
@@ -21,7 +22,7 @@ std::vector<Rule> Proved(const std::string& text) {
   auto rules = ParseRules(text, "test");
   EXPECT_TRUE(rules.ok()) << rules.status();
   for (Rule& rule : *rules) {
-    rule.proof = ProofRecord{.rule_class = RuleClass::kExact, .instances = 1, .prover = kProverVersion};
+    rule.proof = ProofRecord{.rule_class = RuleClass::kExact, .instances = 1, .prover = ProverHash()};
   }
   return *std::move(rules);
 }

@@ -1,0 +1,130 @@
+// What rules about any number of siblings rest on (docs/decisions/062): the facts about lists up to the largest number,
+// and the instances for one, two, three and seven.
+#include "substitutions/siblings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "substitutions/rule_parser.h"
+#include "substitutions/rule_printer.h"
+#include "substitutions/rule_set.h"
+#include "tests/verifier/rules_util.h"
+#include "verifier/prove_rule.h"
+#include "verifier/second_derivation.h"
+
+namespace rewright {
+namespace {
+
+Rule Parse(const std::string& text) {
+  auto rules = ParseRules(text, "test");
+  EXPECT_TRUE(rules.ok()) << rules.status();
+  return rules.ok() ? rules->at(0) : Rule();
+}
+
+RuleVerdict Prove(const Rule& rule) {
+  RuleProofOptions options;
+  options.classify = false;
+  return ProveRule(rule, options);
+}
+
+// x0[a.., n0, c..], .. or n0, ..
+std::string Listed(int count, const std::string& separator, const char* before, const char* after = "") {
+  std::vector<std::string> items;
+  for (int i = 0; i < count; ++i) items.push_back(absl::StrCat(before, i, after));
+  return absl::StrJoin(items, separator);
+}
+
+// y1 ++ .. ++ yp = (y1 ++ .. ++ y(p-1)) ++ yp
+TEST(SiblingsTest, ConcatenationsOfAllAreConcatenationsOfTwo) {
+  for (int p = 3; p <= kMostSiblings; ++p) {
+    std::vector<std::string> operands;
+    for (int i = 0; i < p; ++i) operands.push_back(absl::StrCat("x", i, "[a.., n", i, ", c..]"));
+    const Rule rule =
+        Parse(absl::StrCat("rule r concat(", absl::StrJoin(operands, ", "), ", axis=len(a)) => concat(concat(",
+                           Listed(p - 1, ", ", "x"), ", axis=len(a)), x", p - 1, ", axis=len(a))"));
+    const RuleVerdict verdict = Prove(rule);
+    EXPECT_EQ(verdict.verdict, Verdict::kProved) << p << ": " << verdict.reason;
+    EXPECT_EQ(verdict.limits, DomainLimits()) << p;
+  }
+}
+
+// The parts of n1, .., np are those of n1, .., n(p-1) of the first of two parts, and the second.
+TEST(SiblingsTest, PartsOfAllArePartsOfTwo) {
+  for (int p = 3; p <= kMostSiblings; ++p) {
+    const std::string sizes = Listed(p, ", ", "n"), fewer = Listed(p - 1, ", ", "n");
+    const Rule rule = Parse(absl::StrCat(
+        "rule r let s = split(x[a.., ", Listed(p, " + ", "n"), ", c..], axis=len(a), sizes=[", sizes, "]) in { ",
+        Listed(p, ", ", "s."), " } => let h = split(x, axis=len(a), sizes=[", Listed(p - 1, " + ", "n"), ", n", p - 1,
+        "]) let t = split(h.0, axis=len(a), sizes=[", fewer, "]) in { ", Listed(p - 1, ", ", "t."), ", h.1 }"));
+    const RuleVerdict verdict = Prove(rule);
+    EXPECT_EQ(verdict.verdict, Verdict::kProved) << p << ": " << verdict.reason;
+    EXPECT_EQ(verdict.limits, DomainLimits()) << p;
+  }
+}
+
+std::vector<Rule> SiblingRules() {
+  std::vector<Rule> rules;
+  for (const std::string& file : ShippedRuleFiles(/*combined=*/false)) {
+    const auto read = ReadRules(file);
+    EXPECT_TRUE(read.ok()) << read.status();
+    for (const Rule& rule : read.ok() ? *read : std::vector<Rule>()) {
+      if (IsSiblingRule(rule)) rules.push_back(rule);
+    }
+  }
+  return rules;
+}
+
+// The proof holds the instances for one and two; what follows from them is true of four as well.
+TEST(SiblingsTest, RulesOfTheFilesAreProvedForAnyNumber) {
+  const std::vector<Rule> rules = SiblingRules();
+  EXPECT_GE(rules.size(), 4u);
+  for (const Rule& rule : rules) {
+    const RuleVerdict whole = Prove(rule), two = Prove(ExpandSiblings(rule, 2)), four = Prove(ExpandSiblings(rule, 4));
+    EXPECT_EQ(whole.verdict, Verdict::kProved) << rule.name << ": " << whole.reason;
+    EXPECT_EQ(four.verdict, Verdict::kProved) << rule.name << ": " << four.reason;
+    EXPECT_EQ(whole.instances, 4 * two.instances) << rule.name;  // of one, two, three and seven
+    EXPECT_EQ(whole.limits, four.limits) << rule.name;
+  }
+}
+
+// Each is false for one of the numbers alone.
+TEST(SiblingsTest, FalseRulesAreRefuted) {
+  // The bias is left out: for all.
+  EXPECT_EQ(Prove(Parse("rule r { add(matmul(x[m, k], y[k, n]), p[n]).. } => split(add(matmul(x, concat(y.., axis=1)), "
+                        "mul(concat(p.., axis=0), 2)), axis=1, sizes=[n..])"))
+                .verdict,
+            Verdict::kRefuted);
+  // Row by row, where what is split are columns.
+  EXPECT_NE(Prove(Parse("rule r { matmul(x[k, k], y[k, k2]).. } => split(matmul(x, concat(y.., axis=0)), axis=0, "
+                        "sizes=[k2..])"))
+                .verdict,
+            Verdict::kProved);
+  // True of one sibling, and of several only where each row is scaled by itself: a softmax over all columns.
+  const RuleVerdict softmax =
+      Prove(Parse("rule r { softmax(matmul(x[m, k], y[k, n]), axis=1).. } => split(softmax(matmul(x, concat(y.., "
+                  "axis=1)), axis=1), axis=1, sizes=[n..])"));
+  EXPECT_EQ(softmax.verdict, Verdict::kRefuted);
+}
+
+// Without the prover, for each of the numbers.
+TEST(SiblingsTest, ASecondDerivationAgrees) {
+  for (const Rule& rule : SiblingRules()) {
+    const auto compiled = CompileRule(rule);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    SecondDerivationOptions options;
+    options.structures = 2;
+    const auto derived = DeriveAgain(**compiled, options);
+    ASSERT_TRUE(derived.ok()) << derived.status();
+    EXPECT_EQ(derived->verdict, SecondVerdict::kConfirmed) << rule.name << ": " << derived->reason;
+    const auto two = DeriveAgain(**CompileRule(ExpandSiblings(rule, 2)), options);
+    EXPECT_GT(derived->applications, two->applications) << rule.name;
+  }
+}
+
+}  // namespace
+}  // namespace rewright
