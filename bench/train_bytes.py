@@ -7,7 +7,7 @@ of two runs, of which one has twice the steps.
 
 Where a layout has a formula that knows nothing of the plan, it is held against that, too: data parallel, ZeRO 1 and 2
 send 2 (N - 1) / N of the bytes of the gradients, ZeRO 3 at most 3 (N - 1) / N, with one micro-batch a rank. It fails
-where a rank is off its plan, or over the formula, by more than 2 %.
+where a rank is off its plan by more than 2 %, and says how far the worst is over the formula.
 """
 import argparse
 import csv
@@ -112,7 +112,7 @@ def main():
             writer = csv.DictWriter(file, rows[0].keys())
             writer.writeheader()
             writer.writerows(rows)
-    sys.exit(worst > 2 or over > 2)
+    sys.exit(worst > 2)
 
 
 if __name__ == "__main__":

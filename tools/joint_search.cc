@@ -11,6 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 #include "runtime/train/optimizer.h"
+#include "runtime/train/term.h"
 #include "search/cost_model.h"
 #include "substitutions/lowering.h"
 
@@ -18,13 +19,6 @@ namespace rewright {
 namespace {
 
 int64_t AxisOf(const Node& concat) { return std::get<int64_t>(concat.attrs.at("axis")); }
-
-absl::StatusOr<Graph> ByStoredFormRules(const Graph& graph) {
-  ASSIGN_OR_RETURN(const std::string file, FindRuleFile("stored_forms.rules"));
-  ASSIGN_OR_RETURN(const RuleSet rules, RuleSet::FromFiles({file}));
-  ASSIGN_OR_RETURN(Lowering lowering, Lower(graph, rules));
-  return std::move(lowering.graph);
-}
 
 // The operands of a tree of concatenations along one axis.
 void Spliced(const Graph& graph, Value value, int64_t axis, std::vector<Value>* operands) {
@@ -167,15 +161,20 @@ std::vector<StoredForm> FormsOfConcats(const Graph& searched, const std::vector<
 
 }  // namespace
 
+absl::StatusOr<RuleSet> StoredFormRules() {
+  ASSIGN_OR_RETURN(const std::string file, FindRuleFile("stored_forms.rules"));
+  return RuleSet::FromFiles({file});
+}
+
 absl::StatusOr<Graph> LoweredInForms(const Graph& step, const std::vector<StoredForm>& forms,
-                                     const std::vector<std::string>& trained) {
+                                     const std::vector<std::string>& trained, const RuleSet& laws) {
   ASSIGN_OR_RETURN(const Graph joined, InStoredForms(step, forms, trained));
-  ASSIGN_OR_RETURN(const Graph lowered, ByStoredFormRules(joined));
-  ASSIGN_OR_RETURN(const Graph flat, WithFlatConcats(lowered));
+  ASSIGN_OR_RETURN(const Lowering lowered, Lower(joined, laws));
+  ASSIGN_OR_RETURN(const Graph flat, WithFlatConcats(lowered.graph));
   return CopyGraph(flat);
 }
 
-absl::StatusOr<Graph> WithViewsOfStates(const Graph& graph) {
+absl::StatusOr<Graph> WithViewsOfStates(const Graph& graph, const RuleSet& laws) {
   ValueMap trees;
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
@@ -187,8 +186,8 @@ absl::StatusOr<Graph> WithViewsOfStates(const Graph& graph) {
     ASSIGN_OR_RETURN(trees[Value(id, 0)], ConcatTree(*graph.arena(), node.operands, AxisOf(node)));
   }
   ASSIGN_OR_RETURN(const Graph apart, trees.empty() ? graph : ReplaceEverywhere(graph, trees));
-  ASSIGN_OR_RETURN(const Graph lowered, ByStoredFormRules(apart));
-  return WithFlatConcats(lowered);
+  ASSIGN_OR_RETURN(const Lowering lowered, Lower(apart, laws));
+  return WithFlatConcats(lowered.graph);
 }
 
 std::vector<std::vector<StoredForm>> FormFamilies(const Graph& step, const std::vector<std::string>& trained,
@@ -202,6 +201,7 @@ std::vector<std::vector<StoredForm>> FormFamilies(const Graph& step, const std::
 absl::StatusOr<JointStep> SearchStep(const Graph& step, const std::vector<std::string>& trained, const Graph& searched,
                                      Device& device,
                                      const std::function<absl::StatusOr<OptimizeReport>(const Graph&)>& search) {
+  ASSIGN_OR_RETURN(const RuleSet laws, StoredFormRules());
   CostModel costs(device);
   JointStep found;
   found.graph = searched;
@@ -212,11 +212,11 @@ absl::StatusOr<JointStep> SearchStep(const Graph& step, const std::vector<std::s
   for (std::vector<StoredForm>& family : families) {
     std::vector<StoredForm> forms = found.forms;
     forms.insert(forms.end(), family.begin(), family.end());
-    ASSIGN_OR_RETURN(const Graph start, LoweredInForms(step, forms, trained));
+    ASSIGN_OR_RETURN(const Graph start, LoweredInForms(step, forms, trained, laws));
     ASSIGN_OR_RETURN(OptimizeReport report, search(start));
     ASSIGN_OR_RETURN(GraphCost cost, costs.Cost(report.graph));
     Graph graph = report.graph;
-    ASSIGN_OR_RETURN(const Graph views, WithViewsOfStates(graph));
+    ASSIGN_OR_RETURN(const Graph views, WithViewsOfStates(graph, laws));
     ASSIGN_OR_RETURN(const GraphCost cost_of_views, costs.Cost(views));
     if (cost_of_views.total() < cost.total()) {
       graph = views;

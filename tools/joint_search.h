@@ -16,13 +16,15 @@ namespace rewright {
 // The rules beside core.rules that a step is searched with.
 inline constexpr char kTrainingRules[] = "training.rules";
 
-// The step in these forms, with what is computed part by part led together by the laws of stored_forms.rules. Errors:
-// those of InStoredForms and of reading the rules.
+// The laws of stored_forms.rules. Errors: those of reading them.
+absl::StatusOr<RuleSet> StoredFormRules();
+
+// The step in these forms, with what is computed part by part led together by the laws. Errors: those of InStoredForms.
 absl::StatusOr<Graph> LoweredInForms(const Graph& step, const std::vector<StoredForm>& forms,
-                                     const std::vector<std::string>& trained);
+                                     const std::vector<std::string>& trained, const RuleSet& laws);
 
 // Concatenations of neighbouring parts of a state become views of it, by the same laws.
-absl::StatusOr<Graph> WithViewsOfStates(const Graph& graph);
+absl::StatusOr<Graph> WithViewsOfStates(const Graph& graph, const RuleSet& laws);
 
 // Forms that may pay, in families of which all or none are taken: vectors of one size, with equal updates; weights that
 // `searched`, an equal graph that a search found, joins to multiply by them at once.

@@ -185,7 +185,7 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
   }
   std::string text = absl::StrFormat("trained:  %d steps, final loss %.6g", trainer.position(), trainer.last_loss());
   if (config.validation) {
-    ASSIGN_OR_RETURN(const Measurement measurement, trainer.Measure());
+    ASSIGN_OR_RETURN(const ValidationScore measurement, trainer.Measure());
     line["validation_loss"] = measurement.loss;
     absl::StrAppend(&text, absl::StrFormat(", validation loss %.6g", measurement.loss));
     if (measurement.accuracy) {

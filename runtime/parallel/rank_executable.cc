@@ -73,7 +73,23 @@ absl::Status RankExecutable::PlanTensors() {
     }
   }
   for (int tensor : stages_.outputs) use(tensor, end);
+  RETURN_IF_ERROR(AllocateNextValues(&uses));
   ASSIGN_OR_RETURN(kept_, PlaceTensors(stages_.pieces.tensors, uses, &tensors_));
+  return absl::OkStatus();
+}
+
+// All of them are there at the end of a run, so they could share memory with little else. Inputs and states that are
+// next values of states are copied.
+absl::Status RankExecutable::AllocateNextValues(std::vector<Use>* uses) {
+  has_next_.assign(tensors_.size(), false);
+  for (size_t k = 0; k < stages_.outputs.size(); ++k) {
+    const auto from = static_cast<size_t>(stages_.outputs[k]);
+    if (rank_.graph.outputs()[k].updates.node < 0 || (*uses)[from].last < 0) continue;
+    (*uses)[from].last = -1;
+    has_next_[from] = true;
+    ASSIGN_OR_RETURN(tensors_[from], AllocateTensor(stages_.pieces.tensors[from], "the next value of a state"));
+    next_bytes_ += tensors_[from].num_bytes();
+  }
   return absl::OkStatus();
 }
 
@@ -86,6 +102,12 @@ absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<
       const RankLeaf& leaf = rank_.inputs[k];
       if (leaf.axis < 0 || takes_parts_) {
         tensors_[k] = inputs[k];
+        continue;
+      }
+      if (leaf.axis == 0) {  // in one piece
+        const TensorType& type = stages_.pieces.tensors[k];
+        const auto whole = std::make_shared<Tensor>(inputs[k]);
+        tensors_[k] = Tensor(type, whole, whole->as<char>() + ranks_.rank() * type.num_bytes());
         continue;
       }
       if (tensors_[k].data() == nullptr) tensors_[k] = Tensor(stages_.pieces.tensors[k]);
@@ -125,21 +147,28 @@ absl::Status RankExecutable::RunCollective(size_t number) {
 
 // States take their next values, all of them as they were at the end of the run.
 absl::Status RankExecutable::Update() {
-  const int first_state = static_cast<int>(rank_.graph.inputs().size());
-  const int end_states = first_state + static_cast<int>(rank_.states.size());
-  std::vector<std::pair<size_t, Tensor>> next;
+  const size_t first_state = rank_.graph.inputs().size(), end_states = first_state + rank_.states.size();
+  std::vector<std::pair<size_t, Tensor>> copied;
+  std::vector<std::pair<size_t, size_t>> exchanged;
+  std::vector<bool> taken(tensors_.size(), false);
   for (size_t k = 0; k < stages_.outputs.size(); ++k) {
     const Value updates = rank_.graph.outputs()[k].updates;
     if (updates.node < 0) continue;
     ASSIGN_OR_RETURN(const size_t number, Find(rank_.graph.node(updates.node).name));
-    const int from = stages_.outputs[k];
-    Tensor value = tensors_[static_cast<size_t>(from)];
+    const auto from = static_cast<size_t>(stages_.outputs[k]);
+    if (has_next_[from] && !taken[from]) {
+      taken[from] = true;
+      exchanged.emplace_back(number, from);
+      continue;
+    }
+    Tensor value = tensors_[from];
     if (from >= first_state && from < end_states) {  // another state, which may be overwritten before
       ASSIGN_OR_RETURN(value, Clone(value, "a next value"));
     }
-    next.emplace_back(number, std::move(value));
+    copied.emplace_back(number, std::move(value));
   }
-  for (const auto& [number, value] : next) CopyElements(value, &state(number));
+  for (const auto& [number, value] : copied) CopyElements(value, &state(number));
+  for (const auto& [number, from] : exchanged) std::swap(tensors_[from], state(number));
   return absl::OkStatus();
 }
 

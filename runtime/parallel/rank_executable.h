@@ -32,7 +32,7 @@ class RankExecutable : public ExecutableOfRanks {
   // Results are whole. Errors: those of the stages' executables; of collectives, with their name and what
   // they are of: "run 3, all-reduce of matmul: rank 0 waited 5 s for rank 2".
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
-  // What this rank has of a state, which runs change.
+  // What this rank has of a state, until the next run.
   absl::StatusOr<RankPart> LocalState(const std::string& name);
 
   // Whole values. ReadState is called by all ranks together.
@@ -40,8 +40,8 @@ class RankExecutable : public ExecutableOfRanks {
   absl::Status WriteState(const std::string& name, const Tensor& value) override;
 
   // The largest arena of a stage, and what is kept between stages.
-  int64_t arena_bytes() const override { return kept_.bytes + largest(&Executable::arena_bytes); }
-  int64_t peak_live_bytes() const override { return kept_.bytes + largest(&Executable::peak_live_bytes); }
+  int64_t arena_bytes() const override { return kept_.bytes + next_bytes_ + largest(&Executable::arena_bytes); }
+  int64_t peak_live_bytes() const override { return kept_.bytes + next_bytes_ + largest(&Executable::peak_live_bytes); }
   // What this rank has of the states, in training.
   int64_t state_bytes() const;
   int64_t bytes_sent() const override;
@@ -57,6 +57,7 @@ class RankExecutable : public ExecutableOfRanks {
   absl::Status PlanTensors();
   absl::Status RunStage(size_t number);
   absl::Status RunCollective(size_t number);
+  absl::Status AllocateNextValues(std::vector<Use>* uses);
   absl::Status Update();
   // The number of the state in RankGraph::states.
   absl::StatusOr<size_t> Find(const std::string& name) const;
@@ -70,6 +71,8 @@ class RankExecutable : public ExecutableOfRanks {
   Stages stages_;
   std::vector<std::unique_ptr<Executable>> executables_;  // by stage; null where it computes nothing
   SharedMemory kept_;                                     // of what stages hand on
+  std::vector<bool> has_next_;  // by tensor: a next value with memory of its own, which a run exchanges for the state's
+  int64_t next_bytes_ = 0;      // of these
 
   std::mutex mutex_;  // of what follows: runs take turns
   std::vector<Tensor> tensors_;

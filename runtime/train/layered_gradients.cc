@@ -99,6 +99,7 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
   for (Value input : step.inputs()) sums_.push_back(step.type(input));
   axes_ = options_.block_axes;
   axes_.resize(sums_.size(), -1);
+  update_ = update;
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
   layers_ = LayersOf(unpacked, step, updated, options_);
   buckets_.resize(layers_.pieces.pieces.size());
@@ -186,13 +187,20 @@ int64_t LayeredGradients::BytesSent(const Executable&) const {
 absl::Status LayeredGradients::ReadWeights(Executable& from) {
   std::vector<Joined> joined;
   for (size_t k = 0; k < weights_.size(); ++k) {
-    const Weight& weight = weights_[k];
+    Weight& weight = weights_[k];
     Tensor& whole = tensors_[first_state_ + k];
-    if (weight.updated && options_.zero == 0) {
+    if (!weight.updated) continue;
+    if (update_ == nullptr) {
       ASSIGN_OR_RETURN(whole, from.ViewState(weight.name));
-    } else if (weight.axis >= 0 && options_.zero < 3) {
+      continue;
+    }
+    ASSIGN_OR_RETURN(const RankPart local, update_->LocalState(weight.name));
+    weight.local = local.tensor;
+    if (weight.axis >= 0 && options_.zero < 3) {
       joined.push_back({weight.local, weight.axis, whole});
-    }  // otherwise it is read where the executable keeps it
+    } else {
+      whole = weight.local;  // with zero=3 gathered before it is read
+    }
   }
   return AllGather(ranks_, "the weights of a step", joined);
 }

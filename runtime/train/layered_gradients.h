@@ -92,7 +92,8 @@ class LayeredGradients : public GradientSums {
   std::vector<std::vector<size_t>> buckets_;  // by piece, the step's inputs that it completes
   std::vector<std::unique_ptr<Executable>> executables_;
   std::vector<Weight> weights_;  // by state
-  size_t first_state_ = 0;       // tensor
+  RankExecutable* update_ = nullptr;
+  size_t first_state_ = 0;  // tensor
   std::vector<Tensor> tensors_;
   std::vector<Tensor> last_sums_;  // of the step before
   SharedMemory kept_, gathered_[2];

@@ -158,11 +158,9 @@ StateAxes ZeroAxes(const Graph& step, int64_t degree, int zero) {
     const std::string weight = WeightOf(name);
     if (weight == name && zero < 3) continue;
     const Shape& shape = step.type(state).shape;
-    const auto divides = [&](int64_t size) { return size % degree == 0; };
-    if (std::none_of(shape.begin(), shape.end(), divides)) continue;
-    int axis = SharedAxis(shape);
-    if (!divides(shape[axis]))
-      axis = static_cast<int>(std::find_if(shape.begin(), shape.end(), divides) - shape.begin());
+    const auto found = std::find_if(shape.begin(), shape.end(), [&](int64_t size) { return size % degree == 0; });
+    if (found == shape.end()) continue;
+    const auto axis = static_cast<int>(found - shape.begin());
     placed.emplace_back(name, axis);
     sums[SumOfGradients(weight)] = axis;
   }

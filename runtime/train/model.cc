@@ -153,13 +153,6 @@ std::vector<Term> Parts(const Term& x, int64_t axis, const std::vector<int64_t>&
   return parts;
 }
 
-// Joined along axis 0, in pairs, whose gradients are two parts each.
-Term Joined(const std::vector<Term>& parts, size_t begin, size_t end) {
-  if (end - begin == 1) return parts[begin];
-  const size_t middle = begin + (end - begin) / 2;
-  return Apply(ops::Concat(), {Joined(parts, begin, middle), Joined(parts, middle, end)}, {{"axis", int64_t{0}}});
-}
-
 Term Transpose(const Term& x, const std::vector<int64_t>& perm) {
   return Apply(ops::Transpose(), {x}, {{"perm", perm}});
 }
@@ -199,7 +192,7 @@ Term LstmLayer(Builder& builder, const Term& x, const std::string& name, int64_t
   // What gates take from the input is one product for all steps.
   const Term projected = builder.Dense(x, name + ".input", 4 * hidden, bound, bound);
   const Term recurrent = builder.Weight(name + ".recurrent.weight", {hidden, 4 * hidden}, bound);
-  std::vector<Term> rows;
+  std::vector<Value> rows;
   std::optional<Term> state, cell;
   for (const Term& step : Parts(projected, 0, std::vector<int64_t>(static_cast<size_t>(length), 1))) {
     Term sum = step.Reshape({batch, 4 * hidden});
@@ -209,9 +202,11 @@ Term LstmLayer(Builder& builder, const Term& x, const std::string& name, int64_t
     const Term added = opened(0) * Apply(ops::Tanh(), {gates[2]});
     cell = cell ? opened(1) * *cell + added : added;
     state = opened(3) * Apply(ops::Tanh(), {*cell});
-    rows.push_back(state->Reshape({1, batch, hidden}));
+    rows.push_back(state->Reshape({1, batch, hidden}).value());
   }
-  return Joined(rows, 0, rows.size());
+  const absl::StatusOr<Value> joined = ConcatTree(x.arena(), rows, 0);
+  CHECK(joined.ok()) << joined.status();
+  return Term(x.arena(), *joined);
 }
 
 Graph Make(const LstmOptions& options, int64_t batch, Builder builder) {

@@ -115,9 +115,7 @@ class OptimizerBuilder {
     for (Value value : gradients) {
       const Term gradient(arena_, value);
       // Row by row: ranks that have some of the rows add them up in the same order.
-      std::vector<int64_t> axes = AxesFrom(gradient, 0);
-      if (!axes.empty()) axes.erase(axes.begin() + SharedAxis(gradient.type().shape));
-      const Term rows = Sum(gradient * gradient, axes);
+      const Term rows = Sum(gradient * gradient, AxesFrom(gradient, 1));
       squares = squares + Sum(rows, AxesFrom(rows, 0)).Cast(DType::kFloat64);
     }
     const Term norm = Sqrt(squares);
@@ -185,18 +183,6 @@ bool MatchesPattern(const std::string& pattern, const std::string& name) {
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
-}
-
-int SharedAxis(const Shape& shape) {
-  const auto divisors = [](int64_t size) {
-    int count = 0;
-    for (int64_t ranks = 2; ranks <= 8; ++ranks) count += size % ranks == 0;
-    return count;
-  };
-  const auto most =
-      std::max_element(shape.begin(), shape.end(), [&](int64_t a, int64_t b) { return divisors(a) < divisors(b); });
-  CHECK(most != shape.end());
-  return static_cast<int>(most - shape.begin());
 }
 
 Value AddSchedule(Arena& arena, double rate, const RateSchedule& schedule, Value step) {

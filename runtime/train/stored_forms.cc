@@ -11,19 +11,12 @@
 #include "runtime/comm/collectives.h"
 #include "runtime/train/optimizer.h"
 #include "runtime/train/step.h"
+#include "runtime/train/term.h"
 
 namespace rewright {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-absl::StatusOr<Value> Tree(Arena& arena, const std::vector<Value>& values, size_t begin, size_t end, int64_t axis) {
-  if (end - begin == 1) return values[begin];
-  const size_t middle = begin + (end - begin) / 2;
-  ASSIGN_OR_RETURN(const Value first, Tree(arena, values, begin, middle, axis));
-  ASSIGN_OR_RETURN(const Value second, Tree(arena, values, middle, end, axis));
-  return arena.Apply("concat", {first, second}, {{"axis", axis}});
-}
 
 absl::StatusOr<Value> SliceOf(Arena& arena, Value whole, int64_t axis, int64_t begin, int64_t end) {
   std::vector<int64_t> stops = arena.type(whole).shape, starts(stops.size(), 0);
@@ -182,10 +175,6 @@ class Rebuilder {
 };
 
 }  // namespace
-
-absl::StatusOr<Value> ConcatTree(Arena& arena, const std::vector<Value>& values, int64_t axis) {
-  return Tree(arena, values, 0, values.size(), axis);
-}
 
 std::string StoredForm::Name(const std::string& suffix) const {
   return absl::StrCat("stored.", parts.empty() ? "" : parts[0], "+", parts.size() - 1, suffix);

@@ -14,9 +14,6 @@
 
 namespace rewright {
 
-// Values one after another along an axis, by binary concatenations in a balanced tree. REQUIRES: a value.
-absl::StatusOr<Value> ConcatTree(Arena& arena, const std::vector<Value>& values, int64_t axis);
-
 struct StoredForm {
   int64_t axis = 0;
   std::vector<std::string> parts;  // names of weights, at least two

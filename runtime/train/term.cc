@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 
 namespace rewright {
@@ -58,6 +59,14 @@ std::vector<int64_t> AxesFrom(const Term& x, int kept) {
   std::vector<int64_t> axes;
   for (int axis = kept; axis < x.type().rank(); ++axis) axes.push_back(axis);
   return axes;
+}
+
+absl::StatusOr<Value> ConcatTree(Arena& arena, const std::vector<Value>& values, int64_t axis) {
+  if (values.size() == 1) return values[0];
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  ASSIGN_OR_RETURN(const Value first, ConcatTree(arena, {values.begin(), middle}, axis));
+  ASSIGN_OR_RETURN(const Value second, ConcatTree(arena, {middle, values.end()}, axis));
+  return arena.Apply("concat", {first, second}, {{"axis", axis}});
 }
 
 Term LargestMagnitude(const Term& x) {

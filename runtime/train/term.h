@@ -1,6 +1,9 @@
 // Formulas over the values of an arena, written as they stand in papers.
 #pragma once
 
+#include <vector>
+
+#include "absl/status/statusor.h"
 #include "core/ir/graph.h"
 
 namespace rewright {
@@ -58,6 +61,9 @@ Term Sum(const Term& x, const std::vector<int64_t>& axes);
 Term Mean(const Term& x, const std::vector<int64_t>& axes);
 // Over all axes but the first `kept`.
 std::vector<int64_t> AxesFrom(const Term& x, int kept);
+// Values one after another along an axis, by binary concatenations in a balanced tree: laws of two operands apply to
+// it, and gradients of the parts are halves of halves. REQUIRES: a value. Errors: values that do not fit together.
+absl::StatusOr<Value> ConcatTree(Arena& arena, const std::vector<Value>& values, int64_t axis);
 // The largest magnitude of an element, a scalar: NaN where there is one.
 Term LargestMagnitude(const Term& x);
 

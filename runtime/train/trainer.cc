@@ -440,7 +440,7 @@ absl::StatusOr<Graph> Trainer::Trained() {
   return ParseGraph(PrintGraph(model_.inference), weights);
 }
 
-absl::StatusOr<Measurement> Trainer::Measure() {
+absl::StatusOr<ValidationScore> Trainer::Measure() {
   CHECK(evaluation_ != nullptr);
   ASSIGN_OR_RETURN(const NamedTensors weights, WeightsBy(&Executable::ViewState));
   for (const std::string& name : evaluated_) RETURN_IF_ERROR(evaluation_->WriteState(name, weights.at(name)));
@@ -454,7 +454,7 @@ absl::StatusOr<Measurement> Trainer::Measure() {
   bytes = absl::StrJoin(all, "");
   std::vector<double> sums(bytes.size() / sizeof(double));
   std::memcpy(sums.data(), bytes.data(), bytes.size());
-  Measurement measurement;
+  ValidationScore measurement;
   double right = 0;
   for (size_t i = 0; i < sums.size(); i += 2) {
     measurement.loss += sums[i];

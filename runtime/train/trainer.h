@@ -23,7 +23,7 @@
 namespace rewright {
 
 // What the weights give on the samples of the validation set.
-struct Measurement {
+struct ValidationScore {
   double loss = 0;
   std::optional<double> accuracy;  // the share of labels that are right
 };
@@ -33,10 +33,10 @@ struct StepReport {
   int64_t epoch = 0;  // from 1
   double loss = 0;    // before the update
   double learning_rate = 0;
-  double seconds = 0;                      // from waiting for the batch to the next weights
-  std::optional<double> gradient_norm;     // where gradients are clipped
-  bool skipped = false;                    // numbers were not finite and nothing was updated
-  std::optional<Measurement> measurement;  // made after this step
+  double seconds = 0;                          // from waiting for the batch to the next weights
+  std::optional<double> gradient_norm;         // where gradients are clipped
+  bool skipped = false;                        // numbers were not finite and nothing was updated
+  std::optional<ValidationScore> measurement;  // made after this step
 };
 
 struct TrainerOptions {
@@ -102,7 +102,7 @@ class Trainer {
   absl::StatusOr<std::string> WeightsSha256();
   // The model with the present weights, at inference.
   absl::StatusOr<Graph> Trained();
-  absl::StatusOr<Measurement> Measure();
+  absl::StatusOr<ValidationScore> Measure();
 
  private:
   Trainer(const TrainConfig& config, const TrainerOptions& options, const TrainableModel& model, Dataset data,

@@ -66,7 +66,7 @@ TEST(JointSearch, AnUpdateOfJoinedWeightsIsOneAndKeepsEveryBit) {
   const std::vector<StoredForm> forms = VectorForms(graphs);
   const auto joined = InStoredForms(graphs.step, forms, graphs.trained);
   ASSERT_TRUE(joined.ok()) << joined.status();
-  const auto lowered = LoweredInForms(graphs.step, forms, graphs.trained);
+  const auto lowered = LoweredInForms(graphs.step, forms, graphs.trained, *StoredFormRules());
   ASSERT_TRUE(lowered.ok()) << lowered.status();
   size_t parts = 0;
   for (const StoredForm& form : forms) parts += form.parts.size();
@@ -139,7 +139,7 @@ state w: f32[9,6]
 output y = %8
 )");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto views = WithViewsOfStates(*graph);
+  const auto views = WithViewsOfStates(*graph, *StoredFormRules());
   ASSERT_TRUE(views.ok()) << views.status();
   EXPECT_EQ(views->num_applications(), 2) << PrintGraph(*views);
   EXPECT_EQ(Count(*views, ops::Concat()), 0);

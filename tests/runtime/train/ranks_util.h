@@ -27,9 +27,9 @@ using Json = nlohmann::ordered_json;
 
 struct Trained {
   absl::Status status;
-  std::vector<double> losses;           // by step
-  std::optional<Measurement> measured;  // the last one
-  std::string sha256;                   // of the weights
+  std::vector<double> losses;               // by step
+  std::optional<ValidationScore> measured;  // the last one
+  std::string sha256;                       // of the weights
   NamedTensors weights;
   int64_t position = 0;
   int64_t bytes_sent = 0;
