@@ -1,8 +1,8 @@
 // Rule files: loading rules with their proofs, and writing them.
 //
 // A rule in a file is followed by what the verifier found (ProofRecord). It is loaded only if that proof is still
-// good: it names the prover (prover_hash.h), and a hash covers the rule's law, the meanings of the operators it uses and
-// all that the record says.
+// good: it names the prover (prover_hash.h), and a hash covers the rule's law, the meanings of the operators it uses
+// and all that the record says.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord&
 absl::Status CheckRecord(const CompiledRule& rule);
 
 struct LoadOptions {
-  bool trust_unverified = false;      // also take rules without a proof, or with a stale one
-  bool allow_risky = false;           // also those of class numerically-risky
-  bool allow_finite_only = false;     // also those of class finite-only: the caller knows that all values are finite
-  bool exact_only = false;            // leave out rules that are not of class exact, or not known to be
+  bool trust_unverified = false;   // also take rules without a proof, or with a stale one
+  bool allow_risky = false;        // also those of class numerically-risky
+  bool allow_finite_only = false;  // also those of class finite-only: the caller knows that all values are finite
+  bool exact_only = false;         // leave out rules that are not of class exact, or not known to be
   std::vector<std::string> disabled;
 };
 
