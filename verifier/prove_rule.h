@@ -26,8 +26,8 @@ struct RuleProofOptions {
   RuleUse use = RuleUse::kMatching;  // kProof: also rules that no matcher can find
   const std::atomic<bool>* stop = nullptr;
   verifier::StepListener* listener = nullptr;  // is told every step of every proof
-  bool certify = false;  // make a certificate of what is proved
-  bool classify = true;  // else `rule_class` is left to the caller (ClassifyRule)
+  bool certify = false;                        // make a certificate of what is proved
+  bool classify = true;                        // else `rule_class` is left to the caller (ClassifyRule)
 };
 
 struct RuleVerdict {
@@ -57,7 +57,8 @@ struct RuleVerdict {
 
 RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options);
 
-// The record of a rule that is proved; `certificate` as it is to stand there; `halves`: with the class on 16-bit floats.
+// The record of a rule that is proved; `certificate` as it is to stand there; `halves`: with the class on 16-bit
+// floats.
 absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict, const std::string& certificate = "",
                                      bool halves = true);
 
