@@ -237,7 +237,7 @@ void RuleClassifier::Measure(const RuleInstance& given) {
   // Of many instances each is measured a few times.
   const int least = assignments_ > kAssignments ? kLeastNotFiniteRuns : 0;
   const int count = std::max(1, static_cast<int>(assignments.size()));
-  const int not_finite_runs = std::max(kNotFiniteRuns, (least + count - 1) / count);
+  const int not_finite_runs = (half_ ? 2 : 1) * std::max(kNotFiniteRuns, (least + count - 1) / count);
   CompiledNodes compiled;
   for (size_t a = 0; a < assignments.size() && !IsWorst(); ++a) {
     const Symbols& symbols = assignments[a];
@@ -246,9 +246,10 @@ void RuleClassifier::Measure(const RuleInstance& given) {
     for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero, Leaves::kOpposite, Leaves::kSmall, Leaves::kSteep}) {
       if (a < kAssignments) MeasureErrors(measured, symbols, leaves, &compiled);
     }
-    // In both precisions in turn: what is finite hardly hangs on it.
+    // In both precisions in turn, since what is finite hardly hangs on it; 16 bits overflow soon.
     for (int run = 0; run < not_finite_runs && !finite_only_; ++run) {
-      MeasureFiniteness(measured, symbols, run % 2 == 0 ? Precision::kNative : Precision::kFloat64, &compiled);
+      const bool native = half_ || run % 2 == 0;
+      MeasureFiniteness(measured, symbols, native ? Precision::kNative : Precision::kFloat64, &compiled);
     }
     for (int run = 0; run < kFullRangeRuns && casts; ++run)
       MeasureErrors(measured, symbols, Leaves::kFullRange, &compiled);
