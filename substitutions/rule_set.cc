@@ -138,13 +138,11 @@ absl::Status CheckRecord(const CompiledRule& rule, MeaningTexts* known) {
 
 absl::StatusOr<const std::vector<Rule>*> RuleReader::Read(const std::string& path) {
   if (const auto known = files_.find(path); known != files_.end()) return &known->second;
-  std::string text;
-  RETURN_IF_ERROR(ReadRuleText(path, &text));
-  return Add(text, path);
+  ASSIGN_OR_RETURN(std::vector<Rule> rules, ReadRules(path));
+  return Add(path, std::move(rules));
 }
 
-absl::StatusOr<const std::vector<Rule>*> RuleReader::Add(const std::string& text, const std::string& file) {
-  ASSIGN_OR_RETURN(std::vector<Rule> rules, ParseRules(text, file));
+const std::vector<Rule>* RuleReader::Add(const std::string& file, std::vector<Rule> rules) {
   return &files_.emplace(file, std::move(rules)).first->second;
 }
 
@@ -162,9 +160,9 @@ absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleReader::Compile(const Ru
 
 absl::StatusOr<RuleSet> RuleSet::FromText(const std::string& text, const std::string& file,
                                           const LoadOptions& options) {
+  ASSIGN_OR_RETURN(std::vector<Rule> rules, ParseRules(text, file));
   RuleReader reader;
-  ASSIGN_OR_RETURN(const std::vector<Rule>* const rules, reader.Add(text, file));
-  return FromRules(Pointers({rules}), options, &reader);
+  return FromRules(Pointers({reader.Add(file, std::move(rules))}), options, &reader);
 }
 
 absl::StatusOr<RuleSet> RuleSet::FromFiles(const std::vector<std::string>& paths, const LoadOptions& options,

@@ -56,8 +56,7 @@ class RuleReader {
     std::shared_ptr<const CompiledRule> rule;
     bool checked = false;
   };
-  // The rules of a text that came from `file`.
-  absl::StatusOr<const std::vector<Rule>*> Add(const std::string& text, const std::string& file);
+  const std::vector<Rule>* Add(const std::string& file, std::vector<Rule> rules);
 
   std::map<std::string, std::vector<Rule>> files_;
   std::map<const Rule*, Ready> ready_;

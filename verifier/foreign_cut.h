@@ -17,8 +17,8 @@ namespace rewright {
 
 struct ForeignCut {
   Graph graph;
-  std::set<std::string>
-      names;  // of the inputs and outputs that were added, the same for the same node of another model
+  // Of the inputs and outputs that were added, the same for the same node of another model.
+  std::set<std::string> names;
 
   // Whether the output is one of those, or depends on one of those inputs.
   bool Concerns(const std::string& output) const;
