@@ -17,12 +17,6 @@ constexpr int64_t kFeedForward = 3072;
 constexpr double kEpsilon = 1e-12;
 constexpr double kEmbeddingStddev = 0.5;
 
-// gelu(x) = 0.5 * x * (1 + erf(x / sqrt 2))
-Value Gelu(Net& net, Value x) {
-  const Value erf = net.Op("erf", {net.Op("div", {x, net.Scalar(std::sqrt(2.0))})});
-  return net.Mul(net.Mul(x, net.Add(erf, net.Scalar(1))), net.Scalar(0.5));
-}
-
 // Token ids [n, s] to vectors [n, s, kHidden].
 Value Embeddings(Net& net, Value ids, Value token_types) {
   const std::string name = "embeddings.";
@@ -56,7 +50,7 @@ Value SelfAttention(Net& net, Value x, Value mask, const std::string& name) {
 
 Value Layer(Net& net, Value x, Value mask, const std::string& name) {
   const Value attention = SelfAttention(net, x, mask, name + ".attention");
-  const Value hidden = Gelu(net, net.Linear(attention, name + ".intermediate.dense", kFeedForward));
+  const Value hidden = net.Gelu(net.Linear(attention, name + ".intermediate.dense", kFeedForward));
   const Value y = net.Linear(hidden, name + ".output.dense", kHidden, kAfterRelu);
   return net.LayerNorm(net.Add(y, attention), name + ".output.LayerNorm", kEpsilon);
 }

@@ -13,8 +13,6 @@ constexpr int64_t kPositions = 1024;
 constexpr int64_t kHeadSize = 64;
 constexpr double kEpsilon = 1e-5;
 constexpr double kEmbeddingStddev = 0.5;
-// Added to the score of a token that comes later.
-constexpr double kHidden = -1e4;
 
 // gelu(x) = 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
 Value Gelu(Net& net, Value x) {
@@ -31,16 +29,6 @@ Value Project(Net& net, Value x, const std::string& name, int64_t out, Gain gain
   const Value weight = net.Weight(name + ".weight", {in, out}, 0, gain.value / std::sqrt(static_cast<double>(in)));
   const Value bias = net.Weight(name + ".bias", {out}, 0, 0.1);
   return net.Reshape(net.Add(net.MatMul(net.Reshape(x, {n * s, in}), weight), bias), {n, s, out});
-}
-
-Value CausalMask(Net& net, int64_t length) {
-  Tensor mask(TensorType{DType::kFloat32, {1, 1, length, length}});
-  for (int64_t i = 0; i < length; ++i) {
-    for (int64_t j = 0; j < length; ++j) {
-      mask.as<float>()[i * length + j] = j <= i ? 0.0f : static_cast<float>(kHidden);
-    }
-  }
-  return net.Constant(mask);
 }
 
 Value Attention(Net& net, Value x, Value mask, const std::string& name) {
@@ -75,7 +63,7 @@ absl::StatusOr<Graph> BuildGpt2Small(const ZooOptions& options) {
   const Value positions = net.Weight("transformer.wpe.weight", {kPositions, width}, 0, kEmbeddingStddev);
   Value x = net.Add(net.Op("gather", {words, ids}, {{"axis", int64_t{0}}}),
                     net.Op("gather", {positions, net.Positions(length)}, {{"axis", int64_t{0}}}));
-  const Value mask = CausalMask(net, length);
+  const Value mask = net.CausalMask(length);
   const int64_t layers = Default(options.layers, 12);
   for (int64_t i = 0; i < layers; ++i) {
     const std::string name = absl::StrCat("transformer.h.", i);

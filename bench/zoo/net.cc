@@ -157,6 +157,19 @@ Value Net::LayerNorm(Value x, const std::string& name, double epsilon) {
   return Op("layer_norm", {x, scale, bias}, {{"epsilon", epsilon}});
 }
 
+Value Net::Gelu(Value x) {
+  const Value erf = Op("erf", {Op("div", {x, Scalar(std::sqrt(2.0))})});
+  return Mul(Mul(x, Add(erf, Scalar(1))), Scalar(0.5));
+}
+
+Value Net::CausalMask(int64_t length) {
+  Tensor mask(TensorType{DType::kFloat32, {1, 1, length, length}});
+  for (int64_t i = 0; i < length; ++i) {
+    for (int64_t j = 0; j < length; ++j) mask.as<float>()[i * length + j] = j <= i ? 0.0f : -1e4f;
+  }
+  return Constant(mask);
+}
+
 absl::StatusOr<Graph> Net::Finish(const std::vector<Output>& outputs) {
   if (!ok()) return status_;
   for (const Output& output : outputs) arena_->SetName(output.value, output.name);

@@ -95,6 +95,10 @@ class Net {
   // x [.., in] times the transpose of "<name>.weight" [out, in], plus "<name>.bias".
   Value Linear(Value x, const std::string& name, int64_t out, Gain gain = kLinear);
   Value LayerNorm(Value x, const std::string& name, double epsilon);
+  // 0.5 * x * (1 + erf(x / sqrt 2)), written out as PyTorch's exporter writes it.
+  Value Gelu(Value x);
+  // What is added to scores [n, heads, length, length]: 0, and -1e4 for tokens that come later; [1, 1, length, length].
+  Value CausalMask(int64_t length);
 
   absl::StatusOr<Graph> Finish(const std::vector<Output>& outputs);
 
@@ -119,8 +123,10 @@ absl::StatusOr<Graph> BuildVgg19(const ZooOptions& options);
 absl::StatusOr<Graph> BuildSqueezeNet(const ZooOptions& options);
 absl::StatusOr<Graph> BuildInceptionV3(const ZooOptions& options);
 absl::StatusOr<Graph> BuildMobileNetV2(const ZooOptions& options);
+absl::StatusOr<Graph> BuildConvNeXtTiny(const ZooOptions& options);
 absl::StatusOr<Graph> BuildBertBase(const ZooOptions& options);
 absl::StatusOr<Graph> BuildGpt2Small(const ZooOptions& options);
+absl::StatusOr<Graph> BuildLlamaSmall(const ZooOptions& options);
 absl::StatusOr<Graph> BuildNasNetA(const ZooOptions& options);
 absl::StatusOr<Graph> BuildNasRnn(const ZooOptions& options);
 absl::StatusOr<Graph> BuildRandomLayered(const ZooOptions& options);

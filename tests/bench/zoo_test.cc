@@ -149,6 +149,10 @@ const Published kPublished[] = {
       {"transpose", 48},
       {"reshape", 144},
       {"slice", 36}}},
+    {"convnext_tiny", 28589128, 4.456, {}},
+    // Embeddings and head 2 * 32000 * 768, 12 layers of 4 * 768^2 + 3 * 768 * 2048 + 2 * 768, one norm. Work: products
+    // with weights 128 * (12 * (4 * 768^2 + 3 * 768 * 2048) + 32000 * 768), and 2 * 12 * 12 * 128^2 * 64 of attention.
+    {"llama_small", 134105856, 14.31, {}},
 };
 
 TEST(ZooTest, ParametersWorkAndOperatorsAreAsPublished) {
@@ -343,7 +347,9 @@ TEST(ZooTest, OutputsAreOfOrdinarySize) {
                           {"inception_v3", {.image_size = 75}},
                           {"mobilenet_v2", {.image_size = 64}},
                           {"bert_base", {.sequence_length = 8, .layers = 3}},
+                          {"convnext_tiny", {.image_size = 64}},
                           {"gpt2_small", {.sequence_length = 8, .layers = 2}},
+                          {"llama_small", {.sequence_length = 8, .layers = 2}},
                           {"nasnet_a", {.image_size = 64, .layers = 1}},
                           {"nasrnn", {.width = 64}},
                           {"random_layered", {}},

@@ -239,7 +239,8 @@ class MatmulKernel : public Kernel {
           simd.gemm_block(at.a + row * a_row_ + chunk * a_step_, a_row_, a_step_, b, depth,
                           at.c + row * c_row_ + panel * width, c_row_,
                           std::min<int64_t>(simd.gemm_rows, last_row - row), columns, chunk > 0 || on_residual,
-                          on_residual ? nullptr : bias);
+                          on_residual ? nullptr : bias,
+                          row == first_row && panel + 1 < last_panel ? b + PanelElements(depth_) : nullptr);
         }
       }
     }

@@ -332,20 +332,36 @@ class WinogradKernel : public Kernel {
                const float* v, float* m) const {
     const SimdTable& simd = Simd();
     const int64_t depth = problem_.image.channels, columns = problem_.image.outputs;
+    const int64_t panels = (columns + simd.gemm_columns - 1) / simd.gemm_columns;
     const float* const a = v + point * problem_.in_plane();
     float* const c = m + point * problem_.out_plane();
-    const float* const b =
-        reinterpret_cast<const float*>(arguments.weights + static_cast<size_t>(point) * problem_.packed_bytes());
+    const auto weights = [&](int64_t of_point, int64_t panel, int64_t k) {
+      const char* const b = arguments.weights + static_cast<size_t>(of_point) * problem_.packed_bytes();
+      return reinterpret_cast<const float*>(b) + (panel * depth + k) * simd.gemm_columns;
+    };
     const int64_t parts = (rows + simd.gemm_rows - 1) / simd.gemm_rows;
     for (int64_t k = 0; k < depth; k += kDepth) {
       const int64_t some = std::min(kDepth, depth - k);
       for (int64_t panel = first_panel; panel < last_panel; ++panel) {
+        // A model reads every weight once a run, so that they come from memory, and there are as many as of all else
+        // together: what is read next is asked for ahead.
+        const float* next = nullptr;
+        if (panel + 1 < last_panel) {
+          next = weights(point, panel + 1, k);
+        } else if (k + kDepth < depth) {
+          next = weights(point, first_panel, k + kDepth);
+        } else if (last_panel < panels) {
+          next = weights(point, last_panel, 0);
+        } else if (point + 1 < problem_.points) {
+          next = weights(point + 1, 0, 0);
+        }
         const int64_t column = panel * simd.gemm_columns;
         const int64_t width = std::min<int64_t>(simd.gemm_columns, columns - column);
         for (int64_t part = 0; part < parts; ++part) {
           const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
-          simd.gemm_block(a + begin * depth + k, depth, 1, b + column * depth + k * simd.gemm_columns, some,
-                          c + begin * columns + column, columns, end - begin, width, k > 0, nullptr);
+          simd.gemm_block(a + begin * depth + k, depth, 1, weights(point, panel, k), some,
+                          c + begin * columns + column, columns, end - begin, width, k > 0, nullptr,
+                          part == 0 ? next : nullptr);
         }
       }
     }
