@@ -45,7 +45,7 @@ double DisturbanceProbe::Seconds() const {
     std::fill_n(b, columns * kDepth, 1.0f);
     for (int i = 0; i < kBlocks; ++i) {
       simd.gemm_block(a, kDepth, 1, b, kDepth, c, simd.gemm_columns, simd.gemm_rows, simd.gemm_columns, false, nullptr,
-                      nullptr);
+                      nullptr, 0);
     }
   }
   return Now() - start;

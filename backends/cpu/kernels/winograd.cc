@@ -357,11 +357,13 @@ class WinogradKernel : public Kernel {
         }
         const int64_t column = panel * simd.gemm_columns;
         const int64_t width = std::min<int64_t>(simd.gemm_columns, columns - column);
+        // Spread over the parts, since memory is slower than one part asks.
+        const int of_panel = simd.gemm_columns / 16, lines = parts < of_panel ? of_panel : 1;
         for (int64_t part = 0; part < parts; ++part) {
           const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
           simd.gemm_block(a + begin * depth + k, depth, 1, weights(point, panel, k), some,
                           c + begin * columns + column, columns, end - begin, width, k > 0, nullptr,
-                          part == 0 ? next : nullptr);
+                          next + part * some * 16 * lines, part * lines < of_panel && next != nullptr ? lines : 0);
         }
       }
     }
