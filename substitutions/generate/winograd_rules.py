@@ -15,9 +15,9 @@ infinity (Toom and Cook, transposed):
 from fractions import Fraction
 
 # By the number of finite points. Pairs p, -p share half of the work; magnitudes near one keep rounding errors small.
-# backends/cpu/kernels/winograd.h has the same.
+# backends/cpu/kernels/winograd_matrices.h has the same.
 POINTS = {3: "0 1 -1", 5: "0 3/4 -3/4 3/2 -3/2", 7: "0 1 -1 2 -2 1/2 -1/2",
-          9: "0 1 -1 1/2 -1/2 5/4 -5/4 7/4 -7/4", 11: "0 1 -1 1/2 -1/2 3/2 -3/2 3/4 -3/4 2 -2"}
+          9: "0 1/2 -1/2 7/8 -7/8 9/8 -9/8 2 -2", 11: "0 3/8 -3/8 3/4 -3/4 1 -1 3/2 -3/2 9/4 -9/4"}
 
 # Outputs of a tile and taps, down and right.
 ALGORITHMS = ([(m, 3, m, 3) for m in (2, 4, 6)] + [(m, 5, m, 5) for m in (2, 4)] +

@@ -48,10 +48,10 @@ inline constexpr Ratio kWinogradPoints<5>[5] = {{0}, {3, 4}, {-3, 4}, {3, 2}, {-
 template <>
 inline constexpr Ratio kWinogradPoints<7>[7] = {{0}, {1}, {-1}, {2}, {-2}, {1, 2}, {-1, 2}};
 template <>
-inline constexpr Ratio kWinogradPoints<9>[9] = {{0}, {1}, {-1}, {1, 2}, {-1, 2}, {5, 4}, {-5, 4}, {7, 4}, {-7, 4}};
+inline constexpr Ratio kWinogradPoints<9>[9] = {{0}, {1, 2}, {-1, 2}, {7, 8}, {-7, 8}, {9, 8}, {-9, 8}, {2}, {-2}};
 template <>
-inline constexpr Ratio kWinogradPoints<11>[11] = {{0},     {1},    {-1},    {1, 2}, {-1, 2}, {3, 2},
-                                                  {-3, 2}, {3, 4}, {-3, 4}, {2},    {-2}};
+inline constexpr Ratio kWinogradPoints<11>[11] = {{0},  {3, 8}, {-3, 8}, {3, 4}, {-3, 4}, {1},
+                                                  {-1}, {3, 2}, {-3, 2}, {9, 4}, {-9, 4}};
 
 template <int kOutputs, int kTaps>
 struct WinogradMatrices {
