@@ -3,7 +3,9 @@
 
 Every model is made by `rewright zoo`. Each round times, one after the other and in processes of their own:
 onnxruntime with all its optimizations, our executor on the unrewritten graph, and (with --optimized) on the graph that
-`rewright optimize` wrote. A figure is the median over the rounds of each round's median; the spread is their range.
+`rewright optimize` wrote, beside the cost that was predicted for it; with --direct also the graph that it wrote with no
+law that licenses Winograd's kernels. A figure is the median over the rounds of each round's median; the spread is their
+range. DNNL_MAX_CPU_ISA=AVX2 in the environment holds our side to that instruction set.
 
     bench/vs_onnxruntime.py --rewright build/release/rewright --out results.csv
 """
@@ -18,7 +20,9 @@ import tempfile
 
 from table import machine, write_table
 
-MODELS = ["resnet50", "squeezenet", "vgg19", "inception_v3", "mobilenet_v2", "bert_base"]
+MODELS = ["resnet50", "squeezenet", "vgg19", "inception_v3", "mobilenet_v2", "bert_base", "resnext50", "nasnet_a",
+          "gpt2_small", "nasrnn", "convnext_tiny", "llama_small"]
+LAWS = os.path.join(os.path.dirname(__file__), "../substitutions/rules/winograd.rules")
 
 ORT_CHILD = r"""
 import json, sys, time
@@ -55,9 +59,22 @@ def time_ort(path, args):
     return statistics.median(times)
 
 
-def time_ours(path, args):
+def no_winograd():
+    """Flags that switch off every law of winograd.rules."""
+    with open(LAWS) as file:
+        return [word for line in file if line.startswith("rule ") for word in ("--no-rule", line.split()[1])]
+
+
+def optimize(path, to, args, flags=()):
+    """The cost that the search predicts for the graph that it wrote, in milliseconds."""
+    command = [args.rewright, "optimize", path, "-o", to, "--profile", args.profile, "--threads", str(args.threads),
+               "--json", "--quiet", *flags]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["cost_after_ms"]
+
+
+def time_ours(path, args, flags=()):
     command = [args.rewright, "run", path, "--threads", str(args.threads), "--iterations", str(args.iterations),
-               "--warmup", str(args.warmup), "--json", "--quiet"]
+               "--warmup", str(args.warmup), "--json", "--quiet", *flags]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["latency_ms"]["median"]
 
 
@@ -81,42 +98,50 @@ def main():
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--optimized", action="store_true", help="also time the superoptimized graphs")
+    parser.add_argument("--direct", action="store_true", help="also time graphs without Winograd's kernels")
     parser.add_argument("--profile", default="build/vs_onnxruntime.db", help="profile database for --optimized")
     parser.add_argument("--out", help="write the table as CSV")
     args = parser.parse_args()
 
     description = describe_run(args)
     print("#", description)
-    columns = ["onnxruntime", "rewright"] + (["optimized"] if args.optimized else [])
+    columns = ["onnxruntime", "rewright"] + ["optimized"] * args.optimized + ["direct"] * args.direct
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name in args.models:
             path = os.path.join(folder, name + ".onnx")
             subprocess.run([args.rewright, "zoo", name, "-o", path, "--quiet"], check=True, stdout=subprocess.DEVNULL)
-            optimized = os.path.join(folder, name + ".opt.onnx")
-            if args.optimized:
-                subprocess.run([args.rewright, "optimize", path, "-o", optimized, "--profile", args.profile,
-                                "--threads", str(args.threads), "--quiet"], check=True, stdout=subprocess.DEVNULL)
+            optimized, direct = os.path.join(folder, name + ".opt.onnx"), os.path.join(folder, name + ".direct.onnx")
+            predicted = optimize(path, optimized, args) if args.optimized else None
+            if args.direct:
+                optimize(path, direct, args, no_winograd())
             samples = {column: [] for column in columns}
             for _ in range(args.rounds):
                 samples["onnxruntime"].append(time_ort(path, args))
                 samples["rewright"].append(time_ours(path, args))
                 if args.optimized:
                     samples["optimized"].append(time_ours(optimized, args))
+                if args.direct:
+                    samples["direct"].append(time_ours(direct, args, no_winograd()))
             row = {"model": name}
             for column in columns:
                 row[column + "_ms"] = round(statistics.median(samples[column]), 3)
                 row[column + "_range_ms"] = f"{min(samples[column]):.2f}-{max(samples[column]):.2f}"
             for column in columns[1:]:
                 row[column + "_ratio"] = round(row[column + "_ms"] / row["onnxruntime_ms"], 3)
+            if predicted is not None:
+                row["predicted_over_measured"] = round(predicted / row["optimized_ms"], 3)
             rows.append(row)
             print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
-            for leftover in (path, optimized):
+            for leftover in (path, optimized, direct):
                 if os.path.exists(leftover):
                     os.remove(leftover)
     for column in columns[1:]:
         print(f"geometric mean of {column} over onnxruntime: "
               f"{geometric_mean([row[column + '_ratio'] for row in rows]):.3f}")
+    if args.optimized:
+        errors = sorted(abs(row["predicted_over_measured"] - 1) for row in rows)
+        print(f"error of predicted costs: median {statistics.median(errors):.3f}, worst {errors[-1]:.3f}")
     if args.out:
         write_table(args.out, description, rows)
 
