@@ -1,6 +1,6 @@
 // Winograd's convolutions beside the direct ones, layer by layer, all in one run:
 //   winograd_bench [--threads 1] [--rounds 15] [--errors 1] [--batch 1] [--training 1]
-//   winograd_bench --model NAME [--threads 1] [--rounds 15]
+//   winograd_bench --model NAME [--threads 1] [--rounds 15] [--errors 1]
 // For each layer every licensed algorithm and the direct convolution take turns; before each run the weights are taken
 // out of the caches, as they are in a model that has many. Prints the least processor time of the rounds (of all
 // threads, per thread), the ratio of the best algorithm to the direct one, and with --errors the largest difference
@@ -188,7 +188,7 @@ int Run(int threads, int rounds, bool errors, int64_t batch, bool training) {
   return 0;
 }
 
-int RunModel(const std::string& name, int threads, int rounds) {
+int RunModel(const std::string& name, int threads, int rounds, bool errors) {
   const absl::StatusOr<Graph> graph = BuildZooModel(name);
   if (!graph.ok()) return Fail(graph.status());
   std::vector<std::unique_ptr<Device>> devices;
@@ -232,6 +232,23 @@ int RunModel(const std::string& name, int threads, int rounds) {
       name.c_str(), cpu::Simd().name, threads, threads == 1 ? "" : "s", rounds, least[0] * 1e3, wall[0] * 1e3,
       least[1] * 1e3, wall[1] * 1e3, least[1] / least[0], static_cast<double>(executables[0]->constant_bytes()) * 1e-6,
       static_cast<double>(executables[1]->constant_bytes()) * 1e-6, difference / largest);
+  if (!errors) return 0;
+  absl::flat_hash_map<std::string, Tensor> by_name;
+  for (size_t i = 0; i < inputs.size(); ++i) by_name[graph->node(graph->inputs()[i].node).name] = inputs[i];
+  const auto exact = InterpretGraph(*graph, by_name, {Precision::kFloat64, 2});
+  if (!exact.ok()) return Fail(exact.status());
+  double off[2] = {0, 0};
+  for (size_t o = 0; o < exact->size(); ++o) {
+    double greatest = 0, farthest[2] = {0, 0};
+    for (int64_t i = 0; i < (*exact)[o].num_elements(); ++i) {
+      greatest = std::max(greatest, std::abs((*exact)[o].At(i)));
+      for (int k = 0; k < 2; ++k) {
+        farthest[k] = std::max(farthest[k], std::abs((*exact)[o].At(i) - outputs[k][o].At(i)));
+      }
+    }
+    for (int k = 0; k < 2; ++k) off[k] = std::max(off[k], farthest[k] / greatest);
+  }
+  std::printf("    largest error over largest element: direct %.1e licensed %.1e\n", off[0], off[1]);
   return 0;
 }
 
@@ -255,7 +272,7 @@ int main(int argc, char** argv) {
     }
     flags[argv[i]] = std::atoi(argv[i + 1]);
   }
-  if (!model.empty()) return rewright::RunModel(model, flags["--threads"], flags["--rounds"]);
+  if (!model.empty()) return rewright::RunModel(model, flags["--threads"], flags["--rounds"], flags["--errors"] != 0);
   return rewright::Run(flags["--threads"], flags["--rounds"], flags["--errors"] != 0, flags["--batch"],
                        flags["--training"] != 0);
 }
