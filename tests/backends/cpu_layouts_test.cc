@@ -211,6 +211,19 @@ TEST(CpuConvolutions, OfAnyShapeAgreeWithTheInterpreter) {
   }
 }
 
+// A recurrent cell's products read the same weights at every step.
+TEST(CpuLayouts, WeightsArePackedOnceForAllReaders) {
+  const absl::StatusOr<Graph> graph = BuildZooModel("nasrnn", {.layers = 3, .width = 64});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto device = MakeDevice("cpu", {1, ""});
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto executable = MakeGraphRunner(**device)->Prepare(*graph);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const size_t weights = (16 * 64 * 64 + 8 * 64) * sizeof(float);
+  EXPECT_LE((*executable)->constant_bytes(), weights + 4096);
+  ExpectAgrees(**device, *graph, -1, 1, 2);
+}
+
 // Costs are measured with operands in these layouts: they are where the schedule puts them.
 TEST(CpuLayouts, OfModelsWithoutImagesAreAsSaid) {
   const std::pair<const char*, ZooOptions> models[] = {

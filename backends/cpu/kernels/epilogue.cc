@@ -83,11 +83,13 @@ absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorT
 
 absl::StatusOr<int> PackedFactor(Lowering& lowering, int buffer, const TensorType& type, int64_t k, int64_t n,
                                  int64_t k_stride, int64_t n_stride) {
+  int& known = lowering.PackedFactorOf(buffer, k, n, k_stride, n_stride);
+  if (known >= 0) return known;
   const size_t bytes = PackedMatmulBytes(k, n);
   ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, type));
   PackMatmulWeights(static_cast<const float*>(lowering.buffer(buffer).data.get()), k, n, k_stride, n_stride,
                     static_cast<float*>(packed.get()));
-  return lowering.AddConstant(std::move(packed), bytes);
+  return known = lowering.AddConstant(std::move(packed), bytes);
 }
 
 absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, std::vector<PackingStep> steps) {
