@@ -274,7 +274,7 @@ void TileProgram::CompileLoops(const std::vector<int>& last_use, int64_t least_t
   for (size_t v = 0; v < readers_.size(); ++v) uniform[v] = readers_[v].scalar();
   for (int first = 0; first < instructions;) {
     int last = first;
-    while (last < instructions && HasTileText(program_.instructions[last])) ++last;
+    while (last < instructions && HasTileText(program_, program_.instructions[last])) ++last;
     Step step{first, std::max(last, first + 1)};
     if (last - first >= std::max<int64_t>(least_together, 2)) {
       std::vector<bool> wanted(static_cast<size_t>(program_.num_values()), false);
