@@ -17,7 +17,8 @@
 //   5. Everything else is alone.
 // But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
 // groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come
-// behind all other groups.
+// behind all other groups. A difference that several products of 8-bit integers read, and nobody else, is in the group of
+// each.
 #pragma once
 
 #include <memory>

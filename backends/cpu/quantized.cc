@@ -52,31 +52,22 @@ bool IsZeroPoint(const Graph& graph, Value value, DType byte) {
   return node.op == ops::Cast() && graph.type(node.operands[0]).dtype == byte;
 }
 
-std::optional<CentredFactor> CentredFactorOf(const Graph& graph, Value value) {
-  CentredFactor factor{.value = value, .is_difference = true};
+// x - zero as the nodes say, whoever reads them; `value` is x.
+std::optional<CentredFactor> PatternOf(const Graph& graph, Value value) {
+  CentredFactor factor;
   const Node* node = &graph.node(value.node);
+  factor.nodes = {value.node};
   if (node->op == ops::Sub()) {
     factor.zero = node->operands[1];
-    factor.nodes.push_back(value.node);
     const Value wide = node->operands[0];
     if (graph.type(wide) != graph.type(value)) return std::nullopt;
     factor.nodes.insert(factor.nodes.begin(), wide.node);
     node = &graph.node(wide.node);
-  } else {
-    factor.nodes = {value.node};
   }
   if (node->op != ops::Cast() || !IsByte(graph.type(node->operands[0]).dtype)) return std::nullopt;
-  factor.dtype = graph.type(node->operands[0]).dtype;
+  factor.value = node->operands[0];
+  factor.dtype = graph.type(factor.value).dtype;
   if (factor.zero.node >= 0 && !IsZeroPoint(graph, factor.zero, factor.dtype)) return std::nullopt;
-  const bool alone = std::all_of(factor.nodes.begin(), factor.nodes.end(),
-                                 [&](NodeId id) { return OnlyReader(graph, Value{id, 0}).has_value(); });
-  if (alone) {
-    factor.value = node->operands[0];
-    factor.is_difference = false;
-  } else {
-    if (factor.zero.node >= 0 && !graph.IsKnown(factor.zero)) return std::nullopt;  // it may lie nowhere
-    factor.nodes.clear();
-  }
   return factor;
 }
 
@@ -93,6 +84,39 @@ bool MayHaveByteRange(const Graph& graph, Value value) {
     }
     value = node.operands[0];
   }
+}
+
+// A product whose factors are of 8 bits, whoever else reads them.
+bool IsProductOfBytes(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const bool conv = node.op == ops::Conv2d();
+  if (!graph.IsRun(node) || (!conv && node.op != ops::Matmul()) || node.outputs[0].dtype != DType::kInt32 ||
+      node.outputs[0].num_elements() == 0 || (conv && Int(node, "groups") != 1)) {
+    return false;
+  }
+  const Value left = node.operands[0], right = node.operands[1];
+  if (graph.IsKnown(left) || left == right || !PatternOf(graph, left)) return false;
+  if (!graph.IsKnown(right)) return !conv && PatternOf(graph, right);
+  const Shape& dims = graph.type(right).shape;
+  const bool one_matrix = conv || NumElements(dims) == dims[dims.size() - 2] * dims.back();
+  return one_matrix && MayHaveByteRange(graph, right);
+}
+
+// What a product of bytes reads for an operand. It computes the difference itself where all who read that do so.
+std::optional<CentredFactor> CentredFactorOf(const Graph& graph, Value value) {
+  CentredFactor factor = *PatternOf(graph, value);
+  const std::vector<int>& readers = graph.users(graph.index(value.node));
+  const bool alone = factor.nodes.size() == 1 || OnlyReader(graph, Value{factor.nodes[0], 0});
+  if (alone && !graph.is_output(value) && std::all_of(readers.begin(), readers.end(), [&](int reader) {
+        return IsProductOfBytes(graph, graph.nodes()[reader]);
+      })) {
+    return factor;
+  }
+  if (factor.zero.node >= 0 && !graph.IsKnown(factor.zero)) return std::nullopt;  // it may lie nowhere
+  factor.value = value;
+  factor.is_difference = true;
+  factor.nodes.clear();
+  return factor;
 }
 
 // The walk along what follows the product.
@@ -173,23 +197,14 @@ class Tail {
 }  // namespace
 
 std::optional<QuantizedProduct> QuantizedProductAt(const Graph& graph, NodeId id) {
+  if (!IsProductOfBytes(graph, id)) return std::nullopt;
   const Node& node = graph.node(id);
-  const bool conv = node.op == ops::Conv2d();
-  if (!graph.IsRun(node) || (!conv && node.op != ops::Matmul()) || node.outputs[0].dtype != DType::kInt32 ||
-      node.outputs[0].num_elements() == 0) {
-    return std::nullopt;
-  }
-  if (conv && Int(node, "groups") != 1) return std::nullopt;
   const std::optional<CentredFactor> left = CentredFactorOf(graph, node.operands[0]);
-  if (!left || graph.IsKnown(node.operands[0])) return std::nullopt;
+  if (!left) return std::nullopt;
   QuantizedProduct product{.product = id, .left = *left, .nodes = left->nodes};
-  if (graph.IsKnown(node.operands[1])) {
-    const Shape& dims = graph.type(node.operands[1]).shape;
-    const bool one_matrix = conv || NumElements(dims) == dims[dims.size() - 2] * dims.back();
-    if (!one_matrix || !MayHaveByteRange(graph, node.operands[1])) return std::nullopt;
-  } else {
+  if (!graph.IsKnown(node.operands[1])) {
     product.right = CentredFactorOf(graph, node.operands[1]);
-    if (conv || !product.right || node.operands[0] == node.operands[1]) return std::nullopt;
+    if (!product.right) return std::nullopt;
     product.nodes.insert(product.nodes.end(), product.right->nodes.begin(), product.right->nodes.end());
   }
   product.nodes.push_back(id);

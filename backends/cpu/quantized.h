@@ -15,10 +15,10 @@ namespace rewright::cpu {
 struct CentredFactor {
   DType dtype = DType::kUInt8;  // of x
   Value zero;                   // one element of i32, in the range of x, known where x - zero is read; no node: 0
-  // What the group reads: x, or x - zero where others read that too.
+  // What the group reads: x, or x - zero where others than such products read that, too.
   Value value;
   bool is_difference = false;
-  std::vector<NodeId> nodes;  // of the group: the cast and the difference
+  std::vector<NodeId> nodes;  // the cast and the difference, in the group of each product that reads it
 };
 
 struct QuantizedProduct {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <utility>
 
@@ -105,14 +106,15 @@ void ColumnSums(const ByteProblem& problem, const int8_t* panel, int32_t* sums) 
                     {nullptr, nothing.data(), nullptr, 0, 0, 0});
 }
 
-// Panels of f(k, column), bytes with a sign; `count` columns from `first` on. k counts the laid depth.
+// A panel of bytes with a sign, f(k, column), from a k on that four divides; `count` columns are given. k counts the laid
+// depth.
 template <typename F>
 void PackPanel(const ByteProblem& problem, int64_t first, int64_t count, const F& f, int8_t* panel) {
   const int64_t width = Simd().gemm_columns;
-  std::fill_n(panel, problem.panel_bytes(), int8_t{0});
-  for (int64_t k = 0; k < problem.fours() * 4; ++k) {
+  std::fill(panel + first * width, panel + problem.panel_bytes(), int8_t{0});
+  for (int64_t k = first; k < problem.fours() * 4; ++k) {
     int8_t* const to = panel + k / 4 * 4 * width + k % 4;
-    for (int64_t j = 0; j < count; ++j) to[4 * j] = f(k, first + j);
+    for (int64_t j = 0; j < count; ++j) to[4 * j] = f(k, j);
   }
 }
 
@@ -253,20 +255,46 @@ class QuantizedProductKernel : public Kernel {
   void LayRight(const At& at, int8_t* panels, int32_t* sums) const {
     const auto units = static_cast<int64_t>(problem_.right_starts.size()) * problem_.panels();
     const int64_t width = Simd().gemm_columns;
-    problem_.right.Read(at.b, at.right_zero + 128, [&](auto element) {
 #pragma omp parallel for schedule(static) num_threads(static_cast<int>(problem_.threads)) if (problem_.threads > 1)
-      for (int64_t unit = 0; unit < units; ++unit) {
-        const int64_t start = problem_.right_starts[unit / problem_.panels()], first = unit % problem_.panels() * width;
-        int8_t* const panel = panels + unit * problem_.panel_bytes();
-        PackPanel(
-            problem_, first, std::min(width, problem_.columns - first),
-            [&](int64_t k, int64_t j) {
-              if (k >= problem_.depth) return int8_t{0};
-              return static_cast<int8_t>(element(start + k * problem_.right_row + j * problem_.right_column) ^ 0x80);
-            },
-            panel);
-        ColumnSums(problem_, panel, sums + unit * width);
+    for (int64_t unit = 0; unit < units; ++unit) {
+      const int64_t start = problem_.right_starts[unit / problem_.panels()], first = unit % problem_.panels() * width;
+      int8_t* const panel = panels + unit * problem_.panel_bytes();
+      LayPanel(at, start + first * problem_.right_column, std::min(width, problem_.columns - first), panel);
+      ColumnSums(problem_, panel, sums + unit * width);
+    }
+  }
+
+  // Of bytes in one piece, four are put together as a number.
+  void LayPanel(const At& at, int64_t start, int64_t count, int8_t* panel) const {
+    const int64_t width = Simd().gemm_columns, row = problem_.right_row, column = problem_.right_column;
+    const int64_t whole = problem_.right.is_difference || (row != 1 && column != 1) ? 0 : problem_.depth / 4;
+    const uint32_t flip = problem_.right.offset() == 0 ? 0x80808080u : 0;
+    const auto* const from = static_cast<const uint8_t*>(at.b) + (whole > 0 ? start : 0);
+    for (int64_t four = 0; four < whole; ++four) {
+      uint32_t* const to = reinterpret_cast<uint32_t*>(panel + 4 * four * width);
+      if (row == 1) {
+        for (int64_t j = 0; j < count; ++j) {
+          uint32_t bytes;
+          std::memcpy(&bytes, from + 4 * four + j * column, sizeof bytes);
+          to[j] = bytes ^ flip;
+        }
+      } else {
+        const uint8_t* const x = from + 4 * four * row;
+#pragma omp simd
+        for (int64_t j = 0; j < count; ++j) {
+          to[j] = (uint32_t{x[j]} | uint32_t{x[row + j]} << 8 | uint32_t{x[2 * row + j]} << 16 |
+                   uint32_t{x[3 * row + j]} << 24) ^ flip;
+        }
       }
+      std::fill(to + count, to + width, 0u);
+    }
+    problem_.right.Read(at.b, at.right_zero + 128, [&](auto element) {
+      PackPanel(
+          problem_, 4 * whole, count,
+          [&](int64_t k, int64_t j) {
+            return k >= problem_.depth ? int8_t{0} : static_cast<int8_t>(element(start + k * row + j * column) ^ 0x80);
+          },
+          panel);
     });
   }
 
@@ -515,7 +543,9 @@ absl::StatusOr<std::pair<int, int>> PackKnown(Lowering& lowering, const Tensor& 
   const int64_t width = Simd().gemm_columns;
   for (int64_t panel = 0; panel < problem.panels(); ++panel) {
     int8_t* const to = static_cast<int8_t*>(panels.data()) + panel * problem.panel_bytes();
-    PackPanel(problem, panel * width, std::min(width, problem.columns - panel * width), at, to);
+    const int64_t first = panel * width;
+    PackPanel(problem, 0, std::min(width, problem.columns - first),
+              [&](int64_t k, int64_t j) { return at(k, first + j); }, to);
     ColumnSums(problem, to, sums.data() + panel * width);
   }
   const auto held = std::make_shared<Tensor>(std::move(panels));
