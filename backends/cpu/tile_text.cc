@@ -93,11 +93,14 @@ const char* LogicOf(TileOp op) { return op == kTileAnd ? "and" : op == kTileOr ?
 // One loop, for `lanes` positions at a time.
 class LoopWriter {
  public:
-  LoopWriter(const PointwiseProgram& program, const TileText& tile, const std::vector<bool>& uniform, int lanes)
+  // `rounds`: the processor has an instruction that rounds.
+  LoopWriter(const PointwiseProgram& program, const TileText& tile, const std::vector<bool>& uniform, int lanes,
+             bool rounds)
       : program_(program),
         tile_(tile),
         uniform_(uniform),
         lanes_(lanes),
+        rounds_(rounds),
         leaves_(program.num_values() - static_cast<int>(program.instructions.size())) {}
 
   // What all rounds share: uniform values.
@@ -204,6 +207,7 @@ class LoopWriter {
   // To the nearest integer, halves to the even one, as the tile function has it: the sum has no room for a fraction.
   std::string Rounded(const std::string& x) {
     const std::string type = Type(DType::kFloat32), large = Repeated("float", "8388608.0");
+    if (rounds_) return Called("llvm.roundeven", absl::StrCat(type, " ", x));
     const auto two = [&](const std::string& a, const std::string& b) {
       return absl::StrCat(type, " ", a, ", ", type, " ", b);
     };
@@ -254,6 +258,7 @@ class LoopWriter {
   const TileText& tile_;
   const std::vector<bool>& uniform_;
   const int lanes_;
+  const bool rounds_;
   const int leaves_;
   std::map<int, std::string> names_;
   std::string text_;
@@ -301,7 +306,8 @@ TileText TileTextOf(const PointwiseProgram& program, int first, int last, const 
       ++number;
     }
   }
-  LoopWriter together(program, tile, uniform, lanes), single(program, tile, uniform, 1);
+  const bool rounds = lanes >= 8;  // with AVX
+  LoopWriter together(program, tile, uniform, lanes, rounds), single(program, tile, uniform, 1, rounds);
   together.Begin();
   single.Begin();
   absl::StrAppend(&body, together.Take(), single.Take(), "  %whole = and i64 %count, ", -lanes,
@@ -315,7 +321,7 @@ TileText TileTextOf(const PointwiseProgram& program, int first, int last, const 
   single.Round(first, last, "%j");
   absl::StrAppend(&body, single.Take(), "  %after = add i64 %j, 1\n  %again = icmp slt i64 %after, %count\n",
                   "  br i1 %again, label %one, label %end\nend:\n  ret void\n}\n");
-  for (const char* name : {"llvm.sqrt", "llvm.fabs", "llvm.floor", "llvm.ceil"}) {
+  for (const char* name : {"llvm.sqrt", "llvm.fabs", "llvm.floor", "llvm.ceil", "llvm.roundeven"}) {
     absl::StrAppend(&body, "declare float @", name, ".f32(float)\n");
     absl::StrAppend(&body, "declare <", lanes, " x float> @", name, ".v", lanes, "f32(<", lanes, " x float>)\n");
   }

@@ -58,7 +58,8 @@ TEST_F(OpaqueModels, AreToldByInspect) {
 }
 
 TEST_F(OpaqueModels, AreRefusedByThoseWhoCompute) {
-  for (const std::string verb : {"run --device reference ", "diff --device reference " + Path("m.onnx") + " "}) {
+  for (const std::string& verb :
+       {std::string("run --device reference "), absl::StrCat("diff --device reference ", Path("m.onnx"), " ")}) {
     const Outcome outcome = Rewright(verb + Path("m.onnx"));
     EXPECT_EQ(outcome.status, 2) << verb;
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("com.microsoft.Inverse [1 node: node \"inv\""),

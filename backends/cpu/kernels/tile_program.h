@@ -67,7 +67,8 @@ class TileProgram {
   std::vector<Place> places_;
   std::vector<TileFn> functions_;
   std::vector<Step> steps_;
-  std::vector<size_t> copied_;  // results that are written behind all instructions
+  std::vector<size_t> stored_constants_;  // those that tiles hold
+  std::vector<size_t> copied_;            // results that are written behind all instructions
   int tiles_ = 0;
 };
 
