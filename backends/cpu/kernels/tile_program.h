@@ -21,7 +21,7 @@ struct alignas(64) Tile {
 };
 using TileSpace = Tile[kMaxProgramTiles];
 
-// Compiling a loop takes as long as running this much of it by tiles some tens of times.
+// Compiling a loop takes as long as running this much of it by tiles a hundred times.
 constexpr int64_t kLeastCompiled = int64_t{1} << 18;
 
 class TileProgram {
