@@ -31,6 +31,10 @@ struct SimdTable {
   // x[i] = f(x[i]), f in the order of Activation (activation.h).
   void (*activate[8])(float* x, long n, float alpha, float beta);
 
+  // bf16 to f32 and back, rounded to the nearest, halves to the even one; NaN stays NaN (core/ir/float16.h).
+  void (*widen_bf16)(float* out, const unsigned short* x, long n);
+  void (*narrow_bf16)(unsigned short* out, const float* x, long n);
+
   // Rows of n contiguous elements.
   float (*row_max)(const float* x, long n);
   float (*row_min)(const float* x, long n);
