@@ -66,7 +66,7 @@ bool OnlyMoves(const Graph& graph, const Node& node) {
 }
 
 bool IsPerChannel(const TensorType& operand, const TensorType& accumulated, int channel_axis) {
-  if (ComputedDType(operand.dtype) != DType::kFloat32 || operand.rank() > accumulated.rank()) return false;
+  if (operand.rank() > accumulated.rank()) return false;
   const int skipped = accumulated.rank() - operand.rank();
   for (int d = 0; d < operand.rank(); ++d) {
     const int64_t size = operand.shape[d];

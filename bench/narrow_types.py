@@ -21,7 +21,8 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import torch
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+from narrow_speed import Samples
+from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests/core/onnx"))
 from onnx_jobs import Program  # noqa: E402
@@ -83,15 +84,6 @@ MODELS = {
     "mixture": ((1, 3, 14, 14), Mixture),
     "residual": ((1, 3, 16, 16), Residual),
 }
-
-
-class Samples(CalibrationDataReader):
-    def __init__(self, shape):
-        self.samples = iter([{"x": np.random.default_rng(i).standard_normal(shape).astype(np.float32)}
-                             for i in range(8)])
-
-    def get_next(self):
-        return next(self.samples, None)
 
 
 def run_onnxruntime(path, x, optimized=False):

@@ -429,13 +429,13 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
     reading.keep_source = true;  // for the file that peers get
     absl::StatusOr<ImportedModel> model = LoadModel(path, reading, console);
     if (!model.ok()) return model.status();
-    if (engine->onnxruntime() != nullptr) engine->onnxruntime()->UseSource(*model);
+    engine->Use(*model);
     const std::string name = std::filesystem::path(path).stem().string();
     std::optional<ImportedModel> file;  // its nodes are written while it is there
     std::optional<std::pair<std::string, Graph>> optimized;
     if (!flags.optimized.empty()) {
       ASSIGN_OR_RETURN(file, LoadOptimized(flags.optimized[i], model->graph, flags, console));
-      if (engine->onnxruntime() != nullptr) engine->onnxruntime()->UseSource(*file);
+      engine->Use(*file);
       optimized.emplace(flags.optimized[i], file->graph);
     }
     Progress progress(console, name);

@@ -124,9 +124,7 @@ absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const ImportedModel& 
   const Graph &a = model_a.graph, &b = model_b.graph;
   absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, /*profile=*/"");
   if (!engine.ok()) return engine.status();
-  if (engine->onnxruntime() != nullptr) {
-    for (const ImportedModel* model : {&model_a, &model_b}) engine->onnxruntime()->UseSource(*model);
-  }
+  for (const ImportedModel* model : {&model_a, &model_b}) engine->Use(*model);
   absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(a, flags.inputs, session.flags.seed);
   if (!inputs.ok()) return inputs.status();
   absl::StatusOr<std::vector<Tensor>> expected = RunOnce(*engine, a, *inputs);

@@ -145,12 +145,6 @@ Json OpaqueJson(const ImportedModel& model) {
   return list;
 }
 
-bool IsOnnxRuntime(const std::string& device) { return device == "onnxruntime" || device == "onnxruntime:cpu"; }
-
-ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device) {
-  return {.dims = dims, .keep_source = IsOnnxRuntime(device), .keep_unknown = IsOnnxRuntime(device)};
-}
-
 std::string BytesText(double bytes) {
   if (bytes < 1000) return absl::StrFormat("%.0f B", bytes);
   if (bytes < 1e6) return absl::StrFormat("%.1f kB", bytes / 1e3);

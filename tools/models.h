@@ -49,11 +49,6 @@ std::vector<std::string> InterfaceDifferences(const Graph& a, const Graph& b);
 std::string OpaqueText(const ImportedModel& model);
 Json OpaqueJson(const ImportedModel& model);
 
-// Whether the name of a device is onnxruntime's.
-bool IsOnnxRuntime(const std::string& device);
-// How a model is read that the device runs: for onnxruntime with its nodes, of which not all need to be known.
-ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device);
-
 std::string BytesText(double bytes);
 
 // --device: "cpu", "cuda" or "cuda:N", or "reference" where the verb only runs models.

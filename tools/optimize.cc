@@ -406,8 +406,9 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   RETURN_IF_ERROR(CheckFiles(flags, session));
   ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
   ASSIGN_OR_RETURN(OnnxModel source, OnnxModel::Open(flags.input));
-  absl::StatusOr<ImportedModel> model =
-      source.Import({.dims = flags.dims, .keep_source = true, .keep_unknown = IsOnnxRuntime(flags.device)});
+  ImportOptions reading = OptionsToRead(flags.dims, flags.device);
+  reading.keep_source = true;
+  absl::StatusOr<ImportedModel> model = source.Import(reading);
   if (!model.ok()) return model.status();
   ShowNotes(*model, flags.input, console);
   file.set_external_files(model->external_files);
@@ -428,10 +429,8 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   const InterruptGuard interrupt;
   OptimizeOptions options = OptionsOf(flags, session.flags);
   if (std::isfinite(flags.time_limit)) options.seconds_left = [&limit] { return limit.Left(kSearchedShare); };
-  if (engine->onnxruntime() != nullptr) {
-    engine->onnxruntime()->UseSource(*model);
-    options.measuring.seconds = kPairSeconds;
-  }
+  engine->Use(*model);
+  if (engine->onnxruntime() != nullptr) options.measuring.seconds = kPairSeconds;
   if (analytic == nullptr && !engine->device()->runs()) {
     console.Note("no GPU here: costs are those that the profile holds, nothing is timed");
     options.measure = false;

@@ -109,7 +109,7 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   absl::StatusOr<Engine> engine =
       Engine::Open(flags.device, session.flags.threads, /*profile=*/"", flags.precision, flags.no_rules);
   if (!engine.ok()) return engine.status();
-  if (engine->onnxruntime() != nullptr) engine->onnxruntime()->UseSource(*model);
+  engine->Use(*model);
   absl::StatusOr<std::unique_ptr<Executable>> executable = engine->runner().Prepare(model->graph);
   if (!executable.ok()) return executable.status();
 

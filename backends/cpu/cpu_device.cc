@@ -15,13 +15,14 @@
 #include "backends/processor.h"
 #include "core/base/guarded.h"
 #include "core/base/status_macros.h"
+#include "core/ops/foreign.h"
 #include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
 
 // Raised when fusion changes, so that times measured before are not used; kernels have versions of their own.
-constexpr int kFusionVersion = 7;
+constexpr int kFusionVersion = 8;
 // A kernel that takes so many times as long as another is not measured well: what disturbs a sample is less.
 constexpr double kClearlySlower = 1.3;
 
@@ -41,6 +42,7 @@ class CpuDevice : public Device {
   std::vector<Group> Partition(const Graph& graph) const override { return layouts_.GroupsOf(graph); }
 
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
+    if (IsForeign(graph.node(group.nodes[0]))) return 0;  // whatever is done around it, it is run as it is
     const std::lock_guard<std::mutex> lock(mutex_);
     ASSIGN_OR_RETURN(const Choice choice, Choose(graph, group));
     return choice.seconds;
@@ -169,6 +171,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& optio
   if (!made.ok()) return made.status();
   context->block = Simd().lanes < 16 ? 8 : 16;
   context->licences = options.licences;
+  context->opaque = options.opaque;
   context->threads = options.threads > 0 ? options.threads : AvailableProcessors();
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(context), *std::move(profile)));
 }

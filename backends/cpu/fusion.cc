@@ -18,7 +18,12 @@ class CpuFuser : private Fuser<FusedGroup> {
 
   std::vector<FusedGroup> Run() {
     for (int i = 0; i < num_nodes(); ++i) {
-      if (IsFree(i) && IsAnchor(i)) FuseAnchor(i);
+      if (!IsFree(i)) continue;
+      if (IsAnchor(i)) {
+        FuseAnchor(i);
+      } else {
+        FuseQuantized(i);
+      }
     }
     GatherEnds();
     for (int i = num_nodes() - 1; i >= 0; --i) {
@@ -74,6 +79,19 @@ class CpuFuser : private Fuser<FusedGroup> {
       if (step) group.epilogue.push_back(*step);
       return step.has_value();
     });
+    AddGroup(std::move(group), std::move(members));
+  }
+
+  void FuseQuantized(int anchor) {
+    const std::optional<QuantizedProduct> product = QuantizedProductAt(graph_, IdAt(anchor));
+    if (!product) return;
+    std::vector<int> members;
+    for (NodeId id : product->nodes) members.push_back(graph_.index(id));
+    // What stands before it may be in groups of other products as well.
+    CHECK(std::all_of(members.begin(), members.end(), [&](int i) { return i < anchor || IsFree(i); }));
+    FusedGroup group;
+    group.kind = FusedGroup::Kind::kQuantized;
+    group.quantized = std::make_shared<const QuantizedProduct>(*product);
     AddGroup(std::move(group), std::move(members));
   }
 

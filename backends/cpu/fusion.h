@@ -6,6 +6,8 @@
 //      batch_norm, which is all three); then one residual of the same shape is added; then activation functions
 //      follow. Nothing is folded into the weights, no two steps are made one, and nothing is known but by its operator:
 //      all that is algebra, and a rule's to prove.
+//      A product of 8-bit integers takes the differences to zero points before it and what makes 8 bits of its sums
+//      (quantized.h).
 //   2. Reshapes and copies along linear indices (transpose, slice, split, expand) are groups of their own, which are
 //      views where the layout allows.
 //   3. The remaining pointwise nodes are gathered backwards from a sink: a producer joins when it has the sink's shape
@@ -15,13 +17,16 @@
 //   5. Everything else is alone.
 // But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
 // groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come
-// behind all other groups.
+// behind all other groups. A difference that several products of 8-bit integers read, and nobody else, is in the group of
+// each.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "backends/cpu/activation.h"
+#include "backends/cpu/quantized.h"
 #include "core/ir/device.h"
 #include "core/ir/graph.h"
 
@@ -46,10 +51,11 @@ struct EpilogueStep {
 };
 
 struct FusedGroup {
-  enum class Kind : uint8_t { kConv, kMatmul, kPointwise, kReduce, kView, kOther };
+  enum class Kind : uint8_t { kConv, kMatmul, kQuantized, kPointwise, kReduce, kView, kOther };
   Kind kind = Kind::kOther;
   Group group;
-  std::vector<EpilogueStep> epilogue;  // kConv, kMatmul
+  std::vector<EpilogueStep> epilogue;                 // kConv, kMatmul
+  std::shared_ptr<const QuantizedProduct> quantized;  // kQuantized
   bool is_last = false;                // next values of states, behind all groups that are not
 };
 

@@ -54,6 +54,7 @@ struct KernelEntry {
 
 #define REWRIGHT_CPU_KERNELS(X) \
   X(Wide)                       \
+  X(QuantizedProduct)           \
   X(Winograd)                   \
   X(Conv)                       \
   X(Convolution)                \
@@ -77,6 +78,7 @@ struct KernelEntry {
   X(Pad)                        \
   X(Concat)                     \
   X(DepthSpace)                 \
+  X(Opaque)                     \
   X(Reference)
 
 #define REWRIGHT_DECLARATION(Name) KernelEntry Name##Entry();

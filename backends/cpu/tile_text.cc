@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,53 @@
 namespace rewright::cpu {
 namespace {
 
-bool IsText(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kBool; }
+// LLVM's names of element types: as they are computed with, and as they lie in memory. Null: not written.
+const char* ElementOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return "float";
+    case DType::kBool: return "i1";
+    case DType::kInt32: return "i32";
+    case DType::kInt16:
+    case DType::kUInt16: return "i16";
+    case DType::kInt8:
+    case DType::kUInt8: return "i8";
+    default: return nullptr;
+  }
+}
+const char* StoredElementOf(DType dtype) { return dtype == DType::kBool ? "i8" : ElementOf(dtype); }
+bool IsText(DType dtype) { return ElementOf(dtype) != nullptr; }
+
+// Integers of 16 bits or fewer, and their sums, differences and products in i32, which wrap.
+const char* WrappingOf(TileOp op) {
+  return op == kTileAdd ? "add" : op == kTileSub ? "sub" : op == kTileMul ? "mul" : nullptr;
+}
+
+// Whether the value can be no number that i32 does not hold, as the result of a clip is.
+bool IsHeld(const PointwiseProgram& program, int value) {
+  const int operands = static_cast<int>(program.operands.size());
+  const int leaves = program.num_values() - static_cast<int>(program.instructions.size());
+  const auto bound = [&](int v) {
+    return v >= operands && v < leaves && std::abs(program.constants[v - operands].real) < 2147483000.0;
+  };
+  const auto bounded = [&](int v, TileOp op, int* other) {
+    if (v < leaves) return false;
+    const PointwiseInstruction& instruction = program.instructions[v - leaves];
+    if (instruction.op != op || instruction.type != DType::kFloat32 || !bound(instruction.b)) return false;
+    *other = instruction.a;
+    return true;
+  };
+  int inner = -1, x = -1;
+  return (bounded(value, kTileMin, &inner) && bounded(inner, kTileMax, &x)) ||
+         (bounded(value, kTileMax, &inner) && bounded(inner, kTileMin, &x));
+}
+
+bool HasConversion(const PointwiseProgram& program, const PointwiseInstruction& instruction) {
+  const DType from = instruction.type, to = instruction.to;
+  if (from == to) return true;
+  if (from == DType::kBool || to == DType::kBool) return false;
+  if (from == DType::kFloat32) return to == DType::kInt32 && IsHeld(program, instruction.a);
+  return from == DType::kInt32 || to == DType::kInt32;  // of narrow ones to and from floats there is none
+}
 
 // LLVM's names of operations on f32 that are instructions, comparisons or functions of its own.
 const char* ArithmeticOf(TileOp op) {
@@ -46,11 +93,14 @@ const char* LogicOf(TileOp op) { return op == kTileAnd ? "and" : op == kTileOr ?
 // One loop, for `lanes` positions at a time.
 class LoopWriter {
  public:
-  LoopWriter(const PointwiseProgram& program, const TileText& tile, const std::vector<bool>& uniform, int lanes)
+  // `rounds`: the processor has an instruction that rounds.
+  LoopWriter(const PointwiseProgram& program, const TileText& tile, const std::vector<bool>& uniform, int lanes,
+             bool rounds)
       : program_(program),
         tile_(tile),
         uniform_(uniform),
         lanes_(lanes),
+        rounds_(rounds),
         leaves_(program.num_values() - static_cast<int>(program.instructions.size())) {}
 
   // What all rounds share: uniform values.
@@ -75,11 +125,11 @@ class LoopWriter {
  private:
   std::string Type(DType dtype) const { return TypeOf(dtype, lanes_); }
   static std::string TypeOf(DType dtype, int lanes) {
-    const char* element = dtype == DType::kBool ? "i1" : "float";
+    const char* element = ElementOf(dtype);
     return lanes == 1 ? element : absl::StrCat("<", lanes, " x ", element, ">");
   }
   static std::string StoredType(DType dtype, int lanes) {
-    const char* element = dtype == DType::kBool ? "i8" : "float";
+    const char* element = StoredElementOf(dtype);
     return lanes == 1 ? element : absl::StrCat("<", lanes, " x ", element, ">");
   }
   std::string New() { return absl::StrCat("%v", lanes_, "_", next_++); }
@@ -108,7 +158,7 @@ class LoopWriter {
     const std::string type = StoredType(dtype, lanes);
     const std::string address = Address(number, dtype, position, lanes);
     const std::string value =
-        Set(absl::StrCat("load ", type, ", ", type, "* ", address, ", align ", dtype == DType::kBool ? 1 : 4));
+        Set(absl::StrCat("load ", type, ", ", type, "* ", address, ", align ", DTypeSize(dtype)));
     if (dtype != DType::kBool) return value;
     return Set(absl::StrCat("icmp ne ", type, " ", value, ", ", lanes == 1 ? "0" : "zeroinitializer"));
   }
@@ -118,8 +168,8 @@ class LoopWriter {
     std::string stored = Operand(value);
     if (dtype == DType::kBool) stored = Set(absl::StrCat("zext ", Type(dtype), " ", stored, " to ", type));
     const std::string address = Address(number, dtype, position, lanes_);
-    absl::StrAppend(&text_, "  store ", type, " ", stored, ", ", type, "* ", address, ", align ",
-                    dtype == DType::kBool ? 1 : 4, "\n");
+    absl::StrAppend(&text_, "  store ", type, " ", stored, ", ", type, "* ", address, ", align ", DTypeSize(dtype),
+                    "\n");
   }
   std::string Repeated(const std::string& type, const std::string& literal) const {
     if (lanes_ == 1) return literal;
@@ -131,23 +181,61 @@ class LoopWriter {
     if (value < operands || value >= leaves_) return names_.at(value);
     const PointwiseConstant& constant = program_.constants[value - operands];
     if (constant.dtype == DType::kBool) return Repeated("i1", constant.integer != 0 ? "true" : "false");
+    if (constant.dtype != DType::kFloat32) return Repeated(ElementOf(constant.dtype), absl::StrCat(constant.integer));
     // A float is written as the double of the same value.
     const double real = static_cast<double>(static_cast<float>(constant.real));
     return Repeated("float", absl::StrFormat("0x%016X", std::bit_cast<uint64_t>(real)));
   }
+  // An element in another type.
+  std::string Converted(DType from, DType to, const std::string& x) {
+    const auto by = [&](const char* name, const std::string& value) {
+      return Set(absl::StrCat(name, " ", Type(from), " ", value, " to ", Type(to)));
+    };
+    if (to == DType::kFloat32) return by("sitofp", x);
+    if (from == DType::kFloat32) {  // NaN is 0
+      const std::string truth = Type(DType::kBool), number = Set(absl::StrCat("fcmp ord ", Type(from), " ", x, ", ", x));
+      return by("fptosi", Set(absl::StrCat("select ", truth, " ", number, ", ", Type(from), " ", x, ", ", Type(from),
+                                           " ", Repeated("float", "0.0"))));
+    }
+    if (DTypeSize(to) < DTypeSize(from)) return by("trunc", x);
+    return by(IsUnsigned(from) ? "zext" : "sext", x);
+  }
+  std::string Called(const char* name, const std::string& arguments) {
+    const std::string suffix = lanes_ == 1 ? "f32" : absl::StrCat("v", lanes_, "f32");
+    return Set(absl::StrCat("call ", Type(DType::kFloat32), " @", name, ".", suffix, "(", arguments, ")"));
+  }
+  // To the nearest integer, halves to the even one, as the tile function has it: the sum has no room for a fraction.
+  std::string Rounded(const std::string& x) {
+    const std::string type = Type(DType::kFloat32), large = Repeated("float", "8388608.0");
+    if (rounds_) return Called("llvm.roundeven", absl::StrCat(type, " ", x));
+    const auto two = [&](const std::string& a, const std::string& b) {
+      return absl::StrCat(type, " ", a, ", ", type, " ", b);
+    };
+    const std::string signed_large = Called("llvm.copysign", two(large, x));
+    const std::string sum = Set(absl::StrCat("fadd ", type, " ", x, ", ", signed_large));
+    const std::string whole = Set(absl::StrCat("fsub ", type, " ", sum, ", ", signed_large));
+    const std::string rounded = Called("llvm.copysign", two(whole, x));
+    const std::string size = Called("llvm.fabs", absl::StrCat(type, " ", x));
+    const std::string small = Set(absl::StrCat("fcmp olt ", type, " ", size, ", ", large));
+    return Set(absl::StrCat("select ", Type(DType::kBool), " ", small, ", ", two(rounded, x)));
+  }
   std::string Computed(const PointwiseInstruction& instruction) {
     const std::string type = Type(instruction.type), a = Operand(instruction.a);
     const std::string b = instruction.b >= 0 ? Operand(instruction.b) : "";
+    if (instruction.op == kTileCopy) {
+      return instruction.type == instruction.to ? a : Converted(instruction.type, instruction.to, a);
+    }
+    if (instruction.type == DType::kInt32 && instruction.op != kTileSelect) {
+      return Set(absl::StrCat(WrappingOf(instruction.op), " ", type, " ", a, ", ", b));
+    }
     if (const char* name = ArithmeticOf(instruction.op)) return Set(absl::StrCat(name, " ", type, " ", a, ", ", b));
     if (const char* name = LogicOf(instruction.op)) return Set(absl::StrCat(name, " ", type, " ", a, ", ", b));
     if (const char* name = ComparisonOf(instruction.op)) {
       return Set(absl::StrCat("fcmp ", name, " ", type, " ", a, ", ", b));
     }
-    if (const char* name = FunctionOf(instruction.op)) {
-      const std::string suffix = lanes_ == 1 ? "f32" : absl::StrCat("v", lanes_, "f32");
-      return Set(absl::StrCat("call ", type, " @", name, ".", suffix, "(", type, " ", a, ")"));
-    }
+    if (const char* name = FunctionOf(instruction.op)) return Called(name, absl::StrCat(type, " ", a));
     switch (instruction.op) {
+      case kTileRound: return Rounded(a);
       case kTileNeg: return Set(absl::StrCat("fneg ", type, " ", a));
       case kTileNot: return Set(absl::StrCat("xor ", type, " ", a, ", ", Repeated("i1", "true")));
       case kTileMax:
@@ -162,7 +250,7 @@ class LoopWriter {
       case kTileSelect:
         return Set(absl::StrCat("select ", Type(DType::kBool), " ", a, ", ", type, " ", b, ", ", type, " ",
                                 Operand(instruction.c)));
-      default: return a;  // a copy
+      default: return a;  // there are no others
     }
   }
 
@@ -170,6 +258,7 @@ class LoopWriter {
   const TileText& tile_;
   const std::vector<bool>& uniform_;
   const int lanes_;
+  const bool rounds_;
   const int leaves_;
   std::map<int, std::string> names_;
   std::string text_;
@@ -178,15 +267,17 @@ class LoopWriter {
 
 }  // namespace
 
-bool HasTileText(const PointwiseInstruction& instruction) {
-  if (!IsText(instruction.type) || !IsText(instruction.to)) return false;
-  if (instruction.op == kTileCopy) return instruction.type == instruction.to;
-  if (instruction.type == DType::kBool) {
-    return LogicOf(instruction.op) != nullptr || instruction.op == kTileNot || instruction.op == kTileSelect;
-  }
-  return ArithmeticOf(instruction.op) != nullptr || ComparisonOf(instruction.op) != nullptr ||
-         FunctionOf(instruction.op) != nullptr || instruction.op == kTileNeg || instruction.op == kTileMax ||
-         instruction.op == kTileMin || instruction.op == kTileSelect;
+bool HasTileText(const PointwiseProgram& program, const PointwiseInstruction& instruction) {
+  const DType type = instruction.type;
+  if (!IsText(type) || !IsText(instruction.to)) return false;
+  if (instruction.op == kTileCopy) return HasConversion(program, instruction);
+  if (instruction.op == kTileSelect) return true;
+  if (type == DType::kBool) return LogicOf(instruction.op) != nullptr || instruction.op == kTileNot;
+  if (type == DType::kInt32) return WrappingOf(instruction.op) != nullptr;
+  return type == DType::kFloat32 &&
+         (ArithmeticOf(instruction.op) != nullptr || ComparisonOf(instruction.op) != nullptr ||
+          FunctionOf(instruction.op) != nullptr || instruction.op == kTileNeg || instruction.op == kTileMax ||
+          instruction.op == kTileMin || instruction.op == kTileRound);
 }
 
 TileText TileTextOf(const PointwiseProgram& program, int first, int last, const std::vector<bool>& uniform,
@@ -208,14 +299,15 @@ TileText TileTextOf(const PointwiseProgram& program, int first, int last, const 
   size_t number = 0;
   for (const std::vector<int>* values : {&tile.reads, &tile.writes}) {
     for (int value : *values) {
-      const char* type = program.TypeOf(value) == DType::kBool ? "i8" : "float";
+      const char* type = StoredElementOf(program.TypeOf(value));
       absl::StrAppend(&body, "  %q", number, " = getelementptr i8*, i8** %addresses, i64 ", number, "\n  %r", number,
                       " = load i8*, i8** %q", number, "\n  %p", number, " = bitcast i8* %r", number, " to ", type,
                       "*\n");
       ++number;
     }
   }
-  LoopWriter together(program, tile, uniform, lanes), single(program, tile, uniform, 1);
+  const bool rounds = lanes >= 8;  // with AVX
+  LoopWriter together(program, tile, uniform, lanes, rounds), single(program, tile, uniform, 1, rounds);
   together.Begin();
   single.Begin();
   absl::StrAppend(&body, together.Take(), single.Take(), "  %whole = and i64 %count, ", -lanes,
@@ -229,10 +321,12 @@ TileText TileTextOf(const PointwiseProgram& program, int first, int last, const 
   single.Round(first, last, "%j");
   absl::StrAppend(&body, single.Take(), "  %after = add i64 %j, 1\n  %again = icmp slt i64 %after, %count\n",
                   "  br i1 %again, label %one, label %end\nend:\n  ret void\n}\n");
-  for (const char* name : {"llvm.sqrt", "llvm.fabs", "llvm.floor", "llvm.ceil"}) {
+  for (const char* name : {"llvm.sqrt", "llvm.fabs", "llvm.floor", "llvm.ceil", "llvm.roundeven"}) {
     absl::StrAppend(&body, "declare float @", name, ".f32(float)\n");
     absl::StrAppend(&body, "declare <", lanes, " x float> @", name, ".v", lanes, "f32(<", lanes, " x float>)\n");
   }
+  absl::StrAppend(&body, "declare float @llvm.copysign.f32(float, float)\ndeclare <", lanes,
+                  " x float> @llvm.copysign.v", lanes, "f32(<", lanes, " x float>, <", lanes, " x float>)\n");
   // Else vectors of 512 bits are computed by halves.
   absl::StrAppend(&body, "attributes #0 = { nounwind \"min-legal-vector-width\"=\"", lanes * 32,
                   "\" \"prefer-vector-width\"=\"", lanes * 32, "\" }\n");

@@ -1,8 +1,9 @@
 // LLVM's text of a few instructions of a pointwise program: one loop over positions in which values stay in registers.
 //
-// Only instructions on f32 and truth values whose result IEEE 754 determines have a text (sums, products, quotients,
-// roots, comparisons, choices), and none is contracted with another: the loop computes the very bits that the tile
-// functions compute one after the other (simd.h), so that it does not matter for any result which of the two runs.
+// Only instructions whose result is determined have a text, by IEEE 754 on f32 (sums, products, quotients, roots, rounding,
+// comparisons, choices), on truth values, and on integers of 8 and 16 bits in i32, which wrap, with their conversions, to
+// integers from what is held between bounds. None is contracted with another: the loop computes the very bits that the
+// tile functions compute one after the other (simd.h), so that it does not matter for any result which of the two runs.
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@ struct TileText {
   std::vector<int> reads, writes;
 };
 
-bool HasTileText(const PointwiseInstruction& instruction);
+bool HasTileText(const PointwiseProgram& program, const PointwiseInstruction& instruction);
 
 // Of the instructions [first, last), all of which have one. By value: whether all its elements are equal, and whether
 // it is read after these instructions. `lanes` elements are computed together.

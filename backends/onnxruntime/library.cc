@@ -45,7 +45,22 @@ struct Released {
 template <typename T>
 using Owned = std::unique_ptr<T, Released<T>>;
 
+class SessionKernel : public Kernel {
+ public:
+  explicit SessionKernel(std::shared_ptr<const Session> session) : session_(std::move(session)) {}
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    return session_->Run(buffers, buffers + session_->num_inputs());
+  }
+
+ private:
+  const std::shared_ptr<const Session> session_;
+};
+
 }  // namespace
+
+std::unique_ptr<Kernel> MakeSessionKernel(std::shared_ptr<const Session> session) {
+  return std::make_unique<SessionKernel>(std::move(session));
+}
 
 Session::Session(std::shared_ptr<const Library> library, std::vector<Port> inputs, std::vector<Port> outputs)
     : library_(std::move(library)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "backends/onnxruntime/api.h"
+#include "core/ir/device.h"
 #include "core/ir/tensor.h"
 
 namespace rewright::ort {
@@ -19,6 +20,10 @@ struct Port {
 };
 
 class Library;
+class Session;
+
+// Buffers: the session's inputs, its outputs.
+std::unique_ptr<Kernel> MakeSessionKernel(std::shared_ptr<const Session> session);
 
 // A model that onnxruntime has loaded, on the processor, with all of its optimizations. Several threads may run it at a
 // time.
@@ -30,6 +35,7 @@ class Session {
 
   // On elements in row-major order, in the order of the ports; outputs are written in place. Errors: onnxruntime's.
   absl::Status Run(void* const* inputs, void* const* outputs) const;
+  size_t num_inputs() const { return inputs_.size(); }
 
  private:
   friend class Library;

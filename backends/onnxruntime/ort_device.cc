@@ -23,19 +23,6 @@ namespace {
 // Raised when groups or the way to measure them change, so that times measured before are not used.
 constexpr int kMethodVersion = 1;
 
-class SessionKernel : public Kernel {
- public:
-  SessionKernel(std::shared_ptr<const Session> session, size_t inputs)
-      : session_(std::move(session)), inputs_(inputs) {}
-  absl::Status Run(void* const* buffers, RunContext&) const override {
-    return session_->Run(buffers, buffers + inputs_);
-  }
-
- private:
-  const std::shared_ptr<const Session> session_;
-  const size_t inputs_;
-};
-
 class SessionSchedule : private ScheduleBuilder {
  public:
   Schedule Make(const Graph& graph, std::shared_ptr<const Session> session, std::vector<Group> groups) {
@@ -48,7 +35,7 @@ class SessionSchedule : private ScheduleBuilder {
       schedule_.outputs.push_back(AddBuffer(Buffer::Kind::kOutput, static_cast<size_t>(output.type.num_bytes())));
       uses.push_back(Write(schedule_.outputs.back()));
     }
-    Emit(std::make_unique<SessionKernel>(std::move(session), schedule_.inputs.size()), std::move(uses), "onnxruntime");
+    Emit(MakeSessionKernel(std::move(session)), std::move(uses), "onnxruntime");
     schedule_.groups = std::move(groups);
     return std::move(schedule_);
   }

@@ -140,7 +140,8 @@ class Device {
   virtual ~Device() = default;
   // The key of the profile database: name, library versions, threads.
   virtual std::string name() const = 0;
-  // Every application that a run computes is in exactly one group (views may form groups of cost 0).
+  // Every application that a run computes is in one group (views may form groups of cost 0), or in each of several that
+  // compute it for themselves.
   virtual std::vector<Group> Partition(const Graph& graph) const = 0;
   // Seconds to run the group on typical data, measured once per signature (or computed, for analytic devices).
   virtual absl::StatusOr<double> Cost(const Graph& graph, const Group& group) = 0;

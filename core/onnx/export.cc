@@ -154,11 +154,8 @@ class Exporter {
   void AddFunctions(onnx::ModelProto* model) {
     if (source_ == nullptr) return;
     const auto& functions = source_->functions();
-    const bool called = std::any_of(writer_.nodes().begin(), writer_.nodes().end(), [&](const onnx::NodeProto& node) {
-      return std::any_of(functions.begin(), functions.end(), [&](const onnx::FunctionProto& function) {
-        return function.name() == node.op_type() && function.domain() == node.domain();
-      });
-    });
+    const bool called = std::any_of(writer_.nodes().begin(), writer_.nodes().end(),
+                                    [&](const onnx::NodeProto& node) { return CallsFunction(node, functions); });
     if (called) *model->mutable_functions() = functions;
   }
 

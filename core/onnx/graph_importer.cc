@@ -64,7 +64,7 @@ absl::Status UnsupportedList::ToStatus(const std::string& subject, const std::st
 
 GraphImporter::GraphImporter(onnx::ModelProto& model, Initializers& initializers, const std::string& directory,
                              int64_t opset, const ImportOptions& options)
-    : graph_(*model.mutable_graph()), initializers_(initializers), ir_version_(model.ir_version()), options_(options) {
+    : model_(model), graph_(*model.mutable_graph()), initializers_(initializers), options_(options) {
   state_.opset = opset;
   state_.directory = directory;
   state_.generated_bytes_left = options.max_generated_bytes;
@@ -138,7 +138,7 @@ absl::Status GraphImporter::ImportInputs() {
     const std::string where = absl::StrCat("input \"", info.name(), "\"");
     if (!names.insert(info.name()).second) return absl::InvalidArgumentError(absl::StrCat(where, " occurs twice"));
     if (values_.contains(info.name())) {  // an initializer: up to version 3 all are listed here, later inputs alone
-      if (ir_version_ >= 4) defaults.push_back(info.name());
+      if (model_.ir_version() >= 4) defaults.push_back(info.name());
       continue;
     }
     auto type = InputType(info);
@@ -238,12 +238,8 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
   auto values = IsControlFlow(node) ? ControlFlow(node) : NodeValues(node);
   if (absl::IsUnimplemented(values.status()) && options_.keep_unknown && scope_ == nullptr) {
     const std::string why(values.status().message());
-    values = OpaqueValues(node);
-    if (values.ok()) {
-      opaque_.push_back({NodeText(node), why});
-    } else {
-      values = absl::UnimplementedError(absl::StrCat(why, " (", values.status().message(), ")"));
-    }
+    values = OpaqueValues(node, why);
+    if (!values.ok()) values = absl::UnimplementedError(absl::StrCat(why, " (", values.status().message(), ")"));
   }
   if (absl::IsUnimplemented(values.status())) {
     unsupported_.Add(absl::StrCat(QualifiedName(node), ": ", std::string(values.status().message())), node);

@@ -85,9 +85,9 @@ class GraphImporter {
 
   absl::StatusOr<std::vector<Value>> NodeValues(const onnx::NodeProto& node);
 
-  // opaque_nodes.cc: the node as an opaque one, its results of the types that the file declares. Errors: it declares
-  // none, or the node holds a graph, which reads what is no input.
-  absl::StatusOr<std::vector<Value>> OpaqueValues(const onnx::NodeProto& node);
+  // opaque_nodes.cc: the node as an opaque one, its results of the types that the file declares; the list of such nodes
+  // gets it, with the reason. Errors: it declares none, or the node holds a graph, which reads what is no input.
+  absl::StatusOr<std::vector<Value>> OpaqueValues(const onnx::NodeProto& node, const std::string& why);
   absl::StatusOr<TensorType> DeclaredType(const std::string& name);
   // For errors, of nodes that are not read: what runs the model nevertheless; empty where nothing does.
   std::string HintOf(const std::vector<const onnx::NodeProto*>& nodes);
@@ -107,9 +107,9 @@ class GraphImporter {
 
   absl::StatusOr<std::vector<Output>> ImportOutputs() const;
 
+  const onnx::ModelProto& model_;
   onnx::GraphProto& graph_;
   Initializers& initializers_;
-  const int64_t ir_version_;
   const ImportOptions& options_;
   ImportState state_;
   std::vector<Value> inputs_;

@@ -77,7 +77,8 @@ absl::StatusOr<Operands> OperandsOf(OnnxNode& node) {
 }
 
 // With the ratios r = scale / scale of the result: (a * r_a + fixed) + b * r_b, where fixed = zero - (r_a * zero_a +
-// r_b * zero_b).
+// r_b * zero_b). On processors with fused multiplications and additions onnxruntime's kernel is a * r_a + (b * r_b +
+// fixed) with one rounding each for product and sum, in fixed too; few elements are another integer then.
 Values QLinearAdd(OnnxNode& node) {
   ASSIGN_OR_RETURN(const Operands of, OperandsOf(node));
   const auto& [x, y, a, b, c, type] = of;

@@ -68,11 +68,21 @@ struct ImportOptions {
 // The nodes of a model that was read, for writing it again.
 class OnnxSource;
 
-// A node that is kept as it was read, and nothing more.
+// A node that is kept as it was read.
 struct OpaqueNode {
-  std::string node;  // as errors name it: node "frob" (com.acme.Frob)
-  std::string why;   // it is not read
+  std::string node;    // as errors name it: node "frob" (com.acme.Frob)
+  std::string why;     // it is not read
+  int64_t number = 0;  // the attribute `node` of its application (core/ops/foreign.h)
+  // The node by itself, with the functions of the file where it calls one: a serialized model but for the inputs and
+  // outputs of its graph.
+  std::string alone;
 };
+
+// A model of the node alone, for whoever runs such nodes. Operand k is the input "x<k>", or an initializer where `known`
+// has it (null elsewhere); output k is "y<k>". Types are those of the application. Errors: protobuf's limits.
+absl::StatusOr<std::string> OpaqueNodeModel(const OpaqueNode& node, const std::vector<TensorType>& operands,
+                                            const std::vector<const Tensor*>& known,
+                                            const std::vector<TensorType>& outputs);
 
 struct ImportedModel {
   Graph graph;

@@ -2,20 +2,24 @@
 // their results are (docs/decisions/064).
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
+#include "core/onnx/source.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/ops/foreign.h"
 
 namespace rewright {
 namespace {
 
+using Functions = google::protobuf::RepeatedPtrField<onnx::FunctionProto>;
+
 // What tells the node from all others of its file, and is the same in a file that was written from it: the operator,
-// its attributes, which inputs are given, and the names of its results.
-int64_t NumberOf(const onnx::NodeProto& node) {
+// its attributes, which inputs are given, the names of its results, and the functions of the file if it calls one.
+int64_t NumberOf(const onnx::NodeProto& node, const Functions& functions) {
   onnx::NodeProto identity = node;
   identity.clear_name();
   identity.clear_doc_string();
@@ -24,11 +28,65 @@ int64_t NumberOf(const onnx::NodeProto& node) {
   for (std::string& input : *identity.mutable_input()) {
     if (!input.empty()) input = "x";
   }
+  std::string text = identity.SerializeAsString();
+  if (CallsFunction(node, functions)) {
+    for (const onnx::FunctionProto& function : functions) absl::StrAppend(&text, function.SerializeAsString());
+  }
   constexpr size_t kDigits = 15;  // of four bits, so that the number is not negative
-  return std::strtoll(Sha256::HexOf(identity.SerializeAsString()).substr(0, kDigits).c_str(), nullptr, 16);
+  return std::strtoll(Sha256::HexOf(text).substr(0, kDigits).c_str(), nullptr, 16);
+}
+
+// The tensors that are given become prefix0, prefix1, ..
+void NameByPlace(const std::string& prefix, google::protobuf::RepeatedPtrField<std::string>* tensors) {
+  int given = 0;
+  for (std::string& name : *tensors) {
+    if (!name.empty()) name = absl::StrCat(prefix, given++);
+  }
+}
+
+std::string Alone(const onnx::NodeProto& node, const onnx::ModelProto& model) {
+  onnx::ModelProto alone;
+  alone.set_ir_version(model.ir_version());
+  *alone.mutable_opset_import() = model.opset_import();
+  if (CallsFunction(node, model.functions())) *alone.mutable_functions() = model.functions();
+  alone.mutable_graph()->set_name("node");
+  onnx::NodeProto& kept = *alone.mutable_graph()->add_node();
+  kept = node;
+  NameByPlace("x", kept.mutable_input());
+  NameByPlace("y", kept.mutable_output());
+  return alone.SerializeAsString();
+}
+
+void Declare(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info) {
+  info->set_name(name);
+  onnx::TypeProto::Tensor* const tensor = info->mutable_type()->mutable_tensor_type();
+  tensor->set_elem_type(DTypeToOnnx(type.dtype));
+  tensor->mutable_shape();  // present even for a scalar
+  for (int64_t size : type.shape) tensor->mutable_shape()->add_dim()->set_dim_value(size);
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> OpaqueNodeModel(const OpaqueNode& node, const std::vector<TensorType>& operands,
+                                            const std::vector<const Tensor*>& known,
+                                            const std::vector<TensorType>& outputs) {
+  onnx::ModelProto model;
+  if (!model.ParseFromString(node.alone)) return absl::InternalError(node.node + ": its model cannot be read");
+  onnx::GraphProto& graph = *model.mutable_graph();
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const std::string name = absl::StrCat("x", k);
+    if (known[k] != nullptr) {
+      FillTensor(name, *known[k], graph.add_initializer());
+    } else {
+      Declare(name, operands[k], graph.add_input());
+    }
+  }
+  for (size_t k = 0; k < outputs.size(); ++k) Declare(absl::StrCat("y", k), outputs[k], graph.add_output());
+  if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return absl::InvalidArgumentError(node.node + ": what it reads is larger than 2 GiB, where protobuf ends");
+  }
+  return model.SerializeAsString();
+}
 
 absl::StatusOr<TensorType> GraphImporter::DeclaredType(const std::string& name) {
   if (declared_.empty()) {
@@ -60,7 +118,8 @@ absl::StatusOr<TensorType> GraphImporter::DeclaredType(const std::string& name) 
   return type;
 }
 
-absl::StatusOr<std::vector<Value>> GraphImporter::OpaqueValues(const onnx::NodeProto& node) {
+absl::StatusOr<std::vector<Value>> GraphImporter::OpaqueValues(const onnx::NodeProto& node,
+                                                                const std::string& why) {
   if (node.op_type().empty()) return absl::UnimplementedError("it names no operator");
   if (HoldsSubgraph(node)) return absl::UnimplementedError("it holds a graph");
   std::vector<TensorType> types;
@@ -74,8 +133,10 @@ absl::StatusOr<std::vector<Value>> GraphImporter::OpaqueValues(const onnx::NodeP
     ASSIGN_OR_RETURN(operands.emplace_back(), Operand(name));
   }
   if (operands.empty()) operands.push_back(state_.arena->AddConstant(Tensor::Int64s({})));  // one there must be
+  const int64_t number = NumberOf(node, model_.functions());
   const OpDef& op = ForeignOp(QualifiedName(node));
-  ASSIGN_OR_RETURN(const NodeId id, state_.arena->Add(op, std::move(operands), ForeignAttrs(NumberOf(node), types)));
+  ASSIGN_OR_RETURN(const NodeId id, state_.arena->Add(op, std::move(operands), ForeignAttrs(number, types)));
+  opaque_.push_back({NodeText(node), why, number, Alone(node, model_)});
   std::vector<Value> values;
   int32_t given = 0;
   for (const std::string& name : node.output()) values.push_back(name.empty() ? Value{} : Value{id, given++});
@@ -90,7 +151,7 @@ std::string GraphImporter::HintOf(const std::vector<const onnx::NodeProto*>& nod
                               return name.empty() || DeclaredType(name).ok();
                             });
                    });
-  return all ? "; optimize, run and compare take the model with --device onnxruntime, which knows them" : "";
+  return all ? "; where onnxruntime is at hand, which knows them, the devices cpu and onnxruntime take the model" : "";
 }
 
 }  // namespace rewright

@@ -65,6 +65,13 @@ constexpr Change kChanges[] = {
 
 }  // namespace
 
+bool CallsFunction(const onnx::NodeProto& node,
+                   const google::protobuf::RepeatedPtrField<onnx::FunctionProto>& functions) {
+  return std::any_of(functions.begin(), functions.end(), [&](const onnx::FunctionProto& function) {
+    return function.name() == node.op_type() && function.domain() == node.domain();
+  });
+}
+
 bool MeansTheSame(const onnx::NodeProto& node, int64_t from, int64_t to) {
   if (from == to) return true;
   // The outputs beyond the first were the statistics of training in other numbers and orders.

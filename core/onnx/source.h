@@ -47,6 +47,10 @@ class OnnxSource {
   absl::flat_hash_map<std::string, int> producers_;
 };
 
+// Whether the node calls one of the functions of its file.
+bool CallsFunction(const onnx::NodeProto& node,
+                   const google::protobuf::RepeatedPtrField<onnx::FunctionProto>& functions);
+
 // Whether a node of a model of opset `from` says the same in one of opset `to`, which is not lower.
 bool MeansTheSame(const onnx::NodeProto& node, int64_t from, int64_t to);
 

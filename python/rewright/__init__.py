@@ -14,11 +14,15 @@ With PyTorch, `torch.compile(model, backend="rewright")` (see rewright.torch_bac
 """
 
 import os
+import sys
 
 import numpy
 
 from . import _rewright
 from ._rewright import Error, OptimizeSummary, RuleJudgement
+
+# Where the library looks for onnxruntime, which runs nodes that are not known to it: beside this package.
+os.environ.setdefault("REWRIGHT_PYTHON", sys.executable)
 
 __all__ = ["Error", "Model", "OptimizeSummary", "RuleJudgement", "load", "optimize", "verify"]
 

@@ -85,6 +85,29 @@ output z = %4
 )");
 }
 
+// Images that are handed on in blocks of channels, to convolutions, sums, pools, and to the caller.
+TEST(CpuHalves, ConvolutionsBehindOneAnother) {
+  ExpectAgreesInHalves(R"(
+input x: HALF[2,3,9,11]
+state u: HALF[32,3,3,3]
+state v: HALF[32,32,3,3]
+state w: HALF[5,32,1,1]
+state b: HALF[1,32,1,1]
+%0 = conv2d(x, u, strides=[1,1], pads=[1,1,1,1])
+%1 = relu(%0)
+%2 = conv2d(%1, v, strides=[1,1], pads=[1,1,1,1])
+%3 = add(%2, b)
+%4 = add(%3, %1)
+%5 = sigmoid(%4)
+%6 = max_pool2d(%5, kernel=[2,2], strides=[2,2], pads=[0,0,0,0])
+%7 = conv2d(%5, w, strides=[2,2], pads=[0,0,0,0])
+output y = %6
+output z = %7
+output t = %5
+)",
+                       -0.1, 0.1);
+}
+
 TEST(CpuHalves, ReductionsNormsAndSoftmax) {
   ExpectAgreesInHalves(R"(
 input x: HALF[3,5,37]

@@ -82,67 +82,119 @@ PointwiseProgram RandomProgram(Random& random, int size) {
   return program;
 }
 
+// Elements of an operand: numbers of all kinds, or any bits.
+std::vector<unsigned char> AnyElements(DType dtype, int64_t count, Random& random) {
+  std::vector<unsigned char> bytes(static_cast<size_t>(count) * DTypeSize(dtype));
+  for (size_t i = 0; i < bytes.size(); i += DTypeSize(dtype)) {
+    const float number = AnyNumber(random);
+    const auto bits = static_cast<uint32_t>(random());
+    std::memcpy(&bytes[i], dtype == DType::kFloat32 ? static_cast<const void*>(&number) : &bits, DTypeSize(dtype));
+  }
+  return bytes;
+}
+
+// Runs the program on operands in random layouts, with loops and with tiles alone; the number of loops.
+int ExpectLoopsAgree(PointwiseProgram program, Random& random) {
+  int loops = 0;
+  const int64_t rows = 1 + static_cast<int64_t>(random() % 5), columns = 1 + static_cast<int64_t>(random() % 700);
+  const Layout out = Layout::RowMajor({rows, columns});
+  std::vector<Layout> layouts;
+  std::vector<std::vector<unsigned char>> contents;
+  std::vector<void*> operands;
+  for (PointwiseOperand& operand : program.operands) {
+    // In order, one element, one for each row or column, transposed.
+    switch (random() % 5) {
+      case 0: operand.axes = {}, layouts.push_back(Layout::RowMajor({})); break;
+      case 1: operand.axes = {1}, layouts.push_back(Layout::RowMajor({columns})); break;
+      case 2: operand.axes = {0, 1}, layouts.push_back(Layout::RowMajor({rows, 1})); break;
+      case 3: operand.axes = {0, 1}, layouts.push_back(Layout{{rows, columns}, {1, rows}, 0}); break;
+      default: operand.axes = {0, 1}, layouts.push_back(out);
+    }
+    contents.push_back(AnyElements(operand.dtype, rows * columns, random));
+    operands.push_back(contents.back().data());
+  }
+  const std::vector<int> over(program.results.size(), -1);
+  std::vector<std::vector<std::vector<unsigned char>>> results;
+  for (const int64_t least : {int64_t{0}, std::numeric_limits<int64_t>::max()}) {
+    const auto tiles = TileProgram::Make(program, layouts, out, over, least);
+    EXPECT_TRUE(tiles.ok()) << tiles.status();
+    if (!tiles.ok()) return 0;
+    if (least > 0) {
+      EXPECT_EQ(tiles->num_loops(), 0);
+    }
+    loops += tiles->num_loops();
+    static TileSpace space;
+    tiles->Begin(operands.data(), space);
+    auto& found = results.emplace_back(program.results.size());
+    for (size_t r = 0; r < found.size(); ++r) {
+      found[r].resize(static_cast<size_t>(rows * columns) * DTypeSize(program.TypeOf(program.results[r])));
+    }
+    for (int64_t start = 0; start < rows * columns; start += kTile) {
+      std::vector<void*> at;
+      for (size_t r = 0; r < found.size(); ++r) {
+        at.push_back(found[r].data() + static_cast<size_t>(start) * DTypeSize(program.TypeOf(program.results[r])));
+      }
+      tiles->Run(operands.data(), space, start, std::min<int64_t>(kTile, rows * columns - start), at.data());
+    }
+  }
+  for (size_t r = 0; r < program.results.size(); ++r) {
+    const bool real = program.TypeOf(program.results[r]) == DType::kFloat32;
+    const std::vector<unsigned char>&by_loop = results[0][r], &by_tiles = results[1][r];
+    const size_t bytes = real ? 4 : 1;
+    for (size_t i = 0; i < by_loop.size(); i += bytes) {
+      if (std::memcmp(&by_loop[i], &by_tiles[i], bytes) == 0) continue;
+      // IEEE 754 does not say which of two NaNs a sum is.
+      float a = 0, b = 0;
+      std::memcpy(&a, &by_loop[i], bytes), std::memcpy(&b, &by_tiles[i], bytes);
+      EXPECT_TRUE(real && std::isnan(a) && std::isnan(b)) << a << " and " << b << " at " << i;
+      if (testing::Test::HasFailure()) return loops;
+    }
+  }
+  return loops;
+}
+
 TEST(CpuLoops, ComputeWhatTilesCompute) {
   if (!HasCompiler()) GTEST_SKIP() << "there is no plugin librewright_jit.so";
   Random random(3);
   int loops = 0;
-  for (int round = 0; round < Cases(400); ++round) {
-    PointwiseProgram program = RandomProgram(random, 1 + static_cast<int>(random() % 20));
-    const int64_t rows = 1 + static_cast<int64_t>(random() % 5), columns = 1 + static_cast<int64_t>(random() % 700);
-    const Layout out = Layout::RowMajor({rows, columns});
-    std::vector<Layout> layouts;
-    std::vector<std::vector<float>> contents;
-    std::vector<void*> operands;
-    for (PointwiseOperand& operand : program.operands) {
-      // In order, one element, one for each row or column, transposed.
-      switch (random() % 5) {
-        case 0: operand.axes = {}, layouts.push_back(Layout::RowMajor({})); break;
-        case 1: operand.axes = {1}, layouts.push_back(Layout::RowMajor({columns})); break;
-        case 2: operand.axes = {0, 1}, layouts.push_back(Layout::RowMajor({rows, 1})); break;
-        case 3: operand.axes = {0, 1}, layouts.push_back(Layout{{rows, columns}, {1, rows}, 0}); break;
-        default: operand.axes = {0, 1}, layouts.push_back(out);
-      }
-      contents.emplace_back(static_cast<size_t>(rows * columns));
-      for (float& number : contents.back()) number = AnyNumber(random);
-      operands.push_back(contents.back().data());
-    }
-    const std::vector<int> over(program.results.size(), -1);
-    std::vector<std::vector<std::vector<unsigned char>>> results;
-    for (const int64_t least : {int64_t{0}, std::numeric_limits<int64_t>::max()}) {
-      const auto tiles = TileProgram::Make(program, layouts, out, over, least);
-      ASSERT_TRUE(tiles.ok()) << tiles.status();
-      if (least > 0) {
-        EXPECT_EQ(tiles->num_loops(), 0);
-      }
-      loops += tiles->num_loops();
-      static TileSpace space;
-      tiles->Begin(operands.data(), space);
-      auto& found = results.emplace_back(program.results.size());
-      for (size_t r = 0; r < found.size(); ++r) {
-        found[r].resize(static_cast<size_t>(rows * columns) * DTypeSize(program.TypeOf(program.results[r])));
-      }
-      for (int64_t start = 0; start < rows * columns; start += kTile) {
-        std::vector<void*> at;
-        for (size_t r = 0; r < found.size(); ++r) {
-          at.push_back(found[r].data() + static_cast<size_t>(start) * DTypeSize(program.TypeOf(program.results[r])));
-        }
-        tiles->Run(operands.data(), space, start, std::min<int64_t>(kTile, rows * columns - start), at.data());
-      }
-    }
-    for (size_t r = 0; r < program.results.size(); ++r) {
-      const bool real = program.TypeOf(program.results[r]) == DType::kFloat32;
-      const std::vector<unsigned char>&by_loop = results[0][r], &by_tiles = results[1][r];
-      const size_t bytes = real ? 4 : 1;
-      for (size_t i = 0; i < by_loop.size(); i += bytes) {
-        if (std::memcmp(&by_loop[i], &by_tiles[i], bytes) == 0) continue;
-        // IEEE 754 does not say which of two NaNs a sum is.
-        float a = 0, b = 0;
-        std::memcpy(&a, &by_loop[i], bytes), std::memcpy(&b, &by_tiles[i], bytes);
-        ASSERT_TRUE(real && std::isnan(a) && std::isnan(b)) << "round " << round << ": " << a << " and " << b;
-      }
-    }
+  for (int round = 0; round < Cases(400) && !HasFailure(); ++round) {
+    loops += ExpectLoopsAgree(RandomProgram(random, 1 + static_cast<int>(random() % 20)), random);
   }
   EXPECT_GT(loops, Cases(200));
+}
+
+// As importers compose quantized operators: integers of 8 or 16 bits, differences of i32, scales of f32, rounding, bounds.
+TEST(CpuLoops, ComputeOnNarrowIntegers) {
+  if (!HasCompiler()) GTEST_SKIP() << "there is no plugin librewright_jit.so";
+  Random random(4);
+  const DType narrow[] = {DType::kInt8, DType::kUInt8, DType::kInt16, DType::kUInt16};
+  const TileOp wrapping[] = {kTileAdd, kTileSub, kTileMul};
+  int loops = 0;
+  for (int round = 0; round < Cases(400) && !HasFailure(); ++round) {
+    PointwiseProgram program;
+    const DType to = narrow[random() % 4];
+    for (int i = 0; i < 2; ++i) program.operands.push_back({Value{}, {}, narrow[random() % 4]});
+    program.operands.push_back({Value{}, {}, DType::kFloat32});
+    const double low = IsUnsigned(to) ? 0 : -128;
+    program.constants = {{DType::kInt32, 0, 77}, {DType::kFloat32, 0.5, 0}, {DType::kFloat32, low, 0},
+                         {DType::kFloat32, low + 255, 0}};
+    const auto apply = [&](const PointwiseInstruction& instruction) {
+      program.instructions.push_back(instruction);
+      return program.num_values() - 1;
+    };
+    std::vector<int> wide;
+    for (int i = 0; i < 2; ++i) wide.push_back(apply({kTileCopy, program.operands[i].dtype, DType::kInt32, i}));
+    const int sum = apply({wrapping[random() % 3], DType::kInt32, DType::kInt32, wide[0], random() % 2 == 0 ? wide[1] : 3});
+    const int real = apply({kTileCopy, DType::kInt32, DType::kFloat32, sum});
+    const int scaled = apply({kTileMul, DType::kFloat32, DType::kFloat32, real, random() % 2 == 0 ? 4 : 2});
+    const int rounded = apply({kTileRound, DType::kFloat32, DType::kFloat32, scaled});
+    const int above = apply({kTileMax, DType::kFloat32, DType::kFloat32, rounded, 5});
+    const int held = apply({kTileMin, DType::kFloat32, DType::kFloat32, above, 6});
+    const int whole = apply({kTileCopy, DType::kFloat32, DType::kInt32, random() % 4 == 0 ? rounded : held});
+    program.results = {apply({kTileCopy, DType::kInt32, to, whole}), rounded};
+    loops += ExpectLoopsAgree(program, random);
+  }
+  EXPECT_GT(loops, Cases(400) / 2);
 }
 
 // A compiler is opened for what is worth it alone; what it refuses is said, and tiles do it.

@@ -44,6 +44,23 @@ def small_model():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def opaque_model():
+    """y = inverse(relu(relu(x))), by an operator that only onnxruntime knows; of x: f32[n, n]."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Inverse", ["b"], ["y"], name="inv", domain="com.microsoft"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "opaque",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "n"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", "n"])],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
 def input_of(rows, seed=1):
     return numpy.random.default_rng(seed).normal(size=(rows, 6)).astype(numpy.float32)
 
@@ -86,6 +103,29 @@ class ModuleTest(unittest.TestCase):
             x = input_of(4)
             y, _ = onnxruntime.InferenceSession(path).run(None, {"x": x})
             numpy.testing.assert_allclose(model.run(x=x)["y"], y, rtol=1e-5, atol=1e-5)
+
+    def test_takes_nodes_that_only_onnxruntime_knows(self):
+        proto = opaque_model()
+        session = onnxruntime.InferenceSession(proto.SerializeToString())
+        model = rewright.optimize(proto, dims={"n": 4}, settings=self.settings)
+        self.assertTrue(model.summary.rewritten, model.summary)
+        self.assertTrue(model.summary.checked)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out.onnx")
+            model.save(path)
+            saved = rewright.load(path, dims={"n": 4})
+            for rows in (1, 4, 7):
+                x = input_of(rows * 6, seed=rows).reshape(-1)[: rows * rows].reshape(rows, rows)
+                x += 4 * numpy.eye(rows, dtype=numpy.float32)
+                (expected,) = session.run(None, {"x": x})
+                for other in (model, saved):
+                    numpy.testing.assert_allclose(other.run(x=x)["y"], expected, rtol=1e-4, atol=1e-5)
+        os.environ["REWRIGHT_ONNXRUNTIME"] = "/nowhere/libonnxruntime.so"
+        try:
+            with self.assertRaisesRegex(rewright.Error, r'node "inv" \(com.microsoft.Inverse\): not known here'):
+                rewright.load(proto, dims={"n": 2}).run(x=numpy.eye(2, dtype=numpy.float32))
+        finally:
+            del os.environ["REWRIGHT_ONNXRUNTIME"]
 
     def test_outputs_belong_to_the_caller(self):
         model = rewright.load(self.proto, dims={"n": 3})

@@ -58,19 +58,33 @@ TEST_F(OpaqueModels, AreToldByInspect) {
 }
 
 TEST_F(OpaqueModels, AreRefusedByThoseWhoCompute) {
-  for (const std::string verb : {"run ", "run --device reference ", "optimize ", "compare --no-peers "}) {
+  for (const std::string& verb :
+       {std::string("run --device reference "), absl::StrCat("diff --device reference ", Path("m.onnx"), " ")}) {
     const Outcome outcome = Rewright(verb + Path("m.onnx"));
     EXPECT_EQ(outcome.status, 2) << verb;
     EXPECT_THAT(outcome.err, AllOf(HasSubstr("com.microsoft.Inverse [1 node: node \"inv\""),
-                                   HasSubstr("take the model with --device onnxruntime")))
+                                   HasSubstr("the devices cpu and onnxruntime take the model")))
         << verb;
   }
 }
 
-TEST_F(OpaqueModels, AreRewrittenAroundThatNode) {
+TEST_F(OpaqueModels, AreNamedWhereOnnxruntimeIsMissing) {
+  setenv("REWRIGHT_ONNXRUNTIME", "/nowhere/libonnxruntime.so", 1);
+  const Outcome outcome = Rewright("run --device cpu " + Path("m.onnx"));
+  unsetenv("REWRIGHT_ONNXRUNTIME");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("node \"inv\" (com.microsoft.Inverse): not known here, and onnxruntime, which "
+                                           "would run that, is not found"),
+                                 HasSubstr("/nowhere/libonnxruntime.so")));
+}
+
+class OpaqueModelsOn : public OpaqueModels, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Devices, OpaqueModelsOn, ::testing::Values("onnxruntime", "cpu"));
+
+TEST_P(OpaqueModelsOn, AreRewrittenAroundThatNode) {
   const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
   if (!std::filesystem::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;
-  const std::string on = " --device onnxruntime --threads 1 --quiet --dim N=";
+  const std::string on = absl::StrCat(" --device ", GetParam(), " --threads 1 --quiet --dim N=");
   ASSERT_EQ(Rewright(absl::StrCat("run ", Path("m.onnx"), on, 5)).status, 0);
   // Costs are calculated: nothing is timed.
   const Outcome outcome = Rewright(absl::StrCat("optimize ", Path("m.onnx"), on,

@@ -14,6 +14,18 @@
 
 namespace rewright {
 
+bool IsOnnxRuntime(const std::string& device) { return device == "onnxruntime" || device == "onnxruntime:cpu"; }
+
+ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device) {
+  const bool source = IsOnnxRuntime(device);
+  return {.dims = dims, .keep_source = source, .keep_unknown = source || device == "cpu"};
+}
+
+void Engine::Use(const ImportedModel& model) const {
+  opaque_->Add(model);
+  if (onnxruntime() != nullptr) onnxruntime()->UseSource(model);
+}
+
 absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile,
                                     const std::string& precision, const std::vector<std::string>& switched_off) {
   Engine engine;
@@ -29,6 +41,7 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   options.threads = threads;
   options.profile_path = profile;
   options.precision = precision;
+  options.opaque = engine.opaque_;
   if (name == "cpu") {
     ASSIGN_OR_RETURN(options.licences, LoadLicences(switched_off));
   }

@@ -1,15 +1,25 @@
 // Where models run.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "backends/onnxruntime/opaque_nodes.h"
 #include "backends/onnxruntime/ort_device.h"
 #include "core/ir/device.h"
+#include "core/onnx/onnx.h"
 
 namespace rewright {
+
+// Whether the name of a device is onnxruntime's.
+bool IsOnnxRuntime(const std::string& device);
+// How a model is read that the device runs: for onnxruntime with the nodes of its file; there and on the processor not
+// all of them need to be known, since onnxruntime runs those that are not.
+ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device);
 
 // What the name of a device stands for: "cpu", "cuda", "cuda:N", "onnxruntime", or "reference", the interpreter.
 class Engine {
@@ -22,12 +32,16 @@ class Engine {
 
   // Null for the reference interpreter.
   Device* device() const { return device_.get(); }
+  // Before graphs of the model, or rewritten from it, run here. The device onnxruntime writes them as their file is as
+  // long as the model's source lives.
+  void Use(const ImportedModel& model) const;
   // The device where it is onnxruntime, which knows files; null where it is another.
   ort::OrtDevice* onnxruntime() const { return dynamic_cast<ort::OrtDevice*>(device_.get()); }
   // Runs on the device, or on the processor where the device is known by its costs alone.
   GraphRunner& runner() const { return *runner_; }
 
  private:
+  std::shared_ptr<ort::OpaqueNodes> opaque_ = std::make_shared<ort::OpaqueNodes>();
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> substitute_;
   std::unique_ptr<GraphRunner> runner_;

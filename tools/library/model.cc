@@ -143,9 +143,11 @@ struct Model::Impl {
   static std::unique_ptr<Impl> Make(OnnxModel source, const ModelOptions& options) {
     auto impl = std::make_unique<Impl>();
     impl->options = options;
-    ImportedModel original = Take(source.Import({.dims = options.dims, .keep_source = true}));
+    ImportOptions reading = OptionsToRead(options.dims, options.device);
+    reading.keep_source = true;
+    ImportedModel original = Take(source.Import(reading));
     impl->engine = Take(Engine::Open(options.device, options.threads, options.profile, options.precision));
-    impl->models = std::make_unique<SizedModels>(std::move(source), std::move(original), impl->engine.runner(),
+    impl->models = std::make_unique<SizedModels>(std::move(source), std::move(original), impl->engine,
                                                  options.cached_sizes);
     return impl;
   }

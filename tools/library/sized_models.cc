@@ -9,11 +9,13 @@
 
 namespace rewright {
 
-SizedModels::SizedModels(OnnxModel source, ImportedModel original, GraphRunner& runner, int kept)
+SizedModels::SizedModels(OnnxModel source, ImportedModel original, const Engine& engine, int kept)
     : source_(std::move(source)),
       original_(std::move(original)),
-      runner_(runner),
-      kept_(static_cast<size_t>(std::max(1, kept))) {}
+      engine_(engine),
+      kept_(static_cast<size_t>(std::max(1, kept))) {
+  engine_.Use(original_);
+}
 
 absl::StatusOr<DimSizes> SizedModels::SizesOf(const std::vector<TensorType>& inputs) const {
   const Graph& graph = original_.graph;
@@ -65,8 +67,10 @@ absl::StatusOr<std::shared_ptr<const SizedModel>> SizedModels::Make(const DimSiz
   auto model = std::make_shared<SizedModel>();
   model->dims = dims;
   RETURN_IF_ERROR(FindGraph(model.get()));
-  // Compiling may add nodes: to an arena that no other thread reads.
-  ASSIGN_OR_RETURN(model->executable, runner_.Prepare(CopyGraph(model->graph)));
+  // Compiling may add nodes: to an arena that no other thread reads. The device onnxruntime adds none, and knows the
+  // nodes of the file by the arena.
+  const bool copied = engine_.onnxruntime() == nullptr;
+  ASSIGN_OR_RETURN(model->executable, engine_.runner().Prepare(copied ? CopyGraph(model->graph) : model->graph));
   return model;
 }
 
@@ -77,8 +81,12 @@ absl::Status SizedModels::FindGraph(SizedModel* model) {
   }
   ImportOptions options;
   options.dims = model->dims;
+  options.keep_unknown = !original_.opaque.empty();
+  options.keep_source = engine_.onnxruntime() != nullptr;
   ASSIGN_OR_RETURN(const ImportedModel resized, source_.Import(options));
+  engine_.Use(resized);
   model->graph = resized.graph;
+  model->source = resized.source;
   if (path_ == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Resized replayed, ReplayResized(path_->made, path_->steps, resized.graph, path_->rules));
   model->graph = replayed.graph;

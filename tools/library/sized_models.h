@@ -13,6 +13,7 @@
 #include "core/ir/device.h"
 #include "core/onnx/onnx.h"
 #include "search/replay.h"
+#include "tools/library/engine.h"
 #include "tools/library/named_model.h"
 
 namespace rewright {
@@ -23,6 +24,7 @@ using DimSizes = std::map<std::string, int64_t>;
 struct SizedModel {
   DimSizes dims;
   Graph graph;                        // that runs
+  std::shared_ptr<const OnnxSource> source;  // of a model read for the device onnxruntime at these sizes
   std::vector<std::string> left_out;  // rules of steps that do not apply at these sizes
   std::shared_ptr<Executable> executable;
 };
@@ -32,8 +34,8 @@ struct SizedModel {
 // ask for a size that is there do not wait for it.
 class SizedModels {
  public:
-  // `original` is `source` at the sizes of the template. The runner outlives the object. At least one size is kept.
-  SizedModels(OnnxModel source, ImportedModel original, GraphRunner& runner, int kept);
+  // `original` is `source` at the sizes of the template. The engine outlives the object. At least one size is kept.
+  SizedModels(OnnxModel source, ImportedModel original, const Engine& engine, int kept);
 
   const ImportedModel& original() const { return original_; }
 
@@ -63,7 +65,7 @@ class SizedModels {
 
   OnnxModel source_;
   const ImportedModel original_;
-  GraphRunner& runner_;
+  const Engine& engine_;
   const size_t kept_;
   std::unique_ptr<const Path> path_;
   std::mutex making_;                                    // held while a model is read or compiled

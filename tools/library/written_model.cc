@@ -30,13 +30,13 @@ namespace {
 absl::StatusOr<OutputCheck> CheckBytes(const std::string& bytes, const std::string& name, const Graph& original,
                                        const index::NamedSizes& dims, const Engine& engine,
                                        const OutputCheckOptions& checking) {
-  const bool keep = engine.onnxruntime() != nullptr && CountForeign(original) > 0;
+  const bool keep = CountForeign(original) > 0;
   absl::StatusOr<ImportedModel> again =
       ImportOnnxBytes(bytes, name, "", {.dims = dims, .keep_source = keep, .keep_unknown = keep});
   if (!again.ok()) {
     return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
   }
-  if (keep) engine.onnxruntime()->UseSource(*again);
+  if (keep) engine.Use(*again);
   OutputChecker checker(original, &engine.runner(), checking);
   ASSIGN_OR_RETURN(OutputCheck check, checker.Check(again->graph));
   if (check.done && !check.equal) {
@@ -52,7 +52,7 @@ namespace {
 // Nodes that are not known here may refuse sizes for which the rest of the model can be read.
 bool RunsAtAll(const ImportedModel& model, const Engine& engine) {
   if (model.opaque.empty()) return true;
-  if (engine.onnxruntime() != nullptr) engine.onnxruntime()->UseSource(model);
+  engine.Use(model);
   const absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(model.graph, 1);
   if (!inputs.ok()) return false;
   const absl::StatusOr<std::unique_ptr<Executable>> executable = engine.runner().Prepare(model.graph);

@@ -12,6 +12,10 @@
 #include "core/ir/licences.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
+namespace rewright::ort {
+class OpaqueNodes;  // backends/onnxruntime/opaque_nodes.h
+}
+
 namespace rewright::cpu {
 
 // Shared by all kernels of a device.
@@ -20,6 +24,7 @@ struct DnnlContext {
   int threads = 1;
   int64_t block = 8;                         // channels per block of the layouts that oneDNN's convolutions run in
   std::shared_ptr<const Licences> licences;  // of kernels that compute by other operators; null: none may
+  std::shared_ptr<const ort::OpaqueNodes> opaque;  // which run nodes that are not known here; null: none may
 };
 
 // Sets the number of OpenMP threads that oneDNN sees, for a scope.

@@ -139,7 +139,8 @@ TileFn Function(const PointwiseInstruction& instruction) {
 
 // Copies the first element to the whole tile.
 void Repeat(unsigned char* tile, size_t bytes) {
-  for (int64_t i = 1; i < kTile; ++i) std::memcpy(tile + static_cast<size_t>(i) * bytes, tile, bytes);
+  const size_t all = static_cast<size_t>(kTile) * bytes;
+  for (size_t have = bytes; have < all; have *= 2) std::memcpy(tile + have, tile, std::min(have, all - have));
 }
 
 void StoreConstant(unsigned char* tile, const PointwiseConstant& constant) {
@@ -274,7 +275,7 @@ void TileProgram::CompileLoops(const std::vector<int>& last_use, int64_t least_t
   for (size_t v = 0; v < readers_.size(); ++v) uniform[v] = readers_[v].scalar();
   for (int first = 0; first < instructions;) {
     int last = first;
-    while (last < instructions && HasTileText(program_.instructions[last])) ++last;
+    while (last < instructions && HasTileText(program_, program_.instructions[last])) ++last;
     Step step{first, std::max(last, first + 1)};
     if (last - first >= std::max<int64_t>(least_together, 2)) {
       std::vector<bool> wanted(static_cast<size_t>(program_.num_values()), false);
@@ -286,6 +287,20 @@ void TileProgram::CompileLoops(const std::vector<int>& last_use, int64_t least_t
     }
     steps_.push_back(std::move(step));
     first = steps_.back().last;
+  }
+  // Loops have constants in their text.
+  std::vector<bool> read(static_cast<size_t>(program_.num_values()), false);
+  for (const Step& step : steps_) {
+    for (int i = step.first; step.loop == nullptr && i < step.last; ++i) {
+      const PointwiseInstruction& instruction = program_.instructions[i];
+      for (int operand : {instruction.a, instruction.b, instruction.c}) {
+        if (operand >= 0) read[operand] = true;
+      }
+    }
+  }
+  for (int result : program_.results) read[result] = true;
+  for (size_t c = 0; c < program_.constants.size(); ++c) {
+    if (read[readers_.size() + c]) stored_constants_.push_back(c);
   }
 }
 
@@ -302,7 +317,7 @@ void TileProgram::Begin(void* const* operands, TileSpace& tiles) const {
       Repeat(tiles[places_[v].number].bytes, DTypeSize(program_.operands[v].dtype));
     }
   }
-  for (size_t c = 0; c < program_.constants.size(); ++c) {
+  for (size_t c : stored_constants_) {
     unsigned char* tile = tiles[places_[count + c].number].bytes;
     const PointwiseConstant& constant = program_.constants[c];
     StoreConstant(tile, constant);

@@ -21,8 +21,8 @@ struct alignas(64) Tile {
 };
 using TileSpace = Tile[kMaxProgramTiles];
 
-// Compiling a loop takes as long as running this much of it by tiles some tens of times.
-constexpr int64_t kLeastCompiled = int64_t{1} << 19;
+// Compiling a loop takes as long as running this much of it by tiles a hundred times.
+constexpr int64_t kLeastCompiled = int64_t{1} << 18;
 
 class TileProgram {
  public:
@@ -67,7 +67,8 @@ class TileProgram {
   std::vector<Place> places_;
   std::vector<TileFn> functions_;
   std::vector<Step> steps_;
-  std::vector<size_t> copied_;  // results that are written behind all instructions
+  std::vector<size_t> stored_constants_;  // those that tiles hold
+  std::vector<size_t> copied_;            // results that are written behind all instructions
   int tiles_ = 0;
 };
 

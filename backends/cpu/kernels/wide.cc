@@ -1,5 +1,6 @@
 // Groups that compute on 16-bit floats: in f32, by the kernels of f32. Operands are widened before (weights once, when
-// the graph is compiled), results rounded behind; inside of a group nothing is rounded (docs/decisions/054).
+// the graph is compiled), results rounded behind; inside of a group nothing is rounded (docs/decisions/054). Convolutions
+// hand on their images in the blocks of channels in which those of f32 do.
 #include <omp.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ir/convert.h"
 #include "core/ir/memory.h"
@@ -26,8 +28,15 @@ class ConvertKernel : public Kernel {
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const auto part = [&](int64_t begin, int64_t end) {
-      ConvertElements(from_, static_cast<const char*>(buffers[0]) + begin * static_cast<int64_t>(DTypeSize(from_)), to_,
-                      static_cast<char*>(buffers[1]) + begin * static_cast<int64_t>(DTypeSize(to_)), end - begin);
+      const void* const from = static_cast<const char*>(buffers[0]) + begin * static_cast<int64_t>(DTypeSize(from_));
+      void* const to = static_cast<char*>(buffers[1]) + begin * static_cast<int64_t>(DTypeSize(to_));
+      if (from_ == DType::kBFloat16 && to_ == DType::kFloat32) {
+        Simd().widen_bf16(static_cast<float*>(to), static_cast<const uint16_t*>(from), end - begin);
+      } else if (from_ == DType::kFloat32 && to_ == DType::kBFloat16) {
+        Simd().narrow_bf16(static_cast<uint16_t*>(to), static_cast<const float*>(from), end - begin);
+      } else {
+        ConvertElements(from_, from, to_, to, end - begin);
+      }
     };
     if (threads_ <= 1) {
       part(0, count_);
@@ -111,17 +120,38 @@ absl::StatusOr<Graph> WideGraph(Lowering& lowering, const Group& group) {
   return Graph(arena, std::move(inputs), std::move(outputs));
 }
 
+// The layout of what a convolution gives, as the kernel of f32 would give it; row-major where its blocks are not filled,
+// and of all else.
+Layout LayoutOfResult(const LayoutQuery& query) {
+  if (query.group.kind == FusedGroup::Kind::kConv) {
+    const std::optional<Layout> blocked = ConvEntry().layout(query);
+    if (blocked && blocked->IsDense()) return *blocked;
+  }
+  return Layout::RowMajor(query.dims());
+}
+
+// Where an operand is widened from: an image may lie in blocks.
+absl::StatusOr<Place> PlaceOfOperand(Lowering& lowering, const FusedGroup& group, Value value) {
+  if (group.kind == FusedGroup::Kind::kConv) {
+    ASSIGN_OR_RETURN(const Place place, lowering.Find(value));
+    if (place.layout.IsDense()) return place;
+  }
+  return lowering.FindRowMajor(value);
+}
+
 // Puts the schedule of a group into that of the whole graph.
 class Splice {
  public:
   Splice(Lowering& lowering, Schedule schedule) : lowering_(lowering), schedule_(std::move(schedule)) {}
 
-  absl::Status Run(const Group& group) {
+  // `places` of the inputs that are no constants, `layouts` of the outputs.
+  absl::Status Run(const Group& group, const std::vector<Place>& places, const std::vector<Layout>& layouts) {
     numbers_.assign(schedule_.buffers.size(), -1);
     size_t at = 0;
     for (Value input : group.inputs) {
       if (lowering_.IsConstant(input)) continue;
-      RETURN_IF_ERROR(Take(input, schedule_.inputs[at++]));
+      Take(input, places[at], schedule_.inputs[at]);
+      ++at;
     }
     for (size_t i = 0; i < schedule_.buffers.size(); ++i) AddBuffer(i);
     for (Step& step : schedule_.steps) {
@@ -129,7 +159,7 @@ class Splice {
       for (BufferUse& use : uses) use.buffer = numbers_[use.buffer];
       lowering_.Emit(std::move(step.kernel), std::move(uses), step.label);
     }
-    for (size_t i = 0; i < group.outputs.size(); ++i) Give(group.outputs[i], schedule_.outputs[i]);
+    for (size_t i = 0; i < group.outputs.size(); ++i) Give(group.outputs[i], layouts[i], schedule_.outputs[i]);
     return absl::OkStatus();
   }
 
@@ -141,15 +171,13 @@ class Splice {
                    {Lowering::Read(in), Lowering::Write(out)}, absl::StrCat(DTypeName(from), "-", DTypeName(to)));
   }
 
-  absl::Status Take(Value input, int buffer) {
-    ASSIGN_OR_RETURN(const Place place, lowering_.FindRowMajor(input));
-    if (buffer < 0) return absl::OkStatus();
+  void Take(Value input, const Place& place, int buffer) {
+    if (buffer < 0) return;
     numbers_[buffer] = place.buffer;
     const DType dtype = TypeOf(input);
-    if (!IsHalf(dtype)) return absl::OkStatus();
+    if (!IsHalf(dtype)) return;
     numbers_[buffer] = lowering_.AddScratch(schedule_.buffers[buffer].bytes);
     Convert(input, dtype, Widened(dtype), place.buffer, numbers_[buffer]);
-    return absl::OkStatus();
   }
 
   // Views lie behind what they are views of, in no order of their numbers.
@@ -167,9 +195,9 @@ class Splice {
     return numbers_[i];
   }
 
-  void Give(Value output, int buffer) {
+  void Give(Value output, const Layout& layout, int buffer) {
     const DType dtype = TypeOf(output);
-    const Place place = lowering_.Define(output, Layout::RowMajor(lowering_.graph().type(output).shape));
+    const Place place = lowering_.Define(output, layout);
     Convert(output, Widened(dtype), dtype, numbers_[buffer], place.buffer);
   }
 
@@ -181,18 +209,34 @@ class Splice {
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (!Computes(lowering.graph(), group)) return false;
   ASSIGN_OR_RETURN(const Graph wide, WideGraph(lowering, group.group));
-  ASSIGN_OR_RETURN(Schedule schedule, Lowering(lowering.context(), wide, {}).Run());
-  RETURN_IF_ERROR(Splice(lowering, std::move(schedule)).Run(group.group));
+  LoweringOptions options;
+  std::vector<Place> places;
+  for (Value input : group.group.inputs) {
+    if (lowering.IsConstant(input)) continue;
+    ASSIGN_OR_RETURN(places.emplace_back(), PlaceOfOperand(lowering, group, input));
+    options.input_layouts[wide.inputs()[places.size() - 1]] = places.back().layout;
+  }
+  std::vector<Layout> layouts;
+  for (Value output : group.group.outputs) {
+    layouts.push_back(lowering.LayoutOf(group, output));
+    options.keep_output_layouts |= !layouts.back().IsRowMajor();
+  }
+  Lowering inner(lowering.context(), wide, options);
+  ASSIGN_OR_RETURN(Schedule schedule, inner.Run());
+  for (size_t i = 0; options.keep_output_layouts && i < layouts.size(); ++i) {
+    ASSIGN_OR_RETURN(const Place place, inner.Find(wide.outputs()[i].value));
+    CHECK(place.layout == Simplified(layouts[i])) << place.layout.ToString() << ", not " << layouts[i].ToString();
+  }
+  RETURN_IF_ERROR(Splice(lowering, std::move(schedule)).Run(group.group, places, layouts));
   return true;
 }
 
 std::optional<Layout> WideLayout(const LayoutQuery& query) {
-  if (!Computes(query.graph, query.group)) return std::nullopt;
-  return Layout::RowMajor(query.dims());
+  return Computes(query.graph, query.group) ? std::optional(LayoutOfResult(query)) : std::nullopt;
 }
 
 }  // namespace
 
-KernelEntry WideEntry() { return {.ops = {}, .plan = Plan, .layout = WideLayout}; }
+KernelEntry WideEntry() { return {.ops = {}, .plan = Plan, .layout = WideLayout, .version = 2}; }
 
 }  // namespace rewright::cpu

@@ -31,6 +31,10 @@ struct SimdTable {
   // x[i] = f(x[i]), f in the order of Activation (activation.h).
   void (*activate[8])(float* x, long n, float alpha, float beta);
 
+  // bf16 to f32 and back, rounded to the nearest, halves to the even one; NaN stays NaN (core/ir/float16.h).
+  void (*widen_bf16)(float* out, const unsigned short* x, long n);
+  void (*narrow_bf16)(unsigned short* out, const float* x, long n);
+
   // Rows of n contiguous elements.
   float (*row_max)(const float* x, long n);
   float (*row_min)(const float* x, long n);
@@ -67,6 +71,23 @@ struct SimdTable {
   // 16-bit ones that lie one behind the other in k; `depth` counts integers or pairs, and a_step is 1.
   void (*int_block)(const int* a, long a_row, const int* b, long depth, int* c, long c_row, long rows, long columns);
   void (*pair_block)(const int* a, long a_row, const int* b, long depth, int* c, long c_row, long rows, long columns);
+  // The same of bytes, those of a without a sign, those of b with one, four of which lie one behind the other in k. A row
+  // of a is made of `segments` pieces of `depth` fours, which begin at these offsets from its start; rows are `row` bytes
+  // apart. b is one panel for all of them. c holds int, or bytes where the sums are made some (ByteSums).
+  struct ByteRows {
+    const unsigned char* first;
+    long row;
+    const long* offsets;
+    long segments, depth;
+  };
+  struct ByteSums {
+    const int* row;       // added to the sums of a row; null: nothing
+    const int* column;    // added to the sums of a column; gemm_columns of them, as of the factors
+    const float* factor;  // null: the sums are the result
+    int point, low, high;  // else min(max(round(factor * sum) + point, low), high), halves to the even one, in a byte
+  };
+  void (*byte_block)(const ByteRows& a, const signed char* b, void* c, long c_row, long rows, long columns,
+                     const ByteSums& sums);
   // y[j] = sum k: x[k] * b[k * gemm_columns + j] + bias[j]: one row against one panel; memory-bound, so it streams.
   void (*gemv_panel)(const float* x, const float* b, long depth, float* y, long columns, const float* bias);
 };

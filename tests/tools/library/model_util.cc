@@ -117,6 +117,23 @@ std::string SmallModel() {
   return model.SerializeAsString();
 }
 
+std::string InvertingModel() {
+  onnx::ModelProto model;
+  EXPECT_TRUE(model.ParseFromString(SmallModel()));
+  onnx::OperatorSetIdProto* microsoft = model.add_opset_import();
+  microsoft->set_domain("com.microsoft");
+  microsoft->set_version(1);
+  onnx::GraphProto* graph = model.mutable_graph();
+  graph->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(1)->set_dim_param("n");
+  *graph->mutable_node(1)->mutable_output(0) = "positive";
+  onnx::NodeProto* inverse = AddNode(graph, "Inverse", {"positive"}, "y");
+  inverse->set_name("inv");
+  inverse->set_domain("com.microsoft");
+  *graph->mutable_output(0) = graph->input(0);
+  graph->mutable_output(0)->set_name("y");
+  return model.SerializeAsString();
+}
+
 std::string SymbolicBert(int64_t layers) {
   ZooOptions options;
   options.batch = kBatch;

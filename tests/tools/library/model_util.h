@@ -13,6 +13,10 @@ namespace rewright {
 // y = relu(x * 1) over x [n, 4], with n symbolic: a rule removes the product.
 std::string SmallModel();
 
+// y = inverse(relu(x * 1)) over x [n, n], with n symbolic, by an operator of onnxruntime's that is not known here: node
+// "inv".
+std::string InvertingModel();
+
 // The zoo's bert_base with so many layers, its batch and sequence symbolic, as an exporter of a framework writes it.
 std::string SymbolicBert(int64_t layers);
 

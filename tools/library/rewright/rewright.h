@@ -139,7 +139,10 @@ struct REWRIGHT_API OutputArray {
 struct ModelOptions {
   // Sizes of symbolic dimensions by name, for Optimize and Save. Those not given are 1.
   std::map<std::string, std::int64_t> dims;
-  std::string device = "cpu";      // cpu, cuda:N, or reference: the interpreter
+  // cpu, cuda:N, onnxruntime, or reference: the interpreter. On cpu and onnxruntime nodes of a model that are not known
+  // here, of custom operators for instance, are kept as they are where the file declares the types of their outputs;
+  // onnxruntime runs them, which is looked for when they are to run ($REWRIGHT_ONNXRUNTIME, the loader, Python's package).
+  std::string device = "cpu";
   std::string precision = "fp32";  // of reals on a GPU: fp32, tf32, fp16, bf16
   std::string profile;             // database of measured costs, read and filled; empty: none is kept
   int threads = 0;                 // 0: all of the machine
