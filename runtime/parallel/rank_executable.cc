@@ -100,18 +100,16 @@ absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<
     ++runs_;
     for (size_t k = 0; k < inputs.size(); ++k) {
       const RankLeaf& leaf = rank_.inputs[k];
-      if (leaf.axis < 0 || takes_parts_) {
-        tensors_[k] = inputs[k];
-        continue;
-      }
-      if (leaf.axis == 0) {  // in one piece
-        const TensorType& type = stages_.pieces.tensors[k];
+      const TensorType& type = stages_.pieces.tensors[k];
+      if (!IsGivenInPlace(leaf)) {
+        if (tensors_[k].data() == nullptr) tensors_[k] = Tensor(type);
+        CopyBlock(inputs[k], leaf.axis, ranks_.rank(), &tensors_[k]);
+      } else if (leaf.axis == 0 && !takes_parts_) {
         const auto whole = std::make_shared<Tensor>(inputs[k]);
         tensors_[k] = Tensor(type, whole, whole->as<char>() + ranks_.rank() * type.num_bytes());
-        continue;
+      } else {
+        tensors_[k] = inputs[k];
       }
-      if (tensors_[k].data() == nullptr) tensors_[k] = Tensor(stages_.pieces.tensors[k]);
-      CopyBlock(inputs[k], leaf.axis, ranks_.rank(), &tensors_[k]);
     }
     for (size_t s = 0; s < executables_.size(); ++s) {
       if (executables_[s] != nullptr) RETURN_IF_ERROR(RunStage(s));
@@ -125,7 +123,11 @@ absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<
       if (rank_.graph.outputs()[k].updates.node >= 0) continue;
       CopyElements(tensors_[static_cast<size_t>(stages_.outputs[k])], &(*outputs)[result++]);
     }
-    return Update();
+    RETURN_IF_ERROR(Update());
+    for (size_t k = 0; k < inputs.size(); ++k) {  // is not kept from whoever gave it
+      if (IsGivenInPlace(rank_.inputs[k])) tensors_[k] = Tensor();
+    }
+    return absl::OkStatus();
   });
 }
 

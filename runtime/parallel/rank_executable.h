@@ -57,6 +57,8 @@ class RankExecutable : public ExecutableOfRanks {
   absl::Status PlanTensors();
   absl::Status RunStage(size_t number);
   absl::Status RunCollective(size_t number);
+  // Whether what a run is given of it lies in one piece: else the rank's block is copied out of it.
+  bool IsGivenInPlace(const RankLeaf& input) const { return input.axis <= 0 || takes_parts_; }
   absl::Status AllocateNextValues(std::vector<Use>* uses);
   absl::Status Update();
   // The number of the state in RankGraph::states.

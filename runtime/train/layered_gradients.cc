@@ -210,7 +210,11 @@ absl::Status LayeredGradients::RunPiece(size_t number) {
   const Pieces::Piece& piece = layers_.pieces.pieces[number];
   std::vector<Tensor> inputs, outputs;
   for (int tensor : piece.inputs) inputs.push_back(tensors_[static_cast<size_t>(tensor)]);
-  for (int tensor : piece.outputs) outputs.push_back(tensors_[static_cast<size_t>(tensor)]);
+  for (int tensor : piece.outputs) {
+    Tensor& made = tensors_[static_cast<size_t>(tensor)];
+    if (made.data() == nullptr) made = ranks_.memory().Take(layers_.pieces.tensors[static_cast<size_t>(tensor)]);
+    outputs.push_back(made);
+  }
   RETURN_IF_ERROR(executables_[number]->Run(inputs, &outputs));
   for (size_t k = 0; k < outputs.size(); ++k) tensors_[static_cast<size_t>(piece.outputs[k])] = std::move(outputs[k]);
   return absl::OkStatus();
@@ -249,7 +253,7 @@ void LayeredGradients::StartSum(const std::string& what, const std::vector<size_
       types.push_back(sums_[*k]);
       count += types.back().num_elements();
     }
-    vectors.emplace_back(TensorType{dtype, {count}});
+    vectors.push_back(ranks_.memory().Take(TensorType{dtype, {count}}));
     const std::vector<Tensor> views = ViewsOf({vectors.back()}, types);
     for (size_t i = 0; i < views.size(); ++i) {
       Tensor view = views[i];
@@ -272,10 +276,6 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsOfOwn(const std::strin
   const int64_t count = leaves_[static_cast<size_t>(ranks_.rank())].count;
   std::vector<TreeSum> sums(sums_.size());
   std::vector<Tensor> inputs(sums_.size());
-  for (size_t k = 0; k < last_sums_.size(); ++k) {  // their memory is that of the next ones
-    Tensor& made = tensors_[static_cast<size_t>(layers_.pieces.outputs[k])];
-    if (made.data() == nullptr && sums_[k].num_bytes() >= kJoinedBytes) made = std::move(last_sums_[k]);
-  }
   for (int64_t i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
     std::copy(batch.begin(), batch.end(), tensors_.begin());
@@ -288,7 +288,6 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsOfOwn(const std::strin
     }
   }
   RETURN_IF_ERROR(background_.WaitForAll());
-  if (ranks_.size() > 1) last_sums_ = inputs;
   return inputs;
 }
 

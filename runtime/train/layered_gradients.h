@@ -95,7 +95,6 @@ class LayeredGradients : public GradientSums {
   RankExecutable* update_ = nullptr;
   size_t first_state_ = 0;  // tensor
   std::vector<Tensor> tensors_;
-  std::vector<Tensor> last_sums_;  // of the step before
   SharedMemory kept_, gathered_[2];
   std::vector<std::vector<size_t>> gathers_;         // by piece, the weights that are gathered
   std::vector<std::vector<Tensor>> gathered_views_;  // likewise, where to

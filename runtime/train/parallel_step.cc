@@ -43,15 +43,15 @@ DeviceKnowledge KnownByAll(const SharingOptions& sharing, const RankGroups& rank
   DeviceKnowledge device = sharing.device;
   if (device.seconds == nullptr) return device;
   device.seconds = [&](const Graph& graph) -> absl::StatusOr<std::vector<double>> {
+    ASSIGN_OR_RETURN(const std::string bytes,
+                     FromRankZero(ranks.all(), "the times of stages", [&]() -> absl::StatusOr<std::string> {
+                       ASSIGN_OR_RETURN(const std::vector<double> measured, sharing.device.seconds(graph));
+                       return std::string(reinterpret_cast<const char*>(measured.data()),
+                                          measured.size() * sizeof(double));
+                     }));
     std::vector<double> seconds(graph.nodes().size());
-    std::string bytes;
-    if (ranks.all().rank() == 0) {
-      ASSIGN_OR_RETURN(seconds, sharing.device.seconds(graph));
-      bytes.assign(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
-    }
-    ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks.all(), "the times of stages", bytes));
-    CHECK(all[0].size() == seconds.size() * sizeof(double)) << all[0].size();
-    std::memcpy(seconds.data(), all[0].data(), all[0].size());
+    CHECK(bytes.size() == seconds.size() * sizeof(double)) << bytes.size();
+    std::memcpy(seconds.data(), bytes.data(), bytes.size());
     return seconds;
   };
   return device;
