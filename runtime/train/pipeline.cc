@@ -288,6 +288,17 @@ int64_t Pipeline::BytesSent(const Executable&) const {
          (InTurns() ? BytesOfTurns(types, axes, rank, size, own) : BytesOfSumOverRanks(types, axes, rank, size));
 }
 
+int64_t Pipeline::arena_bytes() const {
+  int64_t bytes = gathered_memory_.bytes;
+  for (const auto& passes : passes_) {
+    for (const auto& pass : passes) bytes += pass == nullptr ? 0 : pass->arena_bytes();
+  }
+  for (const auto& slot : free_) {  // behind a step all of them are
+    for (const Tensor& tensor : slot->tensors) bytes += tensor.data() == nullptr ? 0 : tensor.num_bytes();
+  }
+  return bytes;
+}
+
 Pipeline::Slot& Pipeline::SlotOf(int64_t micro_batch) {
   std::unique_ptr<Slot>& slot = slots_[micro_batch];
   if (slot == nullptr) {

@@ -104,6 +104,7 @@ class Pipeline : public GradientSums {
   // Inputs that other ranks add are empty; of what is cut there are this rank's blocks.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
   int64_t BytesSent(const Executable& from) const override;
+  int64_t arena_bytes() const override;
 
   const PipelinePlan& plan() const { return plan_; }
   // The most micro-batches whose forward pass was begun and whose backward pass was not done; of each chunk.
