@@ -192,34 +192,51 @@ absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags,
   return ParseGraph(found);
 }
 
-bool IsDataParallel(const Layout& layout) { return layout.group_size() == 1; }
-
 }  // namespace
 
 absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Layout& layout,
                                   const Engine& engine, Communicator& ranks, Session& session) {
-  Keeping keeping{.chosen = IsDataParallel(layout)};
+  Keeping keeping{.chosen = layout.group_size() == 1};
   if (layout.zero == 0) keeping.limit = flags.memory_limit;  // else no rank has all states
   return Rewritten(step, flags, keeping, engine, ranks, session);
 }
 
 absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step,
-                                       const std::vector<std::string>& updated, const SharingOptions& sharing,
-                                       const StepSearchFlags& flags, const Engine& engine, Communicator& ranks,
-                                       Session& session) {
-  LayeredOptions layers{.zero = sharing.layout.zero, .bucket_bytes = sharing.bucket_bytes};
-  layers.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
-  const Keeping keeping{
-      .chosen = IsDataParallel(sharing.layout),
-      .limit = flags.memory_limit,
-      .arena_bytes = [&](const Graph& candidate) {
-        return LayeredBytes(candidate, step, updated, layers, ranks.size(),
-                            [&](const Graph& piece) -> absl::StatusOr<int64_t> {
-                              ASSIGN_OR_RETURN(const StepMemory memory, MemoryOf(piece, *engine.device()));
-                              return memory.run.bytes - memory.state_bytes;
-                            });
-      }};
+                                       const std::vector<std::string>& updated, int64_t micro_batches,
+                                       const SharingOptions& sharing, const StepSearchFlags& flags, const Engine& engine,
+                                       Communicator& ranks, Session& session) {
+  const Layout& layout = sharing.layout;
+  const auto arena_bytes = [&](const Graph& piece) -> absl::StatusOr<int64_t> {
+    ASSIGN_OR_RETURN(const StepMemory memory, MemoryOf(piece, *engine.device()));
+    return memory.run.bytes - memory.state_bytes;
+  };
+  Keeping keeping{.chosen = layout.tp == 1, .limit = flags.memory_limit};
+  if (layout.pp > 1) {
+    const int64_t count = micro_batches / layout.dp + (micro_batches % layout.dp == 0 ? 0 : 1);  // of a group
+    keeping.arena_bytes = [&, count](const Graph& candidate) -> absl::StatusOr<int64_t> {
+      const PipelineShape shape{.ranks = layout.pp, .chunks = layout.chunks};
+      const auto plan = PlanPipeline(candidate, step, updated, shape, sharing.device);
+      if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
+      ASSIGN_OR_RETURN(int64_t bytes, PipelineBytes(*plan, count, layout.schedule, arena_bytes));
+      for (Value state : candidate.states()) bytes -= candidate.type(state).num_bytes();  // no rank has all of them
+      return bytes;
+    };
+  } else {
+    keeping.arena_bytes = [&](const Graph& candidate) {
+      LayeredOptions layers{.zero = layout.zero, .bucket_bytes = sharing.bucket_bytes};
+      layers.groups = sharing.device.groups;
+      return LayeredBytes(candidate, step, updated, layers, ranks.size(), arena_bytes);
+    };
+  }
   return Rewritten(gradients, flags, keeping, engine, ranks, session);
+}
+
+absl::StatusOr<Graph> RewritePart(const RankGraph& part, const StepSearchFlags& flags, const Engine& engine,
+                                  Session& session) {
+  if (engine.device() == nullptr || flags.keep_all) return part.graph;
+  ASSIGN_OR_RETURN(const Recomputation less, WithinMemory(part, *engine.device(), flags.memory_limit));
+  if (less.replaced > 0) Report(less, flags, session.console);
+  return less.graph;
 }
 
 }  // namespace rewright

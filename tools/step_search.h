@@ -35,11 +35,15 @@ absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flag
 absl::StatusOr<StoredStep> RewriteWholeStep(const Graph& step, const std::vector<std::string>& trained,
                                             const StepSearchFlags& flags, const Engine& engine, Session& session);
 
-// Likewise the graph of a micro-batch, whose gradients `step` takes: what is computed again is judged by the memory that
-// its layers take on a rank (runtime/train/layered_gradients.h).
+// Likewise the graph of one of so many micro-batches, whose gradients `step` takes: what is computed again is judged by
+// the memory that its layers or stages take on a rank (runtime/train/layered_gradients.h, pipeline.h).
 absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step,
-                                       const std::vector<std::string>& updated, const SharingOptions& sharing,
-                                       const StepSearchFlags& flags, const Engine& engine, Communicator& ranks,
-                                       Session& session);
+                                       const std::vector<std::string>& updated, int64_t micro_batches,
+                                       const SharingOptions& sharing, const StepSearchFlags& flags,
+                                       const Engine& engine, Communicator& ranks, Session& session);
+
+// A rank's part of a graph that several compute together: what is kept is chosen by the memory of its stages.
+absl::StatusOr<Graph> RewritePart(const RankGraph& part, const StepSearchFlags& flags, const Engine& engine,
+                                  Session& session);
 
 }  // namespace rewright

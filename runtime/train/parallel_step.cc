@@ -8,7 +8,6 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "runtime/comm/group.h"
-#include "runtime/parallel/rank_executable.h"
 #include "runtime/train/group_gradients.h"
 #include "runtime/train/layered_gradients.h"
 
@@ -35,7 +34,7 @@ absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& grap
   RETURN_IF_ERROR(CheckPlaces(config, group.size()));
   ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places, inputs));
   ASSIGN_OR_RETURN(const Graph cut, sharing.cut(graph, axes, group.size(), group, /*exact_only=*/false));
-  return RankExecutable::Create(cut, group, runner);
+  return RankExecutable::Create(cut, group, runner, RankExecutable::Takes::kWhole, sharing.rewrite_part);
 }
 
 // With the seconds that rank 0 says, for all: they have to cut alike.
