@@ -127,7 +127,7 @@ def main():
     parser.add_argument("--stops", default=20, type=int)
     parser.add_argument("--memory", default=5, type=int, help="ranks that run out of memory")
     parser.add_argument("--disks", default=5, type=int, help="disks that become full")
-    parser.add_argument("--hang-limit", default=10, type=int, help="longer than rank 0 proves laws at the start")
+    parser.add_argument("--hang-limit", default=10, type=int, help="seconds")
     parser.add_argument("--steps", default=400, type=int)
     parser.add_argument("--seed", default=1, type=int)
     parser.add_argument("--out", type=pathlib.Path)

@@ -37,11 +37,14 @@ Term SumOfSquares(const Term& gradient) {
   const int64_t blocks = std::gcd(size, kNormBlocks);
   if (axis + 1 < gradient.type().rank()) {
     rows = Sum(rows, AxesFrom(gradient, axis + 1));
-  } else if (axis > 0) {
+  } else if (before > 1) {
     rows = Sum(rows.Reshape({before, blocks, size / blocks}), {2});
     size = blocks;
   }
-  const Term in_blocks = Sum(rows.Cast(DType::kFloat64).Reshape({before, blocks, size / blocks}), {0, 2});
+  rows = rows.Cast(DType::kFloat64);
+  // No axis of size 1 in front: there is no law for that.
+  const Term in_blocks = before > 1 ? Sum(rows.Reshape({before, blocks, size / blocks}), {0, 2})
+                                    : Sum(rows.Reshape({blocks, size / blocks}), {1});
   return Sum(in_blocks, {0});
 }
 
