@@ -1,5 +1,5 @@
 // Memory that is given out again and again. The system's allocator gives large blocks back to the system when they are
-// freed, and every page of a new one costs a fault: for the gradients of a wide layer more time than to add them.
+// freed, and every page of a new one costs a fault.
 #pragma once
 
 #include <cstddef>

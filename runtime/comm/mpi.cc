@@ -58,7 +58,7 @@ constexpr int kAborted = 2;  // exit status
 constexpr int kMessage = 0, kQuestion = 1, kAnswer = 2;
 // How long a rank that waits itself may take to answer.
 constexpr double kAnswerSeconds = 1;
-constexpr double kForever = 1e9;              // seconds
+constexpr std::chrono::milliseconds kLook{50};  // from one look to the next at the end
 constexpr char kEnded[] = "rewright ended";  // name of a process that has left the others, at most 15 characters
 
 // What Open MPI and those that follow the PMI tell the processes that they start.
@@ -98,6 +98,23 @@ class Environment {
   }
   const bool begun_;
   bool for_one_thread_ = false;
+};
+
+// Seconds since the beginning or the last restart, without those for which this process did not run: it is to be asked
+// more often than every kLongestTurn.
+class Waited {
+ public:
+  double Seconds() {
+    const Clock::time_point now = Clock::now();
+    seconds_ += std::min(std::chrono::duration<double>(now - before_).count(), kLongestTurn);
+    before_ = now;
+    return seconds_;
+  }
+  void Restart() { seconds_ = 0; }
+
+ private:
+  double seconds_ = 0;
+  Clock::time_point before_ = Clock::now();
 };
 
 // Parts of messages on their way.
@@ -250,8 +267,9 @@ void MpiRanks::End() {
   processes_ = *std::move(processes);
   std::promise<void> left;
   auto look = [&, done = left.get_future()] {
-    const auto limit_of_wait = std::chrono::duration<double>(std::min(limit(), kForever));
-    if (done.wait_for(limit_of_wait) != std::future_status::timeout) return;
+    for (Waited waited; waited.Seconds() <= limit();) {
+      if (done.wait_for(kLook) != std::future_status::timeout) return;
+    }
     const std::vector<int> stopped = OnThisMachine([](const std::string&, char state) { return state == 'T'; });
     SayAndLeave(stopped.empty() ? absl::DeadlineExceededError(absl::StrCat(what, ": rank ", rank(), " waited ", limit(),
                                                                            " s for others to leave MPI"))
@@ -261,22 +279,20 @@ void MpiRanks::End() {
   MPI_Finalize();
   left.set_value();
   watch.join();
-  if (limit() > kForever) return;
   // MPI lets a rank go that others do not wait for any more, and mpirun waits for it.
   prctl(PR_SET_NAME, kEnded);
   const auto is_there = [](const std::string& name, char) { return name != kEnded; };
-  for (const Clock::time_point start = Clock::now();;) {
+  for (Waited waited;;) {
     const std::vector<int> there = OnThisMachine(is_there);
     if (there.empty()) return;
-    if (std::chrono::duration<double>(Clock::now() - start).count() > limit()) SayAndLeave(WaitedFor(what, {there[0]}));
+    if (waited.Seconds() > limit()) SayAndLeave(WaitedFor(what, {there[0]}));
     std::this_thread::sleep_for(kLongestNap);
   }
 }
 
 absl::Status MpiRanks::Wait(Transfer& transfer) {
   auto& under_way = static_cast<Requests&>(transfer);
-  double waited = 0;
-  Clock::time_point before = Clock::now();
+  Waited waited;
   size_t left = under_way.requests.size();
   while (left > 0) {
     int index = MPI_UNDEFINED, done = 0;
@@ -287,19 +303,17 @@ absl::Status MpiRanks::Wait(Transfer& transfer) {
       const int other = under_way.others[static_cast<size_t>(index)];
       RETURN_IF_ERROR(Checked(under_way.what, other, code));
       --left;
-      waited = 0;
+      waited.Restart();
       continue;
     }
     if (code != MPI_SUCCESS) return Checked(under_way.what, FirstLeft(under_way), code);
-    const Clock::time_point now = Clock::now();
-    waited += std::min(std::chrono::duration<double>(now - before).count(), kLongestTurn);
-    before = now;
-    if (waited > limit()) return HangOf(under_way.what, FirstLeft(under_way));
-    if (waited < kSpinSeconds) {
+    const double seconds = waited.Seconds();
+    if (seconds > limit()) return HangOf(under_way.what, FirstLeft(under_way));
+    if (seconds < kSpinSeconds) {
       sched_yield();
     } else {
       Answer(FirstLeft(under_way));
-      const std::chrono::duration<double> share(waited * kNapOfWaited);
+      const std::chrono::duration<double> share(seconds * kNapOfWaited);
       std::this_thread::sleep_for(std::clamp<std::chrono::duration<double> >(share, kNap, kLongestNap));
     }
   }
