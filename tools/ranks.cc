@@ -27,8 +27,7 @@ absl::StatusOr<Answer> OnProcessRanks(const std::string& verb, Communicator& ran
 
 absl::StatusOr<Graph> CutOnRanks(const Graph& graph, Communicator& ranks,
                                  const std::function<absl::StatusOr<Graph>()>& cut) {
-  ASSIGN_OR_RETURN(const std::string text,
-                   FromRankZero(ranks, "the cut graph", [&]() -> absl::StatusOr<std::string> {
+  ASSIGN_OR_RETURN(const std::string text, FromRankZero(ranks, "the cut graph", [&]() -> absl::StatusOr<std::string> {
                      ASSIGN_OR_RETURN(const Graph made, cut());
                      return PrintGraph(made);
                    }));

@@ -203,8 +203,8 @@ absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flag
 
 absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step,
                                        const std::vector<std::string>& updated, int64_t micro_batches,
-                                       const SharingOptions& sharing, const StepSearchFlags& flags, const Engine& engine,
-                                       Communicator& ranks, Session& session) {
+                                       const SharingOptions& sharing, const StepSearchFlags& flags,
+                                       const Engine& engine, Communicator& ranks, Session& session) {
   const Layout& layout = sharing.layout;
   const auto arena_bytes = [&](const Graph& piece) -> absl::StatusOr<int64_t> {
     ASSIGN_OR_RETURN(const StepMemory memory, MemoryOf(piece, *engine.device()));

@@ -24,9 +24,9 @@ struct StepSearchFlags {
 };
 
 // Gradients are lowered; then the whole step, forward pass, gradients and update, is rewritten by the rules of
-// `optimize`, timed and checked like any graph, if it was given time. What is kept is chosen last (step_memory.h), where
-// every rank runs the step as it is. Rank 0 does so, the others take what it found. Errors: those of lowering, of the
-// rules, of the device with the step as it is derived; a limit of memory that cannot be reached.
+// `optimize`, timed and checked like any graph, if it was given time. What is kept is chosen last (step_memory.h),
+// where every rank runs the step as it is. Rank 0 does so, the others take what it found. Errors: those of lowering, of
+// the rules, of the device with the step as it is derived; a limit of memory that cannot be reached.
 absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Layout& layout,
                                   const Engine& engine, Communicator& ranks, Session& session);
 

@@ -100,8 +100,8 @@ class Communicator {
 absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const std::string& what,
                                                    const std::string& mine);
 
-// What `make` gives on rank 0, which alone calls it, at all ranks. However long it takes: the others wait for as long as
-// rank 0 is alive and says so, a few times within the limit. REQUIRES: `make` does not use the communicator. Errors:
+// What `make` gives on rank 0, which alone calls it, at all ranks. However long it takes: the others wait for as long
+// as rank 0 is alive and says so, a few times within the limit. REQUIRES: `make` does not use the communicator. Errors:
 // those of `make`, on rank 0 alone.
 absl::StatusOr<std::string> FromRankZero(Communicator& ranks, const std::string& what,
                                          const std::function<absl::StatusOr<std::string>()>& make);

@@ -59,7 +59,7 @@ constexpr int kMessage = 0, kQuestion = 1, kAnswer = 2;
 // How long a rank that waits itself may take to answer.
 constexpr double kAnswerSeconds = 1;
 constexpr std::chrono::milliseconds kLook{50};  // from one look to the next at the end
-constexpr char kEnded[] = "rewright ended";  // name of a process that has left the others, at most 15 characters
+constexpr char kEnded[] = "rewright ended";     // name of a process that has left the others, at most 15 characters
 
 // What Open MPI and those that follow the PMI tell the processes that they start.
 bool StartedByMpirun() {

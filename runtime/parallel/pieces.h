@@ -15,8 +15,8 @@ namespace rewright {
 // others or as outputs.
 struct Pieces {
   struct Piece {
-    Graph graph;                       // in training its states are inputs
-    std::vector<int> inputs, outputs;  // tensors, in the order of the graph's
+    Graph graph;                                  // in training its states are inputs
+    std::vector<int> inputs, outputs;             // tensors, in the order of the graph's
     absl::flat_hash_map<NodeId, NodeId> origins;  // of its nodes, those of the whole graph
   };
   std::vector<Piece> pieces;

@@ -27,7 +27,8 @@ class GradientSums {
   virtual absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) = 0;
   // What this rank sends for both; `from` as in ReadWeights.
   virtual int64_t BytesSent(const Executable& from) const = 0;
-  // What this rank's passes take as memory beside weights that it keeps and the sums, as far as it was needed until now.
+  // What this rank's passes take as memory beside weights that it keeps and the sums, as far as it was needed until
+  // now.
   virtual int64_t arena_bytes() const = 0;
 };
 

@@ -42,12 +42,11 @@ DeviceKnowledge KnownByAll(const SharingOptions& sharing, const RankGroups& rank
   DeviceKnowledge device = sharing.device;
   if (device.seconds == nullptr) return device;
   device.seconds = [&](const Graph& graph) -> absl::StatusOr<std::vector<double>> {
-    ASSIGN_OR_RETURN(const std::string bytes,
-                     FromRankZero(ranks.all(), "the times of stages", [&]() -> absl::StatusOr<std::string> {
-                       ASSIGN_OR_RETURN(const std::vector<double> measured, sharing.device.seconds(graph));
-                       return std::string(reinterpret_cast<const char*>(measured.data()),
-                                          measured.size() * sizeof(double));
-                     }));
+    ASSIGN_OR_RETURN(
+        const std::string bytes, FromRankZero(ranks.all(), "the times of stages", [&]() -> absl::StatusOr<std::string> {
+          ASSIGN_OR_RETURN(const std::vector<double> measured, sharing.device.seconds(graph));
+          return std::string(reinterpret_cast<const char*>(measured.data()), measured.size() * sizeof(double));
+        }));
     std::vector<double> seconds(graph.nodes().size());
     CHECK(bytes.size() == seconds.size() * sizeof(double)) << bytes.size();
     std::memcpy(seconds.data(), bytes.data(), bytes.size());

@@ -73,8 +73,8 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& s
                                           const std::vector<std::string>& updated, const PipelineShape& shape,
                                           const DeviceKnowledge& device = {});
 
-// The most bytes that a rank takes of those that have stages: for the weights that they read, the arenas of its passes, of
-// which `arena_bytes` tells, and what micro-batches keep between these. Without tp. Errors: those of `arena_bytes`.
+// The most bytes that a rank takes of those that have stages: for the weights that they read, the arenas of its passes,
+// of which `arena_bytes` tells, and what micro-batches keep between these. Without tp. Errors: those of `arena_bytes`.
 absl::StatusOr<int64_t> PipelineBytes(const PipelinePlan& plan, int64_t micro_batches, PipelineSchedule schedule,
                                       const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes);
 
