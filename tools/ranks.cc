@@ -27,15 +27,13 @@ absl::StatusOr<Answer> OnProcessRanks(const std::string& verb, Communicator& ran
 
 absl::StatusOr<Graph> CutOnRanks(const Graph& graph, Communicator& ranks,
                                  const std::function<absl::StatusOr<Graph>()>& cut) {
-  std::string text;
-  if (ranks.rank() == 0) {
-    ASSIGN_OR_RETURN(const Graph made, cut());
-    text = PrintGraph(made);
-  }
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts, AllGather(ranks, "the cut graph", text));
+  ASSIGN_OR_RETURN(const std::string text, FromRankZero(ranks, "the cut graph", [&]() -> absl::StatusOr<std::string> {
+                     ASSIGN_OR_RETURN(const Graph made, cut());
+                     return PrintGraph(made);
+                   }));
   std::map<std::string, Tensor> states;
   for (Value state : graph.states()) states[graph.node(state.node).name] = *graph.arena()->Elements(state.node);
-  return ParseGraph(texts[0], states);
+  return ParseGraph(text, states);
 }
 
 absl::StatusOr<std::vector<double>> MeasuredSeconds(const Graph& graph, Device& device) {

@@ -158,47 +158,85 @@ namespace {
 
 using ArenaBytes = std::function<absl::StatusOr<int64_t>(const Graph&)>;
 
-absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags, const Engine& engine,
-                                Communicator& ranks, Session& session, const ArenaBytes& arena_bytes) {
+// How what is kept is chosen.
+struct Keeping {
+  bool chosen = false;  // else everything is kept
+  int64_t limit = 0;    // of bytes; 0: none
+  ArenaBytes arena_bytes;
+};
+
+absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags, const Keeping& keeping,
+                                const Engine& engine, Communicator& ranks, Session& session) {
   ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
-  if (engine.device() == nullptr) return lowering.graph;
-  Graph faster = lowering.graph;
-  if (flags.seconds > 0 && ranks.rank() == 0) {
-    ASSIGN_OR_RETURN(OptimizerRules rules, RulesOf(flags));
-    ASSIGN_OR_RETURN(const Graph checked, AtSmoothStates(lowering.graph));
-    ASSIGN_OR_RETURN(faster, StepOptimizer(std::move(rules), flags, engine, session).Faster(checked));
-  }
-  if (ranks.size() == 1 && !flags.keep_all) {
+  const bool chosen = keeping.chosen && !flags.keep_all;
+  if (engine.device() == nullptr || (flags.seconds <= 0 && !chosen)) return lowering.graph;
+  const auto rewrite = [&]() -> absl::StatusOr<Graph> {
+    Graph faster = lowering.graph;
+    if (flags.seconds > 0) {
+      ASSIGN_OR_RETURN(OptimizerRules rules, RulesOf(flags));
+      ASSIGN_OR_RETURN(const Graph checked, AtSmoothStates(lowering.graph));
+      ASSIGN_OR_RETURN(faster, StepOptimizer(std::move(rules), flags, engine, session).Faster(checked));
+    }
+    if (!chosen) return faster;
     ASSIGN_OR_RETURN(const Recomputation less,
-                     WithinMemory(faster, *engine.device(), flags.memory_limit, flags.measured, arena_bytes));
+                     WithinMemory(faster, *engine.device(), keeping.limit, flags.measured, keeping.arena_bytes));
     if (less.replaced > 0) Report(less, flags, session.console);
     return less.graph;
-  }
-  if (flags.seconds <= 0 || ranks.size() == 1) return faster;
-  const std::string found = ranks.rank() == 0 ? PrintGraph(faster) : std::string();
-  ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, "the search for a faster step", found));
-  return ParseGraph(all[0]);
+  };
+  if (ranks.size() == 1) return rewrite();
+  ASSIGN_OR_RETURN(const std::string found,
+                   FromRankZero(ranks, "a better form of the step", [&]() -> absl::StatusOr<std::string> {
+                     ASSIGN_OR_RETURN(const Graph graph, rewrite());
+                     return PrintGraph(graph);
+                   }));
+  return ParseGraph(found);
 }
 
 }  // namespace
 
-absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Engine& engine,
-                                  Communicator& ranks, Session& session) {
-  return Rewritten(step, flags, engine, ranks, session, nullptr);
+absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Layout& layout,
+                                  const Engine& engine, Communicator& ranks, Session& session) {
+  Keeping keeping{.chosen = layout.group_size() == 1};
+  if (layout.zero == 0) keeping.limit = flags.memory_limit;  // else no rank has all states
+  return Rewritten(step, flags, keeping, engine, ranks, session);
 }
 
 absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step,
-                                       const std::vector<std::string>& updated, int64_t bucket_bytes,
-                                       const StepSearchFlags& flags, const Engine& engine, Communicator& ranks,
-                                       Session& session) {
-  LayeredOptions layers{.bucket_bytes = bucket_bytes};
-  layers.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
-  return Rewritten(gradients, flags, engine, ranks, session, [&](const Graph& candidate) {
-    return LayeredBytes(candidate, step, updated, layers, [&](const Graph& piece) -> absl::StatusOr<int64_t> {
-      ASSIGN_OR_RETURN(const StepMemory memory, MemoryOf(piece, *engine.device()));
-      return memory.run.bytes - memory.state_bytes;
-    });
-  });
+                                       const std::vector<std::string>& updated, int64_t micro_batches,
+                                       const SharingOptions& sharing, const StepSearchFlags& flags,
+                                       const Engine& engine, Communicator& ranks, Session& session) {
+  const Layout& layout = sharing.layout;
+  const auto arena_bytes = [&](const Graph& piece) -> absl::StatusOr<int64_t> {
+    ASSIGN_OR_RETURN(const StepMemory memory, MemoryOf(piece, *engine.device()));
+    return memory.run.bytes - memory.state_bytes;
+  };
+  Keeping keeping{.chosen = layout.tp == 1, .limit = flags.memory_limit};
+  if (layout.pp > 1) {
+    const int64_t count = micro_batches / layout.dp + (micro_batches % layout.dp == 0 ? 0 : 1);  // of a group
+    keeping.arena_bytes = [&, count](const Graph& candidate) -> absl::StatusOr<int64_t> {
+      const PipelineShape shape{.ranks = layout.pp, .chunks = layout.chunks};
+      const auto plan = PlanPipeline(candidate, step, updated, shape, sharing.device);
+      if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
+      ASSIGN_OR_RETURN(int64_t bytes, PipelineBytes(*plan, count, layout.schedule, arena_bytes));
+      for (Value state : candidate.states()) bytes -= candidate.type(state).num_bytes();  // no rank has all of them
+      return bytes;
+    };
+  } else {
+    keeping.arena_bytes = [&](const Graph& candidate) {
+      LayeredOptions layers{.zero = layout.zero, .bucket_bytes = sharing.bucket_bytes};
+      layers.groups = sharing.device.groups;
+      return LayeredBytes(candidate, step, updated, layers, ranks.size(), arena_bytes);
+    };
+  }
+  return Rewritten(gradients, flags, keeping, engine, ranks, session);
+}
+
+absl::StatusOr<Graph> RewritePart(const RankGraph& part, const StepSearchFlags& flags, const Engine& engine,
+                                  Session& session) {
+  if (engine.device() == nullptr || flags.keep_all) return part.graph;
+  ASSIGN_OR_RETURN(const Recomputation less, WithinMemory(part, *engine.device(), flags.memory_limit));
+  if (less.replaced > 0) Report(less, flags, session.console);
+  return less.graph;
 }
 
 }  // namespace rewright

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "core/ir/graph.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/train/parallel_step.h"
 #include "runtime/train/stored_forms.h"
 #include "tools/library/engine.h"
 #include "tools/rules.h"
@@ -23,22 +24,26 @@ struct StepSearchFlags {
 };
 
 // Gradients are lowered; then the whole step, forward pass, gradients and update, is rewritten by the rules of
-// `optimize`, timed and checked like any graph, if it was given time. Rank 0 does so, the others take what it found.
-// On one rank, what is kept is chosen last (step_memory.h). Errors: those of lowering, of the rules, of the device with
-// the step as it is derived; a limit of memory that cannot be reached.
-absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Engine& engine,
-                                  Communicator& ranks, Session& session);
+// `optimize`, timed and checked like any graph, if it was given time. What is kept is chosen last (step_memory.h),
+// where every rank runs the step as it is. Rank 0 does so, the others take what it found. Errors: those of lowering, of
+// the rules, of the device with the step as it is derived; a limit of memory that cannot be reached.
+absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Layout& layout,
+                                  const Engine& engine, Communicator& ranks, Session& session);
 
 // The same, for a step of one rank in one graph, whose states may be stored in other forms (joint_search.h). What is
 // found in these is taken where it is measured to be faster than what is found without.
 absl::StatusOr<StoredStep> RewriteWholeStep(const Graph& step, const std::vector<std::string>& trained,
                                             const StepSearchFlags& flags, const Engine& engine, Session& session);
 
-// Likewise the graph of a micro-batch, whose gradients `step` takes, in layers of so many bytes of gradients: on one
-// rank, what is computed again is judged by the memory of these (runtime/train/layered_gradients.h).
+// Likewise the graph of one of so many micro-batches, whose gradients `step` takes: what is computed again is judged by
+// the memory that its layers or stages take on a rank (runtime/train/layered_gradients.h, pipeline.h).
 absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step,
-                                       const std::vector<std::string>& updated, int64_t bucket_bytes,
-                                       const StepSearchFlags& flags, const Engine& engine, Communicator& ranks,
-                                       Session& session);
+                                       const std::vector<std::string>& updated, int64_t micro_batches,
+                                       const SharingOptions& sharing, const StepSearchFlags& flags,
+                                       const Engine& engine, Communicator& ranks, Session& session);
+
+// A rank's part of a graph that several compute together: what is kept is chosen by the memory of its stages.
+absl::StatusOr<Graph> RewritePart(const RankGraph& part, const StepSearchFlags& flags, const Engine& engine,
+                                  Session& session);
 
 }  // namespace rewright

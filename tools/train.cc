@@ -178,6 +178,7 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
   line["state_bytes"] = trainer.state_bytes();
   line["arena_bytes"] = trainer.running().step->arena_bytes();
   line["peak_live_bytes"] = trainer.running().step->peak_live_bytes();
+  if (trainer.running().sums != nullptr) line["gradients_arena_bytes"] = trainer.running().sums->arena_bytes();
   if (ranks.size() > 1) {
     line["ranks"] = ranks.size();
     line["bytes_sent"] = ranks.bytes_sent();  // by this one, rank 0
@@ -221,10 +222,10 @@ absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int deg
 absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
   ASSIGN_OR_RETURN(const Layout layout, ParseLayout(flags.layout, ranks.size()));
-  if (flags.search.memory_limit > 0 && (ranks.size() > 1 || flags.device == "reference")) {
-    return absl::InvalidArgumentError(absl::StrCat("--memory-limit: found ", ranks.size(), " processes and device ",
-                                                   flags.device,
-                                                   ", expected one process and a device that plans memory"));
+  if (flags.search.memory_limit > 0 && ((layout.pp > 1 && layout.tp > 1) || flags.device == "reference")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--memory-limit: found the layout ", flags.layout.empty() ? "dp" : flags.layout, " and device ",
+                     flags.device, ", expected one without pp and tp together, and a device that plans memory"));
   }
   if (flags.resume && flags.checkpoint_folder.empty()) {
     return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");
@@ -246,10 +247,13 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   ASSIGN_OR_RETURN(const Engine engine,
                    Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
   flags.search.measured = !flags.profile.empty();
-  options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, engine, ranks, session); };
+  options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, layout, engine, ranks, session); };
   options.rewrite_gradients = [&](const Graph& gradients, const Graph& step, const std::vector<std::string>& updated) {
-    return RewriteGradients(gradients, step, updated, options.sharing.bucket_bytes, flags.search, engine, ranks,
-                            session);
+    return RewriteGradients(gradients, step, updated, config.step.micro_batches, options.sharing, flags.search, engine,
+                            ranks, session);
+  };
+  options.sharing.rewrite_part = [&](const RankGraph& part) {
+    return RewritePart(part, flags.search, engine, session);
   };
   if (flags.search.seconds > 0 && engine.device() != nullptr) {
     options.rewrite_whole = [&](const Graph& step, const std::vector<std::string>& trained) {
@@ -293,8 +297,6 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
                                     [] { return InterruptGuard::interrupted(); }));
   }
   RETURN_IF_ERROR(Finish(**trainer, config, flags, loaded.metadata, ranks, console));
-  // A rank that hangs while it writes and prints is found by those that have done nothing of the kind.
-  RETURN_IF_ERROR(ranks.Barrier("the end"));
   if ((*trainer)->ended_by() != "stop") return Answer::kYes;
   return absl::CancelledError(absl::StrCat("interrupted behind step ", (*trainer)->position(),
                                            flags.checkpoint_folder.empty() ? "" : "; --resume goes on from there"));

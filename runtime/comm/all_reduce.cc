@@ -91,7 +91,7 @@ absl::Status AllReduceElements(Communicator& ranks, const std::string& what, Red
   const auto bytes_of = [&](int rank) { return static_cast<size_t>(begin_of(rank + 1) - begin_of(rank)); };
   char* const own = elements + begin_of(self);
   const size_t own_bytes = bytes_of(self);
-  const std::unique_ptr<char[]> received(new char[own_bytes * static_cast<size_t>(size - 1)]);  // not set to 0
+  const std::shared_ptr<void> received = ranks.memory().Take(own_bytes * static_cast<size_t>(size - 1));
   std::vector<void*> parts;
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
@@ -100,7 +100,7 @@ absl::Status AllReduceElements(Communicator& ranks, const std::string& what, Red
       parts.push_back(own);
       continue;
     }
-    parts.push_back(received.get() + own_bytes * in.size());
+    parts.push_back(static_cast<char*>(received.get()) + own_bytes * in.size());
     out.push_back({rank, elements + begin_of(rank), bytes_of(rank)});
     in.push_back({rank, parts.back(), own_bytes});
   }

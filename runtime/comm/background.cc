@@ -39,11 +39,12 @@ void Background::Work() {
   while (true) {
     changed_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
     if (ends_) return;
-    const std::function<absl::Status()> work = std::move(waiting_.front());
+    std::function<absl::Status()> work = std::move(waiting_.front());
     waiting_.pop_front();
     if (failure_.ok()) {
       lock.unlock();
       const absl::Status status = Guarded(work);
+      work = nullptr;  // what it holds is free for those who wait
       lock.lock();
       failure_ = status;
     }

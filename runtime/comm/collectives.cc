@@ -69,10 +69,10 @@ void CopyPart(Stretch from, Stretch to) {
 // A stretch whose bytes lie in one piece of memory for the time of an exchange: its own where they do already.
 class Message {
  public:
-  explicit Message(const Stretch& stretch) : stretch_(stretch) {
-    if (stretch.rows > 1) packed_.resize(stretch.total());
+  Message(const Stretch& stretch, MemoryPool& memory) : stretch_(stretch) {
+    if (stretch.rows > 1) packed_ = memory.Take(stretch.total());
   }
-  char* data() { return stretch_.rows > 1 ? packed_.data() : stretch_.first; }
+  char* data() { return stretch_.rows > 1 ? static_cast<char*>(packed_.get()) : stretch_.first; }
   size_t bytes() const { return stretch_.total(); }
   Message& Pack() {
     if (stretch_.rows > 1) Copy(stretch_, Packed());
@@ -83,10 +83,10 @@ class Message {
   }
 
  private:
-  Stretch Packed() { return {packed_.data(), stretch_.rows, stretch_.bytes, stretch_.bytes}; }
+  Stretch Packed() { return {data(), stretch_.rows, stretch_.bytes, stretch_.bytes}; }
 
   const Stretch stretch_;
-  std::vector<char> packed_;
+  std::shared_ptr<void> packed_;
 };
 
 // What goes to and what comes from every other rank: one stretch each, empty ones are not sent.
@@ -95,10 +95,10 @@ class Transfers {
   explicit Transfers(Communicator& ranks) : ranks_(ranks) {}
 
   void Send(int to, const Stretch& stretch) {
-    if (stretch.total() > 0) out_.emplace_back(to, Message(stretch)).second.Pack();
+    if (stretch.total() > 0) out_.emplace_back(to, Message(stretch, ranks_.memory())).second.Pack();
   }
   void Receive(int from, const Stretch& stretch) {
-    if (stretch.total() > 0) in_.emplace_back(from, Message(stretch));
+    if (stretch.total() > 0) in_.emplace_back(from, Message(stretch, ranks_.memory()));
   }
   absl::Status Run(const std::string& what) {
     std::vector<Outgoing> out;
@@ -121,15 +121,15 @@ int64_t SizeOf(const Tensor& tensor, int axis) { return tensor.shape()[static_ca
 class Parts {
  public:
   // The transfers run before the parts are reduced. `in_place`: the block of `tensor` itself may be overwritten.
-  Parts(const Tensor& tensor, int axis, const Communicator& ranks, bool in_place, Transfers* transfers)
+  Parts(const Tensor& tensor, int axis, Communicator& ranks, bool in_place, Transfers* transfers)
       : dtype_(tensor.dtype()) {
     const int64_t size = SizeOf(tensor, axis) / ranks.size();
     const auto block = [&](int rank) { return StretchOf(tensor, axis, rank * size, size); };
     const Stretch own = block(ranks.rank());
     const bool is_there = in_place && own.rows == 1;
     bytes_ = own.total();
-    memory_.reset(new char[bytes_ * static_cast<size_t>(ranks.size() - is_there)]);  // not set to 0
-    char* next = memory_.get();
+    memory_ = ranks.memory().Take(bytes_ * static_cast<size_t>(ranks.size() - is_there));
+    char* next = static_cast<char*>(memory_.get());
     for (int rank = 0; rank < ranks.size(); ++rank) {
       if (rank == ranks.rank() && is_there) {
         parts_.push_back(own.first);
@@ -156,7 +156,7 @@ class Parts {
  private:
   const DType dtype_;
   size_t bytes_ = 0;
-  std::unique_ptr<char[]> memory_;
+  std::shared_ptr<void> memory_;
   std::vector<void*> parts_;  // by rank
 };
 
@@ -254,7 +254,7 @@ absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers,
     const auto& [type, axis] = tensors_and_axes[k];
     for (int rank = 0; rank < size; ++rank) {
       const bool gives = rank < givers;
-      if (gives) parts[k].emplace_back(PartOfRank(type, axis, self, size));
+      if (gives) parts[k].push_back(ranks.memory().Take(PartOfRank(type, axis, self, size)));
       if (rank == self && gives) {
         CopyPart(PartOf(leaf[k], axis, self, size), AllOf(parts[k].back()));
       } else if (rank != self) {

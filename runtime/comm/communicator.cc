@@ -1,11 +1,15 @@
 #include "runtime/comm/communicator.h"
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
+#include "runtime/comm/background.h"
 
 namespace rewright {
 
@@ -71,6 +75,38 @@ absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const st
     return Incoming{other, text.data(), text.size()};
   }));
   return all;
+}
+
+absl::StatusOr<std::string> FromRankZero(Communicator& ranks, const std::string& what,
+                                         const std::function<absl::StatusOr<std::string>()>& make) {
+  constexpr char kAtWork = 0, kDone = 1;
+  if (ranks.rank() != 0) {
+    for (char sign = kAtWork; sign == kAtWork;) RETURN_IF_ERROR(ranks.Receive(what, 0, &sign, sizeof sign));
+    ASSIGN_OR_RETURN(std::vector<std::string> all, AllGather(ranks, what, ""));
+    return std::move(all[0]);
+  }
+  const auto tell = [&](const char& sign) {
+    std::vector<Outgoing> out;
+    for (int other = 1; other < ranks.size(); ++other) out.push_back({other, &sign, sizeof sign});
+    return ranks.Exchange(what, out, {});
+  };
+  std::promise<void> end;
+  std::future<void> ended = end.get_future();
+  const std::chrono::duration<double> period(std::min(1.0, ranks.limit() / 4));
+  Background signs(ranks);
+  if (!ranks.for_one_thread()) {
+    signs.Start([&]() -> absl::Status {
+      while (ended.wait_for(period) == std::future_status::timeout) RETURN_IF_ERROR(tell(kAtWork));
+      return absl::OkStatus();
+    });
+  }
+  const absl::StatusOr<std::string> made = Guarded(make);
+  end.set_value();
+  RETURN_IF_ERROR(signs.WaitForAll());
+  RETURN_IF_ERROR(made.status());
+  RETURN_IF_ERROR(tell(kDone));
+  ASSIGN_OR_RETURN(std::vector<std::string> all, AllGather(ranks, what, *made));
+  return std::move(all[0]);
 }
 
 absl::StatusOr<bool> AnyRank(Communicator& ranks, const std::string& what, bool mine) {

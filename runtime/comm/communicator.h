@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/comm/memory_pool.h"
 
 namespace rewright {
 
@@ -47,6 +49,7 @@ class Communicator {
 
   // Seconds that this rank waits for another one before it gives up, and all others with it; default: no end.
   void set_limit(double seconds) { limit_ = seconds; }
+  double limit() const { return limit_; }
 
   virtual bool for_one_thread() const { return false; }
 
@@ -74,9 +77,11 @@ class Communicator {
   // What this rank sent to others.
   int64_t bytes_sent() const { return bytes_sent_; }
 
+  // For what arrives and what is packed to be sent; for any thread.
+  MemoryPool& memory() { return memory_; }
+
  protected:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
-  double limit() const { return limit_; }
   // "step 3, sum of gradients: rank 0 waited 5 s for rank 1, which waits for rank 2, which may hang"; `chain` are the
   // others.
   absl::Status WaitedFor(const std::string& what, const std::vector<int>& chain) const;
@@ -88,11 +93,18 @@ class Communicator {
   const int rank_, size_;
   double limit_ = std::numeric_limits<double>::infinity();
   int64_t bytes_sent_ = 0;
+  MemoryPool memory_;
 };
 
 // What every rank gives, in the order of ranks, at all of them.
 absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const std::string& what,
                                                    const std::string& mine);
+
+// What `make` gives on rank 0, which alone calls it, at all ranks. However long it takes: the others wait for as long
+// as rank 0 is alive and says so, a few times within the limit. REQUIRES: `make` does not use the communicator. Errors:
+// those of `make`, on rank 0 alone.
+absl::StatusOr<std::string> FromRankZero(Communicator& ranks, const std::string& what,
+                                         const std::function<absl::StatusOr<std::string>()>& make);
 
 // Whether any rank says yes.
 absl::StatusOr<bool> AnyRank(Communicator& ranks, const std::string& what, bool mine);

@@ -11,7 +11,9 @@ namespace {
 class Group : public Communicator {
  public:
   Group(Communicator& all, const std::vector<int>& members, int rank)
-      : Communicator(rank, static_cast<int>(members.size())), all_(all), members_(members) {}
+      : Communicator(rank, static_cast<int>(members.size())), all_(all), members_(members) {
+    set_limit(all.limit());
+  }
 
   void Abort(const absl::Status& reason) override { all_.Abort(reason); }
   bool for_one_thread() const override { return all_.for_one_thread(); }

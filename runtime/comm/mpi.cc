@@ -20,14 +20,23 @@ Communicator& ProcessRanks() {
 
 #include <mpi.h>
 #include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <iostream>
 #include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -49,11 +58,19 @@ constexpr int kAborted = 2;  // exit status
 constexpr int kMessage = 0, kQuestion = 1, kAnswer = 2;
 // How long a rank that waits itself may take to answer.
 constexpr double kAnswerSeconds = 1;
+constexpr std::chrono::milliseconds kLook{50};  // from one look to the next at the end
+constexpr char kEnded[] = "rewright ended";     // name of a process that has left the others, at most 15 characters
 
 // What Open MPI and those that follow the PMI tell the processes that they start.
 bool StartedByMpirun() {
   return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr ||
          std::getenv("PMIX_RANK") != nullptr;
+}
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
 }
 
 int Number(int (*read)(MPI_Comm, int*)) {
@@ -79,11 +96,25 @@ class Environment {
     for_one_thread_ = provided < MPI_THREAD_SERIALIZED;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   }
-  ~Environment() {
-    if (begun_) MPI_Finalize();
-  }
   const bool begun_;
   bool for_one_thread_ = false;
+};
+
+// Seconds since the beginning or the last restart, without those for which this process did not run: it is to be asked
+// more often than every kLongestTurn.
+class Waited {
+ public:
+  double Seconds() {
+    const Clock::time_point now = Clock::now();
+    seconds_ += std::min(std::chrono::duration<double>(now - before_).count(), kLongestTurn);
+    before_ = now;
+    return seconds_;
+  }
+  void Restart() { seconds_ = 0; }
+
+ private:
+  double seconds_ = 0;
+  Clock::time_point before_ = Clock::now();
 };
 
 // Parts of messages on their way.
@@ -97,7 +128,17 @@ class MpiRanks : private Environment, public Communicator {
  public:
   MpiRanks() : Communicator(begun_ ? Number(MPI_Comm_rank) : 0, begun_ ? Number(MPI_Comm_size) : 1) {}
 
+  // At the end of the process, with its status.
+  void Leave(int status) {
+    if (!begun_ || aborted_) return;
+    End();
+    std::cout.flush();
+    std::fflush(nullptr);
+    _exit(status);  // at once: the others have left, and would not see that it hangs
+  }
+
   void Abort(const absl::Status&) override {
+    aborted_ = true;
     if (begun_) MPI_Abort(MPI_COMM_WORLD, kAborted);
   }
 
@@ -177,6 +218,16 @@ class MpiRanks : private Environment, public Communicator {
     return WaitedFor(what, chain);
   }
 
+  // Leaves the others, which all end now. MPI waits for them without an end and without a message, so a thread looks at
+  // the clock; and behind that nobody can send one, so those of this machine look at each other's processes.
+  void End();
+  // Of the other ranks, those with a process on this machine whose name and state (proc(5)) are such.
+  std::vector<int> OnThisMachine(const std::function<bool(const std::string& name, char state)>& is) const;
+  void SayAndLeave(const absl::Status& status) const {
+    std::cerr << "rewright: rank " << rank() << ": " << status.message() << std::endl;
+    _exit(kAborted);
+  }
+
   static int FirstLeft(const Requests& under_way) {
     size_t i = 0;
     while (i + 1 < under_way.requests.size() && under_way.requests[i] == MPI_REQUEST_NULL) ++i;
@@ -187,12 +238,61 @@ class MpiRanks : private Environment, public Communicator {
     if (code == MPI_SUCCESS) return absl::OkStatus();
     return absl::UnavailableError(absl::StrCat(what, ": rank ", rank(), " lost rank ", other, ": ", ErrorText(code)));
   }
+
+  bool aborted_ = false;
+  std::vector<std::string> processes_;  // by rank, host and number, at the end
 };
+
+std::vector<int> MpiRanks::OnThisMachine(const std::function<bool(const std::string&, char)>& is) const {
+  std::vector<int> found;
+  for (int other = 0; other < size(); ++other) {
+    const std::vector<std::string> words = absl::StrSplit(processes_[static_cast<size_t>(other)], ' ');
+    if (other == rank() || words[0] != HostName()) continue;
+    std::ifstream file(absl::StrCat("/proc/", words[1], "/stat"));  // "17 (name) S ..."
+    std::string stat;
+    std::getline(file, stat);
+    const size_t begin = stat.find('('), end = stat.rfind(')');
+    if (end == std::string::npos || end + 2 >= stat.size()) continue;
+    const char state = stat[end + 2];
+    if (state != 'Z' && is(stat.substr(begin + 1, end - begin - 1), state)) found.push_back(other);
+  }
+  return found;
+}
+
+void MpiRanks::End() {
+  const std::string what = "the end";
+  absl::StatusOr<std::vector<std::string> > processes =
+      Guarded([&] { return AllGather(*this, what, absl::StrCat(HostName(), " ", getpid())); });
+  if (!processes.ok()) SayAndLeave(processes.status());
+  processes_ = *std::move(processes);
+  std::promise<void> left;
+  auto look = [&, done = left.get_future()] {
+    for (Waited waited; waited.Seconds() <= limit();) {
+      if (done.wait_for(kLook) != std::future_status::timeout) return;
+    }
+    const std::vector<int> stopped = OnThisMachine([](const std::string&, char state) { return state == 'T'; });
+    SayAndLeave(stopped.empty() ? absl::DeadlineExceededError(absl::StrCat(what, ": rank ", rank(), " waited ", limit(),
+                                                                           " s for others to leave MPI"))
+                                : WaitedFor(what, {stopped[0]}));
+  };
+  std::thread watch(std::move(look));
+  MPI_Finalize();
+  left.set_value();
+  watch.join();
+  // MPI lets a rank go that others do not wait for any more, and mpirun waits for it.
+  prctl(PR_SET_NAME, kEnded);
+  const auto is_there = [](const std::string& name, char) { return name != kEnded; };
+  for (Waited waited;;) {
+    const std::vector<int> there = OnThisMachine(is_there);
+    if (there.empty()) return;
+    if (waited.Seconds() > limit()) SayAndLeave(WaitedFor(what, {there[0]}));
+    std::this_thread::sleep_for(kLongestNap);
+  }
+}
 
 absl::Status MpiRanks::Wait(Transfer& transfer) {
   auto& under_way = static_cast<Requests&>(transfer);
-  double waited = 0;
-  Clock::time_point before = Clock::now();
+  Waited waited;
   size_t left = under_way.requests.size();
   while (left > 0) {
     int index = MPI_UNDEFINED, done = 0;
@@ -203,19 +303,17 @@ absl::Status MpiRanks::Wait(Transfer& transfer) {
       const int other = under_way.others[static_cast<size_t>(index)];
       RETURN_IF_ERROR(Checked(under_way.what, other, code));
       --left;
-      waited = 0;
+      waited.Restart();
       continue;
     }
     if (code != MPI_SUCCESS) return Checked(under_way.what, FirstLeft(under_way), code);
-    const Clock::time_point now = Clock::now();
-    waited += std::min(std::chrono::duration<double>(now - before).count(), kLongestTurn);
-    before = now;
-    if (waited > limit()) return HangOf(under_way.what, FirstLeft(under_way));
-    if (waited < kSpinSeconds) {
+    const double seconds = waited.Seconds();
+    if (seconds > limit()) return HangOf(under_way.what, FirstLeft(under_way));
+    if (seconds < kSpinSeconds) {
       sched_yield();
     } else {
       Answer(FirstLeft(under_way));
-      const std::chrono::duration<double> share(waited * kNapOfWaited);
+      const std::chrono::duration<double> share(seconds * kNapOfWaited);
       std::this_thread::sleep_for(std::clamp<std::chrono::duration<double> >(share, kNap, kLongestNap));
     }
   }
@@ -225,7 +323,11 @@ absl::Status MpiRanks::Wait(Transfer& transfer) {
 }  // namespace
 
 Communicator& ProcessRanks() {
-  static MpiRanks ranks;
+  static MpiRanks& ranks = []() -> MpiRanks& {
+    auto* const made = new MpiRanks;  // there at the end
+    on_exit([](int status, void* it) { static_cast<MpiRanks*>(it)->Leave(status); }, made);
+    return *made;
+  }();
   return ranks;
 }
 

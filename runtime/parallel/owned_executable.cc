@@ -217,7 +217,11 @@ absl::Status OwnedExecutable::Run(const std::vector<Tensor>& inputs, std::vector
     for (size_t k = 0; k < results_.size(); ++k) {
       CopyElements(tensors_[static_cast<size_t>(results_[k])], &(*outputs)[k]);
     }
-    return Update();
+    RETURN_IF_ERROR(Update());
+    for (size_t k = 0; k < inputs.size(); ++k) {  // is not kept from whoever gave it
+      if (IsMine(inputs_[k].owner)) tensors_[k] = Tensor();
+    }
+    return absl::OkStatus();
   });
 }
 

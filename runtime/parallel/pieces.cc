@@ -45,6 +45,7 @@ class Cutter {
     for (const Output& output : graph_.outputs()) result_.outputs.push_back(Escaping(output.value));
     for (size_t k = 0; k < building_.size(); ++k) {
       Building& piece = building_[k];
+      for (const auto& [value, here] : piece.here) result_.pieces[k].origins.emplace(here.node, value.node);
       result_.pieces[k].graph = Graph(piece.arena, std::move(piece.inputs), std::move(piece.outputs));
     }
     return std::move(result_);

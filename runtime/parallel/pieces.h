@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "core/ir/graph.h"
 #include "core/ir/tensor.h"
@@ -14,8 +15,9 @@ namespace rewright {
 // others or as outputs.
 struct Pieces {
   struct Piece {
-    Graph graph;                       // in training its states are inputs
-    std::vector<int> inputs, outputs;  // tensors, in the order of the graph's
+    Graph graph;                                  // in training its states are inputs
+    std::vector<int> inputs, outputs;             // tensors, in the order of the graph's
+    absl::flat_hash_map<NodeId, NodeId> origins;  // of its nodes, those of the whole graph
   };
   std::vector<Piece> pieces;
   std::vector<TensorType> tensors;

@@ -22,9 +22,10 @@ absl::StatusOr<Tensor> Clone(const Tensor& tensor, const std::string& what) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RankExecutable>> RankExecutable::Create(const Graph& cut, Communicator& ranks,
-                                                                       GraphRunner& runner, Takes takes) {
+                                                                       GraphRunner& runner, Takes takes,
+                                                                       const RewritePart& rewrite) {
   std::unique_ptr<RankExecutable> executable(new RankExecutable(cut, ranks));
-  RETURN_IF_ERROR(Guarded([&] { return executable->Init(cut, runner); }));
+  RETURN_IF_ERROR(Guarded([&] { return executable->Init(cut, runner, rewrite); }));
   if (takes == Takes::kParts) {
     executable->takes_parts_ = true;
     for (size_t k = 0; k < executable->rank_.inputs.size(); ++k) {
@@ -34,8 +35,11 @@ absl::StatusOr<std::unique_ptr<RankExecutable>> RankExecutable::Create(const Gra
   return executable;
 }
 
-absl::Status RankExecutable::Init(const Graph& cut, GraphRunner& runner) {
+absl::Status RankExecutable::Init(const Graph& cut, GraphRunner& runner, const RewritePart& rewrite) {
   ASSIGN_OR_RETURN(rank_, GraphOfRank(cut, ranks_.rank(), ranks_.size()));
+  if (rewrite != nullptr) {
+    ASSIGN_OR_RETURN(rank_.graph, rewrite(rank_));
+  }
   ASSIGN_OR_RETURN(stages_, StagesOf(rank_));
   for (const Pieces::Piece& stage : stages_.pieces.pieces) {
     executables_.emplace_back();
@@ -52,44 +56,15 @@ absl::Status RankExecutable::Init(const Graph& cut, GraphRunner& runner) {
   return PlanTensors();
 }
 
-// Stage s runs at time 2s, the collectives behind it at 2s + 1.
 absl::Status RankExecutable::PlanTensors() {
-  const std::vector<Pieces::Piece>& pieces = stages_.pieces.pieces;
-  const int end = 2 * static_cast<int>(pieces.size());
-  const size_t first_result = rank_.inputs.size(), first_state = rank_.graph.inputs().size();
-  std::vector<Use> uses(tensors_.size(), Use{end, -1});
-  const auto use = [&](int tensor, int time) {
-    const auto number = static_cast<size_t>(tensor);
-    if (number < first_result || (number >= first_state && number < first_state + rank_.states.size())) return;
-    uses[number].first = std::min(uses[number].first, time);
-    uses[number].last = std::max(uses[number].last, time);
-  };
-  for (int s = 0; s < static_cast<int>(pieces.size()); ++s) {
-    for (int tensor : pieces[static_cast<size_t>(s)].inputs) use(tensor, 2 * s);
-    for (int tensor : pieces[static_cast<size_t>(s)].outputs) use(tensor, 2 * s);
-    for (int collective : stages_.collectives[static_cast<size_t>(s)]) {
-      use(stages_.operands[static_cast<size_t>(collective)], 2 * s + 1);
-      use(static_cast<int>(first_result) + collective, 2 * s + 1);
-    }
+  StageUses uses = UsesOf(rank_, stages_);
+  has_next_ = std::move(uses.has_next);
+  for (size_t k = 0; k < has_next_.size(); ++k) {
+    if (!has_next_[k]) continue;
+    ASSIGN_OR_RETURN(tensors_[k], AllocateTensor(stages_.pieces.tensors[k], "the next value of a state"));
+    next_bytes_ += tensors_[k].num_bytes();
   }
-  for (int tensor : stages_.outputs) use(tensor, end);
-  RETURN_IF_ERROR(AllocateNextValues(&uses));
-  ASSIGN_OR_RETURN(kept_, PlaceTensors(stages_.pieces.tensors, uses, &tensors_));
-  return absl::OkStatus();
-}
-
-// All of them are there at the end of a run, so they could share memory with little else. Inputs and states that are
-// next values of states are copied.
-absl::Status RankExecutable::AllocateNextValues(std::vector<Use>* uses) {
-  has_next_.assign(tensors_.size(), false);
-  for (size_t k = 0; k < stages_.outputs.size(); ++k) {
-    const auto from = static_cast<size_t>(stages_.outputs[k]);
-    if (rank_.graph.outputs()[k].updates.node < 0 || (*uses)[from].last < 0) continue;
-    (*uses)[from].last = -1;
-    has_next_[from] = true;
-    ASSIGN_OR_RETURN(tensors_[from], AllocateTensor(stages_.pieces.tensors[from], "the next value of a state"));
-    next_bytes_ += tensors_[from].num_bytes();
-  }
+  ASSIGN_OR_RETURN(kept_, PlaceTensors(stages_.pieces.tensors, uses.uses, &tensors_));
   return absl::OkStatus();
 }
 
@@ -100,18 +75,16 @@ absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<
     ++runs_;
     for (size_t k = 0; k < inputs.size(); ++k) {
       const RankLeaf& leaf = rank_.inputs[k];
-      if (leaf.axis < 0 || takes_parts_) {
-        tensors_[k] = inputs[k];
-        continue;
-      }
-      if (leaf.axis == 0) {  // in one piece
-        const TensorType& type = stages_.pieces.tensors[k];
+      const TensorType& type = stages_.pieces.tensors[k];
+      if (!IsGivenInPlace(leaf)) {
+        if (tensors_[k].data() == nullptr) tensors_[k] = Tensor(type);
+        CopyBlock(inputs[k], leaf.axis, ranks_.rank(), &tensors_[k]);
+      } else if (leaf.axis == 0 && !takes_parts_) {
         const auto whole = std::make_shared<Tensor>(inputs[k]);
         tensors_[k] = Tensor(type, whole, whole->as<char>() + ranks_.rank() * type.num_bytes());
-        continue;
+      } else {
+        tensors_[k] = inputs[k];
       }
-      if (tensors_[k].data() == nullptr) tensors_[k] = Tensor(stages_.pieces.tensors[k]);
-      CopyBlock(inputs[k], leaf.axis, ranks_.rank(), &tensors_[k]);
     }
     for (size_t s = 0; s < executables_.size(); ++s) {
       if (executables_[s] != nullptr) RETURN_IF_ERROR(RunStage(s));
@@ -125,7 +98,11 @@ absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<
       if (rank_.graph.outputs()[k].updates.node >= 0) continue;
       CopyElements(tensors_[static_cast<size_t>(stages_.outputs[k])], &(*outputs)[result++]);
     }
-    return Update();
+    RETURN_IF_ERROR(Update());
+    for (size_t k = 0; k < inputs.size(); ++k) {  // is not kept from whoever gave it
+      if (IsGivenInPlace(rank_.inputs[k])) tensors_[k] = Tensor();
+    }
+    return absl::OkStatus();
   });
 }
 
@@ -207,12 +184,18 @@ absl::Status RankExecutable::WriteState(const std::string& name, const Tensor& v
   return absl::OkStatus();
 }
 
-int64_t RankExecutable::largest(int64_t (Executable::*bytes)() const) const {
+int64_t RankExecutable::arena_bytes() const {
+  int64_t bytes = kept_.bytes + next_bytes_;
+  for (const auto& executable : executables_) bytes += executable == nullptr ? 0 : executable->arena_bytes();
+  return bytes;
+}
+
+int64_t RankExecutable::peak_live_bytes() const {
   int64_t most = 0;
   for (const auto& executable : executables_) {
-    if (executable != nullptr) most = std::max(most, ((*executable).*bytes)());
+    if (executable != nullptr) most = std::max(most, executable->peak_live_bytes());
   }
-  return most;
+  return kept_.bytes + next_bytes_ + most;
 }
 
 int64_t RankExecutable::state_bytes() const {

@@ -5,6 +5,7 @@
 // others (Communicator::Abort).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,10 +25,14 @@ class RankExecutable : public ExecutableOfRanks {
   // What a run is given of inputs: all of them, or this rank's blocks of those that are cut.
   enum class Takes : uint8_t { kWhole, kParts };
 
+  // What a rank is to run instead of the graph of its part, with the same inputs and outputs.
+  using RewritePart = std::function<absl::StatusOr<Graph>(const RankGraph& part)>;
+
   // `cut` is on ranks.size() devices. The communicator and the runner's device outlive the executable. Errors: those of
   // GraphOfRank and of the runner.
   static absl::StatusOr<std::unique_ptr<RankExecutable>> Create(const Graph& cut, Communicator& ranks,
-                                                                GraphRunner& runner, Takes takes = Takes::kWhole);
+                                                                GraphRunner& runner, Takes takes = Takes::kWhole,
+                                                                const RewritePart& rewrite = nullptr);
 
   // Results are whole. Errors: those of the stages' executables; of collectives, with their name and what
   // they are of: "run 3, all-reduce of matmul: rank 0 waited 5 s for rank 2".
@@ -39,9 +44,9 @@ class RankExecutable : public ExecutableOfRanks {
   absl::StatusOr<Tensor> ReadState(const std::string& name) override;
   absl::Status WriteState(const std::string& name, const Tensor& value) override;
 
-  // The largest arena of a stage, and what is kept between stages.
-  int64_t arena_bytes() const override { return kept_.bytes + next_bytes_ + largest(&Executable::arena_bytes); }
-  int64_t peak_live_bytes() const override { return kept_.bytes + next_bytes_ + largest(&Executable::peak_live_bytes); }
+  // The arenas of all stages, what is kept between them, and next values of states.
+  int64_t arena_bytes() const override;
+  int64_t peak_live_bytes() const override;  // of one stage at a time
   // What this rank has of the states, in training.
   int64_t state_bytes() const;
   int64_t bytes_sent() const override;
@@ -53,16 +58,16 @@ class RankExecutable : public ExecutableOfRanks {
 
  private:
   RankExecutable(const Graph& cut, Communicator& ranks) : signature_(cut), ranks_(ranks) {}
-  absl::Status Init(const Graph& cut, GraphRunner& runner);
+  absl::Status Init(const Graph& cut, GraphRunner& runner, const RewritePart& rewrite);
   absl::Status PlanTensors();
   absl::Status RunStage(size_t number);
   absl::Status RunCollective(size_t number);
-  absl::Status AllocateNextValues(std::vector<Use>* uses);
+  // Whether what a run is given of it lies in one piece: else the rank's block is copied out of it.
+  bool IsGivenInPlace(const RankLeaf& input) const { return input.axis <= 0 || takes_parts_; }
   absl::Status Update();
   // The number of the state in RankGraph::states.
   absl::StatusOr<size_t> Find(const std::string& name) const;
   Tensor& state(size_t number) { return tensors_[rank_.graph.inputs().size() + number]; }
-  int64_t largest(int64_t (Executable::*bytes)() const) const;
 
   Signature signature_;
   bool takes_parts_ = false;

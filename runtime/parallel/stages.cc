@@ -15,8 +15,8 @@ struct Levels {
   std::vector<int> collectives;
 };
 
-// A node runs as soon as the collectives that it needs are done.
-absl::StatusOr<Levels> FindLevels(const Graph& graph, size_t collectives) {
+// The first level at which each may run: behind the collectives that it needs.
+absl::StatusOr<Levels> FirstLevels(const Graph& graph, size_t collectives) {
   const size_t first_operand = graph.outputs().size() - collectives;
   Levels levels{std::vector<int>(graph.nodes().size(), 0), std::vector<int>(collectives, 0)};
   absl::flat_hash_map<NodeId, size_t> results;
@@ -42,13 +42,75 @@ absl::StatusOr<Levels> FindLevels(const Graph& graph, size_t collectives) {
   return levels;
 }
 
+// A node runs as soon as it may, or when the first that reads it does where that hands on fewer bytes between stages:
+// where what it reads is there anyway, or smaller than what it gives. So the next values of states are not computed
+// before it is known whether they will be taken.
+class LevelsOfNodes {
+ public:
+  LevelsOfNodes(const Graph& graph, const Levels& first, int last) : graph_(graph), first_(first), last_(last) {}
+
+  std::vector<int> Run() {
+    waits_.assign(first_.nodes.size(), true);
+    for (bool changed = true; changed;) {  // ever fewer wait
+      FindLatest();
+      changed = false;
+      for (size_t i = 0; i < waits_.size(); ++i) {
+        if (!waits_[i] || MayWait(static_cast<int>(i))) continue;
+        waits_[i] = false;
+        changed = true;
+      }
+    }
+    std::vector<int> levels = first_.nodes;
+    for (size_t i = 0; i < levels.size(); ++i) levels[i] = LevelOf(static_cast<int>(i));
+    return levels;
+  }
+
+ private:
+  int LevelOf(int i) const { return waits_[static_cast<size_t>(i)] ? latest_[static_cast<size_t>(i)] : First(i); }
+  int First(int i) const { return first_.nodes[static_cast<size_t>(i)]; }
+
+  void FindLatest() {
+    latest_.assign(waits_.size(), last_);
+    const size_t results = graph_.outputs().size() - first_.collectives.size();
+    for (size_t k = 0; k < first_.collectives.size(); ++k) {
+      int& latest = latest_[static_cast<size_t>(graph_.index(graph_.outputs()[results + k].value.node))];
+      latest = std::min(latest, first_.collectives[k]);
+    }
+    for (int i = static_cast<int>(waits_.size()) - 1; i >= 0; --i) {
+      for (int user : graph_.users(i)) {
+        latest_[static_cast<size_t>(i)] = std::min(latest_[static_cast<size_t>(i)], LevelOf(user));
+      }
+    }
+  }
+
+  bool MayWait(int i) const {
+    const Node& node = graph_.node(graph_.nodes()[static_cast<size_t>(i)]);
+    if (!graph_.IsRun(node)) return false;
+    int64_t given = 0, read = 0;
+    for (const TensorType& type : node.outputs) given += type.num_bytes();
+    for (Value operand : node.operands) {
+      const int j = graph_.index(operand.node);
+      const bool is_there = !graph_.IsRun(graph_.node(operand.node)) && First(j) == 0;
+      if (!is_there && LevelOf(j) < LevelOf(i)) read += graph_.type(operand).num_bytes();
+    }
+    return read < given;
+  }
+
+  const Graph& graph_;
+  const Levels& first_;
+  const int last_;
+  std::vector<bool> waits_;
+  std::vector<int> latest_;
+};
+
 }  // namespace
 
 absl::StatusOr<Stages> StagesOf(const RankGraph& rank) {
   const Graph& graph = rank.graph;
-  auto levels = FindLevels(graph, rank.collectives.size());
+  auto levels = FirstLevels(graph, rank.collectives.size());
   if (!levels.ok()) return levels.status();
   const int count = *std::max_element(levels->nodes.begin(), levels->nodes.end()) + 1;
+  levels->nodes = LevelsOfNodes(graph, *levels, count - 1).Run();
   std::map<std::string, Value> by_name;
   for (Value state : graph.states()) by_name[graph.node(state.node).name] = state;
   std::vector<Value> states;
@@ -63,6 +125,39 @@ absl::StatusOr<Stages> StagesOf(const RankGraph& rank) {
     stages.collectives[static_cast<size_t>(levels->collectives[k])].push_back(static_cast<int>(k));
   }
   return stages;
+}
+
+StageUses UsesOf(const RankGraph& rank, const Stages& stages) {
+  const std::vector<Pieces::Piece>& pieces = stages.pieces.pieces;
+  const int end = 2 * static_cast<int>(pieces.size());
+  const size_t first_result = rank.inputs.size(), first_state = rank.graph.inputs().size();
+  StageUses result;
+  result.uses.assign(stages.pieces.tensors.size(), Use{end, -1});
+  const auto use = [&](int tensor, int time) {
+    const auto number = static_cast<size_t>(tensor);
+    if (number < first_result || (number >= first_state && number < first_state + rank.states.size())) return;
+    result.uses[number].first = std::min(result.uses[number].first, time);
+    result.uses[number].last = std::max(result.uses[number].last, time);
+  };
+  for (int s = 0; s < static_cast<int>(pieces.size()); ++s) {
+    for (int tensor : pieces[static_cast<size_t>(s)].inputs) use(tensor, 2 * s);
+    for (int tensor : pieces[static_cast<size_t>(s)].outputs) use(tensor, 2 * s);
+    for (int collective : stages.collectives[static_cast<size_t>(s)]) {
+      use(stages.operands[static_cast<size_t>(collective)], 2 * s + 1);
+      use(static_cast<int>(first_result) + collective, 2 * s + 1);
+    }
+  }
+  for (int tensor : stages.outputs) use(tensor, end);
+  // All next values are there at the end of a run, so they could share memory with little else. Inputs and states that
+  // are next values of states are copied.
+  result.has_next.assign(result.uses.size(), false);
+  for (size_t k = 0; k < stages.outputs.size(); ++k) {
+    const auto from = static_cast<size_t>(stages.outputs[k]);
+    if (rank.graph.outputs()[k].updates.node < 0 || result.uses[from].last < 0) continue;
+    result.uses[from].last = -1;
+    result.has_next[from] = true;
+  }
+  return result;
 }
 
 }  // namespace rewright

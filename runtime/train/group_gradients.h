@@ -31,6 +31,7 @@ class GroupGradients : public GradientSums {
   // Of what is cut the rank's blocks.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
   int64_t BytesSent(const Executable& from) const override;
+  int64_t arena_bytes() const override { return executable_->arena_bytes(); }
 
  private:
   // The gradients of a micro-batch: of what is cut the blocks of this rank and its partners, in one tensor.

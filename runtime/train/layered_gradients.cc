@@ -1,6 +1,7 @@
 #include "runtime/train/layered_gradients.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "core/ir/memory.h"
 #include "runtime/comm/collectives.h"
 #include "runtime/memory_plan.h"
+#include "runtime/train/layout.h"
 #include "runtime/train/step.h"
 
 namespace rewright {
@@ -46,10 +48,47 @@ std::vector<Use> UsesOf(const Pieces& cut, size_t leaves) {
   return uses;
 }
 
+// By piece, those of these states that it reads, by number.
+std::vector<std::vector<size_t>> ReadsOf(const Pieces& cut, size_t first_state, const std::vector<bool>& states) {
+  std::vector<std::vector<size_t>> reads(cut.pieces.size());
+  for (size_t p = 0; p < reads.size(); ++p) {
+    for (int tensor : cut.pieces[p].inputs) {
+      const size_t state = static_cast<size_t>(tensor) - first_state;
+      if (static_cast<size_t>(tensor) >= first_state && state < states.size() && states[state]) {
+        reads[p].push_back(state);
+      }
+    }
+  }
+  return reads;
+}
+
+// What weights of blocks take while they are whole, without the blocks that are elsewhere.
+int64_t GatheredBytes(const Graph& unpacked, const Graph& step, const Pieces& cut, int ranks) {
+  std::set<std::string> names;
+  for (const auto& [name, axis] : ZeroAxes(step, ranks, 3)) names.insert(name);
+  std::vector<bool> in_blocks;
+  int64_t bytes = 0;
+  for (Value state : unpacked.states()) {
+    in_blocks.push_back(names.contains(unpacked.node(state.node).name));
+    if (in_blocks.back()) bytes -= unpacked.type(state).num_bytes() / ranks * (ranks - 1);
+  }
+  const size_t first_state = unpacked.inputs().size();
+  const std::vector<std::vector<size_t>> reads = ReadsOf(cut, first_state, in_blocks);
+  for (size_t parity : {0, 1}) {
+    std::vector<Lifetime> lifetimes;
+    for (size_t p = parity; p < reads.size(); p += 2) {
+      const int at = static_cast<int>(p);
+      for (size_t state : reads[p]) lifetimes.push_back({cut.tensors[first_state + state].num_bytes(), at, at});
+    }
+    bytes += PlaceLifetimes(lifetimes).arena_bytes;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> LayeredBytes(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
-                                     const LayeredOptions& options,
+                                     const LayeredOptions& options, int ranks,
                                      const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes) {
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
   const Layers layers = LayersOf(unpacked, step, updated, options);
@@ -59,6 +98,7 @@ absl::StatusOr<int64_t> LayeredBytes(const Graph& gradients, const Graph& step, 
     if (uses[k].last >= 0) lifetimes.push_back({layers.pieces.tensors[k].num_bytes(), uses[k].first, uses[k].last});
   }
   int64_t bytes = PlaceLifetimes(lifetimes).arena_bytes;
+  if (options.zero == 3) bytes += GatheredBytes(unpacked, step, layers.pieces, ranks);
   for (const Pieces::Piece& piece : layers.pieces.pieces) {
     if (piece.outputs.empty()) continue;
     ASSIGN_OR_RETURN(const int64_t arena, arena_bytes(piece.graph));
@@ -137,20 +177,16 @@ absl::Status LayeredGradients::PlanTensors() {
   }
 
   // Weights that are gathered for pieces of even and of odd number share one memory each.
-  gathers_.resize(pieces.size());
+  std::vector<bool> in_blocks;
+  for (const Weight& weight : weights_) in_blocks.push_back(weight.axis >= 0 && options_.zero == 3);
+  gathers_ = ReadsOf(layers_.pieces, first_state_, in_blocks);
   gathered_views_.resize(pieces.size());
   for (size_t parity : {0, 1}) {
     std::vector<TensorType> types;
     std::vector<Use> times;
     for (size_t p = parity; p < pieces.size(); p += 2) {
-      for (int tensor : pieces[p].inputs) {
-        const size_t weight = static_cast<size_t>(tensor) - first_state_;
-        if (static_cast<size_t>(tensor) < first_state_ || weight >= weights_.size() || weights_[weight].axis < 0 ||
-            options_.zero < 3) {
-          continue;
-        }
-        gathers_[p].push_back(weight);
-        types.push_back(layers_.pieces.tensors[static_cast<size_t>(tensor)]);
+      for (size_t weight : gathers_[p]) {
+        types.push_back(layers_.pieces.tensors[first_state_ + weight]);
         times.push_back({static_cast<int>(p), static_cast<int>(p)});
       }
     }
@@ -162,6 +198,12 @@ absl::Status LayeredGradients::PlanTensors() {
     }
   }
   return absl::OkStatus();
+}
+
+int64_t LayeredGradients::arena_bytes() const {
+  int64_t bytes = kept_.bytes + gathered_bytes();
+  for (const auto& executable : executables_) bytes += executable == nullptr ? 0 : executable->arena_bytes();
+  return bytes;
 }
 
 int64_t LayeredGradients::gather_bytes_sent() const {
@@ -210,7 +252,11 @@ absl::Status LayeredGradients::RunPiece(size_t number) {
   const Pieces::Piece& piece = layers_.pieces.pieces[number];
   std::vector<Tensor> inputs, outputs;
   for (int tensor : piece.inputs) inputs.push_back(tensors_[static_cast<size_t>(tensor)]);
-  for (int tensor : piece.outputs) outputs.push_back(tensors_[static_cast<size_t>(tensor)]);
+  for (int tensor : piece.outputs) {
+    Tensor& made = tensors_[static_cast<size_t>(tensor)];
+    if (made.data() == nullptr) made = ranks_.memory().Take(layers_.pieces.tensors[static_cast<size_t>(tensor)]);
+    outputs.push_back(made);
+  }
   RETURN_IF_ERROR(executables_[number]->Run(inputs, &outputs));
   for (size_t k = 0; k < outputs.size(); ++k) tensors_[static_cast<size_t>(piece.outputs[k])] = std::move(outputs[k]);
   return absl::OkStatus();
@@ -249,7 +295,7 @@ void LayeredGradients::StartSum(const std::string& what, const std::vector<size_
       types.push_back(sums_[*k]);
       count += types.back().num_elements();
     }
-    vectors.emplace_back(TensorType{dtype, {count}});
+    vectors.push_back(ranks_.memory().Take(TensorType{dtype, {count}}));
     const std::vector<Tensor> views = ViewsOf({vectors.back()}, types);
     for (size_t i = 0; i < views.size(); ++i) {
       Tensor view = views[i];
@@ -272,10 +318,6 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsOfOwn(const std::strin
   const int64_t count = leaves_[static_cast<size_t>(ranks_.rank())].count;
   std::vector<TreeSum> sums(sums_.size());
   std::vector<Tensor> inputs(sums_.size());
-  for (size_t k = 0; k < last_sums_.size(); ++k) {  // their memory is that of the next ones
-    Tensor& made = tensors_[static_cast<size_t>(layers_.pieces.outputs[k])];
-    if (made.data() == nullptr && sums_[k].num_bytes() >= kJoinedBytes) made = std::move(last_sums_[k]);
-  }
   for (int64_t i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
     std::copy(batch.begin(), batch.end(), tensors_.begin());
@@ -288,7 +330,6 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsOfOwn(const std::strin
     }
   }
   RETURN_IF_ERROR(background_.WaitForAll());
-  if (ranks_.size() > 1) last_sums_ = inputs;
   return inputs;
 }
 

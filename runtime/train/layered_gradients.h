@@ -33,10 +33,11 @@ struct LayeredOptions {
   std::function<std::vector<Group>(const Graph&)> groups;  // that the device runs as one; null: none is known
 };
 
-// The bytes that the layers of one rank take without ZeRO: what one hands on to another, and the arena of each, which
-// `arena_bytes` tells of a graph. Arguments and errors otherwise as of LayeredGradients::Create.
+// The bytes that the layers of one of so many ranks take: what one hands on to another, the arena of each, which
+// `arena_bytes` tells of a graph, and with zero 3 weights that are gathered, less the blocks that other ranks have.
+// Arguments and errors otherwise as of LayeredGradients::Create.
 absl::StatusOr<int64_t> LayeredBytes(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
-                                     const LayeredOptions& options,
+                                     const LayeredOptions& options, int ranks,
                                      const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes);
 
 class LayeredGradients : public GradientSums {
@@ -53,6 +54,7 @@ class LayeredGradients : public GradientSums {
   // With zero 2 and 3 what is cut is this rank's blocks, otherwise tensors that have these.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
   int64_t BytesSent(const Executable& from) const override;
+  int64_t arena_bytes() const override;
 
   // The micro-batches of a step that are this rank's, of `count`.
   static std::vector<int64_t> MicroBatchesOf(int zero, int64_t count, const Communicator& ranks);
@@ -95,7 +97,6 @@ class LayeredGradients : public GradientSums {
   RankExecutable* update_ = nullptr;
   size_t first_state_ = 0;  // tensor
   std::vector<Tensor> tensors_;
-  std::vector<Tensor> last_sums_;  // of the step before
   SharedMemory kept_, gathered_[2];
   std::vector<std::vector<size_t>> gathers_;         // by piece, the weights that are gathered
   std::vector<std::vector<Tensor>> gathered_views_;  // likewise, where to

@@ -158,9 +158,11 @@ StateAxes ZeroAxes(const Graph& step, int64_t degree, int zero) {
     const std::string weight = WeightOf(name);
     if (weight == name && zero < 3) continue;
     const Shape& shape = step.type(state).shape;
-    const auto found = std::find_if(shape.begin(), shape.end(), [&](int64_t size) { return size % degree == 0; });
-    if (found == shape.end()) continue;
-    const auto axis = static_cast<int>(found - shape.begin());
+    const auto divides = [&](int64_t size) { return size % degree == 0; };
+    const auto first = std::find_if(shape.begin(), shape.end(), divides);
+    if (first == shape.end()) continue;
+    const int shared = SharedAxis(shape);
+    const int axis = divides(shape[static_cast<size_t>(shared)]) ? shared : static_cast<int>(first - shape.begin());
     placed.emplace_back(name, axis);
     sums[SumOfGradients(weight)] = axis;
   }

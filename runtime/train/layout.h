@@ -44,9 +44,9 @@ using StateAxes = std::vector<std::pair<std::string, int>>;
 absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& places,
                                        const std::vector<std::string>& inputs = {});
 
-// What the optimizer keeps for weights, with zero=3 the weights themselves, each cut along the first axis whose size
-// `degree` divides, and with micro-batches the sums of gradients of these weights, which are inputs; what has no such
-// axis is left out.
+// What the optimizer keeps for weights, with zero=3 the weights themselves, each cut along SharedAxis (optimizer.h), or
+// where `degree` does not divide its size, along the first axis that it divides; and with micro-batches the sums of
+// gradients of these weights, which are inputs. What has no such axis is left out.
 StateAxes ZeroAxes(const Graph& step, int64_t degree, int zero);
 
 // The weight that an optimizer keeps the state for; the state itself where it is none of those.

@@ -27,6 +27,9 @@ class GradientSums {
   virtual absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) = 0;
   // What this rank sends for both; `from` as in ReadWeights.
   virtual int64_t BytesSent(const Executable& from) const = 0;
+  // What this rank's passes take as memory beside weights that it keeps and the sums, as far as it was needed until
+  // now.
+  virtual int64_t arena_bytes() const = 0;
 };
 
 // By one graph for a micro-batch, whose results are added when all are there.
@@ -40,6 +43,7 @@ class MicroBatches : public GradientSums {
   absl::Status ReadWeights(Executable& from) override;
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
   int64_t BytesSent(const Executable& from) const override;
+  int64_t arena_bytes() const override { return executable_->arena_bytes(); }
 
  private:
   const std::unique_ptr<Executable> executable_;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numbers>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -21,6 +22,31 @@ using Kind = OptimizerOptions::Kind;
 
 constexpr char kStepState[] = "optimizer.step";
 constexpr char kSecondMoment[] = ".adam_v";
+// Numbers of ranks that divide it share so many numbers for the norm of a weight.
+constexpr int64_t kNormBlocks = 24;
+
+// Of the elements, f64[]. Ranks that have blocks along SharedAxis add up what they have in the same order, and share a
+// number for each of kNormBlocks blocks: rows are added in an order that their length decides, float64 one by one.
+Term SumOfSquares(const Term& gradient) {
+  Term rows = gradient * gradient;
+  const Shape& shape = gradient.type().shape;
+  if (shape.empty()) return rows.Cast(DType::kFloat64);
+  const int axis = SharedAxis(shape);
+  const int64_t before = NumElements(Shape(shape.begin(), shape.begin() + axis));
+  int64_t size = shape[static_cast<size_t>(axis)];
+  const int64_t blocks = std::gcd(size, kNormBlocks);
+  if (axis + 1 < gradient.type().rank()) {
+    rows = Sum(rows, AxesFrom(gradient, axis + 1));
+  } else if (before > 1) {
+    rows = Sum(rows.Reshape({before, blocks, size / blocks}), {2});
+    size = blocks;
+  }
+  rows = rows.Cast(DType::kFloat64);
+  // No axis of size 1 in front: there is no law for that.
+  const Term in_blocks = before > 1 ? Sum(rows.Reshape({before, blocks, size / blocks}), {0, 2})
+                                    : Sum(rows.Reshape({blocks, size / blocks}), {1});
+  return Sum(in_blocks, {0});
+}
 
 // What holds for one weight.
 struct Settings {
@@ -112,12 +138,7 @@ class OptimizerBuilder {
   Value Clip(const std::vector<Value>& gradients) {
     if (options_.clip_norm <= 0) return Value{};
     Term squares = Term::Number(arena_, DType::kFloat64, 0);
-    for (Value value : gradients) {
-      const Term gradient(arena_, value);
-      // Row by row: ranks that have some of the rows add them up in the same order.
-      const Term rows = Sum(gradient * gradient, AxesFrom(gradient, 1));
-      squares = squares + Sum(rows, AxesFrom(rows, 0)).Cast(DType::kFloat64);
-    }
+    for (Value gradient : gradients) squares = squares + SumOfSquares(Term(arena_, gradient));
     const Term norm = Sqrt(squares);
     graph_.gradient_norm = norm.value();
     return Min(norm.Like(1), options_.clip_norm / (norm + 1e-6)).value();
@@ -183,6 +204,18 @@ bool MatchesPattern(const std::string& pattern, const std::string& name) {
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
+}
+
+int SharedAxis(const Shape& shape) {
+  const auto divisors = [](int64_t size) {
+    int count = 0;
+    for (int64_t ranks = 2; ranks <= 8; ++ranks) count += size % ranks == 0 ? 1 : 0;
+    return count;
+  };
+  const auto most =
+      std::max_element(shape.begin(), shape.end(), [&](int64_t a, int64_t b) { return divisors(a) < divisors(b); });
+  CHECK(most != shape.end());
+  return static_cast<int>(most - shape.begin());
 }
 
 Value AddSchedule(Arena& arena, double rate, const RateSchedule& schedule, Value step) {

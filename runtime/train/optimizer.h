@@ -72,6 +72,11 @@ Value AddSchedule(Arena& arena, double rate, const RateSchedule& schedule, Value
 // What stands behind the name of a weight in the names of its states: of the weight itself, and of what is kept for it.
 inline constexpr const char* kKeptSuffixes[] = {"", ".momentum", ".adam_m", ".adam_v"};
 
+// The axis of a weight along which its gradient's norm is added up last, and along which ranks that share what is kept
+// for it have their blocks (layout.h): what a rank has of the norm is then the same number wherever it is computed. Of
+// the axes whose size most numbers of ranks up to 8 divide it is the first. REQUIRES: no scalar.
+int SharedAxis(const Shape& shape);
+
 struct OptimizerGraph {
   std::vector<Output> updates;  // next values: of the weights in their order, then of what the optimizer keeps
   Value learning_rate;          // f64[]: of this update

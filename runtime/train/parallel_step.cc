@@ -8,7 +8,6 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "runtime/comm/group.h"
-#include "runtime/parallel/rank_executable.h"
 #include "runtime/train/group_gradients.h"
 #include "runtime/train/layered_gradients.h"
 
@@ -35,7 +34,7 @@ absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& grap
   RETURN_IF_ERROR(CheckPlaces(config, group.size()));
   ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places, inputs));
   ASSIGN_OR_RETURN(const Graph cut, sharing.cut(graph, axes, group.size(), group, /*exact_only=*/false));
-  return RankExecutable::Create(cut, group, runner);
+  return RankExecutable::Create(cut, group, runner, RankExecutable::Takes::kWhole, sharing.rewrite_part);
 }
 
 // With the seconds that rank 0 says, for all: they have to cut alike.
@@ -43,15 +42,14 @@ DeviceKnowledge KnownByAll(const SharingOptions& sharing, const RankGroups& rank
   DeviceKnowledge device = sharing.device;
   if (device.seconds == nullptr) return device;
   device.seconds = [&](const Graph& graph) -> absl::StatusOr<std::vector<double>> {
+    ASSIGN_OR_RETURN(
+        const std::string bytes, FromRankZero(ranks.all(), "the times of stages", [&]() -> absl::StatusOr<std::string> {
+          ASSIGN_OR_RETURN(const std::vector<double> measured, sharing.device.seconds(graph));
+          return std::string(reinterpret_cast<const char*>(measured.data()), measured.size() * sizeof(double));
+        }));
     std::vector<double> seconds(graph.nodes().size());
-    std::string bytes;
-    if (ranks.all().rank() == 0) {
-      ASSIGN_OR_RETURN(seconds, sharing.device.seconds(graph));
-      bytes.assign(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double));
-    }
-    ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks.all(), "the times of stages", bytes));
-    CHECK(all[0].size() == seconds.size() * sizeof(double)) << all[0].size();
-    std::memcpy(seconds.data(), all[0].data(), all[0].size());
+    CHECK(bytes.size() == seconds.size() * sizeof(double)) << bytes.size();
+    std::memcpy(seconds.data(), bytes.data(), bytes.size());
     return seconds;
   };
   return device;

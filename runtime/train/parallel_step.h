@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/parallel/rank_executable.h"
 #include "runtime/train/config.h"
 #include "runtime/train/layout.h"
 #include "runtime/train/micro_batches.h"
@@ -22,6 +23,8 @@ struct SharingOptions {
   // Cuts a graph over so many devices, its states and inputs along these axes, by laws that keep the bits where
   // `exact_only`; called by all of these ranks, which get the same graph. Needed for tp and zero.
   std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree, Communicator&, bool exact_only)> cut;
+  // What a rank runs instead of its part of a graph that tp cuts; null: the part as it is.
+  RankExecutable::RewritePart rewrite_part;
   // By which the model is cut into layers and stages. Seconds are asked on rank 0 alone, groups are the same on all.
   DeviceKnowledge device;
   // Gradients of so many bytes are summed over ranks at once, while those before them in the model are computed.

@@ -106,6 +106,56 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& s
   return plan;
 }
 
+namespace {
+
+// Micro-batches that have begun and not ended on a rank, at most.
+int64_t MostBegun(int rank, const PipelineShape& shape, int64_t micro_batches, PipelineSchedule schedule) {
+  std::map<int64_t, int> passes_left;  // by micro-batch
+  size_t most = 0;
+  for (const StageAction& action : StageSchedule(rank, shape, micro_batches, schedule)) {
+    int& left = passes_left.try_emplace(action.micro_batch, 2 * shape.chunks).first->second;
+    most = std::max(most, passes_left.size());
+    if (--left == 0) passes_left.erase(action.micro_batch);
+  }
+  return static_cast<int64_t>(most);
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> PipelineBytes(const PipelinePlan& plan, int64_t micro_batches, PipelineSchedule schedule,
+                                      const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes) {
+  const Pieces& pieces = plan.layers.pieces;
+  const size_t first_state = plan.gradients.inputs().size();
+  const std::set<int> results(pieces.outputs.begin(), pieces.outputs.end());
+  int64_t most = 0;
+  for (int rank = 0; rank < plan.shape.ranks; ++rank) {
+    int64_t bytes = 0;
+    std::set<int> weights, kept;
+    for (int p = 0; p < static_cast<int>(pieces.pieces.size()); ++p) {
+      if (plan.layers.LayerOf(p) % plan.shape.ranks != rank) continue;
+      const Pieces::Piece& piece = pieces.pieces[static_cast<size_t>(p)];
+      for (int tensor : piece.inputs) {
+        const bool is_made = pieces.makers[static_cast<size_t>(tensor)] >= 0;
+        if (is_made || static_cast<size_t>(tensor) >= first_state) (is_made ? kept : weights).insert(tensor);
+      }
+      for (int tensor : piece.outputs) {
+        if (!results.contains(tensor)) kept.insert(tensor);
+      }
+      if (piece.outputs.empty()) continue;
+      ASSIGN_OR_RETURN(const int64_t arena, arena_bytes(piece.graph));
+      bytes += arena;
+    }
+    const auto size = [&](const std::set<int>& tensors) {
+      int64_t sum = 0;
+      for (int tensor : tensors) sum += pieces.tensors[static_cast<size_t>(tensor)].num_bytes();
+      return sum;
+    };
+    bytes += size(weights) + MostBegun(rank, plan.shape, micro_batches, schedule) * size(kept);
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
 StateAxes PipelineZeroAxes(const Graph& step, const PipelinePlan& plan, int64_t degree, int zero) {
   std::set<std::string> read_by_others;
   const std::vector<Value> states = plan.gradients.states();
@@ -286,6 +336,17 @@ int64_t Pipeline::BytesSent(const Executable&) const {
   }
   return bytes +
          (InTurns() ? BytesOfTurns(types, axes, rank, size, own) : BytesOfSumOverRanks(types, axes, rank, size));
+}
+
+int64_t Pipeline::arena_bytes() const {
+  int64_t bytes = gathered_memory_.bytes;
+  for (const auto& passes : passes_) {
+    for (const auto& pass : passes) bytes += pass == nullptr ? 0 : pass->arena_bytes();
+  }
+  for (const auto& slot : free_) {  // behind a step all of them are
+    for (const Tensor& tensor : slot->tensors) bytes += tensor.data() == nullptr ? 0 : tensor.num_bytes();
+  }
+  return bytes;
 }
 
 Pipeline::Slot& Pipeline::SlotOf(int64_t micro_batch) {

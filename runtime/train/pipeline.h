@@ -73,6 +73,11 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& s
                                           const std::vector<std::string>& updated, const PipelineShape& shape,
                                           const DeviceKnowledge& device = {});
 
+// The most bytes that a rank takes of those that have stages: for the weights that they read, the arenas of its passes,
+// of which `arena_bytes` tells, and what micro-batches keep between these. Without tp. Errors: those of `arena_bytes`.
+absl::StatusOr<int64_t> PipelineBytes(const PipelinePlan& plan, int64_t micro_batches, PipelineSchedule schedule,
+                                      const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes);
+
 // The states and inputs of the step that ZeRO cuts over `degree` partners, with their axes.
 StateAxes PipelineZeroAxes(const Graph& step, const PipelinePlan& plan, int64_t degree, int zero);
 
@@ -104,6 +109,7 @@ class Pipeline : public GradientSums {
   // Inputs that other ranks add are empty; of what is cut there are this rank's blocks.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
   int64_t BytesSent(const Executable& from) const override;
+  int64_t arena_bytes() const override;
 
   const PipelinePlan& plan() const { return plan_; }
   // The most micro-batches whose forward pass was begun and whose backward pass was not done; of each chunk.

@@ -135,7 +135,7 @@ TEST(StepMemory, MicroBatchesAreJudgedByTheMemoryOfTheirLayers) {
   LayeredOptions layers;
   layers.groups = [&](const Graph& graph) { return device->Partition(graph); };
   const auto bytes = [&](const Graph& graph) {
-    return LayeredBytes(graph, graphs->step, graphs->updated, layers,
+    return LayeredBytes(graph, graphs->step, graphs->updated, layers, /*ranks=*/1,
                         [&](const Graph& piece) -> absl::StatusOr<int64_t> {
                           const auto memory = MemoryOf(piece, *device);
                           if (!memory.ok()) return memory.status();

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "runtime/comm/background.h"
+#include "runtime/comm/group.h"
 #include "runtime/comm/in_process.h"
 
 namespace rewright {
@@ -177,6 +178,34 @@ TEST(CommunicatorTest, WhoHangsIsNamedByThoseWhoWaitForOthers) {
   });
   EXPECT_THAT(std::string(statuses[0].message()),
               HasSubstr("wait: rank 0 waited 0.3 s for rank 1, which waits for rank 2, which may hang"));
+}
+
+// Several times the limit, of all ranks and of some of them.
+TEST(CommunicatorTest, OthersWaitAsLongAsRankZeroIsAtWork) {
+  const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
+    ranks.set_limit(0.5);
+    const auto group = GroupOf(ranks, ranks.rank() < 2 ? std::vector<int>{0, 1} : std::vector<int>{2});
+    for (Communicator* of : {&ranks, group.get()}) {
+      int calls = 0;
+      ASSIGN_OR_RETURN(const std::string text, FromRankZero(*of, "a proof", [&]() -> absl::StatusOr<std::string> {
+                         ++calls;
+                         std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+                         return "a law";
+                       }));
+      EXPECT_EQ(text, "a law");
+      EXPECT_EQ(calls, of->rank() == 0 ? 1 : 0);
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Messages(statuses), ElementsAre("", "", ""));
+}
+
+TEST(CommunicatorTest, WhatRankZeroFailsAtEndsTheOthers) {
+  const auto statuses = OnRanks(2, [](Communicator& ranks) {
+    return FromRankZero(ranks, "a proof", []() -> absl::StatusOr<std::string> { throw std::runtime_error("unknown"); })
+        .status();
+  });
+  EXPECT_THAT(Messages(statuses), ElementsAre("unknown", "rank 0: unknown"));
 }
 
 TEST(CommunicatorTest, SizesThatDifferAreAnError) {

@@ -86,6 +86,8 @@ TEST(LayoutTest, WhatTheOptimizerKeepsIsCutAsItsWeightIs) {
                            Pair("layer1.weight", 0), Pair("layer1.weight.adam_m", 0), Pair("layer1.weight.adam_v", 0)));
   EXPECT_THAT(std::string(PlacedStates(graphs->step, {{"layer2.*", 0}}).status().message()),
               HasSubstr("model.places: `layer2.*` fits no weight"));
+  EXPECT_EQ(SharedAxis({64, 240}), 1) << "3, 5 and 6 divide 240, too";
+  EXPECT_EQ(SharedAxis({1024, 4096}), 0);
   // By 4: [4,6] along axis 0; [6], [6,3] and [3] have no such axis. By 6: along axis 1.
   EXPECT_THAT(ZeroAxes(graphs->step, 4, 1),
               ::testing::UnorderedElementsAre(Pair("layer0.weight.adam_m", 0), Pair("layer0.weight.adam_v", 0),
