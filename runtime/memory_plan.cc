@@ -122,6 +122,7 @@ const char* KindName(Buffer::Kind kind) {
     case Buffer::Kind::kOutput: return "output";
     case Buffer::Kind::kConstant: return "constant";
     case Buffer::Kind::kState: return "state";
+    case Buffer::Kind::kStored: return "stored value";
   }
   return "?";
 }
@@ -138,7 +139,8 @@ absl::Status CheckUses(const Schedule& schedule, const std::vector<ResolvedBuffe
     for (const BufferUse& use : step.buffers) {
       const int root = resolved[use.buffer].root;
       const Buffer::Kind kind = schedule.buffers[root].kind;
-      const bool computed = kind == Buffer::Kind::kActivation || kind == Buffer::Kind::kOutput;
+      const bool computed =
+          kind == Buffer::Kind::kActivation || kind == Buffer::Kind::kOutput || kind == Buffer::Kind::kStored;
       if (Reads(use.access) && computed && !written[root] && schedule.buffers[use.buffer].bytes > 0) {
         return fault("reads what no step wrote:", use.buffer);
       }
@@ -206,6 +208,7 @@ std::vector<bool> RootsOf(const Schedule& schedule, const MemoryPlan& plan, cons
   for (size_t id = 0; id < wanted.size(); ++id) {
     const Buffer& buffer = schedule.buffers[id];
     switch (buffer.kind) {
+      case Buffer::Kind::kStored:
       case Buffer::Kind::kActivation:
         wanted[id] = wanted[id] && (options.only != nullptr || lifetimes[id].first >= 0);
         break;
@@ -261,33 +264,46 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule, const PlanOption
   const std::vector<Lifetime> all = LifetimesOf(schedule, plan);
   const std::vector<bool> wanted = RootsOf(schedule, plan, all);
 
-  std::vector<Lifetime> lifetimes;
-  std::vector<int> owners, apart;  // in the arena, behind it
+  // A region in which what is not alive at the same time shares bytes.
+  struct Region {
+    std::vector<Lifetime> lifetimes;
+    std::vector<int> owners;
+    int64_t Place(std::vector<int64_t>* offsets) const {
+      const Placement placement = PlaceLifetimes(lifetimes);
+      for (size_t i = 0; i < owners.size(); ++i) (*offsets)[owners[i]] = placement.offsets[i];
+      return placement.arena_bytes;
+    }
+  };
+  Region arena, stored;
+  std::vector<int> apart;  // behind the arena
+  const int last_step = std::max(0, static_cast<int>(schedule.steps.size()) - 1);
   plan.expires.resize(schedule.steps.size());
   plan.lifetimes.resize(schedule.buffers.size());
   for (int id = 0; id < static_cast<int>(wanted.size()); ++id) {
     if (!wanted[id]) continue;
     const Buffer& buffer = schedule.buffers[id];
-    if (buffer.kind != Buffer::Kind::kActivation || options.separate) {
+    const bool is_stored = buffer.kind == Buffer::Kind::kStored;
+    if (!is_stored && (buffer.kind != Buffer::Kind::kActivation || options.separate)) {
       apart.push_back(id);
     } else {
       Lifetime life = all[id];
       life.bytes = static_cast<int64_t>(buffer.bytes);
       life.alignment = std::max(kArenaAlignment, static_cast<int64_t>(buffer.alignment));
-      lifetimes.push_back(life);
-      owners.push_back(id);
-      plan.lifetimes[id] = life;
+      if (options.separate) life = {life.bytes, 0, last_step, life.alignment};
+      Region& region = is_stored ? stored : arena;
+      region.lifetimes.push_back(life);
+      region.owners.push_back(id);
+      if (!is_stored) plan.lifetimes[id] = life;
     }
     const bool kept = std::any_of(schedule.outputs.begin(), schedule.outputs.end(),
                                   [&](int output) { return plan.resolved[output].root == id; });
     if (buffer.kind == Buffer::Kind::kActivation && all[id].last >= 0 && !kept)
       plan.expires[all[id].last].push_back(id);
   }
-  const Placement placement = PlaceLifetimes(lifetimes);
   plan.offsets.assign(schedule.buffers.size(), -1);
-  for (size_t i = 0; i < owners.size(); ++i) plan.offsets[owners[i]] = placement.offsets[i];
-  plan.arena_bytes = plan.bytes = placement.arena_bytes;
-  plan.peak_live_bytes = PeakLiveBytes(lifetimes);
+  plan.arena_bytes = plan.bytes = arena.Place(&plan.offsets);
+  plan.stored_bytes = stored.Place(&plan.offsets);
+  plan.peak_live_bytes = PeakLiveBytes(arena.lifetimes);
   for (int id : apart) {
     plan.offsets[id] = AlignUp(plan.bytes, DeviceMemory::kAlignment);
     plan.bytes = plan.offsets[id] + static_cast<int64_t>(schedule.buffers[id].bytes);

@@ -39,13 +39,21 @@ void Report(const OptimizeReport& report, Console& console) {
   console.JsonLine(line);
 }
 
-void Report(const Recomputation& less, const StepSearchFlags& flags, Console& console) {
+void Report(const Recomputation& less, const Graph& step, const StepSearchFlags& flags, Console& console) {
+  const int offloaded = static_cast<int>(less.offloaded.size());
   console.Note(
       absl::StrFormat("memory:   %.1f MB -> %.1f MB a step, %+.1f %% of its time (%s): values are computed again, by "
                       "%d uses of the law %s",
                       static_cast<double>(less.bytes_before) / 1e6, static_cast<double>(less.bytes) / 1e6,
                       100 * (less.seconds / less.seconds_before - 1), flags.measured ? "measured" : "a guess",
-                      less.replaced, kRecomputationRule));
+                      less.replaced - offloaded, kRecomputationRule));
+  if (offloaded == 0) return;
+  console.Note(
+      absl::StrFormat("          and %d values are offloaded to %.1f MB of the second tier, by uses of the law %s",
+                      offloaded, static_cast<double>(less.stored_bytes) / 1e6, kOffloadRule));
+  const std::vector<std::string> texts = OffloadedTexts(less, step);
+  for (const std::string& text : texts) console.Detail("  " + text);
+  console.JsonLine({{"offloaded", texts}, {"stored_bytes", less.stored_bytes}});
 }
 
 // The rules of a step: beside those of `optimize` the ones about forward pass, backward pass and update together.
@@ -149,17 +157,17 @@ absl::StatusOr<StoredStep> RewriteWholeStep(const Graph& step, const std::vector
   if (flags.keep_all) return found;
   ASSIGN_OR_RETURN(const Recomputation less,
                    WithinMemory(found.graph, *engine.device(), flags.memory_limit, flags.measured));
-  if (less.replaced > 0) Report(less, flags, session.console);
+  if (less.replaced > 0) Report(less, found.graph, flags, session.console);
   found.graph = less.graph;
   return found;
 }
 
 namespace {
 
-using ArenaBytes = std::function<absl::StatusOr<int64_t>(const Graph&)>;
+using Planner = std::function<absl::StatusOr<LayeredPlan>(const Graph&)>;
 
 absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags, const Engine& engine,
-                                Communicator& ranks, Session& session, const ArenaBytes& arena_bytes) {
+                                Communicator& ranks, Session& session, const Planner& layers) {
   ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
   if (engine.device() == nullptr) return lowering.graph;
   Graph faster = lowering.graph;
@@ -170,8 +178,8 @@ absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags,
   }
   if (ranks.size() == 1 && !flags.keep_all) {
     ASSIGN_OR_RETURN(const Recomputation less,
-                     WithinMemory(faster, *engine.device(), flags.memory_limit, flags.measured, arena_bytes));
-    if (less.replaced > 0) Report(less, flags, session.console);
+                     WithinMemory(faster, *engine.device(), flags.memory_limit, flags.measured, layers));
+    if (less.replaced > 0) Report(less, faster, flags, session.console);
     return less.graph;
   }
   if (flags.seconds <= 0 || ranks.size() == 1) return faster;
@@ -194,7 +202,7 @@ absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step
   LayeredOptions layers{.bucket_bytes = bucket_bytes};
   layers.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
   return Rewritten(gradients, flags, engine, ranks, session, [&](const Graph& candidate) {
-    return LayeredBytes(candidate, step, updated, layers, [&](const Graph& piece) -> absl::StatusOr<int64_t> {
+    return PlanLayers(candidate, step, updated, layers, [&](const Graph& piece) -> absl::StatusOr<int64_t> {
       ASSIGN_OR_RETURN(const StepMemory memory, MemoryOf(piece, *engine.device()));
       return memory.run.bytes - memory.state_bytes;
     });

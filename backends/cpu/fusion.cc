@@ -19,6 +19,7 @@ class CpuFuser : private Fuser<FusedGroup> {
   std::vector<FusedGroup> Run() {
     for (int i = 0; i < num_nodes(); ++i) {
       if (IsFree(i) && IsAnchor(i)) FuseAnchor(i);
+      if (IsFree(i) && NodeAt(i).op == ops::Fetch()) AddGroup(FusedGroup(), {i});  // a copy, and no view
     }
     GatherEnds();
     for (int i = num_nodes() - 1; i >= 0; --i) {
@@ -44,6 +45,7 @@ class CpuFuser : private Fuser<FusedGroup> {
       group.is_last = group.kind == FusedGroup::Kind::kPointwise &&
                       std::all_of(outputs.begin(), outputs.end(), [&](Value output) { return IsEnd(output, next); });
     }
+    FetchForLast(&groups);
     std::stable_partition(groups.begin(), groups.end(), [](const FusedGroup& group) { return !group.is_last; });
     return groups;
   }
@@ -59,6 +61,30 @@ class CpuFuser : private Fuser<FusedGroup> {
     const Node& node = NodeAt(i);
     return IsPointwise(*node.meaning) && CountProgramLeaves(*node.meaning) <= kMaxProgramLeaves &&
            node.outputs[0].num_elements() > 0;
+  }
+  // What is fetched for groups that come last alone, and views of it, comes right before them: else all of it would be
+  // there at once.
+  void FetchForLast(std::vector<FusedGroup>* groups) const {
+    std::set<NodeId> last, may_be_last;
+    for (const FusedGroup& group : *groups) {
+      if (group.is_last) last.insert(group.group.nodes.begin(), group.group.nodes.end());
+    }
+    for (auto group = groups->rbegin(); group != groups->rend(); ++group) {
+      const int i = graph_.index(group->group.nodes[0]);
+      const bool moves = NodeAt(i).op == ops::Fetch() || group->kind == FusedGroup::Kind::kView;
+      const std::vector<int>& users = graph_.users(i);
+      const bool only = !users.empty() && !Escapes(i) && std::all_of(users.begin(), users.end(), [&](int user) {
+        return last.count(IdAt(user)) + may_be_last.count(IdAt(user)) > 0;
+      });
+      if (moves && only) may_be_last.insert(IdAt(i));
+    }
+    for (FusedGroup& group : *groups) {
+      const NodeId id = group.group.nodes[0];
+      const Node& node = graph_.node(id);
+      if (may_be_last.count(id) == 0 || (node.op != ops::Fetch() && last.count(node.operands[0].node) == 0)) continue;
+      group.is_last = true;
+      last.insert(id);
+    }
   }
   bool IsEnd(Value value, const std::set<Value>& next) const {
     return next.count(value) > 0 && graph_.users(graph_.index(value.node)).empty();

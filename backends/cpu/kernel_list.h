@@ -77,6 +77,7 @@ struct KernelEntry {
   X(Pad)                        \
   X(Concat)                     \
   X(DepthSpace)                 \
+  X(Fetch)                      \
   X(Reference)
 
 #define REWRIGHT_DECLARATION(Name) KernelEntry Name##Entry();

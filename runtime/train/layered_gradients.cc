@@ -17,16 +17,33 @@ namespace {
 // Tensors of fewer bytes are joined before they are summed over ranks: each exchange has a latency.
 constexpr int64_t kJoinedBytes = int64_t{1} << 20;
 
-Layers LayersOf(const Graph& unpacked, const Graph& step, const std::vector<std::string>& updated,
-                const LayeredOptions& options) {
+struct LayersOfGraph {
+  Layers layers;
+  Passes passes;
+  std::vector<int> by_position;  // the layer
+  // The piece in which a node runs; the last one where it is none of the passes.
+  int PieceOf(NodeId id) const {
+    const auto place = passes.nodes.find(id);
+    if (place == passes.nodes.end()) return 2 * layers.count - 1;
+    const int layer = by_position[static_cast<size_t>(place->second.position)];
+    return place->second.forward ? layer : 2 * layers.count - 1 - layer;
+  }
+};
+
+LayersOfGraph LayersOf(const Graph& unpacked, const Graph& step, const std::vector<std::string>& updated,
+                       const LayeredOptions& options) {
   const std::vector<std::string> weights = StatesOfInputs(step, updated);
   const std::vector<Group> groups = options.groups == nullptr ? std::vector<Group>() : options.groups(unpacked);
-  const Passes passes = PassesOf(unpacked, weights, groups);
+  LayersOfGraph made;
+  made.passes = PassesOf(unpacked, weights, groups);
+  const Passes& passes = made.passes;
   std::vector<int64_t> amounts(static_cast<size_t>(passes.length), 0);
   for (const Output& output : unpacked.outputs()) {
     amounts[passes.nodes.at(output.value.node).position] += unpacked.type(output.value).num_bytes();
   }
-  return CutIntoLayers(unpacked, passes, LayersByAmount(passes, amounts, options.bucket_bytes));
+  made.by_position = LayersByAmount(passes, amounts, options.bucket_bytes);
+  made.layers = CutIntoLayers(unpacked, passes, made.by_position);
+  return made;
 }
 
 // When tensors that are handed on are used; the first `leaves`, and the sums, lie elsewhere.
@@ -48,23 +65,34 @@ std::vector<Use> UsesOf(const Pieces& cut, size_t leaves) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> LayeredBytes(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
-                                     const LayeredOptions& options,
-                                     const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes) {
+absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,
+                                       const std::vector<std::string>& updated, const LayeredOptions& options,
+                                       const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes) {
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
-  const Layers layers = LayersOf(unpacked, step, updated, options);
-  const std::vector<Use> uses = UsesOf(layers.pieces, unpacked.inputs().size() + unpacked.states().size());
+  const LayersOfGraph found = LayersOf(unpacked, step, updated, options);
+  const Pieces& pieces = found.layers.pieces;
+  const std::vector<Use> uses = UsesOf(pieces, unpacked.inputs().size() + unpacked.states().size());
   std::vector<Lifetime> lifetimes;
   for (size_t k = 0; k < uses.size(); ++k) {
-    if (uses[k].last >= 0) lifetimes.push_back({layers.pieces.tensors[k].num_bytes(), uses[k].first, uses[k].last});
+    if (uses[k].last >= 0) lifetimes.push_back({pieces.tensors[k].num_bytes(), uses[k].first, uses[k].last});
   }
-  int64_t bytes = PlaceLifetimes(lifetimes).arena_bytes;
-  for (const Pieces::Piece& piece : layers.pieces.pieces) {
+  LayeredPlan plan;
+  plan.bytes = PlaceLifetimes(lifetimes).arena_bytes;
+  for (const Pieces::Piece& piece : pieces.pieces) {
     if (piece.outputs.empty()) continue;
     ASSIGN_OR_RETURN(const int64_t arena, arena_bytes(piece.graph));
-    bytes += arena;
+    plan.bytes += arena;
   }
-  return bytes;
+  if (options.groups == nullptr) return plan;
+  plan.groups = options.groups(gradients);
+  const auto piece_of = [&](const Group& group) { return found.PieceOf(group.nodes.back()); };
+  std::stable_sort(plan.groups.begin(), plan.groups.end(),
+                   [&](const Group& a, const Group& b) { return piece_of(a) < piece_of(b); });
+  const int fullest = FullestStep(lifetimes);
+  const auto first = std::find_if(plan.groups.begin(), plan.groups.end(),
+                                  [&](const Group& group) { return piece_of(group) >= fullest; });
+  plan.fullest = static_cast<int>(std::min(first, plan.groups.end() - 1) - plan.groups.begin());
+  return plan;
 }
 
 LayeredGradients::LayeredGradients(const LayeredOptions& options, Communicator& ranks)
@@ -101,7 +129,7 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
   axes_.resize(sums_.size(), -1);
   update_ = update;
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
-  layers_ = LayersOf(unpacked, step, updated, options_);
+  layers_ = LayersOf(unpacked, step, updated, options_).layers;
   buckets_.resize(layers_.pieces.pieces.size());
   for (size_t k = 0; k < sums_.size(); ++k) {
     buckets_[static_cast<size_t>(2 * layers_.count - 1 - layers_.homes[k])].push_back(k);

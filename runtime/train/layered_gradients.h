@@ -33,11 +33,16 @@ struct LayeredOptions {
   std::function<std::vector<Group>(const Graph&)> groups;  // that the device runs as one; null: none is known
 };
 
-// The bytes that the layers of one rank take without ZeRO: what one hands on to another, and the arena of each, which
-// `arena_bytes` tells of a graph. Arguments and errors otherwise as of LayeredGradients::Create.
-absl::StatusOr<int64_t> LayeredBytes(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
-                                     const LayeredOptions& options,
-                                     const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes);
+// How the layers of one rank run without ZeRO.
+struct LayeredPlan {
+  int64_t bytes = 0;          // what one hands on to another, and the arena of each
+  std::vector<Group> groups;  // of the gradients, in the order in which a micro-batch runs them
+  int fullest = 0;            // the first group of the layer at which most is handed on over it
+};
+// `arena_bytes` tells of a graph what it takes. Arguments and errors otherwise as of LayeredGradients::Create.
+absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,
+                                       const std::vector<std::string>& updated, const LayeredOptions& options,
+                                       const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes);
 
 class LayeredGradients : public GradientSums {
  public:
