@@ -50,18 +50,9 @@ Placement PlaceInOrder(const std::vector<Lifetime>& lifetimes, const std::vector
   return placement;
 }
 
-// Aligned bytes live at each step.
-std::vector<int64_t> LiveBytes(const std::vector<Lifetime>& lifetimes, bool aligned) {
-  int steps = 0;
-  for (const Lifetime& item : lifetimes) steps = std::max(steps, item.last + 1);
-  std::vector<int64_t> live(static_cast<size_t>(steps) + 1, 0);
-  for (const Lifetime& item : lifetimes) {
-    const int64_t bytes = aligned ? Aligned(item.bytes) : item.bytes;
-    live[item.first] += bytes;
-    live[static_cast<size_t>(item.last) + 1] -= bytes;
-  }
-  std::partial_sum(live.begin(), live.end(), live.begin());
-  return live;
+std::vector<Lifetime> AlignedSizes(std::vector<Lifetime> lifetimes) {
+  for (Lifetime& item : lifetimes) item.bytes = Aligned(item.bytes);
+  return lifetimes;
 }
 
 template <typename Key>
@@ -74,7 +65,7 @@ std::vector<int> OrderBy(const std::vector<Lifetime>& lifetimes, const Key& key)
 
 // The orders worth trying, by what comes first.
 std::vector<std::vector<int>> CandidateOrders(const std::vector<Lifetime>& lifetimes) {
-  const std::vector<int64_t> live = LiveBytes(lifetimes, /*aligned=*/true);
+  const std::vector<int64_t> live = LiveBytes(AlignedSizes(lifetimes));
   const auto breadth = [&](const Lifetime& item) {
     return *std::max_element(live.begin() + item.first, live.begin() + item.last + 1);
   };
@@ -224,18 +215,30 @@ std::vector<bool> RootsOf(const Schedule& schedule, const MemoryPlan& plan, cons
 
 }  // namespace
 
+std::vector<int64_t> LiveBytes(const std::vector<Lifetime>& lifetimes) {
+  int steps = 0;
+  for (const Lifetime& item : lifetimes) steps = std::max(steps, item.last + 1);
+  std::vector<int64_t> live(static_cast<size_t>(steps) + 1, 0);
+  for (const Lifetime& item : lifetimes) {
+    live[item.first] += item.bytes;
+    live[static_cast<size_t>(item.last) + 1] -= item.bytes;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  return live;
+}
+
 int64_t PeakLiveBytes(const std::vector<Lifetime>& lifetimes) {
-  const std::vector<int64_t> live = LiveBytes(lifetimes, /*aligned=*/false);
+  const std::vector<int64_t> live = LiveBytes(lifetimes);
   return *std::max_element(live.begin(), live.end());
 }
 
 int FullestStep(const std::vector<Lifetime>& lifetimes) {
-  const std::vector<int64_t> live = LiveBytes(lifetimes, /*aligned=*/false);
+  const std::vector<int64_t> live = LiveBytes(lifetimes);
   return static_cast<int>(std::max_element(live.begin(), live.end()) - live.begin());
 }
 
 Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes) {
-  const std::vector<int64_t> live = LiveBytes(lifetimes, /*aligned=*/true);
+  const std::vector<int64_t> live = LiveBytes(AlignedSizes(lifetimes));
   const int64_t floor = *std::max_element(live.begin(), live.end());
   Placement best;
   std::vector<int> best_order;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "core/base/status_macros.h"
@@ -35,7 +34,7 @@ class Chooser {
     most_plans_ = options.most_plans;
     if (most_plans_ == 0) {
       // There are more ways where there is a second tier.
-      const int fewest = options.second_tier ? 40 : 16;
+      const int fewest = options.second_tier ? 48 : 16;
       most_plans_ = std::clamp(20'000 / static_cast<int>(first_.groups.size() + 1), fewest, 400);
     }
   }
@@ -102,6 +101,10 @@ class Chooser {
       for (const Group& group : candidate.plan.groups) again |= Pin(candidate.rewritten, group, &kept);
     }
     candidate.kept = std::move(kept);
+    if (getenv("T18"))
+      fprintf(stderr, "plan %d: %ld bytes, %ld stored, %.6f s, replaced %d fetched %d end %d of %d\n", plans_,
+              candidate.plan.bytes, candidate.plan.stored_bytes, candidate.plan.seconds, candidate.rewritten.replaced,
+              (int)candidate.rewritten.fetched.size(), end_, (int)first_.groups.size());
     return candidate;
   }
 
@@ -268,48 +271,87 @@ class Chooser {
     return to == Keep::kAway ? SecondsAwayPerByte() * static_cast<double>(tensor(i).bytes) : 0;
   }
 
-  struct Move {
-    double seconds = 0;  // for a byte
+  // A tensor of the graph, in memory, and the groups of a candidate between which it waits.
+  struct Wait {
     int tensor = 0;
-    Keep to = Keep::kNot;
-    friend bool operator<(const Move& a, const Move& b) {
-      return std::tie(a.seconds, a.tensor, a.to) < std::tie(b.seconds, b.tensor, b.to);
-    }
+    int after = 0, before = 0;
+    bool is_longest = false;  // of its waits
   };
+  // Those in which a group of the candidate lies.
+  static std::vector<Wait> WaitsAt(int group, const std::vector<std::pair<int, InMemory>>& tensors) {
+    std::vector<Wait> found;
+    for (const auto& [i, there] : tensors) {
+      if (there.written >= group || there.uses.empty() || there.uses.back() <= group) continue;
+      const auto next = std::lower_bound(there.uses.begin(), there.uses.end(), group);
+      if (*next == group) continue;
+      const int before = next == there.uses.begin() ? there.written : *(next - 1);
+      found.push_back({i, before, *next, there.from == before});
+    }
+    return found;
+  }
 
-  // What may become of tensors that are in memory and wait while the fullest group runs, by seconds.
-  std::vector<Move> MovesAtFullest(const Candidate& candidate) const {
+  // Tensors that the candidate keeps in memory, as they lie there.
+  std::vector<std::pair<int, InMemory>> InMemoryOf(const Candidate& candidate) const {
     const WaitingTensors now(candidate.rewritten.graph, candidate.plan.groups);
-    std::set<Move> found;
-    const auto add = [&](int i, Keep to) {
-      Kept kept = candidate.kept;
-      found.insert({Change(i, to, &kept) / static_cast<double>(std::max<int64_t>(1, tensor(i).bytes)), i, to});
-    };
+    std::vector<std::pair<int, InMemory>> tensors;
     for (const auto& [old_id, new_id] : candidate.rewritten.early) {
       if (!now.graph().contains(new_id)) continue;
       const InMemory& there = now.tensors()[now.graph().index(new_id)];
       const int i = waiting_.graph().index(old_id);
       if (there.root != now.graph().index(new_id) || candidate.kept[i] != Keep::kHere) continue;
-      const int at = candidate.plan.fullest;
-      const bool used = std::binary_search(there.uses.begin(), there.uses.end(), at);
-      if (there.written >= at || there.uses.empty() || there.uses.back() <= at || used) continue;
-      if (tensor(i).late >= 0) add(i, Keep::kNot);
-      if (MayLeave(i) && there.from < at && at < there.to) add(i, Keep::kAway);
+      if (tensor(i).late >= 0 || MayLeave(i)) tensors.emplace_back(i, there);
     }
-    return std::vector<Move>(found.begin(), found.end());
+    std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    return tensors;
+  }
+
+  struct Move {
+    double seconds = 0;  // for a byte
+    Wait wait;
+    Keep to = Keep::kNot;
+  };
+  // What may become of these tensors, by seconds.
+  std::vector<Move> MovesOf(const std::vector<Wait>& waits, const Kept& kept) const {
+    std::vector<Move> moves;
+    const auto add = [&](const Wait& wait, Keep to) {
+      Kept changed = kept;
+      const auto bytes = static_cast<double>(std::max<int64_t>(1, tensor(wait.tensor).bytes));
+      moves.push_back({Change(wait.tensor, to, &changed) / bytes, wait, to});
+    };
+    for (const Wait& wait : waits) {
+      if (tensor(wait.tensor).late >= 0) add(wait, Keep::kNot);
+      if (MayLeave(wait.tensor) && wait.is_longest) add(wait, Keep::kAway);
+    }
+    std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.seconds < b.seconds; });
+    return moves;
+  }
+
+  // At every group at which too much is alive, the fullest first, what costs least leaves until the rest has room.
+  Kept Lowered(const Candidate& candidate, std::set<std::pair<int, Keep>>* tried) const {
+    Kept kept = candidate.kept;
+    std::vector<int64_t> live = candidate.plan.live;
+    const int64_t room = *options_.limit - (BytesOf(candidate) - *std::max_element(live.begin(), live.end()));
+    std::vector<int> groups(live.size());
+    std::iota(groups.begin(), groups.end(), 0);
+    std::stable_sort(groups.begin(), groups.end(), [&](int a, int b) { return live[a] > live[b]; });
+    const std::vector<std::pair<int, InMemory>> tensors = InMemoryOf(candidate);
+    for (int group : groups) {
+      if (live[group] <= room) continue;
+      for (const Move& move : MovesOf(WaitsAt(group, tensors), kept)) {
+        const int i = move.wait.tensor;
+        if (live[group] <= room) break;
+        if (kept[i] != Keep::kHere || !tried->insert({i, move.to}).second) continue;
+        Change(i, move.to, &kept);
+        for (int at = move.wait.after + 1; at < move.wait.before; ++at) live[at] -= tensor(i).bytes;
+      }
+    }
+    return kept;
   }
 
   absl::Status Lower(Candidate* candidate, int until) {
     std::set<std::pair<int, Keep>> tried;
     while (!Fits(*candidate) && plans_ < until) {
-      Kept kept = candidate->kept;
-      int64_t excess = BytesOf(*candidate) - *options_.limit;
-      for (const Move& move : MovesAtFullest(*candidate)) {
-        if (excess <= 0) break;
-        if (kept[move.tensor] != Keep::kHere || !tried.insert({move.tensor, move.to}).second) continue;
-        Change(move.tensor, move.to, &kept);
-        excess -= tensor(move.tensor).bytes;
-      }
+      const Kept kept = Lowered(*candidate, &tried);
       if (kept == candidate->kept) break;
       ASSIGN_OR_RETURN(Candidate next, Judge(kept));
       if (BytesOf(next) < BytesOf(*candidate)) *candidate = std::move(next);

@@ -3,7 +3,7 @@
 // By default what is free: pointwise functions of what is kept anyway, by a minimum cut between what is computed before
 // and what is read behind the point at which most bytes wait. Under a limit, time is traded for memory: starts are the
 // free plan and those that keep values at narrow places alone (Chen et al., "Training Deep Nets with Sublinear Memory
-// Cost", 2016), for several numbers of segments; from each, what is alive at the fullest point and costs least time a
+// Cost", 2016), for several numbers of segments; from each, what is alive at the fullest points and costs least time a
 // byte is dropped, or where there is a second tier put there, until the plan fits, and then what saves most time a byte
 // is kept again. Every plan is judged by the memory plan of the schedule that the device compiles, and by its seconds.
 //
@@ -32,7 +32,7 @@ struct RunPlan {
   int64_t bytes = 0;          // that a run takes
   int64_t stored_bytes = 0;   // of the second tier, beside them
   double seconds = 0;         // of a run, waiting for copies included
-  int fullest = 0;            // the group at which most bytes are live
+  std::vector<int64_t> live;  // by group, bytes that are alive while it runs
 };
 
 struct RecomputeOptions {

@@ -82,6 +82,7 @@ absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device, const St
   ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(schedule));
   StepMemory memory;
   memory.run.groups = schedule.groups;
+  memory.run.live.assign(schedule.groups.size(), 0);
   memory.run.stored_bytes = plan.stored_bytes;
   for (const Buffer& buffer : schedule.buffers) {
     if (buffer.kind == Buffer::Kind::kState && buffer.alias_of < 0) {
@@ -97,11 +98,15 @@ absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device, const St
   }
   if (lifetimes.empty()) return memory;
   const int fullest = FullestStep(lifetimes);
-  for (int step = 0; step <= fullest; ++step) {
-    if (schedule.steps[step].group >= 0) memory.run.fullest = schedule.steps[step].group;
+  const std::vector<int64_t> live = LiveBytes(lifetimes);
+  int group = 0;  // glue counts with the group before it
+  for (size_t step = 0; step < live.size() && step < schedule.steps.size(); ++step) {
+    if (schedule.steps[step].group >= 0) group = schedule.steps[step].group;
+    memory.run.live[group] = std::max(memory.run.live[group], live[step]);
   }
   std::stable_sort(lifetimes.begin(), lifetimes.end(),
                    [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });
+  if (getenv("T18L")) for (size_t k = 0; k < 12; ++k) { int n = 0; for (const Lifetime& l : lifetimes) if (l.first <= fullest && l.last >= fullest && n++ == (int)k) fprintf(stderr, "   %ld bytes %d..%d %s -> %s\n", l.bytes, l.first, l.last, schedule.steps[l.first].label.c_str(), schedule.steps[l.last].label.c_str()); }
   for (const Lifetime& life : lifetimes) {
     if (life.first > fullest || life.last < fullest) continue;
     if (memory.largest.size() < kNamed) memory.largest.push_back(TensorText(graph, schedule, life));
@@ -122,7 +127,7 @@ absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, i
       ASSIGN_OR_RETURN(LayeredPlan plan, layers(candidate));
       memory.run.bytes = memory.state_bytes + plan.bytes;
       memory.run.groups = std::move(plan.groups);
-      memory.run.fullest = plan.fullest;
+      memory.run.live = std::move(plan.live);
     }
     return std::move(memory.run);
   };

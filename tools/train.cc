@@ -256,7 +256,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     RETURN_IF_ERROR(engine.Wrap([&](std::unique_ptr<Device> device) {
       return MakeTwoTierDevice(std::move(device), {.first_bytes = flags.search.memory_limit,
                                                    .second_bytes = flags.second_tier,
-                                                   .threads = session.flags.threads});
+                                                   .threads = static_cast<int>(session.flags.threads)});
     }));
   }
   flags.search.measured = !flags.profile.empty();

@@ -55,17 +55,25 @@ class Offloader {
     FindUses();
     for (int fetch : fetches) AddTrip(fetch);
     if (trips_.empty()) return std::move(schedule_);
-    // The arena may need more than what is alive in it: then copies overlap with fewer steps.
-    int64_t fewest = 0;
-    for (const int steps : {kMostSteps, kMostSteps / 4, kMostSteps / 16, 0}) {
+    // The arena may need more than what is alive in it: then copies overlap with fewer steps. The widest that fits,
+    // else what takes least.
+    std::vector<Trip> best;
+    int64_t tight = 0, fewest = 0;
+    for (const int steps : {0, kMostSteps, kMostSteps / 4, kMostSteps / 16}) {
       for (Trip& trip : trips_) {
         trip.leaves = trip.last;
         trip.returns = trip.fetch;
       }
-      if (fewest == 0) fewest = PlaceLifetimes(Lifetimes()).arena_bytes;
-      Widen(std::max(room, fewest), steps);
-      if (PlaceLifetimes(Lifetimes()).arena_bytes <= std::max(room, fewest)) break;
+      Widen(std::max(room, tight), steps);
+      const int64_t bytes = PlaceLifetimes(Lifetimes(TimesOf())).arena_bytes;
+      if (steps == 0) tight = bytes;
+      if (best.empty() || bytes < fewest || (steps > 0 && bytes <= room)) {
+        best = trips_;
+        fewest = bytes;
+      }
+      if (steps > 0 && bytes <= room) break;
     }
+    trips_ = std::move(best);
     return Rebuild();
   }
 
@@ -104,32 +112,70 @@ class Offloader {
     trips_.push_back(trip);
   }
 
-  // Of activations, as trips have them. Steps that start or wait stand between those that there are, and nothing else
-  // becomes alive there.
-  std::vector<Lifetime> Lifetimes() const {
+  // Numbers of the steps of the schedule that is being made.
+  struct Times {
+    std::vector<int> steps;            // by step of the schedule as it was compiled
+    std::vector<int> leaves, returns;  // by trip: the wait for its copy there, and the start of that back
+  };
+  Times TimesOf() const {
+    std::vector<int> back(schedule_.steps.size(), 0), there = back, waits = back;
+    for (const Trip& trip : trips_) {
+      ++back[trip.returns];
+      ++there[trip.made];
+      ++waits[trip.leaves];
+    }
+    Times times;
+    int next = 0;
+    for (int s = 0; s < num_steps(); ++s) {
+      times.steps.push_back(next + back[s]);
+      next += back[s] + 1 + there[s] + waits[s];
+      back[s] = times.steps[s] - back[s];  // from here on the first of them
+      waits[s] = next - waits[s];
+    }
+    for (const Trip& trip : trips_) {
+      times.leaves.push_back(waits[trip.leaves]++);
+      times.returns.push_back(back[trip.returns]++);
+    }
+    return times;
+  }
+  // As if nothing took a step to start or to wait for.
+  Times OldTimes() const {
+    Times times;
+    for (int s = 0; s < num_steps(); ++s) times.steps.push_back(s);
+    for (const Trip& trip : trips_) {
+      times.leaves.push_back(trip.leaves);
+      times.returns.push_back(trip.returns);
+    }
+    return times;
+  }
+
+  // Of activations, as the memory plan will have them.
+  std::vector<Lifetime> Lifetimes(const Times& times) const {
     std::vector<Lifetime> all(uses_.size());
     for (size_t id = 0; id < uses_.size(); ++id) {
       const Buffer& buffer = schedule_.buffers[id];
       if (buffer.kind != Buffer::Kind::kActivation || buffer.alias_of >= 0 || uses_[id].first < 0) continue;
-      all[id] = {static_cast<int64_t>(buffer.bytes), uses_[id].first, std::min(uses_[id].last, num_steps() - 1)};
+      all[id] = {static_cast<int64_t>(buffer.bytes), times.steps[uses_[id].first],
+                 times.steps[std::min(uses_[id].last, num_steps() - 1)],
+                 std::max(kArenaAlignment, static_cast<int64_t>(buffer.alignment))};
     }
-    for (const Trip& trip : trips_) {
-      all[resolved_[trip.from].root].last = trip.leaves;
-      int& first = all[resolved_[trip.to].root].first;  // of a concatenation that it is a part of, perhaps
-      first = std::min(first, trip.returns);
+    for (size_t k = 0; k < trips_.size(); ++k) {
+      all[resolved_[trips_[k].from].root].last = times.leaves[k];
+      int& first = all[resolved_[trips_[k].to].root].first;  // of a concatenation that it is a part of, perhaps
+      first = std::min(first, times.returns[k]);
     }
     return all;
   }
 
   // All trips alike, step by step, those that are needed first before others.
   void Widen(int64_t room, int most) {
-    std::vector<int64_t> live(schedule_.steps.size(), 0);
     const auto aligned = [](int64_t bytes) {
       return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
     };
-    for (const Lifetime& life : Lifetimes()) {
-      for (int s = life.first; s <= life.last && life.bytes > 0; ++s) live[s] += aligned(life.bytes);
-    }
+    std::vector<Lifetime> lifetimes = Lifetimes(OldTimes());
+    for (Lifetime& life : lifetimes) life.bytes = aligned(life.bytes);
+    std::vector<int64_t> live = LiveBytes(lifetimes);
+    live.resize(schedule_.steps.size() + 1, 0);
     const auto take = [&](int step, int buffer) {
       const int64_t bytes = aligned(static_cast<int64_t>(schedule_.buffers[resolved_[buffer].root].bytes));
       if (live[step] + bytes > room) return false;

@@ -88,10 +88,9 @@ absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step
   const auto piece_of = [&](const Group& group) { return found.PieceOf(group.nodes.back()); };
   std::stable_sort(plan.groups.begin(), plan.groups.end(),
                    [&](const Group& a, const Group& b) { return piece_of(a) < piece_of(b); });
-  const int fullest = FullestStep(lifetimes);
-  const auto first = std::find_if(plan.groups.begin(), plan.groups.end(),
-                                  [&](const Group& group) { return piece_of(group) >= fullest; });
-  plan.fullest = static_cast<int>(std::min(first, plan.groups.end() - 1) - plan.groups.begin());
+  std::vector<int64_t> live = LiveBytes(lifetimes);
+  live.resize(pieces.pieces.size() + 1, 0);
+  for (const Group& group : plan.groups) plan.live.push_back(live[static_cast<size_t>(piece_of(group))]);
   return plan;
 }
 

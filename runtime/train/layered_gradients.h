@@ -37,7 +37,7 @@ struct LayeredOptions {
 struct LayeredPlan {
   int64_t bytes = 0;          // what one hands on to another, and the arena of each
   std::vector<Group> groups;  // of the gradients, in the order in which a micro-batch runs them
-  int fullest = 0;            // the first group of the layer at which most is handed on over it
+  std::vector<int64_t> live;  // by group, what is handed on to its layer and over it
 };
 // `arena_bytes` tells of a graph what it takes. Arguments and errors otherwise as of LayeredGradients::Create.
 absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,

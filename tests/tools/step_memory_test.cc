@@ -154,6 +154,7 @@ TEST(StepMemory, MicroBatchesAreJudgedByTheMemoryOfTheirLayers) {
   const auto of_whole = bytes(whole->graph), of_judged = bytes(judged->graph);
   ASSERT_TRUE(of_whole.ok() && of_judged.ok()) << of_whole.status() << of_judged.status();
   EXPECT_GT(whole->replaced, 0);
+  std::printf("kept %ld whole %ld (%d) judged %ld (%d)\n", *kept, *of_whole, whole->replaced, *of_judged, judged->replaced);
   EXPECT_LE(*of_judged, *kept);
   EXPECT_LE(*of_judged, *of_whole);
   const auto states = MemoryOf(lowered->graph, *device);

@@ -158,23 +158,23 @@ TEST(Offload, OverlapsAsFarAsThereIsRoom) {
   TwoTierMemory memory(kSecond);
   const std::vector<int64_t> sizes(40, 1024);
   std::vector<double> waited;
-  for (const int64_t room : {0, 12 * 4096}) {
+  for (const int64_t room : {0, 30 * 4096}) {
     Chain chain = MakeChain(sizes);
     const auto schedule = WithOffloads(std::move(chain.schedule), chain.fetches, room, memory);
     ASSERT_TRUE(schedule.ok()) << schedule.status();
     const std::vector<double> seconds(schedule->steps.size(), 1);
-    // A copy takes half as long as a step.
-    const CopySeconds copies = CopySecondsOf(*schedule, seconds, 0.5 / 4096);
+    // A copy takes longer than a step, of which there are two for each copy back.
+    const CopySeconds copies = CopySecondsOf(*schedule, seconds, 1.7 / 4096);
     waited.push_back(copies.waited);
     EXPECT_GT(copies.copied, 30);
   }
   EXPECT_GT(waited[0], 10);
-  EXPECT_LT(waited[1], 0.1 * waited[0]);
+  EXPECT_LT(waited[1], 0.7 * waited[0]) << waited[0];
 }
 
 TEST(Offload, LeavesAloneWhatHardlyWaitsOrIsReadAgain) {
   TwoTierMemory memory(kSecond);
-  Chain chain = MakeChain({8, 8});
+  Chain chain = MakeChain({8});
   const size_t steps = chain.schedule.steps.size();
   const auto near = WithOffloads(std::move(chain.schedule), chain.fetches, 0, memory);
   ASSERT_TRUE(near.ok()) << near.status();
