@@ -66,7 +66,6 @@ class Orderer {
         }
         const auto tensor = tensor_of.find(input);
         if (tensor == tensor_of.end()) continue;  // of the caller, a state, or known
-        if (groups_[g].is_fetch) continue;
         tensors_[tensor->second].readers.push_back(g);
         uses_[g].reads.push_back(tensor->second);
       }

@@ -15,9 +15,8 @@ namespace rewright {
 
 struct OrderedGroup {
   const Group* group = nullptr;
-  bool is_view = false;   // its outputs lie in the memory of its first input
-  bool is_fetch = false;  // its operand waits in a second tier
-  bool is_last = false;   // behind all others, where it stands: a next value that is written over the old one
+  bool is_view = false;  // its outputs lie in the memory of its first input
+  bool is_last = false;  // behind all others, where it stands: a next value that is written over the old one
 };
 
 // Positions in `groups`, operands before users. The groups are in such an order, those that are last at its end.

@@ -101,10 +101,6 @@ class Chooser {
       for (const Group& group : candidate.plan.groups) again |= Pin(candidate.rewritten, group, &kept);
     }
     candidate.kept = std::move(kept);
-    if (getenv("T18"))
-      fprintf(stderr, "plan %d: %ld bytes, %ld stored, %.6f s, replaced %d fetched %d end %d of %d\n", plans_,
-              candidate.plan.bytes, candidate.plan.stored_bytes, candidate.plan.seconds, candidate.rewritten.replaced,
-              (int)candidate.rewritten.fetched.size(), end_, (int)first_.groups.size());
     return candidate;
   }
 

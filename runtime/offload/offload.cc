@@ -164,6 +164,7 @@ class Offloader {
       int& first = all[resolved_[trips_[k].to].root].first;  // of a concatenation that it is a part of, perhaps
       first = std::min(first, times.returns[k]);
     }
+    std::erase_if(all, [](const Lifetime& life) { return life.bytes == 0; });
     return all;
   }
 
