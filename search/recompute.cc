@@ -82,7 +82,7 @@ class Chooser {
   // It waits for long enough to be in the second tier meanwhile.
   bool MayLeave(int i) const {
     return options_.second_tier && tensor(i).root == i && tensor(i).may_drop && !IsSmall(i) &&
-           tensor(i).to - tensor(i).from >= kLong;
+           tensor(i).to - tensor(i).from >= kLongWait;
   }
   // A guess of what the copies of a byte add, where they overlap.
   double SecondsAwayPerByte() const {
@@ -415,7 +415,6 @@ class Chooser {
   }
 
   static constexpr int64_t kSmall = 64;
-  static constexpr int kLong = 8;  // groups
 
   const RecomputeOptions& options_;
   RunPlan first_;

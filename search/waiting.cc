@@ -182,13 +182,17 @@ class WaitingTensors::Rewriting {
   // What is kept, or computed early.
   absl::StatusOr<Value> There(Value value) {
     const Tensor& root = RootOf(value);
-    const bool away = kept_[root.root] == Keep::kAway && now_ > root.from && trigger_;
-    return away ? Fetched(value) : Early(value);
+    if (kept_[root.root] != Keep::kAway || now_ <= root.from || !trigger_) return Early(value);
+    const auto [stay, is_new] = stays_.try_emplace(root.root, Stay{now_, num_stays_});
+    if (is_new || now_ - stay->second.last >= kLongWait) stay->second.number = num_stays_++;
+    stay->second.last = now_;
+    return Fetched(value, stay->second.number);
   }
 
   // The root from the second tier, and what is moved from it.
-  absl::StatusOr<Value> Fetched(Value value) {
-    if (const auto found = fetched_.find(value); found != fetched_.end()) return found->second;
+  absl::StatusOr<Value> Fetched(Value value, int stay) {
+    const std::pair<Value, int> key(value, stay);
+    if (const auto found = fetched_.find(key); found != fetched_.end()) return found->second;
     const int i = graph_.index(value.node);
     Value made;
     if (waiting_.tensors_[i].root == i) {
@@ -204,13 +208,13 @@ class WaitingTensors::Rewriting {
         if (k > 0) {
           operands[k] = Early(operands[k]);
         } else {
-          ASSIGN_OR_RETURN(operands[k], Fetched(operands[k]));
+          ASSIGN_OR_RETURN(operands[k], Fetched(operands[k], stay));
         }
       }
       made = {arena_.AddLike(node, operands), value.output};
       result_.origins.emplace(made.node, value.node);
     }
-    return fetched_[value] = made;
+    return fetched_[key] = made;
   }
 
   const Tensor& RootOf(Value value) const {
@@ -262,7 +266,14 @@ class WaitingTensors::Rewriting {
   const Kept& kept_;
   Rewritten result_;
   absl::flat_hash_map<NodeId, NodeId> late_;
-  absl::flat_hash_map<Value, Value> fetched_;
+  // A time for which a tensor is back.
+  struct Stay {
+    int last = 0;  // position of its last reader
+    int number = 0;
+  };
+  absl::flat_hash_map<int, Stay> stays_;  // by tensor
+  int num_stays_ = 0;
+  absl::flat_hash_map<std::pair<Value, int>, Value> fetched_;
   int now_ = -1;
   std::optional<Value> trigger_;
 };

@@ -8,8 +8,8 @@
 // after(x, t): equal to x by the law after-is-its-operand, but not shared with the early copy, and behind t, which is
 // computed just before.
 //
-// Where there is a second tier of memory, a tensor can be there for the longest time that it waits: who reads it later
-// reads fetch(x, t), which is x by the law fetch-is-its-operand.
+// Where there is a second tier of memory, a tensor can be there for the longest time that it waits, and whenever it
+// waits long behind that: who reads it then reads fetch(x, t), which is x by the law fetch-is-its-operand.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,9 @@
 #include "core/ir/graph.h"
 
 namespace rewright {
+
+// Groups, for which it pays that a tensor is away.
+inline constexpr int kLongWait = 8;
 
 // What becomes of a tensor while it waits.
 enum class Keep : uint8_t {

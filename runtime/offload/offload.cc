@@ -37,13 +37,19 @@ class CopyWait : public Kernel {
   TwoTierMemory& memory_;
 };
 
-// Of a tensor to the second tier and back; steps are those of the schedule as it was compiled.
-struct Trip {
+// A tensor in the second tier; steps are those of the schedule as it was compiled.
+struct Away {
+  int buffer = 0;
+  int made = 0;    // the last step that writes it
+  int last = 0;    // that uses it
+  int leaves = 0;  // behind which its copy is waited for
+};
+// And one that comes back.
+struct Return {
+  size_t away = 0;
   int fetch = 0;
-  int from = 0, to = 0;         // buffers
-  int made = 0;                 // the last step that writes it
-  int last = 0;                 // that uses it
-  int leaves = 0, returns = 0;  // its copy is waited for behind the one, and begins to come back before the other
+  int buffer = 0;
+  int begins = 0;  // before which its copy is started
 };
 
 class Offloader {
@@ -52,28 +58,29 @@ class Offloader {
 
   absl::StatusOr<Schedule> Run(const std::vector<int>& fetches, int64_t room) {
     ASSIGN_OR_RETURN(resolved_, ResolveBuffers(schedule_.buffers));
-    FindUses();
-    for (int fetch : fetches) AddTrip(fetch);
-    if (trips_.empty()) return std::move(schedule_);
+    FindUses(fetches);
+    for (int fetch : fetches) AddReturn(fetch);
+    if (returns_.empty()) return std::move(schedule_);
     // The arena may need more than what is alive in it: then copies overlap with fewer steps. The widest that fits,
     // else what takes least.
-    std::vector<Trip> best;
+    std::vector<Away> best_aways;
+    std::vector<Return> best_returns;
     int64_t tight = 0, fewest = 0;
     for (const int steps : {0, kMostSteps, kMostSteps / 4, kMostSteps / 16}) {
-      for (Trip& trip : trips_) {
-        trip.leaves = trip.last;
-        trip.returns = trip.fetch;
-      }
+      for (Away& away : aways_) away.leaves = away.last;
+      for (Return& back : returns_) back.begins = back.fetch;
       Widen(std::max(room, tight), steps);
       const int64_t bytes = PlaceLifetimes(Lifetimes(TimesOf())).arena_bytes;
       if (steps == 0) tight = bytes;
-      if (best.empty() || bytes < fewest || (steps > 0 && bytes <= room)) {
-        best = trips_;
+      if (steps == 0 || bytes < fewest || bytes <= room) {
+        best_aways = aways_;
+        best_returns = returns_;
         fewest = bytes;
       }
       if (steps > 0 && bytes <= room) break;
     }
-    trips_ = std::move(best);
+    aways_ = std::move(best_aways);
+    returns_ = std::move(best_returns);
     return Rebuild();
   }
 
@@ -81,48 +88,52 @@ class Offloader {
   static constexpr int kMostSteps = 32;  // with which a copy overlaps at most, on either side
   static constexpr int kHardly = 4;      // steps
 
-  void FindUses() {
+  int num_steps() const { return static_cast<int>(schedule_.steps.size()); }
+  int root(int buffer) const { return resolved_[buffer].root; }
+
+  // Without those of tensors that are to be fetched by the copies.
+  void FindUses(const std::vector<int>& fetches) {
     uses_.assign(schedule_.buffers.size(), {});
+    std::vector<bool> fetched(schedule_.steps.size(), false);
+    for (int fetch : fetches) fetched[fetch] = true;
     for (int s = 0; s < num_steps(); ++s) {
       for (const BufferUse& use : schedule_.steps[s].buffers) {
-        Uses& uses = uses_[resolved_[use.buffer].root];
+        if (fetched[s] && Reads(use.access)) continue;
+        Uses& uses = uses_[root(use.buffer)];
         if (uses.first < 0) uses.first = s;
         uses.last = s;
+        if (Writes(use.access)) uses.made = s;
       }
     }
-    for (int id : schedule_.outputs) uses_[resolved_[id].root].last = num_steps();
+    for (int id : schedule_.outputs) uses_[root(id)].last = num_steps();
   }
 
-  int num_steps() const { return static_cast<int>(schedule_.steps.size()); }
-
-  void AddTrip(int fetch) {
-    const std::vector<BufferUse>& copied = schedule_.steps[fetch].buffers;
-    const int root = resolved_[copied[0].buffer].root;
-    const bool waits = schedule_.buffers[root].kind == Buffer::Kind::kActivation && uses_[root].last == fetch;
-    if (!waits) return;
-    Trip trip{fetch, copied[0].buffer, copied[1].buffer, -1, -1, 0, fetch};
-    for (int s = uses_[root].first; s < fetch; ++s) {
-      for (const BufferUse& use : schedule_.steps[s].buffers) {
-        if (resolved_[use.buffer].root != root) continue;
-        trip.last = s;
-        if (Writes(use.access)) trip.made = s;
-      }
+  void AddReturn(int fetch) {
+    const int from = schedule_.steps[fetch].buffers[0].buffer, to = schedule_.steps[fetch].buffers[1].buffer;
+    Uses& uses = uses_[root(from)];
+    const bool is_made = schedule_.buffers[root(from)].kind == Buffer::Kind::kActivation && uses.made >= 0;
+    if (!is_made || fetch - uses.last < kHardly) {  // it stays a copy
+      uses.last = std::max(uses.last, fetch);
+      return;
     }
-    if (trip.made < 0 || fetch - trip.last < kHardly) return;
-    trips_.push_back(trip);
+    const auto [away, is_new] = numbers_.try_emplace(from, aways_.size());
+    if (is_new) aways_.push_back({from, uses.made, uses.last, uses.last});
+    aways_[away->second].last = uses.last;  // a copy may have come in between
+    returns_.push_back({away->second, fetch, to, fetch});
   }
 
   // Numbers of the steps of the schedule that is being made.
   struct Times {
-    std::vector<int> steps;            // by step of the schedule as it was compiled
-    std::vector<int> leaves, returns;  // by trip: the wait for its copy there, and the start of that back
+    std::vector<int> steps;   // by step of the schedule as it was compiled
+    std::vector<int> leaves;  // by tensor that is away, the wait for its copy there
+    std::vector<int> begins;  // by one that comes back, the start of its copy
   };
   Times TimesOf() const {
     std::vector<int> back(schedule_.steps.size(), 0), there = back, waits = back;
-    for (const Trip& trip : trips_) {
-      ++back[trip.returns];
-      ++there[trip.made];
-      ++waits[trip.leaves];
+    for (const Return& one : returns_) ++back[one.begins];
+    for (const Away& away : aways_) {
+      ++there[away.made];
+      ++waits[away.leaves];
     }
     Times times;
     int next = 0;
@@ -132,20 +143,16 @@ class Offloader {
       back[s] = times.steps[s] - back[s];  // from here on the first of them
       waits[s] = next - waits[s];
     }
-    for (const Trip& trip : trips_) {
-      times.leaves.push_back(waits[trip.leaves]++);
-      times.returns.push_back(back[trip.returns]++);
-    }
+    for (const Away& away : aways_) times.leaves.push_back(waits[away.leaves]++);
+    for (const Return& one : returns_) times.begins.push_back(back[one.begins]++);
     return times;
   }
   // As if nothing took a step to start or to wait for.
   Times OldTimes() const {
     Times times;
     for (int s = 0; s < num_steps(); ++s) times.steps.push_back(s);
-    for (const Trip& trip : trips_) {
-      times.leaves.push_back(trip.leaves);
-      times.returns.push_back(trip.returns);
-    }
+    for (const Away& away : aways_) times.leaves.push_back(away.leaves);
+    for (const Return& one : returns_) times.begins.push_back(one.begins);
     return times;
   }
 
@@ -159,16 +166,19 @@ class Offloader {
                  times.steps[std::min(uses_[id].last, num_steps() - 1)],
                  std::max(kArenaAlignment, static_cast<int64_t>(buffer.alignment))};
     }
-    for (size_t k = 0; k < trips_.size(); ++k) {
-      all[resolved_[trips_[k].from].root].last = times.leaves[k];
-      int& first = all[resolved_[trips_[k].to].root].first;  // of a concatenation that it is a part of, perhaps
-      first = std::min(first, times.returns[k]);
+    for (size_t k = 0; k < aways_.size(); ++k) {
+      int& last = all[root(aways_[k].buffer)].last;
+      last = std::max(last, times.leaves[k]);
+    }
+    for (size_t k = 0; k < returns_.size(); ++k) {
+      int& first = all[root(returns_[k].buffer)].first;  // of a concatenation that it is a part of, perhaps
+      first = std::min(first, times.begins[k]);
     }
     std::erase_if(all, [](const Lifetime& life) { return life.bytes == 0; });
     return all;
   }
 
-  // All trips alike, step by step, those that are needed first before others.
+  // All copies alike, step by step.
   void Widen(int64_t room, int most) {
     const auto aligned = [](int64_t bytes) {
       return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
@@ -178,17 +188,22 @@ class Offloader {
     std::vector<int64_t> live = LiveBytes(lifetimes);
     live.resize(schedule_.steps.size() + 1, 0);
     const auto take = [&](int step, int buffer) {
-      const int64_t bytes = aligned(static_cast<int64_t>(schedule_.buffers[resolved_[buffer].root].bytes));
+      const int64_t bytes = aligned(static_cast<int64_t>(schedule_.buffers[root(buffer)].bytes));
       if (live[step] + bytes > room) return false;
       live[step] += bytes;
       return true;
     };
+    std::vector<int> first_back(aways_.size(), num_steps());
     for (int round = 0; round < most; ++round) {
-      for (Trip& trip : trips_) {
-        const bool may_stay = trip.leaves - trip.last == round && trip.leaves + 1 < trip.returns;
-        if (may_stay && take(trip.leaves + 1, trip.from)) ++trip.leaves;
-        const bool may_come = trip.fetch - trip.returns == round && trip.leaves < trip.returns - 1;
-        if (may_come && take(trip.returns - 1, trip.to)) --trip.returns;
+      for (const Return& one : returns_) first_back[one.away] = std::min(first_back[one.away], one.begins);
+      for (size_t k = 0; k < aways_.size(); ++k) {
+        Away& away = aways_[k];
+        const bool may_stay = away.leaves - away.last == round && away.leaves + 1 < first_back[k];
+        if (may_stay && take(away.leaves + 1, away.buffer)) ++away.leaves;
+      }
+      for (Return& one : returns_) {
+        const bool may_come = one.fetch - one.begins == round && aways_[one.away].leaves < one.begins - 1;
+        if (may_come && take(one.begins - 1, one.buffer)) --one.begins;
       }
     }
   }
@@ -203,25 +218,31 @@ class Offloader {
 
   Schedule Rebuild() {
     std::map<int, std::vector<Step>> starts_there, waits_there, starts_back;  // behind, behind and before these steps
-    for (const Trip& trip : trips_) {
-      const int stored = static_cast<int>(schedule_.buffers.size());
+    std::vector<int> stored;                                                  // by tensor that is away
+    const auto use = [](int id, Access access) { return BufferUse{id, access}; };
+    for (const Away& away : aways_) {
+      const size_t bytes = schedule_.buffers[away.buffer].bytes;
+      stored.push_back(static_cast<int>(schedule_.buffers.size()));
       Buffer buffer;
       buffer.kind = Buffer::Kind::kStored;
-      buffer.bytes = schedule_.buffers[trip.from].bytes;
-      const size_t bytes = buffer.bytes;
+      buffer.bytes = bytes;
       schedule_.buffers.push_back(std::move(buffer));
-      const auto use = [](int id, Access access) { return BufferUse{id, access}; };
-      starts_there[trip.made].push_back(StepOf(std::make_unique<CopyStart>(memory_, bytes, /*back=*/false),
-                                               use(stored, Access::kWrite), use(trip.from, Access::kRead),
+      starts_there[away.made].push_back(StepOf(std::make_unique<CopyStart>(memory_, bytes, /*back=*/false),
+                                               use(stored.back(), Access::kWrite), use(away.buffer, Access::kRead),
                                                "start to offload"));
-      waits_there[trip.leaves].push_back(StepOf(std::make_unique<CopyWait>(memory_), use(stored, Access::kUpdate),
-                                                use(trip.from, Access::kRead), "offload"));
-      starts_back[trip.returns].push_back(StepOf(std::make_unique<CopyStart>(memory_, bytes, /*back=*/true),
-                                                 use(stored, Access::kRead), use(trip.to, Access::kWrite),
-                                                 "start to fetch"));
-      Step& fetch = schedule_.steps[trip.fetch];
+      waits_there[away.leaves].push_back(StepOf(std::make_unique<CopyWait>(memory_),
+                                                use(stored.back(), Access::kUpdate), use(away.buffer, Access::kRead),
+                                                "offload"));
+    }
+    for (const Return& one : returns_) {
+      const int there = stored[one.away];
+      const size_t bytes = schedule_.buffers[there].bytes;
+      starts_back[one.begins].push_back(StepOf(std::make_unique<CopyStart>(memory_, bytes, /*back=*/true),
+                                               use(there, Access::kRead), use(one.buffer, Access::kWrite),
+                                               "start to fetch"));
+      Step& fetch = schedule_.steps[one.fetch];
       fetch.kernel = std::make_unique<CopyWait>(memory_);
-      fetch.buffers = {use(stored, Access::kRead), use(trip.to, Access::kUpdate)};
+      fetch.buffers = {use(there, Access::kRead), use(one.buffer, Access::kUpdate)};
     }
     std::vector<Step> steps;
     const auto append = [&](std::map<int, std::vector<Step>>& some, int at) {
@@ -238,13 +259,15 @@ class Offloader {
   }
 
   struct Uses {
-    int first = -1, last = -1;
+    int first = -1, last = -1, made = -1;  // of all, and the last that writes
   };
   Schedule schedule_;
   TwoTierMemory& memory_;
   std::vector<ResolvedBuffer> resolved_;
   std::vector<Uses> uses_;  // by root
-  std::vector<Trip> trips_;
+  std::vector<Away> aways_;
+  std::map<int, size_t> numbers_;  // by buffer
+  std::vector<Return> returns_;
 };
 
 }  // namespace

@@ -1,13 +1,12 @@
 // Copies to a second tier of memory and back as steps of a schedule.
 //
 // Where a graph says fetch(x, t) (core/ops/after.cc), a device compiles a copy of x. Between the last other use of x
-// and that copy nothing reads x. With a second tier the copy becomes four steps, as a message is started and waited
-// for:
+// and its copies nothing reads x. With a second tier they become steps, as a message is started and waited for:
 //
 //   start  x is copied to a buffer in the second tier, as soon as it is written
 //   wait   for that; from here on x has no memory
-//   start  it is copied back, to where the copy was to go
-//   wait   for that, where the copy was
+//   start  it is copied back, to where a copy was to go
+//   wait   for that, where that copy was
 //
 // Copies are done one after the other beside the other steps. When a copy is waited for, and how early one back begins,
 // is what overlap costs in memory: both are moved away from each other as far as there is room. Lifetimes follow from
