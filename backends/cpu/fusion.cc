@@ -1,6 +1,7 @@
 #include "backends/cpu/fusion.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -45,9 +46,9 @@ class CpuFuser : private Fuser<FusedGroup> {
       group.is_last = group.kind == FusedGroup::Kind::kPointwise &&
                       std::all_of(outputs.begin(), outputs.end(), [&](Value output) { return IsEnd(output, next); });
     }
-    FetchForLast(&groups);
+    const std::set<NodeId> fetched = FetchForLast(&groups);
     std::stable_partition(groups.begin(), groups.end(), [](const FusedGroup& group) { return !group.is_last; });
-    return groups;
+    return BeforeReaders(std::move(groups), fetched);
   }
 
  private:
@@ -62,10 +63,9 @@ class CpuFuser : private Fuser<FusedGroup> {
     return IsPointwise(*node.meaning) && CountProgramLeaves(*node.meaning) <= kMaxProgramLeaves &&
            node.outputs[0].num_elements() > 0;
   }
-  // What is fetched for groups that come last alone, and views of it, comes right before them: else all of it would be
-  // there at once.
-  void FetchForLast(std::vector<FusedGroup>* groups) const {
-    std::set<NodeId> last, may_be_last;
+  // What is fetched for groups that come last alone, and views of it, comes last, too. Gives the nodes.
+  std::set<NodeId> FetchForLast(std::vector<FusedGroup>* groups) const {
+    std::set<NodeId> last, may_be_last, fetched;
     for (const FusedGroup& group : *groups) {
       if (group.is_last) last.insert(group.group.nodes.begin(), group.group.nodes.end());
     }
@@ -84,7 +84,32 @@ class CpuFuser : private Fuser<FusedGroup> {
       if (may_be_last.count(id) == 0 || (node.op != ops::Fetch() && last.count(node.operands[0].node) == 0)) continue;
       group.is_last = true;
       last.insert(id);
+      fetched.insert(id);
     }
+    return fetched;
+  }
+
+  // These come right before the first group that reads them: else all of them would be there at once.
+  static std::vector<FusedGroup> BeforeReaders(std::vector<FusedGroup> groups, const std::set<NodeId>& moved) {
+    std::map<NodeId, FusedGroup*> waiting;
+    for (FusedGroup& group : groups) {
+      if (moved.count(group.group.nodes[0]) > 0) waiting[group.group.nodes[0]] = &group;
+    }
+    std::vector<FusedGroup> ordered;
+    const std::function<void(FusedGroup&)> add = [&](FusedGroup& group) {
+      for (Value input : group.group.inputs) {
+        const auto found = waiting.find(input.node);
+        if (found == waiting.end()) continue;
+        FusedGroup& read = *found->second;
+        waiting.erase(found);
+        add(read);
+      }
+      ordered.push_back(std::move(group));
+    };
+    for (FusedGroup& group : groups) {
+      if (moved.count(group.group.nodes[0]) == 0) add(group);
+    }
+    return ordered;
   }
   bool IsEnd(Value value, const std::set<Value>& next) const {
     return next.count(value) > 0 && graph_.users(graph_.index(value.node)).empty();
