@@ -1,6 +1,7 @@
 // What is gained by searching a step of training as one graph (docs/decisions/067):
-//   joint_bench [--layers N] [--device NAME].. [MODEL..]
-// For models of the zoo and described devices, costs of a step with AdamW, as the device says:
+//   joint_bench [--layers N] [--device NAME].. [--profile DB] [--pairs N] [MODEL..]
+// For models of the zoo, mlp (784-1024-1024-10, batch 128) and conv_net (three blocks on 64 images of 32x32), and
+// described devices, or this processor (`cpu`), costs of a step with AdamW, as the device says:
 //   derived    nothing is rewritten
 //   forward    the forward pass is rewritten, then gradients are derived of what was found
 //   one_by_one the whole step is rewritten, with every weight a state of its own
@@ -8,8 +9,9 @@
 // `gain` is forward over joint, less one. Below stand the stored forms that were tried, with the cost that each led to,
 // and the rules on the way with their place: forward (what the loss depends on), update (what depends on what the
 // optimizer keeps), backward (the rest), or those that a rewrite takes away or shares nodes of; `stored forms` are the
-// laws by which what is computed part by part is led together before the search. The figures are the same on every
-// machine.
+// laws by which what is computed part by part is led together before the search. The figures of described devices are
+// the same on every machine. On the processor costs are measured, or known from the profile database; then steps
+// `forward` and `joint` are run in turn, in so many pairs, and told apart by the sign test either way.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -24,9 +26,14 @@
 #include "absl/strings/str_join.h"
 #include "backends/device_factory.h"
 #include "bench/zoo/zoo.h"
+#include "core/base/stats.h"
 #include "core/base/status_macros.h"
+#include "core/ir/random_inputs.h"
+#include "runtime/executor.h"
+#include "runtime/train/model.h"
 #include "runtime/train/step.h"
 #include "search/cost_model.h"
+#include "search/measure.h"
 #include "search/optimize.h"
 #include "substitutions/lowering.h"
 #include "tools/joint_search.h"
@@ -140,19 +147,54 @@ StepOptions OptionsOf(const std::string& name) {
   return options;
 }
 
-absl::Status Report(const std::string& name, int64_t layers, const std::string& device_name) {
+absl::StatusOr<TrainableModel> ModelOf(const std::string& name, int64_t layers) {
+  if (name == "mlp") return MakeModel(MlpOptions{{784, 1024, 1024, 10}, "relu"}, 128, 1);
+  if (name == "conv_net") {
+    return MakeModel(ConvNetOptions{.image = {3, 32, 32}, .channels = {32, 64, 128}, .classes = 10, .dropout = 0}, 64,
+                     1);
+  }
   ZooOptions zoo;
   zoo.layers = layers;
   zoo.batch = name == "bert_base" ? 4 : 2;
   ASSIGN_OR_RETURN(const Graph model, BuildZooModel(name, zoo));
+  return TrainableModel(model);
+}
+
+struct Flags {
+  int64_t layers = 0;
+  std::string profile;
+  int pairs = 30;
+};
+
+// Both steps from the same states on the same inputs.
+absl::Status Measure(const Graph& forward, const Graph& joint, Device& device, int pairs) {
+  const auto runner = MakeGraphRunner(device);
+  ASSIGN_OR_RETURN(const auto before, runner->Prepare(forward));
+  ASSIGN_OR_RETURN(const auto after, runner->Prepare(joint));
+  ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, RandomInputs(forward, 1));
+  MeasureOptions options;
+  options.pairs = pairs;
+  ASSIGN_OR_RETURN(const Measurement measured, MeasureInterleaved(*before, *after, inputs, options));
+  std::printf(
+      "  measured  forward %.3f ms, joint %.3f ms, ratio %.4f; joint is faster in %d pairs, slower in %d;"
+      " p that it is no faster %.4f, no slower %.4f\n",
+      measured.original_seconds * 1e3, measured.candidate_seconds * 1e3, measured.ratio, measured.wins, measured.losses,
+      measured.p_value, SignTest(measured.losses, measured.wins));
+  return absl::OkStatus();
+}
+
+absl::Status Report(const std::string& name, const Flags& flags, const std::string& device_name) {
   const StepOptions options = OptionsOf(name);
-  ASSIGN_OR_RETURN(const auto device, MakeDevice(absl::StrCat("analytic:", device_name)));
+  const bool runs = device_name == "cpu";
+  ASSIGN_OR_RETURN(const auto device, MakeDevice(runs ? device_name : absl::StrCat("analytic:", device_name),
+                                                 {.profile_path = runs ? flags.profile : ""}));
   CostModel costs(*device);
-  const TrainableModel trainable(model);
+  ASSIGN_OR_RETURN(const TrainableModel trainable, ModelOf(name, flags.layers));
   ASSIGN_OR_RETURN(const StepGraphs graphs, StepOf(trainable, options));
   ASSIGN_OR_RETURN(const GraphCost derived, costs.Cost(graphs.step));
   ASSIGN_OR_RETURN(const OptimizeReport rewritten, Searched(trainable.training, *device, false));
-  ASSIGN_OR_RETURN(const StepGraphs of_rewritten, StepOf(TrainableModel(model, rewritten.graph), options));
+  ASSIGN_OR_RETURN(const StepGraphs of_rewritten,
+                   StepOf(TrainableModel(trainable.inference, rewritten.graph), options));
   ASSIGN_OR_RETURN(const GraphCost forward, costs.Cost(of_rewritten.step));
   ASSIGN_OR_RETURN(const OptimizeReport plain, Searched(graphs.step, *device, true));
   ASSIGN_OR_RETURN(const GraphCost one_by_one, costs.Cost(plain.graph));
@@ -162,6 +204,7 @@ absl::Status Report(const std::string& name, int64_t layers, const std::string& 
   std::printf("%s,%s,%.4f,%.4f,%.4f,%.4f,%.2f %%\n", name.c_str(), device_name.c_str(), derived.seconds * 1e3,
               forward.seconds * 1e3, one_by_one.seconds * 1e3, joint.seconds * 1e3,
               100 * (forward.seconds / joint.seconds - 1));
+  if (runs) RETURN_IF_ERROR(Measure(of_rewritten.step, joint.graph, *device, flags.pairs));
   RETURN_IF_ERROR(PrintForms(joint, graphs.step, graphs.trained));
   Counts counts;
   if (joint.start.arena() == nullptr) {
@@ -176,11 +219,15 @@ absl::Status Report(const std::string& name, int64_t layers, const std::string& 
 
 int Main(int argc, char** argv) {
   std::vector<std::string> models, devices;
-  int64_t layers = 0;
+  Flags flags;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     if (arg == "--layers" && i + 1 < argc) {
-      layers = std::atoi(argv[++i]);
+      flags.layers = std::atoi(argv[++i]);
+    } else if (arg == "--profile" && i + 1 < argc) {
+      flags.profile = argv[++i];
+    } else if (arg == "--pairs" && i + 1 < argc) {
+      flags.pairs = std::atoi(argv[++i]);
     } else if (arg == "--device" && i + 1 < argc) {
       devices.emplace_back(argv[++i]);
     } else {
@@ -192,7 +239,7 @@ int Main(int argc, char** argv) {
   std::printf("model,device,derived_ms,forward_ms,one_by_one_ms,joint_ms,gain\n");
   for (const std::string& model : models) {
     for (const std::string& device : devices) {
-      if (const absl::Status status = Report(model, layers, device); !status.ok()) {
+      if (const absl::Status status = Report(model, flags, device); !status.ok()) {
         std::fprintf(stderr, "%s on %s: %s\n", model.c_str(), device.c_str(), status.ToString().c_str());
         return 2;
       }

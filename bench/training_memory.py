@@ -7,10 +7,11 @@ costs in time.
 Wants torch and onnx; the models are those of bench/vs_pytorch_training.py. PyTorch's side is the same architecture in
 its own modules, with its own weights: what they are changes no memory. Planned: activations and gradients in the arena,
 against the largest sum of live tensors, states (weights, AdamW's moments) added to both. Processes: the largest resident
-memory of a process that trains some steps, of PyTorch's less what it had before there was a model. Three ways: all is kept
-(`--keep-all`), what is free is computed again (the default), and under a limit, states and half of what the arena has
-where all is kept (or `--share`; where that cannot be reached, what is said). Losses are compared bit by bit; the CPU time
-of a step is from runs of two lengths, so that the start does not count.
+memory of a process that trains some steps, of PyTorch's less what it had before there was a model. Four ways: all is kept
+(`--keep-all`), what is free is computed again (the default), under a limit, states and half of what the arena has
+where all is kept (or `--share`; where that cannot be reached, what is said), and under that limit with a second tier.
+Losses are compared bit by bit; the CPU time of a step is from runs of two lengths, so that the start does not count. That
+of the thread that copies counts.
 """
 import argparse
 import json
@@ -156,6 +157,8 @@ def measure(name, args):
         states, arena, live = (short["last"][key] for key in ("state_bytes", "arena_bytes", "peak_live_bytes"))
         limit = int(states + args.share * kept[0]["last"]["arena_bytes"])
         less = [train(args, config, steps, "--memory-limit", str(limit)) for steps in STEPS]
+        tiered = [train(args, config, steps, "--memory-limit", str(limit), "--second-tier", args.second_tier)
+                  for steps in STEPS]
         child = [sys.executable, __file__, "--pytorch-child", name, "--threads", str(args.threads)]
         status, out, err, _, _ = usage_of(child)
         if status != 0:
@@ -171,13 +174,16 @@ def measure(name, args):
         "kept_cpu_s_per_step": f"{per_step(kept):.3f}", "time_ratio": f"{per_step([short, long]) / per_step(kept):.3f}",
         "limit_mb": mb(limit),
     }
-    if "error" in less[0]:
-        row["limit_error"] = less[0]["error"]
-    else:
-        row.update({"limited_arena_mb": mb(less[0]["last"]["arena_bytes"]),
-                    "limited_process_mb": mb(less[1]["peak"]),
-                    "limited_same_losses": less[1]["losses"] == kept[1]["losses"],
-                    "limited_time_ratio": f"{per_step(less) / per_step(kept):.3f}"})
+    for which, runs in (("limited", less), ("tiered", tiered)):
+        if "error" in runs[0]:
+            row[which + "_error"] = runs[0]["error"]
+            continue
+        row.update({which + "_arena_mb": mb(runs[0]["last"]["arena_bytes"]),
+                    which + "_process_mb": mb(runs[1]["peak"]),
+                    which + "_same_losses": runs[1]["losses"] == kept[1]["losses"],
+                    which + "_time_ratio": f"{per_step(runs) / per_step(kept):.3f}"})
+    if "error" not in tiered[0]:
+        row["tiered_stored_mb"] = mb(tiered[0]["last"]["stored_bytes"])
     print(row, flush=True)
     return row
 
@@ -188,6 +194,7 @@ def main():
     parser.add_argument("--rewright", default="build/release/rewright")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--share", type=float, default=0.5, help="of the arena that the limit leaves")
+    parser.add_argument("--second-tier", default="4G", help="its size")
     parser.add_argument("--out")
     parser.add_argument("--pytorch-child", help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -229,7 +229,10 @@ absl::Status Executor::RunOnHost(const std::vector<Tensor>& inputs, std::vector<
   for (const Patch& patch : patches_) {
     instance.argument(patch.step, patch.position) = static_cast<char*>(externals[patch.external]) + patch.offset;
   }
-  RETURN_IF_ERROR(run(instance));
+  if (absl::Status status = run(instance); !status.ok()) {
+    memory_.Synchronize().IgnoreError();  // copies that were begun are not to meet the next run
+    return status;
+  }
   for (size_t i : copied_) {
     const ResolvedBuffer at = plan_.resolved[schedule_.outputs[i]];
     const int external = externals_[at.root];

@@ -58,6 +58,7 @@ class Executor : public Executable {
     return bytes;
   }
   int64_t peak_live_bytes() const override { return plan_.peak_live_bytes; }
+  int64_t stored_bytes() const override { return plan_.stored_bytes; }
   const Schedule& schedule() const { return schedule_; }
 
  private:

@@ -34,12 +34,16 @@ absl::Status Instance::Bind(std::shared_ptr<void> block) {
     // Vectors of kernels may reach beyond the last element.
     ASSIGN_OR_RETURN(block_, memory_.Allocate(static_cast<size_t>(plan_.bytes + kArenaAlignment)));
   }
+  if (plan_.stored_bytes > 0) {
+    ASSIGN_OR_RETURN(stored_, memory_.AllocateStored(static_cast<size_t>(plan_.stored_bytes)));
+  }
   for (size_t id = 0; id < schedule_.buffers.size(); ++id) {
     const ResolvedBuffer at = plan_.resolved[id];
     const Buffer& root = schedule_.buffers[at.root];
     char* base = nullptr;
     if (plan_.offsets[at.root] >= 0) {
-      base = static_cast<char*>(block_.get()) + plan_.offsets[at.root];
+      const bool is_stored = root.kind == Buffer::Kind::kStored;
+      base = static_cast<char*>(is_stored ? stored_.get() : block_.get()) + plan_.offsets[at.root];
     } else if (root.kind == Buffer::Kind::kConstant) {
       base = static_cast<char*>(root.data.get());
     }
@@ -67,7 +71,9 @@ absl::Status Instance::Bind(std::shared_ptr<void> block) {
 
 absl::Status Instance::Reset() {
   if (plan_.options.separate || plan_.options.poison) {
-    RETURN_IF_ERROR(Set(block_.get(), plan_.options.poison ? 0xff : 0, plan_.bytes));
+    const unsigned char value = plan_.options.poison ? 0xff : 0;
+    RETURN_IF_ERROR(Set(block_.get(), value, plan_.bytes));
+    RETURN_IF_ERROR(Set(stored_.get(), value, plan_.stored_bytes));
   }
   for (size_t id = 0; id < schedule_.buffers.size(); ++id) {
     const Buffer& buffer = schedule_.buffers[id];

@@ -27,7 +27,7 @@ class Instance {
 
   // Null for a buffer that has no memory here.
   void* address(int buffer) const { return addresses_[buffer]; }
-  // The plan's bytes, one behind the other.
+  // The plan's bytes, one behind the other; what is stored lies elsewhere.
   void* block() const { return block_.get(); }
   // What step `step` passes for its buffer number `position`.
   void*& argument(int step, int position) { return arguments_[first_[step] + position]; }
@@ -50,7 +50,7 @@ class Instance {
   const Schedule& schedule_;
   const MemoryPlan& plan_;
   DeviceMemory& memory_;
-  std::shared_ptr<void> block_;
+  std::shared_ptr<void> block_, stored_;
   std::vector<void*> addresses_;  // by buffer
   std::vector<void*> arguments_;  // of all steps, one after the other
   std::vector<size_t> first_;     // argument of each step

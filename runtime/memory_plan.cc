@@ -50,18 +50,9 @@ Placement PlaceInOrder(const std::vector<Lifetime>& lifetimes, const std::vector
   return placement;
 }
 
-// Aligned bytes live at each step.
-std::vector<int64_t> LiveBytes(const std::vector<Lifetime>& lifetimes, bool aligned) {
-  int steps = 0;
-  for (const Lifetime& item : lifetimes) steps = std::max(steps, item.last + 1);
-  std::vector<int64_t> live(static_cast<size_t>(steps) + 1, 0);
-  for (const Lifetime& item : lifetimes) {
-    const int64_t bytes = aligned ? Aligned(item.bytes) : item.bytes;
-    live[item.first] += bytes;
-    live[static_cast<size_t>(item.last) + 1] -= bytes;
-  }
-  std::partial_sum(live.begin(), live.end(), live.begin());
-  return live;
+std::vector<Lifetime> AlignedSizes(std::vector<Lifetime> lifetimes) {
+  for (Lifetime& item : lifetimes) item.bytes = Aligned(item.bytes);
+  return lifetimes;
 }
 
 template <typename Key>
@@ -74,7 +65,7 @@ std::vector<int> OrderBy(const std::vector<Lifetime>& lifetimes, const Key& key)
 
 // The orders worth trying, by what comes first.
 std::vector<std::vector<int>> CandidateOrders(const std::vector<Lifetime>& lifetimes) {
-  const std::vector<int64_t> live = LiveBytes(lifetimes, /*aligned=*/true);
+  const std::vector<int64_t> live = LiveBytes(AlignedSizes(lifetimes));
   const auto breadth = [&](const Lifetime& item) {
     return *std::max_element(live.begin() + item.first, live.begin() + item.last + 1);
   };
@@ -122,6 +113,7 @@ const char* KindName(Buffer::Kind kind) {
     case Buffer::Kind::kOutput: return "output";
     case Buffer::Kind::kConstant: return "constant";
     case Buffer::Kind::kState: return "state";
+    case Buffer::Kind::kStored: return "stored value";
   }
   return "?";
 }
@@ -138,7 +130,8 @@ absl::Status CheckUses(const Schedule& schedule, const std::vector<ResolvedBuffe
     for (const BufferUse& use : step.buffers) {
       const int root = resolved[use.buffer].root;
       const Buffer::Kind kind = schedule.buffers[root].kind;
-      const bool computed = kind == Buffer::Kind::kActivation || kind == Buffer::Kind::kOutput;
+      const bool computed =
+          kind == Buffer::Kind::kActivation || kind == Buffer::Kind::kOutput || kind == Buffer::Kind::kStored;
       if (Reads(use.access) && computed && !written[root] && schedule.buffers[use.buffer].bytes > 0) {
         return fault("reads what no step wrote:", use.buffer);
       }
@@ -206,6 +199,7 @@ std::vector<bool> RootsOf(const Schedule& schedule, const MemoryPlan& plan, cons
   for (size_t id = 0; id < wanted.size(); ++id) {
     const Buffer& buffer = schedule.buffers[id];
     switch (buffer.kind) {
+      case Buffer::Kind::kStored:
       case Buffer::Kind::kActivation:
         wanted[id] = wanted[id] && (options.only != nullptr || lifetimes[id].first >= 0);
         break;
@@ -221,18 +215,30 @@ std::vector<bool> RootsOf(const Schedule& schedule, const MemoryPlan& plan, cons
 
 }  // namespace
 
+std::vector<int64_t> LiveBytes(const std::vector<Lifetime>& lifetimes) {
+  int steps = 0;
+  for (const Lifetime& item : lifetimes) steps = std::max(steps, item.last + 1);
+  std::vector<int64_t> live(static_cast<size_t>(steps) + 1, 0);
+  for (const Lifetime& item : lifetimes) {
+    live[item.first] += item.bytes;
+    live[static_cast<size_t>(item.last) + 1] -= item.bytes;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  return live;
+}
+
 int64_t PeakLiveBytes(const std::vector<Lifetime>& lifetimes) {
-  const std::vector<int64_t> live = LiveBytes(lifetimes, /*aligned=*/false);
+  const std::vector<int64_t> live = LiveBytes(lifetimes);
   return *std::max_element(live.begin(), live.end());
 }
 
 int FullestStep(const std::vector<Lifetime>& lifetimes) {
-  const std::vector<int64_t> live = LiveBytes(lifetimes, /*aligned=*/false);
+  const std::vector<int64_t> live = LiveBytes(lifetimes);
   return static_cast<int>(std::max_element(live.begin(), live.end()) - live.begin());
 }
 
 Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes) {
-  const std::vector<int64_t> live = LiveBytes(lifetimes, /*aligned=*/true);
+  const std::vector<int64_t> live = LiveBytes(AlignedSizes(lifetimes));
   const int64_t floor = *std::max_element(live.begin(), live.end());
   Placement best;
   std::vector<int> best_order;
@@ -261,33 +267,46 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule, const PlanOption
   const std::vector<Lifetime> all = LifetimesOf(schedule, plan);
   const std::vector<bool> wanted = RootsOf(schedule, plan, all);
 
-  std::vector<Lifetime> lifetimes;
-  std::vector<int> owners, apart;  // in the arena, behind it
+  // A region in which what is not alive at the same time shares bytes.
+  struct Region {
+    std::vector<Lifetime> lifetimes;
+    std::vector<int> owners;
+    int64_t Place(std::vector<int64_t>* offsets) const {
+      const Placement placement = PlaceLifetimes(lifetimes);
+      for (size_t i = 0; i < owners.size(); ++i) (*offsets)[owners[i]] = placement.offsets[i];
+      return placement.arena_bytes;
+    }
+  };
+  Region arena, stored;
+  std::vector<int> apart;  // behind the arena
+  const int last_step = std::max(0, static_cast<int>(schedule.steps.size()) - 1);
   plan.expires.resize(schedule.steps.size());
   plan.lifetimes.resize(schedule.buffers.size());
   for (int id = 0; id < static_cast<int>(wanted.size()); ++id) {
     if (!wanted[id]) continue;
     const Buffer& buffer = schedule.buffers[id];
-    if (buffer.kind != Buffer::Kind::kActivation || options.separate) {
+    const bool is_stored = buffer.kind == Buffer::Kind::kStored;
+    if (!is_stored && (buffer.kind != Buffer::Kind::kActivation || options.separate)) {
       apart.push_back(id);
     } else {
       Lifetime life = all[id];
       life.bytes = static_cast<int64_t>(buffer.bytes);
       life.alignment = std::max(kArenaAlignment, static_cast<int64_t>(buffer.alignment));
-      lifetimes.push_back(life);
-      owners.push_back(id);
-      plan.lifetimes[id] = life;
+      if (options.separate) life = {life.bytes, 0, last_step, life.alignment};
+      Region& region = is_stored ? stored : arena;
+      region.lifetimes.push_back(life);
+      region.owners.push_back(id);
+      if (!is_stored) plan.lifetimes[id] = life;
     }
     const bool kept = std::any_of(schedule.outputs.begin(), schedule.outputs.end(),
                                   [&](int output) { return plan.resolved[output].root == id; });
     if (buffer.kind == Buffer::Kind::kActivation && all[id].last >= 0 && !kept)
       plan.expires[all[id].last].push_back(id);
   }
-  const Placement placement = PlaceLifetimes(lifetimes);
   plan.offsets.assign(schedule.buffers.size(), -1);
-  for (size_t i = 0; i < owners.size(); ++i) plan.offsets[owners[i]] = placement.offsets[i];
-  plan.arena_bytes = plan.bytes = placement.arena_bytes;
-  plan.peak_live_bytes = PeakLiveBytes(lifetimes);
+  plan.arena_bytes = plan.bytes = arena.Place(&plan.offsets);
+  plan.stored_bytes = stored.Place(&plan.offsets);
+  plan.peak_live_bytes = PeakLiveBytes(arena.lifetimes);
   for (int id : apart) {
     plan.offsets[id] = AlignUp(plan.bytes, DeviceMemory::kAlignment);
     plan.bytes = plan.offsets[id] + static_cast<int64_t>(schedule.buffers[id].bytes);

@@ -3,9 +3,10 @@
 // A schedule is static, so lifetimes are known before it runs: a buffer lives from the first step that uses it to the
 // last one, and so does a buffer that others are views of; steps that may run at the same time are one span of time.
 // Two buffers may share bytes exactly when their lifetimes do not meet. States, and what else is asked for, lie behind
-// the arena and share nothing. Finding the smallest arena is dynamic storage allocation, which is NP-hard; the greedy
-// orders below are those of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020),
-// and the best of them is within a few per cent of the floor on real models.
+// the arena and share nothing. What is stored in the second tier has an arena there. Finding the smallest arena is
+// dynamic storage allocation, which is NP-hard; the greedy orders below are those of Pisarchyk and Lee, "Efficient
+// Memory Management for Deep Neural Net Inference" (2020), and the best of them is within a few per cent of the floor
+// on real models.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,9 @@ Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes);
 
 // The largest sum of bytes that are live at one step: no placement can be smaller.
 int64_t PeakLiveBytes(const std::vector<Lifetime>& lifetimes);
-// The first step at which so many are live.
+// By step, up to one behind the last.
+std::vector<int64_t> LiveBytes(const std::vector<Lifetime>& lifetimes);
+// The first step at which most are live.
 int FullestStep(const std::vector<Lifetime>& lifetimes);
 
 struct PlanOptions {
@@ -57,13 +60,14 @@ struct MemoryPlan {
   std::vector<ResolvedBuffer> resolved;  // one per buffer of the schedule
   // One per buffer: bytes from the start of the memory; -1 for views, for what lies elsewhere (constants, inputs and
   // outputs that nobody asked for), and for activations that no step uses.
-  std::vector<int64_t> offsets;
+  std::vector<int64_t> offsets;           // of what is stored: in the second tier
   std::vector<Lifetime> lifetimes;        // one per buffer; without bytes where it is not in the arena
   std::vector<Section> sections;          // of steps that may run at the same time
   std::vector<std::vector<int>> expires;  // by step: the planned buffers that it uses last
   int64_t arena_bytes = 0;                // what activations take
   int64_t peak_live_bytes = 0;
-  int64_t bytes = 0;  // the arena, and what lies behind it
+  int64_t bytes = 0;         // the arena, and what lies behind it
+  int64_t stored_bytes = 0;  // of the second tier
 };
 
 // Errors (a fault of the device that made the schedule): a buffer id out of range, a view that reaches outside what it

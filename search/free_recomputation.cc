@@ -15,7 +15,7 @@ using InMemory = WaitingTensors::Tensor;
 // readers have it.
 class KeptCut {
  public:
-  KeptCut(const WaitingTensors& waiting, const std::vector<bool>& kept)
+  KeptCut(const WaitingTensors& waiting, const Kept& kept)
       : waiting_(waiting), kept_(kept), flow_(2 * waiting.tensors().size() + 2) {
     for (int i = 0; i < static_cast<int>(waiting.tensors().size()); ++i) {
       if (IsHere(i)) Add(i);
@@ -81,7 +81,7 @@ class KeptCut {
 
   void Add(int i) {
     // What is not kept now is in no memory of its own.
-    Connect(Known(i), Late(i), kept_[i] ? std::max<int64_t>(1, tensor(i).bytes) : kNever);
+    Connect(Known(i), Late(i), kept_[i] != Keep::kNot ? std::max<int64_t>(1, tensor(i).bytes) : kNever);
     if (tensor(i).late >= 0) Connect(Late(i), Sink(), kNever);
     if (!IsFree(i)) {
       Connect(Source(), Known(i), kNever);
@@ -93,15 +93,15 @@ class KeptCut {
   }
 
   const WaitingTensors& waiting_;
-  const std::vector<bool>& kept_;
+  const Kept& kept_;
   Flow flow_;
 };
 
 }  // namespace
 
-std::vector<bool> KeptWithoutFree(const WaitingTensors& waiting, const std::vector<bool>& kept) {
-  std::vector<bool> left = kept;
-  for (int i : KeptCut(waiting, kept).Dropped()) left[i] = false;
+Kept KeptWithoutFree(const WaitingTensors& waiting, const Kept& kept) {
+  Kept left = kept;
+  for (int i : KeptCut(waiting, kept).Dropped()) left[i] = Keep::kNot;
   return left;
 }
 

@@ -14,13 +14,11 @@ namespace rewright {
 namespace {
 
 using InMemory = WaitingTensors::Tensor;
-using Kept = std::vector<bool>;
 
 struct Candidate {
   Kept kept;
   WaitingTensors::Rewritten rewritten;
   RunPlan plan;
-  double seconds = 0;
 };
 
 class Chooser {
@@ -34,7 +32,11 @@ class Chooser {
     for (int i : waiting_.waiting()) mean_bytes_ += tensor(i).bytes / static_cast<int64_t>(waiting_.waiting().size());
     for (Group& group : first_.groups) std::sort(group.nodes.begin(), group.nodes.end());
     most_plans_ = options.most_plans;
-    if (most_plans_ == 0) most_plans_ = std::clamp(20'000 / static_cast<int>(first_.groups.size() + 1), 16, 400);
+    if (most_plans_ == 0) {
+      // There are more ways where there is a second tier.
+      const int fewest = options.second_tier ? 48 : 16;
+      most_plans_ = std::clamp(20'000 / static_cast<int>(first_.groups.size() + 1), fewest, 400);
+    }
   }
 
   absl::StatusOr<Recomputation> Run() {
@@ -44,22 +46,24 @@ class Chooser {
     ASSIGN_OR_RETURN(const Candidate cheap, Judge(free));
     if (cheap.plan.bytes < best_.plan.bytes) best_ = cheap;
     if (options_.limit && best_.plan.bytes > *options_.limit) RETURN_IF_ERROR(Trade(cheap));
-    return Recomputation{best_.rewritten.graph,
-                         best_.rewritten.replaced,
-                         unchanged.plan.bytes,
-                         best_.plan.bytes,
-                         unchanged.seconds,
-                         best_.seconds,
-                         plans_};
+    return Recomputation{best_.rewritten.graph,  best_.rewritten.replaced, best_.rewritten.fetched,
+                         unchanged.plan.bytes,   best_.plan.bytes,         best_.plan.stored_bytes,
+                         unchanged.plan.seconds, best_.plan.seconds,       plans_};
   }
 
  private:
   const InMemory& tensor(int i) const { return waiting_.tensors()[i]; }
-  bool Fits(const Candidate& candidate) const { return candidate.plan.bytes <= *options_.limit; }
+  // What the second tier has no room for counts in the first.
+  int64_t BytesOf(const Candidate& candidate) const {
+    const int64_t room = options_.second_tier ? options_.second_tier->bytes : 0;
+    return candidate.plan.bytes + std::max<int64_t>(0, candidate.plan.stored_bytes - room);
+  }
+  bool Fits(const Candidate& candidate) const { return BytesOf(candidate) <= *options_.limit; }
   // Both under the limit: less time; else fewer bytes.
   bool IsBetter(const Candidate& a, const Candidate& b) const {
-    if (Fits(a) && Fits(b)) return std::pair(a.seconds, a.plan.bytes) < std::pair(b.seconds, b.plan.bytes);
-    return std::pair(a.plan.bytes, a.seconds) < std::pair(b.plan.bytes, b.seconds);
+    const double a_takes = a.plan.seconds, b_takes = b.plan.seconds;
+    if (Fits(a) && Fits(b)) return std::pair(a_takes, BytesOf(a)) < std::pair(b_takes, BytesOf(b));
+    return std::pair(BytesOf(a), a_takes) < std::pair(BytesOf(b), b_takes);
   }
   void Take(const Candidate& candidate) {
     if (IsBetter(candidate, best_)) best_ = candidate;
@@ -67,11 +71,22 @@ class Chooser {
 
   // All that is in memory: what escapes from the group that computes it.
   Kept All() const {
-    Kept kept(waiting_.tensors().size(), false);
+    Kept kept(waiting_.tensors().size(), Keep::kNot);
     for (const Group& group : first_.groups) {
-      for (Value output : group.outputs) kept[waiting_.graph().index(output.node)] = true;
+      for (Value output : group.outputs) kept[waiting_.graph().index(output.node)] = Keep::kHere;
     }
     return kept;
+  }
+
+  bool IsSmall(int i) const { return tensor(i).bytes * kSmall < mean_bytes_; }
+  // It waits for long enough to be in the second tier meanwhile.
+  bool MayLeave(int i) const {
+    return options_.second_tier && tensor(i).root == i && tensor(i).may_drop && !IsSmall(i) &&
+           tensor(i).to - tensor(i).from >= kLongWait;
+  }
+  // A guess of what the copies of a byte add, where they overlap.
+  double SecondsAwayPerByte() const {
+    return 2 * options_.second_tier->seconds_per_byte * std::max(0.05, options_.second_tier->lost);
   }
 
   // ---- judging
@@ -86,8 +101,6 @@ class Chooser {
       for (const Group& group : candidate.plan.groups) again |= Pin(candidate.rewritten, group, &kept);
     }
     candidate.kept = std::move(kept);
-    ASSIGN_OR_RETURN(const std::vector<double> seconds, options_.seconds(candidate.rewritten.graph));
-    candidate.seconds = std::accumulate(seconds.begin(), seconds.end(), 0.0);
     return candidate;
   }
 
@@ -112,8 +125,9 @@ class Chooser {
     bool pinned = false;
     for (NodeId id : origins) {
       const int i = waiting_.graph().index(id);
-      if ((*kept)[i] || !Escapes(i)) continue;
-      (*kept)[i] = pinned = true;
+      if ((*kept)[i] != Keep::kNot || !Escapes(i)) continue;
+      (*kept)[i] = Keep::kHere;
+      pinned = true;
     }
     return pinned;
   }
@@ -130,9 +144,16 @@ class Chooser {
     std::vector<Candidate> starts = {cheap};
     Kept waits = All();  // what late readers read, and nothing that it is computed from
     for (int i = 0; i < static_cast<int>(waits.size()); ++i) {
-      if (tensor(i).late < 0 && tensor(i).written <= end_ && tensor(i).may_drop) waits[i] = false;
+      if (tensor(i).late < 0 && tensor(i).written <= end_ && tensor(i).may_drop) waits[i] = Keep::kNot;
     }
     ASSIGN_OR_RETURN(starts.emplace_back(), Judge(waits));
+    if (options_.second_tier) {
+      Kept away = cheap.kept;
+      for (int i = 0; i < static_cast<int>(away.size()); ++i) {
+        if (away[i] == Keep::kHere && MayLeave(i)) away[i] = Keep::kAway;
+      }
+      ASSIGN_OR_RETURN(starts.emplace_back(), Judge(away));
+    }
     const int most = static_cast<int>(waiting_.waiting().size());
     // The fewer there are, the less is computed again: the first that fit are the best.
     for (int segments = 2; segments <= most && plans_ < most_plans_; segments += std::max(1, segments / 3)) {
@@ -212,15 +233,15 @@ class Chooser {
   Kept InSegments(int segments, const Kept& behind) const {
     const std::vector<int> places = NarrowPlaces(segments);
     const Kept all = All();
-    Kept kept(all.size(), false);
+    Kept kept(all.size(), Keep::kNot);
     for (int i = 0; i < static_cast<int>(kept.size()); ++i) {
-      if (!all[i] || tensor(i).root != i || tensor(i).written < 0) continue;
+      if (all[i] == Keep::kNot || tensor(i).root != i || tensor(i).written < 0) continue;
       const bool crosses = std::any_of(places.begin(), places.end(), [&](int place) {
         return tensor(i).written <= place && place < LastEarlyUse(i);
       });
       const bool last = places.empty() || tensor(i).written > places.back();
-      const bool small = tensor(i).late >= 0 && tensor(i).bytes * kSmall < mean_bytes_;
-      kept[i] = crosses || small || (last && behind[i]);
+      const bool small = tensor(i).late >= 0 && IsSmall(i);
+      if (crosses || small || (last && behind[i] != Keep::kNot)) kept[i] = Keep::kHere;
     }
     return kept;
   }
@@ -230,53 +251,106 @@ class Chooser {
   // Drops the tensor, and what it is computed from and would else be kept for it alone. The seconds of it all.
   double Drop(int i, Kept* kept) const {
     double seconds = seconds_[i];
-    (*kept)[i] = false;
+    (*kept)[i] = Keep::kNot;
     for (int operand : waiting_.OperandsOf(i)) {
       const bool waits = tensor(operand).late >= 0 || !tensor(operand).may_drop;
-      if (!(*kept)[operand] || waits || tensor(operand).bytes * 4 < tensor(i).bytes) continue;
+      if ((*kept)[operand] == Keep::kNot || waits || tensor(operand).bytes * 4 < tensor(i).bytes) continue;
       seconds += Drop(operand, kept);
     }
     return seconds;
   }
 
-  // The kept tensors that wait while the fullest group runs.
-  std::vector<int> WaitingAtFullest(const Candidate& candidate) const {
+  // The tensor is dropped, or goes where it is told.
+  double Change(int i, Keep to, Kept* kept) const {
+    if (to == Keep::kNot) return Drop(i, kept);
+    (*kept)[i] = to;
+    return to == Keep::kAway ? SecondsAwayPerByte() * static_cast<double>(tensor(i).bytes) : 0;
+  }
+
+  // A tensor of the graph, in memory, and the groups of a candidate between which it waits.
+  struct Wait {
+    int tensor = 0;
+    int after = 0, before = 0;
+    bool is_longest = false;  // of its waits
+  };
+  // Those in which a group of the candidate lies.
+  static std::vector<Wait> WaitsAt(int group, const std::vector<std::pair<int, InMemory>>& tensors) {
+    std::vector<Wait> found;
+    for (const auto& [i, there] : tensors) {
+      if (there.written >= group || there.uses.empty() || there.uses.back() <= group) continue;
+      const auto next = std::lower_bound(there.uses.begin(), there.uses.end(), group);
+      if (*next == group) continue;
+      const int before = next == there.uses.begin() ? there.written : *(next - 1);
+      found.push_back({i, before, *next, there.from == before});
+    }
+    return found;
+  }
+
+  // Tensors that the candidate keeps in memory, as they lie there.
+  std::vector<std::pair<int, InMemory>> InMemoryOf(const Candidate& candidate) const {
     const WaitingTensors now(candidate.rewritten.graph, candidate.plan.groups);
-    std::set<int> found;
+    std::vector<std::pair<int, InMemory>> tensors;
     for (const auto& [old_id, new_id] : candidate.rewritten.early) {
       if (!now.graph().contains(new_id)) continue;
       const InMemory& there = now.tensors()[now.graph().index(new_id)];
       const int i = waiting_.graph().index(old_id);
-      if (there.root != now.graph().index(new_id) || !candidate.kept[i] || tensor(i).late < 0) continue;
-      const int at = candidate.plan.fullest;
-      const bool used = std::binary_search(there.uses.begin(), there.uses.end(), at);
-      if (there.written < at && !there.uses.empty() && there.uses.back() > at && !used) found.insert(i);
+      if (there.root != now.graph().index(new_id) || candidate.kept[i] != Keep::kHere) continue;
+      if (tensor(i).late >= 0 || MayLeave(i)) tensors.emplace_back(i, there);
     }
-    return std::vector<int>(found.begin(), found.end());
+    std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    return tensors;
+  }
+
+  struct Move {
+    double seconds = 0;  // for a byte
+    Wait wait;
+    Keep to = Keep::kNot;
+  };
+  // What may become of these tensors, by seconds.
+  std::vector<Move> MovesOf(const std::vector<Wait>& waits, const Kept& kept) const {
+    std::vector<Move> moves;
+    const auto add = [&](const Wait& wait, Keep to) {
+      Kept changed = kept;
+      const auto bytes = static_cast<double>(std::max<int64_t>(1, tensor(wait.tensor).bytes));
+      moves.push_back({Change(wait.tensor, to, &changed) / bytes, wait, to});
+    };
+    for (const Wait& wait : waits) {
+      if (tensor(wait.tensor).late >= 0) add(wait, Keep::kNot);
+      if (MayLeave(wait.tensor) && wait.is_longest) add(wait, Keep::kAway);
+    }
+    std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.seconds < b.seconds; });
+    return moves;
+  }
+
+  // At every group at which too much is alive, the fullest first, what costs least leaves until the rest has room.
+  Kept Lowered(const Candidate& candidate, std::set<std::pair<int, Keep>>* tried) const {
+    Kept kept = candidate.kept;
+    std::vector<int64_t> live = candidate.plan.live;
+    const int64_t room = *options_.limit - (BytesOf(candidate) - *std::max_element(live.begin(), live.end()));
+    std::vector<int> groups(live.size());
+    std::iota(groups.begin(), groups.end(), 0);
+    std::stable_sort(groups.begin(), groups.end(), [&](int a, int b) { return live[a] > live[b]; });
+    const std::vector<std::pair<int, InMemory>> tensors = InMemoryOf(candidate);
+    for (int group : groups) {
+      if (live[group] <= room) continue;
+      for (const Move& move : MovesOf(WaitsAt(group, tensors), kept)) {
+        const int i = move.wait.tensor;
+        if (live[group] <= room) break;
+        if (kept[i] != Keep::kHere || !tried->insert({i, move.to}).second) continue;
+        Change(i, move.to, &kept);
+        for (int at = move.wait.after + 1; at < move.wait.before; ++at) live[at] -= tensor(i).bytes;
+      }
+    }
+    return kept;
   }
 
   absl::Status Lower(Candidate* candidate, int until) {
-    std::set<int> tried;
+    std::set<std::pair<int, Keep>> tried;
     while (!Fits(*candidate) && plans_ < until) {
-      std::vector<std::pair<double, int>> moves;  // by seconds for a byte
-      for (int i : WaitingAtFullest(*candidate)) {
-        if (tried.contains(i)) continue;
-        Kept kept = candidate->kept;
-        moves.emplace_back(Drop(i, &kept) / static_cast<double>(tensor(i).bytes), i);
-      }
-      std::sort(moves.begin(), moves.end());
-      Kept kept = candidate->kept;
-      int64_t excess = candidate->plan.bytes - *options_.limit;
-      for (const auto& [seconds, i] : moves) {
-        if (excess <= 0) break;
-        tried.insert(i);
-        if (!kept[i]) continue;
-        Drop(i, &kept);
-        excess -= tensor(i).bytes;
-      }
+      const Kept kept = Lowered(*candidate, &tried);
       if (kept == candidate->kept) break;
       ASSIGN_OR_RETURN(Candidate next, Judge(kept));
-      if (next.plan.bytes < candidate->plan.bytes) *candidate = std::move(next);
+      if (BytesOf(next) < BytesOf(*candidate)) *candidate = std::move(next);
     }
     return absl::OkStatus();
   }
@@ -286,14 +360,18 @@ class Chooser {
     const Kept all = All();
     std::vector<std::pair<double, int>> moves;
     for (int i = 0; i < static_cast<int>(all.size()); ++i) {
-      if (!all[i] || candidate.kept[i] || tensor(i).root != i || !tensor(i).may_drop) continue;
-      moves.emplace_back(-seconds_[i] / static_cast<double>(std::max<int64_t>(1, tensor(i).bytes)), i);
+      const bool kept = all[i] == Keep::kNot || candidate.kept[i] == Keep::kHere;
+      if (kept || tensor(i).root != i || !tensor(i).may_drop) continue;
+      const double seconds = candidate.kept[i] == Keep::kAway
+                                 ? SecondsAwayPerByte()
+                                 : seconds_[i] / static_cast<double>(std::max<int64_t>(1, tensor(i).bytes));
+      moves.emplace_back(-seconds, i);
     }
     std::sort(moves.begin(), moves.end());
     for (size_t at = 0, step = std::max<size_t>(1, moves.size() / 2); at < moves.size() && plans_ < until;) {
       const size_t end = std::min(moves.size(), at + step);
       Kept kept = candidate.kept;
-      for (size_t k = at; k < end; ++k) kept[moves[k].second] = true;
+      for (size_t k = at; k < end; ++k) kept[moves[k].second] = Keep::kHere;
       ASSIGN_OR_RETURN(Candidate next, Judge(kept));
       if (Fits(next) && IsBetter(next, candidate)) {
         candidate = std::move(next);
@@ -312,20 +390,25 @@ class Chooser {
   // Single changes of the best plan, large tensors first, as long as they make it better.
   absl::Status Polish() {
     std::vector<int> order = waiting_.waiting();
+    for (int i = 0; i < static_cast<int>(waiting_.tensors().size()); ++i) {
+      if (tensor(i).late < 0 && best_.kept[i] != Keep::kNot && MayLeave(i)) order.push_back(i);
+    }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return tensor(a).bytes > tensor(b).bytes; });
     for (bool improved = true; improved;) {
       improved = false;
       for (int i : order) {
-        if (plans_ >= most_plans_) return absl::OkStatus();
-        Kept kept = best_.kept;
-        if (kept[i]) {
-          Drop(i, &kept);
-        } else {
-          kept[i] = true;
+        for (Keep to : {Keep::kNot, Keep::kHere, Keep::kAway}) {
+          const bool may = to == Keep::kNot ? tensor(i).late >= 0 : to == Keep::kHere || MayLeave(i);
+          if (!may || best_.kept[i] == to) continue;
+          if (plans_ >= most_plans_) return absl::OkStatus();
+          Kept kept = best_.kept;
+          Change(i, to, &kept);
+          ASSIGN_OR_RETURN(const Candidate next, Judge(kept));
+          if (!IsBetter(next, best_)) continue;
+          best_ = next;
+          improved = true;
+          break;
         }
-        ASSIGN_OR_RETURN(const Candidate next, Judge(kept));
-        improved |= IsBetter(next, best_);
-        Take(next);
       }
     }
     return absl::OkStatus();

@@ -20,6 +20,7 @@ bool ReadsElements(const ExprNode& expr) {
 // Elements of the first operand, elsewhere, and where does not depend on elements.
 bool Moves(const Node& node) {
   if (node.op == ops::Reshape()) return true;
+  if (node.op == ops::Fetch()) return false;
   return std::all_of(node.meaning->outputs.begin(), node.meaning->outputs.end(), [](const OutputMeaning& output) {
     if (output.element == nullptr) return false;
     const ExprNode& element = *output.element;
@@ -83,20 +84,20 @@ void WaitingTensors::FindUses() {
                    [&](int a, int b) { return tensors_[a].written < tensors_[b].written; });
 }
 
-// Each tensor counts between the two uses that are furthest apart.
+// Each tensor counts while it waits longest.
 void WaitingTensors::FindEnd() {
   std::vector<int64_t> bytes(groups_.size() + 1, 0);
   for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
-    const Tensor& tensor = tensors_[i];
+    Tensor& tensor = tensors_[i];
     if (tensor.root != i || !tensor.may_drop) continue;
-    int before = tensor.written, from = before, to = before;
+    int before = tensor.from = tensor.to = tensor.written;
     for (int use : tensor.uses) {
-      if (use - before > to - from) std::tie(from, to) = std::pair(before, use);
+      if (use - before > tensor.to - tensor.from) std::tie(tensor.from, tensor.to) = std::pair(before, use);
       before = use;
     }
-    if (to - from < 2) continue;
-    bytes[from] += tensor.bytes;
-    bytes[to] -= tensor.bytes;
+    if (tensor.to - tensor.from < 2) continue;
+    bytes[tensor.from] += tensor.bytes;
+    bytes[tensor.to] -= tensor.bytes;
   }
   std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
   end_ = static_cast<int>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
@@ -115,7 +116,7 @@ std::vector<int> WaitingTensors::OperandsOf(int tensor) const {
 
 class WaitingTensors::Rewriting {
  public:
-  Rewriting(const WaitingTensors& waiting, const std::vector<bool>& kept)
+  Rewriting(const WaitingTensors& waiting, const Kept& kept)
       : waiting_(waiting), graph_(waiting.graph_), arena_(*graph_.arena()), kept_(kept) {}
 
   absl::StatusOr<Rewritten> Run() {
@@ -173,8 +174,47 @@ class WaitingTensors::Rewriting {
   // What a reader at the present position reads for a value.
   absl::StatusOr<Value> Read(Value value, bool moved) {
     const Tensor& root = RootOf(value);
-    const bool late = !moved && root.late >= 0 && now_ >= root.late;
-    return late && !IsThere(value) ? Late(value) : Early(value);
+    if (moved) return Early(value);
+    const bool late = root.late >= 0 && now_ >= root.late;
+    return late && !IsThere(value) ? Late(value) : There(value);
+  }
+
+  // What is kept, or computed early.
+  absl::StatusOr<Value> There(Value value) {
+    const Tensor& root = RootOf(value);
+    if (kept_[root.root] != Keep::kAway || now_ <= root.from || !trigger_) return Early(value);
+    const auto [stay, is_new] = stays_.try_emplace(root.root, Stay{now_, num_stays_});
+    if (is_new || now_ - stay->second.last >= kLongWait) stay->second.number = num_stays_++;
+    stay->second.last = now_;
+    return Fetched(value, stay->second.number);
+  }
+
+  // The root from the second tier, and what is moved from it.
+  absl::StatusOr<Value> Fetched(Value value, int stay) {
+    const std::pair<Value, int> key(value, stay);
+    if (const auto found = fetched_.find(key); found != fetched_.end()) return found->second;
+    const int i = graph_.index(value.node);
+    Value made;
+    if (waiting_.tensors_[i].root == i) {
+      ASSIGN_OR_RETURN(const NodeId fetch, arena_.Add(*ops::Fetch(), {Early(value), *trigger_}));
+      made = {fetch, 0};
+      ++result_.replaced;
+      result_.fetched.push_back(value);
+    } else {
+      const Node& node = waiting_.node(i);
+      std::vector<Value> operands = node.operands;
+      for (size_t k = 0; k < operands.size(); ++k) {
+        if (!graph_.IsRun(graph_.node(operands[k].node))) continue;
+        if (k > 0) {
+          operands[k] = Early(operands[k]);
+        } else {
+          ASSIGN_OR_RETURN(operands[k], Fetched(operands[k], stay));
+        }
+      }
+      made = {arena_.AddLike(node, operands), value.output};
+      result_.origins.emplace(made.node, value.node);
+    }
+    return fetched_[key] = made;
   }
 
   const Tensor& RootOf(Value value) const {
@@ -183,7 +223,7 @@ class WaitingTensors::Rewriting {
   // It need not be computed again.
   bool IsThere(Value value) const {
     const Tensor& root = RootOf(value);
-    return !root.may_drop || kept_[root.root];
+    return !root.may_drop || kept_[root.root] != Keep::kNot;
   }
 
   absl::StatusOr<Value> Late(Value value) {
@@ -198,7 +238,8 @@ class WaitingTensors::Rewriting {
         ASSIGN_OR_RETURN(operand, Late(operand));
         behind = true;
       } else if (run) {
-        ASSIGN_OR_RETURN(operand, Behind(Early(operand)));
+        ASSIGN_OR_RETURN(operand, There(operand));
+        ASSIGN_OR_RETURN(operand, Behind(operand));
         behind = true;
       }
     }
@@ -222,14 +263,22 @@ class WaitingTensors::Rewriting {
   const WaitingTensors& waiting_;
   const Graph& graph_;
   Arena& arena_;
-  const std::vector<bool>& kept_;
+  const Kept& kept_;
   Rewritten result_;
   absl::flat_hash_map<NodeId, NodeId> late_;
+  // A time for which a tensor is back.
+  struct Stay {
+    int last = 0;  // position of its last reader
+    int number = 0;
+  };
+  absl::flat_hash_map<int, Stay> stays_;  // by tensor
+  int num_stays_ = 0;
+  absl::flat_hash_map<std::pair<Value, int>, Value> fetched_;
   int now_ = -1;
   std::optional<Value> trigger_;
 };
 
-absl::StatusOr<WaitingTensors::Rewritten> WaitingTensors::Rewrite(const std::vector<bool>& kept) const {
+absl::StatusOr<WaitingTensors::Rewritten> WaitingTensors::Rewrite(const Kept& kept) const {
   return Rewriting(*this, kept).Run();
 }
 

@@ -7,6 +7,9 @@
 // again for its late readers, from what is kept, by a copy of its expression in which every kept operand x stands as
 // after(x, t): equal to x by the law after-is-its-operand, but not shared with the early copy, and behind t, which is
 // computed just before.
+//
+// Where there is a second tier of memory, a tensor can be there for the longest time that it waits, and whenever it
+// waits long behind that: who reads it then reads fetch(x, t), which is x by the law fetch-is-its-operand.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +22,35 @@
 
 namespace rewright {
 
+// Groups, for which it pays that a tensor is away.
+inline constexpr int kLongWait = 8;
+
+// What becomes of a tensor while it waits.
+enum class Keep : uint8_t {
+  kNot,   // it is computed again
+  kHere,  // it stays in memory
+  kAway,  // it is in the second tier meanwhile
+};
+using Kept = std::vector<Keep>;  // by position in graph.nodes()
+
 class WaitingTensors {
  public:
   // By position in graph.nodes().
   struct Tensor {
     int64_t bytes = 0;
-    int written = -1;       // position in the run of the group that gives it; -1: it is there before
-    std::vector<int> uses;  // positions in the run of its readers, ascending
-    int late = -1;          // the first late use; -1: it has none, or is computed late itself
-    bool is_moved = false;  // it lies in the tensor of its first operand
-    bool may_drop = false;  // it can be computed again: it is no leaf, not known, and no output of the graph
-    int root = -1;          // the tensor that it lies in; itself where it is none of another
+    int written = -1;        // position in the run of the group that gives it; -1: it is there before
+    std::vector<int> uses;   // positions in the run of its readers, ascending
+    int from = -1, to = -1;  // what writes or uses it, and the next use: those that are furthest apart
+    int late = -1;           // the first late use; -1: it has none, or is computed late itself
+    bool is_moved = false;   // it lies in the tensor of its first operand
+    bool may_drop = false;   // it can be computed again: it is no leaf, not known, and no output of the graph
+    int root = -1;           // the tensor that it lies in; itself where it is none of another
   };
   // Nodes of the rewritten graph.
   struct Rewritten {
     Graph graph;
-    int replaced = 0;                             // operands that stand behind a trigger: uses of the law
+    int replaced = 0;                             // operands that stand behind a trigger: uses of the laws
+    std::vector<Value> fetched;                   // what is in the second tier meanwhile
     absl::flat_hash_map<NodeId, NodeId> early;    // by node of the original
     absl::flat_hash_map<NodeId, NodeId> origins;  // by new node, the one that it is a copy of
   };
@@ -53,8 +69,8 @@ class WaitingTensors {
   // Of the operands of a tensor, and of what is moved to become one, the tensors that a run computes.
   std::vector<int> OperandsOf(int tensor) const;
 
-  // `kept` by position in graph.nodes(): what is kept for late readers. All else that they need is computed again.
-  absl::StatusOr<Rewritten> Rewrite(const std::vector<bool>& kept) const;
+  // All that late readers need and that is not kept is computed again.
+  absl::StatusOr<Rewritten> Rewrite(const Kept& kept) const;
 
  private:
   class Rewriting;

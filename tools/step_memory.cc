@@ -1,6 +1,8 @@
 #include "tools/step_memory.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -8,8 +10,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 #include "runtime/host_memory.h"
 #include "runtime/memory_plan.h"
+#include "runtime/offload/offload.h"
 #include "runtime/parallel/layers.h"
 #include "runtime/parallel/stages.h"
 #include "substitutions/rule_set.h"
@@ -34,28 +38,53 @@ std::string TensorText(const Graph& graph, const Schedule& schedule, const Lifet
   return absl::StrCat(Megabytes(life.bytes), " ", type, "of ", step.label);
 }
 
-// That the law holds by which all is replaced.
-absl::Status CheckLaw() {
+// That the laws hold by which all is replaced.
+absl::Status CheckLaws() {
   ASSIGN_OR_RETURN(const std::string path, FindRuleFile("recomputation.rules"));
   ASSIGN_OR_RETURN(const RuleSet rules, RuleSet::FromFiles({path}));
-  if (rules.Find(kRecomputationRule) != nullptr) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(path, ": has no rule ", kRecomputationRule));
+  for (const char* law : {kRecomputationRule, kOffloadRule}) {
+    if (rules.Find(law) == nullptr) return absl::InternalError(absl::StrCat(path, ": has no rule ", law));
+  }
+  return absl::OkStatus();
 }
 
-absl::Status Unreachable(const StepMemory& least, int64_t limit) {
+// Of a run: what its nodes take, and what copies to a second tier and back add.
+double SecondsOf(const Graph& graph, const Schedule& schedule, const StepCosts& costs) {
+  const double seconds = std::accumulate(costs.seconds.begin(), costs.seconds.end(), 0.0);
+  if (!costs.second_tier) return seconds;
+  std::vector<double> by_group, by_step(schedule.steps.size(), 0);
+  for (const Group& group : schedule.groups) {
+    by_group.push_back(0);
+    for (NodeId id : group.nodes) by_group.back() += costs.seconds[graph.index(id)];
+  }
+  for (size_t s = schedule.steps.size(); s-- > 0;) {  // all of a group at its last step
+    const int group = schedule.steps[s].group;
+    if (group >= 0) by_step[s] = std::exchange(by_group[group], 0);
+  }
+  const CopySeconds copies = CopySecondsOf(schedule, by_step, costs.second_tier->seconds_per_byte);
+  return seconds + copies.waited + costs.second_tier->lost * copies.copied;
+}
+
+absl::Status Unreachable(const StepMemory& least, Device& device, int64_t limit) {
+  const std::optional<SecondTier> tier = device.second_tier(/*measured=*/false);
   return absl::ResourceExhaustedError(absl::StrCat(
       "--memory-limit: found ", Megabytes(limit), "; the least that was reached is ", Megabytes(least.run.bytes),
       ": states of ", Megabytes(least.state_bytes), ", and activations and gradients, of which at the fullest point ",
-      Megabytes(least.live_bytes), " are alive, above all ", absl::StrJoin(least.largest, ", ")));
+      Megabytes(least.live_bytes), " are alive, above all ", absl::StrJoin(least.largest, ", "),
+      tier ? absl::StrCat("; ", Megabytes(least.run.stored_bytes), " would be in the second tier, which has ",
+                          Megabytes(tier->bytes))
+           : ""));
 }
 
 }  // namespace
 
-absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device) {
+absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device, const StepCosts* costs) {
   ASSIGN_OR_RETURN(const Schedule schedule, device.Compile(graph));
   ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(schedule));
   StepMemory memory;
   memory.run.groups = schedule.groups;
+  memory.run.live.assign(schedule.groups.size(), 0);
+  memory.run.stored_bytes = plan.stored_bytes;
   for (const Buffer& buffer : schedule.buffers) {
     if (buffer.kind == Buffer::Kind::kState && buffer.alias_of < 0) {
       memory.state_bytes += static_cast<int64_t>(buffer.bytes);
@@ -63,14 +92,18 @@ absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device) {
   }
   memory.run.bytes = memory.state_bytes + plan.arena_bytes;
   memory.live_bytes = plan.peak_live_bytes;
+  if (costs != nullptr) memory.run.seconds = SecondsOf(graph, schedule, *costs);
   std::vector<Lifetime> lifetimes;  // of those in the arena
   for (const Lifetime& life : plan.lifetimes) {
     if (life.bytes > 0) lifetimes.push_back(life);
   }
   if (lifetimes.empty()) return memory;
   const int fullest = FullestStep(lifetimes);
-  for (int step = 0; step <= fullest; ++step) {
-    if (schedule.steps[step].group >= 0) memory.run.fullest = schedule.steps[step].group;
+  const std::vector<int64_t> live = LiveBytes(lifetimes);
+  int group = 0;  // glue counts with the group before it
+  for (size_t step = 0; step < live.size() && step < schedule.steps.size(); ++step) {
+    if (schedule.steps[step].group >= 0) group = schedule.steps[step].group;
+    memory.run.live[group] = std::max(memory.run.live[group], live[step]);
   }
   std::stable_sort(lifetimes.begin(), lifetimes.end(),
                    [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });
@@ -122,30 +155,51 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
 }
 
 absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, int64_t limit, bool measured,
-                                           const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes) {
-  RETURN_IF_ERROR(CheckLaw());
+                                           const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers) {
+  RETURN_IF_ERROR(CheckLaws());
   RecomputeOptions options;
+  if (limit > 0 && layers == nullptr) options.second_tier = device.second_tier(measured);
+  bool in_layers = layers != nullptr;  // candidates are found in the order in which layers run
   options.plan = [&](const Graph& candidate) -> absl::StatusOr<RunPlan> {
-    ASSIGN_OR_RETURN(StepMemory memory, MemoryOf(candidate, device));
-    if (arena_bytes != nullptr) {
-      ASSIGN_OR_RETURN(const int64_t bytes, arena_bytes(candidate));
-      memory.run.bytes = memory.state_bytes + bytes;
+    StepCosts costs{{}, options.second_tier};
+    ASSIGN_OR_RETURN(costs.seconds, options.seconds(candidate));
+    ASSIGN_OR_RETURN(StepMemory memory, MemoryOf(candidate, device, &costs));
+    if (layers != nullptr) {
+      ASSIGN_OR_RETURN(LayeredPlan plan, layers(candidate));
+      memory.run.bytes = memory.state_bytes + plan.bytes;
+      in_layers = in_layers && !plan.groups.empty();
+      if (in_layers) {
+        memory.run.groups = std::move(plan.groups);
+        memory.run.live = std::move(plan.live);
+      }
     }
     return std::move(memory.run);
   };
   options.seconds = [&](const Graph& candidate) -> absl::StatusOr<std::vector<double>> {
     if (measured) return MeasuredSeconds(candidate, device);
-    return GuessedSeconds(candidate);
+    std::vector<double> seconds = GuessedSeconds(candidate);
+    for (size_t i = 0; i < seconds.size(); ++i) {
+      if (candidate.node(candidate.nodes()[i]).op == ops::Fetch()) seconds[i] = 0;  // the schedule knows
+    }
+    return seconds;
   };
   if (limit > 0) options.limit = limit;
   ASSIGN_OR_RETURN(Recomputation found, Recompute(graph, options));
-  if (limit <= 0 || found.bytes <= limit) return found;
+  if (in_layers) {  // what waits between two layers is not all that takes memory: each has an arena, too
+    in_layers = false;
+    ASSIGN_OR_RETURN(Recomputation other, Recompute(graph, options));
+    const auto fits = [&](const Recomputation& one) { return limit > 0 && one.bytes <= limit; };
+    const bool better = fits(found) && fits(other) ? other.seconds < found.seconds : other.bytes < found.bytes;
+    if (better) found = std::move(other);
+  }
+  const bool has_room = found.stored_bytes == 0 || found.stored_bytes <= options.second_tier->bytes;
+  if (limit <= 0 || (found.bytes <= limit && has_room)) return found;
   ASSIGN_OR_RETURN(const StepMemory least, MemoryOf(found.graph, device));
-  return Unreachable(least, limit);
+  return Unreachable(least, device, limit);
 }
 
 absl::StatusOr<Recomputation> WithinMemory(const RankGraph& part, Device& device, int64_t limit) {
-  RETURN_IF_ERROR(CheckLaw());
+  RETURN_IF_ERROR(CheckLaws());
   RecomputeOptions options;
   options.plan = [&](const Graph& candidate) -> absl::StatusOr<RunPlan> {
     ASSIGN_OR_RETURN(StepMemory memory, MemoryOfPart(part, candidate, device));
@@ -156,7 +210,22 @@ absl::StatusOr<Recomputation> WithinMemory(const RankGraph& part, Device& device
   ASSIGN_OR_RETURN(Recomputation found, Recompute(part.graph, options));
   if (limit <= 0 || found.bytes <= limit) return found;
   ASSIGN_OR_RETURN(const StepMemory least, MemoryOfPart(part, found.graph, device));
-  return Unreachable(least, limit);
+  return Unreachable(least, device, limit);
+}
+
+std::vector<std::string> OffloadedTexts(const Recomputation& found, const Graph& graph) {
+  std::map<std::string, int> counts;
+  std::vector<std::pair<int64_t, std::string>> all;  // less bytes, so that most come first
+  for (Value value : found.offloaded) {
+    const TensorType& type = graph.type(value);
+    const std::string text =
+        absl::StrCat(Megabytes(type.num_bytes()), " ", type.ToString(), " of ", graph.node(value.node).op->name);
+    if (++counts[text] == 1) all.emplace_back(-type.num_bytes(), text);
+  }
+  std::sort(all.begin(), all.end());
+  std::vector<std::string> texts;
+  for (const auto& [bytes, text] : all) texts.push_back(absl::StrCat(counts[text], " x ", text));
+  return texts;
 }
 
 }  // namespace rewright

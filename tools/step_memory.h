@@ -1,8 +1,9 @@
-// The memory of a step of training, and what is computed again so that it takes less.
+// The memory of a step of training, and what is computed again or offloaded so that it takes less.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "core/ir/device.h"
 #include "core/ir/graph.h"
 #include "runtime/parallel/rank_graph.h"
+#include "runtime/train/layered_gradients.h"
 #include "search/recompute.h"
 
 namespace rewright {
@@ -21,18 +23,26 @@ struct StepMemory {
   int64_t live_bytes = 0;            // the largest sum of live tensors beside them
   std::vector<std::string> largest;  // that are alive then: "6.3 MB f32[512,3072] of matmul"
 };
-absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device);
+// By which RunPlan::seconds is known; null: it is not.
+struct StepCosts {
+  std::vector<double> seconds;  // by position in Graph::nodes()
+  std::optional<SecondTier> second_tier;
+};
+absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device, const StepCosts* costs = nullptr);
 // Likewise of a rank's part of a graph where that runs as `graph`, in stages (runtime/parallel/stages.h).
 absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& graph, Device& device);
 
 // What is free is computed again where that lowers the peak. `limit` 0: no more than that; else as much as it takes for
-// RunPlan::bytes not to exceed it, by measured costs or, without `measured`, by a guess. Error: the limit cannot be
-// reached.
+// RunPlan::bytes not to exceed it, by measured costs or, without `measured`, by a guess; and where the device has a
+// second tier, values wait there. Error: the limit cannot be reached.
 //
-// `arena_bytes`: what a graph takes beside its states where it does not run as one; null: the arena of its schedule.
+// `layers`: how a graph runs that does not run as one; null: as its schedule says. Layers leave the second tier alone.
 absl::StatusOr<Recomputation> WithinMemory(
     const Graph& graph, Device& device, int64_t limit, bool measured,
-    const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes = nullptr);
+    const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers = nullptr);
+
+// What is offloaded, most bytes first: "12 x 9.4 MB f32[768,3072] of matmul".
+std::vector<std::string> OffloadedTexts(const Recomputation& found, const Graph& graph);
 
 // The same for a rank's part of a graph that several compute together, by a guess of costs.
 absl::StatusOr<Recomputation> WithinMemory(const RankGraph& part, Device& device, int64_t limit);

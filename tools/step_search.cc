@@ -39,13 +39,21 @@ void Report(const OptimizeReport& report, Console& console) {
   console.JsonLine(line);
 }
 
-void Report(const Recomputation& less, const StepSearchFlags& flags, Console& console) {
+void Report(const Recomputation& less, const Graph& step, const StepSearchFlags& flags, Console& console) {
+  const int offloaded = static_cast<int>(less.offloaded.size());
   console.Note(
       absl::StrFormat("memory:   %.1f MB -> %.1f MB a step, %+.1f %% of its time (%s): values are computed again, by "
                       "%d uses of the law %s",
                       static_cast<double>(less.bytes_before) / 1e6, static_cast<double>(less.bytes) / 1e6,
                       100 * (less.seconds / less.seconds_before - 1), flags.measured ? "measured" : "a guess",
-                      less.replaced, kRecomputationRule));
+                      less.replaced - offloaded, kRecomputationRule));
+  if (offloaded == 0) return;
+  console.Note(
+      absl::StrFormat("          and %d values are offloaded to %.1f MB of the second tier, by uses of the law %s",
+                      offloaded, static_cast<double>(less.stored_bytes) / 1e6, kOffloadRule));
+  const std::vector<std::string> texts = OffloadedTexts(less, step);
+  for (const std::string& text : texts) console.Detail("  " + text);
+  console.JsonLine({{"offloaded", texts}, {"stored_bytes", less.stored_bytes}});
 }
 
 // The rules of a step: beside those of `optimize` the ones about forward pass, backward pass and update together.
@@ -149,20 +157,20 @@ absl::StatusOr<StoredStep> RewriteWholeStep(const Graph& step, const std::vector
   if (flags.keep_all) return found;
   ASSIGN_OR_RETURN(const Recomputation less,
                    WithinMemory(found.graph, *engine.device(), flags.memory_limit, flags.measured));
-  if (less.replaced > 0) Report(less, flags, session.console);
+  if (less.replaced > 0) Report(less, found.graph, flags, session.console);
   found.graph = less.graph;
   return found;
 }
 
 namespace {
 
-using ArenaBytes = std::function<absl::StatusOr<int64_t>(const Graph&)>;
+using Planner = std::function<absl::StatusOr<LayeredPlan>(const Graph&)>;
 
 // How what is kept is chosen.
 struct Keeping {
   bool chosen = false;  // else everything is kept
   int64_t limit = 0;    // of bytes; 0: none
-  ArenaBytes arena_bytes;
+  Planner layers;
 };
 
 absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags, const Keeping& keeping,
@@ -179,8 +187,8 @@ absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags,
     }
     if (!chosen) return faster;
     ASSIGN_OR_RETURN(const Recomputation less,
-                     WithinMemory(faster, *engine.device(), keeping.limit, flags.measured, keeping.arena_bytes));
-    if (less.replaced > 0) Report(less, flags, session.console);
+                     WithinMemory(faster, *engine.device(), keeping.limit, flags.measured, keeping.layers));
+    if (less.replaced > 0) Report(less, faster, flags, session.console);
     return less.graph;
   };
   if (ranks.size() == 1) return rewrite();
@@ -213,19 +221,21 @@ absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step
   Keeping keeping{.chosen = layout.tp == 1, .limit = flags.memory_limit};
   if (layout.pp > 1) {
     const int64_t count = micro_batches / layout.dp + (micro_batches % layout.dp == 0 ? 0 : 1);  // of a group
-    keeping.arena_bytes = [&, count](const Graph& candidate) -> absl::StatusOr<int64_t> {
+    keeping.layers = [&, count](const Graph& candidate) -> absl::StatusOr<LayeredPlan> {
       const PipelineShape shape{.ranks = layout.pp, .chunks = layout.chunks};
       const auto plan = PlanPipeline(candidate, step, updated, shape, sharing.device);
       if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
-      ASSIGN_OR_RETURN(int64_t bytes, PipelineBytes(*plan, count, layout.schedule, arena_bytes));
-      for (Value state : candidate.states()) bytes -= candidate.type(state).num_bytes();  // no rank has all of them
-      return bytes;
+      LayeredPlan made;
+      ASSIGN_OR_RETURN(made.bytes, PipelineBytes(*plan, count, layout.schedule, arena_bytes));
+      // No rank has all of them.
+      for (Value state : candidate.states()) made.bytes -= candidate.type(state).num_bytes();
+      return made;
     };
   } else {
-    keeping.arena_bytes = [&](const Graph& candidate) {
+    keeping.layers = [&](const Graph& candidate) {
       LayeredOptions layers{.zero = layout.zero, .bucket_bytes = sharing.bucket_bytes};
       layers.groups = sharing.device.groups;
-      return LayeredBytes(candidate, step, updated, layers, ranks.size(), arena_bytes);
+      return PlanLayers(candidate, step, updated, layers, ranks.size(), arena_bytes);
     };
   }
   return Rewritten(gradients, flags, keeping, engine, ranks, session);
@@ -235,7 +245,7 @@ absl::StatusOr<Graph> RewritePart(const RankGraph& part, const StepSearchFlags& 
                                   Session& session) {
   if (engine.device() == nullptr || flags.keep_all) return part.graph;
   ASSIGN_OR_RETURN(const Recomputation less, WithinMemory(part, *engine.device(), flags.memory_limit));
-  if (less.replaced > 0) Report(less, flags, session.console);
+  if (less.replaced > 0) Report(less, part.graph, flags, session.console);
   return less.graph;
 }
 

@@ -17,6 +17,7 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/offload/two_tier_device.h"
 #include "runtime/train/event_file.h"
 #include "runtime/train/layout.h"
 #include "runtime/train/trainer.h"
@@ -47,6 +48,7 @@ struct TrainFlags {
   double bucket_mb = 25;
   std::string profile;
   StepSearchFlags search;
+  int64_t second_tier = 0;  // bytes
 };
 
 absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
@@ -179,6 +181,7 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
   line["arena_bytes"] = trainer.running().step->arena_bytes();
   line["peak_live_bytes"] = trainer.running().step->peak_live_bytes();
   if (trainer.running().sums != nullptr) line["gradients_arena_bytes"] = trainer.running().sums->arena_bytes();
+  if (flags.second_tier > 0) line["stored_bytes"] = trainer.running().step->stored_bytes();
   if (ranks.size() > 1) {
     line["ranks"] = ranks.size();
     line["bytes_sent"] = ranks.bytes_sent();  // by this one, rank 0
@@ -227,6 +230,10 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
         absl::StrCat("--memory-limit: found the layout ", flags.layout.empty() ? "dp" : flags.layout, " and device ",
                      flags.device, ", expected one without pp and tp together, and a device that plans memory"));
   }
+  if (flags.second_tier > 0 && (ranks.size() > 1 || flags.device == "reference")) {
+    return absl::InvalidArgumentError(absl::StrCat("--second-tier: found ", ranks.size(), " processes and device ",
+                                                   flags.device, ", expected one process and cpu"));
+  }
   if (flags.resume && flags.checkpoint_folder.empty()) {
     return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");
   }
@@ -244,8 +251,15 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   options.threads = omp_get_max_threads();
   options.ranks = &ranks;
   ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
-  ASSIGN_OR_RETURN(const Engine engine,
+  ASSIGN_OR_RETURN(Engine engine,
                    Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
+  if (flags.second_tier > 0) {
+    RETURN_IF_ERROR(engine.Wrap([&](std::unique_ptr<Device> device) {
+      return MakeTwoTierDevice(std::move(device), {.first_bytes = flags.search.memory_limit,
+                                                   .second_bytes = flags.second_tier,
+                                                   .threads = static_cast<int>(session.flags.threads)});
+    }));
+  }
   flags.search.measured = !flags.profile.empty();
   options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, layout, engine, ranks, session); };
   options.rewrite_gradients = [&](const Graph& gradients, const Graph& step, const std::vector<std::string>& updated) {
@@ -330,6 +344,10 @@ Action DeclareTrain(CommandLine& line) {
           "--memory-limit", &flags->search.memory_limit,
           "Memory of a step, states included: what does not fit is computed again instead of being kept, by costs that "
           "are measured with --profile, else guessed")
+      .Type("SIZE");
+  line.AddBytes("--second-tier", &flags->second_tier,
+                "With --memory-limit: other memory of this machine, where values wait that fit no more; it stands for "
+                "that of a host beside a GPU")
       .Type("SIZE");
   line.AddSwitch("--keep-all", &flags->search.keep_all,
                  "Compute nothing again, not even what takes next to no time, and take the memory that needs")

@@ -1,6 +1,7 @@
 #include "backends/cpu/fusion.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -21,6 +22,8 @@ class CpuFuser : private Fuser<FusedGroup> {
       if (!IsFree(i)) continue;
       if (IsAnchor(i)) {
         FuseAnchor(i);
+      } else if (NodeAt(i).op == ops::Fetch()) {
+        AddGroup(FusedGroup(), {i});  // a copy, and no view
       } else {
         FuseQuantized(i);
       }
@@ -49,8 +52,9 @@ class CpuFuser : private Fuser<FusedGroup> {
       group.is_last = group.kind == FusedGroup::Kind::kPointwise &&
                       std::all_of(outputs.begin(), outputs.end(), [&](Value output) { return IsEnd(output, next); });
     }
+    const std::set<NodeId> fetched = FetchForLast(&groups);
     std::stable_partition(groups.begin(), groups.end(), [](const FusedGroup& group) { return !group.is_last; });
-    return groups;
+    return BeforeReaders(std::move(groups), fetched);
   }
 
  private:
@@ -64,6 +68,54 @@ class CpuFuser : private Fuser<FusedGroup> {
     const Node& node = NodeAt(i);
     return IsPointwise(*node.meaning) && CountProgramLeaves(*node.meaning) <= kMaxProgramLeaves &&
            node.outputs[0].num_elements() > 0;
+  }
+  // What is fetched for groups that come last alone, and views of it, comes last, too. Gives the nodes.
+  std::set<NodeId> FetchForLast(std::vector<FusedGroup>* groups) const {
+    std::set<NodeId> last, may_be_last, fetched;
+    for (const FusedGroup& group : *groups) {
+      if (group.is_last) last.insert(group.group.nodes.begin(), group.group.nodes.end());
+    }
+    for (auto group = groups->rbegin(); group != groups->rend(); ++group) {
+      const int i = graph_.index(group->group.nodes[0]);
+      const bool moves = NodeAt(i).op == ops::Fetch() || group->kind == FusedGroup::Kind::kView;
+      const std::vector<int>& users = graph_.users(i);
+      const bool only = !users.empty() && !Escapes(i) && std::all_of(users.begin(), users.end(), [&](int user) {
+        return last.count(IdAt(user)) + may_be_last.count(IdAt(user)) > 0;
+      });
+      if (moves && only) may_be_last.insert(IdAt(i));
+    }
+    for (FusedGroup& group : *groups) {
+      const NodeId id = group.group.nodes[0];
+      const Node& node = graph_.node(id);
+      if (may_be_last.count(id) == 0 || (node.op != ops::Fetch() && last.count(node.operands[0].node) == 0)) continue;
+      group.is_last = true;
+      last.insert(id);
+      fetched.insert(id);
+    }
+    return fetched;
+  }
+
+  // These come right before the first group that reads them: else all of them would be there at once.
+  static std::vector<FusedGroup> BeforeReaders(std::vector<FusedGroup> groups, const std::set<NodeId>& moved) {
+    std::map<NodeId, FusedGroup*> waiting;
+    for (FusedGroup& group : groups) {
+      if (moved.count(group.group.nodes[0]) > 0) waiting[group.group.nodes[0]] = &group;
+    }
+    std::vector<FusedGroup> ordered;
+    const std::function<void(FusedGroup&)> add = [&](FusedGroup& group) {
+      for (Value input : group.group.inputs) {
+        const auto found = waiting.find(input.node);
+        if (found == waiting.end()) continue;
+        FusedGroup& read = *found->second;
+        waiting.erase(found);
+        add(read);
+      }
+      ordered.push_back(std::move(group));
+    };
+    for (FusedGroup& group : groups) {
+      if (moved.count(group.group.nodes[0]) == 0) add(group);
+    }
+    return ordered;
   }
   bool IsEnd(Value value, const std::set<Value>& next) const {
     return next.count(value) > 0 && graph_.users(graph_.index(value.node)).empty();

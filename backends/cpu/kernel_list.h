@@ -79,6 +79,7 @@ struct KernelEntry {
   X(Concat)                     \
   X(DepthSpace)                 \
   X(Opaque)                     \
+  X(Fetch)                      \
   X(Reference)
 
 #define REWRIGHT_DECLARATION(Name) KernelEntry Name##Entry();

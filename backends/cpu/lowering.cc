@@ -9,6 +9,7 @@
 #include "backends/group_order.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "core/ops/ops.h"
 #include "runtime/instance.h"
 
 namespace rewright::cpu {
@@ -61,7 +62,10 @@ std::vector<FusedGroup> Lowering::OrderedGroups() const {
   if (graph_.mode() != Mode::kTraining || options_.keep_output_layouts) return groups;
   std::vector<OrderedGroup> parts;
   for (const FusedGroup& group : groups) {
-    parts.push_back({&group.group, group.kind == FusedGroup::Kind::kView, group.is_last});
+    // The order is that of a graph from which nothing is fetched: what waits elsewhere would else be no reason to use
+    // it soon.
+    const bool is_fetch = graph_.node(group.group.nodes[0]).op == ops::Fetch();
+    parts.push_back({&group.group, is_fetch || group.kind == FusedGroup::Kind::kView, group.is_last});
   }
   std::vector<FusedGroup> ordered;
   for (int position : OrderForMemory(graph_, parts)) ordered.push_back(std::move(groups[position]));

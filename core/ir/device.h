@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,7 @@ struct Buffer {
     kOutput,      // read by the caller after the run: row-major
     kConstant,    // `data`, filled at compile time (weights, packed weights, folded constants)
     kState,       // keeps its contents from run to run; steps may replace them
+    kStored,      // in the second tier: planned by the runtime into an arena there
   };
   Kind kind = Kind::kActivation;
   size_t bytes = 0;
@@ -120,6 +122,11 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
   // Aligned to kAlignment. Errors: ResourceExhausted, with the bytes asked for.
   virtual absl::StatusOr<std::shared_ptr<void>> Allocate(size_t bytes) = 0;
+  // The same in the second tier, which no kernel reads but those that copy. Errors also where there is no such tier.
+  virtual absl::StatusOr<std::shared_ptr<void>> AllocateStored(size_t bytes) {
+    (void)bytes;
+    return absl::InternalError("this memory has no second tier");
+  }
   virtual absl::Status CopyIn(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status CopyOut(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status Synchronize() = 0;
@@ -133,6 +140,13 @@ class DeviceMemory {
   virtual bool is_host() const { return false; }
   // To be held by whoever uses the memory, from the first copy to the end of the work; null: runs may overlap.
   virtual std::mutex* turns() { return nullptr; }
+};
+
+// Memory beside that of the device, for what no kernel reads for long (docs/decisions/074).
+struct SecondTier {
+  int64_t bytes = 0;            // that it has
+  double seconds_per_byte = 0;  // of a copy there or back, while kernels run
+  double lost = 0;              // seconds by which kernels take longer for each second of copies
 };
 
 class Device {
@@ -163,6 +177,11 @@ class Device {
   virtual bool runs() const { return true; }
   // Where the buffers of its schedules live; null: in the memory of this machine.
   virtual DeviceMemory* memory() { return nullptr; }
+  // None: all is in the memory of its kernels. Times are measured, once, or a guess.
+  virtual std::optional<SecondTier> second_tier(bool measured) {
+    (void)measured;
+    return std::nullopt;
+  }
   // Kernels for the whole graph; what is known before the run is computed here, once.
   virtual absl::StatusOr<Schedule> Compile(const Graph& graph) = 0;
 };
@@ -194,6 +213,8 @@ class Executable {
   // Bytes of the activation arena, and the largest sum of live tensors over the schedule: the floor of any plan.
   virtual int64_t arena_bytes() const = 0;
   virtual int64_t peak_live_bytes() const = 0;
+  // Bytes of the second tier that a run takes.
+  virtual int64_t stored_bytes() const { return 0; }
   // Bytes of weights and other constants, in the forms in which kernels read them.
   virtual int64_t constant_bytes() const { return 0; }
 };

@@ -76,6 +76,7 @@ void MaxPool2dGradient(OnnxWriter& writer, const ExportedNode& node) {
 const absl::flat_hash_map<std::string, OnnxForm>& TrainingForms() {
   static const auto* const forms = new absl::flat_hash_map<std::string, OnnxForm>{
       {"after", {After}},
+      {"fetch", {After}},
       {"cross_entropy", {CrossEntropy}},
       {"batch_norm_train", {BatchNormTrain}},
       {"max_pool2d_grad_x", {MaxPool2dGradient, "", 16}},

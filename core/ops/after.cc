@@ -3,23 +3,37 @@
 #include "core/ops/ops.h"
 
 namespace rewright {
+namespace {
 
 // out[i..] = x[i..], where `trigger` exists. Nothing of it is read, but what is computed from the result is another
 // node than what is computed from x, and runs after the trigger was made: so a value may be computed again, late,
 // instead of being kept.
-static absl::Status AfterMeaning(OpBuilder& b) {
+absl::Status AfterMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(CheckElements(b, 1, Elements::kFloats));
   b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) { return b.Read(0, i); });
   return absl::OkStatus();
 }
 
-static OpSample AfterSample(Rng& rng) {
+OpSample AfterSample(Rng& rng) {
   return OpSample{.inputs = {RandomTensor(rng, Elements::kAny, 0, 4), RandomTensor(rng, Elements::kFloats, 0, 3)}};
 }
+
+}  // namespace
 
 OpDef AfterOp() {
   return OpDef{.name = "after",
                .summary = "The first operand, once the second exists; kept apart from the first operand itself.",
+               .inputs = {"x", "trigger"},
+               .attrs = {},
+               .meaning = AfterMeaning,
+               .sample = AfterSample};
+}
+
+// The same identity with another place: between what reads x and what reads the result no copy of x has to be in the
+// memory that kernels read.
+OpDef FetchOp() {
+  return OpDef{.name = "fetch",
+               .summary = "The first operand, once the second exists; meanwhile it may be in a second tier of memory.",
                .inputs = {"x", "trigger"},
                .attrs = {},
                .meaning = AfterMeaning,

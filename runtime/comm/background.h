@@ -17,7 +17,9 @@ namespace rewright {
 // work is done when it is started.
 class Background {
  public:
-  explicit Background(const Communicator& ranks) : at_once_(ranks.for_one_thread()) {}
+  explicit Background(const Communicator& ranks) : Background(ranks.for_one_thread()) {}
+  // `at_once`: work is done when it is started.
+  explicit Background(bool at_once) : at_once_(at_once) {}
   // Waits for the end of what was begun; nothing more is.
   ~Background();
   Background(const Background&) = delete;

@@ -19,16 +19,33 @@ namespace {
 // Tensors of fewer bytes are joined before they are summed over ranks: each exchange has a latency.
 constexpr int64_t kJoinedBytes = int64_t{1} << 20;
 
-Layers LayersOf(const Graph& unpacked, const Graph& step, const std::vector<std::string>& updated,
-                const LayeredOptions& options) {
+struct LayersOfGraph {
+  Layers layers;
+  Passes passes;
+  std::vector<int> by_position;  // the layer
+  // The piece in which a node runs; the last one where it is none of the passes.
+  int PieceOf(NodeId id) const {
+    const auto place = passes.nodes.find(id);
+    if (place == passes.nodes.end()) return 2 * layers.count - 1;
+    const int layer = by_position[static_cast<size_t>(place->second.position)];
+    return place->second.forward ? layer : 2 * layers.count - 1 - layer;
+  }
+};
+
+LayersOfGraph LayersOf(const Graph& unpacked, const Graph& step, const std::vector<std::string>& updated,
+                       const LayeredOptions& options) {
   const std::vector<std::string> weights = StatesOfInputs(step, updated);
   const std::vector<Group> groups = options.groups == nullptr ? std::vector<Group>() : options.groups(unpacked);
-  const Passes passes = PassesOf(unpacked, weights, groups);
+  LayersOfGraph made;
+  made.passes = PassesOf(unpacked, weights, groups);
+  const Passes& passes = made.passes;
   std::vector<int64_t> amounts(static_cast<size_t>(passes.length), 0);
   for (const Output& output : unpacked.outputs()) {
     amounts[passes.nodes.at(output.value.node).position] += unpacked.type(output.value).num_bytes();
   }
-  return CutIntoLayers(unpacked, passes, LayersByAmount(passes, amounts, options.bucket_bytes));
+  made.by_position = LayersByAmount(passes, amounts, options.bucket_bytes);
+  made.layers = CutIntoLayers(unpacked, passes, made.by_position);
+  return made;
 }
 
 // When tensors that are handed on are used; the first `leaves`, and the sums, lie elsewhere.
@@ -87,24 +104,35 @@ int64_t GatheredBytes(const Graph& unpacked, const Graph& step, const Pieces& cu
 
 }  // namespace
 
-absl::StatusOr<int64_t> LayeredBytes(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
-                                     const LayeredOptions& options, int ranks,
-                                     const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes) {
+absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,
+                                       const std::vector<std::string>& updated, const LayeredOptions& options,
+                                       int ranks,
+                                       const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes) {
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
-  const Layers layers = LayersOf(unpacked, step, updated, options);
-  const std::vector<Use> uses = UsesOf(layers.pieces, unpacked.inputs().size() + unpacked.states().size());
+  const LayersOfGraph found = LayersOf(unpacked, step, updated, options);
+  const Pieces& pieces = found.layers.pieces;
+  const std::vector<Use> uses = UsesOf(pieces, unpacked.inputs().size() + unpacked.states().size());
   std::vector<Lifetime> lifetimes;
   for (size_t k = 0; k < uses.size(); ++k) {
-    if (uses[k].last >= 0) lifetimes.push_back({layers.pieces.tensors[k].num_bytes(), uses[k].first, uses[k].last});
+    if (uses[k].last >= 0) lifetimes.push_back({pieces.tensors[k].num_bytes(), uses[k].first, uses[k].last});
   }
-  int64_t bytes = PlaceLifetimes(lifetimes).arena_bytes;
-  if (options.zero == 3) bytes += GatheredBytes(unpacked, step, layers.pieces, ranks);
-  for (const Pieces::Piece& piece : layers.pieces.pieces) {
+  LayeredPlan plan;
+  plan.bytes = PlaceLifetimes(lifetimes).arena_bytes;
+  if (options.zero == 3) plan.bytes += GatheredBytes(unpacked, step, pieces, ranks);
+  for (const Pieces::Piece& piece : pieces.pieces) {
     if (piece.outputs.empty()) continue;
     ASSIGN_OR_RETURN(const int64_t arena, arena_bytes(piece.graph));
-    bytes += arena;
+    plan.bytes += arena;
   }
-  return bytes;
+  if (options.groups == nullptr) return plan;
+  plan.groups = options.groups(gradients);
+  const auto piece_of = [&](const Group& group) { return found.PieceOf(group.nodes.back()); };
+  std::stable_sort(plan.groups.begin(), plan.groups.end(),
+                   [&](const Group& a, const Group& b) { return piece_of(a) < piece_of(b); });
+  std::vector<int64_t> live = LiveBytes(lifetimes);
+  live.resize(pieces.pieces.size() + 1, 0);
+  for (const Group& group : plan.groups) plan.live.push_back(live[static_cast<size_t>(piece_of(group))]);
+  return plan;
 }
 
 LayeredGradients::LayeredGradients(const LayeredOptions& options, Communicator& ranks)
@@ -141,7 +169,7 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
   axes_.resize(sums_.size(), -1);
   update_ = update;
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
-  layers_ = LayersOf(unpacked, step, updated, options_);
+  layers_ = LayersOf(unpacked, step, updated, options_).layers;
   buckets_.resize(layers_.pieces.pieces.size());
   for (size_t k = 0; k < sums_.size(); ++k) {
     buckets_[static_cast<size_t>(2 * layers_.count - 1 - layers_.homes[k])].push_back(k);

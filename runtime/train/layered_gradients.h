@@ -33,12 +33,19 @@ struct LayeredOptions {
   std::function<std::vector<Group>(const Graph&)> groups;  // that the device runs as one; null: none is known
 };
 
-// The bytes that the layers of one of so many ranks take: what one hands on to another, the arena of each, which
-// `arena_bytes` tells of a graph, and with zero 3 weights that are gathered, less the blocks that other ranks have.
-// Arguments and errors otherwise as of LayeredGradients::Create.
-absl::StatusOr<int64_t> LayeredBytes(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
-                                     const LayeredOptions& options, int ranks,
-                                     const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes);
+// How the layers of one of so many ranks run.
+struct LayeredPlan {
+  // What one hands on to another, the arena of each, and with zero 3 weights that are gathered, less the blocks that
+  // other ranks have.
+  int64_t bytes = 0;
+  std::vector<Group> groups;  // of the gradients, in the order in which a micro-batch runs them; none: not known
+  std::vector<int64_t> live;  // by group, what is handed on to its layer and over it
+};
+// `arena_bytes` tells of a graph what it takes. Arguments and errors otherwise as of LayeredGradients::Create.
+absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,
+                                       const std::vector<std::string>& updated, const LayeredOptions& options,
+                                       int ranks,
+                                       const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes);
 
 class LayeredGradients : public GradientSums {
  public:

@@ -15,6 +15,7 @@
 #include "core/ir/random_tensor.h"
 #include "core/ir/text.h"
 #include "runtime/executor.h"
+#include "runtime/offload/two_tier_device.h"
 #include "runtime/parallel/layers.h"
 #include "runtime/train/layered_gradients.h"
 #include "runtime/train/model.h"
@@ -134,17 +135,22 @@ TEST(StepMemory, MicroBatchesAreJudgedByTheMemoryOfTheirLayers) {
   const auto device = Cpu();
   LayeredOptions layers;
   layers.groups = [&](const Graph& graph) { return device->Partition(graph); };
-  const auto bytes = [&](const Graph& graph) {
-    return LayeredBytes(graph, graphs->step, graphs->updated, layers, /*ranks=*/1,
-                        [&](const Graph& piece) -> absl::StatusOr<int64_t> {
-                          const auto memory = MemoryOf(piece, *device);
-                          if (!memory.ok()) return memory.status();
-                          return memory->run.bytes - memory->state_bytes;
-                        });
+  const auto plan = [&](const Graph& graph) {
+    return PlanLayers(graph, graphs->step, graphs->updated, layers, /*ranks=*/1,
+                      [&](const Graph& piece) -> absl::StatusOr<int64_t> {
+                        const auto memory = MemoryOf(piece, *device);
+                        if (!memory.ok()) return memory.status();
+                        return memory->run.bytes - memory->state_bytes;
+                      });
+  };
+  const auto bytes = [&](const Graph& graph) -> absl::StatusOr<int64_t> {
+    const auto made = plan(graph);
+    if (!made.ok()) return made.status();
+    return made->bytes;
   };
   const auto kept = bytes(lowered->graph);
   const auto whole = WithinMemory(lowered->graph, *device, 0, false);
-  const auto judged = WithinMemory(lowered->graph, *device, 0, false, bytes);
+  const auto judged = WithinMemory(lowered->graph, *device, 0, false, plan);
   ASSERT_TRUE(kept.ok() && whole.ok() && judged.ok()) << kept.status() << whole.status() << judged.status();
   const auto of_whole = bytes(whole->graph), of_judged = bytes(judged->graph);
   ASSERT_TRUE(of_whole.ok() && of_judged.ok()) << of_whole.status() << of_judged.status();
@@ -204,25 +210,25 @@ struct Exact {
   explicit Exact(const Graph& step, Device& device) {
     const StepMemory before = Memory(step, device);
     const WaitingTensors waiting(step, before.run.groups);
-    std::vector<bool> all(waiting.tensors().size(), false);
+    Kept all(waiting.tensors().size(), Keep::kNot);
     std::vector<int> free;
     for (const Group& group : before.run.groups) {
-      for (Value output : group.outputs) all[step.index(output.node)] = true;
+      for (Value output : group.outputs) all[step.index(output.node)] = Keep::kHere;
     }
     for (int i = 0; i < static_cast<int>(all.size()); ++i) {
       const WaitingTensors::Tensor& tensor = waiting.tensors()[i];
-      if (!all[i] || tensor.root != i || !tensor.may_drop) continue;
+      if (all[i] == Keep::kNot || tensor.root != i || !tensor.may_drop) continue;
       if (tensor.late > 0 && tensor.bytes > 8192) free.push_back(i);
       // What nobody reads late is no checkpoint: it would take as much as what is computed from it.
-      if (tensor.late < 0 && tensor.written <= waiting.end()) all[i] = false;
+      if (tensor.late < 0 && tensor.written <= waiting.end()) all[i] = Keep::kNot;
     }
     if (free.size() > 12) {
       ADD_FAILURE() << free.size() << " tensors are too many";
       return;
     }
     for (unsigned choice = 0; choice < 1u << free.size(); ++choice) {
-      std::vector<bool> kept = all;
-      for (size_t k = 0; k < free.size(); ++k) kept[free[k]] = (choice >> k & 1) == 0;
+      Kept kept = all;
+      for (size_t k = 0; k < free.size(); ++k) kept[free[k]] = (choice >> k & 1) == 0 ? Keep::kHere : Keep::kNot;
       const auto rewritten = waiting.Rewrite(kept);
       EXPECT_TRUE(rewritten.ok()) << rewritten.status();
       const std::vector<double> seconds = GuessedSeconds(rewritten->graph);
@@ -259,6 +265,100 @@ TEST(StepMemory, IsWithinATenthOfTheBestPlan) {
       EXPECT_LE(less->seconds, 1.10 * exact.SecondsWithin(limit)) << model.activation << ", " << tenths << " tenths";
     }
   }
+}
+
+GptOptions ShortGpt() {
+  GptOptions gpt = kGpt;
+  gpt.layers = 3;
+  return gpt;
+}
+const GptOptions kShortGpt = ShortGpt();
+
+std::unique_ptr<Device> TwoTiers(int64_t first, int64_t second) {
+  auto device = MakeTwoTierDevice(Cpu(), {.first_bytes = first, .second_bytes = second, .threads = 1});
+  EXPECT_TRUE(device.ok()) << device.status();
+  return *std::move(device);
+}
+
+// Padded layouts (24 channels), dropout, gradients until the update and views of what is fetched among it.
+TEST(StepMemory, AllThatWaitsMayBeAway) {
+  for (const BuiltInModel& model : {BuiltInModel(kShortGpt), BuiltInModel(kConvNet)}) {
+    const Graph step = StepOf(model, 8);
+    const auto tiers = TwoTiers(0, int64_t{1} << 28);
+    const StepMemory before = Memory(step, *tiers);
+    const WaitingTensors waiting(step, before.run.groups);
+    Kept kept(waiting.tensors().size(), Keep::kHere);
+    for (size_t i = 0; i < kept.size(); ++i) {
+      const WaitingTensors::Tensor& tensor = waiting.tensors()[i];
+      if (tensor.may_drop && tensor.root == static_cast<int>(i) && tensor.to - tensor.from >= kLongWait) kept[i] = Keep::kAway;
+    }
+    const auto away = waiting.Rewrite(kept);
+    ASSERT_TRUE(away.ok()) << away.status();
+    EXPECT_GT(away->fetched.size(), 20);
+    const StepMemory after = Memory(away->graph, *tiers);
+    EXPECT_LT(after.run.bytes, before.run.bytes);
+    EXPECT_GT(after.run.stored_bytes, before.live_bytes / 4);
+    ExpectSameBits(step, away->graph, *tiers, 20);
+    ExpectSameBits(step, away->graph, *Cpu(), 3);  // copies, where there is no second tier
+  }
+}
+
+// Gradients are all alive before the first weight changes: no computing again goes below that.
+TEST(StepMemory, OffloadsWhatCannotBeComputedAgain) {
+  const Graph step = StepOf(kShortGpt, 8);
+  const auto cpu = Cpu();
+  const StepMemory before = Memory(step, *cpu);
+  const auto arena = static_cast<double>(before.run.bytes - before.state_bytes);
+  const int64_t limit = before.state_bytes + static_cast<int64_t>(0.4 * arena);
+  EXPECT_TRUE(absl::IsResourceExhausted(WithinMemory(step, *cpu, limit, /*measured=*/false).status()));
+
+  const auto tiers = TwoTiers(limit, int64_t{1} << 28);
+  const auto less = WithinMemory(step, *tiers, limit, /*measured=*/false);
+  ASSERT_TRUE(less.ok()) << less.status();
+  EXPECT_GT(less->offloaded.size(), 0);
+  EXPECT_FALSE(OffloadedTexts(*less, step).empty());
+  const auto run = MakeGraphRunner(*tiers)->Prepare(less->graph);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_LE(before.state_bytes + (*run)->arena_bytes(), limit);
+  EXPECT_EQ((*run)->stored_bytes(), less->stored_bytes);
+  EXPECT_GT((*run)->stored_bytes(), 0);
+  ExpectSameBits(step, less->graph, *tiers, 20);
+}
+
+TEST(StepMemory, ASecondTierThatIsTooSmallIsAnError) {
+  const Graph step = StepOf(kShortGpt, 8);
+  const StepMemory before = Memory(step, *Cpu());
+  const auto arena = static_cast<double>(before.run.bytes - before.state_bytes);
+  const int64_t limit = before.state_bytes + static_cast<int64_t>(0.4 * arena);
+  const auto less = WithinMemory(step, *TwoTiers(limit, 4096), limit, /*measured=*/false);
+  ASSERT_TRUE(absl::IsResourceExhausted(less.status())) << less.status();
+  EXPECT_THAT(std::string(less.status().message()), HasSubstr("in the second tier, which has 0.0 MB"));
+}
+
+// Where copies take next to no time values leave that cost nothing to compute again, and none where they take for ever.
+TEST(StepMemory, ChoosesByTime) {
+  const Graph step = StepOf(kShortGpt, 8);
+  const auto device = TwoTiers(0, int64_t{1} << 28);
+  const StepMemory before = Memory(step, *device);
+  RecomputeOptions options;
+  options.limit = before.state_bytes + (before.run.bytes - before.state_bytes) * 6 / 10;
+  options.seconds = [](const Graph& graph) -> absl::StatusOr<std::vector<double>> { return GuessedSeconds(graph); };
+  std::vector<size_t> offloaded;
+  for (const double seconds_per_byte : {1e-13, 1e-6}) {
+    options.second_tier = SecondTier{int64_t{1} << 28, seconds_per_byte, 0.5};
+    options.plan = [&](const Graph& graph) -> absl::StatusOr<RunPlan> {
+      const StepCosts costs{GuessedSeconds(graph), options.second_tier};
+      const auto memory = MemoryOf(graph, *device, &costs);
+      if (!memory.ok()) return memory.status();
+      return memory->run;
+    };
+    const auto found = Recompute(step, options);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_LE(found->bytes, *options.limit);
+    offloaded.push_back(found->offloaded.size());
+  }
+  EXPECT_GT(offloaded[0], 0);
+  EXPECT_EQ(offloaded[1], 0);
 }
 
 TEST(StepMemory, SaysWhatWasReached) {

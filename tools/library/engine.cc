@@ -57,4 +57,10 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   return engine;
 }
 
+absl::Status Engine::Wrap(const std::function<absl::StatusOr<std::unique_ptr<Device>>(std::unique_ptr<Device>)>& wrap) {
+  ASSIGN_OR_RETURN(device_, wrap(std::move(device_)));
+  runner_ = MakeGraphRunner(*device_);
+  return absl::OkStatus();
+}
+
 }  // namespace rewright

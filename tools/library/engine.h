@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,6 +30,9 @@ class Engine {
   static absl::StatusOr<Engine> Open(const std::string& name, int threads, const std::string& profile,
                                      const std::string& precision = "fp32",
                                      const std::vector<std::string>& switched_off = {});
+
+  // Runs on what `wrap` makes of the device. REQUIRES: it is not the reference interpreter, and it runs.
+  absl::Status Wrap(const std::function<absl::StatusOr<std::unique_ptr<Device>>(std::unique_ptr<Device>)>& wrap);
 
   // Null for the reference interpreter.
   Device* device() const { return device_.get(); }

@@ -155,7 +155,7 @@ TEST(TorchGradients, OfEveryOperatorThatPyTorchHas) {
     if (TangentOp(*op).ok() && !in_table.contains(op->name)) missing.insert(op->name);
   }
   // Where tensors lie on devices: PyTorch has no such operators.
-  EXPECT_THAT(missing, testing::ElementsAre("combine", "gather_rows", "halo", "partition", "replicate"));
+  EXPECT_THAT(missing, testing::ElementsAre("combine", "fetch", "gather_rows", "halo", "partition", "replicate"));
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ const std::vector<ErrorCase>& ErrorCases() {
       {"add", {F32({2}), I64({2})}, {}, "add: the inputs must have one element type, not f32 and i64"},
       {"gather", {F32({2}), F32({2})}, {}, "gather: the elements of indices must be integers, not f32"},
       {"after", {F32({2}), I64({2})}, {}, "after: the elements of trigger must be floating-point numbers, not i64"},
+      {"fetch", {F32({2}), I64({2})}, {}, "fetch: the elements of trigger must be floating-point numbers, not i64"},
       {"cross_entropy", {F32({2, 3}), I64({3})}, {}, "labels must have the shape of x without its axis (found 3 = 2)"},
       {"cross_entropy", {F32({2, 0}), I64({2})}, {}, "there must be a class"},
       {"cross_entropy", {F32({2, 3}), I64({2, 1})}, {}, "cross_entropy: labels must have rank 1, not 2"},

@@ -1,0 +1,147 @@
+#include "runtime/offload/two_tier_device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/stats.h"
+#include "core/base/status_macros.h"
+#include "core/base/threads.h"
+#include "core/ops/ops.h"
+#include "runtime/offload/offload.h"
+#include "runtime/offload/two_tier_memory.h"
+
+namespace rewright {
+namespace {
+
+// Where nothing is measured, as a guess of costs has it (runtime/parallel/layers.cc).
+constexpr double kGuessedSecondsPerByte = 1e-10, kGuessedLost = 0.5;
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Multiplies numbers that lie in registers, on so many threads; the seconds that it takes.
+double ComputeFor(int64_t rounds, int threads) {
+  const double begin = Now();
+  std::vector<std::thread> others;
+  std::vector<float> results(static_cast<size_t>(threads), 0);
+  const auto work = [&](size_t me) {
+    float lanes[16];
+    for (int k = 0; k < 16; ++k) lanes[k] = 1 + static_cast<float>(k + static_cast<int>(me)) / 64;
+    for (int64_t i = 0; i < rounds; ++i) {
+      for (float& lane : lanes) lane = lane * 0.999f + 0.001f;
+    }
+    for (float lane : lanes) results[me] += lane;
+  };
+  for (int t = 1; t < threads; ++t) others.emplace_back(work, static_cast<size_t>(t));
+  work(0);
+  for (std::thread& other : others) other.join();
+  return Now() - begin;
+}
+
+// Copies beside computation: medians of pairs with and without.
+absl::StatusOr<SecondTier> Measure(int threads) {
+  constexpr size_t kBytes = size_t{4} << 20;
+  constexpr int kPairs = 7;
+  TwoTierMemory memory(static_cast<int64_t>(kBytes));
+  ASSIGN_OR_RETURN(const std::shared_ptr<void> there, memory.AllocateStored(kBytes));
+  ASSIGN_OR_RETURN(const std::shared_ptr<void> here, memory.Allocate(kBytes));
+  RETURN_IF_ERROR(memory.CopyIn(there.get(), here.get(), kBytes));
+  int64_t rounds = 1 << 16;
+  while (ComputeFor(rounds, threads) < 0.01) rounds *= 2;
+  std::vector<double> per_byte, lost;
+  for (int pair = 0; pair < kPairs; ++pair) {
+    const double alone = ComputeFor(rounds, threads);
+    std::atomic<bool> ends = false;
+    int copies = 0;
+    double copied = 0;
+    std::thread copier([&] {
+      const double begin = Now();
+      while (!ends) {
+        memory.Start(there.get(), there.get(), here.get(), kBytes);
+        if (!memory.WaitFor(there.get()).ok()) return;
+        ++copies;
+      }
+      copied = Now() - begin;
+    });
+    const double beside = ComputeFor(rounds, threads);
+    ends = true;
+    copier.join();
+    if (copies == 0) continue;
+    per_byte.push_back(copied / copies / static_cast<double>(kBytes));
+    lost.push_back(std::clamp(1 - alone / beside, 0.0, 1.0));
+  }
+  SecondTier tier;
+  tier.seconds_per_byte = Summarize(per_byte).median;
+  tier.lost = Summarize(lost).median;
+  return tier;
+}
+
+class TwoTierDevice : public Device {
+ public:
+  TwoTierDevice(std::unique_ptr<Device> device, const TwoTierOptions& options)
+      : device_(std::move(device)), options_(options), memory_(options.second_bytes) {}
+
+  std::string name() const override { return device_->name(); }
+  std::vector<Group> Partition(const Graph& graph) const override { return device_->Partition(graph); }
+  absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
+    return IsFetch(graph, group) ? 0 : device_->Cost(graph, group);
+  }
+  absl::StatusOr<std::string> LawOf(const Graph& graph, const Group& group) override {
+    return device_->LawOf(graph, group);
+  }
+  std::vector<std::string> faults() const override { return device_->faults(); }
+  uint64_t CostContext(const Graph& graph, const Group& group) override { return device_->CostContext(graph, group); }
+  DeviceMemory* memory() override { return &memory_; }
+
+  std::optional<SecondTier> second_tier(bool measured) override {
+    SecondTier tier{0, kGuessedSecondsPerByte, kGuessedLost};
+    if (measured) {
+      if (!measured_) {
+        const absl::StatusOr<SecondTier> found = Measure(NumThreads(options_.threads));
+        if (found.ok()) measured_ = *found;
+      }
+      tier = measured_.value_or(tier);
+    }
+    tier.bytes = options_.second_bytes;
+    return tier;
+  }
+
+  absl::StatusOr<Schedule> Compile(const Graph& graph) override {
+    ASSIGN_OR_RETURN(Schedule schedule, device_->Compile(graph));
+    std::vector<int> fetches;
+    for (size_t s = 0; s < schedule.steps.size(); ++s) {
+      const int group = schedule.steps[s].group;
+      if (group >= 0 && IsFetch(graph, schedule.groups[group])) fetches.push_back(static_cast<int>(s));
+    }
+    int64_t room = options_.first_bytes;
+    for (const Buffer& buffer : schedule.buffers) {
+      if (buffer.kind == Buffer::Kind::kState && buffer.alias_of < 0) room -= static_cast<int64_t>(buffer.bytes);
+    }
+    return WithOffloads(std::move(schedule), fetches, std::max<int64_t>(0, room), memory_);
+  }
+
+ private:
+  static bool IsFetch(const Graph& graph, const Group& group) { return graph.node(group.nodes[0]).op == ops::Fetch(); }
+
+  const std::unique_ptr<Device> device_;
+  const TwoTierOptions options_;
+  TwoTierMemory memory_;
+  std::optional<SecondTier> measured_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> MakeTwoTierDevice(std::unique_ptr<Device> device,
+                                                          const TwoTierOptions& options) {
+  if (device->memory() != nullptr || !device->runs()) {
+    return absl::InvalidArgumentError(absl::StrCat("second tier: found device ", device->name(),
+                                                   ", expected one that runs in the memory of this machine"));
+  }
+  return std::unique_ptr<Device>(std::make_unique<TwoTierDevice>(std::move(device), options));
+}
+
+}  // namespace rewright
