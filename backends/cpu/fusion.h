@@ -1,7 +1,8 @@
 // Which nodes run as one: the device's partition of a graph.
 //
 // Groups are made in this order:
-//   1. An anchor (conv2d, matmul on f32 or 16-bit floats) takes what follows it as an epilogue, as long as each value in between has no
+//   1. An anchor (conv2d, matmul on f32 or 16-bit floats) takes what follows it as an epilogue, as long as each value
+//   in between has no
 //      other reader: a bias, a scale and a shift per output channel, of weights or numbers, each one node (or a
 //      batch_norm, which is all three); then one residual of the same shape is added; then activation functions
 //      follow. Nothing is folded into the weights, no two steps are made one, and nothing is known but by its operator:
@@ -13,12 +14,13 @@
 //   3. The remaining pointwise nodes are gathered backwards from a sink: a producer joins when it has the sink's shape
 //      and all its readers are in the group. Results that no node reads and that share producers are sinks of one
 //      group: the next values of a weight and of what an optimizer keeps of it.
-//   4. A reduction of f32 or 16-bit floats (sum, mean, largest, smallest) takes the pointwise nodes that it alone reads, likewise.
+//   4. A reduction of f32 or 16-bit floats (sum, mean, largest, smallest) takes the pointwise nodes that it alone
+//   reads, likewise.
 //   5. Everything else is alone.
 // But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
 // groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come
-// behind all other groups. A difference that several products of 8-bit integers read, and nobody else, is in the group of
-// each.
+// behind all other groups. A difference that several products of 8-bit integers read, and nobody else, is in the group
+// of each.
 #pragma once
 
 #include <memory>
@@ -56,7 +58,7 @@ struct FusedGroup {
   Group group;
   std::vector<EpilogueStep> epilogue;                 // kConv, kMatmul
   std::shared_ptr<const QuantizedProduct> quantized;  // kQuantized
-  bool is_last = false;                // next values of states, behind all groups that are not
+  bool is_last = false;                               // next values of states, behind all groups that are not
 };
 
 // All groups, operands before users.
