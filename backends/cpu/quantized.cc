@@ -123,7 +123,10 @@ std::optional<CentredFactor> CentredFactorOf(const Graph& graph, Value value) {
 class Tail {
  public:
   Tail(const Graph& graph, QuantizedProduct* product)
-      : graph_(graph), product_(product), last_{product->product, 0}, conv_(graph.node(last_.node).op == ops::Conv2d()) {}
+      : graph_(graph),
+        product_(product),
+        last_{product->product, 0},
+        conv_(graph.node(last_.node).op == ops::Conv2d()) {}
 
   void Run() {
     if (const std::optional<Value> bias = Step(ops::Add(), /*per_column=*/true)) {
@@ -153,7 +156,9 @@ class Tail {
     const double low = Real(graph_.node(last_.node), "min"), high = Real(graph_.node(last_.node), "max");
     if (!Take(ops::Cast()) || !IsByte(TypeOfLast())) return false;
     made->to = TypeOfLast();
-    const auto whole = [&](double x) { return x == std::floor(x) && std::abs(x) < 256 && IsWithin(static_cast<int64_t>(x), made->to); };
+    const auto whole = [&](double x) {
+      return x == std::floor(x) && std::abs(x) < 256 && IsWithin(static_cast<int64_t>(x), made->to);
+    };
     if (!whole(low) || !whole(high) || low > high) return false;
     made->low = static_cast<int>(low);
     made->high = static_cast<int>(high);

@@ -157,8 +157,7 @@ class LoopWriter {
     const DType dtype = program_.TypeOf(tile_.reads[number]);
     const std::string type = StoredType(dtype, lanes);
     const std::string address = Address(number, dtype, position, lanes);
-    const std::string value =
-        Set(absl::StrCat("load ", type, ", ", type, "* ", address, ", align ", DTypeSize(dtype)));
+    const std::string value = Set(absl::StrCat("load ", type, ", ", type, "* ", address, ", align ", DTypeSize(dtype)));
     if (dtype != DType::kBool) return value;
     return Set(absl::StrCat("icmp ne ", type, " ", value, ", ", lanes == 1 ? "0" : "zeroinitializer"));
   }
@@ -193,7 +192,8 @@ class LoopWriter {
     };
     if (to == DType::kFloat32) return by("sitofp", x);
     if (from == DType::kFloat32) {  // NaN is 0
-      const std::string truth = Type(DType::kBool), number = Set(absl::StrCat("fcmp ord ", Type(from), " ", x, ", ", x));
+      const std::string truth = Type(DType::kBool),
+                        number = Set(absl::StrCat("fcmp ord ", Type(from), " ", x, ", ", x));
       return by("fptosi", Set(absl::StrCat("select ", truth, " ", number, ", ", Type(from), " ", x, ", ", Type(from),
                                            " ", Repeated("float", "0.0"))));
     }

@@ -1,9 +1,10 @@
 // LLVM's text of a few instructions of a pointwise program: one loop over positions in which values stay in registers.
 //
-// Only instructions whose result is determined have a text, by IEEE 754 on f32 (sums, products, quotients, roots, rounding,
-// comparisons, choices), on truth values, and on integers of 8 and 16 bits in i32, which wrap, with their conversions, to
-// integers from what is held between bounds. None is contracted with another: the loop computes the very bits that the
-// tile functions compute one after the other (simd.h), so that it does not matter for any result which of the two runs.
+// Only instructions whose result is determined have a text, by IEEE 754 on f32 (sums, products, quotients, roots,
+// rounding, comparisons, choices), on truth values, and on integers of 8 and 16 bits in i32, which wrap, with their
+// conversions, to integers from what is held between bounds. None is contracted with another: the loop computes the
+// very bits that the tile functions compute one after the other (simd.h), so that it does not matter for any result
+// which of the two runs.
 #pragma once
 
 #include <string>

@@ -20,9 +20,9 @@ class OpaqueNodes {
   // To be called before graphs of the model are compiled.
   void Add(const ImportedModel& model);
 
-  // Runs an application of the graph. Buffers: the operands that `known` has not got (null), then all outputs, row-major.
-  // Errors: no onnxruntime is found, which name all such nodes of the graph; onnxruntime refuses the node; a node of no
-  // model that was added.
+  // Runs an application of the graph. Buffers: the operands that `known` has not got (null), then all outputs,
+  // row-major. Errors: no onnxruntime is found, which name all such nodes of the graph; onnxruntime refuses the node; a
+  // node of no model that was added.
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const Graph& graph, NodeId id,
                                                      const std::vector<const Tensor*>& known, int threads) const;
 

@@ -78,8 +78,8 @@ struct OpaqueNode {
   std::string alone;
 };
 
-// A model of the node alone, for whoever runs such nodes. Operand k is the input "x<k>", or an initializer where `known`
-// has it (null elsewhere); output k is "y<k>". Types are those of the application. Errors: protobuf's limits.
+// A model of the node alone, for whoever runs such nodes. Operand k is the input "x<k>", or an initializer where
+// `known` has it (null elsewhere); output k is "y<k>". Types are those of the application. Errors: protobuf's limits.
 absl::StatusOr<std::string> OpaqueNodeModel(const OpaqueNode& node, const std::vector<TensorType>& operands,
                                             const std::vector<const Tensor*>& known,
                                             const std::vector<TensorType>& outputs);

@@ -118,8 +118,7 @@ absl::StatusOr<TensorType> GraphImporter::DeclaredType(const std::string& name) 
   return type;
 }
 
-absl::StatusOr<std::vector<Value>> GraphImporter::OpaqueValues(const onnx::NodeProto& node,
-                                                                const std::string& why) {
+absl::StatusOr<std::vector<Value>> GraphImporter::OpaqueValues(const onnx::NodeProto& node, const std::string& why) {
   if (node.op_type().empty()) return absl::UnimplementedError("it names no operator");
   if (HoldsSubgraph(node)) return absl::UnimplementedError("it holds a graph");
   std::vector<TensorType> types;

@@ -163,7 +163,8 @@ TEST(CpuLoops, ComputeWhatTilesCompute) {
   EXPECT_GT(loops, Cases(200));
 }
 
-// As importers compose quantized operators: integers of 8 or 16 bits, differences of i32, scales of f32, rounding, bounds.
+// As importers compose quantized operators: integers of 8 or 16 bits, differences of i32, scales of f32, rounding,
+// bounds.
 TEST(CpuLoops, ComputeOnNarrowIntegers) {
   if (!HasCompiler()) GTEST_SKIP() << "there is no plugin librewright_jit.so";
   Random random(4);
@@ -176,15 +177,16 @@ TEST(CpuLoops, ComputeOnNarrowIntegers) {
     for (int i = 0; i < 2; ++i) program.operands.push_back({Value{}, {}, narrow[random() % 4]});
     program.operands.push_back({Value{}, {}, DType::kFloat32});
     const double low = IsUnsigned(to) ? 0 : -128;
-    program.constants = {{DType::kInt32, 0, 77}, {DType::kFloat32, 0.5, 0}, {DType::kFloat32, low, 0},
-                         {DType::kFloat32, low + 255, 0}};
+    program.constants = {
+        {DType::kInt32, 0, 77}, {DType::kFloat32, 0.5, 0}, {DType::kFloat32, low, 0}, {DType::kFloat32, low + 255, 0}};
     const auto apply = [&](const PointwiseInstruction& instruction) {
       program.instructions.push_back(instruction);
       return program.num_values() - 1;
     };
     std::vector<int> wide;
     for (int i = 0; i < 2; ++i) wide.push_back(apply({kTileCopy, program.operands[i].dtype, DType::kInt32, i}));
-    const int sum = apply({wrapping[random() % 3], DType::kInt32, DType::kInt32, wide[0], random() % 2 == 0 ? wide[1] : 3});
+    const int sum =
+        apply({wrapping[random() % 3], DType::kInt32, DType::kInt32, wide[0], random() % 2 == 0 ? wide[1] : 3});
     const int real = apply({kTileCopy, DType::kInt32, DType::kFloat32, sum});
     const int scaled = apply({kTileMul, DType::kFloat32, DType::kFloat32, real, random() % 2 == 0 ? 4 : 2});
     const int rounded = apply({kTileRound, DType::kFloat32, DType::kFloat32, scaled});

@@ -78,7 +78,8 @@ class Text {
     }
     value = Apply(absl::StrCat("round(", value, ")"));
     if (rng_() % 4 != 0) {
-      value = Apply(absl::StrCat("add(", value, ", ", Constant("f32", absl::StrCat(Between(rng_, low, low + 255))), ")"));
+      value =
+          Apply(absl::StrCat("add(", value, ", ", Constant("f32", absl::StrCat(Between(rng_, low, low + 255))), ")"));
     }
     const int64_t least = rng_() % 4 == 0 ? Between(rng_, low, low + 100) : low;
     value = Apply(absl::StrFormat("clip(%s, min=%d.0, max=%d.0)", value, least, low + 255));
@@ -115,8 +116,14 @@ TEST(CpuQuantizedProduct, MatricesOfOddSizes) {
     std::vector<int64_t> a = {m, k}, b = {k, n};
     const bool weights = rng() % 2 == 0;
     switch (rng() % 5) {
-      case 0: a = {2, 3, m, k}; b = weights ? b : std::vector<int64_t>{2, 3, k, n}; break;
-      case 1: a = {2, 1, m, k}; b = weights ? b : std::vector<int64_t>{3, k, n}; break;
+      case 0:
+        a = {2, 3, m, k};
+        b = weights ? b : std::vector<int64_t>{2, 3, k, n};
+        break;
+      case 1:
+        a = {2, 1, m, k};
+        b = weights ? b : std::vector<int64_t>{3, k, n};
+        break;
       case 2: a = {3, m, k}; break;
       default: break;
     }
@@ -128,7 +135,8 @@ TEST(CpuQuantizedProduct, MatricesOfOddSizes) {
       std::vector<int64_t> perm;
       for (size_t axis = 0; axis < a.size(); ++axis) perm.push_back(static_cast<int64_t>(axis));
       std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-      x = text.Apply(absl::StrCat("cast(", text.Apply(absl::StrCat("transpose(x, perm=", Sizes(perm), ")")), ", to=i32)"));
+      x = text.Apply(
+          absl::StrCat("cast(", text.Apply(absl::StrCat("transpose(x, perm=", Sizes(perm), ")")), ", to=i32)"));
     } else {
       x = text.Centred("x", type, !shared);
     }
@@ -138,7 +146,8 @@ TEST(CpuQuantizedProduct, MatricesOfOddSizes) {
     text.Leaf(absl::StrCat(weights ? "state" : "input", " w: ", other, Sizes(b)));
     y = text.Centred("w", other, !weights);
     std::string out = text.Apply(absl::StrCat("matmul(", x, ", ", y, ")"));
-    if (rng() % 4 != 0) out = text.Requantized(out, absl::StrCat("[", n, "]"), rng() % 2 == 0, absl::StrCat("[", n, "]"));
+    if (rng() % 4 != 0)
+      out = text.Requantized(out, absl::StrCat("[", n, "]"), rng() % 2 == 0, absl::StrCat("[", n, "]"));
     text.Output("y", out);
     ExpectTheInterpretersBits(text.Done(), 1 + static_cast<int>(rng() % 3), rng);
     if (HasFatalFailure() || HasNonfatalFailure()) return;
@@ -183,14 +192,14 @@ TEST(CpuQuantizedProduct, LayersBehindOneAnother) {
     text.Leaf(absl::StrFormat("state v: i8[5,%d,3,3]", c));
     const std::string first = text.Apply(
         absl::StrFormat("conv2d(%s, %s, pads=[0,0,0,0])", text.Centred("x", "u8"), text.Apply("cast(w, to=i32)")));
-    std::string between = text.Apply(absl::StrCat("mul(", text.Apply("cast(" + first + ", to=f32)"), ", ",
-                                                  text.Constant("f32", "0.0043"), ")"));
+    std::string between = text.Apply(
+        absl::StrCat("mul(", text.Apply("cast(" + first + ", to=f32)"), ", ", text.Constant("f32", "0.0043"), ")"));
     between = text.Apply("clip(" + text.Apply("round(" + between + ")") + ", min=0.0, max=255.0)");
     between = text.Apply("cast(" + between + ", to=u8)");
     const int64_t pad = Between(rng, 0, 1);
-    std::string last = text.Apply(absl::StrFormat("conv2d(%s, %s, pads=[%d,%d,%d,%d])",
-                                                  text.Centred(between, "u8", false), text.Apply("cast(v, to=i32)"),
-                                                  pad, pad, pad, pad));
+    std::string last =
+        text.Apply(absl::StrFormat("conv2d(%s, %s, pads=[%d,%d,%d,%d])", text.Centred(between, "u8", false),
+                                   text.Apply("cast(v, to=i32)"), pad, pad, pad, pad));
     last = text.Requantized(last, "[1,5,1,1]", true, "[1,5,1,1]");
     text.Output("y", last);
     ExpectTheInterpretersBits(text.Done(), 2, rng);

@@ -73,9 +73,10 @@ TEST_F(OpaqueModels, AreNamedWhereOnnxruntimeIsMissing) {
   const Outcome outcome = Rewright("run --device cpu " + Path("m.onnx"));
   unsetenv("REWRIGHT_ONNXRUNTIME");
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("node \"inv\" (com.microsoft.Inverse): not known here, and onnxruntime, which "
-                                           "would run that, is not found"),
-                                 HasSubstr("/nowhere/libonnxruntime.so")));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("node \"inv\" (com.microsoft.Inverse): not known here, and onnxruntime, which "
+                              "would run that, is not found"),
+                    HasSubstr("/nowhere/libonnxruntime.so")));
 }
 
 class OpaqueModelsOn : public OpaqueModels, public ::testing::WithParamInterface<const char*> {};

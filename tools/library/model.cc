@@ -147,8 +147,8 @@ struct Model::Impl {
     reading.keep_source = true;
     ImportedModel original = Take(source.Import(reading));
     impl->engine = Take(Engine::Open(options.device, options.threads, options.profile, options.precision));
-    impl->models = std::make_unique<SizedModels>(std::move(source), std::move(original), impl->engine,
-                                                 options.cached_sizes);
+    impl->models =
+        std::make_unique<SizedModels>(std::move(source), std::move(original), impl->engine, options.cached_sizes);
     return impl;
   }
 

@@ -23,9 +23,9 @@ using DimSizes = std::map<std::string, int64_t>;
 // Immutable.
 struct SizedModel {
   DimSizes dims;
-  Graph graph;                        // that runs
+  Graph graph;                               // that runs
   std::shared_ptr<const OnnxSource> source;  // of a model read for the device onnxruntime at these sizes
-  std::vector<std::string> left_out;  // rules of steps that do not apply at these sizes
+  std::vector<std::string> left_out;         // rules of steps that do not apply at these sizes
   std::shared_ptr<Executable> executable;
 };
 

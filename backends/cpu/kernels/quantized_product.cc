@@ -1,8 +1,8 @@
 // Products and convolutions of 8-bit integers (quantized.h), read and written as bytes: a factor is x - zero, so that
 //   sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + k za zb,
-// where a is taken without a sign and b with one, as AVX-512 VNNI multiplies them. The sums over b are known for weights,
-// and zb is 0 there. All sums wrap, as those of the interpreter do. Images have their channels innermost: with a margin of
-// zero points around them, a window is a few pieces of memory, which the inner loop reads where they lie.
+// where a is taken without a sign and b with one, as AVX-512 VNNI multiplies them. The sums over b are known for
+// weights, and zb is 0 there. All sums wrap, as those of the interpreter do. Images have their channels innermost: with
+// a margin of zero points around them, a window is a few pieces of memory, which the inner loop reads where they lie.
 #include <omp.h>
 
 #include <algorithm>
@@ -52,8 +52,8 @@ struct FactorBytes {
   }
 };
 
-// Where the left factor lies, and where it is laid anew as bytes: rows with a depth that is a multiple of four, or images
-// with a margin. In elements, or bytes.
+// Where the left factor lies, and where it is laid anew as bytes: rows with a depth that is a multiple of four, or
+// images with a margin. In elements, or bytes.
 struct LeftRows {
   std::vector<int64_t> starts;  // of distinct matrices
   int64_t rows = 0, row = 0, step = 0;
@@ -106,8 +106,8 @@ void ColumnSums(const ByteProblem& problem, const int8_t* panel, int32_t* sums) 
                     {nullptr, nothing.data(), nullptr, 0, 0, 0});
 }
 
-// A panel of bytes with a sign, f(k, column), from a k on that four divides; `count` columns are given. k counts the laid
-// depth.
+// A panel of bytes with a sign, f(k, column), from a k on that four divides; `count` columns are given. k counts the
+// laid depth.
 template <typename F>
 void PackPanel(const ByteProblem& problem, int64_t first, int64_t count, const F& f, int8_t* panel) {
   const int64_t width = Simd().gemm_columns;
@@ -127,7 +127,8 @@ class QuantizedProductKernel : public Kernel {
     for (size_t first = 0; first < lines.size();) {
       size_t last = first;
       int64_t rows = 0;
-      while (last < lines.size() && lines[last].b == lines[first].b && (rows == 0 || rows + lines[last].rows <= kTaskRows)) {
+      while (last < lines.size() && lines[last].b == lines[first].b &&
+             (rows == 0 || rows + lines[last].rows <= kTaskRows)) {
         rows += lines[last++].rows;
       }
       tasks_.push_back({first, last});
@@ -167,10 +168,12 @@ class QuantizedProductKernel : public Kernel {
     at.rows = reinterpret_cast<int32_t*>(scratch + rows_at_);
     at.c = *buffers;
     if (!p.direct) LayLeft(at, reinterpret_cast<uint8_t*>(scratch));
-    if (!p.packed) LayRight(at, reinterpret_cast<int8_t*>(scratch + panels_at_), reinterpret_cast<int32_t*>(scratch + sums_at_));
-    AddUpColumns(at, reinterpret_cast<const int32_t*>(scratch + sums_at_), reinterpret_cast<int32_t*>(scratch + columns_at_));
+    if (!p.packed)
+      LayRight(at, reinterpret_cast<int8_t*>(scratch + panels_at_), reinterpret_cast<int32_t*>(scratch + sums_at_));
+    AddUpColumns(at, reinterpret_cast<const int32_t*>(scratch + sums_at_),
+                 reinterpret_cast<int32_t*>(scratch + columns_at_));
     const int64_t units = static_cast<int64_t>(tasks_.size()) * column_parts_;
-#pragma omp parallel for schedule(static) num_threads(static_cast<int>(p.threads)) if (p.threads > 1)
+#pragma omp parallel for schedule(static) num_threads(static_cast <int>(p.threads)) if (p.threads > 1)
     for (int64_t unit = 0; unit < units; ++unit) {
       const int64_t part = unit % column_parts_;
       Multiply(at, tasks_[unit / column_parts_], p.panels() * part / column_parts_,
@@ -198,14 +201,14 @@ class QuantizedProductKernel : public Kernel {
     if (problem_.conv) {
       const int64_t lines = problem_.images.images * problem_.images.laid_height;
       const int64_t bytes = problem_.images.laid_width * problem_.images.laid_channels;
-#pragma omp parallel for schedule(static) num_threads(static_cast<int>(problem_.threads)) if (problem_.threads > 1)
+#pragma omp parallel for schedule(static) num_threads(static_cast <int>(problem_.threads)) if (problem_.threads > 1)
       for (int64_t line = 0; line < lines; ++line) LayImageLine(at, line, to + line * bytes);
       return;
     }
     const LeftRows& rows = problem_.matrices;
     const auto count = static_cast<int64_t>(rows.starts.size()) * rows.rows;
     problem_.left.Read(at.a, at.left_zero, [&](auto element) {
-#pragma omp parallel for schedule(static) num_threads(static_cast<int>(problem_.threads)) if (problem_.threads > 1)
+#pragma omp parallel for schedule(static) num_threads(static_cast <int>(problem_.threads)) if (problem_.threads > 1)
       for (int64_t i = 0; i < count; ++i) {
         const int64_t from = rows.starts[i / rows.rows] + i % rows.rows * rows.row;
         uint8_t* const line = to + i * problem_.a_row;
@@ -255,7 +258,7 @@ class QuantizedProductKernel : public Kernel {
   void LayRight(const At& at, int8_t* panels, int32_t* sums) const {
     const auto units = static_cast<int64_t>(problem_.right_starts.size()) * problem_.panels();
     const int64_t width = Simd().gemm_columns;
-#pragma omp parallel for schedule(static) num_threads(static_cast<int>(problem_.threads)) if (problem_.threads > 1)
+#pragma omp parallel for schedule(static) num_threads(static_cast <int>(problem_.threads)) if (problem_.threads > 1)
     for (int64_t unit = 0; unit < units; ++unit) {
       const int64_t start = problem_.right_starts[unit / problem_.panels()], first = unit % problem_.panels() * width;
       int8_t* const panel = panels + unit * problem_.panel_bytes();
@@ -283,7 +286,8 @@ class QuantizedProductKernel : public Kernel {
 #pragma omp simd
         for (int64_t j = 0; j < count; ++j) {
           to[j] = (uint32_t{x[j]} | uint32_t{x[row + j]} << 8 | uint32_t{x[2 * row + j]} << 16 |
-                   uint32_t{x[3 * row + j]} << 24) ^ flip;
+                   uint32_t{x[3 * row + j]} << 24) ^
+                  flip;
         }
       }
       std::fill(to + count, to + width, 0u);
@@ -306,7 +310,8 @@ class QuantizedProductKernel : public Kernel {
     const auto za = static_cast<uint32_t>(at.left_zero);
     const uint32_t all = static_cast<uint32_t>(problem_.depth) * za * static_cast<uint32_t>(at.right_zero);
     for (int64_t j = 0; j < count; ++j) {
-      columns[j] = static_cast<int32_t>(static_cast<uint32_t>(at.bias[j % laid]) - za * static_cast<uint32_t>(of_b[j]) + all);
+      columns[j] =
+          static_cast<int32_t>(static_cast<uint32_t>(at.bias[j % laid]) - za * static_cast<uint32_t>(of_b[j]) + all);
     }
   }
 
@@ -353,8 +358,8 @@ class QuantizedProductKernel : public Kernel {
           sums.row = at.right_zero != 0 ? row + i : nullptr;
           simd.byte_block({at.left + line.a + i * p.a_row, p.a_row, p.segments.data(),
                            static_cast<long>(p.segments.size()), p.segment_depth},
-                          b, static_cast<char*>(at.c) + (line.c + i * p.columns + column) * element, p.columns, next - i,
-                          std::min(width, p.columns - column), sums);
+                          b, static_cast<char*>(at.c) + (line.c + i * p.columns + column) * element, p.columns,
+                          next - i, std::min(width, p.columns - column), sums);
         }
         row += line.rows;
       }
@@ -369,9 +374,7 @@ class QuantizedProductKernel : public Kernel {
 
 // ---------------------------------------------------------------- planning
 
-Layout ChannelsLast(const Shape& dims) {
-  return {dims, {dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]}};
-}
+Layout ChannelsLast(const Shape& dims) { return {dims, {dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]}}; }
 
 FactorBytes BytesOf(const Graph& graph, const CentredFactor& factor) {
   FactorBytes bytes{.dtype = factor.dtype, .is_difference = factor.is_difference};
@@ -458,7 +461,7 @@ void PlanMatrices(Layout a, Shape out, const std::optional<Layout>& b, ByteProbl
 void PlanImages(const Node& node, const Layout& x, const Shape& w, ByteProblem* problem) {
   const Shape& out = node.outputs[0].shape;
   const std::vector<int64_t>&strides = Ints(node, "strides"), &pads = Ints(node, "pads"),
-                            &dilations = Ints(node, "dilations");
+        &dilations = Ints(node, "dilations");
   problem->conv = true;
   problem->depth = w[1] * w[2] * w[3];
   problem->columns = w[0];
@@ -524,7 +527,8 @@ int AddNumbers(Lowering& lowering, std::vector<T> values) {
 
 // The panels of weights and the sums of their columns.
 absl::StatusOr<std::pair<int, int>> PackKnown(Lowering& lowering, const Tensor& weights, const ByteProblem& problem) {
-  ASSIGN_OR_RETURN(Tensor panels, AllocateTensor({DType::kInt8, {problem.panels() * problem.panel_bytes()}}, "packed weights"));
+  ASSIGN_OR_RETURN(Tensor panels,
+                   AllocateTensor({DType::kInt8, {problem.panels() * problem.panel_bytes()}}, "packed weights"));
   std::vector<int32_t> sums(static_cast<size_t>(problem.laid_columns()));
   const int32_t* const w = static_cast<const int32_t*>(weights.data());
   const Shape& dims = weights.shape();
@@ -544,12 +548,14 @@ absl::StatusOr<std::pair<int, int>> PackKnown(Lowering& lowering, const Tensor& 
   for (int64_t panel = 0; panel < problem.panels(); ++panel) {
     int8_t* const to = static_cast<int8_t*>(panels.data()) + panel * problem.panel_bytes();
     const int64_t first = panel * width;
-    PackPanel(problem, 0, std::min(width, problem.columns - first),
-              [&](int64_t k, int64_t j) { return at(k, first + j); }, to);
+    PackPanel(
+        problem, 0, std::min(width, problem.columns - first), [&](int64_t k, int64_t j) { return at(k, first + j); },
+        to);
     ColumnSums(problem, to, sums.data() + panel * width);
   }
   const auto held = std::make_shared<Tensor>(std::move(panels));
-  const int buffer = lowering.AddConstant(std::shared_ptr<void>(held, held->data()), static_cast<size_t>(held->num_bytes()));
+  const int buffer =
+      lowering.AddConstant(std::shared_ptr<void>(held, held->data()), static_cast<size_t>(held->num_bytes()));
   return std::pair(buffer, AddNumbers(lowering, std::move(sums)));
 }
 
@@ -614,7 +620,8 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   buffers.push_back(Lowering::Scratch(lowering.AddScratch(kernel->scratch_bytes())));
   const Value result = product.result();
   buffers.push_back(Lowering::Write(lowering.Define(result, lowering.LayoutOf(group, result)).buffer));
-  lowering.Emit(std::move(kernel), std::move(buffers), absl::StrCat(GroupLabel(graph, group.group), " (bytes, ", Simd().name, ")"));
+  lowering.Emit(std::move(kernel), std::move(buffers),
+                absl::StrCat(GroupLabel(graph, group.group), " (bytes, ", Simd().name, ")"));
   return true;
 }
 

@@ -1,6 +1,6 @@
 // Groups that compute on 16-bit floats: in f32, by the kernels of f32. Operands are widened before (weights once, when
-// the graph is compiled), results rounded behind; inside of a group nothing is rounded (docs/decisions/054). Convolutions
-// hand on their images in the blocks of channels in which those of f32 do.
+// the graph is compiled), results rounded behind; inside of a group nothing is rounded (docs/decisions/054).
+// Convolutions hand on their images in the blocks of channels in which those of f32 do.
 #include <omp.h>
 
 #include <algorithm>
@@ -120,8 +120,8 @@ absl::StatusOr<Graph> WideGraph(Lowering& lowering, const Group& group) {
   return Graph(arena, std::move(inputs), std::move(outputs));
 }
 
-// The layout of what a convolution gives, as the kernel of f32 would give it; row-major where its blocks are not filled,
-// and of all else.
+// The layout of what a convolution gives, as the kernel of f32 would give it; row-major where its blocks are not
+// filled, and of all else.
 Layout LayoutOfResult(const LayoutQuery& query) {
   if (query.group.kind == FusedGroup::Kind::kConv) {
     const std::optional<Layout> blocked = ConvEntry().layout(query);

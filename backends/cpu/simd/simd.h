@@ -71,9 +71,9 @@ struct SimdTable {
   // 16-bit ones that lie one behind the other in k; `depth` counts integers or pairs, and a_step is 1.
   void (*int_block)(const int* a, long a_row, const int* b, long depth, int* c, long c_row, long rows, long columns);
   void (*pair_block)(const int* a, long a_row, const int* b, long depth, int* c, long c_row, long rows, long columns);
-  // The same of bytes, those of a without a sign, those of b with one, four of which lie one behind the other in k. A row
-  // of a is made of `segments` pieces of `depth` fours, which begin at these offsets from its start; rows are `row` bytes
-  // apart. b is one panel for all of them. c holds int, or bytes where the sums are made some (ByteSums).
+  // The same of bytes, those of a without a sign, those of b with one, four of which lie one behind the other in k. A
+  // row of a is made of `segments` pieces of `depth` fours, which begin at these offsets from its start; rows are `row`
+  // bytes apart. b is one panel for all of them. c holds int, or bytes where the sums are made some (ByteSums).
   struct ByteRows {
     const unsigned char* first;
     long row;

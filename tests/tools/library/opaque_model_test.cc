@@ -91,8 +91,9 @@ TEST(OpaqueModelElsewhere, IsRefusedByName) {
   EXPECT_THAT(error("reference", false), HasSubstr("com.microsoft.Inverse [1 node: node \"inv\""));
   setenv("REWRIGHT_ONNXRUNTIME", "/nowhere/libonnxruntime.so", 1);
   EXPECT_EQ(error("cpu", false), "");
-  EXPECT_THAT(error("cpu", true), AllOf(HasSubstr("node \"inv\" (com.microsoft.Inverse): not known here, and onnxruntime"),
-                                        HasSubstr("/nowhere/libonnxruntime.so")));
+  EXPECT_THAT(error("cpu", true),
+              AllOf(HasSubstr("node \"inv\" (com.microsoft.Inverse): not known here, and onnxruntime"),
+                    HasSubstr("/nowhere/libonnxruntime.so")));
   unsetenv("REWRIGHT_ONNXRUNTIME");
 }
 

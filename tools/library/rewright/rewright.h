@@ -141,7 +141,8 @@ struct ModelOptions {
   std::map<std::string, std::int64_t> dims;
   // cpu, cuda:N, onnxruntime, or reference: the interpreter. On cpu and onnxruntime nodes of a model that are not known
   // here, of custom operators for instance, are kept as they are where the file declares the types of their outputs;
-  // onnxruntime runs them, which is looked for when they are to run ($REWRIGHT_ONNXRUNTIME, the loader, Python's package).
+  // onnxruntime runs them, which is looked for when they are to run ($REWRIGHT_ONNXRUNTIME, the loader, Python's
+  // package).
   std::string device = "cpu";
   std::string precision = "fp32";  // of reals on a GPU: fp32, tf32, fp16, bf16
   std::string profile;             // database of measured costs, read and filled; empty: none is kept
@@ -226,9 +227,10 @@ class REWRIGHT_API Model {
 // What the prover says of one rule (docs/rules.md has the language).
 struct RuleJudgement {
   std::string name;
-  std::string verdict;      // proved: for tensors of every size; refuted; unknown
-  std::string rule_class;   // of a proved one: exact, reassociating, finite-only
-  std::string explanation;  // of a proved one: for which ranks; else what is open, or sizes and values of a counterexample
+  std::string verdict;     // proved: for tensors of every size; refuted; unknown
+  std::string rule_class;  // of a proved one: exact, reassociating, finite-only
+  std::string
+      explanation;  // of a proved one: for which ranks; else what is open, or sizes and values of a counterexample
 };
 
 // Judges the rules of a text one by one, without a device and without a model; a rule that cannot be read is unknown,
