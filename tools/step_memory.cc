@@ -135,13 +135,13 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
     if (piece.outputs.empty()) continue;
     ASSIGN_OR_RETURN(StepMemory stage, MemoryOf(piece.graph, device));
     memory.run.bytes += stage.run.bytes - stage.state_bytes;
-    int64_t live = stage.live_bytes;
-    for (const Lifetime& life : lifetimes) live += life.first <= 2 * s && 2 * s <= life.last ? life.bytes : 0;
-    if (live > memory.live_bytes) {
-      memory.live_bytes = live;
+    int64_t handed_on = 0;
+    for (const Lifetime& life : lifetimes) handed_on += life.first <= 2 * s && 2 * s <= life.last ? life.bytes : 0;
+    if (handed_on + stage.live_bytes > memory.live_bytes) {
+      memory.live_bytes = handed_on + stage.live_bytes;
       memory.largest = std::move(stage.largest);
-      memory.run.fullest = static_cast<int>(memory.run.groups.size()) + stage.run.fullest;
     }
+    for (int64_t live : stage.run.live) memory.run.live.push_back(handed_on + live);
     for (Group& group : stage.run.groups) {
       for (NodeId& id : group.nodes) id = piece.origins.at(id);
       std::erase_if(group.nodes, [&](NodeId id) { return !placed.insert(id).second; });
