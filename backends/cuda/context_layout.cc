@@ -7,22 +7,23 @@
 
 namespace rewright::cuda {
 
-Layout CudaLayouts::Compute(const Graph& graph, Value value) const {
+Layout ResultLayout(const Graph& graph, Value value, bool channels_last, const std::function<Layout(Value)>& of) {
   const Node& node = graph.node(value.node);
   const Shape& shape = graph.type(value).shape;
   const Layout row_major = Layout::RowMajor(shape);
   if (NumElements(shape) == 0) return row_major;
-  const auto of = [&](size_t operand) { return Known(graph, node.operands[operand]); };
-  if (const std::optional<MovedView> moved = MovedViewOf(graph, value, of)) {
+  const auto of_operand = [&](size_t operand) { return of(node.operands[operand]); };
+  if (const std::optional<MovedView> moved = MovedViewOf(graph, value, of_operand)) {
     return moved->is_view ? moved->layout : row_major;
   }
-  if (node.op == ops::Conv2d()) return channels_last_ ? ChannelsLast(shape) : row_major;
+  if (node.op == ops::Conv2d()) return channels_last ? ChannelsLast(shape) : row_major;
   if (node.op == ops::Matmul()) return ProductLayout(graph, value);
-  if (node.op == ops::Concat()) return ConcatLayout(shape, channels_last_);
+  if (node.op == ops::Concat()) return ConcatLayout(shape, channels_last);
   for (Value operand : node.operands) {
-    const Layout layout = Known(graph, operand);
-    if (graph.IsKnown(operand) || layout.dims.size() != shape.size()) continue;
-    return DenseLike(layout, shape);
+    if (graph.IsKnown(operand)) continue;
+    // The first operand of the same rank passes the order of its axes on.
+    const Layout layout = of(operand);
+    if (layout.dims.size() == shape.size()) return DenseLike(layout, shape);
   }
   return row_major;
 }

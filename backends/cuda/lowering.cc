@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
+#include "backends/cuda/context_layout.h"
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/cuda/queues.h"
@@ -402,17 +403,19 @@ absl::Status Lowering::LowerView(const FusedGroup& group) {
 
 absl::Status Lowering::LowerKernel(const FusedGroup& group) {
   const std::string label = GroupLabel(graph_, group.group);
-  for (Value result : group.group.outputs) {
-    const Shape& shape = graph_.type(result).shape;
-    // The first operand of the same rank passes the order of its axes on; CudaLayouts tells the same.
-    Layout layout = Layout::RowMajor(shape);
-    for (Value input : group.group.inputs) {
-      const std::optional<Layout> found = LayoutOf(input);
-      if (!found || graph_.IsKnown(input) || found->rank() != layout.rank()) continue;
-      layout = DenseLike(*found, shape);
-      break;
+  absl::flat_hash_map<Value, Layout> inside;
+  const auto of = [&](Value value) {
+    if (const auto found = inside.find(value); found != inside.end()) return found->second;
+    return LayoutOf(value).value_or(Layout::RowMajor(graph_.type(value).shape));
+  };
+  for (NodeId id : group.group.nodes) {
+    for (size_t k = 0; k < graph_.node(id).outputs.size(); ++k) {
+      const Value value{id, static_cast<int32_t>(k)};
+      inside[value] = ResultLayout(graph_, value, options_.channels_last, of);
     }
-    const Place out = Define(result, layout);
+  }
+  for (Value result : group.group.outputs) {
+    const Place out = Define(result, inside.at(result));
     RETURN_IF_ERROR(EmitFaster(group, result, out, label));
   }
   return absl::OkStatus();

@@ -163,7 +163,7 @@ TEST_F(CudnnGraphs, FusedConvolutionsOfTheZooHaveFourPlans) {
       }
     }
   }
-  EXPECT_EQ(models.size(), 7u);
+  EXPECT_EQ(models.size(), 8u);
   EXPECT_GT(problems.size(), 250u);
   const auto padded = [&](const ConvProblem& problem) {
     return std::any_of(problems.begin(), problems.end(), [&](const auto& entry) {
