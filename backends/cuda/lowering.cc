@@ -415,7 +415,9 @@ absl::Status Lowering::LowerKernel(const FusedGroup& group) {
     }
   }
   for (Value result : group.group.outputs) {
-    const Place out = Define(result, inside.at(result));
+    // What the caller gets is row-major: a kernel that writes it so saves a copy.
+    const bool returned = results_.contains(result) && !options_.inside;
+    const Place out = Define(result, returned ? Layout::RowMajor(graph_.type(result).shape) : inside.at(result));
     RETURN_IF_ERROR(EmitFaster(group, result, out, label));
   }
   return absl::OkStatus();
