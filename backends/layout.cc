@@ -31,6 +31,12 @@ Layout Layout::RowMajor(const Shape& dims) {
   return layout;
 }
 
+Layout Layout::ChannelsLast(const Shape& dims) {
+  Layout layout = RowMajor(dims);
+  layout.strides = {dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1]};
+  return layout;
+}
+
 Layout Layout::Blocked(const Shape& dims, int64_t block) {
   CHECK(dims.size() >= 2 && block > 0) << ShapeString(dims);
   Layout layout{dims, std::vector<int64_t>(dims.size(), 1), block};

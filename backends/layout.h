@@ -19,6 +19,7 @@ struct Layout {
   int64_t block = 0;
 
   static Layout RowMajor(const Shape& dims);
+  static Layout ChannelsLast(const Shape& dims);  // [n, c, h, w] with c innermost
   static Layout Blocked(const Shape& dims, int64_t block);
 
   int rank() const { return static_cast<int>(dims.size()); }

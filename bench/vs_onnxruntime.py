@@ -103,6 +103,7 @@ def main():
     parser.add_argument("--out", help="write the table as CSV")
     args = parser.parse_args()
 
+    laws = no_winograd()
     description = describe_run(args)
     print("#", description)
     columns = ["onnxruntime", "rewright"] + ["optimized"] * args.optimized + ["direct"] * args.direct
@@ -114,7 +115,7 @@ def main():
             optimized, direct = os.path.join(folder, name + ".opt.onnx"), os.path.join(folder, name + ".direct.onnx")
             predicted = optimize(path, optimized, args) if args.optimized else None
             if args.direct:
-                optimize(path, direct, args, no_winograd())
+                optimize(path, direct, args, laws)
             samples = {column: [] for column in columns}
             for _ in range(args.rounds):
                 samples["onnxruntime"].append(time_ort(path, args))
@@ -122,7 +123,7 @@ def main():
                 if args.optimized:
                     samples["optimized"].append(time_ours(optimized, args))
                 if args.direct:
-                    samples["direct"].append(time_ours(direct, args, no_winograd()))
+                    samples["direct"].append(time_ours(direct, args, laws))
             row = {"model": name}
             for column in columns:
                 row[column + "_ms"] = round(statistics.median(samples[column]), 3)

@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 
 namespace rewright {
 namespace {
 
-int64_t AlignUp(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 int64_t Aligned(int64_t bytes) { return AlignUp(bytes, kArenaAlignment); }
 
 bool Meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }

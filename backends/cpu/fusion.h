@@ -2,8 +2,7 @@
 //
 // Groups are made in this order:
 //   1. An anchor (conv2d, matmul on f32 or 16-bit floats) takes what follows it as an epilogue, as long as each value
-//   in between has no
-//      other reader: a bias, a scale and a shift per output channel, of weights or numbers, each one node (or a
+//      in between has no other reader: a bias, a scale and a shift per output channel, of weights or numbers, each one node (or a
 //      batch_norm, which is all three); then one residual of the same shape is added; then activation functions
 //      follow. Nothing is folded into the weights, no two steps are made one, and nothing is known but by its operator:
 //      all that is algebra, and a rule's to prove.
@@ -15,7 +14,7 @@
 //      and all its readers are in the group. Results that no node reads and that share producers are sinks of one
 //      group: the next values of a weight and of what an optimizer keeps of it.
 //   4. A reduction of f32 or 16-bit floats (sum, mean, largest, smallest) takes the pointwise nodes that it alone
-//   reads, likewise.
+//      reads, likewise.
 //   5. Everything else is alone.
 // But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
 // groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come

@@ -40,7 +40,7 @@ bool IsCallResult(const Graph& graph, Value value, NodeId reader) {
 }  // namespace
 
 Layout ConcatLayout(const Shape& dims, bool channels_last) {
-  return channels_last && dims.size() == 4 ? ChannelsLast(dims) : Layout::RowMajor(dims);
+  return channels_last && dims.size() == 4 ? Layout::ChannelsLast(dims) : Layout::RowMajor(dims);
 }
 
 std::vector<std::optional<ConcatSlot>> ConcatSlots(const Graph& graph, NodeId id, bool channels_last,

@@ -16,7 +16,7 @@ Layout ResultLayout(const Graph& graph, Value value, bool channels_last, const s
   if (const std::optional<MovedView> moved = MovedViewOf(graph, value, of_operand)) {
     return moved->is_view ? moved->layout : row_major;
   }
-  if (node.op == ops::Conv2d()) return channels_last ? ChannelsLast(shape) : row_major;
+  if (node.op == ops::Conv2d()) return channels_last ? Layout::ChannelsLast(shape) : row_major;
   if (node.op == ops::Matmul()) return ProductLayout(graph, value);
   if (node.op == ops::Concat()) return ConcatLayout(shape, channels_last);
   for (Value operand : node.operands) {

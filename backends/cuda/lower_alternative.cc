@@ -25,9 +25,9 @@ std::optional<PoolProblem> PoolOf(const Node& node, const Layout& x, const Layou
   }
   // Strides over axes of one element are those of images, too: by them the library tells layouts apart.
   const bool row_major = x.IsRowMajor() && out.IsRowMajor();
-  if (!row_major && (x != ChannelsLast(x.dims) || out != ChannelsLast(out.dims))) return std::nullopt;
-  const Layout from = row_major ? Layout::RowMajor(x.dims) : ChannelsLast(x.dims);
-  const Layout to = row_major ? Layout::RowMajor(out.dims) : ChannelsLast(out.dims);
+  if (!row_major && (x != Layout::ChannelsLast(x.dims) || out != Layout::ChannelsLast(out.dims))) return std::nullopt;
+  const Layout from = row_major ? Layout::RowMajor(x.dims) : Layout::ChannelsLast(x.dims);
+  const Layout to = row_major ? Layout::RowMajor(out.dims) : Layout::ChannelsLast(out.dims);
   for (size_t k = 0; k < 4; ++k) {
     problem.x[k] = x.dims[k];
     problem.x_strides[k] = from.strides[k];

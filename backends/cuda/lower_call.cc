@@ -166,11 +166,11 @@ int64_t Lowering::ChannelUnit() const { return kVector / (IsHalf(options_.precis
 absl::StatusOr<Lowering::Place> Lowering::FindPaddedImage(Value value) {
   Shape dims = graph_.type(value).shape;
   dims[1] = (dims[1] + ChannelUnit() - 1) / ChannelUnit() * ChannelUnit();
-  return FindAs(value, ChannelsLast(dims), StorageOf(DType::kFloat32), /*aligned=*/true);
+  return FindAs(value, Layout::ChannelsLast(dims), StorageOf(DType::kFloat32), /*aligned=*/true);
 }
 
 Layout Lowering::ImageLayout(const Shape& dims) const {
-  return options_.channels_last ? ChannelsLast(dims) : Layout::RowMajor(dims);
+  return options_.channels_last ? Layout::ChannelsLast(dims) : Layout::RowMajor(dims);
 }
 
 absl::StatusOr<Lowering::Place> Lowering::FindImage(Value value) {

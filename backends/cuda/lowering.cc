@@ -51,12 +51,6 @@ Layout DenseLike(const Layout& like, const Shape& dims) {
   return layout;
 }
 
-Layout ChannelsLast(const Shape& dims) {
-  Layout layout = Layout::RowMajor(dims);
-  layout.strides = {dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1]};
-  return layout;
-}
-
 Lowering::Lowering(Gpu& gpu, const Graph& graph, LoweringOptions options)
     : gpu_(gpu), memory_(gpu), graph_(graph), options_(std::move(options)) {}
 

@@ -49,8 +49,6 @@ inline FusionOptions FusionOptionsOf(Precision precision, bool channels_last) {
 // How the result of a product (or attention) that nothing follows lies: in the order of the transpose that reads it,
 // where one stride, or two of two axes, walk over the batches; else row-major.
 Layout ProductLayout(const Graph& graph, Value result);
-// Images [n, c, h, w] with channels innermost.
-Layout ChannelsLast(const Shape& dims);
 
 class Lowering : private ScheduleBuilder {
  public:

@@ -13,6 +13,9 @@
 
 namespace rewright {
 
+// The least multiple of `unit` that is not below `value`, which is not negative.
+constexpr int64_t AlignUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
 // What this process can still take, in bytes: the least of the machine's available memory and swap, the rest of its
 // control group's limit, and the rest of its limit of address space.
 int64_t AvailableBytes();

@@ -18,26 +18,25 @@ OpSample AfterSample(Rng& rng) {
   return OpSample{.inputs = {RandomTensor(rng, Elements::kAny, 0, 4), RandomTensor(rng, Elements::kFloats, 0, 3)}};
 }
 
-}  // namespace
-
-OpDef AfterOp() {
-  return OpDef{.name = "after",
-               .summary = "The first operand, once the second exists; kept apart from the first operand itself.",
+OpDef Identity(const char* name, const char* summary) {
+  return OpDef{.name = name,
+               .summary = summary,
                .inputs = {"x", "trigger"},
                .attrs = {},
                .meaning = AfterMeaning,
                .sample = AfterSample};
 }
 
+}  // namespace
+
+OpDef AfterOp() {
+  return Identity("after", "The first operand, once the second exists; kept apart from the first operand itself.");
+}
+
 // The same identity with another place: between what reads x and what reads the result no copy of x has to be in the
 // memory that kernels read.
 OpDef FetchOp() {
-  return OpDef{.name = "fetch",
-               .summary = "The first operand, once the second exists; meanwhile it may be in a second tier of memory.",
-               .inputs = {"x", "trigger"},
-               .attrs = {},
-               .meaning = AfterMeaning,
-               .sample = AfterSample};
+  return Identity("fetch", "The first operand, once the second exists; meanwhile it may be in a second tier of memory.");
 }
 
 }  // namespace rewright

@@ -126,7 +126,7 @@ TEST(CudaKernel, SumsOverOuterAxesAreReadByNeighbours) {
   };
   const auto kernel = [](const Graph& graph, bool channels_last) {
     return KernelOf(graph, cuda::Storage::kBf16, true, [&](const Shape& dims) {
-      return channels_last && dims.size() == 4 ? cuda::ChannelsLast(dims) : Layout::RowMajor(dims);
+      return channels_last && dims.size() == 4 ? Layout::ChannelsLast(dims) : Layout::RowMajor(dims);
     });
   };
   EXPECT_FALSE(kernel(innermost(2048, 7), false).by_columns);

@@ -17,7 +17,7 @@ TEST(Layout, AxesByStridePutsAxesOfSizeOneFirst) {
 TEST(Layout, DenseLikeKeepsTheOrderInMemory) {
   const Layout like{{2, 1, 3}, {1, 7, 2}, 0};
   EXPECT_EQ(cuda::DenseLike(like, {2, 4, 3}), (Layout{{2, 4, 3}, {1, 6, 2}, 0}));
-  EXPECT_EQ(cuda::DenseLike(cuda::ChannelsLast({2, 5, 3, 4}), {2, 6, 3, 4}), cuda::ChannelsLast({2, 6, 3, 4}));
+  EXPECT_EQ(cuda::DenseLike(Layout::ChannelsLast({2, 5, 3, 4}), {2, 6, 3, 4}), Layout::ChannelsLast({2, 6, 3, 4}));
 }
 
 }  // namespace

@@ -235,7 +235,7 @@ class MatmulKernel : public Kernel {
         const float* b = at.b + panel * PanelElements(depth_) + chunk * width;
         const int64_t columns = std::min(width, columns_ - panel * width);
         const float* bias = at.bias != nullptr ? at.bias + panel * width : nullptr;
-        const int lines = panel + 1 < last_panel ? static_cast<int>(width / 16) : 0;
+        const int lines = panel + 1 < last_panel ? static_cast<int>(width / kLineFloats) : 0;
         for (int64_t row = first_row; row < last_row; row += simd.gemm_rows) {
           simd.gemm_block(at.a + row * a_row_ + chunk * a_step_, a_row_, a_step_, b, depth,
                           at.c + row * c_row_ + panel * width, c_row_,

@@ -35,7 +35,6 @@ WinogradForm FormOf(const WinogradTransforms& t) { return {t.rows, t.kernel_rows
 int64_t PointsOf(const WinogradTransforms& t) {
   return int64_t{t.rows + t.kernel_rows - 1} * (t.columns + t.kernel_columns - 1);
 }
-int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // The convolution of a group by one of the algorithms.
 struct Problem {
@@ -49,8 +48,8 @@ struct Problem {
   int64_t blocks() const { return (tiles + block - 1) / block; }
   bool staged() const { return block == tiles; }
   // An odd number of cache lines between the planes of points: their stores must not fall into one set.
-  int64_t in_plane() const { return (RoundUp(block * image.channels, 16) / 16 | 1) * 16; }
-  int64_t out_plane() const { return (RoundUp(block * image.outputs, 16) / 16 | 1) * 16; }
+  int64_t in_plane() const { return (AlignUp(block * image.channels, 16) / 16 | 1) * 16; }
+  int64_t out_plane() const { return (AlignUp(block * image.outputs, 16) / 16 | 1) * 16; }
   int64_t floats_of_block() const { return points * (in_plane() + out_plane()); }
   // Of the weights at one point, an odd number of cache lines likewise.
   size_t packed_bytes() const { return (PackedMatmulBytes(image.channels, image.outputs) / 64 | 1) * 64; }
@@ -80,8 +79,8 @@ Problem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv,
                    conv.dst[3],
                    conv.pads[0],
                    conv.pads[1],
-                   RoundUp(conv.src[1], lanes),
-                   RoundUp(conv.dst[1], lanes)};
+                   AlignUp(conv.src[1], lanes),
+                   AlignUp(conv.dst[1], lanes)};
   problem.image.tiles_down = (conv.dst[2] + transforms.rows - 1) / transforms.rows;
   problem.image.tiles_right = (conv.dst[3] + transforms.columns - 1) / transforms.columns;
   problem.images = conv.src[0];
@@ -208,10 +207,10 @@ class WinogradKernel : public Kernel {
   };
 
   // Of the direct kernel, in scratch memory.
-  size_t RoundedWeights() const { return RoundUp(static_cast<int64_t>(direct_.weights.get_size()), 64); }
+  size_t RoundedWeights() const { return AlignUp(static_cast<int64_t>(direct_.weights.get_size()), 64); }
   // Of this one, likewise.
   size_t PackedWeights() const {
-    return weights_known_ ? 0 : RoundUp(static_cast<int64_t>(problem_.weights_bytes()), 64);
+    return weights_known_ ? 0 : AlignUp(static_cast<int64_t>(problem_.weights_bytes()), 64);
   }
   bool FusesRelu() const {
     const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
@@ -239,7 +238,7 @@ class WinogradKernel : public Kernel {
     const int64_t taps = int64_t{transforms.kernel_rows} * transforms.kernel_columns;
     const int64_t lanes = Simd().lanes, depth = problem_.image.channels, columns = Simd().gemm_columns;
     const int64_t plane = static_cast<int64_t>(problem_.packed_bytes() / sizeof(float));
-    const int64_t vectors = RoundUp(problem_.image.outputs, columns) / lanes;
+    const int64_t vectors = AlignUp(problem_.image.outputs, columns) / lanes;
 #pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
     for (int64_t vector = 0; vector < vectors; ++vector) {
       const int64_t output = vector * lanes;
@@ -358,12 +357,12 @@ class WinogradKernel : public Kernel {
         const int64_t column = panel * simd.gemm_columns;
         const int64_t width = std::min<int64_t>(simd.gemm_columns, columns - column);
         // Spread over the parts, since memory is slower than one part asks.
-        const int of_panel = simd.gemm_columns / 16, lines = parts < of_panel ? of_panel : 1;
+        const int of_panel = simd.gemm_columns / kLineFloats, lines = parts < of_panel ? of_panel : 1;
         for (int64_t part = 0; part < parts; ++part) {
           const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
           simd.gemm_block(a + begin * depth + k, depth, 1, weights(point, panel, k), some,
                           c + begin * columns + column, columns, end - begin, width, k > 0, nullptr,
-                          next + part * some * 16 * lines, part * lines < of_panel && next != nullptr ? lines : 0);
+                          next + part * some * kLineFloats * lines, part * lines < of_panel && next != nullptr ? lines : 0);
         }
       }
     }

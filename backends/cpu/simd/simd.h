@@ -22,6 +22,8 @@ enum TileOp : int {
 // dst[i] = op(a[i], b[i], c[i]) for i < n. dst may be one of the operands.
 using TileFn = void (*)(void* dst, const void* a, const void* b, const void* c, long n);
 
+constexpr int kLineFloats = 16;  // of a line of cache
+
 struct SimdTable {
   const char* name;
   int lanes;  // f32 elements of a vector register

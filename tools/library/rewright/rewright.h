@@ -229,8 +229,8 @@ struct RuleJudgement {
   std::string name;
   std::string verdict;     // proved: for tensors of every size; refuted; unknown
   std::string rule_class;  // of a proved one: exact, reassociating, finite-only
-  std::string
-      explanation;  // of a proved one: for which ranks; else what is open, or sizes and values of a counterexample
+  // Of a proved one: for which ranks; else what is open, or sizes and values of a counterexample.
+  std::string explanation;
 };
 
 // Judges the rules of a text one by one, without a device and without a model; a rule that cannot be read is unknown,
