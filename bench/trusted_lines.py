@@ -13,8 +13,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # From the text of a rule to the instances that are proved.
-INSTANCES = """rule rule_lexer rule_parser rule_printer rule_terms compiled_rule binding_order symbolic_builder arg_eval
-instances instance number siblings""".split()
+INSTANCES = """rule rule_lexer rule_expressions rule_parser rule_printer rule_terms rule_names compiled_rule binding_order
+symbolic_builder arg_eval instances instance number siblings""".split()
 # From the rule that is proved to the graph that is changed.
 APPLICATION = """match_binding match_plan match_scope match_search matcher node_signatures rule_net rule_binding rule_set
 rule_symmetry applier lowering sibling_groups""".split()
@@ -28,7 +28,7 @@ align inverse context decide print""".split()
 CHECKING = "step_checker computed_steps step_claims step_values step_listener concrete query_solver".split()
 # Nothing that these say makes a rule proved.
 OTHER = """certificate classify_rule condition_family counterexample equal equal_by_claims equal_result
-gradient_claims infer integer_search joint_models numeric_instance part_weights prove_region region
+foreign_cut gradient_claims infer integer_search joint_models numeric_instance part_weights prove_region random_leaves region
 rounded_decisions second_derivation sharding_laws signatures telling_draws known_equal""".split()
 
 
@@ -42,6 +42,8 @@ def main():
     found = {path.stem for path in (ROOT / "verifier").iterdir() if path.suffix in (".h", ".cc")}
     if missing := sorted(found - known):
         sys.exit(f"verifier/: found {', '.join(missing)}, expected every source in a list of {sys.argv[0]}")
+    if gone := sorted(known - found):
+        sys.exit(f"{sys.argv[0]}: found {', '.join(gone)} in a list, expected a source of verifier/")
     parts = {
         "text of a rule to its instances": lines("substitutions", INSTANCES),
         "instances to graphs that are changed": lines("substitutions", APPLICATION),

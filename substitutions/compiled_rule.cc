@@ -13,6 +13,7 @@
 #include "substitutions/match_plan.h"
 #include "substitutions/number.h"
 #include "substitutions/rule_lexer.h"
+#include "substitutions/rule_names.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_symmetry.h"
 #include "substitutions/siblings.h"
@@ -21,27 +22,6 @@ namespace rewright {
 namespace {
 
 constexpr int kMaxNodes = 512;
-
-int ArgCount(ArgFn fn) {
-  switch (fn) {
-    case ArgFn::kMin:
-    case ArgFn::kMax:
-    case ArgFn::kDim:
-    case ArgFn::kCompose:
-    case ArgFn::kRepeat:
-    case ArgFn::kTake:
-    case ArgFn::kDrop:
-    case ArgFn::kContains:
-    case ArgFn::kCountLess: return 2;
-    case ArgFn::kReplace: return 3;
-    default: return 1;
-  }
-}
-
-bool TakesTensor(ArgFn fn) {
-  return fn == ArgFn::kRank || fn == ArgFn::kShape || fn == ArgFn::kDim || fn == ArgFn::kPositive ||
-         fn == ArgFn::kFinite || fn == ArgFn::kWeight || fn == ArgFn::kConstant;
-}
 
 ArgExpr FromAttr(const Attr& attr) {
   if (const auto* integer = std::get_if<int64_t>(&attr)) return ArgExpr::Int(*integer);
@@ -57,8 +37,6 @@ ArgExpr FromAttr(const Attr& attr) {
   return expr;
 }
 
-bool IsList(const AttrSpec& spec) { return spec.kind == AttrKind::kInts || spec.kind == AttrKind::kAxes; }
-
 }  // namespace
 
 bool IsPlainName(const ArgExpr& expr) {
@@ -72,7 +50,10 @@ bool IsStructural(const AttrSpec& spec) {
 
 class RuleCompiler {
  public:
-  RuleCompiler(const Rule& rule, RuleUse use) : out_(std::make_shared<CompiledRule>()), use_(use) {
+  RuleCompiler(const Rule& rule, RuleUse use)
+      : out_(std::make_shared<CompiledRule>()),
+        use_(use),
+        names_(out_->rule_, tensors_, &out_->sizes_, &out_->packs_, &out_->attrs_, &errors_) {
     out_->rule_ = rule;
   }
 
@@ -100,7 +81,7 @@ class RuleCompiler {
     Side(rule.lhs, out_->lhs_);
     out_->num_lhs_nodes_ = static_cast<int>(out_->nodes_.size());
     if (errors_.empty()) errors_.Add(CheckRoots());
-    errors_.Add(DeclareNames());
+    errors_.Add(names_.Declare(out_->nodes_));
     ResolveNodes(0);
     if (errors_.empty()) FindBindingOrder();
     if (errors_.empty()) errors_.Add(CheckDecisions());
@@ -110,7 +91,7 @@ class RuleCompiler {
     ResolveNodes(out_->num_lhs_nodes_);
     out_->conditions_ = rule.conditions;
     for (ArgExpr& condition : out_->conditions_) {
-      errors_.Add(Resolve(condition));
+      errors_.Add(names_.Resolve(condition));
       if (errors_.empty()) NoteElements(condition);
     }
     if (errors_.empty()) errors_.Add(CheckTypes());
@@ -223,16 +204,10 @@ class RuleCompiler {
       return absl::OkStatus();
     }
     const std::string& name = term.dtype->name;
-    if (!attrs_.count(name)) {
-      if (!left_) return Error(term, absl::StrCat("found ?", name, ", expected a name that the left side binds"));
-      RuleAttr attr;
-      attr.name = name;
-      attr.kind = RuleAttr::Class::kDType;
-      attr.spec_kind = AttrKind::kDType;
-      attrs_[name] = static_cast<int>(out_->attrs_.size());
-      out_->attrs_.push_back(attr);
+    if (!left_ && !names_.HasAttr(name)) {
+      return Error(term, absl::StrCat("found ?", name, ", expected a name that the left side binds"));
     }
-    leaf.dtype_attr = attrs_[name];
+    leaf.dtype_attr = DeclareAttr(name, RuleAttr::Class::kDType, AttrKind::kDType);
     return absl::OkStatus();
   }
 
@@ -240,7 +215,7 @@ class RuleCompiler {
     const bool number = term.value.kind == ArgExpr::Kind::kInt || term.value.kind == ArgExpr::Kind::kReal;
     const bool name = term.value.kind == ArgExpr::Kind::kAttr;
     if (left_ && !number && !name) return Error(term, "on the left side a constant is a number or ?name");
-    if (left_ && name) DeclareReal(term.value.name);
+    if (left_ && name) DeclareAttr(term.value.name, RuleAttr::Class::kReal, AttrKind::kReal);
     RuleNode leaf;
     leaf.value = term.value;
     leaf.name = PrintArg(term.value);
@@ -262,14 +237,12 @@ class RuleCompiler {
     return Error(term, absl::StrCat("found ", leaf.name, ", expected a number of type ", DTypeName(type)));
   }
 
-  // The value of a constant.
-  void DeclareReal(const std::string& name) {
-    if (!attrs_.emplace(name, out_->attrs_.size()).second) return;
+  int DeclareAttr(const std::string& name, RuleAttr::Class kind, AttrKind spec_kind) {
     RuleAttr attr;
     attr.name = name;
-    attr.kind = RuleAttr::Class::kReal;
-    attr.spec_kind = AttrKind::kReal;
-    out_->attrs_.push_back(attr);
+    attr.kind = kind;
+    attr.spec_kind = spec_kind;
+    return names_.Declare(attr).first;
   }
 
   absl::Status Application(const TensorTerm& term, RuleValue& value) {
@@ -352,148 +325,13 @@ class RuleCompiler {
     return absl::OkStatus();
   }
 
-  // ---------------------------------------------------------------- names
-
-  // Sizes, packs and attributes are declared by occurring on the left side.
-  absl::Status DeclareNames() {
-    for (const RuleNode& node : out_->nodes_) {
-      for (const ArgExpr& dim : node.shape.dims) FindPacks(dim);
-      for (const ArgExpr& attr : node.attrs) FindPacks(attr);
-    }
-    for (size_t i = 0; i < out_->nodes_.size(); ++i) {
-      const RuleNode& node = out_->nodes_[i];
-      for (const ArgExpr& dim : node.shape.dims) FindSizes(dim);
-      for (size_t k = 0; k < node.attrs.size(); ++k) {
-        FindSizes(node.attrs[k]);
-        RETURN_IF_ERROR(DeclareAttr(static_cast<int>(i), node.op->attrs[k], node.attrs[k]));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  void FindPacks(const ArgExpr& expr) {
-    if (expr.kind == ArgExpr::Kind::kSplice && expr.args[0].kind == ArgExpr::Kind::kName) {
-      const std::string& name = expr.args[0].name;
-      if (packs_.emplace(name, out_->packs_.size()).second) out_->packs_.push_back(name);
-    }
-    for (const ArgExpr& arg : expr.args) FindPacks(arg);
-  }
-
-  void FindSizes(const ArgExpr& expr) {
-    if (expr.kind == ArgExpr::Kind::kName && !packs_.count(expr.name)) {
-      if (sizes_.emplace(expr.name, out_->sizes_.size()).second) out_->sizes_.push_back(expr.name);
-    }
-    const bool tensor_first = expr.kind == ArgExpr::Kind::kCall && TakesTensor(expr.fn);
-    for (size_t i = tensor_first ? 1 : 0; i < expr.args.size(); ++i) FindSizes(expr.args[i]);
-  }
-
-  // ?a as the whole attribute, or as an element of a list.
-  absl::Status DeclareAttr(int node, const AttrSpec& spec, const ArgExpr& expr) {
-    if (expr.kind == ArgExpr::Kind::kAttr) return DeclareAttr(node, spec, expr, IsList(spec), /*whole=*/true);
-    if (expr.kind != ArgExpr::Kind::kList || !IsList(spec)) return absl::OkStatus();
-    for (const ArgExpr& item : expr.args) {
-      const bool splice = item.kind == ArgExpr::Kind::kSplice;
-      const ArgExpr& name = splice ? item.args[0] : item;
-      if (name.kind != ArgExpr::Kind::kAttr) continue;
-      RETURN_IF_ERROR(DeclareAttr(node, spec, name, splice, /*whole=*/false));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status DeclareAttr(int node, const AttrSpec& spec, const ArgExpr& expr, bool list, bool whole) {
-    using Class = RuleAttr::Class;
-    const bool fixed = IsStructural(spec);
-    RuleAttr attr;
-    attr.name = expr.name;
-    attr.kind = spec.kind == AttrKind::kReal    ? Class::kReal
-                : spec.kind == AttrKind::kDType ? Class::kDType
-                : list                          ? (fixed ? Class::kFixedList : Class::kList)
-                                                : (fixed ? Class::kFixedInt : Class::kInt);
-    attr.min = spec.min;
-    attr.node = node;
-    attr.spec_kind = spec.kind;
-    if (attr.kind == Class::kList && spec.fallback && whole) {
-      const size_t length = std::get<std::vector<int64_t>>(*spec.fallback).size();
-      if (length > 0) attr.length = static_cast<int>(length);
-    }
-    const auto [place, fresh] = attrs_.emplace(expr.name, out_->attrs_.size());
-    if (fresh) {
-      out_->attrs_.push_back(attr);
-      return absl::OkStatus();
-    }
-    RuleAttr& known = out_->attrs_[place->second];
-    known.min = std::max(known.min, attr.min);
-    const bool becomes_fixed = (known.kind == Class::kInt && attr.kind == Class::kFixedInt) ||
-                               (known.kind == Class::kList && attr.kind == Class::kFixedList);
-    if (becomes_fixed) {
-      known.kind = attr.kind;
-      known.node = node;
-      known.spec_kind = attr.spec_kind;
-    } else if (known.kind != attr.kind && !(known.kind == Class::kFixedInt && attr.kind == Class::kInt) &&
-               !(known.kind == Class::kFixedList && attr.kind == Class::kList)) {
-      return Error(expr.line, expr.column, absl::StrCat("?", expr.name, " stands for values of two kinds"));
-    }
-    return absl::OkStatus();
-  }
-
   void ResolveNodes(int begin) {
     for (size_t i = begin; i < out_->nodes_.size(); ++i) {
       RuleNode& node = out_->nodes_[i];
-      for (ArgExpr& dim : node.shape.dims) errors_.Add(Resolve(dim));
-      for (ArgExpr& attr : node.attrs) errors_.Add(Resolve(attr));
-      if (node.value) errors_.Add(Resolve(*node.value));
+      for (ArgExpr& dim : node.shape.dims) errors_.Add(names_.Resolve(dim));
+      for (ArgExpr& attr : node.attrs) errors_.Add(names_.Resolve(attr));
+      if (node.value) errors_.Add(names_.Resolve(*node.value));
     }
-  }
-
-  absl::Status Resolve(ArgExpr& expr) {
-    if (expr.kind == ArgExpr::Kind::kName) return ResolveName(expr);
-    if (expr.kind == ArgExpr::Kind::kAttr) {
-      const auto found = attrs_.find(expr.name);
-      if (found == attrs_.end()) {
-        return Error(expr.line, expr.column,
-                     absl::StrCat("found ?", expr.name, ", expected a name that the left side binds"));
-      }
-      expr.ref = ArgExpr::Ref::kAttr;
-      expr.id = found->second;
-      return absl::OkStatus();
-    }
-    size_t begin = 0;
-    if (expr.kind == ArgExpr::Kind::kCall) {
-      if (static_cast<int>(expr.args.size()) != ArgCount(expr.fn)) {
-        return Error(expr.line, expr.column,
-                     absl::StrCat("found ", expr.args.size(), " arguments of ", ArgFnName(expr.fn), ", expected ",
-                                  ArgCount(expr.fn)));
-      }
-      const bool real = expr.fn == ArgFn::kPositive && expr.args[0].kind == ArgExpr::Kind::kAttr;
-      if (TakesTensor(expr.fn) && !real) {
-        errors_.Add(ResolveTensor(expr.args[0]));
-        begin = 1;
-      }
-    }
-    for (size_t i = begin; i < expr.args.size(); ++i) errors_.Add(Resolve(expr.args[i]));
-    return absl::OkStatus();
-  }
-
-  absl::Status ResolveName(ArgExpr& expr) {
-    const auto size = sizes_.find(expr.name);
-    const auto pack = packs_.find(expr.name);
-    if (size == sizes_.end() && pack == packs_.end()) {
-      return Error(expr.line, expr.column, absl::StrCat("found ", expr.name, ", expected a size of the left side"));
-    }
-    const bool is_pack = pack != packs_.end();
-    expr.ref = is_pack ? ArgExpr::Ref::kPack : ArgExpr::Ref::kSize;
-    expr.id = static_cast<int>(is_pack ? pack->second : size->second);
-    return absl::OkStatus();
-  }
-
-  absl::Status ResolveTensor(ArgExpr& expr) {
-    const auto found = expr.kind == ArgExpr::Kind::kName ? tensors_.find(expr.name) : tensors_.end();
-    if (found == tensors_.end()) {
-      return Error(expr.line, expr.column, absl::StrCat("found ", PrintArg(expr), ", expected a tensor"));
-    }
-    expr.ref = ArgExpr::Ref::kTensor;
-    expr.id = found->second.node;
-    return absl::OkStatus();
   }
 
   // ---------------------------------------------------------------- order of binding
@@ -580,11 +418,10 @@ class RuleCompiler {
   RuleUse use_;
   RuleErrors errors_;
   bool left_ = true;
-  std::map<std::string, RuleValue> tensors_;  // variables and let terms
+  RuleNames::Tensors tensors_;
+  RuleNames names_;
   std::set<std::string> is_let_;
   std::map<std::string, RuleValue> applications_;
-  std::map<std::string, size_t> sizes_, packs_;
-  std::map<std::string, int> attrs_;
 };
 
 absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule, RuleUse use) {

@@ -79,7 +79,7 @@ bool WithinLimits(const CompiledRule& rule, const Structure& structure, const Do
 }
 
 // The instance, from a builder that has its left side.
-InstanceResult Complete(const CompiledRule& rule, const Structure& structure, SymbolicBuilder& builder) {
+InstanceResult Complete(const CompiledRule& rule, const Structure& structure, SymbolicBuilder builder) {
   using Outcome = InstanceResult::Outcome;
   InstanceResult result;
   const auto ends = [&](Outcome outcome) {
@@ -276,9 +276,8 @@ class Enumerator {
 
   absl::Status Finish() {
     // Symbols behind a list have their numbers when its length is known.
-    SymbolicBuilder built = builder_;
-    InstanceResult result =
-        has_lists_ ? BuildInstance(rule_, structure_, limits_, meanings_) : Complete(rule_, structure_, built);
+    InstanceResult result = has_lists_ ? BuildInstance(rule_, structure_, limits_, meanings_)
+                                       : Complete(rule_, structure_, builder_);
     if (result.outcome == InstanceResult::Outcome::kNone) return absl::OkStatus();
     if (result.outcome == InstanceResult::Outcome::kError) {
       const std::string at = Describe(rule_, structure_);
@@ -373,7 +372,7 @@ InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structur
       return result;
     }
   }
-  return Complete(rule, structure, builder);
+  return Complete(rule, structure, std::move(builder));
 }
 
 DomainLimits SmallLimits(const CompiledRule& rule) {

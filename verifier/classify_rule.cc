@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
-#include <map>
 #include <memory>
 #include <numeric>
 
@@ -211,12 +209,12 @@ absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLim
 }
 
 absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
-                                                          int instances, bool used_finite_only_step) {
+                                                          int instances, RuleClass wide) {
   std::optional<RuleClass> worst;
   for (DType half : {DType::kFloat16, DType::kBFloat16}) {
-    const auto classified = Classify(rule, domain, instances, used_finite_only_step, half);
+    const auto classified = Classify(rule, domain, instances, wide == RuleClass::kFiniteOnly, half);
     if (!classified.ok()) return classified.status();
-    if (classified->measured) worst = Worse(worst.value_or(RuleClass::kExact), classified->rule_class);
+    if (classified->measured) worst = Worse(worst.value_or(wide), classified->rule_class);
   }
   return worst;
 }
@@ -307,9 +305,12 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
   if (!rounded.ok()) return;
   // What is all over the range of its type is compared for where it is finite, not for its errors.
   const bool for_errors = kind != Leaves::kFullRange;
-  const auto left_nodes = static_cast<size_t>(instance.num_lhs_nodes);
-  const auto precise = numeric.Run(leaves, Precision::kFloat64, for_errors ? left_nodes : 0, compiled);
-  if (!precise.ok()) return;
+  std::vector<std::vector<Tensor>> precise;
+  if (for_errors) {
+    auto run = numeric.Run(leaves, Precision::kFloat64, static_cast<size_t>(instance.num_lhs_nodes), compiled);
+    if (!run.ok()) return;
+    precise = *std::move(run);
+  }
   ++samples_;
   for (size_t k = 0; k < instance.lhs.size(); ++k) {
     const Tensor& left = At(*rounded, instance.lhs[k]);
@@ -323,7 +324,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
       risky_ = risky_ || (kind == Leaves::kFullRange && left_finite && !right_finite);
     }
     if (!for_errors) continue;
-    const std::vector<double> truths = ElementsOf(At(*precise, instance.lhs[k]));
+    const std::vector<double> truths = ElementsOf(At(precise, instance.lhs[k]));
     if (!AllFinite(lefts) || !AllFinite(truths)) continue;
     const double rounding = IsFloating(left.dtype()) ? RoundingOf(left.dtype()) : 0x1p-24;
     const double allowed = std::max(LargestError(lefts, truths), rounding * LargestElement(truths));

@@ -261,8 +261,7 @@ absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdic
   record.prover = ProverHash();
   record.certificate = certificate;
   if (halves) {
-    const bool finite_only = verdict.rule_class == RuleClass::kFiniteOnly;
-    const auto measured = ClassifyOnHalves(**compiled, record.domain, record.instances, finite_only);
+    const auto measured = ClassifyOnHalves(**compiled, record.domain, record.instances, verdict.rule_class);
     if (!measured.ok()) return measured.status();
     record.halves = *measured;
   }
