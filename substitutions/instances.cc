@@ -276,8 +276,8 @@ class Enumerator {
 
   absl::Status Finish() {
     // Symbols behind a list have their numbers when its length is known.
-    InstanceResult result = has_lists_ ? BuildInstance(rule_, structure_, limits_, meanings_)
-                                       : Complete(rule_, structure_, builder_);
+    InstanceResult result =
+        has_lists_ ? BuildInstance(rule_, structure_, limits_, meanings_) : Complete(rule_, structure_, builder_);
     if (result.outcome == InstanceResult::Outcome::kNone) return absl::OkStatus();
     if (result.outcome == InstanceResult::Outcome::kError) {
       const std::string at = Describe(rule_, structure_);

@@ -129,8 +129,7 @@ absl::Status RuleNames::Resolve(ArgExpr& expr) {
   if (expr.kind == ArgExpr::Kind::kAttr) {
     const auto found = attr_ids_.find(expr.name);
     if (found == attr_ids_.end()) {
-      return Error(expr,
-                   absl::StrCat("found ?", expr.name, ", expected a name that the left side binds"));
+      return Error(expr, absl::StrCat("found ?", expr.name, ", expected a name that the left side binds"));
     }
     expr.ref = ArgExpr::Ref::kAttr;
     expr.id = found->second;
@@ -139,9 +138,8 @@ absl::Status RuleNames::Resolve(ArgExpr& expr) {
   size_t begin = 0;
   if (expr.kind == ArgExpr::Kind::kCall) {
     if (static_cast<int>(expr.args.size()) != ArgCount(expr.fn)) {
-      return Error(expr,
-                   absl::StrCat("found ", expr.args.size(), " arguments of ", ArgFnName(expr.fn), ", expected ",
-                                ArgCount(expr.fn)));
+      return Error(expr, absl::StrCat("found ", expr.args.size(), " arguments of ", ArgFnName(expr.fn), ", expected ",
+                                      ArgCount(expr.fn)));
     }
     const bool real = expr.fn == ArgFn::kPositive && expr.args[0].kind == ArgExpr::Kind::kAttr;
     if (TakesTensor(expr.fn) && !real) {

@@ -1,5 +1,5 @@
-// The names of a rule: sizes, packs and attributes, which are declared by occurring on the left side, and where they and
-// tensors are meant. A part of compiling a rule (compiled_rule.cc).
+// The names of a rule: sizes, packs and attributes, which are declared by occurring on the left side, and where they
+// and tensors are meant. A part of compiling a rule (compiled_rule.cc).
 #pragma once
 
 #include <map>

@@ -47,8 +47,8 @@ absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLim
                                        bool used_finite_only_step);
 
 // The same of the rule on 16-bit floats, with a rounding after every operator: the worst of the classes on f16, on bf16
-// and `wide`, that on f32, which is measured at more elements than tell themselves apart in 16 bits. None where the rule
-// has no instance on floats of one type.
+// and `wide`, that on f32, which is measured at more elements than tell themselves apart in 16 bits. None where the
+// rule has no instance on floats of one type.
 absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
                                                           int instances, RuleClass wide);
 

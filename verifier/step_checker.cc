@@ -206,10 +206,10 @@ class StepChecker::Comparison {
     }
     std::vector<std::string> equations;
     for (size_t i = 0; i < a.at.size(); ++i) {
-      equations.push_back(Claim::Equal(claim_.Of(a.at[i], ea), claim_.Of(b.at[i], eb)));
+      equations.push_back(claim_.Equal(claim_.Of(a.at[i], ea), claim_.Of(b.at[i], eb)));
     }
     if (a.kind == AtomNode::Kind::kInt) {
-      equations.push_back(Claim::Equal(claim_.Of(a.value, ea), claim_.Of(b.value, eb)));
+      equations.push_back(claim_.Equal(claim_.Of(a.value, ea), claim_.Of(b.value, eb)));
     }
     Finding worst = checker_.Ask(claim_, facts_, equations);
     for (size_t i = 0; i < a.args.size() && worst != Finding::kWrong; ++i) {
@@ -255,7 +255,11 @@ StepChecker::Finding StepChecker::Ask(Claim& claim, const std::vector<std::strin
   if (open.empty()) return Finding::kText;
   SmtAnswer answer = SmtAnswer::kUnknown;
   for (bool connected : {true, false}) {  // facts may contradict each other without the goal
-    answer = AnswerTo(claim.Query(facts, open, connected));
+    const SmtQuery query = claim.Query(facts, open, connected);
+    if (connected && query.logic == "QF_NIA" && AnswerTo(claim.LinearQuery(facts, open)) == SmtAnswer::kUnsat) {
+      return Finding::kQuestion;
+    }
+    answer = AnswerTo(query);
     if (answer == SmtAnswer::kUnsat) return Finding::kQuestion;
   }
   return answer == SmtAnswer::kUnknown ? Finding::kOpen : Finding::kWrong;
@@ -370,7 +374,7 @@ void StepChecker::Resummed(Context& ctx, const char* law, const Term& before, co
       const IndexSum there = back != nullptr   ? claim.Of(*back, f)
                              : same != f.end() ? same->second
                                                : claim.Of(Poly::Of(u), {});
-      goals.push_back(Claim::Equal(there, claim.Of(Poly::Of(u), {})));
+      goals.push_back(claim.Equal(there, claim.Of(Poly::Of(u), {})));
     }
     finding = std::max(finding, Ask(claim, facts, goals));
     if (finding != Finding::kWrong) {
@@ -392,7 +396,7 @@ void StepChecker::Resummed(Context& ctx, const char* law, const Term& before, co
     for (Var v : before.bound) {
       const Poly* there = forward.Find(v);
       if (there == nullptr && !Has(after.bound, v)) finding = Finding::kWrong;
-      if (there != nullptr) goals.push_back(Claim::Equal(claim.Of(*there, b), claim.Of(Poly::Of(v), {})));
+      if (there != nullptr) goals.push_back(claim.Equal(claim.Of(*there, b), claim.Of(Poly::Of(v), {})));
     }
     finding = std::max(finding, Ask(claim, facts, goals));
   }
@@ -426,13 +430,13 @@ void StepChecker::Counted(Context& ctx, const Term& before, const Term& after, V
     claim.Hide(before.bound);
     const IndexSum from = claim.Of(part.poly(), {}), n = claim.Of(count, {});
     const std::string range =
-        absl::StrCat("(and ", Claim::AtLeastZero(from), " ",
-                     Claim::AtLeastZero(verifier::PlusTimes(verifier::PlusTimes(n, from, -1), {{{}, 1}}, -1)), ")");
+        absl::StrCat("(and ", claim.AtLeastZero(from), " ",
+                     claim.AtLeastZero(verifier::PlusTimes(verifier::PlusTimes(n, from, -1), {{{}, 1}}, -1)), ")");
     const std::string rest = claim.Of(after.guard, {});
     const std::vector<std::string> facts = FactsOf(ctx, claim);
     finding = Ask(claim, facts,
                   {absl::StrCat("(= ", claim.Of(before.guard, {}), " (and ", range, " ", rest, "))"),
-                   absl::StrCat("(=> ", rest, " ", Claim::AtLeastZero(n), ")")});
+                   absl::StrCat("(=> ", rest, " ", claim.AtLeastZero(n), ")")});
   }
   Note(ctx, finding, "counting", [&] { return Subject{.terms = {before, after}}; });
 }
@@ -517,11 +521,11 @@ void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const 
   const IndexSum rest = verifier::PlusTimes(n, verifier::Times(d, q), -1);
   std::vector<std::string> facts = FactsOf(ctx, claim);
   // Whoever divides has decided that.
-  facts.push_back(Claim::AtLeastZero(verifier::PlusTimes(d, {{{}, 1}}, -1)));
+  facts.push_back(claim.AtLeastZero(verifier::PlusTimes(d, {{{}, 1}}, -1)));
   const Finding finding =
       Ask(claim, facts,
-          {Claim::AtLeastZero(rest),
-           Claim::AtLeastZero(verifier::PlusTimes(verifier::PlusTimes(d, rest, -1), {{{}, 1}}, -1))});
+          {claim.AtLeastZero(rest),
+           claim.AtLeastZero(verifier::PlusTimes(verifier::PlusTimes(d, rest, -1), {{{}, 1}}, -1))});
   Note(ctx, finding, "quotient", [&] { return Subject{.indices = {num, den, result}}; });
 }
 
@@ -530,8 +534,8 @@ void StepChecker::Least(Context& ctx, const Poly& a, const Poly& b, const Poly& 
   const IndexSum x = claim.Of(a, {}), y = claim.Of(b, {}), least = claim.Of(result, {});
   const Finding finding =
       Ask(claim, FactsOf(ctx, claim),
-          {Claim::AtLeastZero(verifier::PlusTimes(x, least, -1)), Claim::AtLeastZero(verifier::PlusTimes(y, least, -1)),
-           absl::StrCat("(or ", Claim::Equal(least, x), " ", Claim::Equal(least, y), ")")});
+          {claim.AtLeastZero(verifier::PlusTimes(x, least, -1)), claim.AtLeastZero(verifier::PlusTimes(y, least, -1)),
+           absl::StrCat("(or ", claim.Equal(least, x), " ", claim.Equal(least, y), ")")});
   Note(ctx, finding, "minimum", [&] { return Subject{.indices = {a, b, result}}; });
 }
 

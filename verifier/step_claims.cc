@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -42,19 +44,48 @@ std::string OverConstants(const std::string& text, const Visit& visit) {
   return out;
 }
 
-// Whether constants are multiplied with each other.
-bool HasProduct(const std::string& text) {
-  for (size_t at = text.find("(* "); at != std::string::npos; at = text.find("(* ", at + 1)) {
-    const std::vector<std::string> factors = absl::StrSplit(text.substr(at + 3, text.find(')', at) - at - 3), ' ');
-    if (std::count_if(factors.begin(), factors.end(), [](const std::string& f) { return f[0] == 'x'; }) > 1)
-      return true;
-    if (factors[0] == "(-" && factors.size() == 2) {  // (* (- 2) x0 x1)
-      const size_t close = text.find(')', text.find(')', at) + 1);
-      const std::string rest = text.substr(at, close - at);
-      if (std::count(rest.begin(), rest.end(), 'x') > 1) return true;
+// Calls `visit` with every product of constants in the text, as it stands there, and gives the text with what it
+// returns instead.
+template <typename Visit>
+std::string OverProducts(const std::string& text, const Visit& visit) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t start = text.find("(* ", at);
+    if (start == std::string::npos) return out + text.substr(at);
+    // (* 2 c1 c2), (* (- 2) c1 c2)
+    size_t first = start + 3;
+    if (text[first] == '(') first = text.find(')', first) + 2;
+    while (!IsMarked(text, first)) first = text.find(' ', first) + 1;
+    const size_t end = text.find(')', first);
+    const std::string product = text.substr(first, end - first);
+    const bool one = product.find(' ') == std::string::npos;
+    const std::string instead = one ? product : visit(product);
+    if (first == start + 3 && instead.find(' ') == std::string::npos) {  // a product of one
+      absl::StrAppend(&out, text.substr(at, start - at), instead);
+      at = end + 1;
+      continue;
     }
+    absl::StrAppend(&out, text.substr(at, first - at), instead);
+    at = end;
   }
-  return false;
+  return out;
+}
+
+bool HasProduct(const std::string& text) {
+  bool found = false;
+  OverProducts(text, [&](const std::string& product) {
+    found = true;
+    return product;
+  });
+  return found;
+}
+
+// The other factors of the product, where these are some of them.
+std::optional<std::vector<int>> OtherFactors(const std::vector<int>& product, const std::vector<int>& factors) {
+  if (!std::includes(product.begin(), product.end(), factors.begin(), factors.end())) return std::nullopt;
+  std::vector<int> rest;
+  std::set_difference(product.begin(), product.end(), factors.begin(), factors.end(), std::back_inserter(rest));
+  return rest;
 }
 
 bool IsNumber(const IndexSum& a, int64_t* value) {
@@ -105,14 +136,18 @@ std::string Claim::Text(const IndexSum& a) {
 std::string Claim::AtLeastZero(const IndexSum& a) {
   int64_t value = 0;
   if (IsNumber(a, &value)) return value >= 0 ? "true" : "false";
-  return absl::StrCat("(>= ", Text(a), " 0)");
+  std::string text = absl::StrCat("(>= ", Text(a), " 0)");
+  relations_[text] = {a, false};
+  return text;
 }
 
 std::string Claim::Equal(const IndexSum& a, const IndexSum& b) {
   int64_t value = 0;
   const IndexSum difference = PlusTimes(a, b, -1);
   if (IsNumber(difference, &value)) return value == 0 ? "true" : "false";
-  return absl::StrCat("(= ", Text(difference), " 0)");
+  std::string text = absl::StrCat("(= ", Text(difference), " 0)");
+  relations_[text] = {difference, true};
+  return text;
 }
 
 // The q with den q <= num < den q + den, where den is positive; nothing is known of it elsewhere.
@@ -223,7 +258,8 @@ std::string Claim::Text(const NormalForm& n, const IndexEnvironment& environment
   return out;
 }
 
-SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, bool connected) {
+SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals,
+                      bool connected) const {
   std::map<int, std::string> names;
   std::vector<int> order;
   const auto name = [&](int constant) {
@@ -231,12 +267,17 @@ SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<s
     if (first) order.push_back(constant);
     return place->second;
   };
-  const std::string goal = OverConstants(absl::StrCat("(and ", absl::StrJoin(goals, " "), ")"), name);
+  bool nonlinear = false;
+  const auto named = [&](const std::string& text) {
+    nonlinear = nonlinear || HasProduct(text);
+    return OverConstants(text, name);
+  };
+  const std::string goal = named(absl::StrCat("(and ", absl::StrJoin(goals, " "), ")"));
   std::set<std::string> assertions;
   std::string body;
   const auto assert_that = [&](const std::string& text) {
     if (text == "true") return;
-    const std::string line = absl::StrCat("(assert ", OverConstants(text, name), ")\n");
+    const std::string line = absl::StrCat("(assert ", named(text), ")\n");
     if (assertions.insert(line).second) body += line;
   };
   std::vector<bool> used(facts.size(), false);
@@ -260,11 +301,104 @@ SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<s
     }
     again = again || described < order.size();
   }
-  SmtQuery query{"step", HasProduct(body + goal) ? "QF_NIA" : "QF_LIA", ""};
+  SmtQuery query{"step", nonlinear ? "QF_NIA" : "QF_LIA", ""};
   query.text = absl::StrCat("(set-logic ", query.logic, ")\n(set-info :status unsat)\n");
   for (int constant : order) absl::StrAppend(&query.text, "(declare-const ", names[constant], " Int)\n");
   absl::StrAppend(&query.text, body, "(assert (not ", goal, "))\n(check-sat)\n");
   return query;
+}
+
+// Instances that have a product which is met, so that nothing is said of products that do not matter; what they add to
+// it is met by the next round.
+std::vector<std::string> Claim::Products() {
+  constexpr int kRounds = 2;
+  constexpr size_t kMostInstances = 300;
+  std::vector<Relation> known;
+  std::set<std::string> listed;
+  std::set<int> constants;
+  std::set<std::vector<int>> met;
+  const auto list = [&](IndexSum p, bool equation) {
+    if (listed.insert(absl::StrCat(Text(p), equation ? "=" : ">")).second) known.push_back({std::move(p), equation});
+  };
+  const IndexSum one = {{{}, 1}};
+  for (const auto& [text, relation] : relations_) {
+    // What texts of normal forms bind.
+    const auto is_bound = [](const auto& entry) { return !entry.first.empty() && entry.first.front() < 0; };
+    if (std::any_of(relation.p.begin(), relation.p.end(), is_bound)) continue;
+    const IndexSum opposite = PlusTimes({}, relation.p, -1);
+    list(relation.p, relation.equation);
+    if (relation.equation) list(PlusTimes(relation.p, one, -1), false);
+    list(PlusTimes(opposite, one, -1), false);
+    for (const auto& [product, coef] : relation.p) {
+      constants.insert(product.begin(), product.end());
+      if (product.size() > 1) met.insert(product);
+    }
+  }
+  for (int constant : constants) {
+    list({{{constant}, 1}}, false);
+    list({{{constant}, -1}, {{}, -1}}, false);
+  }
+  std::vector<std::string> instances;
+  std::set<std::string> made;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::pair<size_t, std::string>> found;  // by the number of products that nobody has met
+    std::set<std::vector<int>> more;
+    for (const Relation& relation : known) {
+      for (const auto& [part, coef] : relation.p) {
+        if (part.empty()) continue;
+        for (const std::vector<int>& product : met) {
+          const std::optional<std::vector<int>> factor = OtherFactors(product, part);
+          if (!factor || factor->empty()) continue;
+          const IndexSum whole = Times(relation.p, {{*factor, 1}});
+          if (!made.insert(absl::StrCat(Text(whole), "|", absl::StrJoin(*factor, ","), relation.equation ? "=" : ">"))
+                   .second) {
+            continue;
+          }
+          size_t fresh = 0;
+          for (const auto& [other, other_coef] : whole) {
+            if (other.size() < 2 || met.count(other) > 0) continue;
+            ++fresh;
+            more.insert(other);
+          }
+          std::string text = "(=> (and";
+          if (!relation.equation) {
+            for (int constant : *factor) absl::StrAppend(&text, " (>= ", Text({{{constant}, 1}}), " 0)");
+          }
+          const char* sign = relation.equation ? "(= " : "(>= ";
+          absl::StrAppend(&text, " ", sign, Text(relation.p), " 0)) ", sign, Text(whole), " 0))");
+          found.emplace_back(fresh, std::move(text));
+        }
+      }
+    }
+    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [fresh, text] : found) {
+      if (instances.size() < kMostInstances) instances.push_back(std::move(text));
+    }
+    met.insert(more.begin(), more.end());
+  }
+  return instances;
+}
+
+SmtQuery Claim::LinearQuery(std::vector<std::string> facts, const std::vector<std::string>& goals) {
+  for (std::string& instance : Products()) facts.push_back(std::move(instance));
+  // What a constant is known to be counts as a fact, since it has products too.
+  for (Constant& constant : constants_) {
+    facts.insert(facts.end(), constant.known.begin(), constant.known.end());
+  }
+  Claim linear(ctx_);
+  linear.constants_.resize(constants_.size());
+  std::map<std::string, int> products;
+  const auto without_products = [&](std::string& text) {
+    text = OverProducts(text, [&](const std::string& product) {
+      const auto [place, first] = products.emplace(product, 0);
+      if (first) place->second = linear.NewConstant();
+      return absl::StrCat(std::string(1, kMark), place->second);
+    });
+  };
+  std::vector<std::string> linear_goals = goals;
+  for (std::string& fact : facts) without_products(fact);
+  for (std::string& goal : linear_goals) without_products(goal);
+  return linear.Query(facts, linear_goals, /*connected=*/true);
 }
 
 }  // namespace rewright::verifier

@@ -35,17 +35,27 @@ class Claim {
   IndexSum Fresh() { return {{{NewConstant()}, 1}}; }
   IndexSum Of(const Poly& p, const IndexEnvironment& environment);
   std::string Of(const Guard& g, const IndexEnvironment& environment);
-  static std::string Equal(const IndexSum& a, const IndexSum& b);
-  static std::string AtLeastZero(const IndexSum& a);
+  std::string Equal(const IndexSum& a, const IndexSum& b);
+  std::string AtLeastZero(const IndexSum& a);
   static std::string Text(const IndexSum& a);
   // The normal form as a text that is the same for the same environment, for elements that are indices.
   std::string Text(const NormalForm& n, const IndexEnvironment& environment);
 
   // facts (as texts) imply all goals; `logic` is QF_LIA or QF_NIA. Constants are named in the order of their use. With
   // `connected`, of the facts only those that the goals have to do with, through others if need be.
-  SmtQuery Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, bool connected);
+  SmtQuery Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, bool connected) const;
+  // The same with every product of constants as a constant of its own, and what is known of these: instances, at what
+  // the facts and the goals compare, of
+  //   a >= 0 and b >= 0 imply a b >= 0;    a = 0 implies a b = 0
+  // where b is a product of constants and a b is multiplied out.
+  SmtQuery LinearQuery(std::vector<std::string> facts, const std::vector<std::string>& goals);
 
  private:
+  // p >= 0, or p = 0.
+  struct Relation {
+    IndexSum p;
+    bool equation = false;
+  };
   struct Constant {
     std::vector<std::string> known;  // conditions
   };
@@ -56,13 +66,15 @@ class Claim {
   IndexSum OfVar(Var v, const IndexEnvironment& environment);
   IndexSum Quotient(const IndexSum& num, const IndexSum& den);
   std::string Text(const Atom& a, const IndexEnvironment& environment);
+  std::vector<std::string> Products();
 
   const Context& ctx_;
   std::set<Var> hidden_;
   std::vector<Constant> constants_;
   std::map<Var, int> of_var_;
-  std::map<std::string, int> of_text_;  // quotients, minima and elements
-  int bound_ = 0;                       // of binders in texts
+  std::map<std::string, int> of_text_;         // quotients, minima and elements
+  std::map<std::string, Relation> relations_;  // every one that was written
+  int bound_ = 0;                              // of binders in texts
 };
 
 }  // namespace rewright::verifier

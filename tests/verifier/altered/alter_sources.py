@@ -3,8 +3,8 @@
 
     alter_sources.py algebra_mutations.txt VERIFIER_DIR OUT_DIR
 
-Each expression of the table becomes (AlteredLaw(N) ? (false one) : (itself)), N being the number of the row from 0.
-An expression that does not occur exactly once in its file is an error.
+Each expression of the table becomes (AlteredLaw(N) ? (false one) : (itself)), N being the number of the row from 0. The
+last column names what shows that it is false, or says after `=` why it is not. An expression that does not occur exactly once in its file is an error.
 """
 import collections
 import pathlib
@@ -13,7 +13,7 @@ import sys
 table, sources, out = map(pathlib.Path, sys.argv[1:])
 rows = [line.split(" :: ") for line in table.read_text().splitlines() if line and not line.startswith("#")]
 chosen = collections.defaultdict(dict)  # file -> expression -> rows
-for number, (file, expression, altered) in enumerate(rows):
+for number, (file, expression, altered, _) in enumerate(rows):
     chosen[file].setdefault(expression, []).append((number, altered))
 out.mkdir(parents=True, exist_ok=True)
 for file, expressions in chosen.items():
@@ -26,6 +26,6 @@ for file, expressions in chosen.items():
             whole = f"(AlteredLaw({number}) ? ({altered}) : {whole})"
         text = text.replace(expression, whole)
     (out / file).write_text('#include "tests/verifier/altered/altered_law.h"\n' + text)
-(out / "count.inc").write_text(f"{len(rows)}\n")
-(out / "names.inc").write_text(
-    "".join('R"~(%s)~",\n' % f"{file}: {expression} as {altered}" for file, expression, altered in rows))
+(out / "laws.inc").write_text(
+    "".join('{R"~(%s: %s as %s)~", "%s"},\n' % (file, expression, altered, "" if shown_by.startswith("=") else shown_by)
+            for file, expression, altered, shown_by in rows))

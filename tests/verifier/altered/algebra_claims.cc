@@ -1,0 +1,159 @@
+#include "tests/verifier/altered/algebra_claims.h"
+
+#include "verifier/algebra_internal.h"
+
+namespace rewright::verifier {
+
+AlgebraScene::AlgebraScene(StepListener* listener, const Strategy& strategy)
+    : session_{.cpu_limit_s = 1e9, .memory = &memory_, .listener = listener},
+      ctx_(&session_, strategy, 1),
+      n(ctx_.NewParam("n", 1)),
+      d(ctx_.NewParam("d", 1)),
+      i(ctx_.NewRanged("i", Poly(), V(n))),
+      j(ctx_.NewRanged("j", Poly(), V(d))),
+      u(ctx_.NewLocal("u")),
+      v(ctx_.NewLocal("v")),
+      w(ctx_.NewRanged("w", Poly(), V(n))) {
+  for (const auto& [sizes_n, sizes_d] : {std::pair(5, 2), std::pair(2, 3), std::pair(4, 4)}) {
+    ctx_.samples.push_back({{n, sizes_n}, {d, sizes_d}});
+  }
+}
+
+NormalForm AlgebraScene::Read(const std::string& name, std::vector<Poly> at) {
+  return AtomForm(MakeRead(ctx_, {name, false, false}, std::move(at)));
+}
+
+NormalForm AlgebraScene::Sum(const std::vector<Guard>& guard, const std::vector<Var>& bound) {
+  std::vector<Poly> at;
+  for (Var b : bound) at.push_back(V(b));
+  return {{1, bound, Guard::And(guard), X(at)[0].atoms}};
+}
+
+namespace {
+
+using Scene = AlgebraScene;
+
+Guard Below(const Poly& p, const Poly& size) { return Guard::InRange(p, Poly(), size); }
+
+constexpr Strategy kPlain{}, kFinite{.finite_laws = true}, kQuotients{.quotients = true}, kDigits{.digits = true};
+
+}  // namespace
+
+const std::vector<AlgebraClaim>& AlgebraClaims() {
+  static const auto* const kClaims = new std::vector<AlgebraClaim>{
+      // ---- sums
+      // d v = n is no equation where d does not divide n.
+      {"sum-of-multiple", kQuotients,
+       [](Scene& s) { Simplify(s.ctx(), s.Sum({Guard::Eq(s.V(s.d) * s.V(s.v) - s.V(s.n))}, {s.v})); }},
+      // v div d = i has d solutions.
+      {"sum-below-quotient", kDigits,
+       [](Scene& s) { Simplify(s.ctx(), s.Sum({Guard::Eq(s.ctx().FloorDiv(s.V(s.v), s.V(s.d)) - s.V(s.i))}, {s.v})); }},
+      // d v <= n < d v + d says v = n div d.
+      {"sum-over-quotient", kQuotients,
+       [](Scene& s) { Simplify(s.ctx(), s.Sum({Below(s.V(s.n) - s.V(s.d) * s.V(s.v), s.V(s.d))}, {s.v})); }},
+      // n v + u = i has solutions with v other than 0, where u is no digit.
+      {"sum-without-digits", kPlain,
+       [](Scene& s) {
+         Simplify(s.ctx(),
+                  s.Sum({Guard::Eq(s.V(s.n) * s.V(s.v) + s.V(s.u) - s.V(s.i)), Below(s.V(s.v), s.V(s.d))}, {s.v, s.u}));
+       }},
+      // 0 <= n v + u < 2 n: v may be 1.
+      {"sum-over-two-periods", kPlain,
+       [](Scene& s) {
+         const Poly whole = s.V(s.n) * s.V(s.v) + s.V(s.u);
+         Simplify(s.ctx(), s.Sum({Below(whole, s.V(s.n) * Poly(2)), Below(s.V(s.u), s.V(s.n))}, {s.v, s.u}));
+       }},
+      {"sum-at-one-point", kPlain,
+       [](Scene& s) {
+         Simplify(s.ctx(), s.Sum({Guard::Eq(s.V(s.v) - s.V(s.i)), Below(s.V(s.v), s.V(s.d))}, {s.v}));
+         Simplify(s.ctx(), s.Sum({Guard::InRange(s.V(s.v), s.V(s.i), s.V(s.i) + Poly(1))}, {s.v}));
+         Simplify(s.ctx(), s.Sum({Guard::InRange(s.V(s.v), s.V(s.i), s.V(s.i) + Poly(2))}, {s.v}));
+       }},
+      // n - d times x is said of a sum over 0 <= v < n - d only where that many points are no fewer than none.
+      {"count-of-nothing", kPlain,
+       [](Scene& s) {
+         Simplify(s.ctx(), {{1, {s.v}, Below(s.V(s.v), s.V(s.n) - s.V(s.d)), s.X({s.V(s.i)})[0].atoms}});
+       }},
+      // That w is not negative is known of its range alone, which nothing states here.
+      {"range-that-is-not-stated", kPlain,
+       [](Scene& s) {
+         Simplify(s.ctx(), s.Sum({Guard::Ge(s.V(s.w)), Below(s.V(s.u), s.V(s.n))}, {s.w, s.u}));
+       }},
+      {"weaker-bound", kPlain,
+       [](Scene& s) {
+         Simplify(s.ctx(), s.Sum({Guard::Ge(s.V(s.v)), Guard::Ge(s.V(s.v) - s.V(s.n)),
+                                  Guard::Ge(s.V(s.n) + s.V(s.d) - s.V(s.v))},
+                                 {s.v}));
+       }},
+
+      // ---- indices
+      // (d v + i) div (d (n + 1)) hangs on i, which may be larger than d.
+      {"quotient-of-large-rest", kPlain,
+       [](Scene& s) {
+         s.ctx().FloorDiv(s.V(s.d) * s.V(s.v) + s.V(s.i), s.V(s.d) * (s.V(s.n) + Poly(1)));
+         s.ctx().FloorDiv(s.V(s.i), s.V(s.d));
+       }},
+      {"quotient-of-quotient", kPlain,
+       [](Scene& s) { s.ctx().FloorDiv(s.ctx().FloorDiv(s.V(s.i), s.V(s.d)) + Poly(1), s.V(s.n)); }},
+      {"minimum-of-neighbours", kPlain,
+       [](Scene& s) {
+         s.ctx().MinOf(s.V(s.n) + Poly(1), s.V(s.n));
+         s.ctx().MinOf(s.V(s.n), s.V(s.n) + Poly(1));
+       }},
+      {"index-beyond-another-size", kPlain,
+       [](Scene& s) {
+         s.ctx().ProveNonneg({s.V(s.d) - Poly(1) - s.V(s.i)});
+         s.ctx().ProveNonneg({s.V(s.d) - Poly(1) - s.ctx().FloorDiv(s.V(s.i) * Poly(3), Poly(2))});
+       }},
+      // d (i div d) is at most i, and may be less.
+      {"index-below-its-multiple", kPlain,
+       [](Scene& s) {
+         const Poly quotient = s.ctx().FloorDiv(s.V(s.i), s.V(s.d));
+         s.ctx().ProveNonneg({s.V(s.d) * quotient - s.V(s.i)});
+       }},
+
+      // ---- factors, extrema and products
+      {"zero-times-operand", kPlain,
+       [](Scene& s) {
+         const NormalForm x = s.X({s.V(s.i)});
+         Simplify(s.ctx(), {{1, {}, Guard::True(), {s.Fn("zero", x), x[0].atoms[0]}}});
+       }},
+      // x max(x, y) is no square.
+      {"operand-times-maximum", kFinite,
+       [](Scene& s) {
+         const NormalForm x = s.X({s.V(s.i)}), y = s.Y({s.V(s.i)});
+         const Atom largest = MakeBinderAtom(s.ctx(), "max", {{{}, Guard::True(), x}, {{}, Guard::True(), y}});
+         Simplify(s.ctx(), {{1, {}, Guard::True(), {x[0].atoms[0], largest}}});
+         Simplify(s.ctx(), {{1, {}, Guard::True(), {y[0].atoms[0], largest}}});
+       }},
+      // A factor of either sign stays in a maximum.
+      {"maximum-of-multiples", kPlain,
+       [](Scene& s) {
+         const NormalForm product = Multiply(s.ctx(), s.X({s.V(s.i)}), s.Y({s.V(s.v)}));
+         MaxOver(s.ctx(), {{{s.v}, Below(s.V(s.v), s.V(s.n)), product}});
+       }},
+      {"maximum-of-odd-product", kPlain,
+       [](Scene& s) {
+         MaxOver(s.ctx(), {{{}, Guard::True(), s.X({s.V(s.i)})}, {{}, Guard::True(), {}}});
+       }},
+      {"place-of-largest-floor", kPlain,
+       [](Scene& s) {
+         const NormalForm rounded = AtomForm(s.Fn("floor", s.X({s.V(s.v)})));
+         ArgmaxOver(s.ctx(), {{s.v}, Below(s.V(s.v), s.V(s.n)), rounded});
+       }},
+      // x to the power of n.
+      {"product-of-equals", kPlain,
+       [](Scene& s) {
+         ProdOver(s.ctx(), {{s.v}, Below(s.V(s.v), s.V(s.n)), s.X({s.V(s.i)})});
+       }},
+      // A product of nothing is one.
+      {"product-under-condition", kPlain,
+       [](Scene& s) {
+         const Guard guard = Guard::And(Below(s.V(s.v), s.V(s.n)), Guard::Ge(s.V(s.n) - Poly(3)));
+         ProdOver(s.ctx(), {{s.v}, guard, s.Y({s.V(s.v)})});
+       }},
+  };
+  return *kClaims;
+}
+
+}  // namespace rewright::verifier

@@ -1,0 +1,49 @@
+// Elements and indices at which laws of the prover's algebra matter that hardly a rule needs, for
+// altered_algebra_test.cc. Each claim has the algebra work on something and tell a checker its steps.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verifier/algebra.h"
+#include "verifier/context.h"
+#include "verifier/solver.h"
+#include "verifier/step_listener.h"
+
+namespace rewright::verifier {
+
+// Sizes n and d, positions i below n and j below d, sums over u, v, and w, of which a range below n is recorded.
+class AlgebraScene {
+ public:
+  AlgebraScene(StepListener* listener, const Strategy& strategy);
+
+  Context& ctx() { return ctx_; }
+  Poly V(Var v) const { return Poly::Of(v); }
+  NormalForm X(std::vector<Poly> at) { return Read("x@0", std::move(at)); }
+  NormalForm Y(std::vector<Poly> at) { return Read("y@1", std::move(at)); }
+  Atom Fn(const std::string& name, const NormalForm& argument) { return MakeFnAtom(ctx_, name, {argument}); }
+  // SUM over `bound` of [guard] x[bound].
+  NormalForm Sum(const std::vector<Guard>& guard, const std::vector<Var>& bound);
+
+ private:
+  NormalForm Read(const std::string& name, std::vector<Poly> at);
+
+  SolverMemory memory_;
+  ProofSession session_;
+  Context ctx_;
+
+ public:
+  const Var n, d, i, j, u, v, w;
+};
+
+struct AlgebraClaim {
+  std::string name;
+  Strategy strategy;
+  std::function<void(AlgebraScene&)> work;
+};
+
+const std::vector<AlgebraClaim>& AlgebraClaims();
+
+}  // namespace rewright::verifier
