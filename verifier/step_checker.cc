@@ -25,6 +25,7 @@ using verifier::VarInfo;
 namespace {
 
 constexpr unsigned kLimit = 500000;     // of Z3, for one question
+constexpr unsigned kLittle = 3000;      // the same, where there is another way to ask
 constexpr double kMostSeconds = 1;      // where Z3 does not count
 constexpr double kMostCpuSeconds = 20;  // of one checker's questions that stay open; later ones are not asked
 constexpr size_t kMostRefused = 20;
@@ -256,25 +257,31 @@ StepChecker::Finding StepChecker::Ask(Claim& claim, const std::vector<std::strin
   SmtAnswer answer = SmtAnswer::kUnknown;
   for (bool connected : {true, false}) {  // facts may contradict each other without the goal
     const SmtQuery query = claim.Query(facts, open, connected);
-    if (connected && query.logic == "QF_NIA" && AnswerTo(claim.LinearQuery(facts, open)) == SmtAnswer::kUnsat) {
-      return Finding::kQuestion;
+    if (connected && query.logic == "QF_NIA") {
+      // What is easy is settled as it stands; on products that are not, Z3 spends its time in vain.
+      answer = AnswerTo(query, kLittle);
+      if (answer == SmtAnswer::kUnknown && AnswerTo(Claim::LemmaOfProducts(), kLimit) == SmtAnswer::kUnsat) {
+        answer = AnswerTo(claim.LinearQuery(facts, open), kLimit);
+      }
+      if (answer == SmtAnswer::kUnsat) return Finding::kQuestion;
     }
-    answer = AnswerTo(query);
+    answer = AnswerTo(query, kLimit);
     if (answer == SmtAnswer::kUnsat) return Finding::kQuestion;
   }
   return answer == SmtAnswer::kUnknown ? Finding::kOpen : Finding::kWrong;
 }
 
-SmtAnswer StepChecker::AnswerTo(SmtQuery query) {
-  const auto [known, first] = answers_.emplace(query.text, SmtAnswer::kUnknown);
-  if (!first) return known->second;
-  if (lost_s_ > kMostCpuSeconds && query.logic == "QF_NIA") return known->second;
+SmtAnswer StepChecker::AnswerTo(SmtQuery query, unsigned limit) {
+  Asked& asked = answers_[query.text];
+  if (asked.answer != SmtAnswer::kUnknown || asked.limit >= limit) return asked.answer;
+  if (lost_s_ > kMostCpuSeconds && query.logic == "QF_NIA") return asked.answer;
+  asked.limit = limit;
   const double start_s = verifier::ThreadCpuSeconds();
-  const absl::StatusOr<SmtAnswer> answer = AskZ3(query, kLimit, kMostSeconds);
-  if (answer.ok()) known->second = *answer;
-  if (known->second == SmtAnswer::kUnknown) lost_s_ += verifier::ThreadCpuSeconds() - start_s;
-  if (known->second == SmtAnswer::kUnsat) report_.questions.push_back(std::move(query));
-  return known->second;
+  const absl::StatusOr<SmtAnswer> answer = AskZ3(query, limit, kMostSeconds);
+  if (answer.ok()) asked.answer = *answer;
+  if (asked.answer == SmtAnswer::kUnknown) lost_s_ += verifier::ThreadCpuSeconds() - start_s;
+  if (asked.answer == SmtAnswer::kUnsat) report_.questions.push_back(std::move(query));
+  return asked.answer;
 }
 
 std::vector<std::string> StepChecker::FactsOf(const Context& ctx, Claim& claim) {

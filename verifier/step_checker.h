@@ -89,7 +89,7 @@ class StepChecker : public verifier::StepListener {
     std::string ToString(const Context& ctx) const;
   };
 
-  SmtAnswer AnswerTo(SmtQuery query);
+  SmtAnswer AnswerTo(SmtQuery query, unsigned limit);
   // Whether the facts imply the goals.
   Finding Ask(verifier::Claim& claim, const std::vector<std::string>& facts, const std::vector<std::string>& goals);
   // Counts the step; `subject` is asked for where it is wrong.
@@ -98,9 +98,13 @@ class StepChecker : public verifier::StepListener {
 
   std::mt19937_64 rng_;
   StepReport report_;
-  double lost_s_ = 0;                                   // on questions that no answer came to
-  std::unordered_map<std::string, SmtAnswer> answers_;  // by the text of the question
-  std::set<std::string> equal_;                         // pairs that have been computed
+  double lost_s_ = 0;  // on questions that no answer came to
+  struct Asked {
+    SmtAnswer answer = SmtAnswer::kUnknown;
+    unsigned limit = 0;
+  };
+  std::unordered_map<std::string, Asked> answers_;  // by the text of the question
+  std::set<std::string> equal_;                     // pairs that have been computed
   const RuleInstance* instance_ = nullptr;
   std::vector<std::unique_ptr<verifier::ConcreteInstance>> concrete_;
   std::vector<std::vector<int64_t>> sizes_;  // of each

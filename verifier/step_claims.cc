@@ -308,10 +308,8 @@ SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<s
   return query;
 }
 
-// Instances that have a product which is met, so that nothing is said of products that do not matter; what they add to
-// it is met by the next round.
-std::vector<std::string> Claim::Products() {
-  constexpr int kRounds = 2;
+// Of the instances those whose conclusion has a product that is met anyway, first those with the fewest others.
+std::vector<std::string> Claim::Products() const {
   constexpr size_t kMostInstances = 300;
   std::vector<Relation> known;
   std::set<std::string> listed;
@@ -325,10 +323,9 @@ std::vector<std::string> Claim::Products() {
     // What texts of normal forms bind.
     const auto is_bound = [](const auto& entry) { return !entry.first.empty() && entry.first.front() < 0; };
     if (std::any_of(relation.p.begin(), relation.p.end(), is_bound)) continue;
-    const IndexSum opposite = PlusTimes({}, relation.p, -1);
     list(relation.p, relation.equation);
     if (relation.equation) list(PlusTimes(relation.p, one, -1), false);
-    list(PlusTimes(opposite, one, -1), false);
+    list(PlusTimes(PlusTimes({}, relation.p, -1), one, -1), false);
     for (const auto& [product, coef] : relation.p) {
       constants.insert(product.begin(), product.end());
       if (product.size() > 1) met.insert(product);
@@ -338,51 +335,46 @@ std::vector<std::string> Claim::Products() {
     list({{{constant}, 1}}, false);
     list({{{constant}, -1}, {{}, -1}}, false);
   }
-  std::vector<std::string> instances;
+  std::vector<std::pair<size_t, std::string>> found;  // by the number of products that nobody has met
   std::set<std::string> made;
-  for (int round = 0; round < kRounds; ++round) {
-    std::vector<std::pair<size_t, std::string>> found;  // by the number of products that nobody has met
-    std::set<std::vector<int>> more;
-    for (const Relation& relation : known) {
-      for (const auto& [part, coef] : relation.p) {
-        if (part.empty()) continue;
-        for (const std::vector<int>& product : met) {
-          const std::optional<std::vector<int>> factor = OtherFactors(product, part);
-          if (!factor || factor->empty()) continue;
-          const IndexSum whole = Times(relation.p, {{*factor, 1}});
-          if (!made.insert(absl::StrCat(Text(whole), "|", absl::StrJoin(*factor, ","), relation.equation ? "=" : ">"))
-                   .second) {
-            continue;
-          }
-          size_t fresh = 0;
-          for (const auto& [other, other_coef] : whole) {
-            if (other.size() < 2 || met.count(other) > 0) continue;
-            ++fresh;
-            more.insert(other);
-          }
-          std::string text = "(=> (and";
-          if (!relation.equation) {
-            for (int constant : *factor) absl::StrAppend(&text, " (>= ", Text({{{constant}, 1}}), " 0)");
-          }
-          const char* sign = relation.equation ? "(= " : "(>= ";
-          absl::StrAppend(&text, " ", sign, Text(relation.p), " 0)) ", sign, Text(whole), " 0))");
-          found.emplace_back(fresh, std::move(text));
+  for (const Relation& relation : known) {
+    for (const auto& [part, coef] : relation.p) {
+      if (part.empty()) continue;
+      for (const std::vector<int>& product : met) {
+        const std::optional<std::vector<int>> factor = OtherFactors(product, part);
+        if (!factor || factor->empty()) continue;
+        const IndexSum whole = Times(relation.p, {{*factor, 1}});
+        const char* sign = relation.equation ? "(= " : "(>= ";
+        std::string text = "(=> (and";
+        for (int constant : *factor) {
+          if (!relation.equation) absl::StrAppend(&text, " (>= ", Text({{{constant}, 1}}), " 0)");
         }
+        absl::StrAppend(&text, " ", sign, Text(relation.p), " 0)) ", sign, Text(whole), " 0))");
+        if (!made.insert(text).second) continue;
+        const auto fresh = std::count_if(whole.begin(), whole.end(), [&](const auto& entry) {
+          return entry.first.size() > 1 && met.count(entry.first) == 0;
+        });
+        found.emplace_back(static_cast<size_t>(fresh), std::move(text));
       }
     }
-    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (auto& [fresh, text] : found) {
-      if (instances.size() < kMostInstances) instances.push_back(std::move(text));
-    }
-    met.insert(more.begin(), more.end());
   }
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (found.size() > kMostInstances) found.resize(kMostInstances);
+  std::vector<std::string> instances;
+  for (auto& [fresh, text] : found) instances.push_back(std::move(text));
   return instances;
 }
 
-SmtQuery Claim::LinearQuery(std::vector<std::string> facts, const std::vector<std::string>& goals) {
+SmtQuery Claim::LemmaOfProducts() {
+  return {"lemma", "QF_NIA",
+          "(set-logic QF_NIA)\n(set-info :status unsat)\n(declare-const a Int)\n(declare-const b Int)\n"
+          "(assert (not (and (=> (and (>= a 0) (>= b 0)) (>= (* a b) 0)) (=> (= a 0) (= (* a b) 0)))))\n(check-sat)\n"};
+}
+
+SmtQuery Claim::LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const {
   for (std::string& instance : Products()) facts.push_back(std::move(instance));
   // What a constant is known to be counts as a fact, since it has products too.
-  for (Constant& constant : constants_) {
+  for (const Constant& constant : constants_) {
     facts.insert(facts.end(), constant.known.begin(), constant.known.end());
   }
   Claim linear(ctx_);
@@ -395,10 +387,9 @@ SmtQuery Claim::LinearQuery(std::vector<std::string> facts, const std::vector<st
       return absl::StrCat(std::string(1, kMark), place->second);
     });
   };
-  std::vector<std::string> linear_goals = goals;
   for (std::string& fact : facts) without_products(fact);
-  for (std::string& goal : linear_goals) without_products(goal);
-  return linear.Query(facts, linear_goals, /*connected=*/true);
+  for (std::string& goal : goals) without_products(goal);
+  return linear.Query(facts, goals, /*connected=*/true);
 }
 
 }  // namespace rewright::verifier

@@ -44,11 +44,11 @@ class Claim {
   // facts (as texts) imply all goals; `logic` is QF_LIA or QF_NIA. Constants are named in the order of their use. With
   // `connected`, of the facts only those that the goals have to do with, through others if need be.
   SmtQuery Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, bool connected) const;
-  // The same with every product of constants as a constant of its own, and what is known of these: instances, at what
-  // the facts and the goals compare, of
-  //   a >= 0 and b >= 0 imply a b >= 0;    a = 0 implies a b = 0
-  // where b is a product of constants and a b is multiplied out.
-  SmtQuery LinearQuery(std::vector<std::string> facts, const std::vector<std::string>& goals);
+  // For all integers: a >= 0 and b >= 0 imply a b >= 0; a = 0 implies a b = 0.
+  static SmtQuery LemmaOfProducts();
+  // Query() with every product of constants as a constant of its own, and with what is known of these: instances of the
+  // lemma, where a is something that is compared, b a product of constants, and a b is multiplied out.
+  SmtQuery LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const;
 
  private:
   // p >= 0, or p = 0.
@@ -66,7 +66,7 @@ class Claim {
   IndexSum OfVar(Var v, const IndexEnvironment& environment);
   IndexSum Quotient(const IndexSum& num, const IndexSum& den);
   std::string Text(const Atom& a, const IndexEnvironment& environment);
-  std::vector<std::string> Products();
+  std::vector<std::string> Products() const;
 
   const Context& ctx_;
   std::set<Var> hidden_;

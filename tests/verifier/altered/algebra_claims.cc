@@ -14,7 +14,7 @@ AlgebraScene::AlgebraScene(StepListener* listener, const Strategy& strategy)
       u(ctx_.NewLocal("u")),
       v(ctx_.NewLocal("v")),
       w(ctx_.NewRanged("w", Poly(), V(n))) {
-  for (const auto& [sizes_n, sizes_d] : {std::pair(5, 2), std::pair(2, 3), std::pair(4, 4)}) {
+  for (const auto& [sizes_n, sizes_d] : {std::pair(5, 2), std::pair(2, 3), std::pair(3, 1)}) {
     ctx_.samples.push_back({{n, sizes_n}, {d, sizes_d}});
   }
 }
@@ -112,6 +112,18 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
          s.ctx().ProveNonneg({s.V(s.d) * quotient - s.V(s.i)});
        }},
 
+      // ---- cases
+      {"condition-at-its-end", kPlain,
+       [](Scene& s) {
+         // n >= 3 where n <= 3, and n < 3 where n >= 3.
+         const Guard more = Guard::Ge(s.V(s.n) - Poly(3)), less = Guard::Ge(Poly(3) - s.V(s.n));
+         NormalForm x = s.X({s.V(s.i)});
+         x[0].guard = more;
+         AssumeForm(s.ctx(), x, less, Guard::Not(less));
+         x[0].guard = Guard::Not(more);
+         AssumeForm(s.ctx(), x, more, Guard::Not(more));
+       }},
+
       // ---- factors, extrema and products
       {"zero-times-operand", kPlain,
        [](Scene& s) {
@@ -135,6 +147,21 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
       {"maximum-of-odd-product", kPlain,
        [](Scene& s) {
          MaxOver(s.ctx(), {{{}, Guard::True(), s.X({s.V(s.i)})}, {{}, Guard::True(), {}}});
+       }},
+      {"maximum-of-square", kPlain,
+       [](Scene& s) {
+         const NormalForm square = Multiply(s.ctx(), s.X({s.V(s.i)}), s.X({s.V(s.i)}));
+         MaxOver(s.ctx(), {{{}, Guard::True(), square}, {{}, Guard::True(), {}}});
+       }},
+      // What increases decreases when it is negated.
+      {"largest-of-negated", kPlain,
+       [](Scene& s) {
+         const auto negated = [&](const NormalForm& x) { return Scale(AtomForm(s.Fn("exp", x)), -1); };
+         MaxOver(s.ctx(),
+                 {{{}, Guard::True(), negated(s.X({s.V(s.i)}))}, {{}, Guard::True(), negated(s.Y({s.V(s.i)}))}});
+         const Branch family{{s.v}, Below(s.V(s.v), s.V(s.n)), negated(s.X({s.V(s.v)}))};
+         MaxOver(s.ctx(), {family});
+         ArgmaxOver(s.ctx(), family);
        }},
       {"place-of-largest-floor", kPlain,
        [](Scene& s) {
