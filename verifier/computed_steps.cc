@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "verifier/counterexample.h"
 #include "verifier/step_checker.h"
 #include "verifier/step_values.h"
 
@@ -18,8 +19,19 @@ using verifier::VarInfo;
 
 namespace {
 
-constexpr int kPoints = 10;  // at which elements are computed
-constexpr size_t kMostSizes = 3;
+constexpr int kPoints = 10;               // at which elements are computed
+constexpr int kMostTried = 32 * kPoints;  // elements need not exist everywhere
+constexpr int kMostSizes = 6;
+
+// The instance where there is something to compute everywhere.
+RuleInstance WithoutEmptyValues(RuleInstance instance) {
+  for (const SymbolicNode& node : instance.nodes) {
+    for (const std::vector<ExprPtr>& shape : node.shapes) {
+      for (const ExprPtr& size : shape) instance.conditions.push_back((Index(size) > 0).node());
+    }
+  }
+  return instance;
+}
 
 }  // namespace
 
@@ -27,8 +39,11 @@ void StepChecker::Begin(const RuleInstance& instance, const std::vector<std::vec
   instance_ = &instance;
   concrete_.clear();
   sizes_.clear();
-  for (const std::vector<int64_t>& sizes : assignments) {
-    if (concrete_.size() == kMostSizes) break;
+  const RuleInstance whole = WithoutEmptyValues(instance);
+  std::vector<std::vector<int64_t>> all = verifier::CounterexampleSearch(whole, rng_()).Draw(2 * kMostSizes);
+  all.insert(all.end(), assignments.begin(), assignments.end());
+  for (const std::vector<int64_t>& sizes : all) {
+    if (concrete_.size() == static_cast<size_t>(kMostSizes)) break;
     auto concrete = std::make_unique<verifier::ConcreteInstance>(instance, sizes, &rng_);
     if (!concrete->usable()) continue;
     concrete_.push_back(std::move(concrete));
@@ -73,7 +88,7 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
   for (Var v : verifier::FreeVars(ctx, after)) free.push_back(v);
   int computed = 0, wrong = 0;
   std::string where;
-  for (int point = 0; point < 4 * kPoints && computed < kPoints; ++point) {
+  for (int point = 0; point < kMostTried && computed < kPoints; ++point) {
     const uint64_t seed = rng_();
     const bool whole = point % 2 == 1;                          // integers, so that sums of them are exact
     const double largest = point % 4 == 1 ? 4 : (1 << 14) - 1;  // sums of which wrap around
@@ -84,7 +99,10 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
       value = whole ? std::round(largest * value) : 2 * value;
       return read.positive ? std::abs(value) + (whole ? 1 : 0.1) : value;
     });
-    if (!ctx.samples.empty()) {
+    if (!sizes_.empty()) {
+      const std::vector<int64_t>& sizes = sizes_[rng_() % sizes_.size()];
+      for (size_t s = 0; s < sizes.size(); ++s) values.Set(static_cast<Var>(s), sizes[s]);
+    } else if (!ctx.samples.empty()) {
       for (const auto& [v, value] : ctx.samples[rng_() % ctx.samples.size()]) values.Set(v, value);
     }
     bool usable = true;
@@ -120,7 +138,7 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
 void StepChecker::Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) {
   int computed = 0, wrong = 0;
   std::string where;
-  const int points = concrete_.empty() ? 0 : 4 * kPoints;
+  const int points = concrete_.empty() ? 0 : kMostTried;
   for (int point = 0; point < points && computed < kPoints; ++point) {
     const size_t k = static_cast<size_t>(point) % concrete_.size();
     verifier::ConcreteInstance& concrete = *concrete_[k];

@@ -326,9 +326,19 @@ std::vector<std::string> Claim::Products() const {
     list(relation.p, relation.equation);
     if (relation.equation) list(PlusTimes(relation.p, one, -1), false);
     list(PlusTimes(PlusTimes({}, relation.p, -1), one, -1), false);
+    std::map<int, IndexSum> cofactors;  // of each constant: the terms that have it, without it
     for (const auto& [product, coef] : relation.p) {
       constants.insert(product.begin(), product.end());
       if (product.size() > 1) met.insert(product);
+      for (int constant : product) cofactors[constant][*OtherFactors(product, {constant})] = coef;
+    }
+    for (const auto& [constant, cofactor] : cofactors) {
+      if (cofactor.size() < 2) continue;
+      // Of either sign, strictly or not.
+      for (const IndexSum& either : {cofactor, PlusTimes({}, cofactor, -1)}) {
+        list(either, false);
+        list(PlusTimes(either, one, -1), false);
+      }
     }
   }
   for (int constant : constants) {
@@ -361,6 +371,11 @@ std::vector<std::string> Claim::Products() const {
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (found.size() > kMostInstances) found.resize(kMostInstances);
   std::vector<std::string> instances;
+  for (const std::vector<int>& product : met) {
+    std::string text = "(=> (and";
+    for (int constant : product) absl::StrAppend(&text, " (>= ", Text({{{constant}, 1}}), " 1)");
+    instances.push_back(absl::StrCat(text, ") (>= ", Text({{product, 1}}), " 1))"));
+  }
   for (auto& [fresh, text] : found) instances.push_back(std::move(text));
   return instances;
 }
@@ -368,7 +383,8 @@ std::vector<std::string> Claim::Products() const {
 SmtQuery Claim::LemmaOfProducts() {
   return {"lemma", "QF_NIA",
           "(set-logic QF_NIA)\n(set-info :status unsat)\n(declare-const a Int)\n(declare-const b Int)\n"
-          "(assert (not (and (=> (and (>= a 0) (>= b 0)) (>= (* a b) 0)) (=> (= a 0) (= (* a b) 0)))))\n(check-sat)\n"};
+          "(assert (not (and (=> (and (>= a 0) (>= b 0)) (>= (* a b) 0)) (=> (and (>= a 1) (>= b 1)) (>= (* a b) 1)) "
+          "(=> (= a 0) (= (* a b) 0)))))\n(check-sat)\n"};
 }
 
 SmtQuery Claim::LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const {

@@ -44,10 +44,11 @@ class Claim {
   // facts (as texts) imply all goals; `logic` is QF_LIA or QF_NIA. Constants are named in the order of their use. With
   // `connected`, of the facts only those that the goals have to do with, through others if need be.
   SmtQuery Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, bool connected) const;
-  // For all integers: a >= 0 and b >= 0 imply a b >= 0; a = 0 implies a b = 0.
+  // For all integers: a >= 0 and b >= 0 imply a b >= 0, and so with 1; a = 0 implies a b = 0.
   static SmtQuery LemmaOfProducts();
   // Query() with every product of constants as a constant of its own, and with what is known of these: instances of the
-  // lemma, where a is something that is compared, b a product of constants, and a b is multiplied out.
+  // lemma, where a is something that is compared, b a product of constants, and a b is multiplied out; and that products
+  // of what is at least 1 are.
   SmtQuery LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const;
 
  private:

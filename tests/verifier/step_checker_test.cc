@@ -132,6 +132,19 @@ TEST_F(StepCheckerTest, QuotientsAndDecisions) {
   EXPECT_EQ(checker_.report().refused.size(), 2u);
 }
 
+// What no solver settles as it stands: quotients by products of sizes, bounds of flattened positions.
+TEST_F(StepCheckerTest, ProductsOfSizes) {
+  const Poly m = V(ctx_.NewParam("m", 1)), rows = V(n_) * V(d_), all = rows * m;
+  const Poly flat = V(ctx_.NewRanged("f", Poly(), all * V(n_)));
+  const Poly coarse = ctx_.FloorDiv(flat, all), fine = ctx_.FloorDiv(flat, rows);
+  checker_.Divided(ctx_, fine, m, coarse);
+  checker_.Decided(ctx_, "index", {}, {Guard::InRange(coarse, Poly(), V(n_))}, {});
+  checker_.Decided(ctx_, "index", {}, {Guard::InRange(fine - m * coarse, Poly(), m)}, {});
+  EXPECT_TRUE(Settled());
+  checker_.Decided(ctx_, "index", {}, {Guard::InRange(fine - m * coarse, Poly(), V(d_))}, {});
+  EXPECT_TRUE(Refused());
+}
+
 TEST_F(StepCheckerTest, LawsOfFunctionsAreComputed) {
   const NormalForm x = {Sum(Guard::True(), {}, V(i_))};
   ctx_.samples.push_back({{n_, 5}, {d_, 2}});
