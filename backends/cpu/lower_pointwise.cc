@@ -206,6 +206,6 @@ absl::StatusOr<PlannedProgram> PlanProgram(Lowering& lowering, const Group& grou
   return planned;
 }
 
-KernelEntry PointwiseEntry() { return {.ops = {}, .plan = Plan, .layout = PointwiseLayout}; }
+KernelEntry PointwiseEntry() { return {.ops = {}, .plan = Plan, .layout = PointwiseLayout, .version = 2}; }
 
 }  // namespace rewright::cpu
