@@ -1,6 +1,6 @@
 // Groups that compute on 16-bit floats: in f32, by the kernels of f32. Operands are widened before (weights once, when
 // the graph is compiled), results rounded behind; inside of a group nothing is rounded (docs/decisions/054).
-// Convolutions hand on their images in the blocks of channels in which those of f32 do.
+// Convolutions hand on their images in the blocks of channels in which those of f32 do, and go by the laws of those.
 #include <omp.h>
 
 #include <algorithm>
@@ -210,6 +210,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (!Computes(lowering.graph(), group)) return false;
   ASSIGN_OR_RETURN(const Graph wide, WideGraph(lowering, group.group));
   LoweringOptions options;
+  options.law_of = [&](const FusedGroup&) { return lowering.LawOf(group); };
   std::vector<Place> places;
   for (Value input : group.group.inputs) {
     if (lowering.IsConstant(input)) continue;
@@ -237,6 +238,6 @@ std::optional<Layout> WideLayout(const LayoutQuery& query) {
 
 }  // namespace
 
-KernelEntry WideEntry() { return {.ops = {}, .plan = Plan, .layout = WideLayout, .version = 2}; }
+KernelEntry WideEntry() { return {.ops = {}, .plan = Plan, .layout = WideLayout, .version = 3}; }
 
 }  // namespace rewright::cpu
