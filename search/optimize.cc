@@ -87,6 +87,7 @@ class Optimizer {
   struct Contender {
     const Candidate* candidate;
     std::optional<Measurement> measured;
+    bool earlier = false;  // measured by an earlier run
   };
 
   void Phase(const std::string& text) const {
@@ -115,7 +116,7 @@ class Optimizer {
     for (const Candidate& candidate : report_.search.candidates) {
       // Where nothing is timed the cost alone speaks for the second start.
       const bool cheaper = candidate.cost.total() < report_.search.original_cost.total();
-      if (candidate.step >= 0 && (options_.measure || cheaper)) contenders_.push_back({&candidate, std::nullopt});
+      if (candidate.step >= 0 && (options_.measure || cheaper)) contenders_.push_back({&candidate});
     }
     return absl::OkStatus();
   }
@@ -143,10 +144,16 @@ class Optimizer {
 
   // True when a rule was found to be wrong and disabled: the search must be done again.
   absl::StatusOr<bool> MeasureAndChoose(FilteredRewriter& rules) {
+    reserve_ = (1 - kTimingShare) * std::max(0.0, SecondsLeft());
     if (options_.measure && !contenders_.empty()) {
-      RETURN_IF_ERROR(Time());
+      RETURN_IF_ERROR(TimeAll());
     }
-    for (const Contender& contender : contenders_) {
+    for (Contender& contender : contenders_) {
+      if (contender.earlier) {
+        Phase("timing the candidate that was fastest before");
+        ASSIGN_OR_RETURN(const bool faster, Time(MeasuringFor(1), &contender));
+        if (!faster) continue;
+      }
       if (!options_.check) {
         Take(contender);
         return false;
@@ -190,35 +197,27 @@ class Optimizer {
     return report_.search.trace[path[right]].rule;
   }
 
-  // Times all contenders; those that are not faster are dropped, the others sorted by how much.
-  absl::Status Time() {
-    const absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(graph_, options_.checking.seed);
-    if (!inputs.ok()) return inputs.status();
-    absl::StatusOr<std::unique_ptr<Executable>> original = runner_->Prepare(graph_);
-    if (!original.ok()) return original.status();
+  // Times the contenders that were not timed before; those that are not faster are dropped, the others sorted by how
+  // much.
+  absl::Status TimeAll() {
+    tests_ = contenders_.size();
     std::vector<Contender> faster;
-    const double reserve = (1 - kTimingShare) * std::max(0.0, SecondsLeft());  // infinite where there is no limit
-    MeasureOptions measuring = options_.measuring;
-    if (options_.seconds_left) measuring.stop = [this, reserve] { return SecondsLeft() < reserve; };
     for (size_t i = 0; i < contenders_.size(); ++i) {
-      Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
       Contender& contender = contenders_[i];
-      if (NoTimeLeft()) {
-        Drop(*contender.candidate, Why::kFailed, "no time was left to measure it");
+      ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph));
+      contender.earlier = contender.measured.has_value();
+      if (contender.earlier) {
+        Remember(*contender.measured);
+        if (IsFaster(*contender.measured, options_.significance, tests_)) {
+          faster.push_back(contender);
+        } else {
+          Drop(*contender.candidate, Why::kNotFaster, absl::StrCat(Describe(*contender.measured), ", in an earlier run"));
+        }
         continue;
       }
-      absl::StatusOr<Measurement> measured = Measure(**original, contender.candidate->graph, *inputs, measuring);
-      if (!measured.ok()) {
-        Drop(*contender.candidate, Why::kFailed, std::string(measured.status().message()));
-        continue;
-      }
-      contender.measured = *measured;
-      if (!report_.measured || measured->ratio > report_.measured->ratio) report_.measured = *measured;
-      if (IsFaster(*measured, options_.significance, contenders_.size())) {
-        faster.push_back(contender);
-      } else {
-        Drop(*contender.candidate, Why::kNotFaster, Describe(*measured));
-      }
+      Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
+      ASSIGN_OR_RETURN(const bool is_faster, Time(MeasuringFor(contenders_.size() - i), &contender));
+      if (is_faster) faster.push_back(contender);
     }
     std::stable_sort(faster.begin(), faster.end(),
                      [](const Contender& a, const Contender& b) { return a.measured->ratio > b.measured->ratio; });
@@ -226,11 +225,55 @@ class Optimizer {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Measurement> Measure(Executable& original, const Graph& graph, const std::vector<Tensor>& inputs,
-                                      const MeasureOptions& measuring) {
-    absl::StatusOr<std::unique_ptr<Executable>> candidate = runner_->Prepare(graph);
-    if (!candidate.ok()) return candidate.status();
-    return MeasureInterleaved(original, **candidate, inputs, measuring);
+  // How one of so many contenders is measured that are still to be: in its part of the time.
+  MeasureOptions MeasuringFor(size_t contenders) const {
+    MeasureOptions measuring = options_.measuring;
+    measuring.significance = options_.significance / static_cast<double>(tests_);
+    if (!options_.seconds_left) return measuring;
+    const double share = (SecondsLeft() - reserve_) / static_cast<double>(contenders);
+    measuring.stop = [this, until = SecondsLeft() - share] { return SecondsLeft() < until; };
+    return measuring;
+  }
+
+  // Whether the contender is faster; else it is dropped. Errors: those of the original.
+  absl::StatusOr<bool> Time(const MeasureOptions& measuring, Contender* contender) {
+    const Candidate& candidate = *contender->candidate;
+    if (NoTimeLeft()) {
+      Drop(candidate, Why::kFailed, "no time was left to measure it");
+      return false;
+    }
+    if (original_ == nullptr) {
+      ASSIGN_OR_RETURN(inputs_, RandomInputs(graph_, options_.checking.seed));
+      ASSIGN_OR_RETURN(original_, runner_->Prepare(graph_));
+    }
+    const absl::StatusOr<Measurement> measured = Measure(candidate.graph, measuring);
+    if (!measured.ok()) {
+      Drop(candidate, Why::kFailed, std::string(measured.status().message()));
+      return false;
+    }
+    if (options_.kept != nullptr && !measured->stopped) {
+      RETURN_IF_ERROR(options_.kept->Keep(graph_, candidate.graph, *measured));
+    }
+    contender->measured = *measured;
+    Remember(*measured);
+    const bool faster = IsFaster(*measured, options_.significance, tests_);
+    if (!faster) Drop(candidate, Why::kNotFaster, Describe(*measured));
+    return faster;
+  }
+
+  absl::StatusOr<Measurement> Measure(const Graph& graph, const MeasureOptions& measuring) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Executable> candidate, runner_->Prepare(graph));
+    return MeasureInterleaved(*original_, *candidate, inputs_, measuring);
+  }
+
+  absl::StatusOr<std::optional<Measurement>> MeasuredBefore(const Graph& candidate) const {
+    if (options_.kept == nullptr) return std::optional<Measurement>();
+    return options_.kept->Find(graph_, candidate);
+  }
+
+  // For the report where no candidate is taken: the best one's.
+  void Remember(const Measurement& measured) {
+    if (!report_.measured || measured.ratio > report_.measured->ratio) report_.measured = measured;
   }
 
   void Drop(const Candidate& candidate, Why why, std::string text) {
@@ -286,6 +329,10 @@ class Optimizer {
   NodeSignatures signatures_;
   OptimizeReport report_;
   std::vector<Contender> contenders_;
+  size_t tests_ = 1;          // contenders of the last search
+  double reserve_ = 0;        // of the time that is left: what is not for timing; infinite where there is no limit
+  std::vector<Tensor> inputs_;                 // of what is timed
+  std::unique_ptr<Executable> original_;       // likewise
   bool in_time_ = true;  // the costs of the original were known before the limit
 };
 

@@ -436,6 +436,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     options.measure = false;
   }
   if (rules->baseline) options.baseline = &*rules->baseline;
+  options.kept = engine->measurements();
   RuleRewriter rewriter(rules->rules);
   NamedModel named;
   WrittenModel written;
