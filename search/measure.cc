@@ -1,6 +1,8 @@
 #include "search/measure.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 
 #include "core/base/stats.h"
@@ -10,7 +12,7 @@ namespace rewright {
 namespace {
 
 constexpr int kMostPairs = 10;  // times the pairs that were asked for
-constexpr int kFewPairs = 8;    // of which a faster candidate wins more than half
+constexpr size_t kFewPairs = 8;   // of which a faster candidate wins more than half
 
 double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -21,6 +23,14 @@ int WinsWanted(int pairs, double significance) {
   int wins = pairs;
   while (wins > 0 && SignTest(wins, pairs - wins) <= significance) --wins;
   return wins + 1;
+}
+
+// Of the median of what the ratios are a sample of (David, Nagaraja, Order Statistics, 7.1).
+double AtMost(std::vector<double> ratios) {
+  const size_t rank = static_cast<size_t>(WinsWanted(static_cast<int>(ratios.size()), 0.025));
+  if (rank > ratios.size()) return std::numeric_limits<double>::infinity();
+  std::nth_element(ratios.begin(), ratios.begin() + static_cast<ptrdiff_t>(rank) - 1, ratios.end());
+  return ratios[rank - 1];
 }
 
 class Contestant {
@@ -58,7 +68,8 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
   if (options.significance > 0 && options.seconds == 0) wanted = WinsWanted(options.pairs, options.significance);
   const auto is_decided = [&] {
     if (!wanted) return false;
-    const bool gains_little = result.wins + result.losses >= kFewPairs && result.wins <= result.losses;
+    const bool gains_little = ratios.size() >= kFewPairs && result.wins <= result.losses &&
+                              AtMost(ratios) <= kGainThatCounts;
     return result.wins >= *wanted || result.losses > options.pairs - *wanted || gains_little;
   };
   const auto goes_on = [&](int pair) {
@@ -84,6 +95,7 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
   }
   result.original_seconds = Summarize(std::move(samples[0])).median;
   result.candidate_seconds = Summarize(std::move(samples[1])).median;
+  result.ratio_at_most = AtMost(ratios);
   result.ratio = Quantile(std::move(ratios), 0.5);
   result.p_value = SignTest(result.wins, result.losses);
   return result;

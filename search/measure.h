@@ -21,7 +21,8 @@ struct MeasureOptions {
   std::function<bool()> stop;
   // Above 0, and `seconds` not given: ends as soon as it is certain, or likely, what the sign test says at this level
   // after `pairs` pairs: with the wins that it wants, when they cannot be reached any more, or behind a few pairs of
-  // which the candidate did not win more than half. So no more accidents pass for gains than without it.
+  // which the candidate did not win more than half, where a gain that counts is excluded. So no more accidents pass for
+  // gains than without it.
   double significance = 0;
 };
 
@@ -29,11 +30,17 @@ struct Measurement {
   double original_seconds = 0;  // medians
   double candidate_seconds = 0;
   double ratio = 1;  // median over the pairs of original / candidate: above 1 the candidate is faster
+  // What that median is at most, with a probability of 97.5 % (an order statistic); infinite for less than six pairs.
+  double ratio_at_most = 1;
   int wins = 0;      // pairs in which the candidate was faster
   int losses = 0;
   double p_value = 1;  // one-sided sign test: that so many wins are an accident
   bool stopped = false;  // by MeasureOptions::stop: with more time the verdict might be another
 };
+
+// A candidate that may be so many times as fast cannot be called no faster: the machine is too busy, or there were too
+// few pairs.
+inline constexpr double kGainThatCounts = 1.05;
 
 // Keeps what graphs of one device took against one another, by their canonical hashes: weights count by their types.
 class KeptMeasurements {

@@ -27,6 +27,9 @@ constexpr size_t kMaxBlamed = 8;
 constexpr double kSearchShare = 0.6;
 constexpr double kTimingShare = 0.5;
 
+constexpr char kTooBusy[] = ": the machine is too busy to tell whether that is faster";
+constexpr char kNoTime[] = ": there was no time to tell whether that is faster";
+
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
   for (int step : path) {
@@ -208,7 +211,7 @@ class Optimizer {
       contender.earlier = contender.measured.has_value();
       if (contender.earlier) {
         Remember(*contender.measured);
-        if (IsFaster(*contender.measured, options_.significance, tests_)) {
+        if (IsFaster(*contender.measured, options_.significance)) {  // it will be asked again, beside the others
           faster.push_back(contender);
         } else {
           Drop(*contender.candidate, Why::kNotFaster, absl::StrCat(Describe(*contender.measured), ", in an earlier run"));
@@ -251,13 +254,15 @@ class Optimizer {
       Drop(candidate, Why::kFailed, std::string(measured.status().message()));
       return false;
     }
-    if (options_.kept != nullptr && !measured->stopped) {
-      RETURN_IF_ERROR(options_.kept->Keep(graph_, candidate.graph, *measured));
-    }
     contender->measured = *measured;
     Remember(*measured);
     const bool faster = IsFaster(*measured, options_.significance, tests_);
+    if (!faster && measured->ratio_at_most > kGainThatCounts) {
+      Drop(candidate, Why::kNotTold, absl::StrCat(Describe(*measured), measured->stopped ? kNoTime : kTooBusy));
+      return false;
+    }
     if (!faster) Drop(candidate, Why::kNotFaster, Describe(*measured));
+    if (options_.kept != nullptr) RETURN_IF_ERROR(options_.kept->Keep(graph_, candidate.graph, *measured));
     return faster;
   }
 
@@ -311,9 +316,13 @@ class Optimizer {
       if (end == SearchEnd::kExhausted) return "no rewrite makes it cheaper";
       return absl::StrCat("nothing cheaper was found before the end: ", SearchEndName(end));
     }
-    const DroppedCandidate& last = report_.dropped.back();
+    // What cannot be told comes before what is told: that candidate may be faster.
+    const auto not_told = std::find_if(report_.dropped.begin(), report_.dropped.end(),
+                                       [](const DroppedCandidate& dropped) { return dropped.why == Why::kNotTold; });
+    const DroppedCandidate& last = not_told != report_.dropped.end() ? *not_told : report_.dropped.back();
     switch (last.why) {
       case Why::kNotFaster: return "no candidate is measurably faster";
+      case Why::kNotTold: return last.text;
       case Why::kOutputsDiffer:
         return absl::StrCat("outputs differ because of rule ", absl::StrJoin(report_.blamed, ", "));
       case Why::kFailed: return absl::StrCat("the candidate could not be run: ", last.text);

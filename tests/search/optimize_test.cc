@@ -203,6 +203,30 @@ class MeasurementsInMemory : public KeptMeasurements {
   std::map<uint64_t, Measurement> kept;
 };
 
+// Half of the pairs are won, and the times differ widely: that is no verdict.
+TEST(MeasureInterleaved, SaysHowMuchCannotBeExcluded) {
+  const Measurement busy = MeasuredUntilDecided([](int run) { return run % 2 == 0 ? 5.0 : 20.0; });
+  EXPECT_EQ(busy.losses, 11);  // so that 20 of 30 cannot be won any more
+  EXPECT_FALSE(IsFaster(busy, 0.05));
+  EXPECT_EQ(busy.ratio_at_most, 2);
+  EXPECT_NEAR(MeasuredUntilDecided([](int) { return 10.1; }).ratio_at_most, 10 / 10.1, 1e-9);
+}
+
+TEST_F(OptimizeTest, SaysThatTheMachineIsTooBusyToTell) {
+  MeasurementsInMemory kept;
+  options_.kept = &kept;
+  int calls = 0;
+  double clock = 0;
+  options_.measuring.clock = [&] { return clock += ++calls / 2 % 2 == 0 ? 9 : 3; };  // every second run is slow
+  FakeRunner runner(ByNodes);
+  const OptimizeReport report = Optimized(kRight, &runner);
+  EXPECT_FALSE(report.rewritten);
+  ASSERT_THAT(report.dropped, SizeIs(1));
+  EXPECT_EQ(report.dropped[0].why, DroppedCandidate::Why::kNotTold);
+  EXPECT_THAT(report.verdict, HasSubstr("too busy to tell"));
+  EXPECT_THAT(kept.kept, SizeIs(0));
+}
+
 TEST_F(OptimizeTest, WhatWasNotFasterIsNotTimedAgain) {
   MeasurementsInMemory kept;
   options_.kept = &kept;
