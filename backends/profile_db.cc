@@ -23,14 +23,15 @@ constexpr char kList[] =
 
 constexpr char kCreateComparisons[] =
     "CREATE TABLE IF NOT EXISTS comparison (device TEXT NOT NULL, first TEXT NOT NULL, second TEXT NOT NULL,"
-    " first_seconds REAL NOT NULL, second_seconds REAL NOT NULL, ratio REAL NOT NULL, wins INTEGER NOT NULL,"
-    " losses INTEGER NOT NULL, PRIMARY KEY (device, first, second)) WITHOUT ROWID";
+    " first_seconds REAL NOT NULL, second_seconds REAL NOT NULL, ratio REAL NOT NULL, ratio_at_most REAL NOT NULL,"
+    " wins INTEGER NOT NULL, losses INTEGER NOT NULL, PRIMARY KEY (device, first, second)) WITHOUT ROWID";
 constexpr char kFindComparison[] =
-    "SELECT first_seconds, second_seconds, ratio, wins, losses FROM comparison"
+    "SELECT first_seconds, second_seconds, ratio, ratio_at_most, wins, losses FROM comparison"
     " WHERE device = ?1 AND first = ?2 AND second = ?3";
 constexpr char kPutComparison[] =
-    "INSERT OR REPLACE INTO comparison (device, first, second, first_seconds, second_seconds, ratio, wins, losses)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    "INSERT OR REPLACE INTO comparison"
+    " (device, first, second, first_seconds, second_seconds, ratio, ratio_at_most, wins, losses)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 struct Finalize {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
@@ -193,10 +194,10 @@ absl::StatusOr<std::optional<ProfileComparison>> ProfileDb::FindComparison(const
   if (result == SQLITE_DONE) return std::optional<ProfileComparison>();
   if (result != SQLITE_ROW) return Error("cannot be read");
   ProfileComparison found{sqlite3_column_double(made, 0), sqlite3_column_double(made, 1),
-                          sqlite3_column_double(made, 2), sqlite3_column_int64(made, 3),
-                          sqlite3_column_int64(made, 4)};
+                          sqlite3_column_double(made, 2), sqlite3_column_double(made, 3),
+                          sqlite3_column_int64(made, 4),  sqlite3_column_int64(made, 5)};
   const auto is_time = [](double seconds) { return seconds >= 0 && seconds <= kMaxProfileSeconds; };
-  if (is_time(found.first) && is_time(found.second) && found.ratio > 0 && found.wins >= 0 && found.losses >= 0 &&
+  if (is_time(found.first) && is_time(found.second) && found.ratio > 0 && found.ratio_at_most > 0 && found.wins >= 0 && found.losses >= 0 &&
       found.wins + found.losses <= kMaxProfilePairs) {
     return found;
   }
@@ -216,8 +217,9 @@ absl::Status ProfileDb::PutComparison(const std::string& device, const std::stri
   sqlite3_bind_double(made, 4, comparison.first);
   sqlite3_bind_double(made, 5, comparison.second);
   sqlite3_bind_double(made, 6, comparison.ratio);
-  sqlite3_bind_int64(made, 7, comparison.wins);
-  sqlite3_bind_int64(made, 8, comparison.losses);
+  sqlite3_bind_double(made, 7, comparison.ratio_at_most);
+  sqlite3_bind_int64(made, 8, comparison.wins);
+  sqlite3_bind_int64(made, 9, comparison.losses);
   return sqlite3_step(made) == SQLITE_DONE ? absl::OkStatus() : Error("cannot be written");
 }
 

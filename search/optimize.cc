@@ -27,8 +27,9 @@ constexpr size_t kMaxBlamed = 8;
 constexpr double kSearchShare = 0.6;
 constexpr double kTimingShare = 0.5;
 
-constexpr char kTooBusy[] = ": the machine is too busy to tell whether that is faster";
-constexpr char kNoTime[] = ": there was no time to tell whether that is faster";
+// What was faster in an earlier run is timed for so long, and in so many pairs at least.
+constexpr double kConfirmingSeconds = 1;
+constexpr double kFewestPairs = 3;
 
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
@@ -153,9 +154,8 @@ class Optimizer {
     }
     for (Contender& contender : contenders_) {
       if (contender.earlier) {
-        Phase("timing the candidate that was fastest before");
-        ASSIGN_OR_RETURN(const bool faster, Time(MeasuringFor(1), &contender));
-        if (!faster) continue;
+        ASSIGN_OR_RETURN(const bool confirmed, IsConfirmed(&contender));
+        if (!confirmed) continue;
       }
       if (!options_.check) {
         Take(contender);
@@ -200,27 +200,35 @@ class Optimizer {
     return report_.search.trace[path[right]].rule;
   }
 
-  // Times the contenders that were not timed before; those that are not faster are dropped, the others sorted by how
+  // Times the contenders of which no earlier run tells; those that are not faster are dropped, the others sorted by how
   // much.
   absl::Status TimeAll() {
     tests_ = contenders_.size();
     std::vector<Contender> faster;
     for (size_t i = 0; i < contenders_.size(); ++i) {
       Contender& contender = contenders_[i];
-      ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph));
+      const double share = options_.seconds_left
+                               ? (SecondsLeft() - reserve_) / static_cast<double>(contenders_.size() - i)
+                               : std::numeric_limits<double>::infinity();
+      ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, share));
       contender.earlier = contender.measured.has_value();
-      if (contender.earlier) {
-        Remember(*contender.measured);
-        if (IsFaster(*contender.measured, options_.significance)) {  // it will be asked again, beside the others
-          faster.push_back(contender);
-        } else {
-          Drop(*contender.candidate, Why::kNotFaster, absl::StrCat(Describe(*contender.measured), ", in an earlier run"));
+      if (!contender.earlier) {
+        Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
+        MeasureOptions measuring = options_.measuring;
+        measuring.significance = options_.significance / static_cast<double>(tests_);
+        if (options_.seconds_left) {
+          measuring.stop = [this, until = SecondsLeft() - share] { return SecondsLeft() < until; };
         }
-        continue;
+        ASSIGN_OR_RETURN(const bool measured, Measure(measuring, &contender));
+        if (!measured) continue;
+        RETURN_IF_ERROR(Keep(contender));
       }
-      Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
-      ASSIGN_OR_RETURN(const bool is_faster, Time(MeasuringFor(contenders_.size() - i), &contender));
-      if (is_faster) faster.push_back(contender);
+      // One that was faster in an earlier run will be asked again, alone.
+      if (IsFaster(*contender.measured, options_.significance, contender.earlier ? 1 : tests_)) {
+        faster.push_back(contender);
+      } else {
+        DropByTime(contender);
+      }
     }
     std::stable_sort(faster.begin(), faster.end(),
                      [](const Contender& a, const Contender& b) { return a.measured->ratio > b.measured->ratio; });
@@ -228,18 +236,55 @@ class Optimizer {
     return absl::OkStatus();
   }
 
-  // How one of so many contenders is measured that are still to be: in its part of the time.
-  MeasureOptions MeasuringFor(size_t contenders) const {
+  // Whether a contender that was faster in an earlier run is so in a few pairs now; else it is dropped.
+  absl::StatusOr<bool> IsConfirmed(Contender* contender) {
+    Phase("timing the candidate that was faster in an earlier run");
+    const double pair = contender->measured->original_seconds + contender->measured->candidate_seconds;
     MeasureOptions measuring = options_.measuring;
-    measuring.significance = options_.significance / static_cast<double>(tests_);
-    if (!options_.seconds_left) return measuring;
-    const double share = (SecondsLeft() - reserve_) / static_cast<double>(contenders);
-    measuring.stop = [this, until = SecondsLeft() - share] { return SecondsLeft() < until; };
-    return measuring;
+    measuring.warmup = 1;
+    measuring.seconds = 0;
+    measuring.pairs =
+        static_cast<int>(std::clamp<double>(kConfirmingSeconds / pair, kFewestPairs, measuring.pairs));
+    ASSIGN_OR_RETURN(const bool measured, Measure(measuring, contender));
+    if (!measured) return false;
+    if (contender->measured->ratio > 1) return true;
+    contender->earlier = false;
+    DropByTime(*contender);
+    RETURN_IF_ERROR(Keep(*contender));
+    return false;
   }
 
-  // Whether the contender is faster; else it is dropped. Errors: those of the original.
-  absl::StatusOr<bool> Time(const MeasureOptions& measuring, Contender* contender) {
+  void DropByTime(const Contender& contender) {
+    const Measurement& measured = *contender.measured;
+    const bool told = measured.ratio_at_most <= kGainThatCounts;
+    Drop(*contender.candidate, told ? Why::kNotFaster : Why::kNotTold,
+         absl::StrCat(Describe(measured), contender.earlier ? " in an earlier run" : "",
+                      told                ? ""
+                      : measured.stopped ? ": there was no time to tell whether that is faster"
+                                         : ": the machine is too busy to tell whether that is faster"));
+  }
+
+  absl::Status Keep(const Contender& contender) const {
+    if (options_.kept == nullptr) return absl::OkStatus();
+    return options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
+  }
+
+  // Nothing where there is no such measurement, or it told nothing and `seconds` are enough for twice its pairs.
+  absl::StatusOr<std::optional<Measurement>> MeasuredBefore(const Graph& candidate, double seconds) {
+    std::optional<Measurement> found;
+    if (options_.kept == nullptr) return found;
+    ASSIGN_OR_RETURN(found, options_.kept->Find(graph_, candidate));
+    if (!found) return found;
+    const double measured = (found->original_seconds + found->candidate_seconds) * (found->wins + found->losses);
+    const bool tells = found->ratio_at_most <= kGainThatCounts || IsFaster(*found, options_.significance);
+    if (!tells && seconds >= 2 * measured) return std::optional<Measurement>();
+    found->stopped = true;  // else it would have told
+    Remember(*found);
+    return found;
+  }
+
+  // False where it cannot be measured, and is dropped. Errors: those of the original.
+  absl::StatusOr<bool> Measure(const MeasureOptions& measuring, Contender* contender) {
     const Candidate& candidate = *contender->candidate;
     if (NoTimeLeft()) {
       Drop(candidate, Why::kFailed, "no time was left to measure it");
@@ -249,31 +294,19 @@ class Optimizer {
       ASSIGN_OR_RETURN(inputs_, RandomInputs(graph_, options_.checking.seed));
       ASSIGN_OR_RETURN(original_, runner_->Prepare(graph_));
     }
-    const absl::StatusOr<Measurement> measured = Measure(candidate.graph, measuring);
+    const absl::StatusOr<Measurement> measured = RunInTurn(candidate.graph, measuring);
     if (!measured.ok()) {
       Drop(candidate, Why::kFailed, std::string(measured.status().message()));
       return false;
     }
     contender->measured = *measured;
     Remember(*measured);
-    const bool faster = IsFaster(*measured, options_.significance, tests_);
-    if (!faster && measured->ratio_at_most > kGainThatCounts) {
-      Drop(candidate, Why::kNotTold, absl::StrCat(Describe(*measured), measured->stopped ? kNoTime : kTooBusy));
-      return false;
-    }
-    if (!faster) Drop(candidate, Why::kNotFaster, Describe(*measured));
-    if (options_.kept != nullptr) RETURN_IF_ERROR(options_.kept->Keep(graph_, candidate.graph, *measured));
-    return faster;
+    return true;
   }
 
-  absl::StatusOr<Measurement> Measure(const Graph& graph, const MeasureOptions& measuring) {
+  absl::StatusOr<Measurement> RunInTurn(const Graph& graph, const MeasureOptions& measuring) {
     ASSIGN_OR_RETURN(const std::unique_ptr<Executable> candidate, runner_->Prepare(graph));
     return MeasureInterleaved(*original_, *candidate, inputs_, measuring);
-  }
-
-  absl::StatusOr<std::optional<Measurement>> MeasuredBefore(const Graph& candidate) const {
-    if (options_.kept == nullptr) return std::optional<Measurement>();
-    return options_.kept->Find(graph_, candidate);
   }
 
   // For the report where no candidate is taken: the best one's.

@@ -34,7 +34,7 @@ struct OptimizeOptions {
   bool measure = true;
   MeasureOptions measuring;
   // What was timed before: a candidate that was not faster is dropped at once, and of those that were, the one that is
-  // returned is timed again. Null: nothing is known. Outlives the optimization.
+  // returned is timed again, briefly (docs/decisions/079). Null: nothing is known. Outlives the optimization.
   KeptMeasurements* kept = nullptr;
   // That a candidate which is no faster passes for faster, over all candidates together.
   double significance = 0.05;

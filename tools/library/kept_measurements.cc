@@ -27,6 +27,7 @@ absl::StatusOr<std::optional<Measurement>> ProfiledMeasurements::Find(const Grap
   measured.original_seconds = found->first;
   measured.candidate_seconds = found->second;
   measured.ratio = found->ratio;
+  measured.ratio_at_most = found->ratio_at_most;
   measured.wins = static_cast<int>(found->wins);
   measured.losses = static_cast<int>(found->losses);
   measured.p_value = SignTest(measured.wins, measured.losses);
@@ -34,9 +35,9 @@ absl::StatusOr<std::optional<Measurement>> ProfiledMeasurements::Find(const Grap
 }
 
 absl::Status ProfiledMeasurements::Keep(const Graph& original, const Graph& candidate, const Measurement& measured) {
-  return profile_->PutComparison(
-      device_, KeyOf(original), KeyOf(candidate),
-      {measured.original_seconds, measured.candidate_seconds, measured.ratio, measured.wins, measured.losses});
+  return profile_->PutComparison(device_, KeyOf(original), KeyOf(candidate),
+                                 {measured.original_seconds, measured.candidate_seconds, measured.ratio,
+                                  measured.ratio_at_most, measured.wins, measured.losses});
 }
 
 }  // namespace rewright
