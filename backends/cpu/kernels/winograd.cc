@@ -400,7 +400,7 @@ bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup
     if (problem.pads[k] >= problem.weights[2 + k % 2]) return false;
   }
   if (!one(problem.strides) || !one(problem.dilations) || problem.groups != 1) return false;
-  if (graph.type(node.operands[0]).dtype != DType::kFloat32) return false;
+  if (ComputedDType(graph.type(node.operands[0]).dtype) != DType::kFloat32) return false;
   if (context.block != Simd().lanes || problem.src[1] < context.block / 2) return false;
   const bool padded = problem.dst[1] % context.block != 0;
   if (padded && !std::all_of(problem.post_ops.activations.begin(), problem.post_ops.activations.end(), KeepsZero)) {
@@ -411,7 +411,7 @@ bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup
   return operations >= kMinOperations;
 }
 
-// An application of its own, with operands of those types.
+// An application of its own, with operands of those types as they are computed: 16-bit floats in f32.
 struct Alone {
   Graph graph;
   NodeId application = -1;
@@ -420,9 +420,10 @@ struct Alone {
 absl::StatusOr<Alone> AloneOf(const Graph& graph, const Node& node) {
   auto arena = std::make_shared<Arena>();
   Alone alone;
-  ASSIGN_OR_RETURN(alone.x, arena->AddInput("x", graph.type(node.operands[0])));
-  ASSIGN_OR_RETURN(alone.w, arena->AddInput("w", graph.type(node.operands[1])));
-  alone.application = arena->AddLike(node, {alone.x, alone.w});
+  const auto computed = [&](Value x) { return TensorType{ComputedDType(graph.type(x).dtype), graph.type(x).shape}; };
+  ASSIGN_OR_RETURN(alone.x, arena->AddInput("x", computed(node.operands[0])));
+  ASSIGN_OR_RETURN(alone.w, arena->AddInput("w", computed(node.operands[1])));
+  ASSIGN_OR_RETURN(alone.application, arena->Add(*node.op, {alone.x, alone.w}, node.attrs));
   alone.graph = Graph(arena, {alone.x, alone.w}, {{Value{alone.application, 0}, "y"}});
   return alone;
 }
@@ -518,6 +519,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 }  // namespace
 
 // Its results lie as oneDNN's do: Conv says how.
-KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .laws = Laws, .version = 2}; }
+KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .laws = Laws, .version = 3}; }
 
 }  // namespace rewright::cpu
