@@ -1,5 +1,6 @@
 // Times a model of the zoo, or a printed graph (the program.txt of a checkpoint, say), on the CPU device, step by step:
 //   cpu_bench resnet50|PROGRAM.txt [--threads 2] [--runs 20] [--top 25] [--image-size 0] [--check 1] [--costs 1]
+//   cpu_bench region [--threads 2]      what a parallel region costs
 // Prints the latency of whole runs (minimum and median), then the steps by their share of the time; with --check the
 // largest difference from the reference interpreter; with --costs the sum of the measured costs of the groups.
 #include <time.h>
@@ -94,12 +95,30 @@ absl::Status PrintCosts(Device& device, const Graph& graph) {
   return absl::OkStatus();
 }
 
+// What it costs to wake the threads for a piece of work and to wait for them: the piece is empty.
+void PrintRegionCost(int threads) {
+  constexpr int kRegions = 1000;
+  std::vector<double> rounds;
+  for (int round = 0; round < 51; ++round) {
+    const double begin = Now();
+    for (int i = 0; i < kRegions; ++i) {
+#pragma omp parallel num_threads(threads)
+      asm volatile("" ::: "memory");
+    }
+    rounds.push_back((Now() - begin) / kRegions);
+  }
+  std::sort(rounds.begin(), rounds.end());
+  std::printf("a parallel region of %d threads: %.2f us (%.2f to %.2f)\n", threads, rounds[25] * 1e6,
+              rounds.front() * 1e6, rounds.back() * 1e6);
+}
+
 int Main(int argc, char** argv) {
   std::string model = argc > 1 ? argv[1] : "resnet50";
   std::map<std::string, int> flags = {{"--threads", 2}, {"--runs", 20},      {"--top", 25},
                                       {"--check", 0},   {"--image-size", 0}, {"--costs", 0}};
   for (int i = 2; i + 1 < argc; i += 2) flags[argv[i]] = std::atoi(argv[i + 1]);
   const int threads = flags["--threads"], runs = flags["--runs"], top = flags["--top"];
+  if (model == "region") return PrintRegionCost(threads), 0;
   ZooOptions options;
   options.image_size = flags["--image-size"];
   const auto graph = GraphOf(model, options);
