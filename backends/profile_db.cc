@@ -21,6 +21,23 @@ constexpr char kPut[] =
 constexpr char kList[] =
     "SELECT device, signature, fastest, median, spread, count FROM profile ORDER BY device, signature";
 
+constexpr char kCreateComparisons[] =
+    "CREATE TABLE IF NOT EXISTS comparison (device TEXT NOT NULL, first TEXT NOT NULL, second TEXT NOT NULL,"
+    " first_seconds REAL NOT NULL, second_seconds REAL NOT NULL, ratio REAL NOT NULL, ratio_at_most REAL NOT NULL,"
+    " wins INTEGER NOT NULL, losses INTEGER NOT NULL, PRIMARY KEY (device, first, second)) WITHOUT ROWID";
+constexpr char kFindComparison[] =
+    "SELECT first_seconds, second_seconds, ratio, ratio_at_most, wins, losses FROM comparison"
+    " WHERE device = ?1 AND first = ?2 AND second = ?3";
+constexpr char kPutComparison[] =
+    "INSERT OR REPLACE INTO comparison"
+    " (device, first, second, first_seconds, second_seconds, ratio, ratio_at_most, wins, losses)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+
+struct Finalize {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
+
 void BindKey(sqlite3_stmt* statement, const std::string& device, const std::string& signature) {
   sqlite3_reset(statement);
   sqlite3_bind_text(statement, 1, device.data(), static_cast<int>(device.size()), SQLITE_TRANSIENT);
@@ -58,7 +75,9 @@ absl::Status ProfileDb::Init() {
   }
   sqlite3_busy_timeout(db_, 10000);
   sqlite3_exec(db_, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL", nullptr, nullptr, nullptr);
-  if (sqlite3_exec(db_, kCreate, nullptr, nullptr, nullptr) != SQLITE_OK) return Error("is not usable");
+  for (const char* create : {kCreate, kCreateComparisons}) {
+    if (sqlite3_exec(db_, create, nullptr, nullptr, nullptr) != SQLITE_OK) return Error("is not usable");
+  }
   if (sqlite3_prepare_v2(db_, kFind, -1, &find_, nullptr) != SQLITE_OK ||
       sqlite3_prepare_v2(db_, kPut, -1, &put_, nullptr) != SQLITE_OK) {
     return Error("has another schema");
@@ -161,6 +180,47 @@ absl::Status ProfileDb::PutAll(const std::vector<ProfileRecord>& records) {
   absl::Status status = Error("cannot be written");
   sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
   return status;
+}
+
+absl::StatusOr<std::optional<ProfileComparison>> ProfileDb::FindComparison(const std::string& device,
+                                                                           const std::string& first,
+                                                                           const std::string& second) {
+  sqlite3_stmt* made = nullptr;
+  if (sqlite3_prepare_v2(db_, kFindComparison, -1, &made, nullptr) != SQLITE_OK) return Error("has another schema");
+  const Statement statement(made);
+  BindKey(made, device, first);
+  sqlite3_bind_text(made, 3, second.data(), static_cast<int>(second.size()), SQLITE_TRANSIENT);
+  const int result = sqlite3_step(made);
+  if (result == SQLITE_DONE) return std::optional<ProfileComparison>();
+  if (result != SQLITE_ROW) return Error("cannot be read");
+  ProfileComparison found{sqlite3_column_double(made, 0), sqlite3_column_double(made, 1),
+                          sqlite3_column_double(made, 2), sqlite3_column_double(made, 3),
+                          sqlite3_column_int64(made, 4),  sqlite3_column_int64(made, 5)};
+  const auto is_time = [](double seconds) { return seconds >= 0 && seconds <= kMaxProfileSeconds; };
+  if (is_time(found.first) && is_time(found.second) && found.ratio > 0 && found.ratio_at_most > 0 && found.wins >= 0 && found.losses >= 0 &&
+      found.wins + found.losses <= kMaxProfilePairs) {
+    return found;
+  }
+  return WrongEntry(device, absl::StrCat(first, " against ", second),
+                    absl::StrCat("found ", found.first, " s, ", found.second, " s, ratio ", found.ratio, ", ",
+                                 found.wins, " wins and ", found.losses, " losses, expected seconds from 0 to ",
+                                 kMaxProfileSeconds, ", a ratio above 0 and at most ", kMaxProfilePairs, " pairs"));
+}
+
+absl::Status ProfileDb::PutComparison(const std::string& device, const std::string& first, const std::string& second,
+                                      const ProfileComparison& comparison) {
+  sqlite3_stmt* made = nullptr;
+  if (sqlite3_prepare_v2(db_, kPutComparison, -1, &made, nullptr) != SQLITE_OK) return Error("has another schema");
+  const Statement statement(made);
+  BindKey(made, device, first);
+  sqlite3_bind_text(made, 3, second.data(), static_cast<int>(second.size()), SQLITE_TRANSIENT);
+  sqlite3_bind_double(made, 4, comparison.first);
+  sqlite3_bind_double(made, 5, comparison.second);
+  sqlite3_bind_double(made, 6, comparison.ratio);
+  sqlite3_bind_double(made, 7, comparison.ratio_at_most);
+  sqlite3_bind_int64(made, 8, comparison.wins);
+  sqlite3_bind_int64(made, 9, comparison.losses);
+  return sqlite3_step(made) == SQLITE_DONE ? absl::OkStatus() : Error("cannot be written");
 }
 
 absl::StatusOr<std::vector<ProfileRecord>> ProfileDb::List() {

@@ -1,4 +1,5 @@
-// Measured costs, kept across runs: a SQLite file keyed by device and group signature.
+// What was measured, kept across runs in a SQLite file: costs by device and group signature, and how whole graphs did
+// against one another.
 #pragma once
 
 #include <memory>
@@ -15,6 +16,7 @@ struct sqlite3_stmt;
 namespace rewright {
 
 inline constexpr double kMaxProfileSeconds = 1e6;
+inline constexpr int64_t kMaxProfilePairs = 1000000;
 
 struct ProfileEntry {
   double fastest = 0;  // seconds; what others on the machine disturb least
@@ -27,6 +29,16 @@ struct ProfileRecord {
   std::string device;
   std::string signature;
   ProfileEntry entry;
+};
+
+// Two graphs that were run in turn.
+struct ProfileComparison {
+  double first = 0;  // seconds, medians
+  double second = 0;
+  double ratio = 1;  // median over the pairs of first / second
+  double ratio_at_most = 1;  // upper end of its interval; may be infinite
+  int64_t wins = 0;  // pairs in which the second was faster
+  int64_t losses = 0;
 };
 
 // Every Put is one transaction, so a killed process leaves a sound file, and several processes may share one. What is
@@ -51,6 +63,12 @@ class ProfileDb {
   absl::Status PutAll(const std::vector<ProfileRecord>& records);
   // All entries, by device and signature.
   absl::StatusOr<std::vector<ProfileRecord>> List();
+
+  // Of two graphs, which the keys stand for.
+  absl::StatusOr<std::optional<ProfileComparison>> FindComparison(const std::string& device, const std::string& first,
+                                                                  const std::string& second);
+  absl::Status PutComparison(const std::string& device, const std::string& first, const std::string& second,
+                             const ProfileComparison& comparison);
 
  private:
   explicit ProfileDb(std::string path) : path_(std::move(path)) {}

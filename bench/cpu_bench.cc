@@ -1,5 +1,6 @@
-// Times a model of the zoo on the CPU device, step by step:
-//   cpu_bench resnet50 [--threads 2] [--runs 20] [--top 25] [--image-size 0] [--check 1] [--costs 1]
+// Times a model of the zoo, or a printed graph (the program.txt of a checkpoint, say), on the CPU device, step by step:
+//   cpu_bench resnet50|PROGRAM.txt [--threads 2] [--runs 20] [--top 25] [--image-size 0] [--check 1] [--costs 1]
+//   cpu_bench region [--threads 2]      what a parallel region costs
 // Prints the latency of whole runs (minimum and median), then the steps by their share of the time; with --check the
 // largest difference from the reference interpreter; with --costs the sum of the measured costs of the groups.
 #include <time.h>
@@ -10,13 +11,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "backends/device_factory.h"
-#include "tools/thread_wait.h"
 #include "bench/zoo/zoo.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
+#include "core/ir/text.h"
 #include "runtime/executor.h"
+#include "substitutions/proved_licences.h"
+#include "tools/thread_wait.h"
 
 namespace rewright {
 namespace {
@@ -52,6 +59,25 @@ absl::Status Check(const Graph& graph, const std::vector<Tensor>& inputs, const 
   return absl::OkStatus();
 }
 
+// Of small numbers, also where states are positive only (variances).
+Tensor Typical(const TensorType& type) {
+  Tensor tensor(type);
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const auto number = static_cast<double>((i * 7919) % 1000);
+    IsFloating(tensor.dtype()) ? tensor.Set(i, number / 20000 + 0.001) : tensor.SetInt(i, i % 2);
+  }
+  return tensor;
+}
+
+absl::StatusOr<Graph> GraphOf(const std::string& model, const ZooOptions& options) {
+  if (!absl::EndsWith(model, ".txt")) return BuildZooModel(model, options);
+  ASSIGN_OR_RETURN(const std::string text, ReadText(model));
+  ASSIGN_OR_RETURN(Graph graph, ParseGraph(text));
+  std::map<std::string, Tensor> states;
+  for (Value state : graph.states()) states.emplace(graph.node(state.node).name, Typical(graph.type(state)));
+  return ParseGraph(text, states);
+}
+
 absl::Status PrintCosts(Device& device, const Graph& graph) {
   double begin = Now();
   const std::vector<Group> groups = device.Partition(graph);
@@ -69,17 +95,37 @@ absl::Status PrintCosts(Device& device, const Graph& graph) {
   return absl::OkStatus();
 }
 
+// What it costs to wake the threads for a piece of work and to wait for them: the piece is empty.
+void PrintRegionCost(int threads) {
+  constexpr int kRegions = 1000;
+  std::vector<double> rounds;
+  for (int round = 0; round < 51; ++round) {
+    const double begin = Now();
+    for (int i = 0; i < kRegions; ++i) {
+#pragma omp parallel num_threads(threads)
+      asm volatile("" ::: "memory");
+    }
+    rounds.push_back((Now() - begin) / kRegions);
+  }
+  std::sort(rounds.begin(), rounds.end());
+  std::printf("a parallel region of %d threads: %.2f us (%.2f to %.2f)\n", threads, rounds[25] * 1e6,
+              rounds.front() * 1e6, rounds.back() * 1e6);
+}
+
 int Main(int argc, char** argv) {
   std::string model = argc > 1 ? argv[1] : "resnet50";
   std::map<std::string, int> flags = {{"--threads", 2}, {"--runs", 20},      {"--top", 25},
                                       {"--check", 0},   {"--image-size", 0}, {"--costs", 0}};
   for (int i = 2; i + 1 < argc; i += 2) flags[argv[i]] = std::atoi(argv[i + 1]);
   const int threads = flags["--threads"], runs = flags["--runs"], top = flags["--top"];
+  if (model == "region") return PrintRegionCost(threads), 0;
   ZooOptions options;
   options.image_size = flags["--image-size"];
-  const auto graph = BuildZooModel(model, options);
+  const auto graph = GraphOf(model, options);
   if (!graph.ok()) return Fail(graph.status());
-  auto device = MakeDevice("cpu", {threads, ""});
+  auto licences = LoadLicences();
+  if (!licences.ok()) return Fail(licences.status());
+  auto device = MakeDevice("cpu", {.threads = threads, .licences = *std::move(licences)});
   if (!device.ok()) return Fail(device.status());
   const double start = Now();
   auto schedule = (*device)->Compile(*graph);
@@ -122,12 +168,14 @@ int Main(int argc, char** argv) {
   }
   // The fastest of all runs, step by step.
   const std::vector<Step>& steps = (*executor)->schedule().steps;
-  std::vector<double> best(steps.size(), 1e9);
+  std::vector<double> best(steps.size(), 1e9), sums;
   for (int i = 0; i < runs; ++i) {
     std::vector<double> seconds(steps.size(), 0);
     if (absl::Status status = (*executor)->RunTimed(inputs, &outputs, &seconds); !status.ok()) return Fail(status);
     for (size_t s = 0; s < steps.size(); ++s) best[s] = std::min(best[s], seconds[s]);
+    sums.push_back(std::accumulate(seconds.begin(), seconds.end(), 0.0));
   }
+  std::sort(sums.begin(), sums.end());
   double total = 0;
   for (double b : best) total += b;
   std::map<std::string, std::pair<double, int>> by_label;
@@ -137,7 +185,8 @@ int Main(int argc, char** argv) {
     by_label[steps[s].label].first += best[s];
     ++by_label[steps[s].label].second;
   }
-  std::printf("sum of fastest steps %.3f ms\n", total * 1e3);
+  std::printf("sum of fastest steps %.3f ms; of all steps of a run, median %.3f ms\n", total * 1e3,
+              sums[sums.size() / 2] * 1e3);
   std::vector<std::pair<double, std::string>> labels;
   for (const auto& [label, sum] : by_label) labels.emplace_back(sum.first, label);
   std::sort(labels.rbegin(), labels.rend());
@@ -154,7 +203,12 @@ int Main(int argc, char** argv) {
       for (Value input : group.inputs) types += " " + graph->type(input).ToString();
       types += " -> " + graph->type(group.outputs[0]).ToString();
     }
-    std::printf("%9.3f ms  step %zu %s%s\n", best[order[i]] * 1e3, order[i], step.label.c_str(), types.c_str());
+    double megabytes = 0;
+    for (const BufferUse& use : step.buffers) {
+      megabytes += static_cast<double>((*executor)->schedule().buffers[use.buffer].bytes) / 1e6;
+    }
+    std::printf("%9.3f ms  step %zu, %.2f MB: %s%s\n", best[order[i]] * 1e3, order[i], megabytes, step.label.c_str(),
+                types.c_str());
   }
   return 0;
 }

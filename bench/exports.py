@@ -4,11 +4,15 @@ it, its nodes after onnxruntime's own extended optimization, and its size.
 
     python bench/exports.py build/release/rewright OUT.csv [--only PATTERN] [--keep FOLDER] [--time-limit 10]
                             [--dtype float16|bfloat16] [--quantized qdq|qoperator|dynamic]
+                            [--device onnxruntime] [--pairs 40]
 
 Weights are random, sizes small: what is looked at is the graph. Models may be exported in 16 bits, or quantized by
 onnxruntime afterwards. Needs torch, torchvision, transformers, onnx, onnxscript, onnxruntime; of these
 tools/python_env.sh does not install torchvision and transformers. One row an export: name, exporter, nodes of the file, verdict, rewrites, nodes written, nodes of
-both after onnxruntime, bytes of both, greatest difference relative to the greatest magnitude. Models of bfloat16 are not
+both after onnxruntime, bytes of both, greatest difference relative to the greatest magnitude; and where the file was
+rewritten the ratio of CPU times in onnxruntime, written / original on one thread, with the sign test over so many pairs
+(onnxruntime_gains.py). Costs are those of a described processor, or measured in onnxruntime. The last lines name what
+got worse: by nodes, by bytes, by time beyond the sign test at 0.01. Models of bfloat16 are not
 run in onnxruntime, whose interface for Python does not take such arrays: there `rewright diff` tells whether the outputs
 are equal.
 """
@@ -18,6 +22,7 @@ import json
 import logging
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,6 +33,7 @@ import onnx
 import onnxruntime as ort
 import torch
 from narrow_types import is_valid
+from onnxruntime_gains import timed
 
 try:
     import torchvision
@@ -38,6 +44,9 @@ except ImportError as missing:
 
 warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
+
+
+TIMES = ["original_ms", "written_ms", "ratio", "wins", "losses", "p"]
 
 
 class UNet(torch.nn.Module):
@@ -265,10 +274,12 @@ def equal_in_rewright(rewright, path, written):
     return run.returncode in (0, 1) and json.loads(run.stdout)["max_rel_diff"] < 8 * 2.0**-8  # eight roundings
 
 
-def look(rewright, path, folder, limit, dtype, quantized):
+def look(arguments, path, folder, dtype):
+    rewright, quantized = arguments.rewright, arguments.quantized
     written = folder / "optimized.onnx"
-    command = [rewright, "optimize", str(path), "-o", str(written), "--json", "--cost", "analytic:zen3",
-               "--time-limit", str(limit)]
+    how = ["--device", "onnxruntime", "--threads", "1"] if arguments.device else ["--cost", "analytic:zen3"]
+    command = [rewright, "optimize", str(path), "-o", str(written), "--json", *how, "--time-limit",
+               str(arguments.time_limit)]
     run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
         lines = (run.stderr.strip() or run.stdout.strip()).splitlines()
@@ -297,7 +308,18 @@ def look(rewright, path, folder, limit, dtype, quantized):
     # A quantized element that lies at a half may be rounded to its other side.
     allowed = 2e-2 if quantized else 1e-3 if dtype == torch.float32 else 8 * 2.0**-11
     row["verdict"] = "equal" if worst < allowed else "DIFFERENT"
+    if arguments.pairs and path.read_bytes() != written.read_bytes():
+        row |= {key: value for key, value in timed(str(path), str(written), arguments.pairs).items() if key in TIMES}
     return row
+
+
+def worse(row):
+    """By what the written file is worse in onnxruntime."""
+    if row.get("verdict") != "equal":
+        return []
+    slower = float(row.get("ratio", 1)) > 1 and float(row.get("p", 1)) < 0.01
+    return [by for by, is_so in (("nodes", row.get("ort_nodes_written", 0) > row.get("ort_nodes", 0)),
+                                 ("bytes", row["bytes_written"] > row["bytes"]), ("time", slower)) if is_so]
 
 
 def main():
@@ -308,11 +330,14 @@ def main():
     parser.add_argument("--keep")
     parser.add_argument("--time-limit", type=float, default=10)
     parser.add_argument("--dtype", default="float32", choices=["float32", "float16", "bfloat16"])
+    parser.add_argument("--device", choices=["onnxruntime"])
+    parser.add_argument("--pairs", type=int, default=0, help="pairs of runs in onnxruntime (default: none)")
     parser.add_argument("--quantized", choices=["qdq", "qoperator", "dynamic"])
     arguments = parser.parse_args()
     dtype = getattr(torch, arguments.dtype)
     fields = ["model", "exporter", "nodes", "verdict", "rewrites", "nodes_written", "ort_nodes", "ort_nodes_written",
-              "bytes", "bytes_written", "difference"]
+              "bytes", "bytes_written", "difference", *(TIMES if arguments.pairs else [])]
+    rows = []
     with open(arguments.out, "w", newline="") as out, tempfile.TemporaryDirectory() as scratch:
         table = csv.DictWriter(out, fields)
         table.writeheader()
@@ -333,14 +358,21 @@ def main():
                 else:
                     row["nodes"] = len(onnx.load(path).graph.node)
                     try:
-                        row |= look(arguments.rewright, path, folder, arguments.time_limit, dtype, arguments.quantized)
+                        row |= look(arguments, path, folder, dtype)
                     except Exception as e:
                         row["verdict"] = f"failed: {type(e).__name__}: {str(e)[:300]}"
+                rows.append(row)
                 table.writerow(row)
                 out.flush()
                 print(name, exporter, *[row.get(f, "") for f in fields[2:]], file=sys.stderr, flush=True)
                 if not arguments.keep:
                     path.unlink(missing_ok=True)
+    for row in rows:
+        if worse(row):
+            print(f"{row['model']} {row['exporter']}: worse by {', '.join(worse(row))}")
+    ratios = [float(row["ratio"]) for row in rows if "ratio" in row]
+    if ratios:
+        print(f"{len(ratios)} rewritten files take {statistics.geometric_mean(ratios):.3f} of the original's time")
 
 
 if __name__ == "__main__":

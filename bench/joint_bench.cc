@@ -10,8 +10,9 @@
 // and the rules on the way with their place: forward (what the loss depends on), update (what depends on what the
 // optimizer keeps), backward (the rest), or those that a rewrite takes away or shares nodes of; `stored forms` are the
 // laws by which what is computed part by part is led together before the search. The figures of described devices are
-// the same on every machine. On the processor costs are measured, or known from the profile database; then steps
-// `forward` and `joint` are run in turn, in so many pairs, and told apart by the sign test either way.
+// the same on every machine. On the processor costs are measured, or known from the profile database, and what is found
+// by them is timed whole before it is taken, forward passes and steps, as `rewright train --search-time` does; then
+// steps `forward` and `joint` are run in turn, in so many pairs, and told apart by the sign test either way.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -42,10 +43,13 @@
 namespace rewright {
 namespace {
 
+constexpr double kTimingSeconds = 1;  // of two graphs in turn, at least
+
 using NodeSet = absl::flat_hash_set<NodeId>;
 using Counts = std::map<std::pair<std::string, std::string>, int>;  // by rule and place
 
-absl::StatusOr<OptimizeReport> Searched(const Graph& graph, Device& device, bool training_rules) {
+// `runner`: times what is found; null: costs decide.
+absl::StatusOr<OptimizeReport> Searched(const Graph& graph, Device& device, GraphRunner* runner, bool training_rules) {
   RuleFlags flags;
   flags.baseline = true;
   if (training_rules) {
@@ -56,10 +60,12 @@ absl::StatusOr<OptimizeReport> Searched(const Graph& graph, Device& device, bool
   ASSIGN_OR_RETURN(OptimizerRules rules, LoadOptimizerRules(flags));
   RuleRewriter rewriter(rules.rules);
   OptimizeOptions options;
-  options.measure = options.check = false;
+  options.measure = runner != nullptr;
+  options.measuring.seconds = kTimingSeconds;
+  options.check = false;
   options.search.candidates = 1;
   options.baseline = &*rules.baseline;
-  return Optimize(graph, rewriter, device, nullptr, options);
+  return Optimize(graph, rewriter, device, runner, options);
 }
 
 absl::StatusOr<StepGraphs> StepOf(const TrainableModel& model, const StepOptions& options) {
@@ -125,7 +131,8 @@ absl::Status PrintForms(const JointStep& joint, const Graph& step, const std::ve
             ? std::string("every weight by itself, magnitudes together")
             : absl::StrCat(trial.family.size(), " x ", trial.family[0].parts.size(), " weights along axis ",
                            trial.family[0].axis, ", as ", trial.family[0].parts[0]);
-    std::printf("  %-9s %8.4f ms  %s\n", trial.kept ? "kept" : "left out", trial.seconds * 1e3, what.c_str());
+    std::printf("  %-9s %8.4f ms  %s%s\n", trial.kept ? "kept" : "left out", trial.seconds * 1e3, what.c_str(),
+                trial.measured ? absl::StrCat("; whole ", Describe(*trial.measured)).c_str() : "");
   }
   if (joint.start.arena() == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Graph joined, InStoredForms(step, joint.forms, trained));
@@ -167,20 +174,22 @@ struct Flags {
 };
 
 // Both steps from the same states on the same inputs.
-absl::Status Measure(const Graph& forward, const Graph& joint, Device& device, int pairs) {
-  const auto runner = MakeGraphRunner(device);
-  ASSIGN_OR_RETURN(const auto before, runner->Prepare(forward));
-  ASSIGN_OR_RETURN(const auto after, runner->Prepare(joint));
-  ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, RandomInputs(forward, 1));
+absl::StatusOr<Measurement> Measured(const Graph& original, const Graph& candidate, GraphRunner& runner, int pairs) {
+  ASSIGN_OR_RETURN(const auto before, runner.Prepare(original));
+  ASSIGN_OR_RETURN(const auto after, runner.Prepare(candidate));
+  ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, RandomInputs(original, 1));
   MeasureOptions options;
   options.pairs = pairs;
-  ASSIGN_OR_RETURN(const Measurement measured, MeasureInterleaved(*before, *after, inputs, options));
+  options.seconds = kTimingSeconds;
+  return MeasureInterleaved(*before, *after, inputs, options);
+}
+
+void PrintMeasured(const Measurement& measured) {
   std::printf(
       "  measured  forward %.3f ms, joint %.3f ms, ratio %.4f; joint is faster in %d pairs, slower in %d;"
       " p that it is no faster %.4f, no slower %.4f\n",
       measured.original_seconds * 1e3, measured.candidate_seconds * 1e3, measured.ratio, measured.wins, measured.losses,
       measured.p_value, SignTest(measured.losses, measured.wins));
-  return absl::OkStatus();
 }
 
 absl::Status Report(const std::string& name, const Flags& flags, const std::string& device_name) {
@@ -189,22 +198,31 @@ absl::Status Report(const std::string& name, const Flags& flags, const std::stri
   ASSIGN_OR_RETURN(const auto device, MakeDevice(runs ? device_name : absl::StrCat("analytic:", device_name),
                                                  {.profile_path = runs ? flags.profile : ""}));
   CostModel costs(*device);
+  const std::unique_ptr<GraphRunner> runner = runs ? MakeGraphRunner(*device) : nullptr;
   ASSIGN_OR_RETURN(const TrainableModel trainable, ModelOf(name, flags.layers));
   ASSIGN_OR_RETURN(const StepGraphs graphs, StepOf(trainable, options));
   ASSIGN_OR_RETURN(const GraphCost derived, costs.Cost(graphs.step));
-  ASSIGN_OR_RETURN(const OptimizeReport rewritten, Searched(trainable.training, *device, false));
+  ASSIGN_OR_RETURN(const OptimizeReport rewritten, Searched(trainable.training, *device, runner.get(), false));
   ASSIGN_OR_RETURN(const StepGraphs of_rewritten,
                    StepOf(TrainableModel(trainable.inference, rewritten.graph), options));
   ASSIGN_OR_RETURN(const GraphCost forward, costs.Cost(of_rewritten.step));
-  ASSIGN_OR_RETURN(const OptimizeReport plain, Searched(graphs.step, *device, true));
+  ASSIGN_OR_RETURN(const OptimizeReport plain, Searched(graphs.step, *device, runner.get(), true));
   ASSIGN_OR_RETURN(const GraphCost one_by_one, costs.Cost(plain.graph));
-  ASSIGN_OR_RETURN(const JointStep joint,
-                   SearchStep(graphs.step, graphs.trained, plain.graph, *device,
-                              [&](const Graph& start) { return Searched(start, *device, true); }));
+  const auto time = [&](const Graph& original, const Graph& candidate) {
+    return Measured(original, candidate, *runner, flags.pairs);
+  };
+  ASSIGN_OR_RETURN(
+      const JointStep joint,
+      SearchStep(
+          graphs.step, graphs.trained, plain.graph, *device,
+          [&](const Graph& start) { return Searched(start, *device, nullptr, true); }, runs ? time : WholeSteps()));
   std::printf("%s,%s,%.4f,%.4f,%.4f,%.4f,%.2f %%\n", name.c_str(), device_name.c_str(), derived.seconds * 1e3,
               forward.seconds * 1e3, one_by_one.seconds * 1e3, joint.seconds * 1e3,
               100 * (forward.seconds / joint.seconds - 1));
-  if (runs) RETURN_IF_ERROR(Measure(of_rewritten.step, joint.graph, *device, flags.pairs));
+  if (runs) {
+    ASSIGN_OR_RETURN(const Measurement measured, Measured(of_rewritten.step, joint.graph, *runner, flags.pairs));
+    PrintMeasured(measured);
+  }
   RETURN_IF_ERROR(PrintForms(joint, graphs.step, graphs.trained));
   Counts counts;
   if (joint.start.arena() == nullptr) {

@@ -3,7 +3,7 @@
 
     .venv/bin/python bench/loops.py [--rewright PROGRAM] [--rounds N] > bench/results/loops.txt
 
-A chain of eight cheap operations, and the update of a weight by AdamW (16 operations, of which three divide and one takes a
+A chain of eight cheap operations, a norm of rows by their root mean square (768 columns), and the update of a weight by AdamW (16 operations, of which three divide and one takes a
 root; four tensors are read and three written), one thread. `start` is the time of a whole run of the program on the
 smallest chain, with the compiler and without it: what loading it and compiling one loop costs.
 """
@@ -19,6 +19,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CHAIN = "Mul x a 1;Add 1 y 2;Sub 2 b 3;Mul 3 x 4;Max 4 c 5;Add 5 y 6;Mul 6 a 7;Sub 7 x z"
 ADAMW = ("Mul m b1 1;Mul g c1 2;Add 1 2 m';Mul v b2 3;Mul g g 4;Mul 4 c2 5;Add 3 5 v';Div m' k1 6;Div v' k2 7;Sqrt 7 8;"
          "Add 8 e 9;Div 6 9 10;Mul w d 11;Add 10 11 12;Mul 12 l 13;Sub w 13 w'")
+RMS_NORM = "Mul x x 1;ReduceMean 1 axes 2;Add 2 e 3;Sqrt 3 4;Div x 4 5;Mul 5 scale y"
+COLUMNS = 768
 CONSTANTS = {"a": 1.5, "b": 0.3, "c": 0.0, "b1": 0.9, "c1": 0.1, "b2": 0.999, "c2": 0.001, "k1": 0.1, "k2": 0.001, "e": 1e-8,
              "d": 0.01, "l": 1e-3}
 
@@ -30,9 +32,12 @@ def write(path, text, inputs, outputs, size):
     nodes = [helper.make_node(op, operands[:-1], operands[-1:])
              for op, *operands in (line.split() for line in text.split(";"))]
     used = {name for node in nodes for name in node.input}
-    value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [size])
+    shape = [size // COLUMNS, COLUMNS] if "axes" in used else [size]
+    value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+    constants = {name: np.float32(number) for name, number in CONSTANTS.items()}
+    constants |= {"axes": np.array([-1]), "scale": np.linspace(0.5, 1.5, COLUMNS, dtype=np.float32)}
     graph = helper.make_graph(nodes, "chain", [value(name) for name in inputs], [value(name) for name in outputs],
-                              [numpy_helper.from_array(np.float32(number), name) for name, number in CONSTANTS.items()
+                              [numpy_helper.from_array(number, name) for name, number in constants.items()
                                if name in used])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
     model.ir_version = 8
@@ -56,8 +61,9 @@ def main():
     print("chain,elements,tiles_us,loop_us,ratio,gigabytes_per_second")
     with tempfile.TemporaryDirectory() as folder:
         for name, text, inputs, outputs in (("eight", CHAIN, ["x", "y"], ["z"]),
+                                            ("rms_norm", RMS_NORM, ["x"], ["y"]),
                                             ("adamw", ADAMW, ["w", "g", "m", "v"], ["w'", "m'", "v'"])):
-            for size in (1 << 16, 1 << 18, 1 << 20, 1 << 22):
+            for size in [COLUMNS << k for k in (6, 7, 9, 11, 12)]:
                 path = os.path.join(folder, f"{name}-{size}.onnx")
                 write(path, text, inputs, outputs, size)
                 iterations = max(20, (1 << 24) // size)
@@ -67,7 +73,7 @@ def main():
                 moved = 4 * size * (len(inputs) + len(outputs))
                 print(f"{name},{size},{tiles * 1e3:.1f},{loop * 1e3:.1f},{tiles / loop:.2f},{moved / loop * 1e-6:.1f}",
                       flush=True)
-        path = os.path.join(folder, f"eight-{1 << 16}.onnx")
+        path = os.path.join(folder, f"eight-{COLUMNS << 7}.onnx")
         turns = [[run(args.rewright, path, compiled, 1)[1] for compiled in (False, True)] for _ in range(3 * args.rounds)]
         print(f"# start: {statistics.median(t[0] for t in turns) * 1e3:.0f} ms with tiles, "
               f"{statistics.median(t[1] for t in turns) * 1e3:.0f} ms with a loop")

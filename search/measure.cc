@@ -1,6 +1,9 @@
 #include "search/measure.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
+#include <optional>
 
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
@@ -9,9 +12,25 @@ namespace rewright {
 namespace {
 
 constexpr int kMostPairs = 10;  // times the pairs that were asked for
+constexpr size_t kFewPairs = 8;   // of which a faster candidate wins more than half
 
 double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The least wins in so many pairs that are no accident; more than the pairs where there are too few of them.
+int WinsWanted(int pairs, double significance) {
+  int wins = pairs;
+  while (wins > 0 && SignTest(wins, pairs - wins) <= significance) --wins;
+  return wins + 1;
+}
+
+// Of the median of what the ratios are a sample of (David, Nagaraja, Order Statistics, 7.1).
+double AtMost(std::vector<double> ratios) {
+  const size_t rank = static_cast<size_t>(WinsWanted(static_cast<int>(ratios.size()), 0.025));
+  if (rank > ratios.size()) return std::numeric_limits<double>::infinity();
+  std::nth_element(ratios.begin(), ratios.begin() + static_cast<ptrdiff_t>(rank) - 1, ratios.end());
+  return ratios[rank - 1];
 }
 
 class Contestant {
@@ -45,6 +64,14 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
   std::vector<double> ratios;
   Measurement result;
   double total = 0;
+  std::optional<int> wanted;
+  if (options.significance > 0 && options.seconds == 0) wanted = WinsWanted(options.pairs, options.significance);
+  const auto is_decided = [&] {
+    if (!wanted) return false;
+    const bool gains_little = ratios.size() >= kFewPairs && result.wins <= result.losses &&
+                              AtMost(ratios) <= kGainThatCounts;
+    return result.wins >= *wanted || result.losses > options.pairs - *wanted || gains_little;
+  };
   const auto goes_on = [&](int pair) {
     return pair < options.pairs || (total < options.seconds && pair < kMostPairs * options.pairs);
   };
@@ -62,10 +89,13 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
     ratios.push_back(seconds[0] / seconds[1]);
     result.wins += seconds[1] < seconds[0];
     result.losses += seconds[1] > seconds[0];
-    if (options.stop && options.stop()) break;
+    if (is_decided()) break;
+    result.stopped = options.stop && options.stop();
+    if (result.stopped) break;
   }
   result.original_seconds = Summarize(std::move(samples[0])).median;
   result.candidate_seconds = Summarize(std::move(samples[1])).median;
+  result.ratio_at_most = AtMost(ratios);
   result.ratio = Quantile(std::move(ratios), 0.5);
   result.p_value = SignTest(result.wins, result.losses);
   return result;

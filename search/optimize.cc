@@ -27,6 +27,10 @@ constexpr size_t kMaxBlamed = 8;
 constexpr double kSearchShare = 0.6;
 constexpr double kTimingShare = 0.5;
 
+// What was faster in an earlier run is timed for so long, and in so many pairs at least.
+constexpr double kConfirmingSeconds = 1;
+constexpr double kFewestPairs = 3;
+
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
   for (int step : path) {
@@ -87,6 +91,7 @@ class Optimizer {
   struct Contender {
     const Candidate* candidate;
     std::optional<Measurement> measured;
+    bool earlier = false;  // measured by an earlier run
   };
 
   void Phase(const std::string& text) const {
@@ -115,7 +120,7 @@ class Optimizer {
     for (const Candidate& candidate : report_.search.candidates) {
       // Where nothing is timed the cost alone speaks for the second start.
       const bool cheaper = candidate.cost.total() < report_.search.original_cost.total();
-      if (candidate.step >= 0 && (options_.measure || cheaper)) contenders_.push_back({&candidate, std::nullopt});
+      if (candidate.step >= 0 && (options_.measure || cheaper)) contenders_.push_back({&candidate});
     }
     return absl::OkStatus();
   }
@@ -143,10 +148,15 @@ class Optimizer {
 
   // True when a rule was found to be wrong and disabled: the search must be done again.
   absl::StatusOr<bool> MeasureAndChoose(FilteredRewriter& rules) {
+    reserve_ = (1 - kTimingShare) * std::max(0.0, SecondsLeft());
     if (options_.measure && !contenders_.empty()) {
-      RETURN_IF_ERROR(Time());
+      RETURN_IF_ERROR(TimeAll());
     }
-    for (const Contender& contender : contenders_) {
+    for (Contender& contender : contenders_) {
+      if (contender.earlier) {
+        ASSIGN_OR_RETURN(const bool confirmed, IsConfirmed(&contender));
+        if (!confirmed) continue;
+      }
       if (!options_.check) {
         Take(contender);
         return false;
@@ -190,34 +200,34 @@ class Optimizer {
     return report_.search.trace[path[right]].rule;
   }
 
-  // Times all contenders; those that are not faster are dropped, the others sorted by how much.
-  absl::Status Time() {
-    const absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(graph_, options_.checking.seed);
-    if (!inputs.ok()) return inputs.status();
-    absl::StatusOr<std::unique_ptr<Executable>> original = runner_->Prepare(graph_);
-    if (!original.ok()) return original.status();
+  // Times the contenders of which no earlier run tells; those that are not faster are dropped, the others sorted by how
+  // much.
+  absl::Status TimeAll() {
+    tests_ = contenders_.size();
     std::vector<Contender> faster;
-    const double reserve = (1 - kTimingShare) * std::max(0.0, SecondsLeft());  // infinite where there is no limit
-    MeasureOptions measuring = options_.measuring;
-    if (options_.seconds_left) measuring.stop = [this, reserve] { return SecondsLeft() < reserve; };
     for (size_t i = 0; i < contenders_.size(); ++i) {
-      Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
       Contender& contender = contenders_[i];
-      if (NoTimeLeft()) {
-        Drop(*contender.candidate, Why::kFailed, "no time was left to measure it");
-        continue;
+      const double share = options_.seconds_left
+                               ? (SecondsLeft() - reserve_) / static_cast<double>(contenders_.size() - i)
+                               : std::numeric_limits<double>::infinity();
+      ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, share));
+      contender.earlier = contender.measured.has_value();
+      if (!contender.earlier) {
+        Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
+        MeasureOptions measuring = options_.measuring;
+        measuring.significance = options_.significance / static_cast<double>(tests_);
+        if (options_.seconds_left) {
+          measuring.stop = [this, until = SecondsLeft() - share] { return SecondsLeft() < until; };
+        }
+        ASSIGN_OR_RETURN(const bool measured, Measure(measuring, &contender));
+        if (!measured) continue;
+        RETURN_IF_ERROR(Keep(contender));
       }
-      absl::StatusOr<Measurement> measured = Measure(**original, contender.candidate->graph, *inputs, measuring);
-      if (!measured.ok()) {
-        Drop(*contender.candidate, Why::kFailed, std::string(measured.status().message()));
-        continue;
-      }
-      contender.measured = *measured;
-      if (!report_.measured || measured->ratio > report_.measured->ratio) report_.measured = *measured;
-      if (IsFaster(*measured, options_.significance, contenders_.size())) {
+      // One that was faster in an earlier run will be asked again, alone.
+      if (IsFaster(*contender.measured, options_.significance, contender.earlier ? 1 : tests_)) {
         faster.push_back(contender);
       } else {
-        Drop(*contender.candidate, Why::kNotFaster, Describe(*measured));
+        DropByTime(contender);
       }
     }
     std::stable_sort(faster.begin(), faster.end(),
@@ -226,11 +236,82 @@ class Optimizer {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Measurement> Measure(Executable& original, const Graph& graph, const std::vector<Tensor>& inputs,
-                                      const MeasureOptions& measuring) {
-    absl::StatusOr<std::unique_ptr<Executable>> candidate = runner_->Prepare(graph);
-    if (!candidate.ok()) return candidate.status();
-    return MeasureInterleaved(original, **candidate, inputs, measuring);
+  // Whether a contender that was faster in an earlier run is so in a few pairs now; else it is dropped.
+  absl::StatusOr<bool> IsConfirmed(Contender* contender) {
+    Phase("timing the candidate that was faster in an earlier run");
+    const double pair = contender->measured->original_seconds + contender->measured->candidate_seconds;
+    MeasureOptions measuring = options_.measuring;
+    measuring.warmup = 1;
+    measuring.seconds = 0;
+    measuring.pairs =
+        static_cast<int>(std::clamp<double>(kConfirmingSeconds / pair, kFewestPairs, measuring.pairs));
+    ASSIGN_OR_RETURN(const bool measured, Measure(measuring, contender));
+    if (!measured) return false;
+    if (contender->measured->ratio > 1) return true;
+    contender->earlier = false;
+    DropByTime(*contender);
+    RETURN_IF_ERROR(Keep(*contender));
+    return false;
+  }
+
+  void DropByTime(const Contender& contender) {
+    const Measurement& measured = *contender.measured;
+    const bool told = measured.ratio_at_most <= kGainThatCounts;
+    Drop(*contender.candidate, told ? Why::kNotFaster : Why::kNotTold,
+         absl::StrCat(Describe(measured), contender.earlier ? " in an earlier run" : "",
+                      told                ? ""
+                      : measured.stopped ? ": there was no time to tell whether that is faster"
+                                         : ": the machine is too busy to tell whether that is faster"));
+  }
+
+  absl::Status Keep(const Contender& contender) const {
+    if (options_.kept == nullptr) return absl::OkStatus();
+    return options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
+  }
+
+  // Nothing where there is no such measurement, or it told nothing and `seconds` are enough for twice its pairs.
+  absl::StatusOr<std::optional<Measurement>> MeasuredBefore(const Graph& candidate, double seconds) {
+    std::optional<Measurement> found;
+    if (options_.kept == nullptr) return found;
+    ASSIGN_OR_RETURN(found, options_.kept->Find(graph_, candidate));
+    if (!found) return found;
+    const double measured = (found->original_seconds + found->candidate_seconds) * (found->wins + found->losses);
+    const bool tells = found->ratio_at_most <= kGainThatCounts || IsFaster(*found, options_.significance);
+    if (!tells && seconds >= 2 * measured) return std::optional<Measurement>();
+    found->stopped = true;  // else it would have told
+    Remember(*found);
+    return found;
+  }
+
+  // False where it cannot be measured, and is dropped. Errors: those of the original.
+  absl::StatusOr<bool> Measure(const MeasureOptions& measuring, Contender* contender) {
+    const Candidate& candidate = *contender->candidate;
+    if (NoTimeLeft()) {
+      Drop(candidate, Why::kFailed, "no time was left to measure it");
+      return false;
+    }
+    if (original_ == nullptr) {
+      ASSIGN_OR_RETURN(inputs_, RandomInputs(graph_, options_.checking.seed));
+      ASSIGN_OR_RETURN(original_, runner_->Prepare(graph_));
+    }
+    const absl::StatusOr<Measurement> measured = RunInTurn(candidate.graph, measuring);
+    if (!measured.ok()) {
+      Drop(candidate, Why::kFailed, std::string(measured.status().message()));
+      return false;
+    }
+    contender->measured = *measured;
+    Remember(*measured);
+    return true;
+  }
+
+  absl::StatusOr<Measurement> RunInTurn(const Graph& graph, const MeasureOptions& measuring) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Executable> candidate, runner_->Prepare(graph));
+    return MeasureInterleaved(*original_, *candidate, inputs_, measuring);
+  }
+
+  // For the report where no candidate is taken: the best one's.
+  void Remember(const Measurement& measured) {
+    if (!report_.measured || measured.ratio > report_.measured->ratio) report_.measured = measured;
   }
 
   void Drop(const Candidate& candidate, Why why, std::string text) {
@@ -268,9 +349,13 @@ class Optimizer {
       if (end == SearchEnd::kExhausted) return "no rewrite makes it cheaper";
       return absl::StrCat("nothing cheaper was found before the end: ", SearchEndName(end));
     }
-    const DroppedCandidate& last = report_.dropped.back();
+    // What cannot be told comes before what is told: that candidate may be faster.
+    const auto not_told = std::find_if(report_.dropped.begin(), report_.dropped.end(),
+                                       [](const DroppedCandidate& dropped) { return dropped.why == Why::kNotTold; });
+    const DroppedCandidate& last = not_told != report_.dropped.end() ? *not_told : report_.dropped.back();
     switch (last.why) {
       case Why::kNotFaster: return "no candidate is measurably faster";
+      case Why::kNotTold: return last.text;
       case Why::kOutputsDiffer:
         return absl::StrCat("outputs differ because of rule ", absl::StrJoin(report_.blamed, ", "));
       case Why::kFailed: return absl::StrCat("the candidate could not be run: ", last.text);
@@ -286,6 +371,10 @@ class Optimizer {
   NodeSignatures signatures_;
   OptimizeReport report_;
   std::vector<Contender> contenders_;
+  size_t tests_ = 1;          // contenders of the last search
+  double reserve_ = 0;        // of the time that is left: what is not for timing; infinite where there is no limit
+  std::vector<Tensor> inputs_;                 // of what is timed
+  std::unique_ptr<Executable> original_;       // likewise
   bool in_time_ = true;  // the costs of the original were known before the limit
 };
 

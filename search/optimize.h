@@ -5,7 +5,7 @@
 // costs, gives no worse than the rules that production compilers apply.
 //
 // The cheapest candidates of the search are timed whole, interleaved with the original; one is chosen only when a sign
-// test says that it is faster. Its outputs are then compared with the original's on seeded inputs. Where they differ
+// test says that it is faster. What was timed in an earlier run is remembered where there is a place for it. Its outputs are then compared with the original's on seeded inputs. Where they differ
 // the candidate is dropped, the rewrite at fault is found by bisection, and the search is done again without its rule.
 // When no candidate is left, the original comes back.
 #pragma once
@@ -33,6 +33,9 @@ struct OptimizeOptions {
   // Time the candidates. Off for devices that only calculate costs: the cheapest candidate is then taken.
   bool measure = true;
   MeasureOptions measuring;
+  // What was timed before: a candidate that was not faster is dropped at once, and of those that were, the one that is
+  // returned is timed again, briefly (docs/decisions/079). Null: nothing is known. Outlives the optimization.
+  KeptMeasurements* kept = nullptr;
   // That a candidate which is no faster passes for faster, over all candidates together.
   double significance = 0.05;
   bool check = true;
@@ -50,9 +53,9 @@ struct RewriteCount {
   int count = 0;
 };
 
-// A candidate that was not taken.
+// A candidate that was not taken. Not told: it may be faster, but the machine is too busy to tell, or there was no time.
 struct DroppedCandidate {
-  enum class Why : uint8_t { kNotFaster, kOutputsDiffer, kFailed };
+  enum class Why : uint8_t { kNotFaster, kNotTold, kOutputsDiffer, kFailed };
   Why why = Why::kNotFaster;
   std::string text;
   double cost = 0;

@@ -18,6 +18,8 @@
 namespace rewright {
 namespace {
 
+constexpr double kSignificance = 0.05;  // that a form which is no faster passes for faster, over all trials together
+
 int64_t AxisOf(const Node& concat) { return std::get<int64_t>(concat.attrs.at("axis")); }
 
 // The operands of a tree of concatenations along one axis.
@@ -200,7 +202,8 @@ std::vector<std::vector<StoredForm>> FormFamilies(const Graph& step, const std::
 
 absl::StatusOr<JointStep> SearchStep(const Graph& step, const std::vector<std::string>& trained, const Graph& searched,
                                      Device& device,
-                                     const std::function<absl::StatusOr<OptimizeReport>(const Graph&)>& search) {
+                                     const std::function<absl::StatusOr<OptimizeReport>(const Graph&)>& search,
+                                     const WholeSteps& time) {
   ASSIGN_OR_RETURN(const RuleSet laws, StoredFormRules());
   CostModel costs(device);
   JointStep found;
@@ -224,6 +227,10 @@ absl::StatusOr<JointStep> SearchStep(const Graph& step, const std::vector<std::s
     }
     FormTrial& trial = found.trials.emplace_back(FormTrial{std::move(family), cost.seconds});
     if (cost.seconds >= found.seconds) continue;
+    if (time != nullptr) {
+      ASSIGN_OR_RETURN(trial.measured, time(found.graph, graph));
+      if (!IsFaster(*trial.measured, kSignificance, families.size())) continue;
+    }
     trial.kept = true;
     found.graph = graph;
     found.seconds = cost.seconds;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,13 @@ std::vector<std::vector<StoredForm>> FormFamilies(const Graph& step, const std::
 // Seconds of a step as the device says, beside the form of its states that they are of.
 struct FormTrial {
   std::vector<StoredForm> family;
-  double seconds = 0;  // with the family, and with those that were kept before it
+  double seconds = 0;                   // with the family, and with those that were kept before it
+  std::optional<Measurement> measured;  // against the step that was the best before
   bool kept = false;
 };
+
+// Times two steps whole, in turn: `candidate` against `original`, each with states of its own.
+using WholeSteps = std::function<absl::StatusOr<Measurement>(const Graph& original, const Graph& candidate)>;
 
 struct JointStep {
   Graph graph;
@@ -49,9 +54,12 @@ struct JointStep {
 
 // The cheapest of `searched`, which a search made of the step, and of what it finds in stored forms. `search` optimizes
 // a graph without timing or checking it. Families are tried one after the other, and one is kept where the step is
-// cheaper with it. `step` is lowered (LowerGradients). Errors: those of `search` and of the device.
+// cheaper with it and, where steps are timed, faster by the sign test: costs are of groups by themselves, whose
+// operands lie in caches, and know nothing of the order in which a whole step uses memory. Null `time`: costs decide.
+// `step` is lowered (LowerGradients). Errors: those of `search`, of the device and of `time`.
 absl::StatusOr<JointStep> SearchStep(const Graph& step, const std::vector<std::string>& trained, const Graph& searched,
                                      Device& device,
-                                     const std::function<absl::StatusOr<OptimizeReport>(const Graph&)>& search);
+                                     const std::function<absl::StatusOr<OptimizeReport>(const Graph&)>& search,
+                                     const WholeSteps& time = nullptr);
 
 }  // namespace rewright

@@ -225,6 +225,7 @@ Json ToJson(const std::vector<RewriteCount>& rewrites) {
 const char* WhyName(DroppedCandidate::Why why) {
   switch (why) {
     case DroppedCandidate::Why::kNotFaster: return "not-faster";
+    case DroppedCandidate::Why::kNotTold: return "not-told";
     case DroppedCandidate::Why::kOutputsDiffer: return "outputs-differ";
     case DroppedCandidate::Why::kFailed: return "failed";
   }
@@ -436,6 +437,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     options.measure = false;
   }
   if (rules->baseline) options.baseline = &*rules->baseline;
+  options.kept = engine->measurements();
   RuleRewriter rewriter(rules->rules);
   NamedModel named;
   WrittenModel written;

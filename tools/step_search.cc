@@ -79,8 +79,8 @@ class StepOptimizer {
           absl::StrFormat("cost %.4g -> %.4g ms, %d graphs", now.first_cost * 1e3, now.best_cost * 1e3, now.explored));
     };
     options_.phase = [this](const std::string& phase) { progress_.Update(-1, phase); };
-    // A step takes seconds, and few pairs are enough for the sign test where a candidate wins all of them.
-    options_.measuring = {.warmup = 1, .pairs = 9};
+    // A step may take seconds, and few pairs are enough for the sign test where a candidate wins all of them.
+    options_.measuring = {.warmup = 1, .pairs = 9, .seconds = 1};
     options_.search.candidates = 1;
     options_.search.time_limit_seconds = flags.seconds;
     options_.checking.input_sets = 1;
@@ -99,8 +99,17 @@ class StepOptimizer {
   absl::StatusOr<StoredStep> InForms(const Graph& step, const std::vector<std::string>& trained, const Graph& faster) {
     OptimizeOptions only_search = options_;
     only_search.measure = only_search.check = false;
-    ASSIGN_OR_RETURN(const JointStep joint, SearchStep(step, trained, faster, *engine_.device(),
-                                                       [&](const Graph& start) { return Run(start, only_search); }));
+    ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, RandomInputs(faster, options_.checking.seed));
+    const auto time = [&](const Graph& original, const Graph& candidate) -> absl::StatusOr<Measurement> {
+      progress_.Update(-1, "timing stored forms");
+      ASSIGN_OR_RETURN(const auto before, engine_.runner().Prepare(original));
+      ASSIGN_OR_RETURN(const auto after, engine_.runner().Prepare(candidate));
+      return MeasureInterleaved(*before, *after, inputs, options_.measuring);
+    };
+    ASSIGN_OR_RETURN(const JointStep joint, SearchStep(
+                                                step, trained, faster, *engine_.device(),
+                                                [&](const Graph& start) { return Run(start, only_search); }, time));
+    ReportForms(joint);
     if (joint.start.arena() == nullptr) return StoredStep{faster, {}};
     ASSIGN_OR_RETURN(const Graph expected, InStoredForms(step, joint.forms, trained));
     progress_.Update(-1, "comparing outputs in stored forms");
@@ -110,14 +119,7 @@ class StepOptimizer {
       session_.console.Warning(absl::StrCat("the step in stored forms is left out: outputs differ: ", check.text));
       return StoredStep{faster, {}};
     }
-    progress_.Update(-1, "timing stored forms");
-    ASSIGN_OR_RETURN(const auto before, engine_.runner().Prepare(faster));
-    ASSIGN_OR_RETURN(const auto after, engine_.runner().Prepare(joint.graph));
-    ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, RandomInputs(faster, options_.checking.seed));
-    ASSIGN_OR_RETURN(const Measurement measured, MeasureInterleaved(*before, *after, inputs, options_.measuring));
-    const bool taken = IsFaster(measured, options_.significance);
-    ReportForms(joint, measured, taken);
-    return taken ? StoredStep{joint.graph, joint.forms} : StoredStep{faster, {}};
+    return StoredStep{joint.graph, joint.forms};
   }
 
  private:
@@ -127,14 +129,21 @@ class StepOptimizer {
     return Optimize(step, rewriter, *engine_.device(), &engine_.runner(), options);
   }
 
-  void ReportForms(const JointStep& joint, const Measurement& measured, bool taken) {
-    size_t parts = 0;
-    for (const StoredForm& form : joint.forms) parts += form.parts.size();
-    session_.console.Note(absl::StrFormat("stored:   %d weights as %d states are %s: %s", parts, joint.forms.size(),
-                                          taken ? "faster" : "not faster, and not taken", Describe(measured)));
-    session_.console.JsonLine({{"stored_forms", StoredFormsJson(joint.forms)},
-                               {"stored_forms_taken", taken},
-                               {"stored_forms_speedup", measured.ratio}});
+  void ReportForms(const JointStep& joint) {
+    for (const FormTrial& trial : joint.trials) {
+      if (!trial.measured) continue;
+      size_t parts = 0;
+      for (const StoredForm& form : trial.family) parts += form.parts.size();
+      const std::string what = trial.family.empty()
+                                   ? std::string("magnitudes of gradients together")
+                                   : absl::StrFormat("%d weights as %d states", parts, trial.family.size());
+      session_.console.Note(
+          absl::StrCat("stored:   ", what, " are ",
+                       trial.kept ? "faster: " : "not faster, and not taken: ", Describe(*trial.measured)));
+      session_.console.JsonLine({{"stored_forms", StoredFormsJson(trial.family)},
+                                 {"stored_forms_taken", trial.kept},
+                                 {"stored_forms_speedup", trial.measured->ratio}});
+    }
   }
 
   const OptimizerRules rules_;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 
+#include "backends/attrs.h"
 #include "backends/cpu/pointwise.h"
 #include "backends/fuser.h"
 #include "backends/meaning.h"
@@ -24,6 +26,8 @@ class CpuFuser : private Fuser<FusedGroup> {
         FuseAnchor(i);
       } else if (NodeAt(i).op == ops::Fetch()) {
         AddGroup(FusedGroup(), {i});  // a copy, and no view
+      } else if (IsWeightGradient(i)) {
+        FuseWeightGradient(i);
       } else {
         FuseQuantized(i);
       }
@@ -144,6 +148,44 @@ class CpuFuser : private Fuser<FusedGroup> {
     FusedGroup group;
     group.kind = FusedGroup::Kind::kQuantized;
     group.quantized = std::make_shared<const QuantizedProduct>(*product);
+    AddGroup(std::move(group), std::move(members));
+  }
+
+  bool ExchangesFirstAxes(int i) const {
+    if (NodeAt(i).op != ops::Transpose()) return false;
+    std::vector<int64_t> perm(NodeAt(i).outputs[0].shape.size());
+    std::iota(perm.begin(), perm.end(), int64_t{0});
+    std::swap(perm[0], perm[1]);
+    return Ints(NodeAt(i), "perm") == perm;
+  }
+
+  // A convolution that the derivative of one by its weights is written as (gradients.rules).
+  bool IsWeightGradient(int i) const {
+    const Node& node = NodeAt(i);
+    if (node.op != ops::Convolution() || node.outputs[0].dtype != DType::kFloat32 || Int(node, "groups") != 1) {
+      return false;
+    }
+    const std::vector<int64_t>& spread = Ints(node, "lhs_dilations");
+    return std::all_of(spread.begin(), spread.end(), [](int64_t one) { return one == 1; }) &&
+           std::all_of(node.operands.begin(), node.operands.end(),
+                       [&](Value operand) { return ExchangesFirstAxes(graph_.index(operand.node)); });
+  }
+
+  // With the transposes, which would be copies of images in blocks of channels.
+  void FuseWeightGradient(int convolution) {
+    FusedGroup group;
+    group.kind = FusedGroup::Kind::kWeightGradient;
+    std::vector<int> members =
+        Chain(convolution, [&](int last, int next) { return last == convolution && ExchangesFirstAxes(next); });
+    for (Value operand : NodeAt(convolution).operands) {
+      const int transpose = graph_.index(operand.node);
+      const std::vector<int>& users = graph_.users(transpose);
+      if (Escapes(transpose) || !graph_.IsRun(NodeAt(transpose)) ||
+          !std::all_of(users.begin(), users.end(), [&](int user) { return IsWeightGradient(user); })) {
+        return;
+      }
+      members.push_back(transpose);
+    }
     AddGroup(std::move(group), std::move(members));
   }
 

@@ -7,7 +7,8 @@
 //      follow. Nothing is folded into the weights, no two steps are made one, and nothing is known but by its operator:
 //      all that is algebra, and a rule's to prove.
 //      A product of 8-bit integers takes the differences to zero points before it and what makes 8 bits of its sums
-//      (quantized.h).
+//      (quantized.h). A convolution of images whose first two axes are exchanged, as the gradient by its weights is,
+//      takes the transposes before it and that behind it.
 //   2. Reshapes and copies along linear indices (transpose, slice, split, expand) are groups of their own, which are
 //      views where the layout allows.
 //   3. The remaining pointwise nodes are gathered backwards from a sink: a producer joins when it has the sink's shape
@@ -19,7 +20,7 @@
 // But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
 // groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come
 // behind all other groups, with what is fetched for them from a second tier of memory. A difference that several
-// products of 8-bit integers read, and nobody else, is in the group of each.
+// products of 8-bit integers read, and nobody else, is in the group of each, and so is a transpose that gradients read.
 #pragma once
 
 #include <memory>
@@ -52,7 +53,7 @@ struct EpilogueStep {
 };
 
 struct FusedGroup {
-  enum class Kind : uint8_t { kConv, kMatmul, kQuantized, kPointwise, kReduce, kView, kOther };
+  enum class Kind : uint8_t { kConv, kMatmul, kQuantized, kWeightGradient, kPointwise, kReduce, kView, kOther };
   Kind kind = Kind::kOther;
   Group group;
   std::vector<EpilogueStep> epilogue;                 // kConv, kMatmul

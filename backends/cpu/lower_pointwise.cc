@@ -24,6 +24,14 @@ bool IsAligned(const std::vector<int>& axes, const Shape& dims, const Shape& out
   return true;
 }
 
+// Several positions read one element, as of what `expand` gives.
+bool Repeats(const Layout& layout) {
+  for (size_t d = 0; d < layout.dims.size(); ++d) {
+    if (layout.dims[d] > 1 && layout.strides[d] == 0) return true;
+  }
+  return false;
+}
+
 // A part of the program that depends on constants alone, computed now.
 absl::StatusOr<Place> ComputeConstant(Lowering& lowering, const PointwiseProgram& program) {
   std::vector<Layout> layouts;
@@ -94,7 +102,7 @@ absl::Status Convert(Lowering& lowering, const PointwiseProgram& program, const 
     if (place.layout.blocked() && (!aligned || place.layout.block != layout.block)) {
       ASSIGN_OR_RETURN(place, lowering.FindRowMajor(operand.value));
     }
-    if (operand.full && place.layout != layout && layout.num_elements() >= kLargeOperand) {
+    if (operand.full && place.layout != layout && layout.num_elements() >= kLargeOperand && !Repeats(place.layout)) {
       ASSIGN_OR_RETURN(place, lowering.FindAs(operand.value, layout));
     }
   }
@@ -206,6 +214,6 @@ absl::StatusOr<PlannedProgram> PlanProgram(Lowering& lowering, const Group& grou
   return planned;
 }
 
-KernelEntry PointwiseEntry() { return {.ops = {}, .plan = Plan, .layout = PointwiseLayout}; }
+KernelEntry PointwiseEntry() { return {.ops = {}, .plan = Plan, .layout = PointwiseLayout, .version = 2}; }
 
 }  // namespace rewright::cpu

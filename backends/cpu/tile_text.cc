@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -112,7 +113,7 @@ class LoopWriter {
       names_[value] = lanes_ == 1 ? scalar : Splat(scalar, program_.TypeOf(value));
     }
   }
-  // The body of a round at the positions from %i on.
+  // The body of a round at the positions from `position` on.
   void Round(int first, int last, const std::string& position) {
     for (size_t k = 0; k < tile_.reads.size(); ++k) {
       if (!uniform_[tile_.reads[k]]) names_[tile_.reads[k]] = Loaded(k, position, lanes_);
@@ -120,7 +121,25 @@ class LoopWriter {
     for (int i = first; i < last; ++i) names_[leaves_ + i] = Computed(program_.instructions[i]);
     for (size_t k = 0; k < tile_.writes.size(); ++k) Store(tile_.reads.size() + k, tile_.writes[k], position);
   }
-  std::string Take() { return std::move(text_); }
+  // The value of the last instruction of a round, joined to such numbers.
+  std::string Joined(TileJoin join, const std::string& numbers, int value) {
+    const std::string type = Type(DType::kFloat32);
+    if (join == kJoinSum) return Set(absl::StrCat("fadd ", type, " ", numbers, ", ", Operand(value)));
+    return Extremum(join == kJoinMax, type, numbers, Operand(value));
+  }
+  // Numbers in memory, as many as are computed together, and where they lie: `at` counts from the first one.
+  std::string NumbersAt(size_t number, const std::string& at) {
+    return Address(number, DType::kFloat32, at, lanes_);
+  }
+  std::string LoadNumbers(const std::string& address) {
+    const std::string type = Type(DType::kFloat32);
+    return Set(absl::StrCat("load ", type, ", ", type, "* ", address, ", align 4"));
+  }
+  void StoreNumbers(const std::string& numbers, const std::string& address) {
+    const std::string type = Type(DType::kFloat32);
+    absl::StrAppend(&text_, "  store ", type, " ", numbers, ", ", type, "* ", address, ", align 4\n");
+  }
+  std::string Take() { return std::exchange(text_, {}); }
 
  private:
   std::string Type(DType dtype) const { return TypeOf(dtype, lanes_); }
@@ -219,6 +238,14 @@ class LoopWriter {
     const std::string small = Set(absl::StrCat("fcmp olt ", type, " ", size, ", ", large));
     return Set(absl::StrCat("select ", Type(DType::kBool), " ", small, ", ", two(rounded, x)));
   }
+  // a where it is the larger one (the smaller one), or NaN.
+  std::string Extremum(bool largest, const std::string& type, const std::string& a, const std::string& b) {
+    const std::string larger = Set(absl::StrCat("fcmp ", largest ? "ogt " : "olt ", type, " ", a, ", ", b));
+    const std::string nan = Set(absl::StrCat("fcmp uno ", type, " ", a, ", ", a));
+    const std::string truth = Type(DType::kBool);
+    const std::string first = Set(absl::StrCat("or ", truth, " ", larger, ", ", nan));
+    return Set(absl::StrCat("select ", truth, " ", first, ", ", type, " ", a, ", ", type, " ", b));
+  }
   std::string Computed(const PointwiseInstruction& instruction) {
     const std::string type = Type(instruction.type), a = Operand(instruction.a);
     const std::string b = instruction.b >= 0 ? Operand(instruction.b) : "";
@@ -239,14 +266,7 @@ class LoopWriter {
       case kTileNeg: return Set(absl::StrCat("fneg ", type, " ", a));
       case kTileNot: return Set(absl::StrCat("xor ", type, " ", a, ", ", Repeated("i1", "true")));
       case kTileMax:
-      case kTileMin: {  // a where it is the larger one, or NaN
-        const std::string larger =
-            Set(absl::StrCat("fcmp ", instruction.op == kTileMax ? "ogt " : "olt ", type, " ", a, ", ", b));
-        const std::string nan = Set(absl::StrCat("fcmp uno ", type, " ", a, ", ", a));
-        const std::string truth = Type(DType::kBool);
-        const std::string first = Set(absl::StrCat("or ", truth, " ", larger, ", ", nan));
-        return Set(absl::StrCat("select ", truth, " ", first, ", ", type, " ", a, ", ", type, " ", b));
-      }
+      case kTileMin: return Extremum(instruction.op == kTileMax, type, a, b);
       case kTileSelect:
         return Set(absl::StrCat("select ", Type(DType::kBool), " ", a, ", ", type, " ", b, ", ", type, " ",
                                 Operand(instruction.c)));
@@ -281,9 +301,10 @@ bool HasTileText(const PointwiseProgram& program, const PointwiseInstruction& in
 }
 
 TileText TileTextOf(const PointwiseProgram& program, int first, int last, const std::vector<bool>& uniform,
-                    const std::vector<bool>& wanted, int lanes) {
+                    const std::vector<bool>& wanted, std::optional<TileJoin> join, int lanes) {
   const int operands = static_cast<int>(program.operands.size());
   const int leaves = program.num_values() - static_cast<int>(program.instructions.size());
+  const int joined = leaves + last - 1;
   TileText tile;
   for (int i = first; i < last; ++i) {
     const PointwiseInstruction& instruction = program.instructions[i];
@@ -297,30 +318,67 @@ TileText TileTextOf(const PointwiseProgram& program, int first, int last, const 
   }
   std::string body;
   size_t number = 0;
-  for (const std::vector<int>* values : {&tile.reads, &tile.writes}) {
-    for (int value : *values) {
-      const char* type = StoredElementOf(program.TypeOf(value));
-      absl::StrAppend(&body, "  %q", number, " = getelementptr i8*, i8** %addresses, i64 ", number, "\n  %r", number,
-                      " = load i8*, i8** %q", number, "\n  %p", number, " = bitcast i8* %r", number, " to ", type,
-                      "*\n");
-      ++number;
-    }
-  }
+  const auto address = [&](int value) {
+    const char* type = StoredElementOf(program.TypeOf(value));
+    absl::StrAppend(&body, "  %q", number, " = getelementptr i8*, i8** %addresses, i64 ", number, "\n  %r", number,
+                    " = load i8*, i8** %q", number, "\n  %p", number, " = bitcast i8* %r", number, " to ", type, "*\n");
+    return number++;
+  };
+  for (int value : tile.reads) address(value);
+  for (int value : tile.writes) address(value);
+  const size_t numbers = join ? address(joined) : 0;
   const bool rounds = lanes >= 8;  // with AVX
   LoopWriter together(program, tile, uniform, lanes, rounds), single(program, tile, uniform, 1, rounds);
   together.Begin();
   single.Begin();
-  absl::StrAppend(&body, together.Take(), single.Take(), "  %whole = and i64 %count, ", -lanes,
-                  "\n  %any = icmp sgt i64 %whole, 0\n  br i1 %any, label %many, label %rest\nmany:\n",
-                  "  %i = phi i64 [ 0, %entry ], [ %next, %many ]\n");
-  together.Round(first, last, "%i");
-  absl::StrAppend(&body, together.Take(), "  %next = add i64 %i, ", lanes, "\n  %more = icmp slt i64 %next, %whole\n",
-                  "  br i1 %more, label %many, label %rest\nrest:\n",
-                  "  %left = icmp slt i64 %whole, %count\n  br i1 %left, label %one, label %end\none:\n",
-                  "  %j = phi i64 [ %whole, %rest ], [ %after, %one ]\n");
-  single.Round(first, last, "%j");
-  absl::StrAppend(&body, single.Take(), "  %after = add i64 %j, 1\n  %again = icmp slt i64 %after, %count\n",
-                  "  br i1 %again, label %one, label %end\nend:\n  ret void\n}\n");
+  absl::StrAppend(&body, together.Take(), single.Take(), "  %whole = and i64 %count, ", -lanes, "\n");
+  // A loop from position `begin`, which the blocks `label` and `before` share, to `end`, `step` positions a round.
+  const auto loop = [&](const char* label, const char* before, const char* begin, const char* end, const char* behind,
+                        int step, const std::string& round) {
+    absl::StrAppend(&body, "  %", label, "_any = icmp slt i64 ", begin, ", ", end, "\n  br i1 %", label, "_any, label %",
+                    label, ", label %", behind, "\n", label, ":\n  %", label, "_at = phi i64 [ ", begin, ", %", before,
+                    " ], [ %", label, "_next, %", label, " ]\n", round, "  %", label, "_next = add i64 %", label, "_at, ",
+                    step, "\n  %", label, "_more = icmp slt i64 %", label, "_next, ", end, "\n  br i1 %", label,
+                    "_more, label %", label, ", label %", behind, "\n", behind, ":\n");
+  };
+  // What a round joins to the numbers in memory; those of position i are the ones from i - %fours on.
+  const auto join_in_memory = [&](LoopWriter& writer, const std::string& position) {
+    const std::string at = absl::StrCat(position, "_of_four");
+    const std::string lies = writer.NumbersAt(numbers, at);
+    writer.StoreNumbers(writer.Joined(*join, writer.LoadNumbers(lies), joined), lies);
+    return absl::StrCat("  ", at, " = sub i64 ", position, ", %fours\n");
+  };
+  const char* begin = "0";
+  const char* before = "entry";
+  if (join) {
+    // Four vectors of numbers in registers.
+    const std::string type = absl::StrCat("<", lanes, " x float>");
+    absl::StrAppend(&body, "  %fours = and i64 %count, ", -4 * lanes, "\n");
+    std::string phis, after;
+    std::vector<std::string> lies, taken;
+    for (int k = 0; k < 4; ++k) lies.push_back(together.NumbersAt(numbers, absl::StrCat(k * lanes)));
+    for (int k = 0; k < 4; ++k) taken.push_back(together.LoadNumbers(lies[k]));
+    body += together.Take();
+    for (int k = 0; k < 4; ++k) {
+      const std::string position = k == 0 ? "%four_at" : absl::StrCat("%four_at", k);
+      together.Round(first, last, position);
+      const std::string next = together.Joined(*join, absl::StrCat("%n", k), joined);
+      absl::StrAppend(&phis, "  %n", k, " = phi ", type, " [ ", taken[k], ", %entry ], [ ", next, ", %four ]\n");
+      absl::StrAppend(&after, "  %m", k, " = phi ", type, " [ ", taken[k], ", %entry ], [ ", next, ", %four ]\n");
+    }
+    for (int k = 1; k < 4; ++k) absl::StrAppend(&phis, "  %four_at", k, " = add i64 %four_at, ", k * lanes, "\n");
+    loop("four", "entry", "0", "%fours", "some", 4 * lanes, phis + together.Take());
+    for (int k = 0; k < 4; ++k) together.StoreNumbers(absl::StrCat("%m", k), lies[k]);
+    absl::StrAppend(&body, after, together.Take());
+    begin = "%fours", before = "some";
+  }
+  together.Round(first, last, "%many_at");
+  std::string prefix = join ? join_in_memory(together, "%many_at") : "";
+  loop("many", before, begin, "%whole", "rest", lanes, prefix + together.Take());
+  single.Round(first, last, "%one_at");
+  prefix = join ? join_in_memory(single, "%one_at") : "";
+  loop("one", "rest", "%whole", "%count", "end", 1, prefix + single.Take());
+  body += "  ret void\n}\n";
   for (const char* name : {"llvm.sqrt", "llvm.fabs", "llvm.floor", "llvm.ceil", "llvm.roundeven"}) {
     absl::StrAppend(&body, "declare float @", name, ".f32(float)\n");
     absl::StrAppend(&body, "declare <", lanes, " x float> @", name, ".v", lanes, "f32(<", lanes, " x float>)\n");

@@ -7,26 +7,29 @@
 // which of the two runs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/cpu/pointwise.h"
+#include "backends/cpu/simd/simd.h"
 
 namespace rewright::cpu {
 
 struct TileText {
   std::string name;  // of the function, made from its text: void name(void* const* addresses, long count)
   std::string text;  // of a module
-  // Values by the order of their addresses: those that are read, then those that are written. What is read at a
-  // position is read before anything is written there.
+  // Values by the order of their addresses: those that are read, then those that are written; behind them, the numbers
+  // to which the last value is joined. What is read at a position is read before anything is written there.
   std::vector<int> reads, writes;
 };
 
 bool HasTileText(const PointwiseProgram& program, const PointwiseInstruction& instruction);
 
 // Of the instructions [first, last), all of which have one. By value: whether all its elements are equal, and whether
-// it is read after these instructions. `lanes` elements are computed together.
+// it is read after these instructions. With `join` the value of the last one is joined to numbers, as by
+// SimdTable::join_row. `lanes` elements are computed together.
 TileText TileTextOf(const PointwiseProgram& program, int first, int last, const std::vector<bool>& uniform,
-                    const std::vector<bool>& wanted, int lanes);
+                    const std::vector<bool>& wanted, std::optional<TileJoin> join, int lanes);
 
 }  // namespace rewright::cpu

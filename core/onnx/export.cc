@@ -117,7 +117,10 @@ class Exporter {
     for (const Output& output : graph_.outputs()) {
       Describe(output.name, graph_.type(output.value), graph.add_output());
     }
-    for (const auto& [name, type] : described_) Describe(name, type, graph.add_value_info());
+    // Readers infer types; where the file that was read says none, neither does this one.
+    if (source_ == nullptr || source_->describes()) {
+      for (const auto& [name, type] : described_) Describe(name, type, graph.add_value_info());
+    }
     for (onnx::NodeProto& node : writer_.nodes()) graph.add_node()->Swap(&node);
     return model;
   }

@@ -29,6 +29,9 @@ class OnnxSource {
   // inputs, as subgraphs do.
   bool CanBeKept(int i, int64_t opset) const;
 
+  // Whether the file says types of tensors between its inputs and outputs.
+  bool describes() const { return model_->graph().value_info_size() > 0; }
+
   // The functions of the file, which its nodes may call.
   const google::protobuf::RepeatedPtrField<onnx::FunctionProto>& functions() const { return model_->functions(); }
 

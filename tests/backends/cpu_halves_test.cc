@@ -2,8 +2,10 @@
 // kinds, odd sizes, weights and inputs.
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "backends/cpu/simd/simd.h"
 #include "backends/device_factory.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
@@ -106,6 +108,42 @@ output z = %7
 output t = %5
 )",
                        -0.1, 0.1);
+}
+
+// What the processor multiplies is not converted: no step but the four convolutions, and what is between their layouts.
+TEST(CpuHalves, ConvolutionsOfBf16AreTheProcessors) {
+  if (!cpu::MultipliesBf16()) GTEST_SKIP() << "no AVX512-BF16 here";
+  const Graph graph = GraphWithWeights(R"(
+input x: bf16[2,3,9,11]
+input r: bf16[2,48,5,6]
+state u: bf16[32,3,3,3]
+state v: bf16[48,32,3,3]
+state w: bf16[32,24,1,1]
+state d: bf16[32,1,3,3]
+state b: bf16[1,32,1,1]
+state s: bf16[1,48,1,1]
+%0 = conv2d(x, u, strides=[1,1], pads=[1,1,1,1])
+%1 = add(%0, b)
+%2 = relu(%1)
+%3 = conv2d(%2, v, strides=[2,2], pads=[1,1,1,1])
+%4 = mul(%3, s)
+%5 = add(%4, r)
+%6 = sigmoid(%5)
+%7 = conv2d(%6, w, strides=[1,1], pads=[0,0,0,0], groups=2)
+%8 = conv2d(%7, d, strides=[1,1], pads=[1,1,1,1], groups=32)
+output y = %8
+output z = %6
+)",
+                                       -1, 1, 3);
+  auto schedule = (*MakeDevice("cpu", {2, ""}))->Compile(graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  int convolutions = 0;
+  for (const Step& step : schedule->steps) {
+    convolutions += absl::StrContains(step.label, "conv2d");
+    EXPECT_THAT(step.label, testing::Not(testing::AnyOf("bf16-f32", "f32-bf16"))) << step.label;
+  }
+  EXPECT_EQ(convolutions, 4);
+  ExpectAgrees(*std::move(schedule), graph, -1, 1, 3, Tolerance(DType::kBFloat16));
 }
 
 TEST(CpuHalves, ReductionsNormsAndSoftmax) {

@@ -94,9 +94,11 @@ std::vector<unsigned char> AnyElements(DType dtype, int64_t count, Random& rando
 }
 
 // Runs the program on operands in random layouts, with loops and with tiles alone; the number of loops.
-int ExpectLoopsAgree(PointwiseProgram program, Random& random) {
+int ExpectLoopsAgree(PointwiseProgram program, Random& random, std::optional<TileJoin> join = std::nullopt) {
   int loops = 0;
-  const int64_t rows = 1 + static_cast<int64_t>(random() % 5), columns = 1 + static_cast<int64_t>(random() % 700);
+  // Lines of a tile, of several, and of more than one when all values are in registers.
+  const int64_t rows = 1 + static_cast<int64_t>(random() % 5);
+  const int64_t columns = 1 + static_cast<int64_t>(random() % (random() % 16 == 0 ? 20000 : 700));
   const Layout out = Layout::RowMajor({rows, columns});
   std::vector<Layout> layouts;
   std::vector<std::vector<unsigned char>> contents;
@@ -116,7 +118,7 @@ int ExpectLoopsAgree(PointwiseProgram program, Random& random) {
   const std::vector<int> over(program.results.size(), -1);
   std::vector<std::vector<std::vector<unsigned char>>> results;
   for (const int64_t least : {int64_t{0}, std::numeric_limits<int64_t>::max()}) {
-    const auto tiles = TileProgram::Make(program, layouts, out, over, least);
+    const auto tiles = TileProgram::Make(program, layouts, out, over, join, least);
     EXPECT_TRUE(tiles.ok()) << tiles.status();
     if (!tiles.ok()) return 0;
     if (least > 0) {
@@ -127,14 +129,18 @@ int ExpectLoopsAgree(PointwiseProgram program, Random& random) {
     tiles->Begin(operands.data(), space);
     auto& found = results.emplace_back(program.results.size());
     for (size_t r = 0; r < found.size(); ++r) {
-      found[r].resize(static_cast<size_t>(rows * columns) * DTypeSize(program.TypeOf(program.results[r])));
+      const int64_t count = join ? 4 * Simd().lanes : rows * columns;
+      found[r].resize(static_cast<size_t>(count) * DTypeSize(program.TypeOf(program.results[r])));
     }
-    for (int64_t start = 0; start < rows * columns; start += kTile) {
+    if (join) Simd().start_join[*join](reinterpret_cast<float*>(found[0].data()));
+    for (int64_t start = 0, end = 0; start < rows * columns; start = end) {
+      end = tiles->TileEnd(start, rows * columns);
       std::vector<void*> at;
       for (size_t r = 0; r < found.size(); ++r) {
-        at.push_back(found[r].data() + static_cast<size_t>(start) * DTypeSize(program.TypeOf(program.results[r])));
+        const int64_t first = join ? 0 : start;
+        at.push_back(found[r].data() + static_cast<size_t>(first) * DTypeSize(program.TypeOf(program.results[r])));
       }
-      tiles->Run(operands.data(), space, start, std::min<int64_t>(kTile, rows * columns - start), at.data());
+      tiles->Run(operands.data(), space, start, end - start, at.data());
     }
   }
   for (size_t r = 0; r < program.results.size(); ++r) {
@@ -161,6 +167,19 @@ TEST(CpuLoops, ComputeWhatTilesCompute) {
     loops += ExpectLoopsAgree(RandomProgram(random, 1 + static_cast<int>(random() % 20)), random);
   }
   EXPECT_GT(loops, Cases(200));
+}
+
+TEST(CpuLoops, JoinWhatTilesJoin) {
+  if (!HasCompiler()) GTEST_SKIP() << "there is no plugin librewright_jit.so";
+  Random random(5);
+  int loops = 0;
+  for (int round = 0; round < Cases(300) && !HasFailure(); ++round) {
+    PointwiseProgram program = RandomProgram(random, 1 + static_cast<int>(random() % 8));
+    program.results = {program.num_values() - 1};
+    if (program.TypeOf(program.results[0]) != DType::kFloat32) continue;
+    loops += ExpectLoopsAgree(program, random, static_cast<TileJoin>(random() % 3));
+  }
+  EXPECT_GT(loops, Cases(100));
 }
 
 // As importers compose quantized operators: integers of 8 or 16 bits, differences of i32, scales of f32, rounding,

@@ -1,6 +1,8 @@
 // Devices by name, partition, costs and the profile database.
 #include <sqlite3.h>
 
+#include <limits>
+#include <cmath>
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -222,6 +224,27 @@ TEST(ProfileDb, KeepsEntries) {
   EXPECT_EQ((*entry)->median, 6);
   EXPECT_EQ((*entry)->spread, 7);
   EXPECT_EQ((*entry)->count, 8);
+}
+
+TEST(ProfileDb, KeepsComparisons) {
+  const std::string path = TemporaryPath("comparisons");
+  auto db = ProfileDb::Open(path);
+  ASSERT_TRUE(db.ok()) << db.status();
+  EXPECT_FALSE((*db)->FindComparison("d", "a", "b")->has_value());
+  ASSERT_TRUE((*db)->PutComparison("d", "a", "b", {2, 1, 2.5, std::numeric_limits<double>::infinity(), 20, 3}).ok());
+  EXPECT_FALSE((*db)->FindComparison("d", "b", "a")->has_value());
+  EXPECT_FALSE((*db)->FindComparison("e", "a", "b")->has_value());
+  const auto found = (*ProfileDb::Open(path))->FindComparison("d", "a", "b");
+  ASSERT_TRUE(found.ok() && found->has_value()) << found.status();
+  EXPECT_EQ((*found)->first, 2);
+  EXPECT_EQ((*found)->second, 1);
+  EXPECT_EQ((*found)->ratio, 2.5);
+  EXPECT_TRUE(std::isinf((*found)->ratio_at_most));
+  EXPECT_EQ((*found)->wins, 20);
+  EXPECT_EQ((*found)->losses, 3);
+  ASSERT_TRUE((*db)->PutComparison("d", "a", "b", {2, -1, 2.5, 3, 20, 3}).ok());
+  EXPECT_THAT((*db)->FindComparison("d", "a", "b").status().ToString(),
+              HasSubstr(path + ": device `d`, signature `a against b`: found 2 s, -1 s, ratio 2.5, 20 wins"));
 }
 
 TEST(ProfileDb, EntriesThatAreNoneAreAnError) {

@@ -48,6 +48,9 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(name, options);
   if (!device.ok()) return device.status();
   engine.device_ = *std::move(device);
+  if (engine.device_->runs() && !profile.empty()) {
+    ASSIGN_OR_RETURN(engine.measurements_, ProfiledMeasurements::Open(profile, engine.device_->name()));
+  }
   if (!engine.device_->runs()) {
     absl::StatusOr<std::unique_ptr<Device>> cpu = MakeDevice("cpu", {threads, ""});
     if (!cpu.ok()) return cpu.status();

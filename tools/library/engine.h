@@ -13,6 +13,7 @@
 #include "backends/onnxruntime/ort_device.h"
 #include "core/ir/device.h"
 #include "core/onnx/onnx.h"
+#include "tools/library/kept_measurements.h"
 
 namespace rewright {
 
@@ -41,6 +42,8 @@ class Engine {
   void Use(const ImportedModel& model) const;
   // The device where it is onnxruntime, which knows files; null where it is another.
   ort::OrtDevice* onnxruntime() const { return dynamic_cast<ort::OrtDevice*>(device_.get()); }
+  // Of whole graphs on the device, in the profile; null where there is none, or nothing is timed.
+  KeptMeasurements* measurements() const { return measurements_.get(); }
   // Runs on the device, or on the processor where the device is known by its costs alone.
   GraphRunner& runner() const { return *runner_; }
 
@@ -49,6 +52,7 @@ class Engine {
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> substitute_;
   std::unique_ptr<GraphRunner> runner_;
+  std::unique_ptr<ProfiledMeasurements> measurements_;
 };
 
 }  // namespace rewright

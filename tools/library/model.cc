@@ -238,6 +238,7 @@ struct Model::Impl {
     Device& device = analytic != nullptr ? *analytic : *engine.device();
     search.measure = analytic == nullptr && device.runs();
     if (rules.baseline) search.baseline = &*rules.baseline;
+    search.kept = engine.measurements();
     RuleRewriter rewriter(rules.rules);
     const OptimizeReport report = Take(rewright::Optimize(graph(), rewriter, device, &engine.runner(), search));
     std::vector<ReplayStep> steps;

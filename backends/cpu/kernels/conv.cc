@@ -8,6 +8,7 @@
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
@@ -18,6 +19,10 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 constexpr auto kF32 = memory::data_type::f32;
+
+memory::data_type TypeOf(const ConvProblem& problem) {
+  return problem.dtype == DType::kBFloat16 ? memory::data_type::bf16 : kF32;
+}
 
 void AppendActivation(const ActivationFunction& f, dnnl::post_ops* post_ops) {
   const float alpha = static_cast<float>(f.alpha), beta = static_cast<float>(f.beta);
@@ -53,7 +58,7 @@ using Primitive = dnnl::convolution_forward::primitive_desc;
 // result must be known.
 Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const memory::desc& src,
                    const memory::desc& dst, bool operands) {
-  const memory::desc weights(WeightDims(problem), kF32, Tag::any);
+  const memory::desc weights(WeightDims(problem), TypeOf(problem), Tag::any);
   const memory::desc bias = problem.post_ops.bias ? memory::desc({problem.dst[1]}, kF32, Tag::a) : memory::desc();
   const memory::dims strides = problem.strides;
   const memory::dims dilations = {problem.dilations[0] - 1, problem.dilations[1] - 1};
@@ -83,11 +88,18 @@ Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const
   return Primitive(desc, attr, context.engine, /*allow_empty=*/true);
 }
 
+// Whether all that is read and given is.
+bool IsOfType(const Graph& graph, const Group& group, DType dtype) {
+  const auto fits = [&](Value value) { return graph.type(value).dtype == dtype; };
+  return std::all_of(group.inputs.begin(), group.inputs.end(), fits) &&
+         std::all_of(group.outputs.begin(), group.outputs.end(), fits);
+}
+
 bool IsEmpty(const Primitive& desc) { return desc.get(/*allow_empty=*/true) == nullptr; }
 
 // Empty where oneDNN has no implementation in these layouts, or takes others that the device has no form for.
 Primitive InLayouts(const DnnlContext& context, const ConvProblem& problem, Tag src_tag, Tag dst_tag) {
-  memory::desc src(problem.src, kF32, src_tag), dst(problem.dst, kF32, dst_tag);
+  memory::desc src(problem.src, TypeOf(problem), src_tag), dst(problem.dst, TypeOf(problem), dst_tag);
   if (dst_tag == Tag::any) {
     const Primitive asked = MakeDesc(context, problem, src, dst, /*operands=*/false);
     if (IsEmpty(asked) || !LayoutOf(asked.src_desc()) || !LayoutOf(asked.dst_desc())) return {};
@@ -151,7 +163,7 @@ absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& cont
 
 // Weights as oneDNN reads them from row-major memory.
 memory::desc PlainConvWeights(const ConvProblem& problem) {
-  return memory::desc(WeightDims(problem), kF32, problem.groups == 1 ? Tag::abcd : Tag::abcde);
+  return memory::desc(WeightDims(problem), TypeOf(problem), problem.groups == 1 ? Tag::abcd : Tag::abcde);
 }
 
 ConvProblem ConvProblemOf(const Graph& graph, const FusedGroup& group) {
@@ -166,6 +178,20 @@ ConvProblem ConvProblemOf(const Graph& graph, const FusedGroup& group) {
   problem.groups = Int(node, "groups");
   problem.post_ops = PostOpsOf(group);
   return problem;
+}
+
+bool ConvRunsInBf16(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
+  if (!MultipliesBf16() || !IsOfType(graph, group.group, DType::kBFloat16)) return false;
+  const ConvProblem wide = ConvProblemOf(graph, group);
+  ConvProblem narrow = wide;
+  narrow.dtype = DType::kBFloat16;
+  const auto same = CatchDnnl("conv2d", [&] {
+    const Primitive a = Choose(context, narrow), b = Choose(context, wide);
+    const Layout src = *LayoutOf(a.src_desc()), dst = *LayoutOf(a.dst_desc());
+    return Slowness(a.impl_info_str()) == 0 && src.IsDense() && dst.IsDense() && src == *LayoutOf(b.src_desc()) &&
+           dst == *LayoutOf(b.dst_desc());
+  });
+  return same.ok() && *same;
 }
 
 namespace {
@@ -186,6 +212,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, node.outputs[0].shape[1]));
 
   ConvProblem problem = ConvProblemOf(graph, group);
+  problem.dtype = graph.type(out).dtype;
   ASSIGN_OR_RETURN(ConvPlan plan, MakeConv(lowering.context(), problem));
 
   Place residual_place;
@@ -232,8 +259,9 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   } else if (problem.residual_in_place) {
     result = lowering.Define(out, plan.dst).buffer;
     // With what fills up blocks of channels.
-    const Layout all = Layout::RowMajor({static_cast<int64_t>(lowering.Bytes(out, plan.dst) / sizeof(float))});
-    lowering.Emit(MakeCopyKernel(all, 0, all, 0, sizeof(float), lowering.threads()),
+    const size_t element = DTypeSize(problem.dtype);
+    const Layout all = Layout::RowMajor({static_cast<int64_t>(lowering.Bytes(out, plan.dst) / element)});
+    lowering.Emit(MakeCopyKernel(all, 0, all, 0, element, lowering.threads()),
                   {Lowering::Read(residual_place.buffer), Lowering::Write(result)}, "copy");
   } else {
     if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
@@ -248,6 +276,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry ConvEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .layout = ConvLayout}; }
+KernelEntry ConvEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .layout = ConvLayout, .version = 2}; }
 
 }  // namespace rewright::cpu

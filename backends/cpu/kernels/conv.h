@@ -12,6 +12,7 @@
 namespace rewright::cpu {
 
 struct ConvProblem {
+  DType dtype = DType::kFloat32;  // of images, weights and operands with their shape; or bf16, summed in f32
   Shape src;      // n, c, h, w
   Shape weights;  // o, c / groups, r, s
   Shape dst;      // n, o, y, z
@@ -32,9 +33,12 @@ struct ConvPlan {
   KernelPtr kernel;
 };
 
-// Of a group of kind kConv.
+// Of a group of kind kConv, computed in f32.
 ConvProblem ConvProblemOf(const Graph& graph, const FusedGroup& group);
 absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem);
+// Whether the group, of kind kConv, is computed on bf16 as it lies in memory: the processor multiplies such numbers, and
+// oneDNN does so in the layouts that it would take for f32, with blocks that are filled.
+bool ConvRunsInBf16(const DnnlContext& context, const Graph& graph, const FusedGroup& group);
 // Weights as oneDNN reads them from row-major memory.
 dnnl::memory::desc PlainConvWeights(const ConvProblem& problem);
 

@@ -1,6 +1,6 @@
 // Convolutions of any form by oneDNN's three: what is computed forward, by the gradient of a convolution by its data,
 // or by that by its weights. The gradients of conv2d are lowered to such forms, and transposed convolutions are
-// imported as them.
+// imported as them. A product over images and points is a gradient by weights of one point.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -42,8 +42,8 @@ std::vector<int64_t> List(const Node& node, const char* name, size_t axes, int64
 // Data: with distances e of the elements of x, element h of x reaches y = h e - before + r' d, where r' = K - 1 - r and
 // before = (K - 1) d - pad: that is how a convolution with strides e hands back the gradient of y.
 // Weights: where the kernel is larger than the result, x[a, m, ..] and w[o, m, ..] are data and cotangents of images m,
-// and out[a, o, ..] are weights.
-std::optional<Problem> ProblemOf(const Graph& graph, const Node& node) {
+// and out[a, o, ..] are weights. So they are in any case where the graph says so (FusedGroup::Kind::kWeightGradient).
+std::optional<Problem> ProblemOf(const Graph& graph, const Node& node, bool by_weights = false) {
   const TensorType& type = graph.type(node.operands[0]);
   const Shape &x = type.shape, &w = graph.type(node.operands[1]).shape, &out = node.outputs[0].shape;
   const size_t axes = x.size() - 2;
@@ -56,7 +56,7 @@ std::optional<Problem> ProblemOf(const Graph& graph, const Node& node) {
   };
   Problem problem;
   std::vector<int64_t> dilations = taps;
-  if (all_one(spread) && PointsOf(w) > PointsOf(out)) {
+  if (all_one(spread) && (by_weights || PointsOf(w) > PointsOf(out))) {
     problem.direction = Direction::kWeights;
     problem.src = x;
     problem.src[0] = w[1];
@@ -90,6 +90,27 @@ std::optional<Problem> ProblemOf(const Graph& graph, const Node& node) {
     problem.after.push_back((problem.dst[2 + k] - 1) * problem.strides[k] + reach + 1 - problem.src[2 + k] -
                             problem.before[k]);
   }
+  return problem;
+}
+
+// Of out[o, c] = sum n, i..: u[n, o, i..] * x[n, c, i..], with x for the data and u for the cotangent. None for other
+// products.
+std::optional<Problem> PointwiseProblemOf(const Graph& graph, const Node& node) {
+  const TensorType &u = graph.type(node.operands[0]), &x = graph.type(node.operands[1]);
+  std::vector<int64_t> all_but_channels(u.shape.size());
+  std::iota(all_but_channels.begin(), all_but_channels.end(), int64_t{0});
+  if (u.dtype != DType::kFloat32 || u.rank() < 3 || u.rank() > 5 || x.rank() != u.rank()) return std::nullopt;
+  all_but_channels.erase(all_but_channels.begin() + 1);
+  if (Ints(node, "lhs_contracting") != all_but_channels || Ints(node, "rhs_contracting") != all_but_channels) {
+    return std::nullopt;
+  }
+  const size_t axes = u.shape.size() - 2;
+  Problem problem{.direction = Direction::kWeights, .src = x.shape, .dst = u.shape};
+  problem.weights.assign(axes + 3, 1);
+  problem.weights[1] = u.shape[1];
+  problem.weights[2] = x.shape[1];
+  problem.strides.assign(axes, 1);
+  problem.dilations = problem.before = problem.after = memory::dims(axes, 0);
   return problem;
 }
 
@@ -239,6 +260,9 @@ absl::StatusOr<int> Kernels(Lowering& lowering, Value w, const Problem& problem,
 }
 
 std::optional<Layout> ConvolutionLayout(const LayoutQuery& query) {
+  if (query.node().op != ops::Convolution() || query.group.kind == FusedGroup::Kind::kWeightGradient) {
+    return std::nullopt;  // weights are row-major
+  }
   const std::optional<Problem> problem = ProblemOf(query.graph, query.node());
   if (!problem || problem->direction == Direction::kWeights) return std::nullopt;
   const absl::StatusOr<std::optional<Choice>> choice = Choose(query.context, *problem);
@@ -246,60 +270,108 @@ std::optional<Layout> ConvolutionLayout(const LayoutQuery& query) {
   return LayoutOf(problem->direction == Direction::kData ? (*choice)->src : (*choice)->dst);
 }
 
+void EmitPrimitive(Lowering& lowering, const Node& node, const Choice& choice, const std::vector<DnnlArg>& given,
+                   std::vector<BufferUse> uses) {
+  std::vector<DnnlArg> args = given;
+  if (choice.scratch.get_size() > 0) {
+    args.push_back({DNNL_ARG_SCRATCHPAD, choice.scratch});
+    uses.push_back(Lowering::Scratch(lowering.AddScratch(choice.scratch.get_size())));
+  }
+  lowering.Emit(std::make_unique<DnnlKernel>(lowering.context(), choice.primitive, std::move(args)), std::move(uses),
+                absl::StrCat(node.op->name, " (", choice.implementation, ")"));
+}
+
+// Steps of direction kWeights: `src` and `dst` are in the layouts of the choice, the result is `plain` in memory.
+absl::Status EmitWeights(Lowering& lowering, const Node& node, const Choice& choice, int src, int dst,
+                         const Layout& plain, Value out) {
+  const memory::desc wanted = *DescOf(plain);
+  const int result = lowering.Define(out, Layout::RowMajor(lowering.graph().type(out).shape)).buffer;
+  const int weights = choice.weights == wanted ? result : lowering.AddScratch(choice.weights.get_size());
+  EmitPrimitive(lowering, node, choice,
+                {{DNNL_ARG_SRC, choice.src}, {DNNL_ARG_DIFF_DST, choice.dst}, {DNNL_ARG_DIFF_WEIGHTS, choice.weights}},
+                {Lowering::Read(src), Lowering::Read(dst), Lowering::Write(weights)});
+  if (weights == result) return absl::OkStatus();
+  ASSIGN_OR_RETURN(KernelPtr unpack, MakeReorder(lowering.context(), choice.weights, wanted));
+  lowering.Emit(std::move(unpack), {Lowering::Read(weights), Lowering::Write(result)}, "reorder");
+  return absl::OkStatus();
+}
+
+// The gradient by weights of `x`, images with cotangent `u`: out[o, c, ..], or out[c, o, ..] where it is `exchanged`.
+absl::StatusOr<bool> PlanWeights(Lowering& lowering, const Node& node, const Problem& problem, Value x, Value u,
+                                 Value out, bool exchanged) {
+  const absl::StatusOr<std::optional<Choice>> choice = Choose(*lowering.context(), problem);
+  if (!choice.ok() || !*choice) return false;
+  ASSIGN_OR_RETURN(const Place src, lowering.FindAs(x, *LayoutOf((*choice)->src)));
+  ASSIGN_OR_RETURN(const Place dst, lowering.FindAs(u, *LayoutOf((*choice)->dst)));
+  const Layout plain = exchanged ? PlainWeights(problem) : WithoutGroup(Layout::RowMajor(problem.weights));
+  RETURN_IF_ERROR(EmitWeights(lowering, node, **choice, src.buffer, dst.buffer, plain, out));
+  return true;
+}
+
+// Where images lie in blocks of channels, of which other products need copies.
+absl::StatusOr<bool> PlanProduct(Lowering& lowering, const Node& node, Value out) {
+  const std::optional<Problem> problem = PointwiseProblemOf(lowering.graph(), node);
+  if (!problem) return false;
+  bool blocked = false;
+  for (Value operand : node.operands) {
+    ASSIGN_OR_RETURN(const Place place, lowering.Find(operand));
+    blocked = blocked || place.layout.blocked();
+  }
+  if (!blocked) return false;
+  return PlanWeights(lowering, node, *problem, node.operands[1], node.operands[0], out, /*exchanged=*/false);
+}
+
+// With the transposes of its operands, and with that of its result where the group has it.
+absl::StatusOr<bool> PlanWeightGradient(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  const std::vector<NodeId>& nodes = group.group.nodes;
+  const NodeId id =
+      *std::find_if(nodes.begin(), nodes.end(), [&](NodeId node) { return graph.node(node).op == ops::Convolution(); });
+  const Node& node = graph.node(id);
+  const std::optional<Problem> problem = ProblemOf(graph, node, /*by_weights=*/true);
+  if (!problem) return false;
+  const Value x = graph.node(node.operands[0].node).operands[0], u = graph.node(node.operands[1].node).operands[0];
+  return PlanWeights(lowering, node, *problem, x, u, group.group.outputs[0], /*exchanged=*/nodes.back() == id);
+}
+
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  if (group.kind == FusedGroup::Kind::kWeightGradient) return PlanWeightGradient(lowering, group);
+  if (lowering.graph().node(group.group.nodes[0]).op == ops::Transpose()) return false;
   const NodeId id = group.group.nodes[0];
   const Node& node = lowering.graph().node(id);
   const Value x = node.operands[0], w = node.operands[1], out{id, 0};
+  if (node.op == ops::DotGeneral()) return PlanProduct(lowering, node, out);
   const std::optional<Problem> problem = ProblemOf(lowering.graph(), node);
   if (!problem) return false;
   const absl::StatusOr<std::optional<Choice>> chosen = Choose(*lowering.context(), *problem);
   if (!chosen.ok() || !*chosen) return false;
   const Choice& choice = **chosen;
-  std::vector<DnnlArg> args;
-  std::vector<BufferUse> uses;
-  KernelPtr unpack;
-  const auto use = [&](int arg, const memory::desc& desc, const BufferUse& buffer) {
-    args.push_back({arg, desc});
-    uses.push_back(buffer);
-  };
   if (problem->direction == Direction::kWeights) {
     ASSIGN_OR_RETURN(const int src, Exchanged(lowering, x, problem->weights[0], choice.src));
     ASSIGN_OR_RETURN(const int dst, Exchanged(lowering, w, 1, choice.dst));
-    use(DNNL_ARG_SRC, choice.src, Lowering::Read(src));
-    use(DNNL_ARG_DIFF_DST, choice.dst, Lowering::Read(dst));
-    const memory::desc plain = *DescOf(PlainWeights(*problem));
-    const int result = lowering.Define(out, Layout::RowMajor(node.outputs[0].shape)).buffer;
-    int weights = result;
-    if (choice.weights != plain) {
-      ASSIGN_OR_RETURN(unpack, MakeReorder(lowering.context(), choice.weights, plain));
-      weights = lowering.AddScratch(choice.weights.get_size());
-    }
-    use(DNNL_ARG_DIFF_WEIGHTS, choice.weights, Lowering::Write(weights));
-  } else {
-    const bool data = problem->direction == Direction::kData;
-    const memory::desc &read = data ? choice.dst : choice.src, &written = data ? choice.src : choice.dst;
-    ASSIGN_OR_RETURN(const Place place, lowering.FindAs(x, *LayoutOf(read)));
-    ASSIGN_OR_RETURN(const int kernels, Kernels(lowering, w, *problem, choice.weights));
-    use(data ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC, read, Lowering::Read(place.buffer));
-    use(DNNL_ARG_WEIGHTS, choice.weights, Lowering::Read(kernels));
-    use(data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, written,
-        Lowering::Write(lowering.Define(out, *LayoutOf(written)).buffer));
+    RETURN_IF_ERROR(EmitWeights(lowering, node, choice, src, dst, PlainWeights(*problem), out));
+    return true;
   }
-  const int packed = uses.back().buffer;
-  if (choice.scratch.get_size() > 0) {
-    use(DNNL_ARG_SCRATCHPAD, choice.scratch, Lowering::Scratch(lowering.AddScratch(choice.scratch.get_size())));
-  }
-  lowering.Emit(std::make_unique<DnnlKernel>(lowering.context(), choice.primitive, std::move(args)), std::move(uses),
-                absl::StrCat(node.op->name, " (", choice.implementation, ")"));
-  if (unpack != nullptr) {
-    ASSIGN_OR_RETURN(const Place place, lowering.Find(out));
-    lowering.Emit(std::move(unpack), {Lowering::Read(packed), Lowering::Write(place.buffer)}, "reorder");
-  }
+  const bool data = problem->direction == Direction::kData;
+  const memory::desc &read = data ? choice.dst : choice.src, &written = data ? choice.src : choice.dst;
+  ASSIGN_OR_RETURN(const Place place, lowering.FindAs(x, *LayoutOf(read)));
+  ASSIGN_OR_RETURN(const int kernels, Kernels(lowering, w, *problem, choice.weights));
+  const int result = lowering.Define(out, *LayoutOf(written)).buffer;
+  EmitPrimitive(lowering, node, choice,
+                {{data ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC, read},
+                 {DNNL_ARG_WEIGHTS, choice.weights},
+                 {data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, written}},
+                {Lowering::Read(place.buffer), Lowering::Read(kernels), Lowering::Write(result)});
   return true;
 }
 
 }  // namespace
 
-KernelEntry ConvolutionEntry() { return {.ops = {ops::Convolution()}, .plan = Plan, .layout = ConvolutionLayout}; }
+KernelEntry ConvolutionEntry() {
+  return {.ops = {ops::Convolution(), ops::DotGeneral(), ops::Transpose()},
+          .plan = Plan,
+          .layout = ConvolutionLayout,
+          .version = 2};
+}
 
 }  // namespace rewright::cpu

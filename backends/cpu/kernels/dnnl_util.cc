@@ -42,7 +42,8 @@ std::optional<dnnl::memory::desc> DescOf(const Layout& layout) {
 
 std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc) {
   const dnnl_memory_desc_t& data = desc.data;
-  if (data.format_kind != dnnl_blocked || data.offset0 != 0 || data.data_type != dnnl_f32) return std::nullopt;
+  if (data.format_kind != dnnl_blocked || data.offset0 != 0) return std::nullopt;
+  if (data.data_type != dnnl_f32 && data.data_type != dnnl_bf16) return std::nullopt;
   const dnnl_blocking_desc_t& blocking = data.format_desc.blocking;
   Layout layout;
   if (blocking.inner_nblks > 1 || (blocking.inner_nblks == 1 && blocking.inner_idxs[0] != 1)) return std::nullopt;

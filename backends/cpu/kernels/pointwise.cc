@@ -40,11 +40,12 @@ class PointwiseKernel : public Kernel {
     program_.Begin(buffers, tiles);
     void* const* out = buffers + program_.program().operands.size();
     void* results[kMaxProgramTiles];
-    for (int64_t start = begin; start < end; start += kTile) {
+    for (int64_t start = begin, stop = 0; start < end; start = stop) {
+      stop = program_.TileEnd(start, end);
       for (size_t r = 0; r < sizes_.size(); ++r) {
         results[r] = static_cast<unsigned char*>(out[r]) + static_cast<size_t>(start) * sizes_[r];
       }
-      program_.Run(buffers, tiles, start, std::min(kTile, end - start), results);
+      program_.Run(buffers, tiles, start, stop - start, results);
     }
   }
 

@@ -20,6 +20,10 @@ namespace {
 
 enum class Reduction : uint8_t { kSum, kMean, kMax, kMin };
 
+TileJoin JoinOf(Reduction reduction) {
+  return reduction == Reduction::kMax ? kJoinMax : reduction == Reduction::kMin ? kJoinMin : kJoinSum;
+}
+
 struct ReduceAxis {
   int64_t size, x, out;
   bool reduced;
@@ -33,7 +37,7 @@ constexpr int64_t kMaxParts = 16;  // into which one sum is cut, whatever the th
 class ReduceKernel : public Kernel {
  public:
   // `axes` by descending stride in x; merged. With a program it gives the elements of x, which lies nowhere and is
-  // dense.
+  // dense; where rows are reduced it joins them (IsByRows).
   ReduceKernel(Reduction reduction, std::vector<ReduceAxis> axes, std::optional<TileProgram> program, int threads)
       : reduction_(reduction), program_(std::move(program)) {
     // The innermost axis is either reduced (rows) or kept (columns).
@@ -111,12 +115,26 @@ class ReduceKernel : public Kernel {
     // `count` elements from this one on, at most kTile of a program.
     const float* At(int64_t offset, int64_t count) {
       if (program_ == nullptr) return static_cast<const float*>(buffers_[0]) + offset;
-      void* const results[] = {computed_};
-      program_->Run(buffers_, tiles_, offset, count, results);
+      ForTiles(offset, count, [&](int64_t at) { return computed_ + (at - offset); });
       return computed_;
+    }
+    // Joins them to numbers.
+    void JoinTo(float* numbers, int64_t offset, int64_t count, TileJoin join) {
+      if (program_ != nullptr) return ForTiles(offset, count, [&](int64_t) { return numbers; });
+      Simd().join_row[join](numbers, static_cast<const float*>(buffers_[0]) + offset, count);
     }
 
    private:
+    // `to`: by the first position of a tile, where its result goes.
+    template <typename F>
+    void ForTiles(int64_t offset, int64_t count, const F& to) {
+      for (int64_t at = offset, end = 0; at < offset + count; at = end) {
+        end = program_->TileEnd(at, offset + count);
+        void* const results[] = {to(at)};
+        program_->Run(buffers_, tiles_, at, end - at, results);
+      }
+    }
+
     const TileProgram* const program_;
     void* const* const buffers_;
     TileSpace tiles_;
@@ -166,26 +184,18 @@ class ReduceKernel : public Kernel {
   }
 
   float Row(Elements& elements, int64_t from, int64_t first) const {
-    const SimdTable& simd = Simd();
     const int64_t end = std::min(first + piece_, inner_.size);
-    float result = Start();
     if (inner_.x != 1) {  // of no program
+      float result = Start();
       const float* x = elements.At(from, inner_.size);
       for (int64_t i = first; i < end; ++i) result = Join(result, x[i * inner_.x]);
       return result;
     }
-    const int64_t step = program_ ? kTile : piece_;
-    for (int64_t i = first; i < end; i += step) {
-      const int64_t count = std::min(step, end - i);
-      const float* row = elements.At(from + i, count);
-      switch (reduction_) {
-        case Reduction::kSum:
-        case Reduction::kMean: result += simd.row_sum(row, count); break;
-        case Reduction::kMax: result = Join(result, simd.row_max(row, count)); break;
-        case Reduction::kMin: result = Join(result, simd.row_min(row, count)); break;
-      }
-    }
-    return result;
+    alignas(64) float numbers[64];
+    const TileJoin join = JoinOf(reduction_);
+    Simd().start_join[join](numbers);
+    elements.JoinTo(numbers, from + first, end - first, join);
+    return Simd().join_all[join](numbers);
   }
 
   // Lines of short columns are added many at a time, each to a sum of its own.
@@ -251,12 +261,9 @@ class ReduceKernel : public Kernel {
   int threads_ = 1;
 };
 
-// Buffers: x, out, or the operands of the program that gives x in the dense layout `x`, out. out[kept..] = reduction of
-// x over the axes that `reduced` marks. `x` is not padded; `out` has the sizes of x with 1 where reduced (it may be
-// blocked where x is, else plain).
-KernelPtr MakeReduceKernel(Reduction reduction, const Layout& x, std::optional<TileProgram> program,
-                           const std::vector<bool>& reduced, const Layout& out, int threads) {
-  CHECK(!x.IsPadded() && (out.block == 0 || out.block == x.block)) << x.ToString() << " " << out.ToString();
+// The axes of x that do not fall together, by descending stride. `reduced` marks those that are; `out` has the sizes of
+// x with 1 there.
+std::vector<ReduceAxis> AxesOf(const Layout& x, const std::vector<bool>& reduced, const Layout& out) {
   std::vector<ReduceAxis> axes;
   for (size_t k = 0; k < x.dims.size(); ++k) {
     const bool gone = reduced[k];
@@ -279,7 +286,18 @@ KernelPtr MakeReduceKernel(Reduction reduction, const Layout& x, std::optional<T
       merged.push_back(axis);
     }
   }
-  return std::make_unique<ReduceKernel>(reduction, std::move(merged), std::move(program), threads);
+  return merged;
+}
+
+// Whether what is joined to one number lies in one piece.
+bool IsByRows(const std::vector<ReduceAxis>& axes) { return axes.empty() || axes.back().reduced; }
+
+// Buffers: x, out, or the operands of the program that gives x in the dense layout `x`, out. out[kept..] = reduction of
+// x over the axes that `reduced` marks. `x` is not padded; `out` may be blocked where x is, else it is plain.
+KernelPtr MakeReduceKernel(Reduction reduction, const Layout& x, std::optional<TileProgram> program,
+                           const std::vector<bool>& reduced, const Layout& out, int threads) {
+  CHECK(!x.IsPadded() && (out.block == 0 || out.block == x.block)) << x.ToString() << " " << out.ToString();
+  return std::make_unique<ReduceKernel>(reduction, AxesOf(x, reduced, out), std::move(program), threads);
 }
 
 struct Sizes {
@@ -338,11 +356,13 @@ absl::StatusOr<bool> PlanFused(Lowering& lowering, const FusedGroup& group) {
   const Sizes sizes = SizesOf(node, graph.type(x).shape);
   const Layout layout = LayoutOfMost(graph, pointwise, graph.type(x).shape, layout_of);
   ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, pointwise, layout));
-  ASSIGN_OR_RETURN(TileProgram program, TileProgram::Make(planned.program, planned.layouts, layout, {-1}));
+  const Layout kept = Layout::RowMajor(sizes.kept);
+  const std::optional<TileJoin> join =
+      IsByRows(AxesOf(layout, sizes.reduced, kept)) ? std::optional(JoinOf(ReductionOf(node))) : std::nullopt;
+  ASSIGN_OR_RETURN(TileProgram program, TileProgram::Make(planned.program, planned.layouts, layout, {-1}, join));
   const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
   planned.buffers.push_back(Lowering::Write(result));
-  lowering.Emit(MakeReduceKernel(ReductionOf(node), layout, std::move(program), sizes.reduced,
-                                 Layout::RowMajor(sizes.kept), lowering.threads()),
+  lowering.Emit(MakeReduceKernel(ReductionOf(node), layout, std::move(program), sizes.reduced, kept, lowering.threads()),
                 std::move(planned.buffers), GroupLabel(graph, group.group));
   return true;
 }
@@ -350,8 +370,8 @@ absl::StatusOr<bool> PlanFused(Lowering& lowering, const FusedGroup& group) {
 }  // namespace
 
 KernelEntry ReduceEntry() {
-  return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()}, .plan = Plan, .version = 2};
+  return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()}, .plan = Plan, .version = 3};
 }
-KernelEntry FusedReduceEntry() { return {.ops = {}, .plan = PlanFused}; }
+KernelEntry FusedReduceEntry() { return {.ops = {}, .plan = PlanFused, .version = 2}; }
 
 }  // namespace rewright::cpu

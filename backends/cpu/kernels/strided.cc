@@ -99,6 +99,15 @@ StridedReader::StridedReader(const std::vector<int64_t>& sizes, const std::vecto
   scalar_ = sizes_.size() == 1 && (strides_[0] == 0 || sizes_[0] == 1);
 }
 
+int64_t StridedReader::OffsetAt(int64_t position) const {
+  int64_t offset = 0;
+  for (size_t k = sizes_.size(); k-- > 1;) {
+    offset += position % sizes_[k] * strides_[k];
+    position /= sizes_[k];
+  }
+  return offset + position * strides_[0];
+}
+
 void StridedReader::Fill(void* dst, const void* base, int64_t start, int64_t count) const {
   switch (element_bytes_) {
     case 1:

@@ -19,6 +19,8 @@ class StridedReader {
   // Every position reads the first element.
   bool scalar() const { return scalar_; }
 
+  // How far the element of a position lies from the first one, in elements.
+  int64_t OffsetAt(int64_t position) const;
   // dst[i] = element of position `start + i`, for i < count; `base` is the operand's first element.
   void Fill(void* dst, const void* base, int64_t start, int64_t count) const;
 

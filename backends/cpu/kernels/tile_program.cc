@@ -19,6 +19,9 @@
 namespace rewright::cpu {
 namespace {
 
+constexpr int64_t kLeastLine = 128;  // positions: shorter lines are cheaper to lay out anew than to end a tile for
+constexpr int64_t kLongTile = 8192;  // of a tile all of whose values are in registers
+
 // ---------------------------------------------------------------- operations on other types than f32
 
 // An integer divided by 0 has no value: all bits are set, as in what the reference kernel writes there.
@@ -232,7 +235,7 @@ absl::Status TileProgram::Prepare(const std::vector<int>& over, int64_t least_to
   }
   for (int result : program_.results) last_use[result] = instructions;
   for (int v = 0; v < leaves; ++v) {
-    const bool memory = v < static_cast<int>(readers_.size()) && readers_[v].contiguous();
+    const bool memory = v < static_cast<int>(readers_.size()) && along_[v] == Along::kSteps;
     places_[v] = memory ? Place{Place::Kind::kMemory, -1} : Place{Place::Kind::kTile, tiles_++};
   }
   std::vector<int> free;
@@ -241,7 +244,7 @@ absl::Status TileProgram::Prepare(const std::vector<int>& over, int64_t least_to
     const auto result = std::find(program_.results.begin(), program_.results.end(), value);
     const auto number = result - program_.results.begin();
     // Over an operand it is written at once where that is not read any more.
-    if (result != program_.results.end() && (over[number] < 0 || last_use[over[number]] <= i)) {
+    if (result != program_.results.end() && !join_ && (over[number] < 0 || last_use[over[number]] <= i)) {
       places_[value] = {Place::Kind::kResult, static_cast<int>(number)};
     } else if (free.empty()) {
       places_[value].number = tiles_++;
@@ -259,7 +262,7 @@ absl::Status TileProgram::Prepare(const std::vector<int>& over, int64_t least_to
       if (last_use[operand] == i && at.kind == Place::Kind::kTile) free.push_back(at.number);
     }
   }
-  for (size_t r = 0; r < program_.results.size(); ++r) {
+  for (size_t r = 0; !join_ && r < program_.results.size(); ++r) {
     const Place& place = places_[program_.results[r]];
     if (place.kind != Place::Kind::kResult || place.number != static_cast<int>(r)) copied_.push_back(r);
   }
@@ -272,16 +275,20 @@ void TileProgram::CompileLoops(const std::vector<int>& last_use, int64_t least_t
   const int instructions = static_cast<int>(program_.instructions.size());
   const int leaves = program_.num_values() - instructions;
   std::vector<bool> uniform(static_cast<size_t>(program_.num_values()), false);
-  for (size_t v = 0; v < readers_.size(); ++v) uniform[v] = readers_[v].scalar();
+  for (size_t v = 0; v < readers_.size(); ++v) uniform[v] = along_[v] == Along::kRepeats;
   for (int first = 0; first < instructions;) {
     int last = first;
     while (last < instructions && HasTileText(program_, program_.instructions[last])) ++last;
     Step step{first, std::max(last, first + 1)};
-    if (last - first >= std::max<int64_t>(least_together, 2)) {
+    const bool joins = join_ && last == instructions && program_.results[0] == program_.num_values() - 1;
+    if (last - first + (joins ? 1 : 0) >= std::max<int64_t>(least_together, 2)) {
       std::vector<bool> wanted(static_cast<size_t>(program_.num_values()), false);
       for (int i = first; i < last; ++i) wanted[leaves + i] = last_use[leaves + i] >= last;
-      TileText tile = TileTextOf(program_, first, last, uniform, wanted, Simd().lanes);
+      if (joins) wanted.back() = false;
+      TileText tile =
+          TileTextOf(program_, first, last, uniform, wanted, joins ? join_ : std::nullopt, Simd().lanes);
       step.loop = CompileLoop(tile.name, tile.text);
+      joins_in_loop_ = joins && step.loop != nullptr;
       step.values = std::move(tile.reads);
       step.values.insert(step.values.end(), tile.writes.begin(), tile.writes.end());
     }
@@ -302,6 +309,46 @@ void TileProgram::CompileLoops(const std::vector<int>& last_use, int64_t least_t
   for (size_t c = 0; c < program_.constants.size(); ++c) {
     if (read[readers_.size() + c]) stored_constants_.push_back(c);
   }
+  for (size_t v = 0; v < readers_.size(); ++v) {
+    const bool repeats = along_[v] == Along::kRepeats && !readers_[v].scalar() && read[v];
+    if (repeats || along_[v] == Along::kOther) filled_.push_back(static_cast<int>(v));
+  }
+  // Where no value has to lie in a tile, it may be as long as a call of the loop is not worth counting.
+  const bool whole = steps_.size() == 1 && steps_[0].loop != nullptr && filled_.empty() && copied_.empty();
+  if (whole && (!join_ || joins_in_loop_)) tile_ = kLongTile;
+}
+
+// The innermost axes along which every operand that is read in steps of 1 or 0 goes on so.
+void TileProgram::FindLines(const std::vector<int64_t>& sizes, const std::vector<std::vector<int64_t>>& strides) {
+  const auto regular = [](int64_t stride) { return stride == 0 || stride == 1; };
+  int64_t line = 1, all = 1;
+  bool longer = true;
+  for (size_t k = sizes.size(); k-- > 0;) {
+    all *= sizes[k];
+    for (const std::vector<int64_t>& of : strides) {
+      if (regular(of.back())) longer = longer && of[k] == of.back() * line;
+    }
+    if (longer) line *= sizes[k];
+  }
+  for (size_t v = 0; v < strides.size(); ++v) {
+    const bool in_line = sizes.empty() || (line >= kLeastLine && regular(strides[v].back()));
+    along_.push_back(readers_[v].contiguous() ? Along::kSteps
+                     : readers_[v].scalar()   ? Along::kRepeats
+                     : !in_line               ? Along::kOther
+                     : strides[v].back() == 0 ? Along::kRepeats
+                                              : Along::kSteps);
+    if (in_line && !readers_[v].contiguous() && !readers_[v].scalar()) line_ = line;
+  }
+}
+
+int64_t TileProgram::TileEnd(int64_t start, int64_t end) const {
+  if (line_ == 0) return std::min(start + tile_, end);
+  // Pieces of equal length, in which elements are joined as in one.
+  constexpr int64_t kUnit = 64;
+  const int64_t pieces = (line_ + tile_ - 1) / tile_;
+  const int64_t piece = pieces == 1 ? line_ : ((line_ + pieces - 1) / pieces + kUnit - 1) / kUnit * kUnit;
+  const int64_t at = start % line_;
+  return std::min(start + std::min(piece - at % piece, line_ - at), end);
 }
 
 int TileProgram::num_loops() const {
@@ -325,21 +372,20 @@ void TileProgram::Begin(void* const* operands, TileSpace& tiles) const {
   }
 }
 
+unsigned char* TileProgram::ElementAt(void* const* operands, int value, int64_t start) const {
+  const int64_t offset = readers_[value].contiguous() ? start : readers_[value].OffsetAt(start);
+  return static_cast<unsigned char*>(operands[value]) + offset * static_cast<int64_t>(DTypeSize(program_.operands[value].dtype));
+}
+
 void TileProgram::Run(void* const* operands, TileSpace& tiles, int64_t start, int64_t count,
                       void* const* results) const {
-  for (size_t v = 0; v < readers_.size(); ++v) {
-    if (places_[v].kind == Place::Kind::kTile && !readers_[v].scalar()) {
-      readers_[v].Fill(tiles[places_[v].number].bytes, operands[v], start, count);
-    }
-  }
+  for (int v : filled_) readers_[v].Fill(tiles[places_[v].number].bytes, operands[v], start, count);
   const auto at = [&](int value) -> void* {
     if (value < 0) return nullptr;
     const Place& place = places_[value];
     switch (place.kind) {
       case Place::Kind::kTile: return tiles[place.number].bytes;
-      case Place::Kind::kMemory:
-        return static_cast<unsigned char*>(operands[value]) +
-               static_cast<size_t>(start) * DTypeSize(program_.operands[value].dtype);
+      case Place::Kind::kMemory: return ElementAt(operands, value, start);
       case Place::Kind::kResult: return results[place.number];
     }
     return nullptr;
@@ -347,8 +393,15 @@ void TileProgram::Run(void* const* operands, TileSpace& tiles, int64_t start, in
   const int leaves = program_.num_values() - static_cast<int>(program_.instructions.size());
   for (const Step& step : steps_) {
     if (step.loop != nullptr) {
-      std::array<void*, kMaxProgramLeaves + kMaxProgramTiles + 1> addresses;
-      for (size_t k = 0; k < step.values.size(); ++k) addresses[k] = at(step.values[k]);
+      std::array<void*, kMaxProgramLeaves + kMaxProgramTiles + 2> addresses;
+      for (size_t k = 0; k < step.values.size(); ++k) {
+        const int value = step.values[k];
+        const bool repeats = value < static_cast<int>(readers_.size()) && along_[value] == Along::kRepeats;
+        addresses[k] = repeats ? ElementAt(operands, value, start) : at(value);
+      }
+      if (joins_in_loop_ && step.last == static_cast<int>(program_.instructions.size())) {
+        addresses[step.values.size()] = results[0];
+      }
       step.loop(addresses.data(), count);
       continue;
     }
@@ -357,6 +410,9 @@ void TileProgram::Run(void* const* operands, TileSpace& tiles, int64_t start, in
       functions_[i](at(leaves + i), at(instruction.a), at(instruction.b), at(instruction.c), count);
     }
   }
+  if (join_ && !joins_in_loop_) {
+    Simd().join_row[*join_](static_cast<float*>(results[0]), static_cast<const float*>(at(program_.results[0])), count);
+  }
   for (size_t r : copied_) {
     const int value = program_.results[r];
     std::memmove(results[r], at(value), static_cast<size_t>(count) * DTypeSize(program_.TypeOf(value)));
@@ -364,8 +420,10 @@ void TileProgram::Run(void* const* operands, TileSpace& tiles, int64_t start, in
 }
 
 absl::StatusOr<TileProgram> TileProgram::Make(const PointwiseProgram& program, const std::vector<Layout>& operands,
-                                              const Layout& out, const std::vector<int>& over, int64_t least_compiled) {
+                                              const Layout& out, const std::vector<int>& over,
+                                              std::optional<TileJoin> join, int64_t least_compiled) {
   CHECK(over.size() == program.results.size());
+  CHECK(!join || (program.results.size() == 1 && program.TypeOf(program.results[0]) == DType::kFloat32));
   int64_t block = out.block;
   for (const Layout& layout : operands) {
     if (layout.block == 0) continue;
@@ -378,10 +436,13 @@ absl::StatusOr<TileProgram> TileProgram::Make(const PointwiseProgram& program, c
   for (const Space::Axis& axis : space.axes) sizes.push_back(axis.size);
   TileProgram made;
   made.program_ = program;
+  made.join_ = join;
+  std::vector<std::vector<int64_t>> strides;
   for (size_t i = 0; i < operands.size(); ++i) {
-    made.readers_.emplace_back(sizes, StridesIn(space, operands[i], program.operands[i].axes),
-                               DTypeSize(program.operands[i].dtype));
+    strides.push_back(StridesIn(space, operands[i], program.operands[i].axes));
+    made.readers_.emplace_back(sizes, strides.back(), DTypeSize(program.operands[i].dtype));
   }
+  made.FindLines(sizes, strides);
   RETURN_IF_ERROR(made.Prepare(over, least_compiled / std::max<int64_t>(out.num_elements(), 1)));
   return made;
 }

@@ -1,6 +1,7 @@
 // Groups that compute on 16-bit floats: in f32, by the kernels of f32. Operands are widened before (weights once, when
 // the graph is compiled), results rounded behind; inside of a group nothing is rounded (docs/decisions/054).
-// Convolutions hand on their images in the blocks of channels in which those of f32 do.
+// Convolutions hand on their images in the blocks of channels in which those of f32 do, and go by the laws of those;
+// without a law those of bf16 are left to oneDNN where the processor multiplies such numbers.
 #include <omp.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ir/convert.h"
@@ -208,8 +210,14 @@ class Splice {
 
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (!Computes(lowering.graph(), group)) return false;
+  ASSIGN_OR_RETURN(const std::string law, lowering.LawOf(group));
+  if (group.kind == FusedGroup::Kind::kConv && law.empty() &&
+      ConvRunsInBf16(*lowering.context(), lowering.graph(), group)) {
+    return false;
+  }
   ASSIGN_OR_RETURN(const Graph wide, WideGraph(lowering, group.group));
   LoweringOptions options;
+  options.law_of = [&](const FusedGroup&) { return law; };
   std::vector<Place> places;
   for (Value input : group.group.inputs) {
     if (lowering.IsConstant(input)) continue;
@@ -237,6 +245,6 @@ std::optional<Layout> WideLayout(const LayoutQuery& query) {
 
 }  // namespace
 
-KernelEntry WideEntry() { return {.ops = {}, .plan = Plan, .layout = WideLayout, .version = 2}; }
+KernelEntry WideEntry() { return {.ops = {}, .plan = Plan, .layout = WideLayout, .version = 3}; }
 
 }  // namespace rewright::cpu

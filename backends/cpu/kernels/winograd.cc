@@ -7,6 +7,8 @@
 // results. Tiles go through in blocks that stay in the caches.
 #include "backends/cpu/simd/winograd.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -251,6 +253,9 @@ class WinogradKernel : public Kernel {
     }
   }
 
+  // Units that a thread takes at a time: few enough that one that gets less of its processor leaves its share to others.
+  int64_t Claim(int64_t units) const { return std::max<int64_t>(1, units / (4 * threads_)); }
+
   // False where a result cannot be trusted.
   bool Compute(const Arguments& arguments) const {
     std::atomic<bool> trusted = true;
@@ -265,15 +270,15 @@ class WinogradKernel : public Kernel {
       const int64_t panels = (problem_.image.outputs + Simd().gemm_columns - 1) / Simd().gemm_columns;
 #pragma omp parallel num_threads(threads_) if (threads_ > 1)
       {
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic, Claim(problem_.tiles * in_blocks))
         for (int64_t unit = 0; unit < problem_.tiles * in_blocks; ++unit) {
           In(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, v);
         }
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic, Claim(problem_.points * panels))
         for (int64_t unit = 0; unit < problem_.points * panels; ++unit) {
           Product(arguments, unit / panels, unit % panels, unit % panels + 1, problem_.tiles, v, m);
         }
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic, Claim(problem_.tiles * out_blocks))
         for (int64_t unit = 0; unit < problem_.tiles * out_blocks; ++unit) {
           distrust(Out(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, m));
         }
@@ -281,12 +286,13 @@ class WinogradKernel : public Kernel {
       return trusted;
     }
     const int64_t blocks = problem_.blocks();
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t thread = 0; thread < threads_; ++thread) {
-      float* const own_v = v + thread * problem_.floats_of_block();
+#pragma omp parallel num_threads(threads_) if (threads_ > 1)
+    {
+      float* const own_v = v + omp_get_thread_num() * problem_.floats_of_block();
       float* const own_m = own_v + problem_.points * problem_.in_plane();
       const int64_t panels = (problem_.image.outputs + Simd().gemm_columns - 1) / Simd().gemm_columns;
-      for (int64_t block = blocks * thread / threads_; block < blocks * (thread + 1) / threads_; ++block) {
+#pragma omp for schedule(dynamic)
+      for (int64_t block = 0; block < blocks; ++block) {
         const int64_t first = problem_.tiles * block / blocks, last = problem_.tiles * (block + 1) / blocks;
         for (int64_t c = 0; c < in_blocks; ++c) {
           for (int64_t tile = first; tile < last; ++tile) In(arguments, tile, tile - first, c, own_v);
@@ -394,7 +400,7 @@ bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup
     if (problem.pads[k] >= problem.weights[2 + k % 2]) return false;
   }
   if (!one(problem.strides) || !one(problem.dilations) || problem.groups != 1) return false;
-  if (graph.type(node.operands[0]).dtype != DType::kFloat32) return false;
+  if (ComputedDType(graph.type(node.operands[0]).dtype) != DType::kFloat32) return false;
   if (context.block != Simd().lanes || problem.src[1] < context.block / 2) return false;
   const bool padded = problem.dst[1] % context.block != 0;
   if (padded && !std::all_of(problem.post_ops.activations.begin(), problem.post_ops.activations.end(), KeepsZero)) {
@@ -405,7 +411,7 @@ bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup
   return operations >= kMinOperations;
 }
 
-// An application of its own, with operands of those types.
+// An application of its own, with operands of those types as they are computed: 16-bit floats in f32.
 struct Alone {
   Graph graph;
   NodeId application = -1;
@@ -414,9 +420,10 @@ struct Alone {
 absl::StatusOr<Alone> AloneOf(const Graph& graph, const Node& node) {
   auto arena = std::make_shared<Arena>();
   Alone alone;
-  ASSIGN_OR_RETURN(alone.x, arena->AddInput("x", graph.type(node.operands[0])));
-  ASSIGN_OR_RETURN(alone.w, arena->AddInput("w", graph.type(node.operands[1])));
-  alone.application = arena->AddLike(node, {alone.x, alone.w});
+  const auto computed = [&](Value x) { return TensorType{ComputedDType(graph.type(x).dtype), graph.type(x).shape}; };
+  ASSIGN_OR_RETURN(alone.x, arena->AddInput("x", computed(node.operands[0])));
+  ASSIGN_OR_RETURN(alone.w, arena->AddInput("w", computed(node.operands[1])));
+  ASSIGN_OR_RETURN(alone.application, arena->Add(*node.op, {alone.x, alone.w}, node.attrs));
   alone.graph = Graph(arena, {alone.x, alone.w}, {{Value{alone.application, 0}, "y"}});
   return alone;
 }
@@ -512,6 +519,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 }  // namespace
 
 // Its results lie as oneDNN's do: Conv says how.
-KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .laws = Laws, .version = 2}; }
+KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .laws = Laws, .version = 3}; }
 
 }  // namespace rewright::cpu

@@ -30,6 +30,11 @@ const SimdTable& Simd() {
   return table;
 }
 
+bool MultipliesBf16() {
+  __builtin_cpu_init();
+  return OneDnnUses(dnnl_cpu_isa_avx512_core_bf16) && __builtin_cpu_supports("avx512bf16");
+}
+
 WinogradTable WinogradAlgorithms() {
   if (&Simd() == &simd_avx512::kTable) return simd_avx512::kWinogradTable;
   if (&Simd() == &simd_avx2::kTable) return simd_avx2::kWinogradTable;

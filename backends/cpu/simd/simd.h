@@ -19,6 +19,9 @@ enum TileOp : int {
   kNumTileOps,
 };
 
+// How elements become one number.
+enum TileJoin : int { kJoinSum, kJoinMax, kJoinMin };
+
 // dst[i] = op(a[i], b[i], c[i]) for i < n. dst may be one of the operands.
 using TileFn = void (*)(void* dst, const void* a, const void* b, const void* c, long n);
 
@@ -39,8 +42,11 @@ struct SimdTable {
 
   // Rows of n contiguous elements.
   float (*row_max)(const float* x, long n);
-  float (*row_min)(const float* x, long n);
-  float (*row_sum)(const float* x, long n);
+  // A reduction by sums, maxima or minima in pieces, in the order of TileJoin: 4 * lanes numbers take in one element
+  // after the other, element i the number i % (4 * lanes), and are put together at the end. One that is NaN stays.
+  void (*start_join[3])(float* numbers);
+  void (*join_row[3])(float* numbers, const float* x, long n);
+  float (*join_all[3])(const float* numbers);
   // out[i] = exp(x[i] - max) / sum, and its logarithm; out may be x.
   void (*softmax_row)(float* out, const float* x, long n);
   void (*log_softmax_row)(float* out, const float* x, long n);
@@ -96,6 +102,9 @@ struct SimdTable {
 
 // The widest that this machine has and oneDNN may use.
 const SimdTable& Simd();
+// Whether the machine multiplies bf16 and oneDNN may use that. (Where it does not, oneDNN's convolutions of bf16 are
+// slower than those of f32.)
+bool MultipliesBf16();
 
 namespace simd_base { extern const SimdTable kTable; }
 namespace simd_avx2 { extern const SimdTable kTable; }

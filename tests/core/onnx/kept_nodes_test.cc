@@ -122,6 +122,18 @@ TEST(KeptNodesTest, EveryNodeHasANameOfItsOwn) {
               ElementsAre("Neg_1", "Neg_3", "Neg_0", "Neg_2", "Neg_2_0"));
 }
 
+TEST(KeptNodesTest, TypesOfTensorsAreSaidWhereTheFileSaysThem) {
+  TestModel file;
+  file.Input("x", {2}).Node("Softsign", {"x"}, {"a"}).Node("Relu", {"a"}, {"y"}).Output("y");
+  ImportedModel model = Read(file);
+  EXPECT_EQ(Written(model, OnNegatedX(model)).graph().value_info_size(), 0);
+  onnx::GraphProto& graph = *file.proto().mutable_graph();
+  *graph.add_value_info() = graph.input(0);
+  graph.mutable_value_info(0)->set_name("a");
+  model = Read(file);
+  EXPECT_EQ(Written(model, OnNegatedX(model)).graph().value_info_size(), 3);
+}
+
 // The model's graph with the single application of `op` in it negated twice.
 Graph Touched(const ImportedModel& model, const std::string& op) {
   for (NodeId id : model.graph.nodes()) {

@@ -1,0 +1,43 @@
+#include "tools/library/kept_measurements.h"
+
+#include <utility>
+
+#include "core/base/stats.h"
+#include "core/base/status_macros.h"
+#include "core/base/text_hash.h"
+
+namespace rewright {
+namespace {
+
+std::string KeyOf(const Graph& graph) { return TextHash::Hex(graph.CanonicalHash()); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ProfiledMeasurements>> ProfiledMeasurements::Open(const std::string& profile,
+                                                                                 const std::string& device) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ProfileDb> opened, ProfileDb::Open(profile));
+  return std::unique_ptr<ProfiledMeasurements>(new ProfiledMeasurements(std::move(opened), device));
+}
+
+absl::StatusOr<std::optional<Measurement>> ProfiledMeasurements::Find(const Graph& original, const Graph& candidate) {
+  ASSIGN_OR_RETURN(const std::optional<ProfileComparison> found,
+                   profile_->FindComparison(device_, KeyOf(original), KeyOf(candidate)));
+  if (!found) return std::optional<Measurement>();
+  Measurement measured;
+  measured.original_seconds = found->first;
+  measured.candidate_seconds = found->second;
+  measured.ratio = found->ratio;
+  measured.ratio_at_most = found->ratio_at_most;
+  measured.wins = static_cast<int>(found->wins);
+  measured.losses = static_cast<int>(found->losses);
+  measured.p_value = SignTest(measured.wins, measured.losses);
+  return measured;
+}
+
+absl::Status ProfiledMeasurements::Keep(const Graph& original, const Graph& candidate, const Measurement& measured) {
+  return profile_->PutComparison(device_, KeyOf(original), KeyOf(candidate),
+                                 {measured.original_seconds, measured.candidate_seconds, measured.ratio,
+                                  measured.ratio_at_most, measured.wins, measured.losses});
+}
+
+}  // namespace rewright
