@@ -2,8 +2,10 @@
 // random structures, sizes and attributes. This shares nothing with the proofs but the declarations of operators.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -40,6 +42,19 @@ std::vector<RuleInstance> Sample(const CompiledRule& rule, std::mt19937_64& rng)
 }
 
 class ShippedRulesTest : public ::testing::TestWithParam<std::string> {};
+
+// What f32 tells apart may look equal in 16 bits.
+TEST_P(ShippedRulesTest, AreInNoBetterClassOnHalves) {
+  constexpr RuleClass kBestFirst[] = {RuleClass::kExact, RuleClass::kReassociating, RuleClass::kFiniteOnly,
+                                      RuleClass::kNumericallyRisky};
+  const auto place = [&](RuleClass c) { return std::find(std::begin(kBestFirst), std::end(kBestFirst), c); };
+  const auto rules = ReadRules(GetParam());
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  for (const Rule& rule : *rules) {
+    if (!rule.proof || !rule.proof->halves) continue;
+    EXPECT_GE(place(*rule.proof->halves), place(rule.proof->rule_class)) << rule.name;
+  }
+}
 
 TEST_P(ShippedRulesTest, AreNotToldApart) {
   const auto rules = ReadRules(GetParam());
