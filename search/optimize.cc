@@ -63,7 +63,7 @@ class Optimizer {
         device_(device),
         runner_(runner),
         options_(options),
-        checker_(graph, runner, WithinSeconds(options.checking, SecondsLeft())) {}
+        checker_(std::make_shared<OutputChecker>(graph, runner, WithinSeconds(options.checking, SecondsLeft()))) {}
 
   absl::StatusOr<OptimizeReport> Run(Rewriter& rewriter) {
     report_.nodes_before = graph_.num_runtime_nodes();
@@ -84,6 +84,7 @@ class Optimizer {
     }
     if (!report_.rewritten) ReturnOriginal(graph_, WhyOriginal(), &report_);
     report_.peak_rss_bytes = PeakResidentBytes();
+    report_.checker = checker_;
     return std::move(report_);
   }
 
@@ -116,6 +117,7 @@ class Optimizer {
     report_.graphs_explored += report_.search.explored;
     report_.cost_before = report_.search.original_cost.seconds;
     contenders_.clear();
+    timed_.reset();
     report_.measured.reset();
     for (const Candidate& candidate : report_.search.candidates) {
       // Where nothing is timed the cost alone speaks for the second start.
@@ -166,7 +168,7 @@ class Optimizer {
         continue;
       }
       Phase("comparing outputs");
-      const absl::StatusOr<OutputCheck> check = checker_.Check(contender.candidate->graph);
+      const absl::StatusOr<OutputCheck> check = checker_->Check(contender.candidate->graph, CompiledOf(contender));
       if (!check.ok()) {
         Drop(*contender.candidate, Why::kFailed, std::string(check.status().message()));
         continue;
@@ -193,7 +195,7 @@ class Optimizer {
     size_t wrong = path.size();
     while (wrong - right > 1) {
       const size_t middle = (right + wrong) / 2;
-      const absl::StatusOr<OutputCheck> check = checker_.Check(GraphAt(report_.search, graph_, path[middle - 1]));
+      const absl::StatusOr<OutputCheck> check = checker_->Check(GraphAt(report_.search, graph_, path[middle - 1]));
       if (!check.ok()) return "";
       (check->equal ? right : wrong) = middle;
     }
@@ -294,7 +296,7 @@ class Optimizer {
       ASSIGN_OR_RETURN(inputs_, RandomInputs(graph_, options_.checking.seed));
       ASSIGN_OR_RETURN(original_, runner_->Prepare(graph_));
     }
-    const absl::StatusOr<Measurement> measured = RunInTurn(candidate.graph, measuring);
+    const absl::StatusOr<Measurement> measured = RunInTurn(candidate, measuring);
     if (!measured.ok()) {
       Drop(candidate, Why::kFailed, std::string(measured.status().message()));
       return false;
@@ -304,9 +306,17 @@ class Optimizer {
     return true;
   }
 
-  absl::StatusOr<Measurement> RunInTurn(const Graph& graph, const MeasureOptions& measuring) {
-    ASSIGN_OR_RETURN(const std::unique_ptr<Executable> candidate, runner_->Prepare(graph));
-    return MeasureInterleaved(*original_, *candidate, inputs_, measuring);
+  absl::StatusOr<Measurement> RunInTurn(const Candidate& candidate, const MeasureOptions& measuring) {
+    timed_.reset();  // its memory, before another is compiled
+    ASSIGN_OR_RETURN(timed_, runner_->Prepare(candidate.graph));
+    timed_candidate_ = &candidate;
+    return MeasureInterleaved(*original_, *timed_, inputs_, measuring);
+  }
+
+  // What was compiled to be timed.
+  OutputChecker::Compiled CompiledOf(const Contender& contender) const {
+    if (graph_.mode() == Mode::kTraining) return {};
+    return {original_.get(), timed_ != nullptr && timed_candidate_ == contender.candidate ? timed_.get() : nullptr};
   }
 
   // For the report where no candidate is taken: the best one's.
@@ -367,7 +377,7 @@ class Optimizer {
   Device& device_;
   GraphRunner* runner_;
   const OptimizeOptions& options_;
-  OutputChecker checker_;
+  const std::shared_ptr<OutputChecker> checker_;
   NodeSignatures signatures_;
   OptimizeReport report_;
   std::vector<Contender> contenders_;
@@ -375,6 +385,8 @@ class Optimizer {
   double reserve_ = 0;        // of the time that is left: what is not for timing; infinite where there is no limit
   std::vector<Tensor> inputs_;                 // of what is timed
   std::unique_ptr<Executable> original_;       // likewise
+  std::unique_ptr<Executable> timed_;          // the last that was timed
+  const Candidate* timed_candidate_ = nullptr;
   bool in_time_ = true;  // the costs of the original were known before the limit
 };
 

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -88,6 +89,7 @@ struct OptimizeReport {
   std::vector<DroppedCandidate> dropped;
   std::vector<std::string> blamed;  // rules that made outputs differ; the result does without them
   SearchResult search;              // the last one
+  std::shared_ptr<OutputChecker> checker;  // knows the original's outputs; the runner has to live
 };
 
 // Gives the original back in the place of what was found, which was measured to be `text` (kNotFaster).

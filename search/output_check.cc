@@ -85,19 +85,22 @@ absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Interpret(con
   return results;
 }
 
-absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Run(const Graph& graph) const {
-  absl::StatusOr<std::unique_ptr<Executable>> executable = runner_->Prepare(graph);
-  if (!executable.ok()) return executable.status();
+absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Run(const Graph& graph, Executable* compiled) const {
+  std::unique_ptr<Executable> own;
+  if (compiled == nullptr) {
+    ASSIGN_OR_RETURN(own, runner_->Prepare(graph));
+    compiled = own.get();
+  }
   std::vector<Outputs> results;
   for (const std::vector<Tensor>& set : inputs_) {
     Outputs outputs;
-    RETURN_IF_ERROR((*executable)->Run(set, &outputs));
+    RETURN_IF_ERROR(compiled->Run(set, &outputs));
     results.push_back(std::move(outputs));
   }
   return results;
 }
 
-absl::Status OutputChecker::Prepare() {
+absl::Status OutputChecker::Prepare(Executable* compiled) {
   if (!inputs_.empty()) return absl::OkStatus();
   const auto draw = [&](int64_t least_integer) -> absl::Status {
     inputs_.clear();
@@ -113,7 +116,7 @@ absl::Status OutputChecker::Prepare() {
   };
   RETURN_IF_ERROR(draw(0));
   interpreted_ = runner_ == nullptr || (*flops_ <= options_.interpreter_flops && CountForeign(original_) == 0);
-  absl::StatusOr<std::vector<Outputs>> expected = interpreted_ ? Interpret(original_) : Run(original_);
+  absl::StatusOr<std::vector<Outputs>> expected = interpreted_ ? Interpret(original_) : Run(original_, compiled);
   if (absl::IsOutOfRange(expected.status())) {  // an integer was divided by 0
     RETURN_IF_ERROR(draw(1));
     expected = Interpret(original_);
@@ -195,7 +198,7 @@ absl::Status OutputChecker::MeasureRounding() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten) {
+absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten, const Compiled& compiled) {
   const Graph candidate = WithoutUpdates(rewritten);
   if (!flops_) flops_ = FeaturesOf(original_).flops;
   OutputCheck check;
@@ -216,8 +219,9 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten) {
     check.text = *fault;
     return check;
   }
-  RETURN_IF_ERROR(Prepare());
-  absl::StatusOr<std::vector<Outputs>> actual = runner_ == nullptr ? Interpret(candidate) : Run(candidate);
+  RETURN_IF_ERROR(Prepare(compiled.original));
+  absl::StatusOr<std::vector<Outputs>> actual =
+      runner_ == nullptr ? Interpret(candidate) : Run(candidate, compiled.candidate);
   if (!actual.ok()) return actual.status();
   check = Held(*actual);
   if (check.equal || *flops_ > options_.interpreter_flops || CountForeign(original_) > 0) return check;
@@ -227,7 +231,7 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten) {
   }
   if (check.equal || runner_ == nullptr || !interpreted_) return check;
   interpreted_ = false;
-  absl::StatusOr<std::vector<Outputs>> original = Run(original_);
+  absl::StatusOr<std::vector<Outputs>> original = Run(original_, compiled.original);
   if (!original.ok()) return original.status();
   if (const OutputCheck device = Held(*original); !device.equal) {
     device_fault_ = device.text;

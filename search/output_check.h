@@ -56,16 +56,22 @@ class OutputChecker {
   // `runner` may be null; it outlives the checker.
   OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options);
 
+  // What the runner has compiled already, of graphs without states that change; null: it is compiled for the check.
+  struct Compiled {
+    Executable* original = nullptr;
+    Executable* candidate = nullptr;
+  };
   // Errors: the original or the candidate cannot be run.
-  absl::StatusOr<OutputCheck> Check(const Graph& candidate);
+  absl::StatusOr<OutputCheck> Check(const Graph& candidate, const Compiled& compiled);
+  absl::StatusOr<OutputCheck> Check(const Graph& candidate) { return Check(candidate, {}); }
 
  private:
   using Outputs = std::vector<Tensor>;
 
   // One vector per set of inputs.
   absl::StatusOr<std::vector<Outputs>> Interpret(const Graph& graph, Precision precision = Precision::kNative) const;
-  absl::StatusOr<std::vector<Outputs>> Run(const Graph& graph) const;
-  absl::Status Prepare();
+  absl::StatusOr<std::vector<Outputs>> Run(const Graph& graph, Executable* compiled) const;
+  absl::Status Prepare(Executable* compiled);
   // Holds the candidate's outputs against `expected_`.
   OutputCheck Held(const std::vector<Outputs>& actual) const;
   // Finds `rounding_`.

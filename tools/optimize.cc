@@ -159,7 +159,8 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ImportedMo
   ASSIGN_OR_RETURN(
       WrittenModel written,
       BytesToWrite(report->graph, original, named, flags.output, engine,
-                   flags.check ? std::optional(WithinSeconds(options.checking, limit.Left())) : std::nullopt));
+                   flags.check ? std::optional(WithinSeconds(options.checking, limit.Left())) : std::nullopt,
+                   report->checker.get()));
   if (!written.bytes) return written;
   if (flags.check) {
     report->check = written.check;

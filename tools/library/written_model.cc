@@ -29,7 +29,7 @@ namespace {
 // What is written, read at those sizes, against the original at the same.
 absl::StatusOr<OutputCheck> CheckBytes(const std::string& bytes, const std::string& name, const Graph& original,
                                        const index::NamedSizes& dims, const Engine& engine,
-                                       const OutputCheckOptions& checking) {
+                                       OutputChecker& checker) {
   const bool keep = CountForeign(original) > 0;
   absl::StatusOr<ImportedModel> again =
       ImportOnnxBytes(bytes, name, "", {.dims = dims, .keep_source = keep, .keep_unknown = keep});
@@ -37,7 +37,6 @@ absl::StatusOr<OutputCheck> CheckBytes(const std::string& bytes, const std::stri
     return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
   }
   if (keep) engine.Use(*again);
-  OutputChecker checker(original, &engine.runner(), checking);
   ASSIGN_OR_RETURN(OutputCheck check, checker.Check(again->graph));
   if (check.done && !check.equal) {
     return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check.text));
@@ -64,7 +63,8 @@ bool RunsAtAll(const ImportedModel& model, const Engine& engine) {
 
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
                                           const NamedModel& named, const std::string& name, const Engine& engine,
-                                          const std::optional<OutputCheckOptions>& checking) {
+                                          const std::optional<OutputCheckOptions>& checking,
+                                          OutputChecker* checker) {
   WrittenModel written;
   if (NeedsFileForWeights(rewritten)) return written;
   absl::StatusOr<std::string> bytes = ExportOnnxBytes(rewritten, original.metadata, OptionsToWrite(original, named));
@@ -75,9 +75,12 @@ absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const Imported
       given[kept] = original.dims.at(kept);
       ones[kept] = 1;
     }
-    ASSIGN_OR_RETURN(written.check, CheckBytes(*bytes, name, original.graph, given, engine, *checking));
+    OutputChecker own(original.graph, &engine.runner(), *checking);
+    ASSIGN_OR_RETURN(written.check, CheckBytes(*bytes, name, original.graph, given, engine,
+                                               checker != nullptr ? *checker : own));
     if (named.smallest && RunsAtAll(*named.smallest, engine)) {
-      RETURN_IF_ERROR(CheckBytes(*bytes, name, named.smallest->graph, ones, engine, *checking).status());
+      OutputChecker smallest(named.smallest->graph, &engine.runner(), *checking);
+      RETURN_IF_ERROR(CheckBytes(*bytes, name, named.smallest->graph, ones, engine, smallest).status());
     }
   }
   written.bytes = *std::move(bytes);
