@@ -40,6 +40,7 @@ class PassFinder {
     FindLastUses();
     LimitGradients(weights);
     for (size_t i = 0; i < size; ++i) Place(static_cast<int>(i));
+    for (size_t i = size; i-- > 0;) Delay(static_cast<int>(i));
     Measure();
     KeepGroups();
     for (size_t i = 0; i < size; ++i) passes_.nodes[graph_.nodes()[i]] = {forward_[i], positions_[i]};
@@ -118,6 +119,22 @@ class PassFinder {
       position = std::min(position, backward ? positions_[producer] : last_uses_[producer]);
     }
     positions_[i] = position;
+  }
+
+  // What reads the forward pass alone, as a mask does, is made where it is read: else groups would reach from where an
+  // operand was used last, which is late for one that a residual adds, to the reader.
+  void Delay(int i) {
+    if (forward_[i] || !IsRun(i) || graph_.is_output(Value{graph_.nodes()[static_cast<size_t>(i)], 0})) return;
+    const std::vector<int>& users = graph_.users(i);
+    if (users.empty()) return;
+    int position = 0;
+    for (int producer : graph_.producers(i)) {
+      if (!IsRun(producer)) continue;
+      if (!forward_[producer]) return;
+      position = std::max(position, positions_[producer]);
+    }
+    for (int user : users) position = std::max(position, positions_[user]);
+    positions_[i] = std::min(positions_[i], position);
   }
 
   void Measure() {

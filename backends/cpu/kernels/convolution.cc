@@ -308,16 +308,17 @@ absl::StatusOr<bool> PlanWeights(Lowering& lowering, const Node& node, const Pro
   return true;
 }
 
-// Where images lie in blocks of channels, of which other products need copies.
+// Where images lie in blocks of channels, of which other products need copies. In training in any case: where images
+// lie is a matter of where the model is cut into pieces, and other products add in another order.
 absl::StatusOr<bool> PlanProduct(Lowering& lowering, const Node& node, Value out) {
   const std::optional<Problem> problem = PointwiseProblemOf(lowering.graph(), node);
   if (!problem) return false;
-  bool blocked = false;
+  bool wanted = lowering.graph().mode() == Mode::kTraining;
   for (Value operand : node.operands) {
     ASSIGN_OR_RETURN(const Place place, lowering.Find(operand));
-    blocked = blocked || place.layout.blocked();
+    wanted = wanted || place.layout.blocked();
   }
-  if (!blocked) return false;
+  if (!wanted) return false;
   return PlanWeights(lowering, node, *problem, node.operands[1], node.operands[0], out, /*exchanged=*/false);
 }
 
