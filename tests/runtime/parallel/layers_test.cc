@@ -200,6 +200,35 @@ TEST(LayersTest, AreCutByAmountsFromTheEnd) {
   EXPECT_THAT(LayersByAmount(passes, {0, 0, 0, 0, 0, 0}, 1), ElementsAre(0, 0, 0, 0, 0, 0));
 }
 
+// A mask of what a residual adds later stands with who reads it, so that a group of both is no wall between blocks.
+TEST(LayersTest, WhatReadsTheForwardPassAloneStandsWithItsReader) {
+  const auto graph = ParseGraph(R"(training
+input x: f32[4]
+state w: f32[4]
+const %0: f32[] = [0]
+%1 = mul(x, w)
+%2 = relu(%1)
+%3 = tanh(%2)
+%4 = add(%3, %2)
+%5 = reduce_mean(%4, axes=[0])
+%6 = less(%0, %2)
+%7 = where(%6, x, %0)
+output loss = %5
+output gradient = %7
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  Group masked;
+  for (NodeId id : graph->nodes()) {
+    const Node& node = graph->node(id);
+    if (node.op != nullptr && (node.op->name == "less" || node.op->name == "where")) masked.nodes.push_back(id);
+  }
+  ASSERT_EQ(masked.nodes.size(), 2u);
+  const Passes passes = PassesOf(*graph, {"w"}, {masked});
+  EXPECT_EQ(passes.nodes.at(masked.nodes[0]).position, 1);
+  EXPECT_EQ(passes.nodes.at(masked.nodes[1]).position, 0);
+  EXPECT_THAT(passes.may_cut, ElementsAre(true, false, true, true, true));
+}
+
 TEST(LayersTest, AreCutByTime) {
   Passes passes;
   passes.length = 6;
