@@ -11,8 +11,9 @@
 namespace rewright {
 namespace {
 
-constexpr int kMostPairs = 10;  // times the pairs that were asked for
-constexpr size_t kFewPairs = 8;   // of which a faster candidate wins more than half
+constexpr int kMostPairs = 10;          // times the pairs that were asked for
+constexpr double kWarmupSeconds = 0.2;  // behind which no more runs are needed
+constexpr size_t kFewPairs = 8;         // of which a faster candidate wins more than half
 
 double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -63,13 +64,13 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
   std::vector<double> samples[2];
   std::vector<double> ratios;
   Measurement result;
-  double total = 0;
+  double total = 0, warming = 0;
   std::optional<int> wanted;
   if (options.significance > 0 && options.seconds == 0) wanted = WinsWanted(options.pairs, options.significance);
   const auto is_decided = [&] {
     if (!wanted) return false;
-    const bool gains_little = ratios.size() >= kFewPairs && result.wins <= result.losses &&
-                              AtMost(ratios) <= kGainThatCounts;
+    const bool gains_little =
+        ratios.size() >= kFewPairs && result.wins <= result.losses && AtMost(ratios) <= kGainThatCounts;
     return result.wins >= *wanted || result.losses > options.pairs - *wanted || gains_little;
   };
   const auto goes_on = [&](int pair) {
@@ -83,7 +84,11 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
       if (!run.ok()) return run.status();
       seconds[which] = *run;
     }
-    if (pair < 0) continue;
+    if (pair < 0) {
+      warming += seconds[0] + seconds[1];
+      if (warming > kWarmupSeconds) pair = -1;
+      continue;
+    }
     total += seconds[0] + seconds[1];
     for (int which = 0; which < 2; ++which) samples[which].push_back(seconds[which]);
     ratios.push_back(seconds[0] / seconds[1]);

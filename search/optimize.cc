@@ -27,6 +27,10 @@ constexpr size_t kMaxBlamed = 8;
 constexpr double kSearchShare = 0.6;
 constexpr double kTimingShare = 0.5;
 
+// What an earlier run could not tell is timed again where there is so many times the time of its pairs: compiling and
+// warming up takes some of it.
+constexpr double kTimesAsLong = 4;
+
 // What was faster in an earlier run is timed for so long, and in so many pairs at least.
 constexpr double kConfirmingSeconds = 1;
 constexpr double kFewestPairs = 3;
@@ -245,8 +249,7 @@ class Optimizer {
     MeasureOptions measuring = options_.measuring;
     measuring.warmup = 1;
     measuring.seconds = 0;
-    measuring.pairs =
-        static_cast<int>(std::clamp<double>(kConfirmingSeconds / pair, kFewestPairs, measuring.pairs));
+    measuring.pairs = static_cast<int>(std::clamp<double>(kConfirmingSeconds / pair, kFewestPairs, measuring.pairs));
     ASSIGN_OR_RETURN(const bool measured, Measure(measuring, contender));
     if (!measured) return false;
     if (contender->measured->ratio > 1) return true;
@@ -261,7 +264,7 @@ class Optimizer {
     const bool told = measured.ratio_at_most <= kGainThatCounts;
     Drop(*contender.candidate, told ? Why::kNotFaster : Why::kNotTold,
          absl::StrCat(Describe(measured), contender.earlier ? " in an earlier run" : "",
-                      told                ? ""
+                      told               ? ""
                       : measured.stopped ? ": there was no time to tell whether that is faster"
                                          : ": the machine is too busy to tell whether that is faster"));
   }
@@ -271,7 +274,7 @@ class Optimizer {
     return options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
   }
 
-  // Nothing where there is no such measurement, or it told nothing and `seconds` are enough for twice its pairs.
+  // Nothing where there is no such measurement, or it told nothing and there are seconds for many more pairs.
   absl::StatusOr<std::optional<Measurement>> MeasuredBefore(const Graph& candidate, double seconds) {
     std::optional<Measurement> found;
     if (options_.kept == nullptr) return found;
@@ -279,7 +282,7 @@ class Optimizer {
     if (!found) return found;
     const double measured = (found->original_seconds + found->candidate_seconds) * (found->wins + found->losses);
     const bool tells = found->ratio_at_most <= kGainThatCounts || IsFaster(*found, options_.significance);
-    if (!tells && seconds >= 2 * measured) return std::optional<Measurement>();
+    if (!tells && seconds >= kTimesAsLong * measured) return std::optional<Measurement>();
     found->stopped = true;  // else it would have told
     Remember(*found);
     return found;
@@ -381,11 +384,11 @@ class Optimizer {
   NodeSignatures signatures_;
   OptimizeReport report_;
   std::vector<Contender> contenders_;
-  size_t tests_ = 1;          // contenders of the last search
-  double reserve_ = 0;        // of the time that is left: what is not for timing; infinite where there is no limit
-  std::vector<Tensor> inputs_;                 // of what is timed
-  std::unique_ptr<Executable> original_;       // likewise
-  std::unique_ptr<Executable> timed_;          // the last that was timed
+  size_t tests_ = 1;            // contenders of the last search
+  double reserve_ = 0;          // of the time that is left: what is not for timing; infinite where there is no limit
+  std::vector<Tensor> inputs_;  // of what is timed
+  std::unique_ptr<Executable> original_;  // likewise
+  std::unique_ptr<Executable> timed_;     // the last that was timed
   const Candidate* timed_candidate_ = nullptr;
   bool in_time_ = true;  // the costs of the original were known before the limit
 };
