@@ -86,12 +86,16 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
   if (left == right || !equal_.insert(absl::StrCat(law, "|", ctx.Print(also), "|", left, "|", right)).second) return;
   std::vector<Var> free = verifier::FreeVars(ctx, before);
   for (Var v : verifier::FreeVars(ctx, after)) free.push_back(v);
+  // Elsewhere large numbers show nothing, and functions such as sigmoid round to the same.
+  const std::string both = left + right;
+  const bool wraps = both.find(".i32") != std::string::npos || both.find(".i64") != std::string::npos ||
+                     both.find("wrap_") != std::string::npos;
   int computed = 0, wrong = 0;
   std::string where;
   for (int point = 0; point < kMostTried && computed < kPoints; ++point) {
     const uint64_t seed = rng_();
-    const bool whole = point % 2 == 1;                          // integers, so that sums of them are exact
-    const double largest = point % 4 == 1 ? 4 : (1 << 14) - 1;  // sums of which wrap around
+    const bool whole = point % 2 == 1;                                   // integers, so that sums of them are exact
+    const double largest = wraps && point % 4 == 3 ? (1 << 14) - 1 : 4;  // sums of the large ones wrap around
     ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& at) {
       std::vector<double> position(at.begin(), at.end());
       double value = verifier::HashedValue(read.name, position, seed);
