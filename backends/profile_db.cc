@@ -197,8 +197,8 @@ absl::StatusOr<std::optional<ProfileComparison>> ProfileDb::FindComparison(const
                           sqlite3_column_double(made, 2), sqlite3_column_double(made, 3),
                           sqlite3_column_int64(made, 4),  sqlite3_column_int64(made, 5)};
   const auto is_time = [](double seconds) { return seconds >= 0 && seconds <= kMaxProfileSeconds; };
-  if (is_time(found.first) && is_time(found.second) && found.ratio > 0 && found.ratio_at_most > 0 && found.wins >= 0 && found.losses >= 0 &&
-      found.wins + found.losses <= kMaxProfilePairs) {
+  if (is_time(found.first) && is_time(found.second) && found.ratio > 0 && found.ratio_at_most > 0 && found.wins >= 0 &&
+      found.losses >= 0 && found.wins + found.losses <= kMaxProfilePairs) {
     return found;
   }
   return WrongEntry(device, absl::StrCat(first, " against ", second),

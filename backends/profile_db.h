@@ -35,9 +35,9 @@ struct ProfileRecord {
 struct ProfileComparison {
   double first = 0;  // seconds, medians
   double second = 0;
-  double ratio = 1;  // median over the pairs of first / second
+  double ratio = 1;          // median over the pairs of first / second
   double ratio_at_most = 1;  // upper end of its interval; may be infinite
-  int64_t wins = 0;  // pairs in which the second was faster
+  int64_t wins = 0;          // pairs in which the second was faster
   int64_t losses = 0;
 };
 

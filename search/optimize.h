@@ -5,9 +5,10 @@
 // costs, gives no worse than the rules that production compilers apply.
 //
 // The cheapest candidates of the search are timed whole, interleaved with the original; one is chosen only when a sign
-// test says that it is faster. What was timed in an earlier run is remembered where there is a place for it. Its outputs are then compared with the original's on seeded inputs. Where they differ
-// the candidate is dropped, the rewrite at fault is found by bisection, and the search is done again without its rule.
-// When no candidate is left, the original comes back.
+// test says that it is faster. What was timed in an earlier run is remembered where there is a place for it. The
+// outputs of the chosen one are then compared with the original's on seeded inputs. Where they differ the candidate is
+// dropped, the rewrite at fault is found by bisection, and the search is done again without its rule. When no candidate
+// is left, the original comes back.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +55,8 @@ struct RewriteCount {
   int count = 0;
 };
 
-// A candidate that was not taken. Not told: it may be faster, but the machine is too busy to tell, or there was no time.
+// A candidate that was not taken. Not told: it may be faster, but the machine is too busy to tell, or there was no
+// time.
 struct DroppedCandidate {
   enum class Why : uint8_t { kNotFaster, kNotTold, kOutputsDiffer, kFailed };
   Why why = Why::kNotFaster;

@@ -1,5 +1,5 @@
-// How many cases the heavy property tests run: all of them when REWRIGHT_FULL is set (bench/full), a tenth otherwise, or
-// another part where cases are slow.
+// How many cases the heavy property tests run: all of them when REWRIGHT_FULL is set (bench/full), a tenth otherwise,
+// or another part where cases are slow.
 #pragma once
 
 #include <cstdlib>

@@ -47,8 +47,8 @@ class Claim {
   // For all integers: a >= 0 and b >= 0 imply a b >= 0, and so with 1; a = 0 implies a b = 0.
   static SmtQuery LemmaOfProducts();
   // Query() with every product of constants as a constant of its own, and with what is known of these: instances of the
-  // lemma, where a is something that is compared, b a product of constants, and a b is multiplied out; and that products
-  // of what is at least 1 are.
+  // lemma, where a is something that is compared, b a product of constants, and a b is multiplied out; and that
+  // products of what is at least 1 are.
   SmtQuery LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const;
 
  private:

@@ -2,9 +2,9 @@
 //
 // Groups are made in this order:
 //   1. An anchor (conv2d, matmul on f32 or 16-bit floats) takes what follows it as an epilogue, as long as each value
-//      in between has no other reader: a bias, a scale and a shift per output channel, of weights or numbers, each one node (or a
-//      batch_norm, which is all three); then one residual of the same shape is added; then activation functions
-//      follow. Nothing is folded into the weights, no two steps are made one, and nothing is known but by its operator:
+//      in between has no other reader: a bias, a scale and a shift per output channel, of weights or numbers, each one
+//      node (or a batch_norm, which is all three); then one residual of the same shape is added; then activation
+//      functions follow. Nothing is folded into the weights, no two steps are made one, and nothing is known but by its operator:
 //      all that is algebra, and a rule's to prove.
 //      A product of 8-bit integers takes the differences to zero points before it and what makes 8 bits of its sums
 //      (quantized.h). A convolution of images whose first two axes are exchanged, as the gradient by its weights is,

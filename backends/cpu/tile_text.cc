@@ -128,9 +128,7 @@ class LoopWriter {
     return Extremum(join == kJoinMax, type, numbers, Operand(value));
   }
   // Numbers in memory, as many as are computed together, and where they lie: `at` counts from the first one.
-  std::string NumbersAt(size_t number, const std::string& at) {
-    return Address(number, DType::kFloat32, at, lanes_);
-  }
+  std::string NumbersAt(size_t number, const std::string& at) { return Address(number, DType::kFloat32, at, lanes_); }
   std::string LoadNumbers(const std::string& address) {
     const std::string type = Type(DType::kFloat32);
     return Set(absl::StrCat("load ", type, ", ", type, "* ", address, ", align 4"));
@@ -335,11 +333,12 @@ TileText TileTextOf(const PointwiseProgram& program, int first, int last, const 
   // A loop from position `begin`, which the blocks `label` and `before` share, to `end`, `step` positions a round.
   const auto loop = [&](const char* label, const char* before, const char* begin, const char* end, const char* behind,
                         int step, const std::string& round) {
-    absl::StrAppend(&body, "  %", label, "_any = icmp slt i64 ", begin, ", ", end, "\n  br i1 %", label, "_any, label %",
-                    label, ", label %", behind, "\n", label, ":\n  %", label, "_at = phi i64 [ ", begin, ", %", before,
-                    " ], [ %", label, "_next, %", label, " ]\n", round, "  %", label, "_next = add i64 %", label, "_at, ",
-                    step, "\n  %", label, "_more = icmp slt i64 %", label, "_next, ", end, "\n  br i1 %", label,
-                    "_more, label %", label, ", label %", behind, "\n", behind, ":\n");
+    absl::StrAppend(&body, "  %", label, "_any = icmp slt i64 ", begin, ", ", end, "\n  br i1 %", label,
+                    "_any, label %", label, ", label %", behind, "\n", label, ":\n  %", label, "_at = phi i64 [ ",
+                    begin, ", %", before, " ], [ %", label, "_next, %", label, " ]\n", round, "  %", label,
+                    "_next = add i64 %", label, "_at, ", step, "\n  %", label, "_more = icmp slt i64 %", label,
+                    "_next, ", end, "\n  br i1 %", label, "_more, label %", label, ", label %", behind, "\n", behind,
+                    ":\n");
   };
   // What a round joins to the numbers in memory; those of position i are the ones from i - %fours on.
   const auto join_in_memory = [&](LoopWriter& writer, const std::string& position) {

@@ -3,8 +3,8 @@
 //
 // A position is the number of a node of the forward pass in its order. A node of the backward pass has that of the part
 // of the forward pass it belongs to: the first one of all where what it reads was used last or, where it reads the
-// forward pass alone, the last one of all where it is read. So it never reads what a backward pass of an earlier position
-// makes, and layers, which are stretches of positions, may be cut anywhere.
+// forward pass alone, the last one of all where it is read. So it never reads what a backward pass of an earlier
+// position makes, and layers, which are stretches of positions, may be cut anywhere.
 #pragma once
 
 #include <cstdint>

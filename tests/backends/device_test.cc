@@ -1,11 +1,11 @@
 // Devices by name, partition, costs and the profile database.
 #include <sqlite3.h>
 
-#include <limits>
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <set>
 
 #include "absl/strings/str_cat.h"

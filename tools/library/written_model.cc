@@ -28,8 +28,7 @@ namespace {
 
 // What is written, read at those sizes, against the original at the same.
 absl::StatusOr<OutputCheck> CheckBytes(const std::string& bytes, const std::string& name, const Graph& original,
-                                       const index::NamedSizes& dims, const Engine& engine,
-                                       OutputChecker& checker) {
+                                       const index::NamedSizes& dims, const Engine& engine, OutputChecker& checker) {
   const bool keep = CountForeign(original) > 0;
   absl::StatusOr<ImportedModel> again =
       ImportOnnxBytes(bytes, name, "", {.dims = dims, .keep_source = keep, .keep_unknown = keep});
@@ -63,8 +62,7 @@ bool RunsAtAll(const ImportedModel& model, const Engine& engine) {
 
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
                                           const NamedModel& named, const std::string& name, const Engine& engine,
-                                          const std::optional<OutputCheckOptions>& checking,
-                                          OutputChecker* checker) {
+                                          const std::optional<OutputCheckOptions>& checking, OutputChecker* checker) {
   WrittenModel written;
   if (NeedsFileForWeights(rewritten)) return written;
   absl::StatusOr<std::string> bytes = ExportOnnxBytes(rewritten, original.metadata, OptionsToWrite(original, named));
@@ -76,8 +74,8 @@ absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const Imported
       ones[kept] = 1;
     }
     OutputChecker own(original.graph, &engine.runner(), *checking);
-    ASSIGN_OR_RETURN(written.check, CheckBytes(*bytes, name, original.graph, given, engine,
-                                               checker != nullptr ? *checker : own));
+    ASSIGN_OR_RETURN(written.check,
+                     CheckBytes(*bytes, name, original.graph, given, engine, checker != nullptr ? *checker : own));
     if (named.smallest && RunsAtAll(*named.smallest, engine)) {
       OutputChecker smallest(named.smallest->graph, &engine.runner(), *checking);
       RETURN_IF_ERROR(CheckBytes(*bytes, name, named.smallest->graph, ones, engine, smallest).status());

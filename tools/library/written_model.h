@@ -30,8 +30,8 @@ struct WrittenModel {
 ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& named);
 
 // The bytes of a rewritten graph; with `checking` they are read back, and the graph that they give is compared with the
-// original, by `checker` where it is given, and where names are kept also with all of them 1. Errors: they cannot be read, the outputs differ (kInternal).
-// `name` stands in errors for the path.
+// original, by `checker` where it is given, and where names are kept also with all of them 1. Errors: they cannot be
+// read, the outputs differ (kInternal). `name` stands in errors for the path.
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
                                           const NamedModel& named, const std::string& name, const Engine& engine,
                                           const std::optional<OutputCheckOptions>& checking,

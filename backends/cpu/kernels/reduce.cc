@@ -362,8 +362,9 @@ absl::StatusOr<bool> PlanFused(Lowering& lowering, const FusedGroup& group) {
   ASSIGN_OR_RETURN(TileProgram program, TileProgram::Make(planned.program, planned.layouts, layout, {-1}, join));
   const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
   planned.buffers.push_back(Lowering::Write(result));
-  lowering.Emit(MakeReduceKernel(ReductionOf(node), layout, std::move(program), sizes.reduced, kept, lowering.threads()),
-                std::move(planned.buffers), GroupLabel(graph, group.group));
+  lowering.Emit(
+      MakeReduceKernel(ReductionOf(node), layout, std::move(program), sizes.reduced, kept, lowering.threads()),
+      std::move(planned.buffers), GroupLabel(graph, group.group));
   return true;
 }
 

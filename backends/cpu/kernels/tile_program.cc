@@ -285,8 +285,7 @@ void TileProgram::CompileLoops(const std::vector<int>& last_use, int64_t least_t
       std::vector<bool> wanted(static_cast<size_t>(program_.num_values()), false);
       for (int i = first; i < last; ++i) wanted[leaves + i] = last_use[leaves + i] >= last;
       if (joins) wanted.back() = false;
-      TileText tile =
-          TileTextOf(program_, first, last, uniform, wanted, joins ? join_ : std::nullopt, Simd().lanes);
+      TileText tile = TileTextOf(program_, first, last, uniform, wanted, joins ? join_ : std::nullopt, Simd().lanes);
       step.loop = CompileLoop(tile.name, tile.text);
       joins_in_loop_ = joins && step.loop != nullptr;
       step.values = std::move(tile.reads);
@@ -374,7 +373,8 @@ void TileProgram::Begin(void* const* operands, TileSpace& tiles) const {
 
 unsigned char* TileProgram::ElementAt(void* const* operands, int value, int64_t start) const {
   const int64_t offset = readers_[value].contiguous() ? start : readers_[value].OffsetAt(start);
-  return static_cast<unsigned char*>(operands[value]) + offset * static_cast<int64_t>(DTypeSize(program_.operands[value].dtype));
+  return static_cast<unsigned char*>(operands[value]) +
+         offset * static_cast<int64_t>(DTypeSize(program_.operands[value].dtype));
 }
 
 void TileProgram::Run(void* const* operands, TileSpace& tiles, int64_t start, int64_t count,

@@ -253,7 +253,8 @@ class WinogradKernel : public Kernel {
     }
   }
 
-  // Units that a thread takes at a time: few enough that one that gets less of its processor leaves its share to others.
+  // Units that a thread takes at a time: few enough that one that gets less of its processor leaves its share to
+  // others.
   int64_t Claim(int64_t units) const { return std::max<int64_t>(1, units / (4 * threads_)); }
 
   // False where a result cannot be trusted.
