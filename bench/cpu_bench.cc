@@ -1,8 +1,9 @@
 // Times a model of the zoo, or a printed graph (the program.txt of a checkpoint, say), on the CPU device, step by step:
 //   cpu_bench resnet50|PROGRAM.txt [--threads 2] [--runs 20] [--top 25] [--image-size 0] [--check 1] [--costs 1]
 //   cpu_bench region [--threads 2]      what a parallel region costs
-// Prints the latency of whole runs (minimum and median), then the steps by their share of the time; with --check the
-// largest difference from the reference interpreter; with --costs the sum of the measured costs of the groups.
+// Prints the latency of whole runs (minimum and median), of a step of training its parts, then the steps by their share
+// of the time; with --check the largest difference from the reference interpreter; with --costs the sum of the measured
+// costs of the groups.
 #include <time.h>
 
 #include <algorithm>
@@ -112,6 +113,43 @@ void PrintRegionCost(int threads) {
               rounds.front() * 1e6, rounds.back() * 1e6);
 }
 
+// Bytes a second of z = x + y, of vectors that lie in no cache, by all threads.
+double MemoryRate(int threads) {
+  constexpr int64_t kElements = int64_t{1} << 25;
+  std::vector<float> x(kElements, 1), y(kElements, 2), z(kElements);
+  double best = 1e9;
+  for (int round = 0; round < 10; ++round) {
+    const double begin = Now();
+#pragma omp parallel for simd schedule(static) num_threads(threads)
+    for (int64_t i = 0; i < kElements; ++i) z[i] = x[i] + y[i];
+    best = std::min(best, Now() - begin);
+  }
+  return 3 * sizeof(float) * kElements / best;
+}
+
+// The steps of training that give states their next values: their time, and what they read and write.
+void PrintUpdate(const Schedule& schedule, const std::vector<double>& seconds, int threads) {
+  double all = 0, update = 0, bytes = 0;
+  for (size_t s = 0; s < schedule.steps.size(); ++s) {
+    const std::vector<BufferUse>& uses = schedule.steps[s].buffers;
+    all += seconds[s];
+    const bool writes_state = std::any_of(uses.begin(), uses.end(), [&](const BufferUse& use) {
+      return Writes(use.access) && schedule.buffers[use.buffer].kind == Buffer::Kind::kState;
+    });
+    if (!writes_state) continue;
+    update += seconds[s];
+    for (const BufferUse& use : uses) {
+      const double once = static_cast<double>(schedule.buffers[use.buffer].bytes);
+      bytes += use.access == Access::kUpdate ? 2 * once : use.access == Access::kScratch ? 0 : once;
+    }
+  }
+  if (bytes == 0) return;
+  const double rate = MemoryRate(threads);
+  std::printf("forward and backward %.3f ms, update %.3f ms of %.1f MB: %.1f GB/s, %.2f times what a sum of two vectors "
+              "takes for as much (%.1f GB/s)\n",
+              (all - update) * 1e3, update * 1e3, bytes * 1e-6, bytes / update * 1e-9, update * rate / bytes, rate * 1e-9);
+}
+
 int Main(int argc, char** argv) {
   std::string model = argc > 1 ? argv[1] : "resnet50";
   std::map<std::string, int> flags = {{"--threads", 2}, {"--runs", 20},      {"--top", 25},
@@ -185,6 +223,7 @@ int Main(int argc, char** argv) {
     by_label[steps[s].label].first += best[s];
     ++by_label[steps[s].label].second;
   }
+  PrintUpdate((*executor)->schedule(), best, threads);
   std::printf("sum of fastest steps %.3f ms; of all steps of a run, median %.3f ms\n", total * 1e3,
               sums[sums.size() / 2] * 1e3);
   std::vector<std::pair<double, std::string>> labels;
