@@ -1,8 +1,9 @@
 // Vectorized inner loops on f32, compiled once per instruction set and chosen when the program starts.
 //
 // kernels.inc is compiled by simd_base.cc (SSE2), simd_avx2.cc (AVX2, FMA) and simd_avx512.cc (AVX-512 F/BW/DQ/VL),
-// each with the compiler flags of its instruction set. Those files and this header include nothing else but
-// the names of functions.def: an inline function of a common header, compiled there, could be picked by the linker for the whole program.
+// each with the compiler flags of its instruction set. Those files and this header include nothing else but the names of
+// functions.def: an inline function of a common header, compiled there, could be picked by the linker for the whole
+// program.
 #pragma once
 
 namespace rewright::cpu {
