@@ -8,6 +8,7 @@ of each round's median.
     bench/busy_processor.py --rewright build/release/rewright --out bench/results/busy_processor.csv
 """
 import argparse
+import contextlib
 import multiprocessing
 import os
 import statistics
@@ -21,6 +22,20 @@ from vs_onnxruntime import time_ours
 def spin():
     while True:
         pass
+
+
+@contextlib.contextmanager
+def busy(processors):
+    """While it is open, a process keeps each of these processors busy."""
+    hogs = [multiprocessing.Process(target=spin, daemon=True) for _ in processors]
+    for hog, processor in zip(hogs, processors):
+        hog.start()
+        os.sched_setaffinity(hog.pid, {processor})
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
 
 
 def main():
@@ -40,23 +55,18 @@ def main():
         paths = {name: os.path.join(folder, name + ".onnx") for name in args.models}
         for name, path in paths.items():
             subprocess.run([args.rewright, "zoo", name, "-o", path, "--quiet"], check=True, stdout=subprocess.DEVNULL)
-        for busy in (False, True):
-            hogs = [multiprocessing.Process(target=spin, daemon=True) for _ in processors if busy]
-            for hog, processor in zip(hogs, processors):
-                hog.start()
-                os.sched_setaffinity(hog.pid, {processor})
-            for name, path in paths.items():
-                samples = {1: [], len(processors): []}
-                for _ in range(args.rounds):
-                    for args.threads in samples:
-                        samples[args.threads].append(time_ours(path, args))
-                one, all_threads = (statistics.median(samples[threads]) for threads in samples)
-                rows.append({"model": name, "processors": "busy" if busy else "idle", "one_ms": round(one, 3),
-                             "threads": len(processors), "all_ms": round(all_threads, 3),
-                             "all_over_one": round(all_threads / one, 3)})
-                print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
-            for hog in hogs:
-                hog.kill()
+        for busied in ([], processors):
+            with busy(busied):
+                for name, path in paths.items():
+                    samples = {1: [], len(processors): []}
+                    for _ in range(args.rounds):
+                        for args.threads in samples:
+                            samples[args.threads].append(time_ours(path, args))
+                    one, all_threads = (statistics.median(samples[threads]) for threads in samples)
+                    rows.append({"model": name, "processors": "busy" if busied else "idle", "one_ms": round(one, 3),
+                                 "threads": len(processors), "all_ms": round(all_threads, 3),
+                                 "all_over_one": round(all_threads / one, 3)})
+                    print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
     if args.out:
         write_table(args.out, description, rows)
 

@@ -9,12 +9,11 @@ was not, or that the machine is too busy to tell; `same` counts the more frequen
 import argparse
 import collections
 import json
-import multiprocessing
 import os
 import subprocess
 import tempfile
 
-from busy_processor import spin
+from busy_processor import busy
 from table import machine, write_table
 
 
@@ -36,20 +35,16 @@ def main():
     args = parser.parse_args()
 
     rows = []
-    hog = multiprocessing.Process(target=spin, daemon=True)
-    hog.start()
-    os.sched_setaffinity(hog.pid, {min(os.sched_getaffinity(0))})
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, busy([min(os.sched_getaffinity(0))]):
         for name in args.models:
             path = os.path.join(folder, name + ".onnx")
             subprocess.run([args.rewright, "zoo", name, "-o", path, "--quiet"], check=True, stdout=subprocess.DEVNULL)
             counts = collections.Counter(verdict_of(args, path) for _ in range(args.runs))
-            busy = counts["too busy to tell"]
+            untold = counts["too busy to tell"]
             rows.append({"model": name, "runs": args.runs, "rewritten": counts["rewritten"],
-                         "original": counts["original"], "too_busy": busy,
-                         "same": max(counts["rewritten"], counts["original"]) + busy})
+                         "original": counts["original"], "too_busy": untold,
+                         "same": max(counts["rewritten"], counts["original"]) + untold})
             print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
-    hog.kill()
     if args.out:
         write_table(args.out, f"{machine()}; --time-limit {args.time_limit:g}; one processor is busy", rows)
 

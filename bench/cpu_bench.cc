@@ -23,6 +23,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 #include "runtime/executor.h"
+#include "runtime/rates.h"
 #include "substitutions/proved_licences.h"
 #include "tools/thread_wait.h"
 
@@ -113,22 +114,8 @@ void PrintRegionCost(int threads) {
               rounds.front() * 1e6, rounds.back() * 1e6);
 }
 
-// Bytes a second of z = x + y, of vectors that lie in no cache, by all threads.
-double MemoryRate(int threads) {
-  constexpr int64_t kElements = int64_t{1} << 25;
-  std::vector<float> x(kElements, 1), y(kElements, 2), z(kElements);
-  double best = 1e9;
-  for (int round = 0; round < 10; ++round) {
-    const double begin = Now();
-#pragma omp parallel for simd schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < kElements; ++i) z[i] = x[i] + y[i];
-    best = std::min(best, Now() - begin);
-  }
-  return 3 * sizeof(float) * kElements / best;
-}
-
 // The steps of training that give states their next values: their time, and what they read and write.
-void PrintUpdate(const Schedule& schedule, const std::vector<double>& seconds, int threads) {
+absl::Status PrintUpdate(const Schedule& schedule, const std::vector<double>& seconds, Device& device) {
   double all = 0, update = 0, bytes = 0;
   for (size_t s = 0; s < schedule.steps.size(); ++s) {
     const std::vector<BufferUse>& uses = schedule.steps[s].buffers;
@@ -143,11 +130,13 @@ void PrintUpdate(const Schedule& schedule, const std::vector<double>& seconds, i
       bytes += use.access == Access::kUpdate ? 2 * once : use.access == Access::kScratch ? 0 : once;
     }
   }
-  if (bytes == 0) return;
-  const double rate = MemoryRate(threads);
+  if (bytes == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const MeasuredRates rates, MeasureRates(*MakeGraphRunner(device)));
+  const double rate = rates.bytes_per_second;
   std::printf("forward and backward %.3f ms, update %.3f ms of %.1f MB: %.1f GB/s, %.2f times what a sum of two vectors "
               "takes for as much (%.1f GB/s)\n",
               (all - update) * 1e3, update * 1e3, bytes * 1e-6, bytes / update * 1e-9, update * rate / bytes, rate * 1e-9);
+  return absl::OkStatus();
 }
 
 int Main(int argc, char** argv) {
@@ -223,7 +212,7 @@ int Main(int argc, char** argv) {
     by_label[steps[s].label].first += best[s];
     ++by_label[steps[s].label].second;
   }
-  PrintUpdate((*executor)->schedule(), best, threads);
+  if (absl::Status status = PrintUpdate((*executor)->schedule(), best, **device); !status.ok()) return Fail(status);
   std::printf("sum of fastest steps %.3f ms; of all steps of a run, median %.3f ms\n", total * 1e3,
               sums[sums.size() / 2] * 1e3);
   std::vector<std::pair<double, std::string>> labels;

@@ -19,6 +19,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/random_inputs.h"
 #include "core/ir/text.h"
+#include "runtime/rates.h"
 #include "runtime/timing.h"
 #include "tools/flags.h"
 #include "tools/groups.h"
@@ -46,9 +47,7 @@ struct ProfileFlags {
 };
 
 // The two limits of a roofline (Williams, Waterman, Patterson, CACM 2009).
-struct Peaks {
-  double flops_per_second = 0;
-  double bytes_per_second = 0;
+struct Peaks : MeasuredRates {
   std::string source;
 
   double Bound(const GroupLine& line) const {
@@ -58,35 +57,6 @@ struct Peaks {
     return line.flops / flops_per_second >= line.bytes / bytes_per_second;
   }
 };
-
-constexpr char kProduct[] = R"(
-  input x: f32[1536,1536]
-  input y: f32[1536,1536]
-  %0 = matmul(x, y)
-  output z = %0
-)";
-// 64 MB each: more than caches hold.
-constexpr char kSum[] = R"(
-  input x: f32[16777216]
-  input y: f32[16777216]
-  %0 = add(x, y)
-  output z = %0
-)";
-
-// Work per second of the fastest of some runs of a graph.
-absl::StatusOr<double> Rate(GraphRunner& runner, const std::string& text, double work) {
-  absl::StatusOr<Graph> graph = ParseGraph(text);
-  if (!graph.ok()) return graph.status();
-  absl::StatusOr<std::unique_ptr<Executable>> executable = runner.Prepare(*graph);
-  if (!executable.ok()) return executable.status();
-  const absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(*graph, 1);
-  if (!inputs.ok()) return inputs.status();
-  TimingOptions options;
-  options.iterations = 10;
-  absl::StatusOr<Summary> seconds = TimeRuns(**executable, *inputs, options);
-  if (!seconds.ok()) return seconds.status();
-  return work / seconds->min;
-}
 
 absl::StatusOr<Peaks> FindPeaks(const std::string& machine, GraphRunner& runner) {
   Peaks peaks;
@@ -98,12 +68,7 @@ absl::StatusOr<Peaks> FindPeaks(const std::string& machine, GraphRunner& runner)
     peaks.source = absl::StrCat("as described: ", spec->name);
     return peaks;
   }
-  absl::StatusOr<double> flops = Rate(runner, kProduct, 2.0 * 1536 * 1536 * 1536);
-  if (!flops.ok()) return flops.status();
-  absl::StatusOr<double> bytes = Rate(runner, kSum, 3.0 * 4 * 16777216);
-  if (!bytes.ok()) return bytes.status();
-  peaks.flops_per_second = *flops;
-  peaks.bytes_per_second = *bytes;
+  ASSIGN_OR_RETURN(static_cast<MeasuredRates&>(peaks), MeasureRates(runner));
   peaks.source = "measured: a product of matrices of 1536, a sum of vectors of 64 MB";
   return peaks;
 }

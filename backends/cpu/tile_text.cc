@@ -330,7 +330,8 @@ TileText TileTextOf(const PointwiseProgram& program, int first, int last, const 
   together.Begin();
   single.Begin();
   absl::StrAppend(&body, together.Take(), single.Take(), "  %whole = and i64 %count, ", -lanes, "\n");
-  // A loop from position `begin`, which the blocks `label` and `before` share, to `end`, `step` positions a round.
+  // The loop `label` over the positions begin, begin + step.. before `end`: entered from the block `before`, which is
+  // being written, and left, or passed over, to the block `behind`, which begins after it.
   const auto loop = [&](const char* label, const char* before, const char* begin, const char* end, const char* behind,
                         int step, const std::string& round) {
     absl::StrAppend(&body, "  %", label, "_any = icmp slt i64 ", begin, ", ", end, "\n  br i1 %", label,

@@ -29,6 +29,9 @@ struct ReduceAxis {
   bool reduced;
 };
 
+// Whether what is joined to one number lies in one piece.
+bool IsByRows(const std::vector<ReduceAxis>& axes) { return axes.empty() || axes.back().reduced; }
+
 constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
 constexpr int64_t kPiece = 8192;   // elements of a row that one thread takes at a time
 constexpr int64_t kFewUnits = 8;   // sums below which each is shared by threads
@@ -36,13 +39,13 @@ constexpr int64_t kMaxParts = 16;  // into which one sum is cut, whatever the th
 
 class ReduceKernel : public Kernel {
  public:
-  // `axes` by descending stride in x; merged. With a program it gives the elements of x, which lies nowhere and is
-  // dense; where rows are reduced it joins them (IsByRows).
+  // Buffers: x, out, or the operands of the program that gives x, out. out[kept..] = reduction of x. `axes` as AxesOf
+  // gives them. With a program x lies nowhere and is dense; where rows are reduced the program joins them (IsByRows).
   ReduceKernel(Reduction reduction, std::vector<ReduceAxis> axes, std::optional<TileProgram> program, int threads)
       : reduction_(reduction), program_(std::move(program)) {
     // The innermost axis is either reduced (rows) or kept (columns).
+    rows_ = IsByRows(axes);
     if (axes.empty()) axes.push_back({1, 1, 0, true});
-    rows_ = axes.back().reduced;
     inner_ = axes.back();
     axes.pop_back();
     if (!rows_ && inner_.x == 1 && inner_.size <= kTile / 2 && !axes.empty() && axes.back().reduced &&
@@ -262,8 +265,9 @@ class ReduceKernel : public Kernel {
 };
 
 // The axes of x that do not fall together, by descending stride. `reduced` marks those that are; `out` has the sizes of
-// x with 1 there.
+// x with 1 there. `x` is not padded; `out` may be blocked where x is, else it is plain.
 std::vector<ReduceAxis> AxesOf(const Layout& x, const std::vector<bool>& reduced, const Layout& out) {
+  CHECK(!x.IsPadded() && (out.block == 0 || out.block == x.block)) << x.ToString() << " " << out.ToString();
   std::vector<ReduceAxis> axes;
   for (size_t k = 0; k < x.dims.size(); ++k) {
     const bool gone = reduced[k];
@@ -287,17 +291,6 @@ std::vector<ReduceAxis> AxesOf(const Layout& x, const std::vector<bool>& reduced
     }
   }
   return merged;
-}
-
-// Whether what is joined to one number lies in one piece.
-bool IsByRows(const std::vector<ReduceAxis>& axes) { return axes.empty() || axes.back().reduced; }
-
-// Buffers: x, out, or the operands of the program that gives x in the dense layout `x`, out. out[kept..] = reduction of
-// x over the axes that `reduced` marks. `x` is not padded; `out` may be blocked where x is, else it is plain.
-KernelPtr MakeReduceKernel(Reduction reduction, const Layout& x, std::optional<TileProgram> program,
-                           const std::vector<bool>& reduced, const Layout& out, int threads) {
-  CHECK(!x.IsPadded() && (out.block == 0 || out.block == x.block)) << x.ToString() << " " << out.ToString();
-  return std::make_unique<ReduceKernel>(reduction, AxesOf(x, reduced, out), std::move(program), threads);
 }
 
 struct Sizes {
@@ -332,8 +325,8 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   }
   const Sizes sizes = SizesOf(node, graph.type(x).shape);
   const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
-  lowering.Emit(MakeReduceKernel(ReductionOf(node), place.layout, std::nullopt, sizes.reduced,
-                                 Layout::RowMajor(sizes.kept), lowering.threads()),
+  std::vector<ReduceAxis> axes = AxesOf(place.layout, sizes.reduced, Layout::RowMajor(sizes.kept));
+  lowering.Emit(std::make_unique<ReduceKernel>(ReductionOf(node), std::move(axes), std::nullopt, lowering.threads()),
                 {Lowering::Read(place.buffer), Lowering::Write(result)}, node.op->name);
   return true;
 }
@@ -356,14 +349,13 @@ absl::StatusOr<bool> PlanFused(Lowering& lowering, const FusedGroup& group) {
   const Sizes sizes = SizesOf(node, graph.type(x).shape);
   const Layout layout = LayoutOfMost(graph, pointwise, graph.type(x).shape, layout_of);
   ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, pointwise, layout));
-  const Layout kept = Layout::RowMajor(sizes.kept);
-  const std::optional<TileJoin> join =
-      IsByRows(AxesOf(layout, sizes.reduced, kept)) ? std::optional(JoinOf(ReductionOf(node))) : std::nullopt;
+  std::vector<ReduceAxis> axes = AxesOf(layout, sizes.reduced, Layout::RowMajor(sizes.kept));
+  const std::optional<TileJoin> join = IsByRows(axes) ? std::optional(JoinOf(ReductionOf(node))) : std::nullopt;
   ASSIGN_OR_RETURN(TileProgram program, TileProgram::Make(planned.program, planned.layouts, layout, {-1}, join));
   const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
   planned.buffers.push_back(Lowering::Write(result));
   lowering.Emit(
-      MakeReduceKernel(ReductionOf(node), layout, std::move(program), sizes.reduced, kept, lowering.threads()),
+      std::make_unique<ReduceKernel>(ReductionOf(node), std::move(axes), std::move(program), lowering.threads()),
       std::move(planned.buffers), GroupLabel(graph, group.group));
   return true;
 }

@@ -308,9 +308,14 @@ void TileProgram::CompileLoops(const std::vector<int>& last_use, int64_t least_t
   for (size_t c = 0; c < program_.constants.size(); ++c) {
     if (read[readers_.size() + c]) stored_constants_.push_back(c);
   }
+  // They read what repeats in its own memory.
   for (size_t v = 0; v < readers_.size(); ++v) {
-    const bool repeats = along_[v] == Along::kRepeats && !readers_[v].scalar() && read[v];
-    if (repeats || along_[v] == Along::kOther) filled_.push_back(static_cast<int>(v));
+    const bool repeats = along_[v] == Along::kRepeats && read[v];
+    if (repeats && readers_[v].scalar()) {
+      stored_operands_.push_back(v);
+    } else if (repeats || along_[v] == Along::kOther) {
+      filled_.push_back(static_cast<int>(v));
+    }
   }
   // Where no value has to lie in a tile, it may be as long as a call of the loop is not worth counting.
   const bool whole = steps_.size() == 1 && steps_[0].loop != nullptr && filled_.empty() && copied_.empty();
@@ -320,10 +325,9 @@ void TileProgram::CompileLoops(const std::vector<int>& last_use, int64_t least_t
 // The innermost axes along which every operand that is read in steps of 1 or 0 goes on so.
 void TileProgram::FindLines(const std::vector<int64_t>& sizes, const std::vector<std::vector<int64_t>>& strides) {
   const auto regular = [](int64_t stride) { return stride == 0 || stride == 1; };
-  int64_t line = 1, all = 1;
+  int64_t line = 1;
   bool longer = true;
   for (size_t k = sizes.size(); k-- > 0;) {
-    all *= sizes[k];
     for (const std::vector<int64_t>& of : strides) {
       if (regular(of.back())) longer = longer && of[k] == of.back() * line;
     }
@@ -356,15 +360,12 @@ int TileProgram::num_loops() const {
 }
 
 void TileProgram::Begin(void* const* operands, TileSpace& tiles) const {
-  const size_t count = readers_.size();
-  for (size_t v = 0; v < count; ++v) {
-    if (readers_[v].scalar() && places_[v].number >= 0) {
-      readers_[v].Fill(tiles[places_[v].number].bytes, operands[v], 0, 1);
-      Repeat(tiles[places_[v].number].bytes, DTypeSize(program_.operands[v].dtype));
-    }
+  for (size_t v : stored_operands_) {
+    readers_[v].Fill(tiles[places_[v].number].bytes, operands[v], 0, 1);
+    Repeat(tiles[places_[v].number].bytes, DTypeSize(program_.operands[v].dtype));
   }
   for (size_t c : stored_constants_) {
-    unsigned char* tile = tiles[places_[count + c].number].bytes;
+    unsigned char* tile = tiles[places_[readers_.size() + c].number].bytes;
     const PointwiseConstant& constant = program_.constants[c];
     StoreConstant(tile, constant);
     Repeat(tile, DTypeSize(constant.dtype));

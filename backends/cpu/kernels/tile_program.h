@@ -84,7 +84,8 @@ class TileProgram {
   std::vector<Place> places_;
   std::vector<TileFn> functions_;
   std::vector<Step> steps_;
-  std::vector<size_t> stored_constants_;  // those that tiles hold
+  std::vector<size_t> stored_constants_;  // those that tiles hold throughout
+  std::vector<size_t> stored_operands_;   // of one element, likewise
   std::vector<size_t> copied_;            // results that are written behind all instructions
   std::vector<Along> along_;              // by operand
   std::vector<int> filled_;               // operands that every tile is filled for
