@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,30 +47,34 @@ struct ProfileFlags {
   std::string import_file;
 };
 
-// The two limits of a roofline (Williams, Waterman, Patterson, CACM 2009).
-struct Peaks : MeasuredRates {
+// The limits of a roofline.
+struct Peaks : Rates {
   std::string source;
 
-  double Bound(const GroupLine& line) const {
-    return std::max(line.flops / flops_per_second, line.bytes / bytes_per_second);
+  double Arithmetic(const GroupLine& line) const { return line.flops / flops_per_second; }
+  double Memory(const GroupLine& line) const { return line.bytes / BytesPerSecond(line.bytes); }
+  // The least seconds for what the operators of a group say. A group that a law computes otherwise has none.
+  std::optional<double> Bound(const GroupLine& line) const {
+    if (!line.law.empty()) return std::nullopt;
+    return std::max(Arithmetic(line), Memory(line));
   }
-  bool Arithmetic(const GroupLine& line) const {
-    return line.flops / flops_per_second >= line.bytes / bytes_per_second;
+  const char* BoundBy(const GroupLine& line) const {
+    return !line.law.empty() ? "no limit" : Arithmetic(line) >= Memory(line) ? "arithmetic" : "memory";
   }
 };
 
-absl::StatusOr<Peaks> FindPeaks(const std::string& machine, GraphRunner& runner) {
+absl::StatusOr<Peaks> FindPeaks(const std::string& machine, Engine& engine) {
   Peaks peaks;
-  if (!machine.empty()) {
-    absl::StatusOr<RooflineSpec> spec = ReadRooflineSpec(machine);
-    if (!spec.ok()) return spec.status();
-    peaks.flops_per_second = spec->flops_per_second;
-    peaks.bytes_per_second = spec->bytes_per_second;
-    peaks.source = absl::StrCat("as described: ", spec->name);
+  if (machine.empty()) {
+    ASSIGN_OR_RETURN(static_cast<Rates&>(peaks), MeasureRates(*engine.device()));
+    peaks.source = "measured: multiply-adds and loads";
     return peaks;
   }
-  ASSIGN_OR_RETURN(static_cast<MeasuredRates&>(peaks), MeasureRates(runner));
-  peaks.source = "measured: a product of matrices of 1536, a sum of vectors of 64 MB";
+  ASSIGN_OR_RETURN(const RooflineSpec spec, ReadRooflineSpec(machine));
+  peaks.flops_per_second = spec.flops_per_second;
+  if (spec.cache_bytes > 0) peaks.memory.push_back({0, spec.cache_bytes_per_second});
+  peaks.memory.push_back({spec.cache_bytes, spec.bytes_per_second});
+  peaks.source = absl::StrCat("as described: ", spec.name);
   return peaks;
 }
 
@@ -80,28 +85,34 @@ Json LineJson(const GroupLine& line, const Peaks* peaks) {
   if (peaks != nullptr) {
     json["gflops_per_second"] = line.flops / line.seconds / 1e9;
     json["gbytes_per_second"] = line.bytes / line.seconds / 1e9;
-    json["bound"] = peaks->Arithmetic(line) ? "arithmetic" : "memory";
-    json["of_roofline"] = peaks->Bound(line) / line.seconds;
+    if (const std::optional<double> bound = peaks->Bound(line)) {
+      json["bound"] = peaks->BoundBy(line);
+      json["of_roofline"] = *bound / line.seconds;
+    }
   }
   return json;
 }
 
 void Report(const std::string& model, const std::vector<GroupLine>& lines, const Peaks* peaks, int64_t top,
             Console& console) {
-  double total = 0, bound = 0;
+  double total = 0, bound = 0, bounded = 0;
   int groups = 0;
   Json rows = Json::array();
   for (const GroupLine& line : lines) {
     total += line.seconds * line.count;
     groups += line.count;
-    if (peaks != nullptr) bound += peaks->Bound(line) * line.count;
+    if (const std::optional<double> least = peaks == nullptr ? std::nullopt : peaks->Bound(line)) {
+      bound += *least * line.count;
+      bounded += line.seconds * line.count;
+    }
     rows.push_back(LineJson(line, peaks));
   }
   console.Result(
       absl::StrFormat("%s: %d groups, %d different, %.4g ms together", model, groups, lines.size(), total * 1e3));
   if (peaks != nullptr && total > 0) {
-    console.Result(
-        absl::StrFormat("  on the roofline %.4g ms, %.1f %% of what was measured", bound * 1e3, 100 * bound / total));
+    console.Result(absl::StrFormat("  on the roofline %.4g ms, %.1f %% of what was measured%s", bound * 1e3,
+                                   100 * bound / bounded,
+                                   bounded < total ? " (without what laws compute by other operators)" : ""));
     console.Result(absl::StrFormat("  %5s %9s %9s %9s %-10s %5s  %s", "count", "ms each", "GFLOP/s", "GB/s", "bound by",
                                    "of it", "group"));
   }
@@ -111,14 +122,28 @@ void Report(const std::string& model, const std::vector<GroupLine>& lines, const
     if (peaks == nullptr) {
       console.Result(absl::StrFormat("  %5d %9.4f  %s", line.count, line.seconds * 1e3, name));
     } else {
-      console.Result(absl::StrFormat("  %5d %9.4f %9.1f %9.1f %-10s %3.0f %%  %s", line.count, line.seconds * 1e3,
+      const std::optional<double> least = peaks->Bound(line);
+      console.Result(absl::StrFormat("  %5d %9.4f %9.1f %9.1f %-10s %5s  %s", line.count, line.seconds * 1e3,
                                      line.flops / line.seconds / 1e9, line.bytes / line.seconds / 1e9,
-                                     peaks->Arithmetic(line) ? "arithmetic" : "memory",
-                                     100 * peaks->Bound(line) / line.seconds, name));
+                                     peaks->BoundBy(line),
+                                     least ? absl::StrFormat("%3.0f %%", 100 * *least / line.seconds) : "", name));
     }
   }
   console.json()["models"].push_back(
       {{"model", model}, {"groups", groups}, {"cost_ms", total * 1e3}, {"rows", std::move(rows)}});
+}
+
+void PrintPeaks(const Peaks& peaks, Console& console) {
+  console.Result(absl::StrFormat("roofline: %.1f GFLOP/s, %.1f GB/s (%s)", peaks.flops_per_second / 1e9,
+                                 peaks.bytes_per_second() / 1e9, peaks.source));
+  Json memory = Json::array();
+  for (const MemoryRate& rate : peaks.memory) {
+    memory.push_back({{"bytes", rate.bytes}, {"bytes_per_second", rate.bytes_per_second}});
+  }
+  console.json()["roofline"] = {{"flops_per_second", peaks.flops_per_second},
+                                {"bytes_per_second", peaks.bytes_per_second()},
+                                {"memory", std::move(memory)},
+                                {"source", peaks.source}};
 }
 
 // A model, or the program of a checkpoint: what groups cost does not depend on the values of weights.
@@ -140,27 +165,26 @@ absl::Status ProfileModels(const ProfileFlags& flags, Session& session) {
   if (!engine.ok()) return engine.status();
   console.json()["device"] = engine->device()->name();
   console.json()["models"] = Json::array();
-  Peaks peaks;
+  std::optional<Peaks> peaks;
   if (flags.roofline) {
-    absl::StatusOr<Peaks> found = FindPeaks(flags.machine, engine->runner());
-    if (!found.ok()) return found.status();
-    peaks = *std::move(found);
-    console.Result(absl::StrFormat("roofline: %.1f GFLOP/s, %.1f GB/s (%s)", peaks.flops_per_second / 1e9,
-                                   peaks.bytes_per_second / 1e9, peaks.source));
-    console.json()["roofline"] = {{"flops_per_second", peaks.flops_per_second},
-                                  {"bytes_per_second", peaks.bytes_per_second},
-                                  {"source", peaks.source}};
+    ASSIGN_OR_RETURN(peaks, FindPeaks(flags.machine, *engine));
   }
+  std::vector<std::vector<GroupLine>> models;
   for (const std::string& path : flags.models) {
     ASSIGN_OR_RETURN(const Graph graph, LoadGraph(path, flags, console));
-    absl::StatusOr<std::vector<GroupLine>> lines = [&] {
-      Progress progress(console, "profile");
-      progress.Update(-1, path);
-      return GroupsOf(*engine->device(), graph);
-    }();
-    if (!lines.ok()) return lines.status();
-    const std::string name = std::filesystem::path(path).stem().string();
-    Report(name, *lines, flags.roofline ? &peaks : nullptr, flags.top, console);
+    Progress progress(console, "profile");
+    progress.Update(-1, path);
+    ASSIGN_OR_RETURN(models.emplace_back(), GroupsOf(*engine->device(), graph));
+  }
+  if (peaks) {
+    // The clock of a processor changes: the limits are the higher ones of before and after.
+    ASSIGN_OR_RETURN(const Peaks after, FindPeaks(flags.machine, *engine));
+    peaks->RaiseTo(after);
+    PrintPeaks(*peaks, console);
+  }
+  for (size_t i = 0; i < models.size(); ++i) {
+    const std::string name = std::filesystem::path(flags.models[i]).stem().string();
+    Report(name, models[i], peaks ? &*peaks : nullptr, flags.top, console);
   }
   return absl::OkStatus();
 }

@@ -55,6 +55,9 @@ class CpuDevice : public Device {
 
   uint64_t CostContext(const Graph& graph, const Group& group) override { return layouts_.HashOf(graph, group); }
 
+  double PeakFlops() const override { return MeasureMultiplyAdds(context_->threads); }
+  double PeakBytesPerSecond(int64_t bytes) const override { return MeasureLoads(bytes, context_->threads); }
+
   absl::StatusOr<Schedule> Compile(const Graph& graph) override {
     const ThreadScope threads(context_->threads);
     LoweringOptions options;

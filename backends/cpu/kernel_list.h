@@ -56,6 +56,7 @@ struct KernelEntry {
   X(Wide)                       \
   X(QuantizedProduct)           \
   X(Winograd)                   \
+  X(GroupedConv)                \
   X(Conv)                       \
   X(Convolution)                \
   X(Matmul)                     \

@@ -1,14 +1,17 @@
 #include "backends/cpu/measure.h"
 
 #include <cpuid.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
 #include "backends/sampling.h"
+#include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/host_memory.h"
@@ -91,6 +94,51 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
         return Seconds(*instance, repetitions);
       },
       repetitions, limits, probe);
+}
+
+double MeasureMultiplyAdds(int threads) {
+  constexpr long kCount = 1 << 20;
+  constexpr int kTimes = 20;
+  const double operations = 2.0 * kCount * Simd().multiply_add_vectors * Simd().lanes * threads;
+  double best = 0;
+  for (int i = 0; i < kTimes; ++i) {
+    float sum = 0;
+    const auto start = std::chrono::steady_clock::now();
+#pragma omp parallel num_threads(threads) reduction(+ : sum)
+    sum += Simd().multiply_adds(0.5f, kCount);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    CHECK(sum > 0);  // so that it is computed
+    best = std::max(best, operations / seconds.count());
+  }
+  return best;
+}
+
+double MeasureLoads(int64_t bytes, int threads) {
+  constexpr double kBytes = 64e6;  // in one measurement, at least
+  constexpr int kTimes = 5;
+  const int64_t floats = AlignUp(bytes / threads / static_cast<int64_t>(sizeof(float)), Simd().load_floats);
+  const int64_t passes = static_cast<int64_t>(kBytes / static_cast<double>(bytes)) + 1;
+  const double all = static_cast<double>(floats * passes * threads) * sizeof(float);
+  const auto memory = AllocateBytes(static_cast<size_t>(floats * threads) * sizeof(float));
+  if (!memory.ok()) return 0;
+  double best = 0;
+#pragma omp parallel num_threads(threads)
+  {
+    float* const numbers = static_cast<float*>(memory->get()) + omp_get_thread_num() * floats;
+    std::fill(numbers, numbers + floats, 1.0f);
+    for (int i = 0; i < kTimes; ++i) {
+      int bits = 0;
+#pragma omp barrier
+      const auto start = std::chrono::steady_clock::now();
+      for (int64_t pass = 0; pass < passes; ++pass) bits |= Simd().loads(numbers, floats);
+#pragma omp barrier
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+      CHECK(bits != 0);  // so that they are made
+#pragma omp master
+      best = std::max(best, all / seconds.count());
+    }
+  }
+  return best;
 }
 
 }  // namespace rewright::cpu

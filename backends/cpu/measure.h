@@ -1,4 +1,4 @@
-// The time of a group by itself.
+// The time of a group by itself, of arithmetic alone, and of loads alone.
 #pragma once
 
 #include <limits>
@@ -26,5 +26,12 @@ struct MeasureOptions {
 absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
                                           const Group& group, CpuLayouts& layouts, DisturbanceProbe& probe,
                                           const MeasureOptions& options);
+
+// Operations a second of multiply-adds on vectors in registers, by all of the threads at once.
+double MeasureMultiplyAdds(int threads);
+
+// Bytes a second that the threads together load of so many, each its own part over and over; 0 where there is not so
+// much memory.
+double MeasureLoads(int64_t bytes, int threads);
 
 }  // namespace rewright::cpu

@@ -173,6 +173,14 @@ class Device {
     (void)graph, (void)group;
     return 0;
   }
+  // What no kernel exceeds, measured; 0: not known. Operations a second of multiply-adds of f32 with all operands in
+  // registers, an addition and a multiplication each.
+  virtual double PeakFlops() const { return 0; }
+  // Bytes a second that are loaded where so many are loaded over and over.
+  virtual double PeakBytesPerSecond(int64_t bytes) const {
+    (void)bytes;
+    return 0;
+  }
   // False for a device that is known by its costs alone: Compile fails.
   virtual bool runs() const { return true; }
   // Where the buffers of its schedules live; null: in the memory of this machine.

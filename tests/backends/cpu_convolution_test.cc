@@ -1,6 +1,10 @@
 // The kernels of `convolution` against the interpreter: every way that a gradient of conv2d or a transposed convolution
 // takes, at odd sizes.
+#include <random>
+#include <string>
+
 #include "absl/strings/str_cat.h"
+#include "backends/cpu/simd/simd.h"
 #include "backends/device_factory.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
@@ -130,6 +134,57 @@ TEST(CpuConvolution, GradientsByWeightsReadImagesWhereTheyLie) {
     if (channels % 16 == 0) {
       EXPECT_LE(copies, 1u);
     }
+    ExpectAgrees(*std::move(schedule), graph, -1, 1, 3);
+  }
+}
+
+// A convolution by groups of 2 or 4 channels at a random size, and something of all that may follow it.
+std::string FewChannelsText(Rng& rng, int round) {
+  const auto draw = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng); };
+  const int64_t of_group = 2 * draw(1, 2), channels = 16 * draw(1, 3), images = draw(1, 2);
+  std::string sizes, results, kernel, pads, ends, strides, dilations;
+  for (const int64_t most : {12, 40}) {
+    const int64_t taps = draw(1, 4), dilation = draw(1, 2), stride = draw(1, 3), size = draw(10, most);
+    const int64_t reach = (taps - 1) * dilation, before = draw(0, reach), after = draw(0, reach);
+    absl::StrAppend(&sizes, ",", size);
+    absl::StrAppend(&results, ",", (size + before + after - reach - 1) / stride + 1);
+    absl::StrAppend(&kernel, ",", taps);
+    absl::StrAppend(&pads, before, ",");
+    absl::StrAppend(&ends, ",", after);
+    absl::StrAppend(&strides, most == 12 ? "" : ",", stride);
+    absl::StrAppend(&dilations, most == 12 ? "" : ",", dilation);
+  }
+  pads.pop_back();
+  std::string text =
+      absl::StrCat("input x: f32[", images, ",", channels, sizes, "]\ninput r: f32[", images, ",", channels, results,
+                   "]\n", round % 4 == 0 ? "input" : "state", " w: f32[", channels, ",", of_group, kernel,
+                   "]\nstate a: f32[", channels, ",1,1]\nstate b: f32[1,", channels, ",1,1]\n");
+  absl::StrAppend(&text, "%1 = relu(r)\n%2 = conv2d(x, w, pads=[", pads, ends, "], strides=[", strides,
+                  "], dilations=[", dilations, "], groups=", channels / of_group, ")\n");
+  int last = 2;
+  const auto then = [&](const char* op, const char* other) {
+    absl::StrAppend(&text, "%", last + 1, " = ", op, "(%", last, other, ")\n");
+    ++last;
+  };
+  if (round % 3 != 0) then("add", ", a"), then("mul", ", b"), then("sub", ", a");
+  if (round % 5 != 0) then("add", ", %1");
+  if (round % 7 != 0) then(round % 2 == 0 ? "relu" : "tanh", "");
+  return absl::StrCat(text, "output y = %", last, "\n");
+}
+
+TEST(CpuConvolution, GroupsOfFewChannelsShareVectors) {
+  Rng rng(11);
+  for (int round = 0; round < 40; ++round) {
+    const auto device = MakeDevice("cpu", {1 + round % 2, ""});
+    ASSERT_TRUE(device.ok()) << device.status();
+    const std::string text = FewChannelsText(rng, round);
+    SCOPED_TRACE(text);
+    const Graph graph = GraphWithWeights(text, -1, 1, static_cast<uint64_t>(round));
+    auto schedule = (*device)->Compile(graph);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    std::string labels;
+    for (const Step& step : schedule->steps) absl::StrAppend(&labels, step.label, "; ");
+    EXPECT_EQ(labels.find("(groups:") != std::string::npos, cpu::Simd().lanes >= 8) << labels;
     ExpectAgrees(*std::move(schedule), graph, -1, 1, 3);
   }
 }

@@ -30,13 +30,6 @@ bool IsConvOrPool(const Node& node) {
   return name == "conv2d" || name == "max_pool2d" || name == "avg_pool2d";
 }
 
-// oneDNN has nothing else for these with AVX2: a vector register holds 8 channels, and its kernels for several groups
-// take whole registers of each (with AVX-512 there is one for groups of 4 and 8).
-bool HasNoKernel(const Graph& graph, const Node& node) {
-  if (node.op->name != "conv2d" || cpu::Simd().lanes != 8 || Int(node, "groups") == 1) return false;
-  return graph.type(node.operands[1]).shape[1] == 4;
-}
-
 // The steps that convolve or pool: by their groups, which say what a step is, and by their labels, which say how it is
 // done. Returns how many there are.
 int ExpectMadeForTheProblem(const Graph& graph, const Schedule& schedule) {
@@ -46,7 +39,6 @@ int ExpectMadeForTheProblem(const Graph& graph, const Schedule& schedule) {
     const Node& anchor = graph.node(schedule.groups[step.group].nodes[0]);
     if (!IsConvOrPool(anchor)) continue;
     ++found;
-    if (HasNoKernel(graph, anchor)) continue;
     EXPECT_THAT(step.label, Not(AnyOf(HasSubstr("gemm"), HasSubstr("ref"), HasSubstr("simple"))))
         << GroupText(graph, schedule.groups[step.group]) << " of " << graph.type(anchor.operands[0]).ToString()
         << " by " << graph.type(anchor.operands.back()).ToString() << " to " << anchor.outputs[0].ToString();

@@ -41,10 +41,10 @@ struct PoolProblem {
   std::vector<int64_t> kernel, strides, pads, dilations;
 };
 
-// The windows of row y of a pool's outputs on a blocked image, and where the first row lies that they see, in elements
-// from the start of a plane.
+// The windows of row y of a pool's outputs on a blocked image: which of their rows is the first that lies in it, and
+// where it lies, in elements from the start of a plane.
 struct WindowRow {
-  int64_t first = 0;
+  int64_t first_row = 0, first = 0;
   SimdTable::PoolRow windows;
 };
 WindowRow WindowRowAt(const PoolProblem& problem, const Layout& image, int64_t y);

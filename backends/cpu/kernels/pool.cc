@@ -18,6 +18,7 @@ WindowRow WindowRowAt(const PoolProblem& problem, const Layout& image, int64_t y
   while (top + first * dilation < 0) ++first;
   while (last > first && top + (last - 1) * dilation >= image.dims[2]) --last;
   WindowRow row;
+  row.first_row = first;
   row.first = (top + first * dilation) * image.strides[2];
   row.windows.width = image.dims[3];
   row.windows.out_width = problem.dst[3];

@@ -203,7 +203,7 @@ class WinogradKernel : public Kernel {
   struct Arguments {
     const float* src = nullptr;
     const char* weights = nullptr;
-    WinogradEpilogue epilogue;
+    ConvEpilogue epilogue;
     float* dst = nullptr;
     float* scratch = nullptr;
   };
@@ -328,7 +328,7 @@ class WinogradKernel : public Kernel {
     const WinogradImage& image = problem_.image;
     const Where where = Locate(tile);
     const int64_t offset = where.image * image.outputs * image.out_height * image.out_width;
-    WinogradEpilogue epilogue = arguments.epilogue;
+    ConvEpilogue epilogue = arguments.epilogue;
     if (epilogue.residual != nullptr) epilogue.residual += offset;
     return problem_.transforms->out(image, m + at * image.outputs + block * Simd().lanes, problem_.out_plane(),
                                     where.down, where.right, block, epilogue, arguments.dst + offset);

@@ -1,9 +1,9 @@
 // Vectorized inner loops on f32, compiled once per instruction set and chosen when the program starts.
 //
 // kernels.inc is compiled by simd_base.cc (SSE2), simd_avx2.cc (AVX2, FMA) and simd_avx512.cc (AVX-512 F/BW/DQ/VL),
-// each with the compiler flags of its instruction set. Those files and this header include nothing else but the names of
-// functions.def: an inline function of a common header, compiled there, could be picked by the linker for the whole
-// program.
+// each with the compiler flags of its instruction set. Those files and this header include nothing else but the names
+// of functions.def and types of <utility>: an inline function of a common header, compiled there, could be picked by
+// the linker for the whole program.
 #pragma once
 
 namespace rewright::cpu {
@@ -27,6 +27,13 @@ enum TileJoin : int { kJoinSum, kJoinMax, kJoinMin };
 using TileFn = void (*)(void* dst, const void* a, const void* b, const void* c, long n);
 
 constexpr int kLineFloats = 16;  // of a line of cache
+
+// What follows a convolution on blocked images: (result + bias) * scale + shift + residual, then relu.
+struct ConvEpilogue {
+  const float *bias = nullptr, *scale = nullptr, *shift = nullptr;  // by output channel; null: none
+  const float* residual = nullptr;                                  // laid out like the result
+  bool relu = false;
+};
 
 struct SimdTable {
   const char* name;
@@ -54,6 +61,14 @@ struct SimdTable {
   // out[i] = (x[i] - mean) / sqrt(variance + epsilon) * scale[i] + bias[i]; out may be x.
   void (*layer_norm_row)(float* out, const float* x, const float* scale, const float* bias, long n, float epsilon);
 
+  // x = x * factor + factor, `count` times on multiply_add_vectors vectors that lie in registers; gives their sum.
+  int multiply_add_vectors;
+  float (*multiply_adds)(float factor, long count);
+  // All bits that are set in one of the `count` numbers, a multiple of load_floats: loads, and as little else as can
+  // be.
+  int load_floats;
+  int (*loads)(const float* x, long count);
+
   // One row of pooled outputs over `rows` input rows that lie inside the image, `row_step` elements apart; a point is
   // `block` (a multiple of `lanes`) channels. Output i sees columns i*stride - before + k*dilation, k < kernel, as far
   // as they lie within 0..width-1, and takes their maximum, or their sum over `count_all` points (0: over those seen).
@@ -65,6 +80,11 @@ struct SimdTable {
   void (*pool_sum_row)(float* out, const float* x, const PoolRow& row);
   // The gradient of a maximum: to `out`, laid out like x, each output's cotangent in u is added where the maximum is.
   void (*pool_max_grad_row)(float* out, const float* x, const float* u, const PoolRow& row);
+  // One row of the results of a convolution whose groups have 2 channels and as many results, or 4 ([1]), on the first
+  // vector of channels from `channel` on; `block` is `lanes`, count_all is not read. weights: of each kernel row in
+  // `rows`, each kernel column and each channel of a group, one vector of results.
+  void (*grouped_row[2])(float* out, const float* x, const float* weights, const PoolRow& row,
+                         const ConvEpilogue& epilogue, long channel);
 
   // Matrix product of one block: c[rows x 1 panel] (+)= a * b.
   //   a: `rows` <= gemm_rows rows, element (i, k) at a[i * a_row + k * a_step];

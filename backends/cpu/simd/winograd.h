@@ -5,6 +5,8 @@
 // v[p * plane + tile * channels + channel].
 #pragma once
 
+#include "backends/cpu/simd/simd.h"
+
 namespace rewright::cpu {
 
 // A convolution of stride 1. Images are blocked by the lanes of a vector (nChw8c, nChw16c).
@@ -16,19 +18,13 @@ struct WinogradImage {
   long tiles_down = 0, tiles_right = 0;
 };
 
-struct WinogradEpilogue {
-  const float *bias = nullptr, *scale = nullptr, *shift = nullptr;  // by output channel; null: none
-  const float* residual = nullptr;                                  // laid out like the result
-  bool relu = false;
-};
-
 struct WinogradTransforms {
   int rows, kernel_rows, columns, kernel_columns;  // F(rows x columns, kernel_rows x kernel_columns)
   // Channels [block * lanes, (block + 1) * lanes) of the tile down the image `down` and `right`, to v.
   void (*in)(const WinogradImage& image, const float* src, long down, long right, long block, float* v, long plane);
   // From m to the result. False where a number is not finite, or too large to be trusted: |y| >= 2^100.
   bool (*out)(const WinogradImage& image, const float* m, long plane, long down, long right, long block,
-              const WinogradEpilogue& epilogue, float* dst);
+              const ConvEpilogue& epilogue, float* dst);
   // The kernels of `outputs` output channels, at most a vector of them, for one input channel: at the points, to
   // to[point * plane + output], zeros behind the last output. The taps of output o are row-major from g + o * step on.
   void (*kernel)(const float* g, long step, long outputs, float* to, long plane);

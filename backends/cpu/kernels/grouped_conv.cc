@@ -1,0 +1,149 @@
+// Convolutions by groups of 2 or 4 channels, on images whose blocks of channels hold several groups: oneDNN has no
+// kernel for them in blocked layouts, and none at all with AVX2 but one that copies windows.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/conv.h"
+#include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/simd/simd.h"
+#include "backends/group.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
+
+namespace rewright::cpu {
+namespace {
+
+// weights[o, c, r, s] as grouped_row reads them: vectors of results, by blocks of results, rows, columns, channels.
+class PackGroupsKernel : public Kernel {
+ public:
+  explicit PackGroupsKernel(Shape weights) : weights_(std::move(weights)) {}
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    const float* from = static_cast<const float*>(buffers[0]);
+    float* const to = static_cast<float*>(buffers[1]);
+    const int64_t lanes = Simd().lanes, channels = weights_[1], taps = weights_[2] * weights_[3];
+    for (int64_t o = 0; o < weights_[0]; ++o) {
+      for (int64_t c = 0; c < channels; ++c) {
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          to[((o / lanes * taps + tap) * channels + c) * lanes + o % lanes] = *from++;
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const Shape weights_;
+};
+
+// Buffers: src, weights, [bias], [scale], [shift], [residual], dst.
+class GroupedConvKernel : public Kernel {
+ public:
+  GroupedConvKernel(ConvProblem problem, const Layout& src, const Layout& dst, int threads)
+      : problem_(std::move(problem)), src_(src), dst_(dst), threads_(threads) {
+    windows_.dst = problem_.dst;
+    windows_.kernel = {problem_.weights[2], problem_.weights[3]};
+    windows_.strides = problem_.strides;
+    windows_.pads = problem_.pads;
+    windows_.dilations = problem_.dilations;
+  }
+
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    void* const* next = buffers;
+    const float* const src = static_cast<const float*>(*next++);
+    const float* const weights = static_cast<const float*>(*next++);
+    ConvEpilogue epilogue;
+    if (problem_.post_ops.bias) epilogue.bias = static_cast<const float*>(*next++);
+    if (problem_.post_ops.scale) epilogue.scale = static_cast<const float*>(*next++);
+    if (problem_.post_ops.shift) epilogue.shift = static_cast<const float*>(*next++);
+    if (problem_.post_ops.residual) epilogue.residual = static_cast<const float*>(*next++);
+    float* const dst = static_cast<float*>(*next);
+    const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
+    epilogue.relu = !activations.empty() && activations[0].activation == Activation::kRelu && activations[0].alpha == 0;
+    const int64_t lanes = Simd().lanes, channels = problem_.weights[1], height = problem_.dst[2];
+    const int64_t blocks = problem_.dst[1] / lanes, row = dst_.strides[2];
+    const int64_t of_block = problem_.weights[2] * problem_.weights[3] * channels * lanes;
+    const auto compute = Simd().grouped_row[channels / 4];
+#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
+    for (int64_t unit = 0; unit < problem_.dst[0] * blocks * height; ++unit) {
+      const int64_t y = unit % height, block = unit / height % blocks, image = unit / height / blocks;
+      const WindowRow windows = WindowRowAt(windows_, src_, y);
+      const int64_t place = image * dst_.strides[0] + block * dst_.strides[1] + y * row;
+      ConvEpilogue of_row = epilogue;
+      if (of_row.residual != nullptr) of_row.residual += place;
+      compute(dst + place, src + image * src_.strides[0] + block * src_.strides[1] + windows.first,
+              weights + block * of_block + windows.first_row * problem_.weights[3] * channels * lanes, windows.windows,
+              of_row, block * lanes);
+      for (size_t k = epilogue.relu ? 1 : 0; k < activations.size(); ++k) {
+        const ActivationFunction& f = activations[k];
+        Simd().activate[static_cast<size_t>(f.activation)](dst + place, row, static_cast<float>(f.alpha),
+                                                           static_cast<float>(f.beta));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const ConvProblem problem_;
+  const Layout src_, dst_;
+  PoolProblem windows_;
+  const int threads_;
+};
+
+bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
+  if (group.kind != FusedGroup::Kind::kConv || context.block != Simd().lanes) return false;
+  const ConvProblem problem = ConvProblemOf(graph, group);
+  const Shape& w = problem.weights;
+  if (problem.groups == 1 || (w[1] != 2 && w[1] != 4) || w[0] != problem.src[1] || w[0] % context.block != 0) {
+    return false;
+  }
+  for (size_t k = 0; k < 4; ++k) {
+    if (problem.pads[k] > (w[2 + k % 2] - 1) * problem.dilations[k % 2]) return false;
+  }
+  const Group& all = group.group;
+  const auto is_f32 = [&](Value value) { return graph.type(value).dtype == DType::kFloat32; };
+  return std::all_of(all.inputs.begin(), all.inputs.end(), is_f32) &&
+         std::all_of(all.outputs.begin(), all.outputs.end(), is_f32);
+}
+
+std::optional<Layout> LayoutOfResult(const LayoutQuery& query) {
+  if (!IsPossible(query.context, query.graph, query.group)) return std::nullopt;
+  return Layout::Blocked(query.dims(), query.context.block);
+}
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  if (!IsPossible(*lowering.context(), graph, group)) return false;
+  const Node& node = graph.node(group.group.nodes[0]);
+  ConvProblem problem = ConvProblemOf(graph, group);
+  const int64_t block = lowering.context()->block;
+  const Layout src = Layout::Blocked(problem.src, block), dst = Layout::Blocked(problem.dst, block);
+  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, problem.dst[1]));
+
+  ASSIGN_OR_RETURN(const Place image, lowering.FindAs(node.operands[0], src));
+  std::vector<BufferUse> buffers = {Lowering::Read(image.buffer)};
+  std::vector<PackingStep> packing(1);
+  packing[0].kernel = std::make_unique<PackGroupsKernel>(problem.weights);
+  packing[0].bytes = static_cast<size_t>(NumElements(problem.weights)) * sizeof(float);
+  packing[0].label = "reorder";
+  ASSIGN_OR_RETURN(const int weights, PackWeights(lowering, node.operands[1], std::move(packing)));
+  buffers.push_back(Lowering::Read(weights));
+  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (!values->empty()) buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
+  }
+  if (problem.post_ops.residual) {
+    ASSIGN_OR_RETURN(const Place residual, lowering.FindAs(ResidualOf(group), dst));
+    buffers.push_back(Lowering::Read(residual.buffer));
+  }
+  buffers.push_back(Lowering::Write(lowering.Define(group.group.outputs[0], dst).buffer));
+  lowering.Emit(std::make_unique<GroupedConvKernel>(std::move(problem), src, dst, lowering.threads()),
+                std::move(buffers), absl::StrCat(GroupLabel(graph, group.group), " (groups:", Simd().name, ")"));
+  return true;
+}
+
+}  // namespace
+
+KernelEntry GroupedConvEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .layout = LayoutOfResult}; }
+
+}  // namespace rewright::cpu
