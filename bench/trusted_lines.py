@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # From the text of a rule to the instances that are proved.
 INSTANCES = """rule rule_lexer rule_expressions rule_parser rule_printer rule_terms rule_names compiled_rule binding_order
-symbolic_builder arg_eval instances instance number siblings""".split()
+symbolic_builder arg_eval instances instance number siblings operator_variables""".split()
 # From the rule that is proved to the graph that is changed.
 APPLICATION = """match_binding match_plan match_scope match_search matcher node_signatures rule_net rule_binding rule_set
 rule_symmetry applier lowering sibling_groups""".split()
