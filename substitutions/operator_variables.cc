@@ -269,14 +269,16 @@ Rule PutOperator(const Rule& rule, const OpDef& op) {
 
 std::string RuleOfOperator(const std::string& name) { return name.substr(0, name.find(':')); }
 
-std::vector<Rule> OperatorRules(const Rule& rule) {
+std::vector<Rule> OperatorRules(const Rule& rule, size_t most) {
   if (!HasOperatorVariable(rule)) return {rule};
-  std::vector<Rule> rules;
+  std::vector<const OpDef*> ops;
   for (const OpDef* op : ElementwiseOps(OperandsOfVariable(rule))) {
-    const bool holds =
-        !rule.proof || std::binary_search(rule.proof->operators.begin(), rule.proof->operators.end(), op->name);
-    if (holds) rules.push_back(PutOperator(rule, *op));
+    const auto& names = rule.proof ? rule.proof->operators : std::vector<std::string>();
+    if (!rule.proof || std::binary_search(names.begin(), names.end(), op->name)) ops.push_back(op);
   }
+  std::vector<Rule> rules;
+  const size_t count = std::min(most, ops.size());
+  for (size_t k = 0; k < count; ++k) rules.push_back(PutOperator(rule, *ops[k * ops.size() / count]));
   return rules;
 }
 

@@ -13,6 +13,8 @@
 // operator stands in its own rule (PutOperator); a record names the operators (docs/decisions/075).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,8 +44,8 @@ Rule PutOperator(const Rule& rule, const OpDef& op);
 // The name of the rule with the variable; of any other rule its own.
 std::string RuleOfOperator(const std::string& name);
 // The rule itself, or, where it has an operator variable, its rules for the operators that its record names; without a
-// record, those for all that it may be about.
-std::vector<Rule> OperatorRules(const Rule& rule);
+// record, those for all that it may be about. At most `most` of them, spread over the list.
+std::vector<Rule> OperatorRules(const Rule& rule, size_t most = SIZE_MAX);
 
 // The law that says that the operator has the property: f(max(x, y)) = max(f(x), f(y)), f(-x) = -f(x), f(0) = 0.
 Rule PropertyLaw(ArgFn property, const OpDef& op);
