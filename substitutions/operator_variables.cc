@@ -79,19 +79,25 @@ std::optional<std::string> FunctionOfElements(const OpDef& op, const StructuralK
   if (m.IsOpaque() || m.outputs.size() != 1 || !m.params.empty() || m.variables.size() != s.variables.size()) {
     return std::nullopt;
   }
-  std::vector<std::string> names = {"a", "b"};
-  const auto text = [&](const ExprPtr& expr) { return PrintExpr(expr, names); };
+  // Operators call their operands, and so the sizes of these, as they like.
+  std::vector<ExprPtr> numbered;
+  for (size_t v = 0; v < s.variables.size(); ++v) {
+    numbered.push_back(Variable(static_cast<int>(v), absl::StrCat("v", v)).node());
+  }
+  const std::vector<std::string> names = {"a", "b"};
+  const auto text = [&](const ExprPtr& expr) { return PrintExpr(Substitute(expr, numbered, {}), names); };
   const OutputMeaning &output = m.outputs[0], &expected = s.outputs[0];
   bool same = output.dtype == expected.dtype && output.index_vars == expected.index_vars &&
-              output.shape == expected.shape && m.requirements.size() == s.requirements.size();
+              output.shape.size() == expected.shape.size() && m.requirements.size() == s.requirements.size();
+  for (size_t i = 0; same && i < output.shape.size(); ++i) same = text(output.shape[i]) == text(expected.shape[i]);
   for (size_t i = 0; same && i < m.requirements.size(); ++i) {
     same = text(m.requirements[i].condition) == text(s.requirements[i].condition);
   }
   const ExprPtr element = Rewrite(output.element, [&](const ExprPtr& node) {
     if (!node->IsRead()) return node;
-    const ExprPtr& place = expected.element->arg(static_cast<size_t>(node->operand()));
-    same = same && text(node) == text(place);
-    return Parameter(node->operand(), names[static_cast<size_t>(node->operand())], node->dtype()).node();
+    const auto operand = static_cast<size_t>(node->operand());
+    same = same && text(node) == text(expected.element->arg(operand));
+    return Parameter(node->operand(), names[operand], node->dtype()).node();
   });
   const bool closed = FreeVariables(element).empty() && !element->Reduces() && !element->Contains(ExprKind::kOpaque) &&
                       !element->Contains(ExprKind::kFromIndex);
@@ -282,38 +288,35 @@ std::vector<Rule> OperatorRules(const Rule& rule, size_t most) {
   return rules;
 }
 
-Rule PropertyLaw(ArgFn property, const OpDef& op) {
+std::vector<Rule> PropertyLaws(ArgFn property, const OpDef& op) {
   const auto variable = [](const char* name, bool declared) {
     TensorTerm term;
     term.name = name;
     if (declared) term.shape = ShapeSpec{false, {NameArg("n")}};
     return term;
   };
-  const auto zero = [] {
-    TensorTerm term;
-    term.kind = TensorTerm::Kind::kValue;
-    term.value = ArgExpr::Int(0);
-    term.shape = ShapeSpec{false, {NameArg("n")}};
-    return term;
-  };
+  TensorTerm zero;
+  zero.kind = TensorTerm::Kind::kValue;
+  zero.value = ArgExpr::Int(0);
+  zero.shape = ShapeSpec{false, {NameArg("n")}};
   const auto of = [&](TensorTerm term) { return Application(op.name, {std::move(term)}); };
-  Rule law;
-  law.name = absl::StrCat(op.name, "-is-",
-                          property == ArgFn::kIncreasing ? "increasing"
-                          : property == ArgFn::kOdd      ? "odd"
-                                                         : "keeping-zero");
-  switch (property) {
-    case ArgFn::kIncreasing:
-      law.lhs.outputs = {of(Application("max", {variable("x", true), variable("y", true)}))};
-      law.rhs.outputs = {Application("max", {of(variable("x", false)), of(variable("y", false))})};
-      break;
-    case ArgFn::kOdd:
-      law.lhs.outputs = {of(Application("neg", {variable("x", true)}))};
-      law.rhs.outputs = {Application("neg", {of(variable("x", false))})};
-      break;
-    default: law.lhs.outputs = {of(zero())}; law.rhs.outputs = {zero()};
+  const auto law = [&](const char* what, TensorTerm left, TensorTerm right) {
+    Rule rule;
+    rule.name = absl::StrCat(op.name, what);
+    rule.lhs.outputs = {std::move(left)};
+    rule.rhs.outputs = {std::move(right)};
+    return rule;
+  };
+  if (property == ArgFn::kIncreasing) {
+    return {law("-increases", of(Application("max", {variable("x", true), variable("y", true)})),
+                Application("max", {of(variable("x", false)), of(variable("y", false))}))};
   }
-  return law;
+  std::vector<Rule> laws = {law("-keeps-zero", of(zero), zero)};
+  if (property == ArgFn::kOdd) {
+    laws.push_back(
+        law("-is-odd", of(Application("neg", {variable("x", true)})), Application("neg", {of(variable("x", false))})));
+  }
+  return laws;
 }
 
 bool IsStandIn(const OpDef* op) {

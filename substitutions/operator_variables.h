@@ -6,7 +6,7 @@
 // `?f` stands for one operator throughout the rule, any of those that have so many operands, no attributes, and declare
 // each element of their result as a function of the elements of their operands at its place (ElementwiseOps). A
 // property that `when` asks for, increasing(?f), odd(?f) or keeps_zero(?f), narrows them down to those of which it is
-// proved: it is a law itself (PropertyLaw).
+// proved: it is a law itself (PropertyLaws).
 //
 // A rule with an operator variable is compiled for a stand-in: an operator of whose function nothing is known but the
 // property. What is proved of it holds for all of them. Wherever elements are computed or graphs are matched each
@@ -47,8 +47,9 @@ std::string RuleOfOperator(const std::string& name);
 // record, those for all that it may be about. At most `most` of them, spread over the list.
 std::vector<Rule> OperatorRules(const Rule& rule, size_t most = SIZE_MAX);
 
-// The law that says that the operator has the property: f(max(x, y)) = max(f(x), f(y)), f(-x) = -f(x), f(0) = 0.
-Rule PropertyLaw(ArgFn property, const OpDef& op);
+// The laws that say that the operator has the property: f(max(x, y)) = max(f(x), f(y)); f(-x) = -f(x) and f(0) = 0,
+// which does not follow for 1 / x; f(0) = 0.
+std::vector<Rule> PropertyLaws(ArgFn property, const OpDef& op);
 
 // The function of a stand-in, by the name that its declaration calls it (ExprKind::kOpaque), where numbers are to be
 // had of it: one that has the property and no other. `arguments` are one or two.

@@ -64,12 +64,14 @@ struct Outcome {
 };
 
 // Beside a rule with an operator variable: that the operators for which it holds have the property that it asks for.
-std::vector<Rule> PropertyLaws(const Rule& rule) {
+std::vector<Rule> LawsOfOperators(const Rule& rule) {
   std::vector<Rule> laws;
   const std::optional<ArgFn> property = OperatorProperty(rule);
   if (!property) return laws;
   const std::vector<std::string> names = rule.proof ? rule.proof->operators : OperatorsOf(rule);
-  for (const std::string& name : names) laws.push_back(PropertyLaw(*property, *FindOp(name)));
+  for (const std::string& name : names) {
+    for (Rule& law : PropertyLaws(*property, *FindOp(name))) laws.push_back(std::move(law));
+  }
   return laws;
 }
 
@@ -122,7 +124,7 @@ void DeriveSecond(const Rule& rule, const std::string& place, Outcome* outcome) 
   };
   const SecondDerivation derivation = derive(rule);
   // That exp increases is an axiom, which no derivation finds: of these laws only denials count.
-  for (const Rule& law : PropertyLaws(rule)) {
+  for (const Rule& law : LawsOfOperators(rule)) {
     const SecondDerivation derived = derive(law);
     if (derived.verdict != SecondVerdict::kDenied) continue;
     outcome->refusals.push_back(absl::StrCat(place, ": rule ", law.name, ": found by a second derivation that ",
@@ -168,7 +170,7 @@ class Checker {
     if (!flags_.steps) return outcome;
     // The proof that the certificate tells is the one that is checked; derive_s has its time.
     start = verifier::ThreadCpuSeconds();
-    for (const Rule& law : PropertyLaws(checked->rule)) ProveSteps(law, absl::StrCat(path, ":9"), &steps, &outcome);
+    for (const Rule& law : LawsOfOperators(checked->rule)) ProveSteps(law, absl::StrCat(path, ":9"), &steps, &outcome);
     TakeSteps(checked->rule, absl::StrCat(path, ":9"), flags_.solver != "z3", steps, start, &outcome);
     return outcome;
   }
@@ -290,7 +292,7 @@ std::vector<Outcome> DeriveAll(const CheckFlags& flags, const std::map<std::stri
       const double start = verifier::ThreadCpuSeconds();
       StepChecker steps;
       ProveSteps(*list[i], place, &steps, &outcomes[i]);
-      for (const Rule& law : PropertyLaws(*list[i])) ProveSteps(law, place, &steps, &outcomes[i]);
+      for (const Rule& law : LawsOfOperators(*list[i])) ProveSteps(law, place, &steps, &outcomes[i]);
       TakeSteps(*list[i], place, flags.solver != "z3", steps, start, &outcomes[i]);
     }
     progress.Update(static_cast<double>(++done) / static_cast<double>(list.size()), list[i]->name);

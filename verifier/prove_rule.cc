@@ -260,6 +260,10 @@ RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options) {
   if (compiled.ok()) {
     verdict = ProveCompiled(**compiled, options);
     if (verdict.verdict == Verdict::kUnknown && HasOperatorVariable(rule)) RefuteByOperator(rule, options, &verdict);
+    if (verdict.verdict == Verdict::kProved && HasOperatorVariable(rule) && OperatorsOf(rule).empty()) {
+      verdict = RuleVerdict();
+      verdict.reason = "no operator has the property";
+    }
   } else {
     verdict.reason = std::string(compiled.status().message());
   }
@@ -273,11 +277,12 @@ std::vector<std::string> OperatorsOf(const Rule& rule) {
   RuleProofOptions options;
   options.classify = false;
   for (const OpDef* op : ElementwiseOps(OperandsOfVariable(rule))) {
-    if (property) {
-      const RuleVerdict verdict = ProveRule(PropertyLaw(*property, *op), options);
-      if (verdict.verdict != Verdict::kProved || verdict.used_finite_only_step) continue;
-    }
-    names.push_back(op->name);
+    const std::vector<Rule> laws = property ? PropertyLaws(*property, *op) : std::vector<Rule>();
+    const bool holds = std::all_of(laws.begin(), laws.end(), [&](const Rule& law) {
+      const RuleVerdict verdict = ProveRule(law, options);
+      return verdict.verdict == Verdict::kProved && !verdict.used_finite_only_step;
+    });
+    if (holds) names.push_back(op->name);
   }
   return names;
 }
