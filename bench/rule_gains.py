@@ -2,6 +2,7 @@
 the cost with it, for every rule on the way to a best graph.
 
     python bench/rule_gains.py build/release/rewright OUT.txt MODEL.onnx.. [--rules FILE ..] [--devices v100 zen3]
+                               [--only PATTERN]
 
 Models are ONNX files, such as those of `rewright zoo` and of bench/exports.py --keep. Costs are those of described
 devices, so the figures are the same on every machine. A search that is forced to another way may end lower: a negative
@@ -10,6 +11,7 @@ figure says that.
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 
 from table import machine
@@ -30,7 +32,8 @@ def optimize(arguments, model, device, without=()):
     if run.returncode != 0:
         return None
     report = json.loads(run.stdout)
-    return report["cost_after_ms"], [row["rule"] for row in report["rewrites"]]
+    # A rule with an operator variable is NAME:OPERATOR there.
+    return report["cost_after_ms"], list(dict.fromkeys(row["rule"].split(":")[0] for row in report["rewrites"]))
 
 
 def measure(arguments):
@@ -44,7 +47,7 @@ def measure(arguments):
                 print(f"{name}: refused")
                 break
             cost, rules = best
-            for rule in rules:
+            for rule in filter(re.compile(arguments.only).search, rules):
                 without = optimize(arguments, model, device, [rule])
                 if without is not None:
                     gains.setdefault(rule, []).append((without[0] / cost - 1, name, device))
@@ -63,10 +66,11 @@ def main():
     parser.add_argument("models", nargs="+")
     parser.add_argument("--rules", nargs="+", default=["substitutions/rules/core.rules", "substitutions/rules/laws.rules"])
     parser.add_argument("--devices", nargs="+", default=["v100", "zen3"])
+    parser.add_argument("--only", default="", help="rules that are measured: a regular expression of their names")
     arguments = parser.parse_args()
     gains = measure(arguments)
     lines = [line for file in arguments.rules for line in pathlib.Path(file).read_text().splitlines()]
-    names = [line.split()[1] for line in lines if line.startswith("rule ")]
+    names = [line.split()[1] for line in lines if line.startswith("rule ") and re.search(arguments.only, line.split()[1])]
     rows = sorted(((gains[name][0][0], name) for name in names if name in gains), reverse=True)
     with open(arguments.out, "w") as out:
         out.write(f"# {machine()}\n# {len(arguments.models)} models; devices {', '.join(arguments.devices)}; "

@@ -3,8 +3,8 @@
 
     bench/trusted_lines.py
 
-Counts where the prover is believed, and where its steps are checked as well (`rewright check`). A file counts
-whole, with its comments. A source of the verifier that stands in no list below is an error, so that a new one is
+Counts where the prover is believed, where its steps are checked as well (`rewright check --rules`), and where the
+certificate of a proof is checked with its steps (`rewright check DIR`). A file counts whole, with its comments. A source of the verifier that stands in no list below is an error, so that a new one is
 thought about.
 """
 import pathlib
@@ -14,13 +14,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # From the text of a rule to the instances that are proved.
 INSTANCES = """rule rule_lexer rule_expressions rule_parser rule_printer rule_terms rule_names compiled_rule binding_order
-symbolic_builder arg_eval instances instance number siblings""".split()
+symbolic_builder arg_eval instances instance number siblings operator_variables""".split()
 # From the rule that is proved to the graph that is changed.
 APPLICATION = """match_binding match_plan match_scope match_search matcher node_signatures rule_net rule_binding rule_set
 rule_symmetry applier lowering sibling_groups""".split()
 # The obligations, terms as data, how terms are paired, joint queries.
-OBLIGATIONS = """verifier attempt prove_rule merged_axes term polynomial guard rational give_up prover encode
-encode_functions solver watchdog smt_query""".split()
+OBLIGATIONS = """attempt replay term polynomial guard rational give_up prover encode encode_functions solver
+smt_query""".split()
+# The search for a proof: which attempts are made, which instances are taken for others, in what time. A certificate
+# names the attempt and holds every instance.
+SEARCH = "verifier prove_rule merged_axes watchdog".split()
+# What reads a certificate.
+READING = ["certificate"]
 # What reasons about sums and indices: checked for all sizes.
 REASONING = "simplify eliminate align inverse context decide print".split()
 # The composition of declarations, products and functions of elements: computed on both sides at several sizes.
@@ -29,7 +34,7 @@ conditions products signs increasing""".split()
 # What checks those steps: questions, values, and the laws of sums; the listener tells them.
 CHECKING = "step_checker computed_steps step_claims step_values step_listener concrete query_solver".split()
 # Nothing that these say makes a rule proved.
-OTHER = """certificate classify_rule condition_family counterexample equal equal_by_claims equal_result
+OTHER = """classify_rule condition_family counterexample equal equal_by_claims equal_result
 foreign_cut gradient_claims infer integer_search joint_models numeric_instance part_weights prove_region random_leaves region
 rounded_decisions second_derivation sharding_laws signatures telling_draws known_equal""".split()
 
@@ -40,7 +45,7 @@ def lines(folder, names):
 
 
 def main():
-    known = set(OBLIGATIONS + REASONING + COMPUTED + CHECKING + OTHER)
+    known = set(OBLIGATIONS + SEARCH + READING + REASONING + COMPUTED + CHECKING + OTHER)
     found = {path.stem for path in (ROOT / "verifier").iterdir() if path.suffix in (".h", ".cc")}
     if missing := sorted(found - known):
         sys.exit(f"verifier/: found {', '.join(missing)}, expected every source in a list of {sys.argv[0]}")
@@ -50,18 +55,22 @@ def main():
         "text of a rule to its instances": lines("substitutions", INSTANCES),
         "instances to graphs that are changed": lines("substitutions", APPLICATION),
         "obligations, terms as data, joint queries": lines("verifier", OBLIGATIONS),
+        "search for a proof": lines("verifier", SEARCH),
+        "reading of certificates": lines("verifier", READING),
         "sums and indices": lines("verifier", REASONING),
         "composition and functions": lines("verifier", COMPUTED),
         "checking of steps": lines("verifier", CHECKING),
     }
     for name, count in parts.items():
         print(f"{count:6}  {name}")
-    instances, application, obligations, reasoning, computed, checking = parts.values()
-    proof = instances + obligations
+    instances, application, obligations, search, reading, reasoning, computed, checking = parts.values()
+    followed = instances + obligations
+    proof = followed + search
     print(f"{proof + application + reasoning + computed:6}  must be right where the prover is believed")
     print(f"{proof + application + computed + checking:6}  must be right where its steps are checked, at all sizes")
     print(f"{proof + application + checking:6}  must be right where its steps are checked, at the sizes that are computed")
     print(f"{proof + checking:6}  the same, for the rule alone (not for its application)")
+    print(f"{followed + reading + checking:6}  the same, where the steps of a certificate are checked")
 
 
 main()

@@ -339,6 +339,9 @@ class ArgEvaluator {
       case ArgFn::kFinite:
       case ArgFn::kWeight:
       case ArgFn::kConstant:
+      case ArgFn::kIncreasing:
+      case ArgFn::kOdd:
+      case ArgFn::kKeepsZero:
         value->kind = Kind::kBool;
         return scope_.Predicate(expr.fn, expr.args[0], positive_place_, &value->truth) || Fail("a name is not bound");
       case ArgFn::kRank:

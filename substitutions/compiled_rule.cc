@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "substitutions/binding_order.h"
 #include "substitutions/match_plan.h"
 #include "substitutions/number.h"
+#include "substitutions/operator_variables.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_names.h"
 #include "substitutions/rule_printer.h"
@@ -89,7 +91,9 @@ class RuleCompiler {
     left_ = false;
     Side(rule.rhs, out_->rhs_);
     ResolveNodes(out_->num_lhs_nodes_);
-    out_->conditions_ = rule.conditions;
+    // What is asked of an operator is in its stand-in.
+    std::copy_if(rule.conditions.begin(), rule.conditions.end(), std::back_inserter(out_->conditions_),
+                 [](const ArgExpr& condition) { return !IsOperatorProperty(condition); });
     for (ArgExpr& condition : out_->conditions_) {
       errors_.Add(names_.Resolve(condition));
       if (errors_.empty()) NoteElements(condition);

@@ -24,7 +24,9 @@
 //   split(..).1      one output of an operator that has several; `split(..)..` all of them, as operands.
 //   let t = .. in    names a term.
 //   { a, b }         several outputs.
-//   when             conditions on sizes and attributes; weight(x), constant(x), positive(x), finite(x) on values.
+//   ?f(x), ?f(x, y)  any elementwise operator, the same throughout the rule (operator_variables.h)
+//   when             conditions on sizes and attributes; weight(x), constant(x), positive(x), finite(x) on values;
+//                    increasing(?f), odd(?f), keeps_zero(?f) on an operator.
 //   expect           the verdict a test expects.
 //   proved           what the verifier found: see ProofRecord.
 #pragma once
@@ -74,14 +76,17 @@ enum class ArgFn : uint8_t {
   kIota,     // iota(n) = [0, .., n-1]
   kRepeat,   // repeat(v, n) = [v, .., v]
   kTake,
-  kDrop,       // take(l, n), drop(l, n): the first n elements, the others
-  kReplace,    // replace(l, places, v): the list with v at those places
-  kContains,   // contains(l, v): fixed values only
-  kCountLess,  // count_less(l, v): how many elements of l are less than v; fixed values only
-  kPositive,   // of a tensor: a known constant, all elements > 0 and finite; of a real attribute
-  kFinite,     // of a tensor: a known constant, no element infinite or NaN
-  kWeight,     // of a tensor: depends on weights and constants alone
-  kConstant,   // of a tensor: elements are known
+  kDrop,        // take(l, n), drop(l, n): the first n elements, the others
+  kReplace,     // replace(l, places, v): the list with v at those places
+  kContains,    // contains(l, v): fixed values only
+  kCountLess,   // count_less(l, v): how many elements of l are less than v; fixed values only
+  kPositive,    // of a tensor: a known constant, all elements > 0 and finite; of a real attribute
+  kFinite,      // of a tensor: a known constant, no element infinite or NaN
+  kWeight,      // of a tensor: depends on weights and constants alone
+  kConstant,    // of a tensor: elements are known
+  kIncreasing,  // of an operator variable: it keeps the order of its operands, equal ones apart
+  kOdd,         // of an operator variable: f(-x) = -f(x)
+  kKeepsZero,   // of an operator variable: f(0) = 0
 };
 
 // An expression over what a rule binds.
@@ -136,7 +141,7 @@ struct TensorTerm {
   enum class Kind : uint8_t {
     kName,   // a variable, or a term named by let
     kValue,  // a constant all of whose elements are `value`
-    kApply,  // name(operands, attrs)
+    kApply,  // name(operands, attrs); an operator variable is named ?f
   };
   Kind kind = Kind::kName;
   std::string name;
@@ -191,14 +196,16 @@ bool ParseRuleClass(const std::string& name, RuleClass* rule_class);
 //   prover="0123456789abcdef" spec="0123456789abcdef"
 struct ProofRecord {
   RuleClass rule_class = RuleClass::kReassociating;
-  // The class on 16-bit floats, the worse one of f16 and bf16; none where it was not measured: then a rule that is exact
-  // in f32 counts as reassociating, any other one is not used there unless it only moves elements.
+  // The class on 16-bit floats, the worse one of f16 and bf16; none where it was not measured: then a rule that is
+  // exact in f32 counts as reassociating, any other one is not used there unless it only moves elements.
   std::optional<RuleClass> halves;
   DomainLimits domain;
   int instances = 0;        // proved; all within the domain
   uint64_t prover = 0;      // ProverHash() when it was proved
   uint64_t spec_hash = 0;   // RecordHash() of the rule and this record when it was proved
   std::string certificate;  // path, relative to the rule file; may be empty
+  // Of a rule with an operator variable: the operators for which it holds, by name, ascending.
+  std::vector<std::string> operators;
 };
 
 // ---------------------------------------------------------------- rules

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
 #include "substitutions/compiled_rule.h"
+#include "substitutions/operator_variables.h"
 #include "substitutions/rule_expressions.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_printer.h"
@@ -88,6 +89,7 @@ class Parser : private RuleExprParser {
       RETURN_IF_ERROR(Arg(condition));
       AddConjuncts(std::move(condition), rule.conditions);
     }
+    RETURN_IF_ERROR(ResolveOperatorVariable(rule));
     if (AcceptWord("expect")) {
       if (!IsWord("proved") && !IsWord("refuted") && !IsWord("unknown")) return Found("proved, refuted or unknown");
       rule.expect = Peek().text;
@@ -140,6 +142,12 @@ class Parser : private RuleExprParser {
       ++at_;
       return absl::OkStatus();
     }
+    if (key == "operators") {
+      if (Peek().kind != Kind::kString) return Found("names of operators in quotes");
+      proof.operators = absl::StrSplit(Peek().text, ' ', absl::SkipEmpty());
+      ++at_;
+      return absl::OkStatus();
+    }
     if (key == "spec") return Hash(proof.spec_hash);
     // Older provers had numbers; what they proved can still be read, and proved anew.
     if (key == "prover" && Peek().kind != Kind::kInt) return Hash(proof.prover);
@@ -159,7 +167,7 @@ class Parser : private RuleExprParser {
     if (field == std::end(fields)) {
       return Error(absl::StrCat("found field ", key,
                                 " of a proof, expected halves, max_rank, max_perm_rank, "
-                                "max_broadcast_rank, instances, prover, spec or certificate"));
+                                "max_broadcast_rank, instances, operators, prover, spec or certificate"));
     }
     if (Peek().kind != Kind::kInt || Peek().integer > field->most) {
       return Found(absl::StrCat("an integer from 0 to ", field->most));
@@ -207,7 +215,12 @@ class Parser : private RuleExprParser {
     term.column = Peek().column;
     if (IsSign("[")) return Matrix(term);
     const bool number = Peek().kind == Kind::kInt || Peek().kind == Kind::kReal || IsSign("-");
-    if (number || IsSign("?") || (IsWord("scalar") && IsSign("(", 1))) {
+    if (IsSign("?") && Peek(1).kind == Kind::kName && IsSign("(", 2)) {
+      term.name = absl::StrCat("?", Peek(1).text);
+      term.kind = TensorTerm::Kind::kApply;
+      at_ += 3;
+      RETURN_IF_ERROR(Operands(term));
+    } else if (number || IsSign("?") || (IsWord("scalar") && IsSign("(", 1))) {
       RETURN_IF_ERROR(ValueTerm(term));
     } else {
       // `div` is an operator of graphs as well as of expressions.

@@ -15,9 +15,10 @@ namespace {
 constexpr const char* kOpNames[] = {
     "+", "-", "*", "div", "mod", "/", "-", "==", "!=", "<", "<=", ">", ">=", "and", "or", "not"};
 
-constexpr const char* kFnNames[] = {"min",     "max",      "rank",       "shape",    "dim",    "len",    "sum",
-                                    "prod",    "compose",  "inverse",    "iota",     "repeat", "take",   "drop",
-                                    "replace", "contains", "count_less", "positive", "finite", "weight", "constant"};
+constexpr const char* kFnNames[] = {"min",    "max",    "rank",     "shape",      "dim",        "len",
+                                    "sum",    "prod",   "compose",  "inverse",    "iota",       "repeat",
+                                    "take",   "drop",   "replace",  "contains",   "count_less", "positive",
+                                    "finite", "weight", "constant", "increasing", "odd",        "keeps_zero"};
 
 // How strongly an operator binds, from `or` on.
 int Precedence(const ArgExpr& expr) {
@@ -228,6 +229,9 @@ std::string PrintRule(const Rule& rule) {
   if (proof.halves) absl::StrAppend(&text, " halves=", RuleClassName(*proof.halves));
   absl::StrAppend(&text, " max_rank=", proof.domain.max_rank, " max_perm_rank=", proof.domain.max_perm_rank,
                   " max_broadcast_rank=", proof.domain.max_broadcast_rank, " instances=", proof.instances);
+  if (!proof.operators.empty()) {
+    absl::StrAppend(&text, "\n    operators=\"", absl::StrJoin(proof.operators, " "), "\"\n   ");
+  }
   absl::StrAppend(&text, " prover=\"", TextHash::Hex(proof.prover), "\" spec=\"", TextHash::Hex(proof.spec_hash), "\"");
   if (!proof.certificate.empty()) absl::StrAppend(&text, "\n    certificate=\"", proof.certificate, "\"");
   return text + "\n";

@@ -15,6 +15,7 @@
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
+#include "substitutions/operator_variables.h"
 #include "substitutions/prover_hash.h"
 #include "substitutions/rule_lexer.h"
 #include "substitutions/rule_parser.h"
@@ -37,6 +38,28 @@ std::string MeaningText(const OpDef& op, const Meaning& meaning) {
     absl::StrAppend(&text, "]=", PrintExpr(output.element, op.inputs));
   }
   return text;
+}
+
+// The names and declarations of the operators for which a rule with an operator variable is recorded to hold. An
+// elementwise operator is declared alike for all ranks: one vector tells.
+absl::Status AddOperators(const Rule& rule, const std::vector<std::string>& names, TextHash* hash) {
+  MeaningCache meanings;
+  for (const std::string& name : names) {
+    const OpDef* const op = FindOp(name);
+    const auto operands = static_cast<size_t>(OperandsOfVariable(rule));
+    if (op == nullptr || op->inputs.size() != operands) {
+      return RuleError(rule.file, rule.line, 1,
+                       absl::StrCat("rule ", rule.name, ": found ", name, " in operators=, expected an operator with ",
+                                    operands, " operands"));
+    }
+    StructuralKey key;
+    key.ranks.assign(operands, 1);
+    key.dtypes.assign(operands, DType::kFloat32);
+    if (op->broadcasts) key.units.assign(operands, 0);
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(*op, key));
+    hash->Add(MeaningText(*op, *meaning));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadRuleText(const std::string& path, std::string* text) {
@@ -113,6 +136,7 @@ absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord&
                         " ", domain.max_broadcast_rank, " ", record.instances, " ", TextHash::Hex(record.prover)));
   hash.Add(record.certificate);
   if (record.halves) hash.Add(absl::StrCat("halves ", RuleClassName(*record.halves)));
+  RETURN_IF_ERROR(AddOperators(rule.rule(), record.operators, &hash));
   return hash.value();
 }
 
@@ -146,16 +170,26 @@ const std::vector<Rule>* RuleReader::Add(const std::string& file, std::vector<Ru
   return &files_.emplace(file, std::move(rules)).first->second;
 }
 
-absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleReader::Compile(const Rule& rule, bool trust_unverified) {
+absl::StatusOr<std::vector<std::shared_ptr<const CompiledRule>>> RuleReader::Compile(const Rule& rule,
+                                                                                     bool trust_unverified) {
   Ready& ready = ready_[&rule];
-  if (ready.rule == nullptr) {
-    ASSIGN_OR_RETURN(ready.rule, CompileRule(rule));
-  }
   if (!trust_unverified && !ready.checked) {
-    RETURN_IF_ERROR(CheckRecord(*ready.rule, &meanings_));
+    ASSIGN_OR_RETURN(const auto compiled, CompileRule(rule));
+    RETURN_IF_ERROR(CheckRecord(*compiled, &meanings_));
     ready.checked = true;
+    if (!HasOperatorVariable(rule)) ready.rules = {compiled};
   }
-  return ready.rule;
+  if (!ready.rules.empty()) return ready.rules;
+  if (OperatorProperty(rule) && !rule.proof) {
+    return RuleError(
+        rule.file, rule.line, 1,
+        absl::StrCat("rule ", rule.name, " is not proved: no record says which operators have the property"));
+  }
+  for (const Rule& one : OperatorRules(rule)) {
+    ASSIGN_OR_RETURN(auto compiled, CompileRule(one));
+    ready.rules.push_back(std::move(compiled));
+  }
+  return ready.rules;
 }
 
 absl::StatusOr<RuleSet> RuleSet::FromText(const std::string& text, const std::string& file,
@@ -191,12 +225,11 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<const Rule*>& rules
     }
     if (IsDisabled(*rule, options) || (!rule->proof && options.exact_only)) continue;
     // The proof is checked before the class is believed.
-    ASSIGN_OR_RETURN(const std::shared_ptr<const CompiledRule> compiled,
-                     reader->Compile(*rule, options.trust_unverified));
+    ASSIGN_OR_RETURN(const auto compiled, reader->Compile(*rule, options.trust_unverified));
     if (rule->proof && !Admits(rule->proof->rule_class, options)) continue;
     const DomainLimits limits = rule->proof ? rule->proof->domain : DomainLimits{};
     const bool halves = AdmitsHalves(*rule, options);
-    matchers.push_back(std::make_shared<const Matcher>(compiled, limits, halves));
+    for (const auto& one : compiled) matchers.push_back(std::make_shared<const Matcher>(one, limits, halves));
     hash.Add(PrintLaw(*rule));
     hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank, ",", halves));
   }

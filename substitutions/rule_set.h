@@ -48,12 +48,13 @@ class RuleReader {
   // The rules of a file, proved or not, as long as this lives.
   absl::StatusOr<const std::vector<Rule>*> Read(const std::string& path);
   // `rule` is one of those. Errors: those of CompileRule, and a proof that is none or stale.
-  absl::StatusOr<std::shared_ptr<const CompiledRule>> Compile(const Rule& rule, bool trust_unverified);
+  // One compiled rule, or, of a rule with an operator variable, one for each operator of its record.
+  absl::StatusOr<std::vector<std::shared_ptr<const CompiledRule>>> Compile(const Rule& rule, bool trust_unverified);
 
  private:
   friend class RuleSet;
   struct Ready {
-    std::shared_ptr<const CompiledRule> rule;
+    std::vector<std::shared_ptr<const CompiledRule>> rules;
     bool checked = false;
   };
   const std::vector<Rule>* Add(const std::string& file, std::vector<Rule> rules);

@@ -58,7 +58,7 @@ bool IsIntegerFunction(const std::string& name);
 bool FitsType(const Rational& value, const std::string& name);
 
 // ---- increasing.cc
-// A function that increases on its domain, with its value num / den at `anchor`.
+// A function that increases on its domain, with its value num / den at `anchor`; den is 0 where no value is known.
 struct Increasing {
   enum class Domain : uint8_t { kReals, kNonnegative, kPositive };
   const char* name;

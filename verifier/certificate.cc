@@ -240,7 +240,7 @@ absl::StatusOr<Rule> ReadLaw(const Reader& reader, const std::string& file) {
   return std::move(rules->front());
 }
 
-absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const Reader& reader) {
+absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const Reader& reader, verifier::StepListener* listener) {
   Certificate derived;
   derived.law = PrintLaw(rule.rule());
   derived.prover = ProverHash();
@@ -257,7 +257,7 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const Reader& reade
                                          instance.description.empty() ? "one" : instance.description, " too"));
     }
     const auto known = [&](const SmtQuery& query) { return reader.IsKnown(query); };
-    const ProofResult proof = Replay(instance, strategies[number], known);
+    const ProofResult proof = Replay(instance, strategies[number], known, listener);
     if (proof.verdict != Verdict::kProved) {
       return reader.ErrorAt(
           static_cast<size_t>(reader.instance_lines()[number]),
@@ -319,14 +319,15 @@ absl::StatusOr<InstanceCertificate> Certify(const RuleInstance& instance, const 
                              again.smtlib};
 }
 
-absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, const std::string& file) {
+absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, const std::string& file,
+                                                    verifier::StepListener* listener) {
   Reader reader(text, file);
   RETURN_IF_ERROR(reader.Run());
   auto rule = ReadLaw(reader, file);
   if (!rule.ok()) return rule.status();
   auto compiled = CompileRule(*rule, RuleUse::kProof);
   if (!compiled.ok()) return OfLaw(reader, compiled.status());
-  auto derived = Derive(**compiled, reader);
+  auto derived = Derive(**compiled, reader, listener);
   if (!derived.ok()) return OfLaw(reader, derived.status());
   const std::string expected = PrintCertificate(*derived);
   RETURN_IF_ERROR(reader.Compare(expected));

@@ -65,8 +65,9 @@ struct CheckedCertificate {
   std::vector<int> query_lines;   // of each, in the file
 };
 
-// Errors are `file:line: found .., expected ..`.
-absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, const std::string& file);
+// Errors are `file:line: found .., expected ..`. `listener` is told every step of every instance.
+absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, const std::string& file,
+                                                    verifier::StepListener* listener = nullptr);
 
 // The name of a rule's certificate in a folder of certificates.
 std::string CertificateFileName(const std::string& rule_name);

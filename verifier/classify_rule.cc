@@ -6,10 +6,13 @@
 #include <memory>
 #include <numeric>
 
+#include "core/base/status_macros.h"
 #include "core/ir/rewrite.h"
 #include "substitutions/instances.h"
+#include "substitutions/operator_variables.h"
 #include "verifier/counterexample.h"
 #include "verifier/numeric_instance.h"
+#include "verifier/prove_rule.h"
 #include "verifier/rounded_decisions.h"
 
 namespace rewright {
@@ -166,8 +169,8 @@ struct Classified {
   bool measured = false;
 };
 
-absl::StatusOr<Classified> Classify(const CompiledRule& rule, const DomainLimits& domain, int instances,
-                                    bool used_finite_only_step, std::optional<DType> half) {
+absl::StatusOr<Classified> ClassifyOne(const CompiledRule& rule, const DomainLimits& domain, int instances,
+                                       bool used_finite_only_step, std::optional<DType> half) {
   const auto measured = static_cast<size_t>(std::clamp(instances, 1, kMeasuredInstances));
   std::vector<RuleClassifier> classifiers;
   for (uint64_t seed : kSeeds) {
@@ -197,6 +200,20 @@ absl::StatusOr<Classified> Classify(const CompiledRule& rule, const DomainLimits
     result.measured |= classifier.samples() > 0;
   }
   return result;
+}
+
+// Of a rule with an operator variable the worst of all operators that may stand for it.
+absl::StatusOr<Classified> Classify(const CompiledRule& rule, const DomainLimits& domain, int instances,
+                                    bool used_finite_only_step, std::optional<DType> half) {
+  if (!HasOperatorVariable(rule.rule())) return ClassifyOne(rule, domain, instances, used_finite_only_step, half);
+  Classified worst;
+  for (const std::string& name : OperatorsOf(rule.rule())) {
+    ASSIGN_OR_RETURN(const auto one, CompileRule(PutOperator(rule.rule(), *FindOp(name)), RuleUse::kProof));
+    ASSIGN_OR_RETURN(const Classified found, ClassifyOne(*one, domain, instances, used_finite_only_step, half));
+    worst.rule_class = Worse(worst.rule_class, found.rule_class);
+    worst.measured |= found.measured;
+  }
+  return worst;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "core/ir/function_values.h"
 #include "core/ir/index_value.h"
 #include "core/ir/rewrite.h"
+#include "substitutions/operator_variables.h"
 #include "verifier/counterexample.h"
 #include "verifier/polynomial.h"
 
@@ -238,6 +239,11 @@ double ConcreteInstance::Eval(const ExprPtr& e, Frame& frame) {
     case ExprKind::kSelect: return Eval(EvalCondAt(e->condition(), frame) ? e->yes() : e->no(), frame);
     case ExprKind::kReduce: return EvalReduce(e, frame);
     case ExprKind::kCast: return EvalCast(Eval(e->arg(0), frame), e->arg(0)->dtype(), e->dtype());
+    case ExprKind::kOpaque: {  // of elements alone: others are computed whole
+      std::vector<double> arguments;
+      for (const ExprPtr& arg : e->args()) arguments.push_back(Eval(arg, frame));
+      return StandInValue(e->name(), arguments);
+    }
     default: break;
   }
   undefined_ = true;

@@ -400,6 +400,7 @@ NormalForm Elements::ToOpaque(const ExprPtr& e, Scope& scope) {
     args.push_back(IsIndexKind(arg->kind()) ? IndexForm(ctx_, ToPoly(arg, scope)) : ToForm(arg, scope));
   }
   const SymbolicNode& n = instance_.nodes[scope.node];
+  if (!n.meaning->IsOpaque()) return Apply(ctx_, e->name(), args);  // of elements alone: a stand-in for an operator
   for (SymbolicValue input : n.inputs) {
     absl::StrAppend(&name, " ", DTypeName(instance_.nodes[input.node].dtypes[input.output]));
     for (const Poly& size : Shape(input)) args.push_back(IndexForm(ctx_, size));

@@ -51,9 +51,14 @@ void Encoder::Increase(const Increasing& fn, const z3::expr& x, const z3::expr& 
     return z3_.bool_val(false);
   };
   std::vector<std::pair<z3::expr, z3::expr>>& known = applications_[fn.name];
-  if (known.empty()) known.emplace_back(RealOf(fn.anchor), RealOf(Rational(fn.num, fn.den)));
+  if (known.empty() && fn.den != 0) known.emplace_back(RealOf(fn.anchor), RealOf(Rational(fn.num, fn.den)));
   for (size_t i = 0; i < std::min(known.size(), kMostPairs); ++i) {
     const auto& [other, other_value] = known[i];
+    if (!fn.strictly) {
+      side_.push_back(z3::implies(inside(x) && inside(other) && x <= other, value <= other_value));
+      side_.push_back(z3::implies(inside(x) && inside(other) && x >= other, value >= other_value));
+      continue;
+    }
     side_.push_back(z3::implies(inside(x) && inside(other), (x < other) == (value < other_value)));
     side_.push_back(z3::implies(inside(x) && inside(other), (x > other) == (value > other_value)));
   }

@@ -18,7 +18,7 @@ constexpr Increasing kIncreasing[] = {
     {"atan", Domain::kReals, true, 0, 0, 1},    {"sinh", Domain::kReals, true, 0, 0, 1},
     {"asinh", Domain::kReals, true, 0, 0, 1},   {"floor", Domain::kReals, false, 0, 0, 1},
     {"round", Domain::kReals, false, 0, 0, 1},  {"sqrt", Domain::kNonnegative, true, 0, 0, 1},
-    {"log", Domain::kPositive, true, 1, 0, 1},
+    {"log", Domain::kPositive, true, 1, 0, 1},  {"any_increasing", Domain::kReals, false, 0, 0, 0},
 };
 
 bool DependsOn(const Context& ctx, const NormalForm& n, const std::vector<Var>& bound) {

@@ -107,7 +107,8 @@ class AxisMerger {
       VisitRead(n, e);
       return;
     }
-    if (e->kind() == ExprKind::kOpaque) {  // nobody knows what becomes of its operands' axes
+    if (e->kind() == ExprKind::kOpaque &&
+        Node(n).meaning->IsOpaque()) {  // nobody knows what becomes of its operands' axes
       for (Value operand : Node(n).inputs) {
         for (size_t k = 0; k < Rank(operand); ++k) PartAround(operand, k);
       }

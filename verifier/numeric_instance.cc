@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ir/index_value.h"
+#include "substitutions/operator_variables.h"
 
 namespace rewright {
 namespace {
@@ -213,7 +214,13 @@ absl::StatusOr<std::vector<std::vector<Tensor>>> NumericInstance::Run(const std:
   return values;
 }
 
+bool HasStandIn(const RuleInstance& instance) {
+  return std::any_of(instance.nodes.begin(), instance.nodes.end(),
+                     [](const SymbolicNode& node) { return IsStandIn(node.op); });
+}
+
 absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterexample& found) {
+  if (HasStandIn(instance)) return Refuse("a function tells the sides apart that is no operator's");
   std::vector<int64_t> symbols;
   for (const auto& symbol : found.symbols) symbols.push_back(symbol.second);
   std::vector<Number> reals;

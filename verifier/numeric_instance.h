@@ -68,6 +68,9 @@ class NumericInstance {
   const std::vector<Number> reals_;
 };
 
+// Whether an operator of the instance stands for any of a family: the interpreter computes none of its elements.
+bool HasStandIn(const RuleInstance& instance);
+
 // Whether the reference interpreter, which shares no code with the search, finds at these sizes and elements what the
 // counterexample says: a legal left side, and a right side that is not legal, has another shape, reads out of bounds,
 // or has the element that it is said to have, different from the left side's. Errors say what it finds instead.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
+#include "substitutions/operator_variables.h"
 #include "substitutions/prover_hash.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
@@ -238,16 +239,52 @@ RuleVerdict ProveCompiled(const CompiledRule& rule, const RuleProofOptions& opti
 
 }  // namespace
 
+// Of a rule that is not proved for any function: an operator for which it is refuted.
+static void RefuteByOperator(const Rule& rule, const RuleProofOptions& options, RuleVerdict* verdict) {
+  RuleProofOptions own = options;
+  own.listener = nullptr;
+  own.certify = own.classify = false;
+  for (const std::string& name : OperatorsOf(rule)) {
+    RuleVerdict found = ProveRule(PutOperator(rule, *FindOp(name)), own);
+    if (found.verdict != Verdict::kRefuted) continue;
+    found.reason = absl::StrCat("for the operator ", name, ": ", found.reason);
+    found.cpu_ms += verdict->cpu_ms;
+    *verdict = std::move(found);
+    return;
+  }
+}
+
 RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options) {
   RuleVerdict verdict;
   absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(rule, options.use);
   if (compiled.ok()) {
     verdict = ProveCompiled(**compiled, options);
+    if (verdict.verdict == Verdict::kUnknown && HasOperatorVariable(rule)) RefuteByOperator(rule, options, &verdict);
+    if (verdict.verdict == Verdict::kProved && HasOperatorVariable(rule) && OperatorsOf(rule).empty()) {
+      verdict = RuleVerdict();
+      verdict.reason = "no operator has the property";
+    }
   } else {
     verdict.reason = std::string(compiled.status().message());
   }
   if (verdict.verdict == Verdict::kProved) verdict.domain = DomainText(verdict);
   return verdict;
+}
+
+std::vector<std::string> OperatorsOf(const Rule& rule) {
+  std::vector<std::string> names;
+  const std::optional<ArgFn> property = OperatorProperty(rule);
+  RuleProofOptions options;
+  options.classify = false;
+  for (const OpDef* op : ElementwiseOps(OperandsOfVariable(rule))) {
+    const std::vector<Rule> laws = property ? PropertyLaws(*property, *op) : std::vector<Rule>();
+    const bool holds = std::all_of(laws.begin(), laws.end(), [&](const Rule& law) {
+      const RuleVerdict verdict = ProveRule(law, options);
+      return verdict.verdict == Verdict::kProved && !verdict.used_finite_only_step;
+    });
+    if (holds) names.push_back(op->name);
+  }
+  return names;
 }
 
 absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdict, const std::string& certificate,
@@ -260,6 +297,7 @@ absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdic
   record.instances = verdict.instances;
   record.prover = ProverHash();
   record.certificate = certificate;
+  if (HasOperatorVariable(rule)) record.operators = OperatorsOf(rule);
   if (halves) {
     const auto measured = ClassifyOnHalves(**compiled, record.domain, record.instances, verdict.rule_class);
     if (!measured.ok()) return measured.status();

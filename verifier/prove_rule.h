@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "substitutions/compiled_rule.h"
@@ -56,6 +57,10 @@ struct RuleVerdict {
 };
 
 RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options);
+
+// Of a rule with an operator variable: the operators that may stand for it, by name, ascending. Those with the property
+// that it asks for are those of which the property's law is proved, infinite elements included.
+std::vector<std::string> OperatorsOf(const Rule& rule);
 
 // The record of a rule that is proved; `certificate` as it is to stand there; `halves`: with the class on 16-bit
 // floats.

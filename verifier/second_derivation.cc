@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
 #include "core/ir/expr.h"
+#include "substitutions/operator_variables.h"
 #include "substitutions/random_application.h"
 
 namespace rewright {
@@ -197,8 +198,31 @@ class Unroller {
       }
       case ExprKind::kReduce: return OfReduction(e, frame);
       case ExprKind::kCast: return Cast(OfScalar(*e.arg(0), frame), e.arg(0)->dtype(), e.dtype());
+      case ExprKind::kOpaque: return OfStandIn(e, frame);
       default: throw Stuck{"not an element"};
     }
+  }
+
+  // The function of an operator variable: what its property says of it is said of every application.
+  z3::expr OfStandIn(const ExprNode& e, Frame& frame) {
+    interprets_all_ = false;
+    z3::expr_vector args(z3_);
+    for (const ExprPtr& arg : e.args()) args.push_back(OfScalar(*arg, frame).simplify(sums_));
+    z3::sort_vector sorts(z3_);
+    for (unsigned i = 0; i < args.size(); ++i) sorts.push_back(z3_.real_sort());
+    const z3::func_decl function = z3_.function(e.name().c_str(), sorts, z3_.real_sort());
+    const z3::expr value = function(args);
+    const std::optional<ArgFn> property = StandInProperty(e.name());
+    if (property == ArgFn::kOdd) facts_.push_back(function((-args[0]).simplify(sums_)) == -value);
+    if (property == ArgFn::kKeepsZero) facts_.push_back(function(z3_.real_val(0)) == 0);
+    if (property == ArgFn::kIncreasing) {
+      for (const auto& [other, other_value] : increasing_) {
+        facts_.push_back(z3::implies(args[0] <= other, value <= other_value));
+        facts_.push_back(z3::implies(args[0] >= other, value >= other_value));
+      }
+      increasing_.emplace_back(args[0], value);
+    }
+    return value;
   }
 
   z3::expr OfRead(const ExprNode& e, Frame& frame) {
@@ -358,6 +382,7 @@ class Unroller {
   z3::expr_vector facts_;
   const z3::params sums_;
   std::map<Value, double> written_;
+  std::vector<std::pair<z3::expr, z3::expr>> increasing_;  // arguments and values of the stand-in's function
   std::map<std::pair<Value, int64_t>, z3::expr> elements_;
   int64_t count_ = 0;
   bool interprets_all_ = true;

@@ -7,6 +7,7 @@
 
 #include "core/base/text_hash.h"
 #include "core/ir/functions.h"
+#include "substitutions/operator_variables.h"
 
 namespace rewright::verifier {
 namespace {
@@ -301,6 +302,7 @@ double ElementValues::Function(const std::string& name, const std::vector<double
     const double value = EvaluateReal(known->fn, x, args.size() > 1 ? args[1] : 0);
     return std::isfinite(value) && std::abs(value) < 1e12 ? value : kNone;
   }
+  if (name.starts_with("any_")) return StandInValue(name, args);
   return HashedValue(name, args, 0);
 }
 

@@ -9,7 +9,7 @@ list(FILTER verdict_sources EXCLUDE REGEX
 foreach(name core/base/integer core/ir/convert core/ir/derivative core/ir/dtype core/ir/expr core/ir/float16
         core/ir/functions core/ir/function_values core/ir/index_range core/ir/index_value core/ir/op core/ir/random_bits
         core/ir/rewrite substitutions/arg_eval substitutions/binding_order substitutions/compiled_rule
-        substitutions/instance substitutions/instances substitutions/number substitutions/rule
+        substitutions/instance substitutions/instances substitutions/number substitutions/operator_variables substitutions/rule
         substitutions/rule_expressions substitutions/rule_lexer substitutions/rule_names substitutions/rule_parser
         substitutions/rule_printer substitutions/rule_terms substitutions/siblings substitutions/symbolic_builder)
   file(GLOB found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${name}.h

@@ -13,6 +13,7 @@
 #include "verifier/give_up.h"
 #include "verifier/integer_search.h"
 #include "verifier/numeric_instance.h"
+#include "verifier/replay.h"
 #include "verifier/solver.h"
 #include "verifier/step_listener.h"
 
@@ -39,31 +40,6 @@ const char* ObligationName(Obligation obligation) {
 
 namespace verifier {
 namespace {
-
-// From cheap to thorough. First only laws that hold for infinities too.
-std::vector<Strategy> Strategies() {
-  std::vector<Strategy> out;
-  for (bool probe : {true, false}) {
-    for (bool finite_laws : {false, true}) {
-      for (int order : {0, 1}) {
-        out.push_back({.finite_laws = finite_laws, .probe = probe, .factor_order = order});
-        out.push_back({.sum_cases = true, .finite_laws = finite_laws, .probe = probe, .factor_order = order});
-        out.push_back({.split_products = true, .finite_laws = finite_laws, .probe = probe, .factor_order = order});
-      }
-    }
-  }
-  out.push_back({.finite_laws = true, .unfold = true});
-  for (bool digits : {false, true}) {
-    for (int order = 0; order <= (digits ? 1 : 0); ++order) {
-      for (bool split : {false, true}) {
-        out.push_back(
-            {.split_products = split, .finite_laws = true, .factor_order = order, .quotients = true, .digits = digits});
-      }
-    }
-  }
-  out.push_back({.unroll = true});
-  return out;
-}
 
 // What the attempts so far have shown to make no difference.
 class Differences {
@@ -176,40 +152,6 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
   }
 }
 
-void FollowStrategy(const RuleInstance& instance, int number, ProofSession* record, ProofResult* result) {
-  const std::vector<Strategy> strategies = Strategies();
-  if (number < 0 || number >= static_cast<int>(strategies.size())) {
-    result->reason = absl::StrCat("found strategy ", number, ", expected one from 0 to ", strategies.size() - 1);
-    return;
-  }
-  const Strategy& strategy = strategies[number];
-  try {
-    Legality legal;
-    if (number != 0) {
-      // The first three obligations are settled by the first attempt.
-      Attempt first(instance, strategies[0], {}, record, {});
-      if (!first.ProveLegality(&legal, &result->reason)) return;
-    }
-    Attempt attempt(instance, strategy, {}, record, {});
-    if (attempt.Run(&legal, &result->reason) != Outcome::kProved) return;
-    result->verdict = Verdict::kProved;
-    result->strategy = number;
-    result->used_finite_only_step = attempt.used_finite_law();
-  } catch (const GiveUp& stopped) {
-    result->reason = stopped.reason;
-  } catch (const std::exception& error) {
-    result->reason = absl::StrCat("internal: ", error.what());
-  }
-}
-
-void TakeRecord(ProofSession* record, ProofResult* result) {
-  result->queries = record->queries;
-  result->used_nonlinear_arithmetic = record->nonlinear;
-  result->steps = std::move(record->steps);
-  result->smtlib = std::move(record->smtlib);
-  result->cpu_ms = 1000 * (ThreadCpuSeconds() - record->cpu_start_s);
-}
-
 // Not where the search has found values: a solver need not be asked then.
 bool IsVacuous(const RuleInstance& instance, const ProofOptions& options, ProofSession* record) {
   try {
@@ -221,21 +163,6 @@ bool IsVacuous(const RuleInstance& instance, const ProofOptions& options, ProofS
 
 }  // namespace
 }  // namespace verifier
-
-ProofResult Replay(const RuleInstance& instance, int strategy,
-                   const std::function<bool(const SmtQuery&)>& known_unsat) {
-  ProofResult result;
-  verifier::ProofSession record;
-  record.cpu_start_s = verifier::ThreadCpuSeconds();
-  record.cpu_limit_s = 1e9;
-  record.certify = true;
-  record.known_unsat = known_unsat;
-  verifier::SolverMemory memory;
-  record.memory = &memory;
-  verifier::FollowStrategy(instance, strategy, &record, &result);
-  verifier::TakeRecord(&record, &result);
-  return result;
-}
 
 ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   using verifier::CounterexampleSearch;
@@ -262,7 +189,7 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
       unconfirmed = std::string(confirmed.message());
       result.counterexample.reset();
     }
-    if (!result.counterexample && HasIntegers(instance)) {
+    if (!result.counterexample && HasIntegers(instance) && !HasStandIn(instance)) {
       std::mt19937_64 rng(options.seed);
       result.counterexample = SearchIntegers(instance, search.assignments(), trials / 2, &rng);
     }

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
+#include "substitutions/operator_variables.h"
 
 namespace rewright {
 namespace {
@@ -55,7 +56,8 @@ class OneRound {
     }
     for (size_t rule = 0; rule < matchers.size(); ++rule) {
       const Matcher& matcher = *matchers[rule];
-      if (without.contains(matcher.rule().name())) continue;
+      const std::string& name = matcher.rule().name();
+      if (without.contains(name) || without.contains(RuleOfOperator(name))) continue;
       for (size_t place : places[rule]) {
         const NodeId id = graph_.nodes()[place];
         if (static_cast<int64_t>(steps_.size()) >= limit) return absl::OkStatus();
@@ -243,13 +245,14 @@ absl::StatusOr<Baseline> Baseline::Load(const std::string& passes_file, const st
   absl::StatusOr<RuleSet> set = RuleSet::FromFiles(rule_files, only, reader);
   if (!set.ok()) return set.status();
 
-  std::map<std::string, std::shared_ptr<const Matcher>> by_name;
-  for (const auto& matcher : set->matchers()) by_name[matcher->rule().name()] = matcher;
+  std::map<std::string, std::vector<std::shared_ptr<const Matcher>>> by_name;
+  for (const auto& matcher : set->matchers()) by_name[RuleOfOperator(matcher->rule().name())].push_back(matcher);
   Baseline baseline;
   for (const BaselinePass& pass : *passes) {
     std::vector<std::shared_ptr<const Matcher>> matchers;
     for (const BaselinePass::Entry& entry : pass.entries) {
-      if (auto it = by_name.find(entry.rule); it != by_name.end()) matchers.push_back(it->second);
+      const auto& named = by_name[entry.rule];
+      matchers.insert(matchers.end(), named.begin(), named.end());
     }
     baseline.indices_.emplace_back(std::move(matchers));
   }
@@ -285,7 +288,7 @@ absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_s
         if (round.empty()) break;
         absl::StatusOr<Graph> rewritten = round.Rewrite();
         if (!rewritten.ok()) return rewritten.status();
-        for (const BaselineStep& step : round.steps()) ++counts[step.rule];
+        for (const BaselineStep& step : round.steps()) ++counts[RuleOfOperator(step.rule)];
         result.steps += static_cast<int64_t>(round.steps().size());
         neighbourhoods = NeighbourhoodSignatures(*rewritten, *signatures, kRadius);
         result.rounds.push_back({round.steps(), *std::move(rewritten)});

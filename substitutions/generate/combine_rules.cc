@@ -16,6 +16,7 @@
 #include "substitutions/egraph/reverse_rule.h"
 #include "substitutions/generate/gain.h"
 #include "substitutions/matcher.h"
+#include "substitutions/operator_variables.h"
 #include "substitutions/siblings.h"
 
 namespace rewright::generate {
@@ -27,8 +28,9 @@ constexpr int kSteps = 3;  // of the rules so far that may take the place of one
 struct Item {
   const Rule* rule = nullptr;
   std::shared_ptr<const Matcher> matcher;
-  bool looks_at_values = false;  // conditions such as weight(x)
-  size_t size = 0;               // nodes of both sides
+  std::vector<std::shared_ptr<const Matcher>> others;  // of an operator variable: the operators beside the first
+  bool looks_at_values = false;                        // conditions such as weight(x)
+  size_t size = 0;                                     // nodes of both sides
 
   RuleClass rule_class() const { return rule->proof->rule_class; }
 };
@@ -43,9 +45,15 @@ bool LooksAtValues(const ArgExpr& expr) {
 
 absl::StatusOr<Item> ItemOf(const Rule& rule) {
   if (!rule.proof) return absl::InvalidArgumentError(absl::StrCat("rule ", rule.name, " is not proved"));
-  auto compiled = CompileRule(rule);
-  if (!compiled.ok()) return compiled.status();
-  Item item{&rule, std::make_shared<const Matcher>(*compiled, rule.proof->domain), false, (*compiled)->nodes().size()};
+  Item item{.rule = &rule};
+  for (const Rule& one : OperatorRules(rule)) {
+    ASSIGN_OR_RETURN(auto compiled, CompileRule(one));
+    item.size = compiled->nodes().size();
+    auto matcher = std::make_shared<const Matcher>(std::move(compiled), rule.proof->domain);
+    (item.matcher == nullptr ? item.matcher : item.others.emplace_back()) = std::move(matcher);
+  }
+  if (item.matcher == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("rule ", rule.name, " names no operator"));
   item.looks_at_values = std::any_of(rule.conditions.begin(), rule.conditions.end(), LooksAtValues);
   return item;
 }
@@ -135,7 +143,7 @@ class Combiner {
     std::vector<std::optional<size_t>> by(kept_.size());
     ForEachIndex(kept_.size(), options_.threads, [&](size_t i) {
       if (Stopped()) return;
-      if (kept_[i].looks_at_values || kept_[i].rule->lhs.outputs.empty() || IsSiblingRule(*kept_[i].rule)) return;
+      if (kept_[i].looks_at_values || IsSiblingRule(*kept_[i].rule) || HasOperatorVariable(*kept_[i].rule)) return;
       for (size_t k = 0; k < candidates_.size() && !by[i]; ++k) {
         const Item &own = kept_[i], &other = candidates_[k];
         if (other.matcher->root_op() != own.matcher->root_op() || !Covers(other, own)) continue;
@@ -181,7 +189,9 @@ class Combiner {
   std::vector<DirectedRule> RulesUpTo(RuleClass rule_class) const {
     std::vector<DirectedRule> rules;
     for (const Item& item : kept_) {
-      if (item.rule_class() <= rule_class) rules.push_back({item.matcher, nullptr});
+      if (item.rule_class() > rule_class) continue;
+      rules.push_back({item.matcher, nullptr});
+      for (const auto& other : item.others) rules.push_back({other, nullptr});
     }
     return rules;
   }

@@ -12,6 +12,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 #include "substitutions/matcher.h"
+#include "substitutions/operator_variables.h"
 #include "substitutions/random_application.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
@@ -36,7 +37,8 @@ const std::vector<Rule>& CoreRules() {
       auto read = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/" + file);
       EXPECT_TRUE(read.ok()) << read.status();
       for (Rule& rule : *read) {
-        if (names.insert(rule.name).second) rules->push_back(std::move(rule));
+        if (!names.insert(rule.name).second) continue;
+        for (Rule& one : OperatorRules(rule, 3)) rules->push_back(std::move(one));
       }
     }
     return rules;

@@ -32,7 +32,7 @@ using Gains = std::map<std::string, std::map<std::string, double>>;
 
 Gains MeasuredGains() {
   Gains gains;
-  for (const char* file : {"rule_gains.txt", "rule_gains_devices.txt"}) {
+  for (const char* file : {"rule_gains.txt", "rule_gains_devices.txt", "rule_gains_operators.txt"}) {
     std::ifstream in(absl::StrCat(REWRIGHT_SOURCE_DIR, "/bench/results/", file));
     EXPECT_TRUE(in.good()) << file;
     const std::regex row(R"((\S+)\s+\d+ ways,\s+\d+ gain: (.*))"), entry(R"((\S+) (\S+) ([-+][0-9.]+)%)");

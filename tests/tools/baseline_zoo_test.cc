@@ -25,8 +25,8 @@ struct Model {
 };
 
 std::vector<Model> Models() {
-  return {{"resnet50", {.image_size = 32}, {"conv-absorb-batch-norm", "max-pool-of-relu"}},
-          {"squeezenet", {.image_size = 64}, {"concat-of-relus"}},
+  return {{"resnet50", {.image_size = 32}, {"conv-absorb-batch-norm", "max-pool-of-increasing"}},
+          {"squeezenet", {.image_size = 64}, {"concat-of-elementwise"}},
           {"inception_v3", {.image_size = 75}, {"conv-absorb-batch-norm", "conv-bias-merge-shared-input-three"}},
           {"mobilenet_v2", {.image_size = 32}, {"conv-absorb-batch-norm"}},
           {"bert_base",

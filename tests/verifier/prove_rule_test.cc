@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "substitutions/instances.h"
+#include "substitutions/operator_variables.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
@@ -149,7 +150,11 @@ TEST(ProveRule, CountsInstancesAndTellsTheDomain) {
 TEST(ProveRule, RecordedClassesHoldForOtherNumbers) {
   constexpr uint64_t kSeed = 77;
   int exact = 0, finite = 0;
+  std::vector<Rule> rules;
   for (const Rule& rule : HandWrittenRules()) {
+    for (Rule& one : OperatorRules(rule, 3)) rules.push_back(std::move(one));
+  }
+  for (const Rule& rule : rules) {
     ASSERT_TRUE(rule.proof.has_value()) << rule.name;
     const auto compiled = CompileRule(rule);
     ASSERT_TRUE(compiled.ok()) << compiled.status();
