@@ -92,8 +92,11 @@ ProfileDb::~ProfileDb() {
 }
 
 absl::Status ProfileDb::Error(const std::string& what) const {
-  return absl::FailedPreconditionError(
-      absl::StrCat("profile database ", path_.empty() ? "in memory" : path_, " ", what, ": ", sqlite3_errmsg(db_)));
+  const std::string text =
+      absl::StrCat("profile database ", path_.empty() ? "in memory" : path_, " ", what, ": ", sqlite3_errmsg(db_));
+  const int code = sqlite3_extended_errcode(db_);
+  const bool no_room = code == SQLITE_FULL || code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE;
+  return no_room ? absl::ResourceExhaustedError(text) : absl::FailedPreconditionError(text);
 }
 
 absl::Status ProfileDb::WrongEntry(const std::string& device, const std::string& signature,

@@ -48,11 +48,14 @@ struct ProfileComparison {
 class ProfileDb {
  public:
   // Opens or creates the file; an empty path keeps the entries in memory. Errors name the path: a file that cannot be
-  // opened, is no database, or has another schema.
+  // opened, is no database, or has another schema; for which there is no room on the disk (kResourceExhausted).
   static absl::StatusOr<std::unique_ptr<ProfileDb>> Open(const std::string& path);
   ~ProfileDb();
   ProfileDb(const ProfileDb&) = delete;
   ProfileDb& operator=(const ProfileDb&) = delete;
+
+  // Empty where the entries are kept in memory.
+  const std::string& path() const { return path_; }
 
   absl::StatusOr<std::optional<ProfileEntry>> Find(const std::string& device, const std::string& signature);
   // The devices that have entries, sorted.
@@ -61,6 +64,11 @@ class ProfileDb {
   absl::Status Put(const std::string& device, const std::string& signature, const ProfileEntry& entry);
   // All of them or, after an error, none.
   absl::Status PutAll(const std::vector<ProfileRecord>& records);
+  // Takes the outcome of a Put whose entry one can do without: a disk that is full loses it, and the work goes on.
+  void Tolerate(const absl::Status& put) { lost_.Update(put); }
+  // The first that was tolerated.
+  const absl::Status& lost() const { return lost_; }
+
   // All entries, by device and signature.
   absl::StatusOr<std::vector<ProfileRecord>> List();
 
@@ -79,7 +87,8 @@ class ProfileDb {
   absl::StatusOr<ProfileEntry> EntryAt(sqlite3_stmt* row, int first, const std::string& device,
                                        const std::string& signature) const;
 
-  std::string path_;
+  const std::string path_;
+  absl::Status lost_;
   sqlite3* db_ = nullptr;
   sqlite3_stmt* find_ = nullptr;
   sqlite3_stmt* put_ = nullptr;

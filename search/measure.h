@@ -47,7 +47,7 @@ class KeptMeasurements {
  public:
   virtual ~KeptMeasurements() = default;
   virtual absl::StatusOr<std::optional<Measurement>> Find(const Graph& original, const Graph& candidate) = 0;
-  virtual absl::Status Keep(const Graph& original, const Graph& candidate, const Measurement& measured) = 0;
+  virtual void Keep(const Graph& original, const Graph& candidate, const Measurement& measured) = 0;
 };
 
 // Runs both in turn, pair by pair, exchanging who goes first.

@@ -227,7 +227,7 @@ class Optimizer {
         }
         ASSIGN_OR_RETURN(const bool measured, Measure(measuring, &contender));
         if (!measured) continue;
-        RETURN_IF_ERROR(Keep(contender));
+        Keep(contender);
       }
       // One that was faster in an earlier run will be asked again, alone.
       if (IsFaster(*contender.measured, options_.significance, contender.earlier ? 1 : tests_)) {
@@ -255,7 +255,7 @@ class Optimizer {
     if (contender->measured->ratio > 1) return true;
     contender->earlier = false;
     DropByTime(*contender);
-    RETURN_IF_ERROR(Keep(*contender));
+    Keep(*contender);
     return false;
   }
 
@@ -269,9 +269,8 @@ class Optimizer {
                                          : ": the machine is too busy to tell whether that is faster"));
   }
 
-  absl::Status Keep(const Contender& contender) const {
-    if (options_.kept == nullptr) return absl::OkStatus();
-    return options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
+  void Keep(const Contender& contender) const {
+    if (options_.kept != nullptr) options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
   }
 
   // Nothing where there is no such measurement, or it told nothing and there are seconds for many more pairs.

@@ -457,6 +457,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     console.Warning(absl::StrFormat("%d matches could not be applied, the first: %s", rewriter.failures(),
                                     rewriter.first_failure()));
   }
+  ShowLoss(engine->profile_loss(), console);
   for (const std::string& fault : engine->device()->faults()) console.Detail(absl::StrCat("refused: ", fault));
   std::string trace;
   if (!flags.trace.empty()) {  // it names the model by its hash, and the result may take the model's place

@@ -22,7 +22,7 @@ class Fused : public testing::TestWithParam<Case> {};
 
 TEST_P(Fused, AgreesWithTheInterpreter) {
   for (int threads : {1, 2}) {
-    const auto device = MakeDevice("cpu", {threads, ""});
+    const auto device = MakeDevice("cpu", {threads});
     ASSERT_TRUE(device.ok()) << device.status().ToString();
     for (uint64_t seed = 0; seed < 2; ++seed) {
       const Graph graph = GraphWithWeights(GetParam().text, GetParam().low, GetParam().high, seed);
@@ -660,7 +660,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Fused, testing::ValuesIn(kCases), [](const auto&
 // In training a model is cut into pieces, at other places for other numbers of ranks: whether a residual is needed
 // elsewhere, so that its memory has to stay, changes no bit.
 TEST(CpuResidual, BitsDoNotDependOnWhetherItIsOverwritten) {
-  const auto device = MakeDevice("cpu", {1, ""});
+  const auto device = MakeDevice("cpu", {1});
   ASSERT_TRUE(device.ok()) << device.status();
   const std::string bodies[] = {
       "input x: f32[3,70,1300]\ninput w: f32[1300,50]\ninput r: f32[3,70,20]\ninput v: f32[20,50]\n"

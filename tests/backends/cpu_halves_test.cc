@@ -20,7 +20,7 @@ namespace {
 double Tolerance(DType dtype) { return 2 * RoundingOf(dtype); }
 
 void ExpectAgreesInHalves(const std::string& text, double low = -1, double high = 1) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   for (DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     for (uint64_t seed = 1; seed <= 3; ++seed) {
@@ -135,7 +135,7 @@ output y = %8
 output z = %6
 )",
                                        -1, 1, 3);
-  auto schedule = (*MakeDevice("cpu", {2, ""}))->Compile(graph);
+  auto schedule = (*MakeDevice("cpu", {2}))->Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   int convolutions = 0;
   for (const Step& step : schedule->steps) {
@@ -184,7 +184,7 @@ output b = %5
 
 // An explicit cast rounds wherever it stands: in a group, too.
 TEST(CpuHalves, CastsRound) {
-  const auto device = MakeDevice("cpu", {1, ""});
+  const auto device = MakeDevice("cpu", {1});
   ASSERT_TRUE(device.ok()) << device.status();
   for (const char* half : {"f16", "bf16"}) {
     const auto graph = ParseGraph(absl::StrCat("input x: f32[1003]\n%0 = cast(x, to=", half,
@@ -205,7 +205,7 @@ TEST(CpuHalves, CastsRound) {
 
 // A long chain in one group: rounded once, where the interpreter rounds at each step.
 TEST(CpuHalves, AChainIsRoundedAtItsEnd) {
-  const auto device = MakeDevice("cpu", {1, ""});
+  const auto device = MakeDevice("cpu", {1});
   ASSERT_TRUE(device.ok()) << device.status();
   const auto graph = ParseGraph(
       "input x: f16[64]\ninput y: f16[64]\n%0 = add(x, y)\n%1 = sub(%0, x)\n%2 = sub(%1, y)\noutput z = %2\n");

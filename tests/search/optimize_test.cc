@@ -131,9 +131,8 @@ class MeasurementsInMemory : public KeptMeasurements {
     const auto found = kept.find(candidate.CanonicalHash());
     return found == kept.end() ? std::nullopt : std::optional(found->second);
   }
-  absl::Status Keep(const Graph&, const Graph& candidate, const Measurement& measured) override {
+  void Keep(const Graph&, const Graph& candidate, const Measurement& measured) override {
     kept[candidate.CanonicalHash()] = measured;
-    return absl::OkStatus();
   }
   std::map<uint64_t, Measurement> kept;
 };

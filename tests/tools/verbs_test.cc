@@ -314,6 +314,18 @@ TEST_F(Verbs, OptimizeWritesACheckedModel) {
   EXPECT_EQ(Rewright("diff" + std::string(kQuick) + Path("net.onnx") + " " + out).status, 0);
 }
 
+// Not that of the process that started the program.
+TEST_F(Verbs, OptimizeTellsItsOwnPeakOfMemory) {
+  const std::string large(size_t{400} << 20, 'x');
+  const Outcome outcome = RewrightScript("exec $program optimize --json --cost analytic:v100 --no-check --no-prove " +
+                                         Path("mlp.onnx") + " >$out 2>$err </dev/null");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(large.back(), 'x');
+  const int64_t peak = outcome.Json()["peak_rss_bytes"];
+  EXPECT_GT(peak, 5 << 20);
+  EXPECT_LT(peak, static_cast<int64_t>(large.size() / 2));
+}
+
 TEST_F(Verbs, OptimizeMeasures) {
   const TemporaryFolder folder;
   const Outcome outcome =
