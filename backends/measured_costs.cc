@@ -1,5 +1,6 @@
 #include "backends/measured_costs.h"
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -13,9 +14,12 @@ absl::StatusOr<std::optional<double>> MeasuredCosts::Find(const std::string& sig
 }
 
 absl::StatusOr<double> MeasuredCosts::Of(const std::string& signature,
-                                         const std::function<absl::StatusOr<ProfileEntry>()>& measure) {
+                                         const std::function<absl::StatusOr<ProfileEntry>()>& measure, bool needed) {
   ASSIGN_OR_RETURN(const std::optional<double> found, Find(signature));
   if (found) return *found;
+  if (profile_ != nullptr && !profile_->grows() && !needed) {
+    return absl::NotFoundError(absl::StrCat("profile database ", profile_->path(), ": it was not measured before"));
+  }
   ASSIGN_OR_RETURN(const ProfileEntry measured, measure());
   if (profile_ != nullptr) profile_->Tolerate(profile_->Put(device_, signature, measured));
   return known_[signature] = measured.fastest;

@@ -19,9 +19,11 @@ class MeasuredCosts {
   MeasuredCosts(std::string device, std::shared_ptr<ProfileDb> profile)
       : device_(std::move(device)), profile_(std::move(profile)) {}
 
-  // Seconds, the fastest of the measured runs. Errors are those of reading the database and
-  // of `measure`; what cannot be written there is lost (ProfileDb::lost).
-  absl::StatusOr<double> Of(const std::string& signature, const std::function<absl::StatusOr<ProfileEntry>()>& measure);
+  // Seconds, the fastest of the measured runs. Errors are those of reading the database and of `measure`; what cannot
+  // be written there is lost (ProfileDb::lost). Where the profile does not grow, what it has not got is a NotFound
+  // error, unless it is `needed` for more than an estimate.
+  absl::StatusOr<double> Of(const std::string& signature, const std::function<absl::StatusOr<ProfileEntry>()>& measure,
+                            bool needed = false);
   // What is known without a measurement.
   absl::StatusOr<std::optional<double>> Find(const std::string& signature);
 

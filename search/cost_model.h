@@ -47,7 +47,7 @@ class CostModel {
   Device& device_;
   const std::function<bool()> stop_;
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<Signature, double> seconds_;
+  absl::flat_hash_map<Signature, absl::StatusOr<double>> seconds_;  // errors, too
 };
 
 // Seconds that stand for work at load, and for each node that runs: see above.

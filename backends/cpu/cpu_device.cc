@@ -140,13 +140,14 @@ class CpuDevice : public Device {
 
   absl::StatusOr<double> Measured(const Graph& graph, const Group& group, const std::string& signature,
                                   const MeasureOptions& how) {
-    return costs_->Of(KeyOf(signature, how), [&] {
+    const auto measure = [&] {
       const ThreadScope threads(context_->threads);
       return Guarded([&] {
         if (!probe_) probe_.emplace(context_->threads);
         return MeasureGroup(context_, graph, group, layouts_, *probe_, how);
       });
-    });
+    };
+    return costs_->Of(KeyOf(signature, how), measure, /*needed=*/how.brief);
   }
 
   const std::shared_ptr<const DnnlContext> context_;

@@ -26,6 +26,14 @@ absl::StatusOr<std::optional<Measurement>> ProfiledMeasurements::Find(const Grap
   return measured;
 }
 
+absl::StatusOr<double> ProfiledMeasurements::LimitThatEnded(const Graph& original, const std::string& setting) {
+  return profile_->FindLimit(device_, KeyOf(original), setting);
+}
+
+void ProfiledMeasurements::KeepLimit(const Graph& original, const std::string& setting, double seconds) {
+  profile_->Tolerate(profile_->PutLimit(device_, KeyOf(original), setting, seconds));
+}
+
 void ProfiledMeasurements::Keep(const Graph& original, const Graph& candidate, const Measurement& measured) {
   const ProfileComparison comparison{measured.original_seconds, measured.candidate_seconds, measured.ratio,
                                      measured.ratio_at_most,    measured.wins,              measured.losses};

@@ -19,6 +19,9 @@ class ProfiledMeasurements : public KeptMeasurements {
       : profile_(std::move(profile)), device_(std::move(device)) {}
 
   absl::StatusOr<std::optional<Measurement>> Find(const Graph& original, const Graph& candidate) override;
+  absl::StatusOr<double> LimitThatEnded(const Graph& original, const std::string& setting) override;
+  void KeepLimit(const Graph& original, const std::string& setting, double seconds) override;
+  void MeasureNew(bool measure) override { profile_->set_grows(measure); }
   void Keep(const Graph& original, const Graph& candidate, const Measurement& measured) override;
 
  private:
