@@ -157,12 +157,15 @@ absl::StatusOr<double> CostModel::GroupCost(const Graph& graph, const Group& gro
   }
   const absl::MutexLock lock(&mutex_);
   if (auto it = seconds_.find(signature); it != seconds_.end()) return it->second;
+  if (auto it = refused_.find(signature); it != refused_.end()) return it->second;
   if (stop_ && stop_()) return absl::DeadlineExceededError("no time is left to ask for costs");
-  absl::StatusOr<double> seconds = device_.Cost(graph, group);
+  const absl::StatusOr<double> seconds = device_.Cost(graph, group);
   if (!seconds.ok()) {
-    seconds = ErrorAt(absl::StrCat("cost of ", GroupString(graph, group), " on ", device_.name()), seconds.status());
+    const std::string what = absl::StrCat("cost of ", GroupString(graph, group), " on ", device_.name());
+    return refused_.emplace(std::move(signature), ErrorAt(what, seconds.status())).first->second;
   }
-  return seconds_.emplace(std::move(signature), std::move(seconds)).first->second;
+  seconds_.emplace(std::move(signature), *seconds);
+  return *seconds;
 }
 
 }  // namespace rewright

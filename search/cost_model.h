@@ -47,7 +47,8 @@ class CostModel {
   Device& device_;
   const std::function<bool()> stop_;
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<Signature, absl::StatusOr<double>> seconds_;  // errors, too
+  absl::flat_hash_map<Signature, double> seconds_;
+  absl::flat_hash_map<Signature, absl::Status> refused_;
 };
 
 // Seconds that stand for work at load, and for each node that runs: see above.

@@ -126,7 +126,7 @@ absl::Status GraphImporter::ImportInitializers() {
     }
     auto known = initializers_.find(proto.name());
     if (known == initializers_.end()) {
-      auto tensor = TensorFromProto(proto, state_.directory);
+      auto tensor = TakeTensor(&proto, state_.directory);
       if (absl::IsUnimplemented(tensor.status())) {
         LeaveAside(proto.name(), where, tensor.status());
         continue;

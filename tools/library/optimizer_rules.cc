@@ -97,9 +97,9 @@ absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags) {
 
 std::string HashOf(const OptimizerRules& rules) {
   TextHash hash;
-  for (const auto& matcher : rules.rules.matchers()) hash.Add(PrintLaw(matcher->rule()));
+  for (const auto& matcher : rules.rules.matchers()) hash.Add(PrintLaw(matcher->rule().rule()));
   if (rules.baseline) {
-    for (const auto& matcher : rules.baseline->matchers()) hash.Add(PrintLaw(matcher->rule()));
+    for (const auto& matcher : rules.baseline->matchers()) hash.Add(PrintLaw(matcher->rule().rule()));
   }
   return hash.Hex();
 }
