@@ -146,6 +146,49 @@ output z = %6
   ExpectAgrees(*std::move(schedule), graph, -1, 1, 3, Tolerance(DType::kBFloat16));
 }
 
+// The same of products: of weights with all that may follow, of one row, of inputs that lie in any order.
+TEST(CpuHalves, ProductsOfBf16AreTheProcessors) {
+  if (!cpu::MultipliesBf16()) GTEST_SKIP() << "no AVX512-BF16 here";
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const Graph graph = GraphWithWeights(R"(
+input x: bf16[3,5,37]
+input r: bf16[3,5,19]
+input q: bf16[2,4,7,16]
+input p: bf16[2,4,9,16]
+input v: bf16[1,37]
+state w: bf16[37,19]
+state u: bf16[19,33]
+state b: bf16[19]
+state s: bf16[1,1,19]
+%0 = matmul(x, w)
+%1 = add(%0, b)
+%2 = mul(%1, s)
+%3 = add(%2, r)
+%4 = relu(%3)
+%5 = matmul(%4, u)
+%6 = gelu_tanh(%5)
+%7 = transpose(p, perm=[0,1,3,2])
+%8 = matmul(q, %7)
+%9 = matmul(%8, p)
+%10 = matmul(v, w)
+output y = %4
+output z = %6
+output t = %9
+output o = %10
+)",
+                                         -1, 1, seed);
+    auto schedule = (*MakeDevice("cpu", {2}))->Compile(graph);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    int products = 0;
+    for (const Step& step : schedule->steps) {
+      products += absl::StrContains(step.label, "matmul");
+      EXPECT_THAT(step.label, testing::Not(testing::AnyOf("bf16-f32", "f32-bf16"))) << step.label;
+    }
+    EXPECT_EQ(products, 5);
+    ExpectAgrees(*std::move(schedule), graph, -1, 1, seed, Tolerance(DType::kBFloat16));
+  }
+}
+
 TEST(CpuHalves, ReductionsNormsAndSoftmax) {
   ExpectAgreesInHalves(R"(
 input x: HALF[3,5,37]

@@ -383,6 +383,14 @@ TEST_F(Verbs, OptimizeRefusesBadOutputsBeforeItStarts) {
   EXPECT_THAT(Rewright(optimize + "/tmp/never.onnx --rules /nonexistent.rules").err, HasSubstr("/nonexistent.rules"));
 }
 
+TEST_F(Verbs, OptimizeRefusesAProfileThatIsNone) {
+  const TemporaryFolder folder;
+  WriteContents(folder / "costs.db", std::string(5000, 'x'));
+  const Outcome outcome = Rewright("optimize " + Path("mlp.onnx") + " --profile " + (folder / "costs.db"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(folder / "costs.db"), HasSubstr("not a database")));
+}
+
 TEST_F(Verbs, AnInterruptedSearchEndsWithTheBestSoFar) {
   const TemporaryFolder folder;
   const std::string out = folder / "out.onnx";
