@@ -105,7 +105,23 @@ TEST(ImportTest, UnnamedDimensionsAreCalledByTensorAndAxis) {
   const auto imported = model.Import({.dims = {{"x:1", 5}}});
   ASSERT_TRUE(imported.ok());
   EXPECT_EQ(imported->graph.type(imported->graph.inputs()[0]).shape, (Shape{2, 5}));
-  EXPECT_THAT(imported->notes, ElementsAre("input \"x\": its size along axis 1 is -1, expected a number of at least 0 "
+  EXPECT_THAT(imported->notes, IsEmpty());
+}
+
+TEST(ImportTest, ASizeBelowZeroIsSaid) {
+  TestModel model = ReluModel();
+  model.proto()
+      .mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_value(-1);
+  const auto imported = model.Import({.dims = {{"x:0", 5}}});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->graph.type(imported->graph.inputs()[0]).shape, (Shape{5}));
+  EXPECT_THAT(imported->notes, ElementsAre("input \"x\": its size along axis 0 is -1, expected a number of at least 0 "
                                            "or a name: taken for a size that is not given"));
 }
 
