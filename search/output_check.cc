@@ -38,7 +38,8 @@ bool IsSuspicious(const Tensor& weights) {
     constexpr uint32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000, kSmallestNormal = 0x00800000;
     const auto* const bits = static_cast<const uint32_t*>(weights.data());
     uint32_t largest = 0;
-    for (int64_t i = 0; i < weights.num_elements(); ++i) largest = std::max(largest, bits[i] & kMagnitude);
+    const int64_t count = weights.num_elements();
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, bits[i] & kMagnitude);
     return largest >= kInfinity || largest < kSmallestNormal;
   }
   const double smallest = SmallestNormalOf(weights.dtype());

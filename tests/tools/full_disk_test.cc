@@ -85,8 +85,7 @@ TEST_F(FullDisk, AProfileThatDoesNotFitLosesItsEntriesAndNotTheResult) {
     const std::string out = folder_ / (there ? "with.onnx" : "without.onnx");
     const Outcome outcome = Rewright(optimize + out);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_THAT(outcome.err, AllOf(HasSubstr("warning: what was measured is not kept: profile database " + Disk()),
-                                   HasSubstr("full")));
+    EXPECT_THAT(outcome.err, HasSubstr("warning: what was measured is not kept: profile database " + Disk()));
     EXPECT_TRUE(std::filesystem::exists(out));
     for (const std::string& name : OnDisk()) remove((Disk() + "/" + name).c_str());
     ASSERT_EQ(Rewright("profile " + Model() + " --threads 2 --profile " + (folder_ / "costs.db")).status, 0);
