@@ -1,4 +1,5 @@
-// Costs of groups that are measured once: found in memory, else in the profile database, else measured and kept in both.
+// Costs of groups that are measured once: found in memory, else in the profile database, else measured and kept in
+// both.
 #pragma once
 
 #include <functional>

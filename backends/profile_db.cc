@@ -36,8 +36,7 @@ constexpr char kPutComparison[] =
 constexpr char kCreateLimits[] =
     "CREATE TABLE IF NOT EXISTS search_limit (device TEXT NOT NULL, graph TEXT NOT NULL, setting TEXT NOT NULL,"
     " seconds REAL NOT NULL, PRIMARY KEY (device, graph, setting)) WITHOUT ROWID";
-constexpr char kFindLimit[] =
-    "SELECT seconds FROM search_limit WHERE device = ?1 AND graph = ?2 AND setting = ?3";
+constexpr char kFindLimit[] = "SELECT seconds FROM search_limit WHERE device = ?1 AND graph = ?2 AND setting = ?3";
 constexpr char kPutLimit[] =
     "INSERT INTO search_limit (device, graph, setting, seconds) VALUES (?1, ?2, ?3, ?4)"
     " ON CONFLICT DO UPDATE SET seconds = max(seconds, excluded.seconds)";

@@ -33,9 +33,9 @@ struct Measurement {
   double ratio = 1;  // median over the pairs of original / candidate: above 1 the candidate is faster
   // What that median is at most, with a probability of 97.5 % (an order statistic); infinite for less than six pairs.
   double ratio_at_most = 1;
-  int wins = 0;      // pairs in which the candidate was faster
+  int wins = 0;  // pairs in which the candidate was faster
   int losses = 0;
-  double p_value = 1;  // one-sided sign test: that so many wins are an accident
+  double p_value = 1;    // one-sided sign test: that so many wins are an accident
   bool stopped = false;  // by MeasureOptions::stop: with more time the verdict might be another
 };
 
@@ -43,8 +43,8 @@ struct Measurement {
 // few pairs.
 inline constexpr double kGainThatCounts = 1.05;
 
-// Keeps what graphs of one device took against one another, by their canonical hashes: weights count by their types; and
-// which searches a time limit has ended, by the graph and the setting: all else that a search depends on but costs.
+// Keeps what graphs of one device took against one another, by their canonical hashes: weights count by their types;
+// and which searches a time limit has ended, by the graph and the setting: all else that a search depends on but costs.
 class KeptMeasurements {
  public:
   virtual ~KeptMeasurements() = default;

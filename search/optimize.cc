@@ -131,10 +131,9 @@ class Optimizer {
   void MeasureNew(bool measure) const {
     if (options_.kept != nullptr) options_.kept->MeasureNew(measure);
   }
-  // Whether there was more to search or to time, and the search had come to try something, which can be repeated.
+  // Whether there was more to search or to time, and the costs of the original were known, so that it can be repeated.
   bool EndedByTime() const {
-    if (options_.kept == nullptr || std::isinf(options_.time_limit) || report_.repeated) return false;
-    if (!in_time_ || report_.search.steps == 0) return false;
+    if (options_.kept == nullptr || std::isinf(options_.time_limit) || !in_time_ || report_.repeated) return false;
     return report_.search.end == SearchEnd::kTimeLimit || too_late_;
   }
 

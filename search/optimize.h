@@ -39,9 +39,9 @@ struct OptimizeOptions {
   // What was timed before: a candidate that was not faster is dropped at once, and of those that were, the one that is
   // returned is timed again, briefly (docs/decisions/079). Null: nothing is known. Outlives the optimization.
   KeptMeasurements* kept = nullptr;
-  // With `kept`: rules and options as a text, and the limit that `seconds_left` is for. Where a limit as long has ended a
-  // run with that setting before, this one repeats it: costs and comparisons are those that are kept, and only what it
-  // returns is timed (docs/decisions/086). Infinite: there is no limit.
+  // With `kept`: rules and options as a text, and the limit that `seconds_left` is for. Where a limit as long has ended
+  // a run with that setting before, this one repeats it: costs and comparisons are those that are kept, and only what
+  // it returns is timed (docs/decisions/086). Infinite: there is no limit.
   std::string setting;
   double time_limit = std::numeric_limits<double>::infinity();
   // That a candidate which is no faster passes for faster, over all candidates together.
@@ -96,8 +96,8 @@ struct OptimizeReport {
   std::vector<RewriteCount> rewrites;  // of the returned graph, most frequent first
   std::vector<int> path;               // their steps in search.trace, in order
   std::vector<DroppedCandidate> dropped;
-  std::vector<std::string> blamed;  // rules that made outputs differ; the result does without them
-  SearchResult search;              // the last one
+  std::vector<std::string> blamed;         // rules that made outputs differ; the result does without them
+  SearchResult search;                     // the last one
   std::shared_ptr<OutputChecker> checker;  // knows the original's outputs; the runner has to live
 };
 

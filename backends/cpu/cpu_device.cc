@@ -31,10 +31,10 @@ class CpuDevice : public Device {
   CpuDevice(std::shared_ptr<const DnnlContext> context, std::shared_ptr<ProfileDb> profile)
       : context_(std::move(context)), layouts_(context_) {
     const dnnl_version_t* version = dnnl_version();
-    name_ = absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, MultipliesBf16() ? " with bf16" : "",
-                         ", oneDNN ", version->major, ".", version->minor,
-                         ".", version->patch, ", kernels ", kFusionVersion, ".", KernelListVersion(),
-                         HasLoopCompiler() ? " with loops" : "", ", threads ", context_->threads, ")");
+    name_ =
+        absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, MultipliesBf16() ? " with bf16" : "", ", oneDNN ",
+                     version->major, ".", version->minor, ".", version->patch, ", kernels ", kFusionVersion, ".",
+                     KernelListVersion(), HasLoopCompiler() ? " with loops" : "", ", threads ", context_->threads, ")");
     costs_.emplace(name_, std::move(profile));
   }
 

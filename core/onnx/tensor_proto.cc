@@ -15,12 +15,12 @@ namespace rewright {
 namespace {
 
 constexpr std::pair<DType, int32_t> kOnnxTypes[] = {
-    {DType::kFloat32, onnx::TensorProto::FLOAT},     {DType::kFloat64, onnx::TensorProto::DOUBLE},
-    {DType::kFloat16, onnx::TensorProto::FLOAT16},   {DType::kBFloat16, onnx::TensorProto::BFLOAT16},
-    {DType::kInt8, onnx::TensorProto::INT8},         {DType::kInt16, onnx::TensorProto::INT16},
-    {DType::kInt32, onnx::TensorProto::INT32},       {DType::kInt64, onnx::TensorProto::INT64},
-    {DType::kUInt8, onnx::TensorProto::UINT8},       {DType::kUInt16, onnx::TensorProto::UINT16},
-    {DType::kUInt32, onnx::TensorProto::UINT32},     {DType::kUInt64, onnx::TensorProto::UINT64},
+    {DType::kFloat32, onnx::TensorProto::FLOAT},   {DType::kFloat64, onnx::TensorProto::DOUBLE},
+    {DType::kFloat16, onnx::TensorProto::FLOAT16}, {DType::kBFloat16, onnx::TensorProto::BFLOAT16},
+    {DType::kInt8, onnx::TensorProto::INT8},       {DType::kInt16, onnx::TensorProto::INT16},
+    {DType::kInt32, onnx::TensorProto::INT32},     {DType::kInt64, onnx::TensorProto::INT64},
+    {DType::kUInt8, onnx::TensorProto::UINT8},     {DType::kUInt16, onnx::TensorProto::UINT16},
+    {DType::kUInt32, onnx::TensorProto::UINT32},   {DType::kUInt64, onnx::TensorProto::UINT64},
     {DType::kBool, onnx::TensorProto::BOOL}};
 
 // Names of the types that this version of the schema does not know yet.

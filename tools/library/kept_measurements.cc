@@ -35,8 +35,12 @@ void ProfiledMeasurements::KeepLimit(const Graph& original, const std::string& s
 }
 
 void ProfiledMeasurements::Keep(const Graph& original, const Graph& candidate, const Measurement& measured) {
-  const ProfileComparison comparison{measured.original_seconds, measured.candidate_seconds, measured.ratio,
-                                     measured.ratio_at_most,    measured.wins,              measured.losses};
+  const ProfileComparison comparison{measured.original_seconds,
+                                     measured.candidate_seconds,
+                                     measured.ratio,
+                                     measured.ratio_at_most,
+                                     measured.wins,
+                                     measured.losses};
   profile_->Tolerate(profile_->PutComparison(device_, KeyOf(original), KeyOf(candidate), comparison));
 }
 

@@ -46,12 +46,11 @@ memory::desc PerColumn(const Problem& problem) {
 
 Primitive MakeDesc(const DnnlContext& context, const Problem& problem) {
   const memory::desc a = Bf16Desc(problem.a), c = Bf16Desc(problem.c);
-  const memory::desc b = problem.packs
-                             ? memory::desc(problem.b.dims, memory::data_type::bf16, memory::format_tag::any)
-                             : Bf16Desc(problem.b);
+  const memory::desc b = problem.packs ? memory::desc(problem.b.dims, memory::data_type::bf16, memory::format_tag::any)
+                                       : Bf16Desc(problem.b);
   const PostOps& given = problem.post_ops;
-  const dnnl::matmul::desc desc = given.bias ? dnnl::matmul::desc(a, b, PerColumn(problem), c)
-                                             : dnnl::matmul::desc(a, b, c);
+  const dnnl::matmul::desc desc =
+      given.bias ? dnnl::matmul::desc(a, b, PerColumn(problem), c) : dnnl::matmul::desc(a, b, c);
   dnnl::post_ops post_ops;
   if (given.scale) post_ops.append_binary(dnnl::algorithm::binary_mul, PerColumn(problem));
   if (given.shift) post_ops.append_binary(dnnl::algorithm::binary_add, PerColumn(problem));
@@ -85,12 +84,11 @@ absl::StatusOr<int> Packed(Lowering& lowering, Value b, const Problem& problem, 
   ASSIGN_OR_RETURN(const Place weights, lowering.Find(b));
   const int64_t k = problem.b.dims[0], n = problem.b.dims[1];
   const std::vector<int64_t>& strides = weights.layout.strides;
-  int& known = lowering.PackedFactorOf(weights.buffer, k, n, strides[strides.size() - 2], strides.back(),
-                                       problem.c.dims[0]);
+  int& known =
+      lowering.PackedFactorOf(weights.buffer, k, n, strides[strides.size() - 2], strides.back(), problem.c.dims[0]);
   if (known >= 0) return known;
   std::vector<PackingStep> packing(1);
-  ASSIGN_OR_RETURN(packing[0].kernel,
-                   MakeReorder(lowering.context(), Bf16Desc(Layout::RowMajor({k, n})), packed));
+  ASSIGN_OR_RETURN(packing[0].kernel, MakeReorder(lowering.context(), Bf16Desc(Layout::RowMajor({k, n})), packed));
   packing[0].bytes = packed.get_size();
   packing[0].label = "reorder";
   ASSIGN_OR_RETURN(known, PackWeights(lowering, b, std::move(packing)));
@@ -99,8 +97,7 @@ absl::StatusOr<int> Packed(Lowering& lowering, Value b, const Problem& problem, 
 
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
-  if (group.kind != FusedGroup::Kind::kMatmul || !MultipliesBf16() ||
-      !IsOfType(graph, group.group, DType::kBFloat16)) {
+  if (group.kind != FusedGroup::Kind::kMatmul || !MultipliesBf16() || !IsOfType(graph, group.group, DType::kBFloat16)) {
     return false;
   }
   const Node& node = graph.node(group.group.nodes[0]);

@@ -96,8 +96,7 @@ TEST(ImportTest, SymbolicDimensionsTakeTheGivenSizes) {
   const auto imported = model.Import({.dims = {{"N", 4}}});
   ASSERT_TRUE(imported.ok());
   EXPECT_EQ(imported->graph.type(imported->graph.inputs()[0]).shape, (Shape{4, 1, 4}));
-  EXPECT_THAT(imported->notes,
-              ElementsAre("dimension L is symbolic and was not given: taken to be 1"));
+  EXPECT_THAT(imported->notes, ElementsAre("dimension L is symbolic and was not given: taken to be 1"));
 }
 
 TEST(ImportTest, UnnamedDimensionsAreCalledByTensorAndAxis) {
