@@ -52,18 +52,16 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCuda(const std::string& spec, const 
   cuda_options.precision = precision->second;
   // The matrix units read images with channels innermost.
   cuda_options.channels_last = cuda_options.precision != cuda::Precision::kFp32;
-  absl::StatusOr<std::unique_ptr<ProfileDb>> profile = ProfileDb::Open(options.profile_path);
-  if (!profile.ok()) return profile.status();
   absl::StatusOr<std::unique_ptr<cuda::Gpu>> gpu = cuda::OpenGpu(ordinal);
   if (gpu.ok()) {
     RETURN_IF_ERROR(cuda::CheckPrecision((*gpu)->description(), cuda_options.precision));
-    return cuda::MakeCudaDevice(*std::move(gpu), *std::move(profile), cuda_options);
+    return cuda::MakeCudaDevice(*std::move(gpu), options.profile, cuda_options);
   }
-  if (options.profile_path.empty()) return gpu.status();
-  absl::StatusOr<std::unique_ptr<Device>> known = cuda::MakeProfiledCudaDevice(*std::move(profile), cuda_options);
+  if (options.profile == nullptr) return gpu.status();
+  absl::StatusOr<std::unique_ptr<Device>> known = cuda::MakeProfiledCudaDevice(options.profile, cuda_options);
   if (known.ok()) return known;
   return absl::NotFoundError(
-      absl::StrCat(gpu.status().message(), "; profile ", options.profile_path, ": ", known.status().message()));
+      absl::StrCat(gpu.status().message(), "; profile ", options.profile->path(), ": ", known.status().message()));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "backends/profile_db.h"
 #include "core/ir/device.h"
 #include "core/ir/licences.h"
 
@@ -15,9 +16,9 @@ class OpaqueNodes;  // onnxruntime/opaque_nodes.h
 }
 
 struct DeviceOptions {
-  int threads = 0;                 // 0: one per processor that this process may use
-  std::string profile_path;        // of the profile database; empty: measured costs are kept in memory only
-  std::string precision = "fp32";  // on a GPU: "fp32", "tf32", "fp16", "bf16"
+  int threads = 0;                                     // 0: one per processor that this process may use
+  std::shared_ptr<ProfileDb> profile = nullptr;        // of measured costs; null: they are kept in memory only
+  std::string precision = "fp32";                      // on a GPU: "fp32", "tf32", "fp16", "bf16"
   std::shared_ptr<const Licences> licences = nullptr;  // of kernels that compute by other operators; null: none may
   std::shared_ptr<const ort::OpaqueNodes> opaque = nullptr;  // of nodes that are not known here; null: none may run
 };
@@ -25,8 +26,7 @@ struct DeviceOptions {
 // "cpu"; "cuda" or "cuda:N" for GPU number N, or, where there is none, the GPU whose times the profile database holds
 // (costs alone, see cuda/cuda_device.h); "onnxruntime" or "onnxruntime:cpu" (onnxruntime/ort_device.h);
 // "analytic:v100", "analytic:v100-strict" (analytic.h); "analytic:NAME" for a description that comes with the program,
-// "analytic:FILE.json" for any other (roofline.h). Errors: an unknown name, a damaged description, a profile database
-// that cannot be used.
+// "analytic:FILE.json" for any other (roofline.h). Errors: an unknown name, a damaged description.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, const DeviceOptions& options = {});
 
 }  // namespace rewright

@@ -33,15 +33,27 @@ constexpr char kPutComparison[] =
     " (device, first, second, first_seconds, second_seconds, ratio, ratio_at_most, wins, losses)"
     " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
+constexpr char kCreateLimits[] =
+    "CREATE TABLE IF NOT EXISTS search_limit (device TEXT NOT NULL, graph TEXT NOT NULL, setting TEXT NOT NULL,"
+    " seconds REAL NOT NULL, PRIMARY KEY (device, graph, setting)) WITHOUT ROWID";
+constexpr char kFindLimit[] = "SELECT seconds FROM search_limit WHERE device = ?1 AND graph = ?2 AND setting = ?3";
+constexpr char kPutLimit[] =
+    "INSERT INTO search_limit (device, graph, setting, seconds) VALUES (?1, ?2, ?3, ?4)"
+    " ON CONFLICT DO UPDATE SET seconds = max(seconds, excluded.seconds)";
+
 struct Finalize {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
 using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
 
+void BindText(sqlite3_stmt* statement, int place, const std::string& text) {
+  sqlite3_bind_text(statement, place, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
+}
+
 void BindKey(sqlite3_stmt* statement, const std::string& device, const std::string& signature) {
   sqlite3_reset(statement);
-  sqlite3_bind_text(statement, 1, device.data(), static_cast<int>(device.size()), SQLITE_TRANSIENT);
-  sqlite3_bind_text(statement, 2, signature.data(), static_cast<int>(signature.size()), SQLITE_TRANSIENT);
+  BindText(statement, 1, device);
+  BindText(statement, 2, signature);
 }
 
 // Any value as a text; nothing where it is null.
@@ -75,7 +87,7 @@ absl::Status ProfileDb::Init() {
   }
   sqlite3_busy_timeout(db_, 10000);
   sqlite3_exec(db_, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL", nullptr, nullptr, nullptr);
-  for (const char* create : {kCreate, kCreateComparisons}) {
+  for (const char* create : {kCreate, kCreateComparisons, kCreateLimits}) {
     if (sqlite3_exec(db_, create, nullptr, nullptr, nullptr) != SQLITE_OK) return Error("is not usable");
   }
   if (sqlite3_prepare_v2(db_, kFind, -1, &find_, nullptr) != SQLITE_OK ||
@@ -92,8 +104,18 @@ ProfileDb::~ProfileDb() {
 }
 
 absl::Status ProfileDb::Error(const std::string& what) const {
-  return absl::FailedPreconditionError(
-      absl::StrCat("profile database ", path_.empty() ? "in memory" : path_, " ", what, ": ", sqlite3_errmsg(db_)));
+  const std::string text =
+      absl::StrCat("profile database ", path_.empty() ? "in memory" : path_, " ", what, ": ", sqlite3_errmsg(db_));
+  const int code = sqlite3_extended_errcode(db_);
+  const bool no_room = code == SQLITE_FULL || code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE;
+  return no_room ? absl::ResourceExhaustedError(text) : absl::FailedPreconditionError(text);
+}
+
+absl::StatusOr<sqlite3_stmt*> ProfileDb::Prepared(const char* sql, const std::vector<std::string>& texts) const {
+  sqlite3_stmt* made = nullptr;
+  if (sqlite3_prepare_v2(db_, sql, -1, &made, nullptr) != SQLITE_OK) return Error("has another schema");
+  for (size_t k = 0; k < texts.size(); ++k) BindText(made, static_cast<int>(k) + 1, texts[k]);
+  return made;
 }
 
 absl::Status ProfileDb::WrongEntry(const std::string& device, const std::string& signature,
@@ -185,11 +207,8 @@ absl::Status ProfileDb::PutAll(const std::vector<ProfileRecord>& records) {
 absl::StatusOr<std::optional<ProfileComparison>> ProfileDb::FindComparison(const std::string& device,
                                                                            const std::string& first,
                                                                            const std::string& second) {
-  sqlite3_stmt* made = nullptr;
-  if (sqlite3_prepare_v2(db_, kFindComparison, -1, &made, nullptr) != SQLITE_OK) return Error("has another schema");
+  ASSIGN_OR_RETURN(sqlite3_stmt* const made, Prepared(kFindComparison, {device, first, second}));
   const Statement statement(made);
-  BindKey(made, device, first);
-  sqlite3_bind_text(made, 3, second.data(), static_cast<int>(second.size()), SQLITE_TRANSIENT);
   const int result = sqlite3_step(made);
   if (result == SQLITE_DONE) return std::optional<ProfileComparison>();
   if (result != SQLITE_ROW) return Error("cannot be read");
@@ -209,17 +228,31 @@ absl::StatusOr<std::optional<ProfileComparison>> ProfileDb::FindComparison(const
 
 absl::Status ProfileDb::PutComparison(const std::string& device, const std::string& first, const std::string& second,
                                       const ProfileComparison& comparison) {
-  sqlite3_stmt* made = nullptr;
-  if (sqlite3_prepare_v2(db_, kPutComparison, -1, &made, nullptr) != SQLITE_OK) return Error("has another schema");
+  ASSIGN_OR_RETURN(sqlite3_stmt* const made, Prepared(kPutComparison, {device, first, second}));
   const Statement statement(made);
-  BindKey(made, device, first);
-  sqlite3_bind_text(made, 3, second.data(), static_cast<int>(second.size()), SQLITE_TRANSIENT);
   sqlite3_bind_double(made, 4, comparison.first);
   sqlite3_bind_double(made, 5, comparison.second);
   sqlite3_bind_double(made, 6, comparison.ratio);
   sqlite3_bind_double(made, 7, comparison.ratio_at_most);
   sqlite3_bind_int64(made, 8, comparison.wins);
   sqlite3_bind_int64(made, 9, comparison.losses);
+  return sqlite3_step(made) == SQLITE_DONE ? absl::OkStatus() : Error("cannot be written");
+}
+
+absl::StatusOr<double> ProfileDb::FindLimit(const std::string& device, const std::string& graph,
+                                            const std::string& setting) {
+  ASSIGN_OR_RETURN(sqlite3_stmt* const made, Prepared(kFindLimit, {device, graph, setting}));
+  const Statement statement(made);
+  const int result = sqlite3_step(made);
+  if (result == SQLITE_DONE) return 0.0;
+  return result == SQLITE_ROW ? absl::StatusOr<double>(sqlite3_column_double(made, 0)) : Error("cannot be read");
+}
+
+absl::Status ProfileDb::PutLimit(const std::string& device, const std::string& graph, const std::string& setting,
+                                 double seconds) {
+  ASSIGN_OR_RETURN(sqlite3_stmt* const made, Prepared(kPutLimit, {device, graph, setting}));
+  const Statement statement(made);
+  sqlite3_bind_double(made, 4, seconds);
   return sqlite3_step(made) == SQLITE_DONE ? absl::OkStatus() : Error("cannot be written");
 }
 

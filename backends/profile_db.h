@@ -1,5 +1,5 @@
-// What was measured, kept across runs in a SQLite file: costs by device and group signature, and how whole graphs did
-// against one another.
+// What was measured, kept across runs in a SQLite file: costs by device and group signature, how whole graphs did
+// against one another, and which searches a time limit has ended.
 #pragma once
 
 #include <memory>
@@ -48,11 +48,14 @@ struct ProfileComparison {
 class ProfileDb {
  public:
   // Opens or creates the file; an empty path keeps the entries in memory. Errors name the path: a file that cannot be
-  // opened, is no database, or has another schema.
+  // opened, is no database, or has another schema; for which there is no room on the disk (kResourceExhausted).
   static absl::StatusOr<std::unique_ptr<ProfileDb>> Open(const std::string& path);
   ~ProfileDb();
   ProfileDb(const ProfileDb&) = delete;
   ProfileDb& operator=(const ProfileDb&) = delete;
+
+  // Empty where the entries are kept in memory.
+  const std::string& path() const { return path_; }
 
   absl::StatusOr<std::optional<ProfileEntry>> Find(const std::string& device, const std::string& signature);
   // The devices that have entries, sorted.
@@ -61,6 +64,21 @@ class ProfileDb {
   absl::Status Put(const std::string& device, const std::string& signature, const ProfileEntry& entry);
   // All of them or, after an error, none.
   absl::Status PutAll(const std::vector<ProfileRecord>& records);
+  // The longest time limit, in seconds, that ended a search from the graph of that key with that setting; 0: none did.
+  absl::StatusOr<double> FindLimit(const std::string& device, const std::string& graph, const std::string& setting);
+  // Keeps the longer one.
+  absl::Status PutLimit(const std::string& device, const std::string& graph, const std::string& setting,
+                        double seconds);
+
+  // Whether costs that are not in it are measured, as they are at first (MeasuredCosts).
+  void set_grows(bool grows) { grows_ = grows; }
+  bool grows() const { return grows_; }
+
+  // Takes the outcome of a Put whose entry one can do without: a disk that is full loses it, and the work goes on.
+  void Tolerate(const absl::Status& put) { lost_.Update(put); }
+  // The first that was tolerated.
+  const absl::Status& lost() const { return lost_; }
+
   // All entries, by device and signature.
   absl::StatusOr<std::vector<ProfileRecord>> List();
 
@@ -74,12 +92,16 @@ class ProfileDb {
   explicit ProfileDb(std::string path) : path_(std::move(path)) {}
   absl::Status Init();
   absl::Status Error(const std::string& what) const;
+  // A statement with its texts bound; an error where the database has another schema.
+  absl::StatusOr<sqlite3_stmt*> Prepared(const char* sql, const std::vector<std::string>& texts) const;
   absl::Status WrongEntry(const std::string& device, const std::string& signature, const std::string& what) const;
   // The four columns from `first` on of the row that the statement is at.
   absl::StatusOr<ProfileEntry> EntryAt(sqlite3_stmt* row, int first, const std::string& device,
                                        const std::string& signature) const;
 
-  std::string path_;
+  const std::string path_;
+  absl::Status lost_;
+  bool grows_ = true;
   sqlite3* db_ = nullptr;
   sqlite3_stmt* find_ = nullptr;
   sqlite3_stmt* put_ = nullptr;

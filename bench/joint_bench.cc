@@ -195,8 +195,10 @@ void PrintMeasured(const Measurement& measured) {
 absl::Status Report(const std::string& name, const Flags& flags, const std::string& device_name) {
   const StepOptions options = OptionsOf(name);
   const bool runs = device_name == "cpu";
-  ASSIGN_OR_RETURN(const auto device, MakeDevice(runs ? device_name : absl::StrCat("analytic:", device_name),
-                                                 {.profile_path = runs ? flags.profile : ""}));
+  DeviceOptions measured;
+  ASSIGN_OR_RETURN(measured.profile, ProfileDb::Open(runs ? flags.profile : ""));
+  ASSIGN_OR_RETURN(const auto device,
+                   MakeDevice(runs ? device_name : absl::StrCat("analytic:", device_name), measured));
   CostModel costs(*device);
   const std::unique_ptr<GraphRunner> runner = runs ? MakeGraphRunner(*device) : nullptr;
   ASSIGN_OR_RETURN(const TrainableModel trainable, ModelOf(name, flags.layers));

@@ -157,10 +157,12 @@ absl::StatusOr<double> CostModel::GroupCost(const Graph& graph, const Group& gro
   }
   const absl::MutexLock lock(&mutex_);
   if (auto it = seconds_.find(signature); it != seconds_.end()) return it->second;
+  if (auto it = refused_.find(signature); it != refused_.end()) return it->second;
   if (stop_ && stop_()) return absl::DeadlineExceededError("no time is left to ask for costs");
   const absl::StatusOr<double> seconds = device_.Cost(graph, group);
   if (!seconds.ok()) {
-    return ErrorAt(absl::StrCat("cost of ", GroupString(graph, group), " on ", device_.name()), seconds.status());
+    const std::string what = absl::StrCat("cost of ", GroupString(graph, group), " on ", device_.name());
+    return refused_.emplace(std::move(signature), ErrorAt(what, seconds.status())).first->second;
   }
   seconds_.emplace(std::move(signature), *seconds);
   return *seconds;

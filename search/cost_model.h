@@ -48,6 +48,7 @@ class CostModel {
   const std::function<bool()> stop_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<Signature, double> seconds_;
+  absl::flat_hash_map<Signature, absl::Status> refused_;
 };
 
 // Seconds that stand for work at load, and for each node that runs: see above.

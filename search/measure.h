@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,9 +33,9 @@ struct Measurement {
   double ratio = 1;  // median over the pairs of original / candidate: above 1 the candidate is faster
   // What that median is at most, with a probability of 97.5 % (an order statistic); infinite for less than six pairs.
   double ratio_at_most = 1;
-  int wins = 0;      // pairs in which the candidate was faster
+  int wins = 0;  // pairs in which the candidate was faster
   int losses = 0;
-  double p_value = 1;  // one-sided sign test: that so many wins are an accident
+  double p_value = 1;    // one-sided sign test: that so many wins are an accident
   bool stopped = false;  // by MeasureOptions::stop: with more time the verdict might be another
 };
 
@@ -42,12 +43,19 @@ struct Measurement {
 // few pairs.
 inline constexpr double kGainThatCounts = 1.05;
 
-// Keeps what graphs of one device took against one another, by their canonical hashes: weights count by their types.
+// Keeps what graphs of one device took against one another, by their canonical hashes: weights count by their types;
+// and which searches a time limit has ended, by the graph and the setting: all else that a search depends on but costs.
 class KeptMeasurements {
  public:
   virtual ~KeptMeasurements() = default;
   virtual absl::StatusOr<std::optional<Measurement>> Find(const Graph& original, const Graph& candidate) = 0;
-  virtual absl::Status Keep(const Graph& original, const Graph& candidate, const Measurement& measured) = 0;
+  virtual void Keep(const Graph& original, const Graph& candidate, const Measurement& measured) = 0;
+
+  // The longest limit, in seconds, that ended a search with that setting; 0: none did.
+  virtual absl::StatusOr<double> LimitThatEnded(const Graph& original, const std::string& setting) = 0;
+  virtual void KeepLimit(const Graph& original, const std::string& setting, double seconds) = 0;
+  // Whether the device measures costs that are not kept (as it does at first), or has none (kNotFound).
+  virtual void MeasureNew(bool measure) = 0;
 };
 
 // Runs both in turn, pair by pair, exchanging who goes first.

@@ -1,12 +1,15 @@
 #include "search/optimize.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -72,10 +75,20 @@ class Optimizer {
   absl::StatusOr<OptimizeReport> Run(Rewriter& rewriter) {
     report_.nodes_before = graph_.num_runtime_nodes();
     FilteredRewriter rules(rewriter);
-    CostModel costs(device_, [this] { return NoTimeLeft(); });
+    std::optional<CostModel> costs;
+    costs.emplace(device_, [this] { return NoTimeLeft(); });
+    ASSIGN_OR_RETURN(report_.repeated, IsRepeated());
+    const absl::Cleanup measure_again = [this] { MeasureNew(true); };
+    MeasureNew(!report_.repeated);
     for (bool again = true; again;) {
       Phase("searching");
-      const absl::Status searched = SearchOnce(rules, costs);
+      absl::Status searched = SearchOnce(rules, *costs);
+      if (report_.repeated && absl::IsNotFound(searched)) {  // not even the costs of the original are kept any more
+        report_.repeated = false;
+        MeasureNew(true);
+        costs.emplace(device_, [this] { return NoTimeLeft(); });
+        searched = SearchOnce(rules, *costs);
+      }
       if (absl::IsDeadlineExceeded(searched)) {
         in_time_ = false;
         report_.search.end = SearchEnd::kTimeLimit;
@@ -86,6 +99,7 @@ class Optimizer {
       if (!blamed.ok()) return blamed.status();
       again = *blamed && !NoTimeLeft();
     }
+    if (EndedByTime()) options_.kept->KeepLimit(graph_, options_.setting, options_.time_limit);
     if (!report_.rewritten) ReturnOriginal(graph_, WhyOriginal(), &report_);
     report_.peak_rss_bytes = PeakResidentBytes();
     report_.checker = checker_;
@@ -107,6 +121,21 @@ class Optimizer {
     return options_.seconds_left ? options_.seconds_left() : std::numeric_limits<double>::infinity();
   }
   bool NoTimeLeft() const { return SecondsLeft() <= 0; }
+
+  // Whether an earlier run was ended by a limit as long as this one's.
+  absl::StatusOr<bool> IsRepeated() {
+    if (options_.kept == nullptr || std::isinf(options_.time_limit)) return false;
+    ASSIGN_OR_RETURN(const double ended, options_.kept->LimitThatEnded(graph_, options_.setting));
+    return ended >= options_.time_limit;
+  }
+  void MeasureNew(bool measure) const {
+    if (options_.kept != nullptr) options_.kept->MeasureNew(measure);
+  }
+  // Whether there was more to search or to time, and the costs of the original were known, so that it can be repeated.
+  bool EndedByTime() const {
+    if (options_.kept == nullptr || std::isinf(options_.time_limit) || !in_time_ || report_.repeated) return false;
+    return report_.search.end == SearchEnd::kTimeLimit || too_late_;
+  }
 
   absl::Status SearchOnce(Rewriter& rules, CostModel& costs) {
     const double start_cpu = ProcessCpuSeconds();
@@ -218,6 +247,10 @@ class Optimizer {
                                : std::numeric_limits<double>::infinity();
       ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, share));
       contender.earlier = contender.measured.has_value();
+      if (!contender.earlier && report_.repeated) {
+        Drop(*contender.candidate, Why::kNotTold, "the earlier run had no time to measure it");
+        continue;
+      }
       if (!contender.earlier) {
         Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
         MeasureOptions measuring = options_.measuring;
@@ -227,7 +260,7 @@ class Optimizer {
         }
         ASSIGN_OR_RETURN(const bool measured, Measure(measuring, &contender));
         if (!measured) continue;
-        RETURN_IF_ERROR(Keep(contender));
+        Keep(contender);
       }
       // One that was faster in an earlier run will be asked again, alone.
       if (IsFaster(*contender.measured, options_.significance, contender.earlier ? 1 : tests_)) {
@@ -255,7 +288,7 @@ class Optimizer {
     if (contender->measured->ratio > 1) return true;
     contender->earlier = false;
     DropByTime(*contender);
-    RETURN_IF_ERROR(Keep(*contender));
+    Keep(*contender);
     return false;
   }
 
@@ -269,9 +302,8 @@ class Optimizer {
                                          : ": the machine is too busy to tell whether that is faster"));
   }
 
-  absl::Status Keep(const Contender& contender) const {
-    if (options_.kept == nullptr) return absl::OkStatus();
-    return options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
+  void Keep(const Contender& contender) const {
+    if (options_.kept != nullptr) options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
   }
 
   // Nothing where there is no such measurement, or it told nothing and there are seconds for many more pairs.
@@ -282,7 +314,7 @@ class Optimizer {
     if (!found) return found;
     const double measured = (found->original_seconds + found->candidate_seconds) * (found->wins + found->losses);
     const bool tells = found->ratio_at_most <= kGainThatCounts || IsFaster(*found, options_.significance);
-    if (!tells && seconds >= kTimesAsLong * measured) return std::optional<Measurement>();
+    if (!tells && !report_.repeated && seconds >= kTimesAsLong * measured) return std::optional<Measurement>();
     found->stopped = true;  // else it would have told
     Remember(*found);
     return found;
@@ -292,6 +324,7 @@ class Optimizer {
   absl::StatusOr<bool> Measure(const MeasureOptions& measuring, Contender* contender) {
     const Candidate& candidate = *contender->candidate;
     if (NoTimeLeft()) {
+      too_late_ = true;
       Drop(candidate, Why::kFailed, "no time was left to measure it");
       return false;
     }
@@ -300,6 +333,7 @@ class Optimizer {
       ASSIGN_OR_RETURN(original_, runner_->Prepare(graph_));
     }
     const absl::StatusOr<Measurement> measured = RunInTurn(candidate, measuring);
+    too_late_ |= measured.ok() && measured->stopped;
     if (!measured.ok()) {
       Drop(candidate, Why::kFailed, std::string(measured.status().message()));
       return false;
@@ -390,7 +424,8 @@ class Optimizer {
   std::unique_ptr<Executable> original_;  // likewise
   std::unique_ptr<Executable> timed_;     // the last that was timed
   const Candidate* timed_candidate_ = nullptr;
-  bool in_time_ = true;  // the costs of the original were known before the limit
+  bool too_late_ = false;  // for all comparisons
+  bool in_time_ = true;    // the costs of the original were known before the limit
 };
 
 }  // namespace

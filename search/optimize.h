@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,11 @@ struct OptimizeOptions {
   // What was timed before: a candidate that was not faster is dropped at once, and of those that were, the one that is
   // returned is timed again, briefly (docs/decisions/079). Null: nothing is known. Outlives the optimization.
   KeptMeasurements* kept = nullptr;
+  // With `kept`: rules and options as a text, and the limit that `seconds_left` is for. Where a limit as long has ended
+  // a run with that setting before, this one repeats it: costs and comparisons are those that are kept, and only what
+  // it returns is timed (docs/decisions/086). Infinite: there is no limit.
+  std::string setting;
+  double time_limit = std::numeric_limits<double>::infinity();
   // That a candidate which is no faster passes for faster, over all candidates together.
   double significance = 0.05;
   bool check = true;
@@ -70,6 +76,7 @@ struct OptimizeReport {
   Graph graph;
   bool rewritten = false;  // false: `graph` is the original
   bool baseline = false;   // it is the baseline's graph
+  bool repeated = false;   // a run that its time limit had ended (OptimizeOptions::setting)
   std::string verdict;     // one sentence
   int nodes_before = 0;    // that run at inference
   int nodes_after = 0;
@@ -89,8 +96,8 @@ struct OptimizeReport {
   std::vector<RewriteCount> rewrites;  // of the returned graph, most frequent first
   std::vector<int> path;               // their steps in search.trace, in order
   std::vector<DroppedCandidate> dropped;
-  std::vector<std::string> blamed;  // rules that made outputs differ; the result does without them
-  SearchResult search;              // the last one
+  std::vector<std::string> blamed;         // rules that made outputs differ; the result does without them
+  SearchResult search;                     // the last one
   std::shared_ptr<OutputChecker> checker;  // knows the original's outputs; the runner has to live
 };
 

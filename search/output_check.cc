@@ -34,11 +34,20 @@ Graph WithoutUpdates(const Graph& graph) {
 
 // Whether some elements are not finite, or none is a normal number.
 bool IsSuspicious(const Tensor& weights) {
+  if (weights.dtype() == DType::kFloat32) {  // weights are many; without the sign bits are ordered as magnitudes are
+    constexpr uint32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000, kSmallestNormal = 0x00800000;
+    const auto* const bits = static_cast<const uint32_t*>(weights.data());
+    uint32_t largest = 0;
+    const int64_t count = weights.num_elements();
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, bits[i] & kMagnitude);
+    return largest >= kInfinity || largest < kSmallestNormal;
+  }
+  const double smallest = SmallestNormalOf(weights.dtype());
   bool vanished = true;
   for (int64_t i = 0; i < weights.num_elements(); ++i) {
     const double element = weights.At(i);
     if (!std::isfinite(element)) return true;
-    vanished &= std::abs(element) < SmallestNormalOf(weights.dtype());
+    vanished &= std::abs(element) < smallest;
   }
   return vanished;
 }

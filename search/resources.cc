@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <string>
 
 namespace rewright {
 namespace {
@@ -29,9 +30,13 @@ int64_t ResidentBytes() {
 }
 
 int64_t PeakResidentBytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss * 1024;
+  // Not ru_maxrss, which a program takes over from the process that started it.
+  std::ifstream status("/proc/self/status");
+  for (std::string name; status >> name;) {
+    int64_t kibibytes = 0;
+    if (name == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
+  }
+  return ResidentBytes();
 }
 
 }  // namespace rewright

@@ -448,6 +448,7 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
     Report(name, contest, console, &csv);
     for (const Contestant& one : contest.contestants()) equal &= one.equal;
   }
+  ShowLoss(engine->profile_loss(), console);
   if (!flags.csv.empty()) {
     RETURN_IF_ERROR(WriteOutput(flags.csv, csv));
   }

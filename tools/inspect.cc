@@ -94,6 +94,8 @@ absl::StatusOr<Answer> Inspect(const InspectFlags& flags, Session& session) {
     ReportContents(*contents, console);
     console.Result(absl::StrCat("operators of the file:\n", CountTable(contents->operators)));
     console.Result(absl::StrCat("not supported:\n", CountTable(contents->unsupported)));
+    console.Result(absl::StrCat("in the way:  ", model.status().message()));
+    console.json()["in_the_way"] = model.status().message();
     return Answer::kYes;
   }
   if (!model.ok()) return model.status();

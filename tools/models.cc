@@ -29,6 +29,10 @@ std::map<std::string, TensorType> Interface(const Graph& graph) {
 
 }  // namespace
 
+void ShowLoss(const absl::Status& loss, Console& console) {
+  if (!loss.ok()) console.Warning(absl::StrCat("what was measured is not kept: ", loss.message()));
+}
+
 void ShowNotes(const ImportedModel& model, const std::string& path, Console& console) {
   for (const std::string& note : model.notes) console.Note(absl::StrCat(path, ": ", note));
 }

@@ -17,6 +17,9 @@ namespace rewright {
 
 // Shows the notes of the importer.
 void ShowNotes(const ImportedModel& model, const std::string& path, Console& console);
+
+// A warning where measurements could not be kept (Engine::profile_loss).
+void ShowLoss(const absl::Status& loss, Console& console);
 // Reads a model; the notes of the importer are shown. Errors also for --dim names that the model does not have.
 absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const ImportOptions& options, Console& console);
 

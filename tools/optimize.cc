@@ -126,6 +126,13 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
   return options;
 }
 
+// What a search depends on besides the graph and its costs.
+std::string SearchSetting(const OptimizeFlags& flags, const OptimizerRules& rules) {
+  return absl::StrCat(flags.search, " alpha ", flags.alpha, " budget ", flags.budget, " windows ", flags.windows,
+                      " egraph nodes ", flags.egraph_nodes, " memory ", flags.memory_limit, " without ",
+                      absl::StrJoin(flags.no_rules, ","), " rules ", HashOf(rules));
+}
+
 // What is left of --time-limit.
 class TimeLimit {
  public:
@@ -237,6 +244,7 @@ void FillJson(const OptimizeReport& report, const std::optional<ResultProof>& pr
   Json& j = *json;
   j["verdict"] = report.verdict;
   j["rewritten"] = report.rewritten;
+  j["repeated"] = report.repeated;
   j["baseline"] = report.baseline;
   j["nodes_before"] = report.nodes_before;
   j["nodes_after"] = report.nodes_after;
@@ -315,6 +323,9 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const NamedM
   console.Result(absl::StrFormat("search:   %.2f s of CPU time, %d graphs built, %d rewrites judged, end: %s",
                                  report.search_cpu_seconds, report.search.steps, report.graphs_explored,
                                  SearchEndName(report.search.end)));
+  if (report.repeated) {
+    console.Result("repeats:  a run that this limit had ended, by what it measured; a longer --time-limit goes on");
+  }
   console.Result(absl::StrFormat("memory:   %s at most", BytesText(static_cast<double>(report.peak_rss_bytes))));
   if (!report.rewrites.empty()) console.Result("rewrites:");
   for (const RewriteCount& rewrite : report.rewrites) {
@@ -439,6 +450,10 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   }
   if (rules->baseline) options.baseline = &*rules->baseline;
   options.kept = engine->measurements();
+  if (flags.measured()) {
+    options.setting = SearchSetting(flags, *rules);
+    options.time_limit = flags.time_limit;
+  }
   RuleRewriter rewriter(rules->rules);
   NamedModel named;
   WrittenModel written;
@@ -457,6 +472,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     console.Warning(absl::StrFormat("%d matches could not be applied, the first: %s", rewriter.failures(),
                                     rewriter.first_failure()));
   }
+  ShowLoss(engine->profile_loss(), console);
   for (const std::string& fault : engine->device()->faults()) console.Detail(absl::StrCat("refused: ", fault));
   std::string trace;
   if (!flags.trace.empty()) {  // it names the model by its hash, and the result may take the model's place

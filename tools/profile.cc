@@ -186,7 +186,7 @@ absl::Status ProfileModels(const ProfileFlags& flags, Session& session) {
     const std::string name = std::filesystem::path(flags.models[i]).stem().string();
     Report(name, models[i], peaks ? &*peaks : nullptr, flags.top, console);
   }
-  return absl::OkStatus();
+  return engine->profile_loss();  // the profile is what this verb is for
 }
 
 absl::Status Import(const ProfileFlags& flags, Console& console) {

@@ -310,6 +310,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     RETURN_IF_ERROR((*trainer)->Run([&](const StepReport& report) { reporter(report); },
                                     [] { return InterruptGuard::interrupted(); }));
   }
+  ShowLoss(engine.profile_loss(), console);
   RETURN_IF_ERROR(Finish(**trainer, config, flags, loaded.metadata, ranks, console));
   if ((*trainer)->ended_by() != "stop") return Answer::kYes;
   return absl::CancelledError(absl::StrCat("interrupted behind step ", (*trainer)->position(),

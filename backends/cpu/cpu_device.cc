@@ -28,12 +28,13 @@ constexpr double kClearlySlower = 1.3;
 
 class CpuDevice : public Device {
  public:
-  CpuDevice(std::shared_ptr<const DnnlContext> context, std::unique_ptr<ProfileDb> profile)
+  CpuDevice(std::shared_ptr<const DnnlContext> context, std::shared_ptr<ProfileDb> profile)
       : context_(std::move(context)), layouts_(context_) {
     const dnnl_version_t* version = dnnl_version();
-    name_ = absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, ", oneDNN ", version->major, ".", version->minor,
-                         ".", version->patch, ", kernels ", kFusionVersion, ".", KernelListVersion(),
-                         HasLoopCompiler() ? " with loops" : "", ", threads ", context_->threads, ")");
+    name_ =
+        absl::StrCat("cpu (", ProcessorName(), ", ", Simd().name, MultipliesBf16() ? " with bf16" : "", ", oneDNN ",
+                     version->major, ".", version->minor, ".", version->patch, ", kernels ", kFusionVersion, ".",
+                     KernelListVersion(), HasLoopCompiler() ? " with loops" : "", ", threads ", context_->threads, ")");
     costs_.emplace(name_, std::move(profile));
   }
 
@@ -142,13 +143,14 @@ class CpuDevice : public Device {
 
   absl::StatusOr<double> Measured(const Graph& graph, const Group& group, const std::string& signature,
                                   const MeasureOptions& how) {
-    return costs_->Of(KeyOf(signature, how), [&] {
+    const auto measure = [&] {
       const ThreadScope threads(context_->threads);
       return Guarded([&] {
         if (!probe_) probe_.emplace(context_->threads);
         return MeasureGroup(context_, graph, group, layouts_, *probe_, how);
       });
-    });
+    };
+    return costs_->Of(KeyOf(signature, how), measure, /*needed=*/how.brief);
   }
 
   const std::shared_ptr<const DnnlContext> context_;
@@ -164,8 +166,6 @@ class CpuDevice : public Device {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& options) {
-  absl::StatusOr<std::unique_ptr<ProfileDb>> profile = ProfileDb::Open(options.profile_path);
-  if (!profile.ok()) return profile.status();
   auto context = std::make_shared<DnnlContext>();
   const absl::StatusOr<bool> made = CatchDnnl("cpu", [&] {
     context->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
@@ -176,7 +176,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& optio
   context->licences = options.licences;
   context->opaque = options.opaque;
   context->threads = options.threads > 0 ? options.threads : AvailableProcessors();
-  return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(context), *std::move(profile)));
+  return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(context), options.profile));
 }
 
 }  // namespace rewright::cpu

@@ -53,6 +53,7 @@ struct KernelEntry {
 };
 
 #define REWRIGHT_CPU_KERNELS(X) \
+  X(Bf16Product)                \
   X(Wide)                       \
   X(QuantizedProduct)           \
   X(Winograd)                   \

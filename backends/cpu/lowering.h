@@ -70,9 +70,10 @@ class Lowering : private ScheduleBuilder {
   using ScheduleBuilder::Write;
   int AddConstantFloats(const std::vector<float>& values);
   // Where a constant buffer is kept as a packed factor of products, by those sizes and strides; -1 until it is set. So
-  // a weight that many products read (a recurrent cell's at every step) is packed once for all.
-  int& PackedFactorOf(int buffer, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride) {
-    return packed_factors_.try_emplace({buffer, k, n, k_stride, n_stride}, -1).first->second;
+  // a weight that many products read (a recurrent cell's at every step) is packed once for all. `rows` of the products,
+  // where the form depends on them.
+  int& PackedFactorOf(int buffer, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride, int64_t rows = 0) {
+    return packed_factors_.try_emplace({buffer, k, n, k_stride, n_stride, rows}, -1).first->second;
   }
   size_t Bytes(Value value, const Layout& layout) const;
 
@@ -132,7 +133,7 @@ class Lowering : private ScheduleBuilder {
   absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is the primary one
   absl::flat_hash_map<Value, int> readers_;                // groups still to read it, and graph outputs
   std::map<int, std::vector<Value>> values_in_buffer_;     // values by the buffer that they were placed in
-  std::map<std::array<int64_t, 5>, int> packed_factors_;   // see PackedFactorOf
+  std::map<std::array<int64_t, 6>, int> packed_factors_;   // see PackedFactorOf
   std::set<int> concat_parts_;                             // buffers that lie in a concatenation
   std::set<Value> results_;                                // what the caller gets
   absl::flat_hash_map<Value, Value> states_of_;            // by next value, the first state that takes it

@@ -34,7 +34,7 @@ const char* PrecisionName(Precision precision) {
 class CudaDevice : public Device {
  public:
   // `gpu` null: costs come from the profile alone.
-  CudaDevice(std::string name, std::unique_ptr<Gpu> gpu, std::unique_ptr<ProfileDb> profile, const CudaOptions& options)
+  CudaDevice(std::string name, std::unique_ptr<Gpu> gpu, std::shared_ptr<ProfileDb> profile, const CudaOptions& options)
       : name_(std::move(name)),
         gpu_(std::move(gpu)),
         options_(options),
@@ -144,14 +144,14 @@ absl::Status CheckPrecision(const GpuDescription& gpu, Precision precision) {
                                                  gpu.architecture / 10, ".", gpu.architecture % 10));
 }
 
-std::unique_ptr<Device> MakeCudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr<ProfileDb> profile,
+std::unique_ptr<Device> MakeCudaDevice(std::unique_ptr<Gpu> gpu, std::shared_ptr<ProfileDb> profile,
                                        const CudaOptions& options) {
   const GpuDescription& description = gpu->description();
   std::string name = absl::StrCat("cuda (", description.name, ", ", description.versions, Suffix(options));
   return std::make_unique<CudaDevice>(std::move(name), std::move(gpu), std::move(profile), options);
 }
 
-absl::StatusOr<std::unique_ptr<Device>> MakeProfiledCudaDevice(std::unique_ptr<ProfileDb> profile,
+absl::StatusOr<std::unique_ptr<Device>> MakeProfiledCudaDevice(std::shared_ptr<ProfileDb> profile,
                                                                const CudaOptions& options) {
   absl::StatusOr<std::vector<std::string>> devices = profile->Devices();
   if (!devices.ok()) return devices.status();

@@ -19,13 +19,13 @@ struct CudaOptions {
 };
 
 // A device on a GPU that is there. Schedules must not outlive it.
-std::unique_ptr<Device> MakeCudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr<ProfileDb> profile,
+std::unique_ptr<Device> MakeCudaDevice(std::unique_ptr<Gpu> gpu, std::shared_ptr<ProfileDb> profile,
                                        const CudaOptions& options);
 
 // A GPU that is not there but whose groups were measured before: partitions and costs alone; Compile gives an
 // Unimplemented error, and a group that was never measured a NotFound error. Errors: the database knows no such GPU, or
 // several.
-absl::StatusOr<std::unique_ptr<Device>> MakeProfiledCudaDevice(std::unique_ptr<ProfileDb> profile,
+absl::StatusOr<std::unique_ptr<Device>> MakeProfiledCudaDevice(std::shared_ptr<ProfileDb> profile,
                                                                const CudaOptions& options);
 
 // Whether the GPU multiplies at this precision: tf32 and bf16 need compute capability 8.0. Error: InvalidArgument.

@@ -71,7 +71,7 @@ struct OrtDevice::Parts {
   std::optional<cpu::DisturbanceProbe> probe;
   std::vector<std::string> faults;
 
-  Parts(std::shared_ptr<const Library> loaded, int num_threads, std::string device, std::unique_ptr<ProfileDb> profile)
+  Parts(std::shared_ptr<const Library> loaded, int num_threads, std::string device, std::shared_ptr<ProfileDb> profile)
       : library(std::move(loaded)), threads(num_threads), name(std::move(device)), costs(name, std::move(profile)) {}
 
   // Requires the mutex.
@@ -86,7 +86,7 @@ struct OrtDevice::Parts {
   }
 };
 
-OrtDevice::OrtDevice(std::shared_ptr<const Library> library, int threads, std::unique_ptr<ProfileDb> profile)
+OrtDevice::OrtDevice(std::shared_ptr<const Library> library, int threads, std::shared_ptr<ProfileDb> profile)
     : parts_(std::make_unique<Parts>(library, threads,
                                      absl::StrCat("onnxruntime (cpu, ", ProcessorName(), ", ", library->version(),
                                                   ", method ", kMethodVersion, ", threads ", threads, ")"),
@@ -147,11 +147,9 @@ absl::StatusOr<Schedule> OrtDevice::Compile(const Graph& graph) {
 }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeOrtDevice(const DeviceOptions& options) {
-  absl::StatusOr<std::unique_ptr<ProfileDb>> profile = ProfileDb::Open(options.profile_path);
-  if (!profile.ok()) return profile.status();
   ASSIGN_OR_RETURN(std::shared_ptr<const Library> library, Library::Open());
   const int threads = options.threads > 0 ? options.threads : AvailableProcessors();
-  return std::unique_ptr<Device>(std::make_unique<OrtDevice>(std::move(library), threads, *std::move(profile)));
+  return std::unique_ptr<Device>(std::make_unique<OrtDevice>(std::move(library), threads, options.profile));
 }
 
 }  // namespace rewright::ort

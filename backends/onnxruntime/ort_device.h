@@ -20,7 +20,7 @@ inline constexpr double kRefusedSeconds = kMaxProfileSeconds;
 // that has no form in ONNX or 2 GiB, and those of onnxruntime.
 class OrtDevice : public Device {
  public:
-  OrtDevice(std::shared_ptr<const Library> library, int threads, std::unique_ptr<ProfileDb> profile);
+  OrtDevice(std::shared_ptr<const Library> library, int threads, std::shared_ptr<ProfileDb> profile);
   ~OrtDevice() override;
 
   // Graphs of the arena of this model, which keeps its source, are written from now on as its file is: with its nodes

@@ -93,7 +93,8 @@ void Gelu(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Mul", {product, number(0.5)}, node.outputs);
 }
 
-// Before opset 20: (x * 0.5) * (tanh((x + x * x * x * 0.044715) * sqrt(2 / pi)) + 1)
+// Before opset 20: (x * 0.5) * (tanh((x * sqrt(2 / pi)) * (x * 0.044715 * x + 1)) + 1), which onnxruntime fuses; it
+// knows no form with the cube of x but by Pow.
 void GeluTanh(OnnxWriter& writer, const ExportedNode& node) {
   if (writer.opset() >= 20) {
     writer.SetString(writer.AddNode("Gelu", node.inputs, node.outputs), "approximate", "tanh");
@@ -101,9 +102,10 @@ void GeluTanh(OnnxWriter& writer, const ExportedNode& node) {
   }
   const std::string& x = node.inputs[0];
   const auto number = [&](double value) { return writer.Number(node.type().dtype, value); };
-  const std::string cube = Step(writer, node, "Mul", {Step(writer, node, "Mul", {x, x}), x});
-  const std::string sum = Step(writer, node, "Add", {x, Step(writer, node, "Mul", {cube, number(0.044715)})});
-  const std::string scaled = Step(writer, node, "Mul", {sum, number(std::sqrt(2 / std::numbers::pi))});
+  const std::string square = Step(writer, node, "Mul", {Step(writer, node, "Mul", {x, number(0.044715)}), x});
+  const std::string factor = Step(writer, node, "Add", {square, number(1)});
+  const std::string linear = Step(writer, node, "Mul", {x, number(std::sqrt(2 / std::numbers::pi))});
+  const std::string scaled = Step(writer, node, "Mul", {linear, factor});
   const std::string shifted = Step(writer, node, "Add", {Step(writer, node, "Tanh", {scaled}), number(1)});
   writer.AddNode("Mul", {Step(writer, node, "Mul", {x, number(0.5)}), shifted}, node.outputs);
 }

@@ -52,14 +52,24 @@ void UnsupportedList::Add(const std::string& what, const onnx::NodeProto& node) 
   if (static_cast<int>(entry.nodes.size()) < kMaxListedNodes) entry.nodes.push_back(NodeText(node));
 }
 
+void UnsupportedList::Add(const std::string& tensor) { entries_[tensor]; }
+
 absl::Status UnsupportedList::ToStatus(const std::string& subject, const std::string& hint) const {
   std::vector<std::string> lines;
+  bool only_nodes = true;
   for (const auto& [what, entry] : entries_) {
+    if (entry.count == 0) {
+      only_nodes = false;
+      lines.push_back(what);
+      continue;
+    }
     const bool more = entry.count > kMaxListedNodes;
     lines.push_back(absl::StrCat(what, " [", entry.count, entry.count == 1 ? " node: " : " nodes: ",
                                  absl::StrJoin(entry.nodes, ", "), more ? ", ..." : "", "]"));
   }
-  return absl::UnimplementedError(absl::StrCat(subject, " not supported: ", absl::StrJoin(lines, "; "), hint));
+  if (!only_nodes && lines.size() == 1) return absl::UnimplementedError(lines[0]);
+  return absl::UnimplementedError(
+      absl::StrCat(only_nodes ? subject + " " : "", "not supported: ", absl::StrJoin(lines, "; "), hint));
 }
 
 GraphImporter::GraphImporter(onnx::ModelProto& model, Initializers& initializers, const std::string& directory,
@@ -116,7 +126,11 @@ absl::Status GraphImporter::ImportInitializers() {
     }
     auto known = initializers_.find(proto.name());
     if (known == initializers_.end()) {
-      auto tensor = TensorFromProto(proto, state_.directory);
+      auto tensor = TakeTensor(&proto, state_.directory);
+      if (absl::IsUnimplemented(tensor.status())) {
+        LeaveAside(proto.name(), where, tensor.status());
+        continue;
+      }
       if (!tensor.ok()) return ErrorAt(where, tensor.status());
       known = initializers_.emplace(proto.name(), *std::move(tensor)).first;
       // Two copies of all weights would be one too many; clearing fields would keep the memory.
@@ -141,9 +155,13 @@ absl::Status GraphImporter::ImportInputs() {
       if (model_.ir_version() >= 4) defaults.push_back(info.name());
       continue;
     }
-    auto type = InputType(info);
-    if (!type.ok()) return ErrorAt(where, type.status());
     if (info.name().empty()) return absl::InvalidArgumentError("an input has no name");
+    auto type = InputType(info);
+    if (absl::IsUnimplemented(type.status())) {
+      LeaveAside(info.name(), where, type.status());
+      continue;
+    }
+    if (!type.ok()) return ErrorAt(where, type.status());
     ASSIGN_OR_RETURN(const Value value, state_.arena->AddInput(info.name(), *type));
     RETURN_IF_ERROR(Define(info.name(), value, "input"));
     inputs_.push_back(value);
@@ -155,6 +173,11 @@ absl::Status GraphImporter::ImportInputs() {
                                   shown < std::ssize(defaults) ? ", ..." : ""));
   }
   return CheckDims();
+}
+
+void GraphImporter::LeaveAside(const std::string& tensor, const std::string& where, const absl::Status& why) {
+  unsupported_.Add(absl::StrCat(where, ": ", why.message()));
+  unknown_.insert(tensor);
 }
 
 absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& info) {
@@ -174,6 +197,10 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
     const auto given = options_.dims.find(name);
     const int64_t size = given == options_.dims.end() ? 1 : given->second;
     if (size < 1) return absl::InvalidArgumentError(absl::StrCat("dimension ", name, " is set to ", size));
+    if (dim.has_dim_value()) {
+      notes_.push_back(absl::StrCat("input \"", info.name(), "\": its size along axis ", axis, " is ", dim.dim_value(),
+                                    ", expected a number of at least 0 or a name: taken for a size that is not given"));
+    }
     dims_.emplace(name, size);
     names[axis] = name;
     type.shape.push_back(size);
@@ -191,7 +218,7 @@ absl::Status GraphImporter::CheckDims() {
     }
   }
   for (const auto& [name, size] : options_.dims) {
-    if (dims_.contains(name)) continue;
+    if (dims_.contains(name) || !unsupported_.empty()) continue;
     return absl::InvalidArgumentError(absl::StrCat("there is no symbolic dimension ", name, "; the inputs have ",
                                                    names.empty() ? "none" : absl::StrJoin(names, ", ")));
   }
@@ -297,7 +324,23 @@ void GraphImporter::NameValue(Value value, const std::string& name) {
   if (state_.arena->name(value).empty()) state_.arena->SetName(value, name);
 }
 
-absl::StatusOr<std::vector<Output>> GraphImporter::ImportOutputs() const {
+void GraphImporter::NoteOtherShape(const onnx::ValueInfoProto& info, const TensorType& type) {
+  if (!info.type().tensor_type().has_shape()) return;
+  const onnx::TensorShapeProto& declared = info.type().tensor_type().shape();
+  bool fits = declared.dim_size() == static_cast<int>(type.shape.size());
+  std::vector<std::string> sizes;
+  for (int axis = 0; axis < declared.dim_size(); ++axis) {
+    const onnx::TensorShapeProto::Dimension& dim = declared.dim(axis);
+    const bool negative = dim.has_dim_value() && dim.dim_value() < 0;
+    sizes.push_back(dim.has_dim_value() ? absl::StrCat(dim.dim_value()) : dim.dim_param());
+    fits = fits && !negative && (!dim.has_dim_value() || dim.dim_value() == type.shape[axis]);
+  }
+  if (fits) return;
+  notes_.push_back(absl::StrCat("output \"", info.name(), "\": declared with the shape [", absl::StrJoin(sizes, ","),
+                                "], but it is ", type.ToString()));
+}
+
+absl::StatusOr<std::vector<Output>> GraphImporter::ImportOutputs() {
   std::vector<Output> outputs;
   std::set<std::string> names;
   for (const onnx::ValueInfoProto& info : graph_.output()) {
@@ -311,6 +354,7 @@ absl::StatusOr<std::vector<Output>> GraphImporter::ImportOutputs() const {
       return absl::InvalidArgumentError(
           absl::StrCat(where, ": declared with element type number ", declared, ", but it is ", type.ToString()));
     }
+    NoteOtherShape(info, type);
     outputs.push_back(Output{found->second, info.name()});
   }
   return outputs;

@@ -29,17 +29,18 @@ const OnnxOperator* FindOperator(const onnx::NodeProto& node, int64_t opset);
 bool IsControlFlow(const onnx::NodeProto& node);
 bool HoldsSubgraph(const onnx::NodeProto& node);
 
-// Things that are not supported, each with the nodes where it occurs.
+// Things that are not supported: uses of operators, each with the nodes where it occurs, and tensors.
 class UnsupportedList {
  public:
   void Add(const std::string& what, const onnx::NodeProto& node);
+  void Add(const std::string& tensor);
   bool empty() const { return entries_.empty(); }
-  // `subject`: "operators are"; `hint`: what stands at the end.
+  // `subject`: "operators are", where no tensor is in the list; `hint`: what stands at the end.
   absl::Status ToStatus(const std::string& subject, const std::string& hint = "") const;
 
  private:
   struct Entry {
-    int count = 0;
+    int count = 0;  // 0: a tensor
     std::vector<std::string> nodes;
   };
   std::map<std::string, Entry> entries_;
@@ -70,6 +71,9 @@ class GraphImporter {
   absl::Status ImportInitializers();
 
   absl::Status ImportInputs();
+
+  // A tensor whose type is not supported: the list goes on without what reads it.
+  void LeaveAside(const std::string& tensor, const std::string& where, const absl::Status& why);
 
   absl::StatusOr<TensorType> InputType(const onnx::ValueInfoProto& info);
 
@@ -105,7 +109,9 @@ class GraphImporter {
   // The first name of a value stays; what subgraphs name is theirs.
   void NameValue(Value value, const std::string& name);
 
-  absl::StatusOr<std::vector<Output>> ImportOutputs() const;
+  absl::StatusOr<std::vector<Output>> ImportOutputs();
+  // A note where an output is not of the shape that is declared, which no one has to believe.
+  void NoteOtherShape(const onnx::ValueInfoProto& info, const TensorType& type);
 
   const onnx::ModelProto& model_;
   onnx::GraphProto& graph_;

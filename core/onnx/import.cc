@@ -37,7 +37,8 @@ absl::StatusOr<std::shared_ptr<onnx::ModelProto>> ReadModel(const std::string& p
         absl::StrCat(path, ": larger than 2 GiB, where protobuf ends; large weights belong into external data"));
   }
   auto model = std::make_shared<onnx::ModelProto>();
-  google::protobuf::io::FileInputStream stream(file.descriptor());
+  constexpr int kBlock = 1 << 20;  // bytes: weights are many
+  google::protobuf::io::FileInputStream stream(file.descriptor(), kBlock);
   RETURN_IF_ERROR(ErrorAt(path, ParseModel(&stream, model.get())));
   return model;
 }

@@ -15,12 +15,12 @@ namespace rewright {
 namespace {
 
 constexpr std::pair<DType, int32_t> kOnnxTypes[] = {
-    {DType::kFloat32, onnx::TensorProto::FLOAT},     {DType::kFloat64, onnx::TensorProto::DOUBLE},
-    {DType::kFloat16, onnx::TensorProto::FLOAT16},   {DType::kBFloat16, onnx::TensorProto::BFLOAT16},
-    {DType::kInt8, onnx::TensorProto::INT8},         {DType::kInt16, onnx::TensorProto::INT16},
-    {DType::kInt32, onnx::TensorProto::INT32},       {DType::kInt64, onnx::TensorProto::INT64},
-    {DType::kUInt8, onnx::TensorProto::UINT8},       {DType::kUInt16, onnx::TensorProto::UINT16},
-    {DType::kUInt32, onnx::TensorProto::UINT32},     {DType::kUInt64, onnx::TensorProto::UINT64},
+    {DType::kFloat32, onnx::TensorProto::FLOAT},   {DType::kFloat64, onnx::TensorProto::DOUBLE},
+    {DType::kFloat16, onnx::TensorProto::FLOAT16}, {DType::kBFloat16, onnx::TensorProto::BFLOAT16},
+    {DType::kInt8, onnx::TensorProto::INT8},       {DType::kInt16, onnx::TensorProto::INT16},
+    {DType::kInt32, onnx::TensorProto::INT32},     {DType::kInt64, onnx::TensorProto::INT64},
+    {DType::kUInt8, onnx::TensorProto::UINT8},     {DType::kUInt16, onnx::TensorProto::UINT16},
+    {DType::kUInt32, onnx::TensorProto::UINT32},   {DType::kUInt64, onnx::TensorProto::UINT64},
     {DType::kBool, onnx::TensorProto::BOOL}};
 
 // Names of the types that this version of the schema does not know yet.
@@ -131,11 +131,14 @@ absl::StatusOr<Tensor> FromTypedField(const onnx::TensorProto& proto, TensorType
   });
 }
 
+absl::Status CheckRawData(const std::string& raw, const TensorType& type) {
+  if (static_cast<int64_t>(raw.size()) == type.num_bytes()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("raw_data has ", raw.size(), " bytes; ", type.ToString(), " has ", type.num_bytes()));
+}
+
 absl::StatusOr<Tensor> FromRawData(const std::string& raw, TensorType type) {
-  if (static_cast<int64_t>(raw.size()) != type.num_bytes()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("raw_data has ", raw.size(), " bytes; ", type.ToString(), " has ", type.num_bytes()));
-  }
+  RETURN_IF_ERROR(CheckRawData(raw, type));
   Tensor tensor(std::move(type));
   if (!raw.empty()) std::memcpy(tensor.data(), raw.data(), raw.size());
   return tensor;
@@ -178,6 +181,19 @@ absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std
     for (int64_t i = 0; i < tensor->num_elements(); ++i) tensor->SetInt(i, tensor->as<uint8_t>()[i]);
   }
   return tensor;
+}
+
+absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory) {
+  constexpr size_t kMany = size_t{1} << 20;  // bytes; std::string aligns so many as malloc does
+  const bool plain = proto->has_raw_data() && proto->data_location() != onnx::TensorProto::EXTERNAL &&
+                     !proto->has_segment() && proto->data_type() != onnx::TensorProto::BOOL;
+  if (!plain || proto->raw_data().size() < kMany) return TensorFromProto(*proto, directory);
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(proto->data_type()));
+  const TensorType type{dtype, Shape(proto->dims().begin(), proto->dims().end())};
+  RETURN_IF_ERROR(CheckedElements(type.shape).status());
+  RETURN_IF_ERROR(CheckRawData(proto->raw_data(), type));
+  const std::shared_ptr<std::string> raw(proto->release_raw_data());
+  return Tensor(type, raw, raw->data());
 }
 
 void FillTensorType(const std::string& name, const TensorType& type, onnx::TensorProto* proto) {

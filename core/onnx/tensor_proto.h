@@ -18,6 +18,8 @@ int32_t DTypeToOnnx(DType dtype);
 // Data may lie in the message or in a file inside `directory` (refused where that is empty). Its size is checked
 // before memory is taken. Errors do not say which tensor.
 absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std::string& directory);
+// The same; many elements stay where they are in memory, which the message then has no longer.
+absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory);
 
 // Name, type and shape alone.
 void FillTensorType(const std::string& name, const TensorType& type, onnx::TensorProto* proto);

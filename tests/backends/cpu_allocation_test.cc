@@ -50,7 +50,7 @@ output y = %9
 output z = %10
 )",
                                        -1, 1, 1);
-  auto device = MakeDevice("cpu", {2, ""});
+  auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok());
   const auto executable = MakeGraphRunner(**device)->Prepare(graph);
   ASSERT_TRUE(executable.ok()) << executable.status().ToString();

@@ -26,7 +26,7 @@ Tensor Elements(const TensorType& type, Rng& rng) {
 }
 
 TEST(CpuArgmax, IsTheOraclesAlongEveryAxis) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   Rng rng(1);
   for (const Shape& shape : {Shape{1}, {7}, {1031}, {5, 1}, {3, 33}, {33, 3}, {2, 300, 5}, {1, 4, 517}, {40, 9, 67}}) {

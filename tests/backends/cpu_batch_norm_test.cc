@@ -10,7 +10,7 @@ namespace rewright {
 namespace {
 
 TEST(CpuBatchNormTrain, IsTheInterpreters) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   Rng rng(1);
   for (const Shape& shape :

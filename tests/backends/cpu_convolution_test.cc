@@ -40,7 +40,7 @@ Graph GraphOf(const Case& c, bool constant) {
 }
 
 TEST(CpuConvolution, IsTheInterpretersInEveryDirection) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   const std::vector<Case> cases = {
       // forward
@@ -114,7 +114,7 @@ output u = %11
 }
 
 TEST(CpuConvolution, GradientsByWeightsReadImagesWhereTheyLie) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   for (const auto& [channels, more] : {std::pair(16, 32), {32, 16}, {5, 7}, {20, 16}}) {
     const Graph graph = GradientsOf(channels, more);

@@ -11,7 +11,7 @@ namespace rewright {
 namespace {
 
 TEST(CpuCumsum, IsTheOraclesAlongEveryAxis) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   Rng rng(1);
   for (const Shape& shape : {Shape{1}, {7}, {1031}, {5, 1}, {3, 33}, {2, 100, 5}, {1, 4, 517}, {40, 9, 67}}) {

@@ -39,7 +39,7 @@ Shape Sizes(Rng& rng, size_t most, int64_t largest) {
 }
 
 TEST(CpuDotGeneral, IsTheInterpretersInEveryOrderOfAxes) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   Rng rng(20261123);
   for (int round = 0; round < 150; ++round) {

@@ -22,7 +22,7 @@ class Fused : public testing::TestWithParam<Case> {};
 
 TEST_P(Fused, AgreesWithTheInterpreter) {
   for (int threads : {1, 2}) {
-    const auto device = MakeDevice("cpu", {threads, ""});
+    const auto device = MakeDevice("cpu", {threads});
     ASSERT_TRUE(device.ok()) << device.status().ToString();
     for (uint64_t seed = 0; seed < 2; ++seed) {
       const Graph graph = GraphWithWeights(GetParam().text, GetParam().low, GetParam().high, seed);
@@ -43,7 +43,8 @@ state v: f32[24]
 %2 = batch_norm(%1, s, b, m, v)
 %3 = relu(%2)
 output y = %3
-)", 0.1, 1},
+)",
+     0.1, 1},
     {"conv_bias_scale_shift_residual", R"(
 input x: f32[1,9,7,5]
 input r: f32[1,13,7,5]
@@ -60,7 +61,8 @@ state c: f32[13,1,1]
 %6 = add(%5, %1)
 %7 = relu(%6)
 output y = %7
-)", 0.1, 1},
+)",
+     0.1, 1},
     {"matmul_bias_scale_shift_residual", R"(
 input x: f32[3,5,7]
 input r: f32[3,5,11]
@@ -81,7 +83,8 @@ state c: f32[1]
 %10 = add(%9, a)
 %11 = mul(%10, %7)
 output y = %11
-)", 0.1, 1},
+)",
+     0.1, 1},
     {"row_scale_shift", R"(
 input x: f32[1,37]
 state w: f32[37,19]
@@ -92,7 +95,8 @@ state c: f32[19]
 %3 = add(%2, c)
 %4 = relu(%3)
 output y = %4
-)", -1, 1},
+)",
+     -1, 1},
     {"conv_bias_clip", R"(
 input x: f32[2,3,13,11]
 state w: f32[8,3,3,3]
@@ -116,7 +120,8 @@ state u: f32[]
 %4 = div(%3, u)
 %5 = sigmoid(%4)
 output y = %5
-)", 0.5, 1},
+)",
+     0.5, 1},
     // Gradients of weights that were read transposed: products that their reader wants column by column.
     {"products_that_are_turned", R"(
 input x: f32[70,33]
@@ -376,7 +381,8 @@ state m: f32[16]
 %6 = conv2d(%5, w, strides=[2,2])
 %7 = gelu_tanh(%6)
 output y = %7
-)", 0.1, 1},
+)",
+     0.1, 1},
     {"activations_alone", R"(
 input x: f32[7,301]
 const %90: f32[] = [8.0]
@@ -393,7 +399,8 @@ output c = %3
 output d = %4
 output e = %5
 output f = %6
-)", -5, 5},
+)",
+     -5, 5},
     {"matmul_decomposed_gelu", R"(
 input x: f32[33,20]
 state w: f32[20,37]
@@ -539,7 +546,8 @@ state v: f32[16]
 %5 = mul(%4, %2)
 %6 = conv2d(%5, w2)
 output y = %6
-)", 0.1, 1},
+)",
+     0.1, 1},
     {"squeeze_excite", R"(
 input x: f32[1,8,6,6]
 state w: f32[16,8,3,3]
@@ -643,7 +651,8 @@ state positions: f32[1,5,16]
 %1 = gather(table, ids)
 %2 = add(%1, positions)
 output y = %2
-)", 0, 20},
+)",
+     0, 20},
     {"lrn_pool", R"(
 input x: f32[1,8,12,12]
 state w: f32[16,8,3,3]
@@ -660,7 +669,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Fused, testing::ValuesIn(kCases), [](const auto&
 // In training a model is cut into pieces, at other places for other numbers of ranks: whether a residual is needed
 // elsewhere, so that its memory has to stay, changes no bit.
 TEST(CpuResidual, BitsDoNotDependOnWhetherItIsOverwritten) {
-  const auto device = MakeDevice("cpu", {1, ""});
+  const auto device = MakeDevice("cpu", {1});
   ASSERT_TRUE(device.ok()) << device.status();
   const std::string bodies[] = {
       "input x: f32[3,70,1300]\ninput w: f32[1300,50]\ninput r: f32[3,70,20]\ninput v: f32[20,50]\n"

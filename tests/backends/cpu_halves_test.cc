@@ -20,7 +20,7 @@ namespace {
 double Tolerance(DType dtype) { return 2 * RoundingOf(dtype); }
 
 void ExpectAgreesInHalves(const std::string& text, double low = -1, double high = 1) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   for (DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     for (uint64_t seed = 1; seed <= 3; ++seed) {
@@ -135,7 +135,7 @@ output y = %8
 output z = %6
 )",
                                        -1, 1, 3);
-  auto schedule = (*MakeDevice("cpu", {2, ""}))->Compile(graph);
+  auto schedule = (*MakeDevice("cpu", {2}))->Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   int convolutions = 0;
   for (const Step& step : schedule->steps) {
@@ -144,6 +144,49 @@ output z = %6
   }
   EXPECT_EQ(convolutions, 4);
   ExpectAgrees(*std::move(schedule), graph, -1, 1, 3, Tolerance(DType::kBFloat16));
+}
+
+// The same of products: of weights with all that may follow, of one row, of inputs that lie in any order.
+TEST(CpuHalves, ProductsOfBf16AreTheProcessors) {
+  if (!cpu::MultipliesBf16()) GTEST_SKIP() << "no AVX512-BF16 here";
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const Graph graph = GraphWithWeights(R"(
+input x: bf16[3,5,37]
+input r: bf16[3,5,19]
+input q: bf16[2,4,7,16]
+input p: bf16[2,4,9,16]
+input v: bf16[1,37]
+state w: bf16[37,19]
+state u: bf16[19,33]
+state b: bf16[19]
+state s: bf16[1,1,19]
+%0 = matmul(x, w)
+%1 = add(%0, b)
+%2 = mul(%1, s)
+%3 = add(%2, r)
+%4 = relu(%3)
+%5 = matmul(%4, u)
+%6 = gelu_tanh(%5)
+%7 = transpose(p, perm=[0,1,3,2])
+%8 = matmul(q, %7)
+%9 = matmul(%8, p)
+%10 = matmul(v, w)
+output y = %4
+output z = %6
+output t = %9
+output o = %10
+)",
+                                         -1, 1, seed);
+    auto schedule = (*MakeDevice("cpu", {2}))->Compile(graph);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    int products = 0;
+    for (const Step& step : schedule->steps) {
+      products += absl::StrContains(step.label, "matmul");
+      EXPECT_THAT(step.label, testing::Not(testing::AnyOf("bf16-f32", "f32-bf16"))) << step.label;
+    }
+    EXPECT_EQ(products, 5);
+    ExpectAgrees(*std::move(schedule), graph, -1, 1, seed, Tolerance(DType::kBFloat16));
+  }
 }
 
 TEST(CpuHalves, ReductionsNormsAndSoftmax) {
@@ -184,7 +227,7 @@ output b = %5
 
 // An explicit cast rounds wherever it stands: in a group, too.
 TEST(CpuHalves, CastsRound) {
-  const auto device = MakeDevice("cpu", {1, ""});
+  const auto device = MakeDevice("cpu", {1});
   ASSERT_TRUE(device.ok()) << device.status();
   for (const char* half : {"f16", "bf16"}) {
     const auto graph = ParseGraph(absl::StrCat("input x: f32[1003]\n%0 = cast(x, to=", half,
@@ -205,7 +248,7 @@ TEST(CpuHalves, CastsRound) {
 
 // A long chain in one group: rounded once, where the interpreter rounds at each step.
 TEST(CpuHalves, AChainIsRoundedAtItsEnd) {
-  const auto device = MakeDevice("cpu", {1, ""});
+  const auto device = MakeDevice("cpu", {1});
   ASSERT_TRUE(device.ok()) << device.status();
   const auto graph = ParseGraph(
       "input x: f16[64]\ninput y: f16[64]\n%0 = add(x, y)\n%1 = sub(%0, x)\n%2 = sub(%1, y)\noutput z = %2\n");

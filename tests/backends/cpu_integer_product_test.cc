@@ -22,7 +22,7 @@ const double kMagnitudes[][2] = {{-255, 255}, {-32768, 32767}, {-32768, 32768}, 
 
 void ExpectTheInterpretersBits(const std::string& text, const std::string& kernel, int threads, Rng& rng) {
   SCOPED_TRACE(text);
-  const auto device = MakeDevice("cpu", {threads, ""});
+  const auto device = MakeDevice("cpu", {threads});
   ASSERT_TRUE(device.ok()) << device.status();
   const auto& [low, high] = kMagnitudes[rng() % 4];
   const uint64_t seed = rng();
@@ -102,7 +102,7 @@ const %9: i32[] = [128]
 %4 = relu(%3)
 output y = %4
 )";
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   const Graph graph = GraphWithWeights(text, -128, 127, 1);
   ASSERT_GT(graph.num_applications(), 0);

@@ -63,7 +63,7 @@ TEST_P(ZooLayouts, EveryConvolutionAndPoolHasAKernelOfItsOwn) {
   options.batch = GetParam().batch;
   const absl::StatusOr<Graph> graph = BuildZooModel(GetParam().name, options);
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto device = MakeDevice("cpu", {1, ""});
+  const auto device = MakeDevice("cpu", {1});
   ASSERT_TRUE(device.ok()) << device.status();
   const absl::StatusOr<Schedule> schedule = (*device)->Compile(*graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status();
@@ -192,7 +192,7 @@ std::string TextOf(const ConvCase& c, bool inner) {
 }
 
 TEST(CpuConvolutions, OfAnyShapeAgreeWithTheInterpreter) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   Rng rng(1);
   for (uint64_t seed = 0; seed < 400; ++seed) {
@@ -207,7 +207,7 @@ TEST(CpuConvolutions, OfAnyShapeAgreeWithTheInterpreter) {
 TEST(CpuLayouts, WeightsArePackedOnceForAllReaders) {
   const absl::StatusOr<Graph> graph = BuildZooModel("nasrnn", {.layers = 3, .width = 64});
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const auto device = MakeDevice("cpu", {1, ""});
+  const auto device = MakeDevice("cpu", {1});
   ASSERT_TRUE(device.ok()) << device.status();
   const auto executable = MakeGraphRunner(**device)->Prepare(*graph);
   ASSERT_TRUE(executable.ok()) << executable.status();
@@ -279,7 +279,7 @@ output c = %8
     EXPECT_EQ(layouts.Of(graph, output), Layout::Blocked(graph.type(output).shape, grouped ? 8 : context->block))
         << node.op->name;
   }
-  const auto device = MakeDevice("cpu", {1, ""});
+  const auto device = MakeDevice("cpu", {1});
   ASSERT_TRUE(device.ok()) << device.status();
   const absl::StatusOr<Schedule> schedule = (*device)->Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status();

@@ -60,7 +60,7 @@ Tensor Cotangents(const TensorType& type, Rng& rng) {
 }
 
 TEST(CpuPoolGrad, IsTheOraclesForEveryWindow) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   Rng rng(1);
   const std::vector<Pool> pools = {
@@ -109,7 +109,7 @@ TEST(CpuPoolGrad, IsTheOraclesForEveryWindow) {
 
 // Behind a convolution, whose results lie in blocks of channels.
 TEST(CpuPoolGrad, ReadsBlockedLayouts) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   for (const char* attrs :
        {"kernel=[2,2], strides=[2,2]", "kernel=[3,3], strides=[2,2], pads=[1,1,1,1]",

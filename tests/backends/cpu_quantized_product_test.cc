@@ -95,7 +95,7 @@ class Text {
 // Elements of all bytes, or of the ends of their range.
 void ExpectTheInterpretersBits(const std::string& text, int threads, Rng& rng) {
   SCOPED_TRACE(text);
-  const auto device = MakeDevice("cpu", {threads, ""});
+  const auto device = MakeDevice("cpu", {threads});
   ASSERT_TRUE(device.ok()) << device.status();
   const uint64_t seed = rng();
   const Graph graph = GraphWithWeights(text, -128, 255, seed);
@@ -218,7 +218,7 @@ state w: i8[64,3]
 output y = %2
 )";
   for (int sign : {-1, 1}) {
-    const auto device = MakeDevice("cpu", {1, ""});
+    const auto device = MakeDevice("cpu", {1});
     ASSERT_TRUE(device.ok()) << device.status();
     const double weight = sign < 0 ? -128 : 127;
     const Graph graph = GraphWithWeights(text, weight, weight, 1);

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kGraphs = 150;
 
 void ExpectAllAgree(Graph (*grow)(uint64_t, int)) {
-  auto device = MakeDevice("cpu", {2, ""});
+  auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok());
   for (uint64_t seed = 0; seed < kGraphs; ++seed) {
     const Graph graph = grow(seed, static_cast<int>(4 + seed % 17));

@@ -33,7 +33,7 @@ std::vector<int> AxesOf(unsigned set) {
 constexpr const char* kReductions[] = {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"};
 
 TEST(CpuReduce, IsTheOraclesOverAllAxes) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   unsigned drawn = 0;
   for (const Shape& shape : {Shape{1},
@@ -62,7 +62,7 @@ TEST(CpuReduce, IsTheOraclesOverAllAxes) {
 
 // Convolutions give their results in blocks of channels.
 TEST(CpuReduce, ReadsBlockedLayouts) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   for (unsigned set = 1; set < 16; ++set) {
     const std::string reduction = kReductions[set % 4];

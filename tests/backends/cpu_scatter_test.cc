@@ -40,7 +40,7 @@ std::string TextOf(const Case& c, const std::string& type, const std::string& in
 }
 
 TEST(CpuScatter, IsTheOraclesAlongEveryAxis) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   Rng rng(1);
   for (const Case& c : Cases()) {
@@ -76,7 +76,7 @@ TEST(CpuScatter, IsTheOraclesAlongEveryAxis) {
 }
 
 TEST(CpuScatter, AnIndexOutsideIsAnError) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   const auto graph = ParseGraph(TextOf(Cases()[1], "f32", "i64", 1));
   ASSERT_TRUE(graph.ok()) << graph.status();

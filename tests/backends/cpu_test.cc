@@ -18,7 +18,7 @@ class EveryOperator : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryOperator, AgreesWithTheInterpreter) {
   const OpDef& op = *FindOp(GetParam());
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status().ToString();
   for (uint64_t seed = 0; seed < static_cast<uint64_t>(Cases(400)); ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -51,7 +51,7 @@ TEST_P(EveryOperator, AgreesWithTheInterpreter) {
 
 // Where C++ leaves open what happens, and processors trap.
 TEST(CpuIntegers, AreThoseOfTheInterpreterAtTheEndsOfTheirTypes) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status().ToString();
   for (const std::string type : {"i32", "i64"}) {
     for (const std::string op : {"add", "sub", "mul", "div", "mod", "max", "min"}) {
@@ -84,7 +84,7 @@ TEST(CpuIntegers, AreThoseOfTheInterpreterAtTheEndsOfTheirTypes) {
 // Rounding by adding and subtracting, and casts by instructions that know 32 bits: at the numbers where they need care,
 // one in a tile of others, and in tiles that have none of those.
 TEST(CpuReals, RoundAndBecomeIntegersAsInTheInterpreter) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status().ToString();
   std::vector<double> numbers = {
       0.0,         -0.0,        0.5,        -0.5,    1.5,       2.5,     -2.5,     0.49999997, -0.3,        127,
@@ -123,7 +123,7 @@ TEST(CpuReals, RoundAndBecomeIntegersAsInTheInterpreter) {
 // Alone, in a pointwise group, and in what the interpreter runs for the device: the element is -1, its neighbours are
 // what they are, and what is computed of it is a number, or a bool that is 0 or 1.
 TEST(CpuIntegers, AnElementWithoutAValueIsMinusOne) {
-  const auto device = MakeDevice("cpu", {2, ""});
+  const auto device = MakeDevice("cpu", {2});
   const absl::StatusOr<Graph> graph = ParseGraph(R"(
 input x: i64[2,3]
 input y: i64[2,3]
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, EveryOperator, testing::ValuesIn(AllNames()),
 
 // Also by powers of two, which are products to the device.
 TEST(CpuPointwise, QuotientsAreRoundedOnce) {
-  const auto device = MakeDevice("cpu", {1, ""});
+  const auto device = MakeDevice("cpu", {1});
   ASSERT_TRUE(device.ok()) << device.status();
   for (const float divisor : {8.0f, -0.5f, 3.0f, 10.0f, 0.044715f, 0x1p59f, 0x1p-59f, 0x1p100f, 0.0f}) {
     auto arena = std::make_shared<Arena>();

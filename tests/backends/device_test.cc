@@ -29,7 +29,7 @@ std::string TemporaryPath(const std::string& name) {
 }
 
 std::unique_ptr<Device> Make(const std::string& spec, const std::string& path = "") {
-  auto device = MakeDevice(spec, {1, path});
+  auto device = MakeDevice(spec, {1, *ProfileDb::Open(path)});
   EXPECT_TRUE(device.ok()) << device.status().ToString();
   return *std::move(device);
 }
@@ -247,6 +247,32 @@ TEST(ProfileDb, KeepsComparisons) {
               HasSubstr(path + ": device `d`, signature `a against b`: found 2 s, -1 s, ratio 2.5, 20 wins"));
 }
 
+TEST(ProfileDb, KeepsTheLongestLimitThatEndedASearch) {
+  const std::string path = TemporaryPath("limits");
+  auto db = ProfileDb::Open(path);
+  ASSERT_TRUE(db.ok()) << db.status();
+  EXPECT_EQ(*(*db)->FindLimit("d", "g", "s"), 0);
+  for (double seconds : {20.0, 5.0}) ASSERT_TRUE((*db)->PutLimit("d", "g", "s", seconds).ok());
+  EXPECT_EQ(*(*ProfileDb::Open(path))->FindLimit("d", "g", "s"), 20);
+  EXPECT_EQ(*(*db)->FindLimit("d", "g", "other"), 0);
+}
+
+// A profile that does not grow has the costs that it has, and no others.
+TEST(Costs, OfAProfileThatDoesNotGrow) {
+  const std::shared_ptr<ProfileDb> profile = *ProfileDb::Open("");
+  const auto device = MakeDevice("cpu", {1, profile});
+  ASSERT_TRUE(device.ok()) << device.status();
+  const Graph known = GraphWithWeights("input x: f32[8]\n%0 = relu(x)\noutput y = %0\n", -1, 1, 1);
+  const Graph other = GraphWithWeights("input x: f32[9]\n%0 = relu(x)\noutput y = %0\n", -1, 1, 1);
+  const auto cost = [&](const Graph& graph) { return (*device)->Cost(graph, (*device)->Partition(graph)[0]); };
+  ASSERT_TRUE(cost(known).ok());
+  profile->set_grows(false);
+  EXPECT_TRUE(cost(known).ok());
+  EXPECT_EQ(cost(other).status().code(), absl::StatusCode::kNotFound);
+  profile->set_grows(true);
+  EXPECT_TRUE(cost(other).ok());
+}
+
 TEST(ProfileDb, EntriesThatAreNoneAreAnError) {
   const std::string path = TemporaryPath("altered");
   auto db = ProfileDb::Open(path);
@@ -277,7 +303,6 @@ TEST(ProfileDb, DamagedFilesAreAnError) {
   const std::string path = TemporaryPath("damaged");
   std::ofstream(path) << std::string(5000, 'x');
   EXPECT_THAT(ProfileDb::Open(path).status().ToString(), testing::AllOf(HasSubstr(path), HasSubstr("not a database")));
-  EXPECT_THAT(MakeDevice("cpu", {1, path}).status().ToString(), HasSubstr(path));
   EXPECT_THAT(ProfileDb::Open("/nowhere/at/all.db").status().ToString(), HasSubstr("cannot be opened"));
 }
 

@@ -50,7 +50,7 @@ class OnnxRuntimeTest : public testing::Test {
   }
 
   static std::unique_ptr<Device> Make(int threads = 1, const std::string& profile = "") {
-    auto device = MakeDevice("onnxruntime", {threads, profile});
+    auto device = MakeDevice("onnxruntime", {threads, *ProfileDb::Open(profile)});
     EXPECT_TRUE(device.ok()) << device.status();
     return device.ok() ? *std::move(device) : nullptr;
   }

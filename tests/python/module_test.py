@@ -148,6 +148,23 @@ class ModuleTest(unittest.TestCase):
         for other in (numpy.asfortranarray(x), wide.T[::3], x):
             numpy.testing.assert_array_equal(model.run({"x": other})["y"], model.run(x=x)["y"])
 
+    def test_takes_what_has_dlpack(self):
+        class Foreign:
+            """An array of another library: DLPack is all that it has."""
+
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **options):
+                return self.array.__dlpack__(**options)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        model = rewright.load(self.proto, dims={"n": 4})
+        x = input_of(4)
+        numpy.testing.assert_array_equal(model.run(x=Foreign(x))["y"], model.run(x=x)["y"])
+
     def test_errors_name_what_was_found_and_expected(self):
         model = rewright.load(self.proto, dims={"n": 2})
         for inputs, words in [

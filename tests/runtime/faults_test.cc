@@ -78,7 +78,7 @@ void ExpectFaultsPass(Device& device) {
 }
 
 TEST(Faults, OfAnyStepEndTheRunAlone) {
-  const auto cpu = MakeDevice("cpu", {2, ""});
+  const auto cpu = MakeDevice("cpu", {2});
   ASSERT_TRUE(cpu.ok()) << cpu.status();
   ExpectFaultsPass(**cpu);
   const auto gpu = cuda::MakeCudaDevice(MakeHostGpu(), *ProfileDb::Open(""), {});
@@ -104,7 +104,7 @@ output k = %3
 )",
                                        -1, 1, 1);
   const std::vector<Tensor> inputs = *RandomInputs(graph, 1);
-  const auto cpu = MakeDevice("cpu", {2, ""});
+  const auto cpu = MakeDevice("cpu", {2});
   ASSERT_TRUE(cpu.ok()) << cpu.status();
   const auto gpu = cuda::MakeCudaDevice(MakeHostGpu(), *ProfileDb::Open(""), {});
   const std::unique_ptr<GraphRunner> runners[] = {MakeGraphRunner(**cpu), MakeGraphRunner(*gpu)};

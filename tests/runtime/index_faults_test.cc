@@ -53,7 +53,7 @@ void ExpectFaults(GraphRunner& runner, const char* text, DType dtype, const std:
 }
 
 TEST(IndexFaults, OfInputs) {
-  const auto cpu = MakeDevice("cpu", {2, ""});
+  const auto cpu = MakeDevice("cpu", {2});
   ASSERT_TRUE(cpu.ok());
   const auto gpu = cuda::MakeCudaDevice(MakeHostGpu(), *ProfileDb::Open(""), {});
   const std::unique_ptr<GraphRunner> runners[] = {MakeGraphRunner(**cpu), MakeGraphRunner(*gpu),
@@ -68,7 +68,7 @@ TEST(IndexFaults, OfInputs) {
 }
 
 TEST(IndexFaults, OfComputedValues) {
-  const auto cpu = MakeDevice("cpu", {2, ""});
+  const auto cpu = MakeDevice("cpu", {2});
   ASSERT_TRUE(cpu.ok());
   const std::unique_ptr<GraphRunner> runners[] = {MakeGraphRunner(**cpu), MakeReferenceRunner(1)};
   for (const auto& runner : runners) {
@@ -85,7 +85,7 @@ TEST(IndexFaults, OfTablesWithEmptyRows) {
     %1 = gather(table, ids)
     output y = %1
   )");
-  const auto cpu = MakeDevice("cpu", {2, ""});
+  const auto cpu = MakeDevice("cpu", {2});
   ASSERT_TRUE(cpu.ok());
   auto schedule = (*cpu)->Compile(graph);
   ASSERT_TRUE(schedule.ok()) << schedule.status();
@@ -123,7 +123,7 @@ TEST(IndexFaults, OfWeights) {
   const Value x = *arena->AddInput("x", {DType::kFloat32, {2, 2}});
   const Value rows{*arena->Add("gather", {table, ids}, {}), 0};
   const Graph graph(arena, {x}, {{Value{*arena->Add("add", {x, rows}, {}), 0}, "y"}});
-  const auto cpu = MakeDevice("cpu", {2, ""});
+  const auto cpu = MakeDevice("cpu", {2});
   ASSERT_TRUE(cpu.ok());
   const auto gpu = cuda::MakeCudaDevice(MakeHostGpu(), *ProfileDb::Open(""), {});
   const std::unique_ptr<GraphRunner> runners[] = {MakeGraphRunner(**cpu), MakeGraphRunner(*gpu)};

@@ -82,7 +82,7 @@ output k = %15
 )";
 
 TEST(Threads, RunOneCompiledModel) {
-  const auto device = MakeDevice("cpu", {kKernelThreads, ""});
+  const auto device = MakeDevice("cpu", {kKernelThreads});
   ASSERT_TRUE(device.ok()) << device.status();
   const Graph graph = GraphWithWeights(kModel, 0.1, 1, 1);
   ASSERT_FALSE(graph.outputs().empty());
@@ -90,7 +90,7 @@ TEST(Threads, RunOneCompiledModel) {
 }
 
 TEST(Threads, RunRandomGraphs) {
-  const auto device = MakeDevice("cpu", {kKernelThreads, ""});
+  const auto device = MakeDevice("cpu", {kKernelThreads});
   ASSERT_TRUE(device.ok()) << device.status();
   const auto runner = MakeGraphRunner(**device);
   for (uint64_t seed = 0; seed < static_cast<uint64_t>(Cases(20)); ++seed) {
@@ -103,7 +103,7 @@ TEST(Threads, RunTheReference) { ExpectSameFromThreads(*MakeReferenceRunner(2), 
 
 // What is compiled is compiled by several threads, too.
 TEST(Threads, CompileOnOneDevice) {
-  const auto device = MakeDevice("cpu", {kKernelThreads, ""});
+  const auto device = MakeDevice("cpu", {kKernelThreads});
   ASSERT_TRUE(device.ok()) << device.status();
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < kThreads; ++t) {

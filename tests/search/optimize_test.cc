@@ -131,11 +131,18 @@ class MeasurementsInMemory : public KeptMeasurements {
     const auto found = kept.find(candidate.CanonicalHash());
     return found == kept.end() ? std::nullopt : std::optional(found->second);
   }
-  absl::Status Keep(const Graph&, const Graph& candidate, const Measurement& measured) override {
+  void Keep(const Graph&, const Graph& candidate, const Measurement& measured) override {
     kept[candidate.CanonicalHash()] = measured;
-    return absl::OkStatus();
   }
+  absl::StatusOr<double> LimitThatEnded(const Graph&, const std::string& setting) override { return limits[setting]; }
+  void KeepLimit(const Graph&, const std::string& setting, double seconds) override {
+    limits[setting] = std::max(limits[setting], seconds);
+  }
+  void MeasureNew(bool measure) override { measures.push_back(measure); }
+
   std::map<uint64_t, Measurement> kept;
+  std::map<std::string, double> limits;
+  std::vector<bool> measures;  // what was said about it
 };
 
 TEST_F(OptimizeTest, SaysThatTheMachineIsTooBusyToTell) {
@@ -167,6 +174,34 @@ TEST_F(OptimizeTest, WhatWasNotFasterIsNotTimedAgain) {
   EXPECT_FALSE(report.rewritten);
   ASSERT_THAT(report.dropped, SizeIs(1));
   EXPECT_THAT(report.dropped[0].text, HasSubstr("in an earlier run"));
+}
+
+TEST_F(OptimizeTest, ARunThatItsLimitEndedIsRepeatedUnlessThereIsMoreTime) {
+  MeasurementsInMemory kept;
+  options_.kept = &kept;
+  options_.setting = "rules";
+  options_.time_limit = 10;
+  double left = 1;
+  options_.seconds_left = [&] { return left -= 0.1; };
+  FakeRunner runner(ByNodes);
+  const OptimizeReport ended = Optimized(kRight, &runner);
+  EXPECT_FALSE(ended.rewritten);
+  EXPECT_THAT(ended.verdict, HasSubstr("there was no time to tell"));
+  EXPECT_EQ(kept.limits["rules"], 10);
+  options_.seconds_left = [] { return 1000.0; };
+  const OptimizeReport repeated = Optimized(kRight, &runner);
+  EXPECT_TRUE(repeated.repeated);
+  EXPECT_FALSE(repeated.rewritten);
+  EXPECT_THAT(repeated.verdict, HasSubstr("in an earlier run"));
+  EXPECT_THAT(kept.measures, ElementsAre(true, true, false, true));
+  // Other rules, more time.
+  options_.setting = "others";
+  EXPECT_TRUE(Optimized(kRight, &runner).rewritten);
+  options_.setting = "rules";
+  options_.time_limit = 20;
+  const OptimizeReport longer = Optimized(kRight, &runner);
+  EXPECT_FALSE(longer.repeated);
+  EXPECT_TRUE(longer.rewritten);
 }
 
 TEST_F(OptimizeTest, WhatWasFasterIsTimedAgain) {

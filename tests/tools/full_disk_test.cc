@@ -74,6 +74,24 @@ TEST_F(FullDisk, ATraceOrReportThatDoesNotFitLeavesTheOldOne) {
   }
 }
 
+// A profile that is there and cannot grow, and one for which there is no room at all.
+TEST_F(FullDisk, AProfileThatDoesNotFitLosesItsEntriesAndNotTheResult) {
+  const std::string optimize = "optimize " + Model() + " --no-check --threads 1 --profile " + Disk() + "/costs.db -o ";
+  for (const bool there : {false, true}) {
+    if (there) {
+      WriteContents(Disk() + "/costs.db", FileContents(folder_ / "costs.db"));
+    }
+    Fill();
+    const std::string out = folder_ / (there ? "with.onnx" : "without.onnx");
+    const Outcome outcome = Rewright(optimize + out);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("warning: what was measured is not kept: profile database " + Disk()));
+    EXPECT_TRUE(std::filesystem::exists(out));
+    for (const std::string& name : OnDisk()) remove((Disk() + "/" + name).c_str());
+    ASSERT_EQ(Rewright("profile " + Model() + " --threads 2 --profile " + (folder_ / "costs.db")).status, 0);
+  }
+}
+
 TEST_F(FullDisk, ARunOfTrainingStopsWithItsLastCheckpointWhole) {
   const std::string digits = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/digits/";
   auto config = nlohmann::ordered_json::parse(FileContents(digits + "digits.json"));

@@ -314,6 +314,18 @@ TEST_F(Verbs, OptimizeWritesACheckedModel) {
   EXPECT_EQ(Rewright("diff" + std::string(kQuick) + Path("net.onnx") + " " + out).status, 0);
 }
 
+// Not that of the process that started the program.
+TEST_F(Verbs, OptimizeTellsItsOwnPeakOfMemory) {
+  const std::string large(size_t{400} << 20, 'x');
+  const Outcome outcome = RewrightScript("exec $program optimize --json --cost analytic:v100 --no-check --no-prove " +
+                                         Path("mlp.onnx") + " >$out 2>$err </dev/null");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(large.back(), 'x');
+  const int64_t peak = outcome.Json()["peak_rss_bytes"];
+  EXPECT_GT(peak, 5 << 20);
+  EXPECT_LT(peak, static_cast<int64_t>(large.size() / 2));
+}
+
 TEST_F(Verbs, OptimizeMeasures) {
   const TemporaryFolder folder;
   const Outcome outcome =
@@ -369,6 +381,14 @@ TEST_F(Verbs, OptimizeRefusesBadOutputsBeforeItStarts) {
     EXPECT_EQ(Rewright(optimize + out).status, 2) << out;
   }
   EXPECT_THAT(Rewright(optimize + "/tmp/never.onnx --rules /nonexistent.rules").err, HasSubstr("/nonexistent.rules"));
+}
+
+TEST_F(Verbs, OptimizeRefusesAProfileThatIsNone) {
+  const TemporaryFolder folder;
+  WriteContents(folder / "costs.db", std::string(5000, 'x'));
+  const Outcome outcome = Rewright("optimize " + Path("mlp.onnx") + " --profile " + (folder / "costs.db"));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(folder / "costs.db"), HasSubstr("not a database")));
 }
 
 TEST_F(Verbs, AnInterruptedSearchEndsWithTheBestSoFar) {

@@ -26,6 +26,19 @@ void Engine::Use(const ImportedModel& model) const {
   if (onnxruntime() != nullptr) onnxruntime()->UseSource(model);
 }
 
+namespace {
+
+// In memory where its disk is full.
+absl::StatusOr<std::shared_ptr<ProfileDb>> OpenProfile(const std::string& path) {
+  absl::StatusOr<std::shared_ptr<ProfileDb>> profile = ProfileDb::Open(path);
+  if (!absl::IsResourceExhausted(profile.status())) return profile;
+  ASSIGN_OR_RETURN(std::shared_ptr<ProfileDb> in_memory, ProfileDb::Open(""));
+  in_memory->Tolerate(profile.status());
+  return in_memory;
+}
+
+}  // namespace
+
 absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile,
                                     const std::string& precision, const std::vector<std::string>& switched_off) {
   Engine engine;
@@ -39,7 +52,10 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   }
   DeviceOptions options;
   options.threads = threads;
-  options.profile_path = profile;
+  if (!profile.empty()) {
+    ASSIGN_OR_RETURN(options.profile, OpenProfile(profile));
+    engine.profile_ = options.profile;
+  }
   options.precision = precision;
   options.opaque = engine.opaque_;
   if (name == "cpu") {
@@ -48,11 +64,11 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(name, options);
   if (!device.ok()) return device.status();
   engine.device_ = *std::move(device);
-  if (engine.device_->runs() && !profile.empty()) {
-    ASSIGN_OR_RETURN(engine.measurements_, ProfiledMeasurements::Open(profile, engine.device_->name()));
+  if (engine.device_->runs() && options.profile != nullptr) {
+    engine.measurements_ = std::make_unique<ProfiledMeasurements>(options.profile, engine.device_->name());
   }
   if (!engine.device_->runs()) {
-    absl::StatusOr<std::unique_ptr<Device>> cpu = MakeDevice("cpu", {threads, ""});
+    absl::StatusOr<std::unique_ptr<Device>> cpu = MakeDevice("cpu", {threads});
     if (!cpu.ok()) return cpu.status();
     engine.substitute_ = *std::move(cpu);
   }

@@ -44,6 +44,8 @@ class Engine {
   ort::OrtDevice* onnxruntime() const { return dynamic_cast<ort::OrtDevice*>(device_.get()); }
   // Of whole graphs on the device, in the profile; null where there is none, or nothing is timed.
   KeptMeasurements* measurements() const { return measurements_.get(); }
+  // Why something that was measured was not kept in the profile: the first time. OK: all was, or there is none.
+  absl::Status profile_loss() const { return profile_ == nullptr ? absl::OkStatus() : profile_->lost(); }
   // Runs on the device, or on the processor where the device is known by its costs alone.
   GraphRunner& runner() const { return *runner_; }
 
@@ -52,6 +54,7 @@ class Engine {
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> substitute_;
   std::unique_ptr<GraphRunner> runner_;
+  std::shared_ptr<ProfileDb> profile_;
   std::unique_ptr<ProfiledMeasurements> measurements_;
 };
 

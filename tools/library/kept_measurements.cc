@@ -1,7 +1,5 @@
 #include "tools/library/kept_measurements.h"
 
-#include <utility>
-
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
@@ -12,12 +10,6 @@ namespace {
 std::string KeyOf(const Graph& graph) { return TextHash::Hex(graph.CanonicalHash()); }
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<ProfiledMeasurements>> ProfiledMeasurements::Open(const std::string& profile,
-                                                                                 const std::string& device) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ProfileDb> opened, ProfileDb::Open(profile));
-  return std::unique_ptr<ProfiledMeasurements>(new ProfiledMeasurements(std::move(opened), device));
-}
 
 absl::StatusOr<std::optional<Measurement>> ProfiledMeasurements::Find(const Graph& original, const Graph& candidate) {
   ASSIGN_OR_RETURN(const std::optional<ProfileComparison> found,
@@ -34,10 +26,22 @@ absl::StatusOr<std::optional<Measurement>> ProfiledMeasurements::Find(const Grap
   return measured;
 }
 
-absl::Status ProfiledMeasurements::Keep(const Graph& original, const Graph& candidate, const Measurement& measured) {
-  return profile_->PutComparison(device_, KeyOf(original), KeyOf(candidate),
-                                 {measured.original_seconds, measured.candidate_seconds, measured.ratio,
-                                  measured.ratio_at_most, measured.wins, measured.losses});
+absl::StatusOr<double> ProfiledMeasurements::LimitThatEnded(const Graph& original, const std::string& setting) {
+  return profile_->FindLimit(device_, KeyOf(original), setting);
+}
+
+void ProfiledMeasurements::KeepLimit(const Graph& original, const std::string& setting, double seconds) {
+  profile_->Tolerate(profile_->PutLimit(device_, KeyOf(original), setting, seconds));
+}
+
+void ProfiledMeasurements::Keep(const Graph& original, const Graph& candidate, const Measurement& measured) {
+  const ProfileComparison comparison{measured.original_seconds,
+                                     measured.candidate_seconds,
+                                     measured.ratio,
+                                     measured.ratio_at_most,
+                                     measured.wins,
+                                     measured.losses};
+  profile_->Tolerate(profile_->PutComparison(device_, KeyOf(original), KeyOf(candidate), comparison));
 }
 
 }  // namespace rewright

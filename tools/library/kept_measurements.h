@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "backends/profile_db.h"
@@ -14,18 +15,17 @@ namespace rewright {
 // none. Not thread-safe.
 class ProfiledMeasurements : public KeptMeasurements {
  public:
-  // Errors: a profile database that cannot be used.
-  static absl::StatusOr<std::unique_ptr<ProfiledMeasurements>> Open(const std::string& profile,
-                                                                    const std::string& device);
-
-  absl::StatusOr<std::optional<Measurement>> Find(const Graph& original, const Graph& candidate) override;
-  absl::Status Keep(const Graph& original, const Graph& candidate, const Measurement& measured) override;
-
- private:
-  ProfiledMeasurements(std::unique_ptr<ProfileDb> profile, std::string device)
+  ProfiledMeasurements(std::shared_ptr<ProfileDb> profile, std::string device)
       : profile_(std::move(profile)), device_(std::move(device)) {}
 
-  const std::unique_ptr<ProfileDb> profile_;
+  absl::StatusOr<std::optional<Measurement>> Find(const Graph& original, const Graph& candidate) override;
+  absl::StatusOr<double> LimitThatEnded(const Graph& original, const std::string& setting) override;
+  void KeepLimit(const Graph& original, const std::string& setting, double seconds) override;
+  void MeasureNew(bool measure) override { profile_->set_grows(measure); }
+  void Keep(const Graph& original, const Graph& candidate, const Measurement& measured) override;
+
+ private:
+  const std::shared_ptr<ProfileDb> profile_;
   const std::string device_;
 };
 

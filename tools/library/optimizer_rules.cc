@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/base/text_hash.h"
+#include "substitutions/rule_printer.h"
 
 namespace rewright {
 namespace {
@@ -91,6 +93,15 @@ absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags) {
   }
   loaded.all = RuleIndex(std::move(all));
   return loaded;
+}
+
+std::string HashOf(const OptimizerRules& rules) {
+  TextHash hash;
+  for (const auto& matcher : rules.rules.matchers()) hash.Add(PrintLaw(matcher->rule().rule()));
+  if (rules.baseline) {
+    for (const auto& matcher : rules.baseline->matchers()) hash.Add(PrintLaw(matcher->rule().rule()));
+  }
+  return hash.Hex();
 }
 
 }  // namespace rewright

@@ -31,6 +31,8 @@ struct OptimizerRules {
   std::vector<std::string> files;    // that they come from
 };
 absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags);
+// Of the laws of all rules, in their order, and whether there is a baseline.
+std::string HashOf(const OptimizerRules& rules);
 
 // How the rules of a file are loaded, apart from the files.
 LoadOptions LoadOptionsOf(const RuleFlags& flags);

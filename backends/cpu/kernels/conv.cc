@@ -24,20 +24,6 @@ memory::data_type TypeOf(const ConvProblem& problem) {
   return problem.dtype == DType::kBFloat16 ? memory::data_type::bf16 : kF32;
 }
 
-void AppendActivation(const ActivationFunction& f, dnnl::post_ops* post_ops) {
-  const float alpha = static_cast<float>(f.alpha), beta = static_cast<float>(f.beta);
-  switch (f.activation) {
-    case Activation::kRelu: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_relu, alpha, 0); break;
-    case Activation::kClip: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_clip, alpha, beta); break;
-    case Activation::kSigmoid: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_logistic, 0, 0); break;
-    case Activation::kTanh: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_tanh, 0, 0); break;
-    case Activation::kGelu: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0); break;
-    case Activation::kGeluTanh: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_gelu_tanh, 0, 0); break;
-    case Activation::kSwish: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_swish, 1, 0); break;
-    case Activation::kHardSwish: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_hardswish, 0, 0); break;
-  }
-}
-
 memory::dims WeightDims(const ConvProblem& problem) {
   const Shape& w = problem.weights;
   if (problem.groups == 1) return w;
@@ -86,13 +72,6 @@ Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const
   attr.set_post_ops(post_ops);
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return Primitive(desc, attr, context.engine, /*allow_empty=*/true);
-}
-
-// Whether all that is read and given is.
-bool IsOfType(const Graph& graph, const Group& group, DType dtype) {
-  const auto fits = [&](Value value) { return graph.type(value).dtype == dtype; };
-  return std::all_of(group.inputs.begin(), group.inputs.end(), fits) &&
-         std::all_of(group.outputs.begin(), group.outputs.end(), fits);
 }
 
 bool IsEmpty(const Primitive& desc) { return desc.get(/*allow_empty=*/true) == nullptr; }

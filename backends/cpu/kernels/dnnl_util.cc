@@ -15,7 +15,7 @@ ThreadScope::~ThreadScope() {
   if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
 }
 
-std::optional<dnnl::memory::desc> DescOf(const Layout& layout) {
+std::optional<dnnl::memory::desc> DescOf(const Layout& layout, dnnl_data_type_t dtype) {
   const int rank = layout.rank();
   if (rank == 0 || rank > DNNL_MAX_NDIMS) return std::nullopt;
   for (int k = 0; k < rank; ++k) {
@@ -24,7 +24,7 @@ std::optional<dnnl::memory::desc> DescOf(const Layout& layout) {
   }
   dnnl_memory_desc_t desc = {};
   desc.ndims = rank;
-  desc.data_type = dnnl_f32;
+  desc.data_type = dtype;
   desc.format_kind = dnnl_blocked;
   for (int k = 0; k < rank; ++k) {
     const size_t axis = k;
@@ -61,6 +61,20 @@ std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc) {
 int Slowness(const std::string& implementation) {
   if (implementation.find("ref") != std::string::npos) return 2;
   return implementation.find("gemm") != std::string::npos ? 1 : 0;
+}
+
+void AppendActivation(const ActivationFunction& f, dnnl::post_ops* post_ops) {
+  const float alpha = static_cast<float>(f.alpha), beta = static_cast<float>(f.beta);
+  switch (f.activation) {
+    case Activation::kRelu: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_relu, alpha, 0); break;
+    case Activation::kClip: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_clip, alpha, beta); break;
+    case Activation::kSigmoid: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_logistic, 0, 0); break;
+    case Activation::kTanh: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_tanh, 0, 0); break;
+    case Activation::kGelu: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0); break;
+    case Activation::kGeluTanh: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_gelu_tanh, 0, 0); break;
+    case Activation::kSwish: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_swish, 1, 0); break;
+    case Activation::kHardSwish: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_hardswish, 0, 0); break;
+  }
 }
 
 class DnnlKernel::Handles : public KernelHandles {

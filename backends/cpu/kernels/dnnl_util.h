@@ -39,14 +39,17 @@ class ThreadScope {
   int before_;
 };
 
-// A descriptor of f32 elements; none where oneDNN has no form for the layout (stride 0, rank 0 or above 12).
-std::optional<dnnl::memory::desc> DescOf(const Layout& layout);
+// A descriptor; none where oneDNN has no form for the layout (stride 0, rank 0 or above 12).
+std::optional<dnnl::memory::desc> DescOf(const Layout& layout, dnnl_data_type_t dtype = dnnl_f32);
 // The inverse, for activations; none where the device has no form for it.
 std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc);
 
 // How much slower than the rest an implementation is, by what oneDNN calls it ("jit:avx512_core"): products with copied
 // windows (1) and loops over single elements (2) come last.
 int Slowness(const std::string& implementation);
+
+// The function as the next thing that is done to a result.
+void AppendActivation(const ActivationFunction& f, dnnl::post_ops* post_ops);
 
 struct DnnlArg {
   int arg;

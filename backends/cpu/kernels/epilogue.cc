@@ -75,6 +75,24 @@ Value ResidualOf(const FusedGroup& group) {
   return std::find_if(group.epilogue.begin(), group.epilogue.end(), adds)->other;
 }
 
+bool IsOfType(const Graph& graph, const Group& group, DType dtype) {
+  const auto fits = [&](Value value) { return graph.type(value).dtype == dtype; };
+  return std::all_of(group.inputs.begin(), group.inputs.end(), fits) &&
+         std::all_of(group.outputs.begin(), group.outputs.end(), fits);
+}
+
+absl::StatusOr<Layout> PlainOperand(Lowering& lowering, Value value, int64_t rank, Place* place) {
+  ASSIGN_OR_RETURN(*place, lowering.Find(value));
+  if (place->layout.blocked()) {
+    ASSIGN_OR_RETURN(*place, lowering.FindRowMajor(value));
+  }
+  Layout layout = place->layout;
+  const size_t added = static_cast<size_t>(rank) - layout.dims.size();
+  layout.dims.insert(layout.dims.begin(), added, 1);
+  layout.strides.insert(layout.strides.begin(), added, 0);
+  return layout;
+}
+
 absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorType& weights) {
   const std::string what = absl::StrCat("the weight ", weights.ToString(), " packed");
   RETURN_IF_ERROR(CheckMemory(static_cast<int64_t>(bytes), what));

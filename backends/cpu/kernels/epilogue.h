@@ -22,6 +22,12 @@ PostOps PostOpsOf(const FusedGroup& group);
 // What is added in a group whose post-ops have a residual.
 Value ResidualOf(const FusedGroup& group);
 
+// Whether all that the group reads and gives is of that type.
+bool IsOfType(const Graph& graph, const Group& group, DType dtype);
+
+// The value as matrices: its place, not blocked, and its layout with leading axes of size 1 up to `rank`.
+absl::StatusOr<Layout> PlainOperand(Lowering& lowering, Value value, int64_t rank, Place* place);
+
 // Memory for weights in the form in which a kernel reads them.
 absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorType& weights);
 

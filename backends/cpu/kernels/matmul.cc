@@ -349,19 +349,6 @@ KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads) {
 
 namespace {
 
-// The value's place, plain, with its layout extended by leading axes of size one to `rank`.
-absl::StatusOr<Layout> PlainOperand(Lowering& lowering, Value value, int64_t rank, Place* place) {
-  ASSIGN_OR_RETURN(*place, lowering.Find(value));
-  if (place->layout.blocked()) {
-    ASSIGN_OR_RETURN(*place, lowering.FindRowMajor(value));
-  }
-  Layout layout = place->layout;
-  const size_t added = static_cast<size_t>(rank) - layout.dims.size();
-  layout.dims.insert(layout.dims.begin(), added, 1);
-  layout.strides.insert(layout.strides.begin(), added, 0);
-  return layout;
-}
-
 // Whether matrices lie column by column.
 bool IsTurned(const Layout& layout) {
   const size_t rank = layout.dims.size();

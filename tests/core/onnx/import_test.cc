@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "model_util.h"
 
 namespace rewright {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -93,8 +96,7 @@ TEST(ImportTest, SymbolicDimensionsTakeTheGivenSizes) {
   const auto imported = model.Import({.dims = {{"N", 4}}});
   ASSERT_TRUE(imported.ok());
   EXPECT_EQ(imported->graph.type(imported->graph.inputs()[0]).shape, (Shape{4, 1, 4}));
-  EXPECT_THAT(imported->notes,
-              ElementsAre("dimension L is symbolic and was not given: taken to be 1"));
+  EXPECT_THAT(imported->notes, ElementsAre("dimension L is symbolic and was not given: taken to be 1"));
 }
 
 TEST(ImportTest, UnnamedDimensionsAreCalledByTensorAndAxis) {
@@ -103,6 +105,23 @@ TEST(ImportTest, UnnamedDimensionsAreCalledByTensorAndAxis) {
   ASSERT_TRUE(imported.ok());
   EXPECT_EQ(imported->graph.type(imported->graph.inputs()[0]).shape, (Shape{2, 5}));
   EXPECT_THAT(imported->notes, IsEmpty());
+}
+
+TEST(ImportTest, ASizeBelowZeroIsSaid) {
+  TestModel model = ReluModel();
+  model.proto()
+      .mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_value(-1);
+  const auto imported = model.Import({.dims = {{"x:0", 5}}});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->graph.type(imported->graph.inputs()[0]).shape, (Shape{5}));
+  EXPECT_THAT(imported->notes, ElementsAre("input \"x\": its size along axis 0 is -1, expected a number of at least 0 "
+                                           "or a name: taken for a size that is not given"));
 }
 
 TEST(ImportTest, WeightOnlyShapesAreComputed) {
@@ -152,6 +171,21 @@ TEST(ImportTest, UnsupportedUsesAreListedAtOnce) {
       "[1 node: node giving \"c\" (Cast)]; "
       "Reshape: input shape (tensor \"s\") depends on the inputs of the model; its value must be known beforehand "
       "[1 node: node giving \"a\" (Reshape)]");
+}
+
+// A type of an input and one of a weight, an operator, a use.
+TEST(ImportTest, ObstaclesOfAllKindsAreListedAtOnce) {
+  TestModel model(17);
+  model.Input("x", {2, 2}).Input("t", {2}).Input("s", {2}, DType::kInt64).Initializer("w", Iota({2, 2}));
+  model.Node("MatMul", {"x", "w"}, {"a"}).Node("Frob", {"x"}, {"b"}).Node("Reshape", {"x", "s"}, {"c"});
+  model.Output("a").Output("b").Output("c");
+  model.proto().mutable_graph()->mutable_input(1)->mutable_type()->mutable_tensor_type()->set_elem_type(8);
+  model.proto().mutable_graph()->mutable_initializer(0)->set_data_type(17);
+  EXPECT_THAT(model.Error({.keep_unknown = true}),
+              AllOf(StartsWith("test.onnx: not supported: Frob: the operator is not known ("),
+                    HasSubstr("; Reshape: input shape (tensor \"s\") depends on the inputs of the model"),
+                    HasSubstr("; initializer \"w\": element type FLOAT8E4M3FN is not supported"),
+                    HasSubstr("; input \"t\": element type STRING is not supported")));
 }
 
 TEST(ImportTest, OperatorsAreSupportedFromTheirOpsetOn) {
@@ -339,6 +373,24 @@ TEST(ImportTest, AbsurdRepetitionsAreErrors) {
   EXPECT_THAT(
       TestModel().Input("x", {2}).Node("Cast", {"x"}, {"y"}, {{"to", (int64_t{1} << 32) + 1}}).Output("y").Error(),
       HasSubstr("element type number 4294967297 is not supported"));
+}
+
+TEST(ImportTest, DeclaredOutputShapesThatDoNotHoldAreSaid) {
+  const auto notes = [](const std::vector<int64_t>& declared) {
+    TestModel model = ReluModel();  // of two elements
+    onnx::TensorShapeProto* shape =
+        model.proto().mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+    shape->clear_dim();
+    for (int64_t size : declared) shape->add_dim()->set_dim_value(size);
+    const auto imported = model.Import();
+    EXPECT_TRUE(imported.ok()) << imported.status();
+    return imported->notes;
+  };
+  EXPECT_THAT(notes({2}), IsEmpty());
+  for (const auto& other : std::vector<std::vector<int64_t>>{{3}, {-1}, {2, 1}, {}}) {
+    EXPECT_THAT(notes(other), ElementsAre(absl::StrCat("output \"y\": declared with the shape [",
+                                                       absl::StrJoin(other, ","), "], but it is f32[2]")));
+  }
 }
 
 TEST(ImportTest, DeclaredOutputTypesMustHold) {

@@ -30,7 +30,7 @@ TEST(MeasureFiles, TellsWhichIsFaster) {
   const std::string python = absl::StrCat(REWRIGHT_SOURCE_DIR, "/.venv/bin/python");
   if (!std::filesystem::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;
   setenv("REWRIGHT_PYTHON", python.c_str(), 1);
-  const auto device = MakeDevice("onnxruntime", {1, ""});
+  const auto device = MakeDevice("onnxruntime", {1});
   unsetenv("REWRIGHT_PYTHON");
   ASSERT_TRUE(device.ok()) << device.status();
   const auto& onnxruntime = dynamic_cast<const ort::OrtDevice&>(**device);

@@ -1,0 +1,165 @@
+// Products of bf16 by oneDNN, where the processor multiplies such numbers: sums in f32, rounded once behind the
+// epilogue, as the product of f32 with conversions around it does in about twice the time (docs/decisions/080). Where
+// oneDNN has no such kernel for the layouts of the factors, that one runs (wide.cc).
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/simd/simd.h"
+#include "backends/group.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
+
+namespace rewright::cpu {
+namespace {
+
+using dnnl::memory;
+using Primitive = dnnl::matmul::primitive_desc;
+
+// As MatmulProblem, of bf16. With `packs` oneDNN chooses how b lies.
+struct Problem {
+  Layout a, b, c;
+  bool packs = false;
+  PostOps post_ops;
+
+  size_t rank() const { return c.dims.size(); }
+};
+
+// Strides of axes of size 1 as they are in memory without gaps: oneDNN knows layouts by their strides.
+memory::desc Bf16Desc(Layout layout) {
+  for (size_t axis = layout.dims.size(); axis-- > 0;) {
+    if (layout.dims[axis] != 1) continue;
+    layout.strides[axis] = axis + 1 < layout.dims.size() ? layout.dims[axis + 1] * layout.strides[axis + 1] : 1;
+  }
+  const std::optional<memory::desc> desc = DescOf(layout, dnnl_bf16);
+  if (!desc) throw dnnl::error(dnnl_unimplemented, "no form for the layout");
+  return *desc;
+}
+
+// f32, one element per column.
+memory::desc PerColumn(const Problem& problem) {
+  Shape dims(problem.rank(), 1);
+  dims.back() = problem.c.dims.back();
+  return *DescOf(Layout::RowMajor(dims));
+}
+
+Primitive MakeDesc(const DnnlContext& context, const Problem& problem) {
+  const memory::desc a = Bf16Desc(problem.a), c = Bf16Desc(problem.c);
+  const memory::desc b = problem.packs ? memory::desc(problem.b.dims, memory::data_type::bf16, memory::format_tag::any)
+                                       : Bf16Desc(problem.b);
+  const PostOps& given = problem.post_ops;
+  const dnnl::matmul::desc desc =
+      given.bias ? dnnl::matmul::desc(a, b, PerColumn(problem), c) : dnnl::matmul::desc(a, b, c);
+  dnnl::post_ops post_ops;
+  if (given.scale) post_ops.append_binary(dnnl::algorithm::binary_mul, PerColumn(problem));
+  if (given.shift) post_ops.append_binary(dnnl::algorithm::binary_add, PerColumn(problem));
+  if (given.residual) post_ops.append_binary(dnnl::algorithm::binary_add, c);
+  for (const ActivationFunction& f : given.activations) AppendActivation(f, &post_ops);
+  dnnl::primitive_attr attr;
+  attr.set_post_ops(post_ops);
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const Primitive made(desc, attr, context.engine);
+  if (Slowness(made.impl_info_str()) > 0) throw dnnl::error(dnnl_unimplemented, "no kernel made for bf16");
+  return made;
+}
+
+std::vector<DnnlArg> ArgumentsOf(const Problem& problem, const Primitive& desc) {
+  std::vector<DnnlArg> args = {{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}};
+  if (problem.post_ops.bias) args.push_back({DNNL_ARG_BIAS, desc.bias_desc()});
+  int post_op = 0;
+  const auto add_operand = [&](const memory::desc& operand) {
+    args.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_op++) | DNNL_ARG_SRC_1, operand});
+  };
+  if (problem.post_ops.scale) add_operand(PerColumn(problem));
+  if (problem.post_ops.shift) add_operand(PerColumn(problem));
+  if (problem.post_ops.residual) add_operand(desc.dst_desc());
+  args.push_back({DNNL_ARG_DST, desc.dst_desc()});
+  if (desc.scratchpad_desc().get_size() > 0) args.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc()});
+  return args;
+}
+
+// The buffer of a constant factor as oneDNN reads it, once for all products of as many rows with it.
+absl::StatusOr<int> Packed(Lowering& lowering, Value b, const Problem& problem, const memory::desc& packed) {
+  ASSIGN_OR_RETURN(const Place weights, lowering.Find(b));
+  const int64_t k = problem.b.dims[0], n = problem.b.dims[1];
+  const std::vector<int64_t>& strides = weights.layout.strides;
+  int& known =
+      lowering.PackedFactorOf(weights.buffer, k, n, strides[strides.size() - 2], strides.back(), problem.c.dims[0]);
+  if (known >= 0) return known;
+  std::vector<PackingStep> packing(1);
+  ASSIGN_OR_RETURN(packing[0].kernel, MakeReorder(lowering.context(), Bf16Desc(Layout::RowMajor({k, n})), packed));
+  packing[0].bytes = packed.get_size();
+  packing[0].label = "reorder";
+  ASSIGN_OR_RETURN(known, PackWeights(lowering, b, std::move(packing)));
+  return known;
+}
+
+absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  if (group.kind != FusedGroup::Kind::kMatmul || !MultipliesBf16() || !IsOfType(graph, group.group, DType::kBFloat16)) {
+    return false;
+  }
+  const Node& node = graph.node(group.group.nodes[0]);
+  const Value a = node.operands[0], b = node.operands[1], out = group.group.outputs[0];
+  const Shape &dims = node.outputs[0].shape, &b_dims = graph.type(b).shape;
+  const auto rank = static_cast<int64_t>(dims.size());
+  const int64_t n = dims.back(), k = b_dims[b_dims.size() - 2];
+  const Layout out_layout = lowering.LayoutOf(group, out);
+  if (!out_layout.IsRowMajor()) return false;
+
+  Problem problem;
+  problem.post_ops = PostOpsOf(group);
+  problem.c = Layout::RowMajor(dims);
+  Place a_place, b_place;
+  ASSIGN_OR_RETURN(problem.a, PlainOperand(lowering, a, rank, &a_place));
+  const bool one_matrix = NumElements(b_dims) == k * n;
+  Layout rows;
+  const bool flat = one_matrix && ReshapeLayout(problem.a, {NumElements(dims) / n, k}, &rows);
+  if (flat) {  // all rows of all batches against one matrix
+    problem.a = rows;
+    problem.c = Layout::RowMajor({rows.dims[0], n});
+  }
+  problem.packs = flat && lowering.IsConstant(b);
+  if (problem.packs) {
+    problem.b = Layout::RowMajor({k, n});
+  } else {
+    ASSIGN_OR_RETURN(problem.b, PlainOperand(lowering, b, rank, &b_place));
+    if (flat) {
+      problem.b = Layout{{k, n}, {problem.b.strides[static_cast<size_t>(rank) - 2], problem.b.strides.back()}};
+    }
+  }
+  const absl::StatusOr<Primitive> desc = CatchDnnl("matmul", [&] { return MakeDesc(*lowering.context(), problem); });
+  if (!desc.ok()) return false;
+
+  ASSIGN_OR_RETURN(const LinearEpilogue linear, LinearStepsOf(lowering, group, n));
+  if (problem.packs) {
+    ASSIGN_OR_RETURN(b_place.buffer, Packed(lowering, b, problem, desc->weights_desc()));
+  }
+  std::vector<BufferUse> buffers = {Lowering::Read(a_place.buffer), Lowering::Read(b_place.buffer)};
+  for (const std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (!values->empty()) buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
+  }
+  if (problem.post_ops.residual) {
+    ASSIGN_OR_RETURN(const Place residual, lowering.FindRowMajor(ResidualOf(group)));
+    buffers.push_back(Lowering::Read(residual.buffer));
+  }
+  buffers.push_back(Lowering::Write(lowering.Define(out, out_layout).buffer));
+  if (const size_t bytes = desc->scratchpad_desc().get_size(); bytes > 0) {
+    buffers.push_back(Lowering::Scratch(lowering.AddScratch(bytes)));
+  }
+  ASSIGN_OR_RETURN(KernelPtr kernel, CatchDnnl("matmul", [&]() -> KernelPtr {
+                     return std::make_unique<DnnlKernel>(lowering.context(), dnnl::matmul(*desc),
+                                                         ArgumentsOf(problem, *desc));
+                   }));
+  lowering.Emit(std::move(kernel), std::move(buffers),
+                absl::StrCat(GroupLabel(graph, group.group), " (", desc->impl_info_str(), ")"));
+  return true;
+}
+
+}  // namespace
+
+// The layout of what it gives is that of the products with conversions: row-major.
+KernelEntry Bf16ProductEntry() { return {.ops = {ops::Matmul()}, .plan = Plan}; }
+
+}  // namespace rewright::cpu
