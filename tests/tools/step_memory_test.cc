@@ -137,11 +137,7 @@ TEST(StepMemory, MicroBatchesAreJudgedByTheMemoryOfTheirLayers) {
   layers.groups = [&](const Graph& graph) { return device->Partition(graph); };
   const auto plan = [&](const Graph& graph) {
     return PlanLayers(graph, graphs->step, graphs->updated, layers, /*ranks=*/1,
-                      [&](const Graph& piece) -> absl::StatusOr<int64_t> {
-                        const auto memory = MemoryOf(piece, *device);
-                        if (!memory.ok()) return memory.status();
-                        return memory->run.bytes - memory->state_bytes;
-                      });
+                      [&](const Graph& piece) { return BytesOfPiece(piece, *device); });
   };
   const auto bytes = [&](const Graph& graph) -> absl::StatusOr<int64_t> {
     const auto made = plan(graph);
