@@ -130,8 +130,8 @@ class Chooser {
     bool pinned = false;
     for (const auto& [id, origin] : rewritten.origins) {
       const int i = waiting_.graph().index(origin);
-      const bool may_repeat = tensor(i).is_moved || IsPointwise(*waiting_.node(i).meaning);
-      if (tensor(i).written < 0 || may_repeat || rewritten.early.at(origin) == id) continue;
+      if (tensor(i).written < 0 || tensor(i).is_moved || rewritten.early.at(origin) == id) continue;
+      if (IsPointwise(*waiting_.node(i).meaning)) continue;
       pinned |= KeepEscaping(first_.groups[tensor(i).written].nodes, kept);
     }
     return pinned;
