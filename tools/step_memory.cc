@@ -217,7 +217,8 @@ absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, i
   }
   const bool has_room = found.stored_bytes == 0 || found.stored_bytes <= options.second_tier->bytes;
   if (limit <= 0 || (found.bytes <= limit && has_room)) return found;
-  ASSIGN_OR_RETURN(const StepMemory least, MemoryOf(found.graph, device));
+  ASSIGN_OR_RETURN(StepMemory least, MemoryOf(found.graph, device));
+  least.run.bytes = found.bytes;  // in layers another one
   return Unreachable(least, device, limit);
 }
 
