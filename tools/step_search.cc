@@ -196,9 +196,8 @@ absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags,
       ASSIGN_OR_RETURN(faster, StepOptimizer(std::move(rules), flags, engine, session).Faster(checked));
     }
     if (!chosen) return faster;
-    ASSIGN_OR_RETURN(const Recomputation less,
-                     WithinMemory(faster, *engine.device(), keeping.limit, flags.measured, keeping.layers,
-                                  keeping.pointwise_only));
+    ASSIGN_OR_RETURN(const Recomputation less, WithinMemory(faster, *engine.device(), keeping.limit, flags.measured,
+                                                            keeping.layers, keeping.pointwise_only));
     if (less.replaced > 0) Report(less, faster, flags, session.console);
     return less.graph;
   };

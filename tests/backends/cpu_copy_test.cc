@@ -20,7 +20,8 @@ std::vector<float> Numbered(int64_t count) {
 // Axes of short runs (the taps of kernels) and of long ones, in any order, some of them walked backwards.
 TEST(CpuCopy, BetweenAnyTwoOrdersOfAxes) {
   std::mt19937 rng(7);
-  const std::vector<Shape> shapes = {{40, 33, 3, 3}, {17, 64, 9}, {64, 5, 5, 2}, {3, 19, 1, 32}, {50, 70}, {2, 16, 7, 7}};
+  const std::vector<Shape> shapes = {{40, 33, 3, 3}, {17, 64, 9}, {64, 5, 5, 2},
+                                     {3, 19, 1, 32}, {50, 70},    {2, 16, 7, 7}};
   for (int trial = 0; trial < 200; ++trial) {
     const Shape& shape = shapes[static_cast<size_t>(trial) % shapes.size()];
     const auto any_order = [&] {

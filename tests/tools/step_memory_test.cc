@@ -286,7 +286,8 @@ TEST(StepMemory, AllThatWaitsMayBeAway) {
     Kept kept(waiting.tensors().size(), Keep::kHere);
     for (size_t i = 0; i < kept.size(); ++i) {
       const WaitingTensors::Tensor& tensor = waiting.tensors()[i];
-      if (tensor.may_drop && tensor.root == static_cast<int>(i) && tensor.to - tensor.from >= kLongWait) kept[i] = Keep::kAway;
+      if (tensor.may_drop && tensor.root == static_cast<int>(i) && tensor.to - tensor.from >= kLongWait)
+        kept[i] = Keep::kAway;
     }
     const auto away = waiting.Rewrite(kept);
     ASSERT_TRUE(away.ok()) << away.status();

@@ -36,13 +36,9 @@ std::optional<Blocks> BlocksOf(const dnnl::memory::desc& from, const dnnl::memor
   }
   const int64_t side = blocked.inner_blks[0];
   if (rows.strides[0] != 1 && rows.strides[1] != 1) return std::nullopt;
-  return Blocks{side,
-                a.dims[0] / side,
-                a.dims[1] / side,
-                blocked.strides[0],
-                blocked.strides[1],
-                rows.strides[0],
-                rows.strides[1]};
+  return Blocks{
+      side,           a.dims[0] / side, a.dims[1] / side, blocked.strides[0], blocked.strides[1], rows.strides[0],
+      rows.strides[1]};
 }
 
 // oneDNN writes single elements to rows that are far apart, and takes up to five times as long for it.
