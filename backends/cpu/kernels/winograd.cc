@@ -271,15 +271,15 @@ class WinogradKernel : public Kernel {
       const int64_t panels = (problem_.image.outputs + Simd().gemm_columns - 1) / Simd().gemm_columns;
 #pragma omp parallel num_threads(threads_) if (threads_ > 1)
       {
-#pragma omp for schedule(dynamic, Claim(problem_.tiles* in_blocks))
+#pragma omp for schedule(dynamic, Claim(problem_.tiles * in_blocks))
         for (int64_t unit = 0; unit < problem_.tiles * in_blocks; ++unit) {
           In(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, v);
         }
-#pragma omp for schedule(dynamic, Claim(problem_.points* panels))
+#pragma omp for schedule(dynamic, Claim(problem_.points * panels))
         for (int64_t unit = 0; unit < problem_.points * panels; ++unit) {
           Product(arguments, unit / panels, unit % panels, unit % panels + 1, problem_.tiles, v, m);
         }
-#pragma omp for schedule(dynamic, Claim(problem_.tiles* out_blocks))
+#pragma omp for schedule(dynamic, Claim(problem_.tiles * out_blocks))
         for (int64_t unit = 0; unit < problem_.tiles * out_blocks; ++unit) {
           distrust(Out(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, m));
         }
@@ -367,9 +367,9 @@ class WinogradKernel : public Kernel {
         const int of_panel = simd.gemm_columns / kLineFloats, lines = parts < of_panel ? of_panel : 1;
         for (int64_t part = 0; part < parts; ++part) {
           const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
-          simd.gemm_block(a + begin * depth + k, depth, 1, weights(point, panel, k), some, c + begin * columns + column,
-                          columns, end - begin, width, k > 0, nullptr, next + part * some * kLineFloats * lines,
-                          part * lines < of_panel && next != nullptr ? lines : 0);
+          simd.gemm_block(a + begin * depth + k, depth, 1, weights(point, panel, k), some,
+                          c + begin * columns + column, columns, end - begin, width, k > 0, nullptr,
+                          next + part * some * kLineFloats * lines, part * lines < of_panel && next != nullptr ? lines : 0);
         }
       }
     }
