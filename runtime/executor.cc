@@ -100,7 +100,7 @@ absl::Status Executor::Init(const Graph& graph, const PlanOptions& options) {
   turns_ = memory_.turns();
   const auto is_state = [](const Buffer& buffer) { return buffer.kind == Buffer::Kind::kState; };
   if (turns_ == nullptr && std::any_of(schedule_.buffers.begin(), schedule_.buffers.end(), is_state)) {
-    turns_ = &states_;
+    turns_ = &shared_;
   }
   return Lease(*this).Take();
 }
@@ -323,6 +323,18 @@ absl::Status Executor::WriteState(const std::string& name, const Tensor& value) 
   void* to = lease.worker().instance->address(schedule_.states.at(name));
   RETURN_IF_ERROR(memory_.CopyIn(to, value.data(), static_cast<size_t>(value.num_bytes())));
   return memory_.Synchronize();
+}
+
+int64_t Executor::shared_bytes() const {
+  const bool is_arena = memory_.is_host() && plan_.bytes == plan_.arena_bytes && !plan_.options.separate;
+  return is_arena ? plan_.arena_bytes : 0;
+}
+
+void Executor::UseArena(std::shared_ptr<void> arena) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  turns_ = &shared_;
+  idle_.resize(1);
+  idle_[0]->instance->MoveTo(std::move(arena));
 }
 
 std::unique_ptr<GraphRunner> MakeGraphRunner(Device& device) { return std::make_unique<DeviceRunner>(device); }

@@ -19,6 +19,17 @@
 
 namespace rewright {
 
+// Executables whose activations may lie in memory that whoever runs them has: those that run one by one share it.
+class ArenaUser {
+ public:
+  virtual ~ArenaUser() = default;
+  // What it takes of such memory; 0: it has its own, and keeps that.
+  virtual int64_t shared_bytes() const = 0;
+  // From now on runs take turns and work in `arena`, which has so many bytes, aligned to DeviceMemory::kAlignment, and
+  // may be written by others between two runs. REQUIRES: no run goes on, shared_bytes() > 0.
+  virtual void UseArena(std::shared_ptr<void> arena) = 0;
+};
+
 // The static schedule of one graph, ready to run again and again. A run allocates nothing except output tensors that
 // the caller did not bring, and an instance (runtime/instance.h) where as many runs go on as never before.
 //
@@ -27,7 +38,7 @@ namespace rewright {
 // enqueued as a whole, outputs are copied out.
 //
 // Thread-safe. Runs take turns where the device says so, and where the schedule has states: then there is one instance.
-class Executor : public Executable {
+class Executor : public Executable, public ArenaUser {
  public:
   // `memory` outlives the executor. Of the options `externals` and `only` are the executor's own. Errors: those of
   // PlanMemory and of the memory, too little memory, and a schedule that does not fit the graph (faults of the device).
@@ -47,6 +58,10 @@ class Executor : public Executable {
 
   // Run on this machine's memory; adds the seconds that step i took to (*seconds)[i].
   absl::Status RunTimed(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs, std::vector<double>* seconds);
+
+  // On this machine's memory, where nothing but activations is in it.
+  int64_t shared_bytes() const override;
+  void UseArena(std::shared_ptr<void> arena) override;
 
   int64_t arena_bytes() const override { return plan_.arena_bytes; }
   int64_t constant_bytes() const override {
@@ -100,7 +115,7 @@ class Executor : public Executable {
   std::vector<Patch> patches_;
   std::vector<size_t> copied_;   // outputs that are not written where the caller wants them
   std::mutex* turns_ = nullptr;  // null: runs do not take turns
-  std::mutex states_;            // turns of runs that share states
+  std::mutex shared_;            // turns of runs that share states or an arena
   std::mutex mutex_;             // of what follows
   std::vector<std::unique_ptr<Worker>> idle_;
 };

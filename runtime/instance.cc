@@ -37,6 +37,34 @@ absl::Status Instance::Bind(std::shared_ptr<void> block) {
   if (plan_.stored_bytes > 0) {
     ASSIGN_OR_RETURN(stored_, memory_.AllocateStored(static_cast<size_t>(plan_.stored_bytes)));
   }
+  for (size_t s = 0; s < schedule_.steps.size(); ++s) {
+    const Step& step = schedule_.steps[s];
+    if (step.kernel == nullptr) return ScheduleFault(absl::StrCat("step ", s, " (", step.label, ") has no kernel"));
+    for (const BufferUse& use : step.buffers) {
+      const Buffer& root = schedule_.buffers[plan_.resolved[use.buffer].root];
+      if (root.kind == Buffer::Kind::kConstant && root.data == nullptr && root.bytes > 0) {
+        return ScheduleFault(absl::StrCat("constant ", plan_.resolved[use.buffer].root, " has no data"));
+      }
+    }
+    absl::StatusOr<std::unique_ptr<KernelHandles>> handles = step.kernel->MakeHandles();
+    if (!handles.ok()) {
+      return ErrorAt(absl::StrCat("step ", s, " (", step.label, ")"), handles.status());
+    }
+    handles_.push_back(*std::move(handles));
+  }
+  FindAddresses();
+  return absl::OkStatus();
+}
+
+void Instance::MoveTo(std::shared_ptr<void> block) {
+  block_ = std::move(block);
+  FindAddresses();
+}
+
+void Instance::FindAddresses() {
+  addresses_.clear();
+  arguments_.clear();
+  first_.clear();
   for (size_t id = 0; id < schedule_.buffers.size(); ++id) {
     const ResolvedBuffer at = plan_.resolved[id];
     const Buffer& root = schedule_.buffers[at.root];
@@ -49,24 +77,10 @@ absl::Status Instance::Bind(std::shared_ptr<void> block) {
     }
     addresses_.push_back(base == nullptr ? nullptr : base + at.offset);
   }
-  for (size_t s = 0; s < schedule_.steps.size(); ++s) {
-    const Step& step = schedule_.steps[s];
-    if (step.kernel == nullptr) return ScheduleFault(absl::StrCat("step ", s, " (", step.label, ") has no kernel"));
+  for (const Step& step : schedule_.steps) {
     first_.push_back(arguments_.size());
-    for (const BufferUse& use : step.buffers) {
-      const Buffer& root = schedule_.buffers[plan_.resolved[use.buffer].root];
-      if (root.kind == Buffer::Kind::kConstant && root.data == nullptr && root.bytes > 0) {
-        return ScheduleFault(absl::StrCat("constant ", plan_.resolved[use.buffer].root, " has no data"));
-      }
-      arguments_.push_back(addresses_[use.buffer]);
-    }
-    absl::StatusOr<std::unique_ptr<KernelHandles>> handles = step.kernel->MakeHandles();
-    if (!handles.ok()) {
-      return ErrorAt(absl::StrCat("step ", s, " (", step.label, ")"), handles.status());
-    }
-    handles_.push_back(*std::move(handles));
+    for (const BufferUse& use : step.buffers) arguments_.push_back(addresses_[use.buffer]);
   }
-  return absl::OkStatus();
 }
 
 absl::Status Instance::Reset() {

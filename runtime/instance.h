@@ -25,6 +25,8 @@ class Instance {
                                                           DeviceMemory& memory, std::shared_ptr<void> block = nullptr,
                                                           bool reset = true);
 
+  // Works in this memory, of as many bytes, from now on; not for one that runs are recorded of.
+  void MoveTo(std::shared_ptr<void> block);
   // Null for a buffer that has no memory here.
   void* address(int buffer) const { return addresses_[buffer]; }
   // The plan's bytes, one behind the other; what is stored lies elsewhere.
@@ -43,6 +45,8 @@ class Instance {
   Instance(const Schedule& schedule, const MemoryPlan& plan, DeviceMemory& memory)
       : schedule_(schedule), plan_(plan), memory_(memory) {}
   absl::Status Bind(std::shared_ptr<void> block);
+  // Addresses of buffers, and so arguments of steps.
+  void FindAddresses();
   // Poisons what steps [begin, end) used last.
   absl::Status Expire(int begin, int end);
   absl::Status Set(void* to, unsigned char value, int64_t bytes);

@@ -97,7 +97,7 @@ class Chooser {
     for (bool again = true; again;) {
       ASSIGN_OR_RETURN(candidate.rewritten, waiting_.Rewrite(kept));
       ASSIGN_OR_RETURN(candidate.plan, options_.plan(candidate.rewritten.graph));
-      again = false;
+      again = options_.pointwise_only && PinOthers(candidate.rewritten, &kept);
       for (const Group& group : candidate.plan.groups) again |= Pin(candidate.rewritten, group, &kept);
     }
     candidate.kept = std::move(kept);
@@ -122,14 +122,31 @@ class Chooser {
     const bool reduces = library + 1 == static_cast<int>(origins.size()) && origins.size() > 1;
     std::sort(origins.begin(), origins.end());
     if (reduces ? before.nodes.size() > 1 : origins == before.nodes) return false;
+    return KeepEscaping(origins, kept);
+  }
+
+  // Likewise what is computed together with something that is not pointwise, and would be computed again.
+  bool PinOthers(const WaitingTensors::Rewritten& rewritten, Kept* kept) const {
     bool pinned = false;
-    for (NodeId id : origins) {
+    for (const auto& [id, origin] : rewritten.origins) {
+      const int i = waiting_.graph().index(origin);
+      if (tensor(i).written < 0 || tensor(i).is_moved || rewritten.early.at(origin) == id) continue;
+      if (IsPointwise(*waiting_.node(i).meaning)) continue;
+      pinned |= KeepEscaping(first_.groups[tensor(i).written].nodes, kept);
+    }
+    return pinned;
+  }
+
+  // True where one of them would not have been kept.
+  bool KeepEscaping(const std::vector<NodeId>& nodes, Kept* kept) const {
+    bool changed = false;
+    for (NodeId id : nodes) {
       const int i = waiting_.graph().index(id);
       if ((*kept)[i] != Keep::kNot || !Escapes(i)) continue;
       (*kept)[i] = Keep::kHere;
-      pinned = true;
+      changed = true;
     }
-    return pinned;
+    return changed;
   }
 
   bool Escapes(int i) const {

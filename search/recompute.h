@@ -41,6 +41,8 @@ struct RecomputeOptions {
   std::function<absl::StatusOr<std::vector<double>>(const Graph&)> seconds;
   std::optional<int64_t> limit;  // of RunPlan::bytes; none: only what is free is computed again
   std::optional<SecondTier> second_tier;
+  // Nothing else is computed again: their bits do not depend on how a graph is cut.
+  bool pointwise_only = false;
   int most_plans = 0;  // that are judged; 0: fewer for large graphs
 };
 

@@ -38,6 +38,12 @@ std::string TensorText(const Graph& graph, const Schedule& schedule, const Lifet
   return absl::StrCat(Megabytes(life.bytes), " ", type, "of ", step.label);
 }
 
+// Of an arena of one of several pieces. A device's own memory is not shared with what they hand on.
+PieceBytes InPieces(int64_t arena, Device& device) {
+  const bool is_shared = device.memory() == nullptr || device.memory()->is_host();
+  return {is_shared ? arena : 0, is_shared ? 0 : arena};
+}
+
 // That the laws hold by which all is replaced.
 absl::Status CheckLaws() {
   ASSIGN_OR_RETURN(const std::string path, FindRuleFile("recomputation.rules"));
@@ -114,6 +120,16 @@ absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device, const St
   return memory;
 }
 
+absl::StatusOr<PieceBytes> BytesOfPiece(const Graph& graph, Device& device) {
+  ASSIGN_OR_RETURN(const StepMemory memory, MemoryOf(graph, device));
+  return InPieces(memory.run.bytes - memory.state_bytes, device);
+}
+
+absl::StatusOr<PieceBytes> BytesOfPiece(const RankGraph& part, Device& device) {
+  ASSIGN_OR_RETURN(const StepMemory memory, MemoryOfPart(part, part.graph, device));
+  return InPieces(memory.run.bytes - memory.state_bytes, device);
+}
+
 absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& graph, Device& device) {
   RankGraph rank = part;
   rank.graph = graph;
@@ -121,12 +137,12 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
   const StageUses uses = UsesOf(rank, stages);
   const std::vector<TensorType>& types = stages.pieces.tensors;
   StepMemory memory;
-  std::vector<Lifetime> lifetimes;  // of what stages hand on
+  std::vector<Lifetime> lifetimes;  // of what stages hand on, then of their arenas
   for (size_t k = 0; k < types.size(); ++k) {
     if (uses.has_next[k]) memory.run.bytes += types[k].num_bytes();
     if (uses.uses[k].last >= 0) lifetimes.push_back({types[k].num_bytes(), uses.uses[k].first, uses.uses[k].last});
   }
-  memory.run.bytes += PlaceLifetimes(lifetimes).arena_bytes;
+  const size_t num_handed_on = lifetimes.size();
   for (size_t k = 0; k < rank.states.size(); ++k) memory.state_bytes += types[graph.inputs().size() + k].num_bytes();
   memory.run.bytes += memory.state_bytes;
   absl::flat_hash_set<NodeId> placed;  // what only moves elements may be in several stages
@@ -134,9 +150,13 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
     const Pieces::Piece& piece = stages.pieces.pieces[static_cast<size_t>(s)];
     if (piece.outputs.empty()) continue;
     ASSIGN_OR_RETURN(StepMemory stage, MemoryOf(piece.graph, device));
-    memory.run.bytes += stage.run.bytes - stage.state_bytes;
+    const PieceBytes bytes = InPieces(stage.run.bytes - stage.state_bytes, device);
+    memory.run.bytes += bytes.own;
+    lifetimes.push_back({bytes.shared, 2 * s, 2 * s});
     int64_t handed_on = 0;
-    for (const Lifetime& life : lifetimes) handed_on += life.first <= 2 * s && 2 * s <= life.last ? life.bytes : 0;
+    for (size_t k = 0; k < num_handed_on; ++k) {
+      handed_on += lifetimes[k].first <= 2 * s && 2 * s <= lifetimes[k].last ? lifetimes[k].bytes : 0;
+    }
     if (handed_on + stage.live_bytes > memory.live_bytes) {
       memory.live_bytes = handed_on + stage.live_bytes;
       memory.largest = std::move(stage.largest);
@@ -151,13 +171,16 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
       memory.run.groups.push_back(std::move(group));
     }
   }
+  memory.run.bytes += PlaceLifetimes(lifetimes).arena_bytes;
   return memory;
 }
 
 absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, int64_t limit, bool measured,
-                                           const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers) {
+                                           const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers,
+                                           bool pointwise_only) {
   RETURN_IF_ERROR(CheckLaws());
   RecomputeOptions options;
+  options.pointwise_only = pointwise_only;
   if (limit > 0 && layers == nullptr) options.second_tier = device.second_tier(measured);
   bool in_layers = layers != nullptr;  // candidates are found in the order in which layers run
   options.plan = [&](const Graph& candidate) -> absl::StatusOr<RunPlan> {
@@ -185,7 +208,7 @@ absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, i
   };
   if (limit > 0) options.limit = limit;
   ASSIGN_OR_RETURN(Recomputation found, Recompute(graph, options));
-  if (in_layers) {  // what waits between two layers is not all that takes memory: each has an arena, too
+  if (in_layers) {  // what waits between two layers is not all that takes memory: each computes something, too
     in_layers = false;
     ASSIGN_OR_RETURN(Recomputation other, Recompute(graph, options));
     const auto fits = [&](const Recomputation& one) { return limit > 0 && one.bytes <= limit; };
@@ -194,7 +217,8 @@ absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, i
   }
   const bool has_room = found.stored_bytes == 0 || found.stored_bytes <= options.second_tier->bytes;
   if (limit <= 0 || (found.bytes <= limit && has_room)) return found;
-  ASSIGN_OR_RETURN(const StepMemory least, MemoryOf(found.graph, device));
+  ASSIGN_OR_RETURN(StepMemory least, MemoryOf(found.graph, device));
+  least.run.bytes = found.bytes;  // in layers another one
   return Unreachable(least, device, limit);
 }
 

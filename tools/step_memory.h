@@ -29,6 +29,9 @@ struct StepCosts {
   std::optional<SecondTier> second_tier;
 };
 absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device, const StepCosts* costs = nullptr);
+// What it takes beside its states as one of several pieces, by itself or as a rank's part.
+absl::StatusOr<PieceBytes> BytesOfPiece(const Graph& graph, Device& device);
+absl::StatusOr<PieceBytes> BytesOfPiece(const RankGraph& part, Device& device);
 // Likewise of a rank's part of a graph where that runs as `graph`, in stages (runtime/parallel/stages.h).
 absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& graph, Device& device);
 
@@ -37,9 +40,10 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
 // second tier, values wait there. Error: the limit cannot be reached.
 //
 // `layers`: how a graph runs that does not run as one; null: as its schedule says. Layers leave the second tier alone.
+// `pointwise_only`: as of RecomputeOptions.
 absl::StatusOr<Recomputation> WithinMemory(
     const Graph& graph, Device& device, int64_t limit, bool measured,
-    const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers = nullptr);
+    const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers = nullptr, bool pointwise_only = false);
 
 // What is offloaded, most bytes first: "12 x 9.4 MB f32[768,3072] of matmul".
 std::vector<std::string> OffloadedTexts(const Recomputation& found, const Graph& graph);

@@ -180,6 +180,7 @@ struct Keeping {
   bool chosen = false;  // else everything is kept
   int64_t limit = 0;    // of bytes; 0: none
   Planner layers;
+  bool pointwise_only = false;
 };
 
 absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags, const Keeping& keeping,
@@ -195,8 +196,8 @@ absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags,
       ASSIGN_OR_RETURN(faster, StepOptimizer(std::move(rules), flags, engine, session).Faster(checked));
     }
     if (!chosen) return faster;
-    ASSIGN_OR_RETURN(const Recomputation less,
-                     WithinMemory(faster, *engine.device(), keeping.limit, flags.measured, keeping.layers));
+    ASSIGN_OR_RETURN(const Recomputation less, WithinMemory(faster, *engine.device(), keeping.limit, flags.measured,
+                                                            keeping.layers, keeping.pointwise_only));
     if (less.replaced > 0) Report(less, faster, flags, session.console);
     return less.graph;
   };
@@ -219,23 +220,32 @@ absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flag
 }
 
 absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step,
-                                       const std::vector<std::string>& updated, int64_t micro_batches,
+                                       const std::vector<std::string>& updated, const TrainConfig& config,
                                        const SharingOptions& sharing, const StepSearchFlags& flags,
                                        const Engine& engine, Communicator& ranks, Session& session) {
   const Layout& layout = sharing.layout;
-  const auto arena_bytes = [&](const Graph& piece) -> absl::StatusOr<int64_t> {
-    ASSIGN_OR_RETURN(const StepMemory memory, MemoryOf(piece, *engine.device()));
-    return memory.run.bytes - memory.state_bytes;
+  StateAxes placed;
+  if (layout.pp > 1 && layout.tp > 1) {
+    ASSIGN_OR_RETURN(placed, PlacesOfPasses(gradients, config, layout.tp));
+  }
+  const auto bytes_of = [&](const Graph& piece) -> absl::StatusOr<PieceBytes> {
+    const StateAxes axes = PlacesOfPass(piece, placed);
+    if (axes.empty()) return BytesOfPiece(piece, *engine.device());
+    ASSIGN_OR_RETURN(const Graph cut, sharing.cut_alone(WithoutTriggers(piece), axes, layout.tp));
+    ASSIGN_OR_RETURN(const RankGraph part, GraphOfRank(cut, 0, layout.tp));
+    return BytesOfPiece(part, *engine.device());
   };
-  Keeping keeping{.chosen = layout.tp == 1, .limit = flags.memory_limit};
+  Keeping keeping{.chosen = layout.tp == 1 || layout.pp > 1, .limit = flags.memory_limit};
+  keeping.pointwise_only = layout.tp > 1;
   if (layout.pp > 1) {
+    const int64_t micro_batches = config.step.micro_batches;
     const int64_t count = micro_batches / layout.dp + (micro_batches % layout.dp == 0 ? 0 : 1);  // of a group
     keeping.layers = [&, count](const Graph& candidate) -> absl::StatusOr<LayeredPlan> {
-      const PipelineShape shape{.ranks = layout.pp, .chunks = layout.chunks};
+      const PipelineShape shape{.ranks = layout.pp, .together = layout.tp, .chunks = layout.chunks};
       const auto plan = PlanPipeline(candidate, step, updated, shape, sharing.device);
       if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
       LayeredPlan made;
-      ASSIGN_OR_RETURN(made.bytes, PipelineBytes(*plan, count, layout.schedule, arena_bytes));
+      ASSIGN_OR_RETURN(made.bytes, PipelineBytes(*plan, count, layout.schedule, bytes_of));
       // No rank has all of them.
       for (Value state : candidate.states()) made.bytes -= candidate.type(state).num_bytes();
       return made;
@@ -244,7 +254,7 @@ absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step
     keeping.layers = [&](const Graph& candidate) {
       LayeredOptions layers{.zero = layout.zero, .bucket_bytes = sharing.bucket_bytes};
       layers.groups = sharing.device.groups;
-      return PlanLayers(candidate, step, updated, layers, ranks.size(), arena_bytes);
+      return PlanLayers(candidate, step, updated, layers, ranks.size(), bytes_of);
     };
   }
   return Rewritten(gradients, flags, keeping, engine, ranks, session);

@@ -38,7 +38,7 @@ absl::StatusOr<StoredStep> RewriteWholeStep(const Graph& step, const std::vector
 // Likewise the graph of one of so many micro-batches, whose gradients `step` takes: what is computed again is judged by
 // the memory that its layers or stages take on a rank (runtime/train/layered_gradients.h, pipeline.h).
 absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step,
-                                       const std::vector<std::string>& updated, int64_t micro_batches,
+                                       const std::vector<std::string>& updated, const TrainConfig& config,
                                        const SharingOptions& sharing, const StepSearchFlags& flags,
                                        const Engine& engine, Communicator& ranks, Session& session);
 

@@ -205,15 +205,19 @@ absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlag
 
 constexpr double kProofSeconds = 5;
 
+std::vector<sharding::Placement> PlacementsOf(const StateAxes& axes) {
+  std::vector<sharding::Placement> placements;
+  for (const auto& [name, axis] : axes) placements.push_back({name, axis});
+  return placements;
+}
+
 // Cuts graphs of a step over ranks, by laws that are proved on the way.
 absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int degree, Communicator& ranks,
                               bool exact_only, Console& console) {
-  std::vector<sharding::Placement> placements;
-  for (const auto& [name, axis] : axes) placements.push_back({name, axis});
   return CutOnRanks(graph, ranks, [&]() -> absl::StatusOr<Graph> {
     ProvedLaws laws(kProofSeconds);
     ASSIGN_OR_RETURN(const sharding::Sharded sharded,
-                     sharding::Shard(graph, placements, degree, std::ref(laws), exact_only));
+                     sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(laws), exact_only));
     console.Note(absl::StrFormat(
         "%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut, graph.num_applications(),
         laws.num_proved(),
@@ -225,10 +229,8 @@ absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int deg
 absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
   ASSIGN_OR_RETURN(const Layout layout, ParseLayout(flags.layout, ranks.size()));
-  if (flags.search.memory_limit > 0 && ((layout.pp > 1 && layout.tp > 1) || flags.device == "reference")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--memory-limit: found the layout ", flags.layout.empty() ? "dp" : flags.layout, " and device ",
-                     flags.device, ", expected one without pp and tp together, and a device that plans memory"));
+  if (flags.search.memory_limit > 0 && flags.device == "reference") {
+    return absl::InvalidArgumentError("--memory-limit: found the device reference, expected one that plans memory");
   }
   if (flags.second_tier > 0 && (ranks.size() > 1 || flags.device == "reference")) {
     return absl::InvalidArgumentError(absl::StrCat("--second-tier: found ", ranks.size(), " processes and device ",
@@ -263,8 +265,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   flags.search.measured = !flags.profile.empty();
   options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, layout, engine, ranks, session); };
   options.rewrite_gradients = [&](const Graph& gradients, const Graph& step, const std::vector<std::string>& updated) {
-    return RewriteGradients(gradients, step, updated, config.step.micro_batches, options.sharing, flags.search, engine,
-                            ranks, session);
+    return RewriteGradients(gradients, step, updated, config, options.sharing, flags.search, engine, ranks, session);
   };
   options.sharing.rewrite_part = [&](const RankGraph& part) {
     return RewritePart(part, flags.search, engine, session);
@@ -278,6 +279,12 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
   options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, int degree, Communicator& over,
                             bool exact_only) { return CutStep(graph, axes, degree, over, exact_only, console); };
+  options.sharing.cut_alone = [laws = std::make_shared<ProvedLaws>(kProofSeconds)](
+                                  const Graph& graph, const StateAxes& axes, int degree) -> absl::StatusOr<Graph> {
+    ASSIGN_OR_RETURN(const sharding::Sharded sharded,
+                     sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(*laws)));
+    return sharded.graph;
+  };
   if (engine.device() != nullptr) {
     options.sharing.device.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
   }

@@ -165,11 +165,14 @@ absl::Status OwnedExecutable::PlanTensors() {
     Use& of = uses[static_cast<size_t>(tensor)];
     of = {std::min(of.first, time), std::max(of.last, time)};
   };
+  std::vector<PieceRun> runs;
   for (int level = 0; level < levels_; ++level) {
     for (int owner : {kAll, ranks_.rank()}) {
-      const Pieces::Piece& piece = pieces_.pieces[static_cast<size_t>(PieceOf(level, owner))];
-      for (int tensor : piece.inputs) use(tensor, 3 * level + (owner == kAll ? 0 : 1));
-      for (int tensor : piece.outputs) use(tensor, 3 * level + (owner == kAll ? 0 : 1));
+      const auto number = static_cast<size_t>(PieceOf(level, owner));
+      const int time = 3 * level + (owner == kAll ? 0 : 1);
+      for (int tensor : pieces_.pieces[number].inputs) use(tensor, time);
+      for (int tensor : pieces_.pieces[number].outputs) use(tensor, time);
+      runs.push_back({executables_[number].get(), time});
     }
     for (const auto& [tensor, owner] : shared_[static_cast<size_t>(level)]) use(tensor, 3 * level + 2);
     for (const Gather& gather : collectives_[static_cast<size_t>(level)]) {
@@ -187,7 +190,7 @@ absl::Status OwnedExecutable::PlanTensors() {
   for (size_t k = 0; k < states_.size(); ++k) {
     if (IsMine(states_[k].owner)) uses[first_state + k].last = -1;
   }
-  ASSIGN_OR_RETURN(kept_, PlaceTensors(pieces_.tensors, uses, &tensors_));
+  ASSIGN_OR_RETURN(memory_, SharedMemory::Place(pieces_.tensors, uses, runs, &tensors_));
   for (Value leaf : graph.states()) {
     ASSIGN_OR_RETURN(const size_t k, Find(graph.node(leaf.node).name));
     if (!IsMine(states_[k].owner)) continue;
@@ -312,14 +315,6 @@ absl::StatusOr<Tensor> OwnedExecutable::ReadState(const std::string& name) {
   if (!IsMine(leaf.owner)) in.push_back({leaf.owner, value.data(), bytes});
   RETURN_IF_ERROR(ranks_.Exchange(what, out, in));
   return value;
-}
-
-int64_t OwnedExecutable::arena_bytes() const {
-  int64_t most = 0;
-  for (const auto& executable : executables_) {
-    if (executable != nullptr) most = std::max(most, executable->arena_bytes());
-  }
-  return most + kept_.bytes;
 }
 
 int64_t OwnedExecutable::state_bytes() const {

@@ -42,7 +42,7 @@ class OwnedExecutable : public ExecutableOfRanks {
   // Of inputs, the axis along which partners have their blocks; -1: all of it.
   int AxisOfInput(size_t number) const { return inputs_[number].axis; }
 
-  int64_t arena_bytes() const override;
+  int64_t arena_bytes() const override { return memory_.bytes(); }
   int64_t peak_live_bytes() const override { return arena_bytes(); }
   int64_t state_bytes() const;  // of this rank
   int64_t bytes_sent() const override;
@@ -96,7 +96,7 @@ class OwnedExecutable : public ExecutableOfRanks {
   std::vector<std::pair<int, size_t>> updates_;           // tensors that become states of this rank, by number
   std::vector<int> results_;
   std::vector<Tensor> tensors_;
-  SharedMemory kept_;
+  SharedMemory memory_;  // of pieces
   int64_t runs_ = 0;
 };
 

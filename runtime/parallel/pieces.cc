@@ -10,6 +10,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/comm/collectives.h"
+#include "runtime/executor.h"
 #include "runtime/memory_plan.h"
 
 namespace rewright {
@@ -142,25 +143,42 @@ Pieces PiecesOf(const Graph& graph, const std::vector<int>& numbers, int count, 
   return Cutter(graph, numbers, count).Run(states);
 }
 
-absl::StatusOr<SharedMemory> PlaceTensors(const std::vector<TensorType>& types, const std::vector<Use>& uses,
-                                          std::vector<Tensor>* tensors) {
-  std::vector<size_t> planned;
+absl::StatusOr<SharedMemory> SharedMemory::Place(const std::vector<TensorType>& types, const std::vector<Use>& uses,
+                                                 const std::vector<PieceRun>& runs, std::vector<Tensor>* tensors) {
+  SharedMemory shared;
   std::vector<Lifetime> lifetimes;
   for (size_t k = 0; k < types.size(); ++k) {
     if (uses[k].last < 0) continue;
-    planned.push_back(k);
+    shared.planned_.emplace_back(k, types[k]);
     lifetimes.push_back({types[k].num_bytes(), uses[k].first, uses[k].last});
   }
-  const Placement placement = PlaceLifetimes(lifetimes);
-  SharedMemory shared;
-  shared.bytes = placement.arena_bytes;
-  RETURN_IF_ERROR(CheckMemory(shared.bytes, "what is handed on between the pieces of a graph"));
-  ASSIGN_OR_RETURN(shared.memory, AllocateBytes(static_cast<size_t>(shared.bytes)));
-  for (size_t k = 0; k < planned.size(); ++k) {
-    (*tensors)[planned[k]] =
-        Tensor(types[planned[k]], shared.memory, static_cast<char*>(shared.memory.get()) + placement.offsets[k]);
+  for (size_t k = 0; k < runs.size(); ++k) {
+    if (runs[k].executable == nullptr) continue;
+    const auto* const user = dynamic_cast<const ArenaUser*>(runs[k].executable);
+    const int64_t bytes = user == nullptr ? 0 : user->shared_bytes();
+    shared.own_bytes_ += runs[k].executable->arena_bytes() - bytes;
+    if (bytes == 0) continue;
+    shared.users_.push_back(k);
+    lifetimes.push_back({bytes, runs[k].time, runs[k].time, DeviceMemory::kAlignment});
   }
+  Placement placement = PlaceLifetimes(lifetimes);
+  shared.offsets_ = std::move(placement.offsets);
+  shared.bytes_ = placement.arena_bytes;
+  RETURN_IF_ERROR(CheckMemory(shared.bytes_, "what the pieces of a graph compute and hand on"));
+  ASSIGN_OR_RETURN(std::shared_ptr<void> memory,
+                   AllocateBytes(static_cast<size_t>(shared.bytes_), DeviceMemory::kAlignment));
+  shared.MoveTo(std::move(memory), runs, tensors);
   return shared;
+}
+
+void SharedMemory::MoveTo(std::shared_ptr<void> memory, const std::vector<PieceRun>& runs,
+                          std::vector<Tensor>* tensors) {
+  char* const begin = static_cast<char*>(memory.get());
+  size_t next = 0;
+  for (const auto& [k, type] : planned_) (*tensors)[k] = Tensor(type, memory, begin + offsets_[next++]);
+  for (size_t k : users_) {
+    dynamic_cast<ArenaUser&>(*runs[k].executable).UseArena(std::shared_ptr<void>(memory, begin + offsets_[next++]));
+  }
 }
 
 Tensor TakeOutput(const Pieces& pieces, size_t output, std::vector<Tensor>* tensors) {

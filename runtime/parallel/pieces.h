@@ -1,11 +1,15 @@
 // A graph in pieces that are compiled and run one by one, and the tensors that they hand on.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "core/ir/device.h"
 #include "core/ir/graph.h"
 #include "core/ir/tensor.h"
 
@@ -35,16 +39,43 @@ Pieces PiecesOf(const Graph& graph, const std::vector<int>& numbers, int count, 
 // where other outputs are the same tensor. `tensors` are those of the pieces, by number.
 Tensor TakeOutput(const Pieces& pieces, size_t output, std::vector<Tensor>* tensors);
 
-// Memory for tensors that pieces hand on, which run at the times 0, 1, ..: those whose uses are not at the same time
-// share it. `lifetimes[k]` are bytes, first and last time of use of tensor k; it is left out where last < 0.
-struct SharedMemory {
-  std::shared_ptr<void> memory;
-  int64_t bytes = 0;
-};
+// When a tensor is used by pieces that run at the times 0, 1, ..; never where last < 0.
 struct Use {
   int first = 0, last = -1;
 };
-absl::StatusOr<SharedMemory> PlaceTensors(const std::vector<TensorType>& types, const std::vector<Use>& uses,
-                                          std::vector<Tensor>* tensors);
+// What runs a piece, at that time; null: nothing.
+struct PieceRun {
+  Executable* executable = nullptr;
+  int time = 0;
+};
+
+// One memory for pieces that run one by one: for the tensors that they hand on and for their arenas. What is not in use
+// at the same time may lie in the same place.
+class SharedMemory {
+ public:
+  SharedMemory() = default;
+  // Tensor k is of types[k], and left out where it is never used. Executables that are no ArenaUser keep what they
+  // have. Errors: too little memory.
+  static absl::StatusOr<SharedMemory> Place(const std::vector<TensorType>& types, const std::vector<Use>& uses,
+                                            const std::vector<PieceRun>& runs, std::vector<Tensor>* tensors);
+  // The same in other memory of shared_bytes(). REQUIRES: those that Place was given.
+  void MoveTo(std::shared_ptr<void> memory, const std::vector<PieceRun>& runs, std::vector<Tensor>* tensors);
+
+  int64_t shared_bytes() const { return bytes_; }
+  // With what executables have of their own.
+  int64_t bytes() const { return bytes_ + own_bytes_; }
+
+ private:
+  std::vector<std::pair<size_t, TensorType>> planned_;  // tensors
+  std::vector<size_t> users_;                           // runs
+  std::vector<int64_t> offsets_;                        // of both, one behind the other
+  int64_t bytes_ = 0, own_bytes_ = 0;
+};
+
+// What a piece takes while it runs, of the memory that it shares with others and of its own.
+struct PieceBytes {
+  int64_t shared = 0, own = 0;
+};
+using PieceBytesOf = std::function<absl::StatusOr<PieceBytes>(const Graph& piece)>;
 
 }  // namespace rewright

@@ -64,8 +64,19 @@ absl::Status RankExecutable::PlanTensors() {
     ASSIGN_OR_RETURN(tensors_[k], AllocateTensor(stages_.pieces.tensors[k], "the next value of a state"));
     next_bytes_ += tensors_[k].num_bytes();
   }
-  ASSIGN_OR_RETURN(kept_, PlaceTensors(stages_.pieces.tensors, uses.uses, &tensors_));
+  ASSIGN_OR_RETURN(memory_, SharedMemory::Place(stages_.pieces.tensors, uses.uses, Runs(), &tensors_));
   return absl::OkStatus();
+}
+
+std::vector<PieceRun> RankExecutable::Runs() const {
+  std::vector<PieceRun> runs;
+  for (size_t s = 0; s < executables_.size(); ++s) runs.push_back({executables_[s].get(), 2 * static_cast<int>(s)});
+  return runs;
+}
+
+void RankExecutable::UseArena(std::shared_ptr<void> arena) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  memory_.MoveTo(std::move(arena), Runs(), &tensors_);
 }
 
 absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
@@ -182,20 +193,6 @@ absl::Status RankExecutable::WriteState(const std::string& name, const Tensor& v
     CopyBlock(value, leaf.axis, ranks_.rank(), &state(number));
   }
   return absl::OkStatus();
-}
-
-int64_t RankExecutable::arena_bytes() const {
-  int64_t bytes = kept_.bytes + next_bytes_;
-  for (const auto& executable : executables_) bytes += executable == nullptr ? 0 : executable->arena_bytes();
-  return bytes;
-}
-
-int64_t RankExecutable::peak_live_bytes() const {
-  int64_t most = 0;
-  for (const auto& executable : executables_) {
-    if (executable != nullptr) most = std::max(most, executable->peak_live_bytes());
-  }
-  return kept_.bytes + next_bytes_ + most;
 }
 
 int64_t RankExecutable::state_bytes() const {

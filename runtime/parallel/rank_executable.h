@@ -14,13 +14,14 @@
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/executor.h"
 #include "runtime/parallel/run_collective.h"
 #include "runtime/parallel/stages.h"
 #include "runtime/signature.h"
 
 namespace rewright {
 
-class RankExecutable : public ExecutableOfRanks {
+class RankExecutable : public ExecutableOfRanks, public ArenaUser {
  public:
   // What a run is given of inputs: all of them, or this rank's blocks of those that are cut.
   enum class Takes : uint8_t { kWhole, kParts };
@@ -44,9 +45,12 @@ class RankExecutable : public ExecutableOfRanks {
   absl::StatusOr<Tensor> ReadState(const std::string& name) override;
   absl::Status WriteState(const std::string& name, const Tensor& value) override;
 
-  // The arenas of all stages, what is kept between them, and next values of states.
-  int64_t arena_bytes() const override;
-  int64_t peak_live_bytes() const override;  // of one stage at a time
+  // What stages compute and hand on, and next values of states.
+  int64_t arena_bytes() const override { return memory_.bytes() + next_bytes_; }
+  int64_t peak_live_bytes() const override { return arena_bytes(); }
+  // Of what stages compute and hand on.
+  int64_t shared_bytes() const override { return memory_.shared_bytes(); }
+  void UseArena(std::shared_ptr<void> arena) override;
   // What this rank has of the states, in training.
   int64_t state_bytes() const;
   int64_t bytes_sent() const override;
@@ -60,6 +64,7 @@ class RankExecutable : public ExecutableOfRanks {
   RankExecutable(const Graph& cut, Communicator& ranks) : signature_(cut), ranks_(ranks) {}
   absl::Status Init(const Graph& cut, GraphRunner& runner, const RewritePart& rewrite);
   absl::Status PlanTensors();
+  std::vector<PieceRun> Runs() const;
   absl::Status RunStage(size_t number);
   absl::Status RunCollective(size_t number);
   // Whether what a run is given of it lies in one piece: else the rank's block is copied out of it.
@@ -75,7 +80,7 @@ class RankExecutable : public ExecutableOfRanks {
   RankGraph rank_;
   Stages stages_;
   std::vector<std::unique_ptr<Executable>> executables_;  // by stage; null where it computes nothing
-  SharedMemory kept_;                                     // of what stages hand on
+  SharedMemory memory_;                                   // of stages
   std::vector<bool> has_next_;  // by tensor: a next value with memory of its own, which a run exchanges for the state's
   int64_t next_bytes_ = 0;      // of these
 

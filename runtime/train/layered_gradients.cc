@@ -106,8 +106,7 @@ int64_t GatheredBytes(const Graph& unpacked, const Graph& step, const Pieces& cu
 
 absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,
                                        const std::vector<std::string>& updated, const LayeredOptions& options,
-                                       int ranks,
-                                       const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes) {
+                                       int ranks, const PieceBytesOf& bytes_of) {
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
   const LayersOfGraph found = LayersOf(unpacked, step, updated, options);
   const Pieces& pieces = found.layers.pieces;
@@ -117,13 +116,15 @@ absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step
     if (uses[k].last >= 0) lifetimes.push_back({pieces.tensors[k].num_bytes(), uses[k].first, uses[k].last});
   }
   LayeredPlan plan;
-  plan.bytes = PlaceLifetimes(lifetimes).arena_bytes;
-  if (options.zero == 3) plan.bytes += GatheredBytes(unpacked, step, pieces, ranks);
-  for (const Pieces::Piece& piece : pieces.pieces) {
+  for (int p = 0; p < static_cast<int>(pieces.pieces.size()); ++p) {
+    const Pieces::Piece& piece = pieces.pieces[static_cast<size_t>(p)];
     if (piece.outputs.empty()) continue;
-    ASSIGN_OR_RETURN(const int64_t arena, arena_bytes(piece.graph));
-    plan.bytes += arena;
+    ASSIGN_OR_RETURN(const PieceBytes bytes, bytes_of(piece.graph));
+    plan.bytes += bytes.own;
+    lifetimes.push_back({bytes.shared, p, p});
   }
+  plan.bytes += PlaceLifetimes(lifetimes).arena_bytes;
+  if (options.zero == 3) plan.bytes += GatheredBytes(unpacked, step, pieces, ranks);
   if (options.groups == nullptr) return plan;
   plan.groups = options.groups(gradients);
   const auto piece_of = [&](const Group& group) { return found.PieceOf(group.nodes.back()); };
@@ -198,7 +199,9 @@ absl::Status LayeredGradients::PlanTensors() {
   const std::vector<Pieces::Piece>& pieces = layers_.pieces.pieces;
   tensors_.resize(layers_.pieces.tensors.size());
   const std::vector<Use> uses = UsesOf(layers_.pieces, first_state_ + weights_.size());
-  ASSIGN_OR_RETURN(kept_, PlaceTensors(layers_.pieces.tensors, uses, &tensors_));
+  std::vector<PieceRun> runs;
+  for (size_t p = 0; p < executables_.size(); ++p) runs.push_back({executables_[p].get(), static_cast<int>(p)});
+  ASSIGN_OR_RETURN(memory_, SharedMemory::Place(layers_.pieces.tensors, uses, runs, &tensors_));
   for (size_t k = 0; k < weights_.size(); ++k) {
     const bool gathered = weights_[k].axis >= 0 && options_.zero < 3;
     tensors_[first_state_ + k] = gathered ? Tensor(layers_.pieces.tensors[first_state_ + k]) : weights_[k].local;
@@ -219,19 +222,13 @@ absl::Status LayeredGradients::PlanTensors() {
       }
     }
     std::vector<Tensor> views(types.size());
-    ASSIGN_OR_RETURN(gathered_[parity], PlaceTensors(types, times, &views));
+    ASSIGN_OR_RETURN(gathered_[parity], SharedMemory::Place(types, times, {}, &views));
     size_t next = 0;
     for (size_t p = parity; p < pieces.size(); p += 2) {
       for (size_t k = 0; k < gathers_[p].size(); ++k) gathered_views_[p].push_back(views[next++]);
     }
   }
   return absl::OkStatus();
-}
-
-int64_t LayeredGradients::arena_bytes() const {
-  int64_t bytes = kept_.bytes + gathered_bytes();
-  for (const auto& executable : executables_) bytes += executable == nullptr ? 0 : executable->arena_bytes();
-  return bytes;
 }
 
 int64_t LayeredGradients::gather_bytes_sent() const {

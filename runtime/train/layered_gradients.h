@@ -35,17 +35,16 @@ struct LayeredOptions {
 
 // How the layers of one of so many ranks run.
 struct LayeredPlan {
-  // What one hands on to another, the arena of each, and with zero 3 weights that are gathered, less the blocks that
-  // other ranks have.
+  // The memory that they share, what some have beside it, and with zero 3 weights that are gathered, less the blocks
+  // that other ranks have.
   int64_t bytes = 0;
   std::vector<Group> groups;  // of the gradients, in the order in which a micro-batch runs them; none: not known
-  std::vector<int64_t> live;  // by group, what is handed on to its layer and over it
+  std::vector<int64_t> live;  // by group, what its layer computes, and what is handed on to it and over it
 };
-// `arena_bytes` tells of a graph what it takes. Arguments and errors otherwise as of LayeredGradients::Create.
+// Arguments and errors otherwise as of LayeredGradients::Create.
 absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,
                                        const std::vector<std::string>& updated, const LayeredOptions& options,
-                                       int ranks,
-                                       const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes);
+                                       int ranks, const PieceBytesOf& bytes_of);
 
 class LayeredGradients : public GradientSums {
  public:
@@ -61,14 +60,14 @@ class LayeredGradients : public GradientSums {
   // With zero 2 and 3 what is cut is this rank's blocks, otherwise tensors that have these.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
   int64_t BytesSent(const Executable& from) const override;
-  int64_t arena_bytes() const override;
+  int64_t arena_bytes() const override { return memory_.bytes() + gathered_bytes(); }
 
   // The micro-batches of a step that are this rank's, of `count`.
   static std::vector<int64_t> MicroBatchesOf(int zero, int64_t count, const Communicator& ranks);
 
   int num_layers() const { return layers_.count; }
   // Memory of this rank for weights that are gathered, and the most that it had of gradients before they were summed.
-  int64_t gathered_bytes() const { return gathered_[0].bytes + gathered_[1].bytes; }
+  int64_t gathered_bytes() const { return gathered_[0].bytes() + gathered_[1].bytes(); }
   int64_t most_gradient_bytes() const { return most_gradient_bytes_; }
   // What all-gathers of weights send in a micro-batch.
   int64_t gather_bytes_sent() const;
@@ -104,7 +103,7 @@ class LayeredGradients : public GradientSums {
   RankExecutable* update_ = nullptr;
   size_t first_state_ = 0;  // tensor
   std::vector<Tensor> tensors_;
-  SharedMemory kept_, gathered_[2];
+  SharedMemory memory_, gathered_[2];
   std::vector<std::vector<size_t>> gathers_;         // by piece, the weights that are gathered
   std::vector<std::vector<Tensor>> gathered_views_;  // likewise, where to
   int64_t most_gradient_bytes_ = 0;

@@ -4,9 +4,11 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/ops/ops.h"
 #include "runtime/comm/group.h"
 #include "runtime/train/group_gradients.h"
 #include "runtime/train/layered_gradients.h"
@@ -59,14 +61,10 @@ DeviceKnowledge KnownByAll(const SharingOptions& sharing, const RankGroups& rank
 absl::StatusOr<std::unique_ptr<Executable>> PrepareTogether(const Graph& pass, const StateAxes& placed,
                                                             const SharingOptions& sharing, Communicator& together,
                                                             GraphRunner& runner) {
-  StateAxes axes;
-  for (Value input : pass.inputs()) {
-    const auto is_it = [&](const auto& place) { return place.first == pass.node(input.node).name; };
-    const auto found = std::find_if(placed.begin(), placed.end(), is_it);
-    if (found != placed.end()) axes.push_back(*found);
-  }
+  const StateAxes axes = PlacesOfPass(pass, placed);
   if (axes.empty()) return runner.Prepare(pass);
-  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(pass, axes, together.size(), together, /*exact_only=*/false));
+  ASSIGN_OR_RETURN(const Graph cut,
+                   sharing.cut(WithoutTriggers(pass), axes, together.size(), together, /*exact_only=*/false));
   return RankExecutable::Create(cut, together, runner);
 }
 
@@ -81,8 +79,7 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradie
   }
   StateAxes placed;
   if (layout.tp > 1) {
-    RETURN_IF_ERROR(CheckPlaces(config, layout.tp));
-    ASSIGN_OR_RETURN(placed, PlacedStates(*gradients, config.places, InputsOf(*gradients)));
+    ASSIGN_OR_RETURN(placed, PlacesOfPasses(*gradients, config, layout.tp));
   }
   const PipelineShape shape{.ranks = layout.pp, .together = layout.tp, .chunks = layout.chunks};
   absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, updated, shape, KnownByAll(sharing, ranks));
@@ -143,6 +140,39 @@ RankGroups::RankGroups(Communicator& all, const Layout& layout)
       line_(GroupOf(all, layout.LineOfRank(all.rank()))),
       partners_(GroupOf(all, layout.PartnersOfRank(all.rank()))),
       blocks_(GroupOf(all, layout.BlocksOrder())) {}
+
+absl::StatusOr<StateAxes> PlacesOfPasses(const Graph& gradients, const TrainConfig& config, int tp) {
+  RETURN_IF_ERROR(CheckPlaces(config, tp));
+  return PlacedStates(gradients, config.places, InputsOf(gradients));
+}
+
+StateAxes PlacesOfPass(const Graph& pass, const StateAxes& placed) {
+  StateAxes axes;
+  for (Value input : pass.inputs()) {
+    const auto is_it = [&](const auto& place) { return place.first == pass.node(input.node).name; };
+    const auto found = std::find_if(placed.begin(), placed.end(), is_it);
+    if (found != placed.end()) axes.push_back(*found);
+  }
+  return axes;
+}
+
+Graph WithoutTriggers(const Graph& pass) {
+  absl::flat_hash_map<Value, Value> here;
+  for (NodeId id : pass.nodes()) {
+    const Node& node = pass.node(id);
+    std::vector<Value> operands = node.operands;
+    for (Value& operand : operands) operand = here.at(operand);
+    if (node.op == ops::After()) {
+      here[{id, 0}] = operands[0];
+      continue;
+    }
+    const NodeId made = operands == node.operands ? id : pass.arena()->AddLike(node, std::move(operands));
+    for (int k = 0; k < static_cast<int>(pass.node(id).outputs.size()); ++k) here[{id, k}] = {made, k};
+  }
+  std::vector<Output> outputs = pass.outputs();
+  for (Output& output : outputs) output.value = here.at(output.value);
+  return Graph(pass.arena(), pass.inputs(), std::move(outputs));
+}
 
 absl::Status ApplyLayout(const Layout& layout, TrainConfig* config) {
   if (layout.micro == 0) return absl::OkStatus();

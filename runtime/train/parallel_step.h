@@ -23,6 +23,8 @@ struct SharingOptions {
   // Cuts a graph over so many devices, its states and inputs along these axes, by laws that keep the bits where
   // `exact_only`; called by all of these ranks, which get the same graph. Needed for tp and zero.
   std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree, Communicator&, bool exact_only)> cut;
+  // What `cut` would give, by this process alone: for plans of stages that tp cuts.
+  std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree)> cut_alone;
   // What a rank runs instead of its part of a graph that tp cuts; null: the part as it is.
   RankExecutable::RewritePart rewrite_part;
   // By which the model is cut into layers and stages. Seconds are asked on rank 0 alone, groups are the same on all.
@@ -55,6 +57,12 @@ absl::Status ApplyLayout(const Layout& layout, TrainConfig* config);
 
 // The micro-batches of a step that a rank computes alone or with its group, of `count`.
 std::vector<int64_t> MicroBatchesOfRank(const Layout& layout, int64_t count, const RankGroups& ranks);
+
+// How tp cuts the passes of stages (pipeline.h): what is placed of all of them, and of one. Error: nothing is placed.
+absl::StatusOr<StateAxes> PlacesOfPasses(const Graph& gradients, const TrainConfig& config, int tp);
+StateAxes PlacesOfPass(const Graph& pass, const StateAxes& placed);
+// With x for after(x, t), of which laws would cut the trigger, too. What is computed again in a pass stays there.
+Graph WithoutTriggers(const Graph& pass);
 
 struct ParallelStep {
   std::unique_ptr<Executable> step;    // its states are read by all ranks together

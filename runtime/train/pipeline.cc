@@ -123,13 +123,13 @@ int64_t MostBegun(int rank, const PipelineShape& shape, int64_t micro_batches, P
 }  // namespace
 
 absl::StatusOr<int64_t> PipelineBytes(const PipelinePlan& plan, int64_t micro_batches, PipelineSchedule schedule,
-                                      const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes) {
+                                      const PieceBytesOf& bytes_of) {
   const Pieces& pieces = plan.layers.pieces;
   const size_t first_state = plan.gradients.inputs().size();
   const std::set<int> results(pieces.outputs.begin(), pieces.outputs.end());
   int64_t most = 0;
   for (int rank = 0; rank < plan.shape.ranks; ++rank) {
-    int64_t bytes = 0;
+    int64_t bytes = 0, shared = 0;
     std::set<int> weights, kept;
     for (int p = 0; p < static_cast<int>(pieces.pieces.size()); ++p) {
       if (plan.layers.LayerOf(p) % plan.shape.ranks != rank) continue;
@@ -142,15 +142,16 @@ absl::StatusOr<int64_t> PipelineBytes(const PipelinePlan& plan, int64_t micro_ba
         if (!results.contains(tensor)) kept.insert(tensor);
       }
       if (piece.outputs.empty()) continue;
-      ASSIGN_OR_RETURN(const int64_t arena, arena_bytes(piece.graph));
-      bytes += arena;
+      ASSIGN_OR_RETURN(const PieceBytes pass, bytes_of(piece.graph));
+      bytes += pass.own;
+      shared = std::max(shared, pass.shared);
     }
     const auto size = [&](const std::set<int>& tensors) {
       int64_t sum = 0;
       for (int tensor : tensors) sum += pieces.tensors[static_cast<size_t>(tensor)].num_bytes();
       return sum;
     };
-    bytes += size(weights) + MostBegun(rank, plan.shape, micro_batches, schedule) * size(kept);
+    bytes += shared + size(weights) + MostBegun(rank, plan.shape, micro_batches, schedule) * size(kept);
     most = std::max(most, bytes);
   }
   return most;
@@ -208,6 +209,11 @@ absl::Status Pipeline::Init(const PreparePass& prepare, const OwnedExecutable& u
       ASSIGN_OR_RETURN(passes_[forward].back(), prepare(piece.graph));
     }
   }
+  std::vector<PieceRun> runs;
+  for (const auto& passes : passes_) {
+    for (const auto& pass : passes) runs.push_back({pass.get(), static_cast<int>(runs.size())});
+  }
+  ASSIGN_OR_RETURN(passes_memory_, SharedMemory::Place({}, {}, runs, nullptr));
   for (size_t k = 0; k < plan_.adders.size(); ++k) axes_.push_back(update.AxisOfInput(k));
   first_state_ = plan_.gradients.inputs().size();
   RETURN_IF_ERROR(InitStates(update));
@@ -259,7 +265,7 @@ absl::Status Pipeline::PlanGathers() {
     }
   }
   std::vector<Tensor> views(types.size());
-  ASSIGN_OR_RETURN(gathered_memory_, PlaceTensors(types, uses, &views));
+  ASSIGN_OR_RETURN(gathered_memory_, SharedMemory::Place(types, uses, {}, &views));
   size_t next = 0;
   for (auto& gather : gathers_) {
     for (auto& [state, whole] : gather) whole = views[next++];
@@ -339,10 +345,7 @@ int64_t Pipeline::BytesSent(const Executable&) const {
 }
 
 int64_t Pipeline::arena_bytes() const {
-  int64_t bytes = gathered_memory_.bytes;
-  for (const auto& passes : passes_) {
-    for (const auto& pass : passes) bytes += pass == nullptr ? 0 : pass->arena_bytes();
-  }
+  int64_t bytes = gathered_memory_.bytes() + passes_memory_.bytes();
   for (const auto& slot : free_) {  // behind a step all of them are
     for (const Tensor& tensor : slot->tensors) bytes += tensor.data() == nullptr ? 0 : tensor.num_bytes();
   }

@@ -73,10 +73,10 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& s
                                           const std::vector<std::string>& updated, const PipelineShape& shape,
                                           const DeviceKnowledge& device = {});
 
-// The most bytes that a rank takes of those that have stages: for the weights that they read, the arenas of its passes,
-// of which `arena_bytes` tells, and what micro-batches keep between these. Without tp. Errors: those of `arena_bytes`.
+// The most bytes that a rank takes of those that have stages: for the weights that they read, for its passes, one at a
+// time, and what micro-batches keep between these. Errors: those of `bytes_of`.
 absl::StatusOr<int64_t> PipelineBytes(const PipelinePlan& plan, int64_t micro_batches, PipelineSchedule schedule,
-                                      const std::function<absl::StatusOr<int64_t>(const Graph&)>& arena_bytes);
+                                      const PieceBytesOf& bytes_of);
 
 // The states and inputs of the step that ZeRO cuts over `degree` partners, with their axes.
 StateAxes PipelineZeroAxes(const Graph& step, const PipelinePlan& plan, int64_t degree, int zero);
@@ -115,7 +115,7 @@ class Pipeline : public GradientSums {
   // The most micro-batches whose forward pass was begun and whose backward pass was not done; of each chunk.
   int most_in_flight() const { return most_in_flight_; }
   // Memory of this rank for weights that are gathered.
-  int64_t gathered_bytes() const { return gathered_memory_.bytes; }
+  int64_t gathered_bytes() const { return gathered_memory_.bytes(); }
 
  private:
   // What a micro-batch keeps between its passes.
@@ -187,7 +187,7 @@ class Pipeline : public GradientSums {
   // Weights of which there are blocks here, by state; and which of them a stage needs whole, by chunk.
   std::map<size_t, RankPart> blocks_;
   std::vector<std::vector<std::pair<size_t, Tensor>>> gathers_;
-  SharedMemory gathered_memory_;
+  SharedMemory gathered_memory_, passes_memory_;
   int gathered_ = -1;  // the chunk whose weights are whole
   std::map<int64_t, std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<Slot>> free_;

@@ -216,8 +216,11 @@ TEST(CpuWinograd, WeightsThatChangeAreForSmallTiles) {
     return LicensedLaws(*context, graph, FuseGraph(graph)[0]);
   };
   EXPECT_THAT(laws({1, 64, 28, 28}, 64), testing::ElementsAre("conv-winograd-2x2-3x3"));
-  EXPECT_THAT(laws({1, 512, 28, 28}, 64), testing::IsEmpty());
-  EXPECT_THAT(laws({8, 512, 28, 28}, 64), testing::ElementsAre("conv-winograd-2x2-3x3"));
+  EXPECT_THAT(laws({1, 64, 12, 12}, 64), testing::IsEmpty());
+  EXPECT_THAT(laws({1, 512, 14, 14}, 512), testing::ElementsAre("conv-winograd-2x2-3x3"));
+  EXPECT_THAT(laws({1, 1024, 14, 14}, 64), testing::IsEmpty());
+  EXPECT_THAT(laws({4, 512, 7, 7}, 512), testing::IsEmpty()) << "a fifth of the tiles lies outside";
+  EXPECT_THAT(laws({8, 512, 7, 7}, 512), testing::ElementsAre("conv-winograd-2x2-3x3"));
   EXPECT_THAT(laws({8, 16, 28, 28}, 64), testing::IsEmpty());
 }
 

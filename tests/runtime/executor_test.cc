@@ -7,11 +7,13 @@
 #include <barrier>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <random>
 #include <set>
 #include <thread>
 
+#include "core/ir/memory.h"
 #include "runtime/timing.h"
 #include "tests/runtime/allocation_util.h"
 #include "tests/runtime/body_kernel_util.h"
@@ -163,6 +165,33 @@ TEST(Executor, ActivationsThatAreWholeResultsAreWrittenWhereTheCallerWantsThem) 
     for (size_t i = 0; i < outputs.size(); ++i) {
       EXPECT_EQ(Values(outputs[i]), std::vector<float>(kElements, expected[i])) << i;
     }
+  }
+}
+
+// Of graphs that run one by one, each between two runs of the other.
+TEST(Executor, ArenasMayBeShared) {
+  const auto make = [](float added) {
+    Schedule schedule;
+    schedule.buffers = {Of(kIn), Of(kAct), Of(kAct), Of(kOut)};
+    schedule.steps.push_back(SumStep({0, 1}, added));
+    schedule.steps.push_back(SumStep({1, 2}, 1));
+    schedule.steps.push_back(SumStep({1, 2, 3}));
+    schedule.inputs = {0};
+    schedule.outputs = {3};
+    return Make(Frame(1, {0}), std::move(schedule));
+  };
+  const std::unique_ptr<Executor> executors[] = {make(1), make(2)};
+  ASSERT_EQ(executors[0]->shared_bytes(), executors[0]->arena_bytes());
+  const auto bytes = static_cast<size_t>(executors[0]->shared_bytes());
+  const std::shared_ptr<void> arena = *AllocateBytes(bytes, DeviceMemory::kAlignment);
+  for (const auto& executor : executors) executor->UseArena(arena);
+  std::vector<Tensor> outputs;
+  for (int run = 0; run < 4; ++run) {
+    std::memset(arena.get(), 0xff, bytes);
+    ASSERT_TRUE(executors[run % 2]->Run({Filled(run)}, &outputs).ok());
+    const auto sum = static_cast<float>(2 * (run + 1 + run % 2) + 1);
+    EXPECT_EQ(Values(outputs[0]), std::vector<float>(kElements, sum));
+    EXPECT_FALSE(std::isnan(*static_cast<const float*>(arena.get()))) << "it works there";
   }
 }
 

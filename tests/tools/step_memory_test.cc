@@ -137,11 +137,7 @@ TEST(StepMemory, MicroBatchesAreJudgedByTheMemoryOfTheirLayers) {
   layers.groups = [&](const Graph& graph) { return device->Partition(graph); };
   const auto plan = [&](const Graph& graph) {
     return PlanLayers(graph, graphs->step, graphs->updated, layers, /*ranks=*/1,
-                      [&](const Graph& piece) -> absl::StatusOr<int64_t> {
-                        const auto memory = MemoryOf(piece, *device);
-                        if (!memory.ok()) return memory.status();
-                        return memory->run.bytes - memory->state_bytes;
-                      });
+                      [&](const Graph& piece) { return BytesOfPiece(piece, *device); });
   };
   const auto bytes = [&](const Graph& graph) -> absl::StatusOr<int64_t> {
     const auto made = plan(graph);
@@ -290,7 +286,8 @@ TEST(StepMemory, AllThatWaitsMayBeAway) {
     Kept kept(waiting.tensors().size(), Keep::kHere);
     for (size_t i = 0; i < kept.size(); ++i) {
       const WaitingTensors::Tensor& tensor = waiting.tensors()[i];
-      if (tensor.may_drop && tensor.root == static_cast<int>(i) && tensor.to - tensor.from >= kLongWait) kept[i] = Keep::kAway;
+      if (tensor.may_drop && tensor.root == static_cast<int>(i) && tensor.to - tensor.from >= kLongWait)
+        kept[i] = Keep::kAway;
     }
     const auto away = waiting.Rewrite(kept);
     ASSERT_TRUE(away.ok()) << away.status();

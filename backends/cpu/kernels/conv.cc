@@ -182,6 +182,27 @@ std::optional<Layout> ConvLayout(const LayoutQuery& query) {
   return result.ok() ? std::optional<Layout>(*result) : std::nullopt;
 }
 
+// The buffer of the weights as the primitive reads them. Those that change are read where they lie, also transposed, as
+// gradients by images have them: no rows are written in between.
+absl::StatusOr<int> WeightsInBlocks(Lowering& lowering, Value w, const ConvProblem& problem,
+                                    const memory::desc& wanted) {
+  if (!lowering.IsConstant(w) && problem.groups == 1 && lowering.graph().type(w).dtype == DType::kFloat32) {
+    ASSIGN_OR_RETURN(const Place place, lowering.Find(w));
+    const bool is_plain = !place.layout.blocked() && place.layout.IsDense();
+    if (const std::optional<memory::desc> found = DescOf(place.layout); is_plain && found) {
+      if (absl::StatusOr<KernelPtr> reorder = MakeReorder(lowering.context(), *found, wanted); reorder.ok()) {
+        const int result = lowering.AddScratch(wanted.get_size());
+        lowering.Emit(*std::move(reorder), {Lowering::Read(place.buffer), Lowering::Write(result)}, "reorder");
+        return result;
+      }
+    }
+  }
+  ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(lowering.context(), PlainConvWeights(problem), wanted));
+  std::vector<PackingStep> packing;
+  packing.push_back({std::move(reorder), wanted.get_size(), "reorder"});
+  return PackWeights(lowering, w, std::move(packing));
+}
+
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kConv) return false;
   const Graph& graph = lowering.graph();
@@ -218,11 +239,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   ASSIGN_OR_RETURN(const Place src, lowering.FindAs(x, plan.src));
   std::vector<BufferUse> buffers = {Lowering::Read(src.buffer)};
 
-  std::vector<PackingStep> packing(1);
-  ASSIGN_OR_RETURN(packing[0].kernel, MakeReorder(lowering.context(), PlainConvWeights(problem), plan.weights));
-  packing[0].bytes = plan.weights.get_size();
-  packing[0].label = "reorder";
-  ASSIGN_OR_RETURN(const int weights, PackWeights(lowering, w, std::move(packing)));
+  ASSIGN_OR_RETURN(const int weights, WeightsInBlocks(lowering, w, problem, plan.weights));
   buffers.push_back(Lowering::Read(weights));
   for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
     if (values->empty()) continue;

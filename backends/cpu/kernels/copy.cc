@@ -2,6 +2,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "backends/cpu/kernels/kernels.h"
@@ -19,14 +20,17 @@ struct CopyAxis {
 
 constexpr int64_t kSquare = 16;          // side of the squares that a transposing copy works in
 constexpr int64_t kSerialBytes = 65536;  // below this one thread copies
+constexpr int64_t kShortRun = 32;        // elements of a last axis that is copied as if it were one element
+constexpr int64_t kTaps = 9;             // of the most frequent short run, a 3x3 kernel: the compiler knows its length
 
 // Copies over `axes`; the last axis is contiguous in `to` where any is. One of the others may be contiguous in `from`
-// (`turned`): then the two are walked in squares, so that lines of both sides are used whole.
+// (`turned`): then the two are walked in squares, so that lines of both sides are used whole. A short last axis, the
+// taps of a kernel, is a run of its own: what is said of the last axis is true of the one before it then.
 template <typename T>
 class CopyKernel : public Kernel {
  public:
-  CopyKernel(std::vector<CopyAxis> axes, int turned, int64_t from_offset, int64_t to_offset, int threads)
-      : turned_(turned), from_offset_(from_offset), to_offset_(to_offset) {
+  CopyKernel(std::vector<CopyAxis> axes, CopyAxis run, int turned, int64_t from_offset, int64_t to_offset, int threads)
+      : turned_(turned), from_offset_(from_offset), to_offset_(to_offset), run_(run) {
     if (turned_ >= 0) {
       // The two inner axes become (turned, last).
       const CopyAxis axis = axes[turned_];
@@ -41,7 +45,7 @@ class CopyKernel : public Kernel {
     outer_count_ = 1;
     for (const CopyAxis& axis : outer_) outer_count_ *= axis.size;
     stripes_ = (middle_.size + kSquare - 1) / kSquare;
-    const int64_t bytes = outer_count_ * middle_.size * last_.size * static_cast<int64_t>(sizeof(T));
+    const int64_t bytes = outer_count_ * middle_.size * last_.size * run_.size * static_cast<int64_t>(sizeof(T));
     threads_ = bytes < kSerialBytes ? 1 : static_cast<int>(std::min<int64_t>(threads, outer_count_ * stripes_));
   }
 
@@ -74,11 +78,38 @@ class CopyKernel : public Kernel {
         src += index * outer_[k].from;
         dst += index * outer_[k].to;
       }
-      if (turned_ < 0) {
+      const int64_t first = stripe * kSquare, rows = std::min(kSquare, middle_.size - first);
+      src += first * middle_.from;
+      dst += first * middle_.to;
+      if (run_.size == kTaps) {
+        Runs<kTaps>(src, dst, rows);
+      } else if (run_.size > 1) {
+        Runs<0>(src, dst, rows);
+      } else if (turned_ < 0) {
         Line(src, dst, last_.size);
       } else {
-        const int64_t first = stripe * kSquare;
-        Stripe(src + first * middle_.from, dst + first * middle_.to, std::min(kSquare, middle_.size - first));
+        Stripe(src, dst, rows);
+      }
+    }
+  }
+
+  // `rows` lines of the middle axis, of runs of kCount elements; 0: of run_.size.
+  template <int64_t kCount>
+  void Runs(const T* src, T* dst, int64_t rows) const {
+    const int64_t count = kCount > 0 ? kCount : run_.size, side = turned_ < 0 ? last_.size : kSquare;
+    for (int64_t column = 0; column < last_.size; column += side) {
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = column; c < std::min(column + side, last_.size); ++c) {
+          const T* const a = src + r * middle_.from + c * last_.from;
+          T* const b = dst + r * middle_.to + c * last_.to;
+          if (run_.from == 1 && run_.to == 1) {
+            for (int64_t i = 0; i < count; ++i) b[i] = a[i];
+          } else if (run_.from == -1 && run_.to == 1) {
+            for (int64_t i = 0; i < count; ++i) b[i] = a[-i];
+          } else {
+            for (int64_t i = 0; i < count; ++i) b[i * run_.to] = a[i * run_.from];
+          }
+        }
       }
     }
   }
@@ -135,7 +166,7 @@ class CopyKernel : public Kernel {
 
   int turned_;
   int64_t from_offset_, to_offset_;
-  CopyAxis last_, middle_;
+  CopyAxis last_, middle_, run_;
   std::vector<CopyAxis> outer_;
   int64_t outer_count_ = 1, stripes_ = 1;
   int threads_ = 1;
@@ -161,6 +192,16 @@ std::vector<CopyAxis> AxesOf(const Layout& from, const Layout& to) {
   return axes;
 }
 
+// Cuts the last axis, so that threads can share it.
+void Cut(std::vector<CopyAxis>* axes) {
+  const CopyAxis last = axes->back();
+  int64_t pieces = 16;
+  while (pieces > 1 && last.size % pieces != 0) --pieces;
+  const int64_t size = last.size / pieces;
+  axes->back() = {pieces, size * last.from, size * last.to};
+  axes->push_back({size, last.from, last.to});
+}
+
 template <typename T>
 KernelPtr Make(std::vector<CopyAxis> axes, int64_t from_offset, int64_t to_offset, int threads) {
   std::erase_if(axes, [](const CopyAxis& axis) { return axis.size == 1; });
@@ -175,18 +216,23 @@ KernelPtr Make(std::vector<CopyAxis> axes, int64_t from_offset, int64_t to_offse
   }
   if (merged.empty()) merged.push_back({1, 1, 1});
   int turned = -1;
-  if (merged.back().from != 1) {
+  CopyAxis run = {1, 1, 1};
+  if (merged.size() > 1 && merged.back().size <= kShortRun && std::abs(merged.back().from) == 1) {
+    run = merged.back();
+    merged.pop_back();
+    for (size_t k = 0; k + 1 < merged.size(); ++k) {  // what lies closest together in `from`
+      const int64_t closest = merged[turned < 0 ? merged.size() - 1 : static_cast<size_t>(turned)].from;
+      if (std::abs(merged[k].from) < std::abs(closest)) turned = static_cast<int>(k);
+    }
+    if (turned < 0) Cut(&merged);
+  } else if (merged.back().from != 1) {
     for (size_t k = 0; k + 1 < merged.size(); ++k) {
       if (merged[k].from == 1 && merged[k].size >= 4) turned = static_cast<int>(k);
     }
   } else if (merged.size() == 1 && merged[0].to == 1 && merged[0].size > 65536) {
-    // One long run: cut it, so that threads can share it.
-    const CopyAxis run = merged[0];
-    int64_t pieces = 16;
-    while (pieces > 1 && run.size % pieces != 0) --pieces;
-    merged = {{pieces, run.size / pieces, run.size / pieces}, {run.size / pieces, 1, 1}};
+    Cut(&merged);  // one long run
   }
-  return std::make_unique<CopyKernel<T>>(std::move(merged), turned, from_offset, to_offset, threads);
+  return std::make_unique<CopyKernel<T>>(std::move(merged), run, turned, from_offset, to_offset, threads);
 }
 
 }  // namespace
