@@ -175,7 +175,7 @@ std::string FewChannelsText(Rng& rng, int round) {
 TEST(CpuConvolution, GroupsOfFewChannelsShareVectors) {
   Rng rng(11);
   for (int round = 0; round < 40; ++round) {
-    const auto device = MakeDevice("cpu", {1 + round % 2, ""});
+    const auto device = MakeDevice("cpu", {.threads = 1 + round % 2});
     ASSERT_TRUE(device.ok()) << device.status();
     const std::string text = FewChannelsText(rng, round);
     SCOPED_TRACE(text);

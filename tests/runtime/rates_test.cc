@@ -31,7 +31,7 @@ TEST(Rates, AreRaisedOneByOne) {
 // By one thread and by two, of caches and memory: with more bytes never more a second.
 TEST(Rates, AreMeasuredOnTheProcessor) {
   for (const int threads : {1, 2}) {
-    const auto device = MakeDevice("cpu", {threads, ""});
+    const auto device = MakeDevice("cpu", {.threads = threads});
     ASSERT_TRUE(device.ok()) << device.status();
     const absl::StatusOr<Rates> rates = MeasureRates(**device);
     ASSERT_TRUE(rates.ok()) << rates.status();
