@@ -191,17 +191,24 @@ class Projector {
                      arena_->Add(*node.op, std::move(operands), OnlyBlockOf(*node.op, node.attrs, rank_)));
     for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
       ASSIGN_OR_RETURN(const Value part,
-                       arena_->Apply("reshape", {{block, k}}, {{"shape", PartType(node.outputs[k]).shape}}));
+                       Reshaped({block, k}, PartType(node.outputs[k]).shape));
       parts_[{id, k}] = part;
     }
     return absl::OkStatus();
+  }
+
+  // `reshape` takes no sizes of 0. Of tensors without elements there is one, whatever it was computed from.
+  absl::StatusOr<Value> Reshaped(Value value, const Shape& shape) {
+    const TensorType type{arena_->type(value).dtype, shape};
+    if (type.num_elements() == 0) return arena_->AddConstant(Tensor(type));
+    return arena_->Apply("reshape", {value}, {{"shape", shape}});
   }
 
   // With an axis of one device before the others.
   absl::StatusOr<Value> AsRow(Value part) {
     Shape shape = arena_->type(part).shape;
     shape.insert(shape.begin(), 1);
-    return arena_->Apply("reshape", {part}, {{"shape", shape}});
+    return Reshaped(part, shape);
   }
 
   absl::StatusOr<Value> Placed(NodeId id) {
@@ -252,7 +259,7 @@ class Projector {
     starts[0] = rank_;
     stops[0] = rank_ + 1;
     ASSIGN_OR_RETURN(const Value slice, arena_->Apply("slice", {whole}, {{"starts", starts}, {"stops", stops}}));
-    ASSIGN_OR_RETURN(parts_[value], arena_->Apply("reshape", {slice}, {{"shape", PartType(type).shape}}));
+    ASSIGN_OR_RETURN(parts_[value], Reshaped(slice, PartType(type).shape));
     return parts_[value];
   }
 
@@ -326,7 +333,7 @@ class Projector {
     ASSIGN_OR_RETURN(const Value found, arena_->Apply("gather", {table, safe}, {{"axis", int64_t{0}}}));
     Shape shape = picks.shape;
     shape.resize(arena_->type(found).shape.size(), 1);
-    ASSIGN_OR_RETURN(const Value mask, arena_->Apply("reshape", {own}, {{"shape", shape}}));
+    ASSIGN_OR_RETURN(const Value mask, Reshaped(own, shape));
     return arena_->Apply("where", {mask, found, arena_->AddConstant(Tensor::Scalar(type.dtype, 0))});
   }
 
