@@ -4,8 +4,6 @@
 // Prints the latency of whole runs (minimum and median), of a step of training its parts, then the steps by their share
 // of the time; with --check the largest difference from the reference interpreter; with --costs the sum of the measured
 // costs of the groups.
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -26,6 +24,7 @@
 #include "core/ir/text.h"
 #include "runtime/executor.h"
 #include "runtime/rates.h"
+#include "search/resources.h"
 #include "substitutions/proved_licences.h"
 #include "tools/thread_wait.h"
 
@@ -33,13 +32,6 @@ namespace rewright {
 namespace {
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-// Seconds of processor time, of all threads: steadier than the clock on a machine that others use.
-double ProcessorTime() {
-  timespec time;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
@@ -202,10 +194,10 @@ int Main(int argc, char** argv) {
   }
   std::vector<double> whole, processor;
   for (int i = 0; i < runs; ++i) {
-    const double begin = Now(), cpu = ProcessorTime();
+    const double begin = Now(), cpu = ProcessCpuSeconds();
     if (absl::Status status = (*executor)->Run(inputs, &outputs); !status.ok()) return Fail(status);
     whole.push_back(Now() - begin);
-    processor.push_back(ProcessorTime() - cpu);
+    processor.push_back(ProcessCpuSeconds() - cpu);
   }
   std::sort(processor.begin(), processor.end());
   std::sort(whole.begin(), whole.end());

@@ -6,8 +6,6 @@
 // threads, per thread), the ratio of the best algorithm to the direct one, and with --errors the largest difference
 // from float64 over the largest element. With --training weights change with every run. With --model a whole model of
 // the zoo: the graph as the CPU device runs it with licences and without, in turns.
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -27,6 +25,7 @@
 #include "runtime/executor.h"
 #include "runtime/host_memory.h"
 #include "runtime/instance.h"
+#include "search/resources.h"
 #include "substitutions/proved_licences.h"
 
 namespace rewright {
@@ -48,12 +47,6 @@ const Layer kLayers[] = {
     {"vgg19", 128, 112, 112, 128, 3, 3, 1, 1},      {"vgg19", 256, 56, 56, 256, 3, 3, 1, 1},
     {"vgg19", 512, 28, 28, 512, 3, 3, 1, 1},        {"vgg19", 512, 14, 14, 512, 3, 3, 1, 1},
 };
-
-double ProcessorTime() {
-  timespec time;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -159,9 +152,9 @@ int Run(int threads, int rounds, bool errors, int64_t batch, bool training) {
           for (size_t at = 0; at < bytes; at += 64) __builtin_ia32_clflush(data + at);
         }
         __builtin_ia32_mfence();
-        const double wall = Now(), begin = ProcessorTime();
+        const double wall = Now(), begin = ProcessCpuSeconds();
         if (absl::Status status = way.instance->Run(); !status.ok()) return Fail(status);
-        way.least = std::min(way.least, (ProcessorTime() - begin) / threads);
+        way.least = std::min(way.least, (ProcessCpuSeconds() - begin) / threads);
         way.wall = std::min(way.wall, Now() - wall);
       }
     }
@@ -215,9 +208,9 @@ int RunModel(const std::string& name, int threads, int rounds, bool errors) {
   double least[2] = {1e30, 1e30}, wall[2] = {1e30, 1e30};
   for (int round = 0; round < rounds; ++round) {
     for (int k = 0; k < 2; ++k) {
-      const double clock = Now(), begin = ProcessorTime();
+      const double clock = Now(), begin = ProcessCpuSeconds();
       if (absl::Status status = executables[k]->Run(inputs, &outputs[k]); !status.ok()) return Fail(status);
-      least[k] = std::min(least[k], (ProcessorTime() - begin) / threads);
+      least[k] = std::min(least[k], (ProcessCpuSeconds() - begin) / threads);
       wall[k] = std::min(wall[k], Now() - clock);
     }
   }
