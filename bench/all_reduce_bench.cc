@@ -1,8 +1,6 @@
 // An all-reduce between processes: mpirun -n 2 all_reduce_bench [--megabytes 100] [--repeats 10]
 // Rank 0 prints, of the repeats, the median of the seconds that one takes (until the slowest rank has it) and the
 // seconds of processor time of a rank. Every sum is checked. Beside Gloo's: bench/vs_gloo.py.
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,17 +13,12 @@
 #include "core/ir/memory.h"
 #include "runtime/comm/all_reduce.h"
 #include "runtime/comm/mpi.h"
+#include "search/resources.h"
 
 namespace rewright {
 namespace {
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double ProcessorTime() {
-  timespec time;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 absl::Status Measure(Communicator& ranks, int64_t count, int repeats) {
   const std::vector<LeafRange> leaves = LeavesOfRanks(ranks.size(), ranks.size());
@@ -35,9 +28,9 @@ absl::Status Measure(Communicator& ranks, int64_t count, int repeats) {
   for (int i = -2; i < repeats; ++i) {  // the first two make what is kept
     for (int64_t k = 0; k < count; ++k) elements[k] = static_cast<float>(k % 1000 + ranks.rank());
     RETURN_IF_ERROR(ranks.Barrier("the beginning"));
-    const double begin = Now(), cpu = ProcessorTime();
+    const double begin = Now(), cpu = ProcessCpuSeconds();
     RETURN_IF_ERROR(AllReduce(ranks, "all-reduce", leaves, &vector));
-    const double used = ProcessorTime() - cpu;
+    const double used = ProcessCpuSeconds() - cpu;
     RETURN_IF_ERROR(ranks.Barrier("the end"));
     if (i >= 0) {
       seconds.push_back(Now() - begin);

@@ -4,8 +4,8 @@
     bench/trusted_lines.py
 
 Counts where the prover is believed, where its steps are checked as well (`rewright check --rules`), and where the
-certificate of a proof is checked with its steps (`rewright check DIR`). A file counts whole, with its comments. A source of the verifier that stands in no list below is an error, so that a new one is
-thought about.
+certificate of a proof is checked with its steps (`rewright check DIR`). A file counts whole, with its comments. A
+source of the verifier that stands in no list below is an error, so that a new one is thought about.
 """
 import pathlib
 import sys

@@ -176,12 +176,12 @@ absl::Status ProfileModels(const ProfileFlags& flags, Session& session) {
     progress.Update(-1, path);
     ASSIGN_OR_RETURN(models.emplace_back(), GroupsOf(*engine->device(), graph));
   }
-  if (peaks) {
+  if (peaks && flags.machine.empty()) {
     // The clock of a processor changes: the limits are the higher ones of before and after.
     ASSIGN_OR_RETURN(const Peaks after, FindPeaks(flags.machine, *engine));
     peaks->RaiseTo(after);
-    PrintPeaks(*peaks, console);
   }
+  if (peaks) PrintPeaks(*peaks, console);
   for (size_t i = 0; i < models.size(); ++i) {
     const std::string name = std::filesystem::path(flags.models[i]).stem().string();
     Report(name, models[i], peaks ? &*peaks : nullptr, flags.top, console);

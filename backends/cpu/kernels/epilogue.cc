@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
+#include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "core/ops/ops.h"
@@ -73,6 +74,17 @@ PostOps PostOpsOf(const FusedGroup& group) {
 Value ResidualOf(const FusedGroup& group) {
   const auto adds = [](const EpilogueStep& step) { return step.kind == Kind::kResidual; };
   return std::find_if(group.epilogue.begin(), group.epilogue.end(), adds)->other;
+}
+
+bool BeginsWithRelu(const std::vector<ActivationFunction>& functions) {
+  return !functions.empty() && functions[0].activation == Activation::kRelu && functions[0].alpha == 0;
+}
+
+void Activate(const std::vector<ActivationFunction>& functions, size_t first, float* x, int64_t n) {
+  for (size_t k = first; k < functions.size(); ++k) {
+    const ActivationFunction& f = functions[k];
+    Simd().activate[static_cast<size_t>(f.activation)](x, n, static_cast<float>(f.alpha), static_cast<float>(f.beta));
+  }
 }
 
 bool IsOfType(const Graph& graph, const Group& group, DType dtype) {

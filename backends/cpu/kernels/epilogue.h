@@ -22,6 +22,11 @@ PostOps PostOpsOf(const FusedGroup& group);
 // What is added in a group whose post-ops have a residual.
 Value ResidualOf(const FusedGroup& group);
 
+// Whether the first of the functions is relu, which kernels of convolutions apply before they store.
+bool BeginsWithRelu(const std::vector<ActivationFunction>& functions);
+// x[i] = the functions from number `first` on, one after the other.
+void Activate(const std::vector<ActivationFunction>& functions, size_t first, float* x, int64_t n);
+
 // Whether all that the group reads and gives is of that type.
 bool IsOfType(const Graph& graph, const Group& group, DType dtype);
 

@@ -1,6 +1,5 @@
 // Convolutions by groups of 2 or 4 channels, on images whose blocks of channels hold several groups: oneDNN has no
 // kernel for them in blocked layouts, and none at all with AVX2 but one that copies windows.
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -60,7 +59,7 @@ class GroupedConvKernel : public Kernel {
     if (problem_.post_ops.residual) epilogue.residual = static_cast<const float*>(*next++);
     float* const dst = static_cast<float*>(*next);
     const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
-    epilogue.relu = !activations.empty() && activations[0].activation == Activation::kRelu && activations[0].alpha == 0;
+    epilogue.relu = BeginsWithRelu(activations);
     const int64_t lanes = Simd().lanes, channels = problem_.weights[1], height = problem_.dst[2];
     const int64_t blocks = problem_.dst[1] / lanes, row = dst_.strides[2];
     const int64_t of_block = problem_.weights[2] * problem_.weights[3] * channels * lanes;
@@ -75,11 +74,7 @@ class GroupedConvKernel : public Kernel {
       compute(dst + place, src + image * src_.strides[0] + block * src_.strides[1] + windows.first,
               weights + block * of_block + windows.first_row * problem_.weights[3] * channels * lanes, windows.windows,
               of_row, block * lanes);
-      for (size_t k = epilogue.relu ? 1 : 0; k < activations.size(); ++k) {
-        const ActivationFunction& f = activations[k];
-        Simd().activate[static_cast<size_t>(f.activation)](dst + place, row, static_cast<float>(f.alpha),
-                                                           static_cast<float>(f.beta));
-      }
+      Activate(activations, epilogue.relu ? 1 : 0, dst + place, row);
     }
     return absl::OkStatus();
   }
@@ -101,10 +96,7 @@ bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup
   for (size_t k = 0; k < 4; ++k) {
     if (problem.pads[k] > (w[2 + k % 2] - 1) * problem.dilations[k % 2]) return false;
   }
-  const Group& all = group.group;
-  const auto is_f32 = [&](Value value) { return graph.type(value).dtype == DType::kFloat32; };
-  return std::all_of(all.inputs.begin(), all.inputs.end(), is_f32) &&
-         std::all_of(all.outputs.begin(), all.outputs.end(), is_f32);
+  return IsOfType(graph, group.group, DType::kFloat32);
 }
 
 std::optional<Layout> LayoutOfResult(const LayoutQuery& query) {

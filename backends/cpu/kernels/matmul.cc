@@ -102,9 +102,7 @@ void ApplyPostOps(const Operands& at, const PostOps& post_ops, const float* resi
   if (at.scale != nullptr) simd.f32[kTileMul](y, y, at.scale + first, nullptr, n);
   if (at.shift != nullptr) simd.f32[kTileAdd](y, y, at.shift + first, nullptr, n);
   if (residual != nullptr) simd.f32[kTileAdd](y, y, residual + first, nullptr, n);
-  for (const ActivationFunction& f : post_ops.activations) {
-    simd.activate[static_cast<int>(f.activation)](y, n, static_cast<float>(f.alpha), static_cast<float>(f.beta));
-  }
+  Activate(post_ops.activations, 0, y, n);
 }
 
 class MatmulKernel : public Kernel {

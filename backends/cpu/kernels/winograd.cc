@@ -179,7 +179,7 @@ class WinogradKernel : public Kernel {
     const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
     arguments.epilogue.relu = FusesRelu();
     if (Compute(arguments)) {
-      if (activations.size() > (FusesRelu() ? 1 : 0)) Activate(arguments.dst, FusesRelu() ? 1 : 0);
+      if (activations.size() > (FusesRelu() ? 1 : 0)) ActivateRows(arguments.dst, FusesRelu() ? 1 : 0);
       return absl::OkStatus();
     }
     Handles& handles = static_cast<Handles&>(*context.handles);
@@ -214,23 +214,13 @@ class WinogradKernel : public Kernel {
   size_t PackedWeights() const {
     return weights_known_ ? 0 : AlignUp(static_cast<int64_t>(problem_.weights_bytes()), 64);
   }
-  bool FusesRelu() const {
-    const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
-    return !activations.empty() && activations[0].activation == Activation::kRelu && activations[0].alpha == 0;
-  }
+  bool FusesRelu() const { return BeginsWithRelu(problem_.post_ops.activations); }
 
-  void Activate(float* dst, size_t first) const {
-    const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
+  void ActivateRows(float* dst, size_t first) const {
     const int64_t row = problem_.image.out_width * Simd().lanes;
     const int64_t rows = problem_.images * problem_.image.outputs / Simd().lanes * problem_.image.out_height;
 #pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < rows; ++i) {
-      for (size_t k = first; k < activations.size(); ++k) {
-        const ActivationFunction& f = activations[k];
-        Simd().activate[static_cast<size_t>(f.activation)](dst + i * row, row, static_cast<float>(f.alpha),
-                                                           static_cast<float>(f.beta));
-      }
-    }
+    for (int64_t i = 0; i < rows; ++i) Activate(problem_.post_ops.activations, first, dst + i * row, row);
   }
 
   // weights[outputs, channels, rows, columns] at the points, as products read them (PackMatmulWeights). What is behind
