@@ -3,8 +3,9 @@
 
     .venv/bin/python bench/loops.py [--rewright PROGRAM] [--rounds N] > bench/results/loops.txt
 
-A chain of eight cheap operations, a norm of rows by their root mean square (768 columns), and the update of a weight by AdamW (16 operations, of which three divide and one takes a
-root; four tensors are read and three written), one thread. `start` is the time of a whole run of the program on the
+A chain of eight cheap operations, a norm of rows by their root mean square (768 columns) as models have it and as it is
+rewritten, by the reciprocal of the root, and the update of a weight by AdamW (16 operations, of which three divide and
+one takes a root; four tensors are read and three written), one thread. `start` is the time of a whole run of the program on the
 smallest chain, with the compiler and without it: what loading it and compiling one loop costs.
 """
 import argparse
@@ -20,6 +21,7 @@ CHAIN = "Mul x a 1;Add 1 y 2;Sub 2 b 3;Mul 3 x 4;Max 4 c 5;Add 5 y 6;Mul 6 a 7;S
 ADAMW = ("Mul m b1 1;Mul g c1 2;Add 1 2 m';Mul v b2 3;Mul g g 4;Mul 4 c2 5;Add 3 5 v';Div m' k1 6;Div v' k2 7;Sqrt 7 8;"
          "Add 8 e 9;Div 6 9 10;Mul w d 11;Add 10 11 12;Mul 12 l 13;Sub w 13 w'")
 RMS_NORM = "Mul x x 1;ReduceMean 1 axes 2;Add 2 e 3;Sqrt 3 4;Div x 4 5;Mul 5 scale y"
+RECIPROCAL = "Mul x x 1;ReduceMean 1 axes 2;Add 2 e 3;Sqrt 3 4;Reciprocal 4 5;Mul x 5 6;Mul 6 scale y"
 COLUMNS = 768
 CONSTANTS = {"a": 1.5, "b": 0.3, "c": 0.0, "b1": 0.9, "c1": 0.1, "b2": 0.999, "c2": 0.001, "k1": 0.1, "k2": 0.001, "e": 1e-8,
              "d": 0.01, "l": 1e-3}
@@ -62,6 +64,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name, text, inputs, outputs in (("eight", CHAIN, ["x", "y"], ["z"]),
                                             ("rms_norm", RMS_NORM, ["x"], ["y"]),
+                                            ("rms_norm_rewritten", RECIPROCAL, ["x"], ["y"]),
                                             ("adamw", ADAMW, ["w", "g", "m", "v"], ["w'", "m'", "v'"])):
             for size in [COLUMNS << k for k in (6, 7, 9, 11, 12)]:
                 path = os.path.join(folder, f"{name}-{size}.onnx")

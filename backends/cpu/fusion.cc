@@ -8,6 +8,7 @@
 
 #include "backends/attrs.h"
 #include "backends/cpu/pointwise.h"
+#include "backends/cpu/row_groups.h"
 #include "backends/fuser.h"
 #include "backends/meaning.h"
 #include "core/ops/ops.h"
@@ -58,7 +59,7 @@ class CpuFuser : private Fuser<FusedGroup> {
     }
     const std::set<NodeId> fetched = FetchForLast(&groups);
     std::stable_partition(groups.begin(), groups.end(), [](const FusedGroup& group) { return !group.is_last; });
-    return BeforeReaders(std::move(groups), fetched);
+    return JoinRows(graph_, BeforeReaders(std::move(groups), fetched));
   }
 
  private:
@@ -319,8 +320,7 @@ class CpuFuser : private Fuser<FusedGroup> {
   bool IsReduction(int i) const {
     const Node& node = NodeAt(i);
     return ComputedDType(node.outputs[0].dtype) == DType::kFloat32 && node.outputs[0].num_elements() > 0 &&
-           (node.op == ops::ReduceSum() || node.op == ops::ReduceMean() || node.op == ops::ReduceMax() ||
-            node.op == ops::ReduceMin());
+           IsJoin(node);
   }
   bool GatherReduction(int reduction) {
     const std::set<int> members = Program({reduction}, graph_.type(NodeAt(reduction).operands[0]).shape, {});

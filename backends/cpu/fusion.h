@@ -4,11 +4,10 @@
 //   1. An anchor (conv2d, matmul on f32 or 16-bit floats) takes what follows it as an epilogue, as long as each value
 //      in between has no other reader: a bias, a scale and a shift per output channel, of weights or numbers, each one
 //      node (or a batch_norm, which is all three); then one residual of the same shape is added; then activation
-//      functions follow. Nothing is folded into the weights, no two steps are made one, and nothing is known but by its operator:
-//      all that is algebra, and a rule's to prove.
-//      A product of 8-bit integers takes the differences to zero points before it and what makes 8 bits of its sums
-//      (quantized.h). A convolution of images whose first two axes are exchanged, as the gradient by its weights is,
-//      takes the transposes before it and that behind it.
+//      functions follow. Nothing is folded into the weights, no two steps are made one, and nothing is known but by its
+//      operator: all that is algebra, and a rule's to prove. A product of 8-bit integers takes the differences to zero
+//      points before it and what makes 8 bits of its sums (quantized.h). A convolution of images whose first two axes
+//      are exchanged, as the gradient by its weights is, takes the transposes before it and that behind it.
 //   2. Reshapes and copies along linear indices (transpose, slice, split, expand) are groups of their own, which are
 //      views where the layout allows.
 //   3. The remaining pointwise nodes are gathered backwards from a sink: a producer joins when it has the sink's shape
@@ -17,6 +16,8 @@
 //   4. A reduction of f32 or 16-bit floats (sum, mean, largest, smallest) takes the pointwise nodes that it alone
 //      reads, likewise.
 //   5. Everything else is alone.
+//   6. A reduction along rows joins the pointwise group that alone reads what it gives, once a row, with the pointwise
+//      nodes and reshapes in between (row_groups.h), where a loop can be compiled for them: a norm of rows.
 // But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
 // groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come
 // behind all other groups, with what is fetched for them from a second tier of memory. A difference that several
@@ -53,11 +54,12 @@ struct EpilogueStep {
 };
 
 struct FusedGroup {
-  enum class Kind : uint8_t { kConv, kMatmul, kQuantized, kWeightGradient, kPointwise, kReduce, kView, kOther };
+  enum class Kind : uint8_t { kConv, kMatmul, kQuantized, kWeightGradient, kPointwise, kReduce, kRows, kView, kOther };
   Kind kind = Kind::kOther;
   Group group;
   std::vector<EpilogueStep> epilogue;                 // kConv, kMatmul
   std::shared_ptr<const QuantizedProduct> quantized;  // kQuantized
+  NodeId reduction = -1;                              // kRows
   bool is_last = false;  // next values of states and what is fetched for them, behind all other groups
 };
 

@@ -29,7 +29,10 @@ CompileLoopFunction OpenCompiler() {
 
 }  // namespace
 
-bool HasLoopCompiler() { return !CompilerFile().empty(); }
+bool HasLoopCompiler() {
+  static const bool has = !CompilerFile().empty();
+  return has;
+}
 
 TileLoop CompileLoop(const std::string& name, const std::string& text, std::string* error) {
   static std::mutex mutex;

@@ -65,6 +65,7 @@ struct KernelEntry {
   X(IntegerProduct)             \
   X(View)                       \
   X(Pointwise)                  \
+  X(Rows)                       \
   X(FusedReduce)                \
   X(Pool)                       \
   X(PoolGrad)                   \

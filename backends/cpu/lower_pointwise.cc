@@ -52,7 +52,7 @@ absl::StatusOr<Place> ComputeConstant(Lowering& lowering, const PointwiseProgram
   return Place{lowering.AddConstant(std::shared_ptr<void>(tensor, tensor->data()), bytes), layout};
 }
 
-absl::StatusOr<PointwiseProgram> ProgramOf(Lowering& lowering, const Group& group) {
+absl::StatusOr<PointwiseProgram> ProgramOf(Lowering& lowering, const Group& group, const PointwiseOperand* row) {
   absl::Status status;
   Tensor single;
   const auto single_constant = [&](Value value) -> const Tensor* {
@@ -63,7 +63,7 @@ absl::StatusOr<PointwiseProgram> ProgramOf(Lowering& lowering, const Group& grou
     single = *std::move(constant);
     return &single;
   };
-  absl::StatusOr<PointwiseProgram> program = BuildProgram(lowering.graph(), group, single_constant);
+  absl::StatusOr<PointwiseProgram> program = BuildProgram(lowering.graph(), group, single_constant, row);
   RETURN_IF_ERROR(status);
   return program;
 }
@@ -136,26 +136,9 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kPointwise) return false;
   const std::vector<Value>& results = group.group.outputs;
   ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, group.group, lowering.LayoutOf(group, results[0])));
-  const PointwiseProgram& program = planned.program;
-  const bool passes_on = std::any_of(program.results.begin(), program.results.end(),
-                                     [&](int result) { return result < static_cast<int>(program.operands.size()); });
-  std::vector<int> taken, over;
-  for (Value out : results) {
-    const bool in_place = results.size() == 1 || !passes_on;
-    int buffer = in_place ? InPlace(lowering, planned.operands, out, planned.layout, taken) : -1;
-    if (buffer >= 0) {
-      taken.push_back(buffer);
-      lowering.DefineAt(out, buffer, planned.layout);
-    } else {
-      buffer = lowering.Define(out, planned.layout).buffer;
-    }
-    planned.buffers.push_back(Lowering::Write(buffer));
-    const auto read = std::find_if(planned.operands.begin(), planned.operands.end(),
-                                   [&](const ProgramOperand& operand) { return operand.place.buffer == buffer; });
-    over.push_back(read == planned.operands.end() ? -1 : static_cast<int>(read - planned.operands.begin()));
-  }
+  const std::vector<int> over = PlaceResults(lowering, results, planned);
   ASSIGN_OR_RETURN(KernelPtr kernel,
-                   MakePointwiseKernel(program, planned.layouts, planned.layout, over, lowering.threads()));
+                   MakePointwiseKernel(planned.program, planned.layouts, planned.layout, over, lowering.threads()));
   lowering.Emit(std::move(kernel), std::move(planned.buffers), GroupLabel(lowering.graph(), group.group));
   return true;
 }
@@ -201,10 +184,33 @@ Layout LayoutOfMost(const Graph& graph, const Group& group, const Shape& dims,
   return std::max_element(votes.begin(), votes.end(), fewer)->first;
 }
 
-absl::StatusOr<PlannedProgram> PlanProgram(Lowering& lowering, const Group& group, const Layout& layout) {
+std::vector<int> PlaceResults(Lowering& lowering, const std::vector<Value>& results, PlannedProgram& planned) {
+  const PointwiseProgram& program = planned.program;
+  const bool passes_on = std::any_of(program.results.begin(), program.results.end(),
+                                     [&](int result) { return result < static_cast<int>(program.operands.size()); });
+  std::vector<int> taken, over;
+  for (Value out : results) {
+    const bool in_place = results.size() == 1 || !passes_on;
+    int buffer = in_place ? InPlace(lowering, planned.operands, out, planned.layout, taken) : -1;
+    if (buffer >= 0) {
+      taken.push_back(buffer);
+      lowering.DefineAt(out, buffer, planned.layout);
+    } else {
+      buffer = lowering.Define(out, planned.layout).buffer;
+    }
+    planned.buffers.push_back(Lowering::Write(buffer));
+    const auto read = std::find_if(planned.operands.begin(), planned.operands.end(),
+                                   [&](const ProgramOperand& operand) { return operand.place.buffer == buffer; });
+    over.push_back(read == planned.operands.end() ? -1 : static_cast<int>(read - planned.operands.begin()));
+  }
+  return over;
+}
+
+absl::StatusOr<PlannedProgram> PlanProgram(Lowering& lowering, const Group& group, const Layout& layout,
+                                           const PointwiseOperand* row) {
   PlannedProgram planned;
   planned.layout = layout;
-  ASSIGN_OR_RETURN(planned.program, ProgramOf(lowering, group));
+  ASSIGN_OR_RETURN(planned.program, ProgramOf(lowering, group, row));
   ASSIGN_OR_RETURN(planned.operands, OperandsOf(lowering, layout.dims, &planned.program));
   RETURN_IF_ERROR(Convert(lowering, planned.program, layout, &planned.operands));
   for (const ProgramOperand& operand : planned.operands) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 
 namespace rewright::cpu {
@@ -18,11 +19,15 @@ constexpr int kResultBase = 1 << 21;
 
 class Builder {
  public:
-  Builder(const Graph& graph, const std::function<const Tensor*(Value)>& single_constant)
-      : graph_(graph), single_constant_(single_constant) {}
+  Builder(const Graph& graph, const std::function<const Tensor*(Value)>& single_constant, const PointwiseOperand* row)
+      : graph_(graph), single_constant_(single_constant), row_(row) {}
 
   absl::Status AddNode(NodeId id) {
     const Node& node = graph_.node(id);
+    if (OnlyMoves(graph_, node)) {  // of an element a row
+      results_[Value{id, 0}] = Read(node.operands[0], {});
+      return absl::OkStatus();
+    }
     std::vector<TensorType> inputs;
     for (Value operand : node.operands) inputs.push_back(graph_.type(operand));
     const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
@@ -138,19 +143,23 @@ class Builder {
 
   absl::StatusOr<int> BuildRead(Scope& scope, const ExprNode& expr) {
     const PointwiseRead read = PointwiseReadOf(*scope.node.meaning, expr);
-    const Value value = scope.node.operands[read.input];
+    return Read(scope.node.operands[read.input], read.axes);
+  }
+
+  int Read(Value value, const std::vector<int>& node_axes) {
     if (const auto found = results_.find(value); found != results_.end()) return found->second;
     if (const Tensor* tensor = single_constant_(value); tensor != nullptr) {
       return AddConstant(ComputedDType(tensor->dtype()), tensor->At(0),
                          IsFloating(tensor->dtype()) ? 0 : tensor->AtInt(0));
     }
     // The position's axes of this node are those of the group: reads inside a group are identity reads.
+    const std::vector<int>& axes = row_ != nullptr && row_->value == value ? row_->axes : node_axes;
     for (size_t i = 0; i < program_.operands.size(); ++i) {
-      if (program_.operands[i].value == value && program_.operands[i].axes == read.axes) {
+      if (program_.operands[i].value == value && program_.operands[i].axes == axes) {
         return Widened(static_cast<int>(i), graph_.type(value).dtype);
       }
     }
-    program_.operands.push_back({value, read.axes, graph_.type(value).dtype});
+    program_.operands.push_back({value, axes, graph_.type(value).dtype});
     return Widened(static_cast<int>(program_.operands.size()) - 1, graph_.type(value).dtype);
   }
 
@@ -182,6 +191,7 @@ class Builder {
 
   const Graph& graph_;
   const std::function<const Tensor*(Value)>& single_constant_;
+  const PointwiseOperand* const row_;
   PointwiseProgram program_;
   std::map<Value, int> results_;
   std::map<int, int> widened_;
@@ -342,8 +352,9 @@ int CountProgramLeaves(const Meaning& meaning) {
 }
 
 absl::StatusOr<PointwiseProgram> BuildProgram(const Graph& graph, const Group& group,
-                                              const std::function<const Tensor*(Value)>& single_constant) {
-  Builder builder(graph, single_constant);
+                                              const std::function<const Tensor*(Value)>& single_constant,
+                                              const PointwiseOperand* row) {
+  Builder builder(graph, single_constant, row);
   for (NodeId node : group.nodes) {
     RETURN_IF_ERROR(builder.AddNode(node));
   }

@@ -65,8 +65,12 @@ std::vector<HoistedProgram> HoistConstants(const std::function<bool(Value)>& is_
 int CountProgramLeaves(const Meaning& meaning);
 
 // The program of the group, whose results are those of the program. `single_constant` gives the tensor of a weight-only
-// value with one element, or null. Two reads inside the group must be identity reads.
+// value with one element, or null. Reads inside the group must be identity reads.
+//
+// With `row` a value that has one element for each row of the results is read at these axes of theirs, and nodes of the
+// group that depend on it alone may have an element a row as well: pointwise ones, and reshapes between them.
 absl::StatusOr<PointwiseProgram> BuildProgram(const Graph& graph, const Group& group,
-                                              const std::function<const Tensor*(Value)>& single_constant);
+                                              const std::function<const Tensor*(Value)>& single_constant,
+                                              const PointwiseOperand* row = nullptr);
 
 }  // namespace rewright::cpu

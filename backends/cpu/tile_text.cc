@@ -104,21 +104,39 @@ class LoopWriter {
         rounds_(rounds),
         leaves_(program.num_values() - static_cast<int>(program.instructions.size())) {}
 
-  // What all rounds share: uniform values.
-  void Begin() {
+  // What all rounds share, uniform values, for one position at a time.
+  void Begin(int first, int last) {
     for (size_t k = 0; k < tile_.reads.size(); ++k) {
-      const int value = tile_.reads[k];
-      if (!uniform_[value]) continue;
-      const std::string scalar = Loaded(k, "0", 1);
-      names_[value] = lanes_ == 1 ? scalar : Splat(scalar, program_.TypeOf(value));
+      if (uniform_[tile_.reads[k]]) names_[tile_.reads[k]] = Loaded(k, "0", 1);
     }
+    for (int i = first; i < last; ++i) {
+      if (uniform_[leaves_ + i]) names_[leaves_ + i] = Computed(program_.instructions[i]);
+    }
+  }
+  // Those of a writer for one position at a time that others than uniform values are computed from.
+  void Begin(int first, int last, const LoopWriter& single) {
+    const auto repeat = [&](int value) {
+      if (const auto scalar = single.names_.find(value); value >= 0 && scalar != single.names_.end()) {
+        names_.emplace(value, "");
+      }
+    };
+    for (int i = first; i < last; ++i) {
+      const PointwiseInstruction& instruction = program_.instructions[i];
+      if (uniform_[leaves_ + i]) continue;
+      for (int operand : {instruction.a, instruction.b, instruction.c}) repeat(operand);
+    }
+    for (int value : tile_.writes) repeat(value);
+    repeat(leaves_ + last - 1);
+    for (auto& [value, name] : names_) name = Splat(single.names_.at(value), program_.TypeOf(value));
   }
   // The body of a round at the positions from `position` on.
   void Round(int first, int last, const std::string& position) {
     for (size_t k = 0; k < tile_.reads.size(); ++k) {
       if (!uniform_[tile_.reads[k]]) names_[tile_.reads[k]] = Loaded(k, position, lanes_);
     }
-    for (int i = first; i < last; ++i) names_[leaves_ + i] = Computed(program_.instructions[i]);
+    for (int i = first; i < last; ++i) {
+      if (!uniform_[leaves_ + i]) names_[leaves_ + i] = Computed(program_.instructions[i]);
+    }
     for (size_t k = 0; k < tile_.writes.size(); ++k) Store(tile_.reads.size() + k, tile_.writes[k], position);
   }
   // The value of the last instruction of a round, joined to such numbers.
@@ -327,9 +345,9 @@ TileText TileTextOf(const PointwiseProgram& program, int first, int last, const 
   const size_t numbers = join ? address(joined) : 0;
   const bool rounds = lanes >= 8;  // with AVX
   LoopWriter together(program, tile, uniform, lanes, rounds), single(program, tile, uniform, 1, rounds);
-  together.Begin();
-  single.Begin();
-  absl::StrAppend(&body, together.Take(), single.Take(), "  %whole = and i64 %count, ", -lanes, "\n");
+  single.Begin(first, last);
+  together.Begin(first, last, single);
+  absl::StrAppend(&body, single.Take(), together.Take(), "  %whole = and i64 %count, ", -lanes, "\n");
   // The loop `label` over the positions begin, begin + step.. before `end`: entered from the block `before`, which is
   // being written, and left, or passed over, to the block `behind`, which begins after it.
   const auto loop = [&](const char* label, const char* before, const char* begin, const char* end, const char* behind,

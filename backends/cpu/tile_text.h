@@ -26,9 +26,9 @@ struct TileText {
 
 bool HasTileText(const PointwiseProgram& program, const PointwiseInstruction& instruction);
 
-// Of the instructions [first, last), all of which have one. By value: whether all its elements are equal, and whether
-// it is read after these instructions. With `join` the value of the last one is joined to numbers, as by
-// SimdTable::join_row. `lanes` elements are computed together.
+// Of the instructions [first, last), all of which have one. By value: whether all its elements are equal, which are
+// computed once for all positions, and whether it is read after these instructions. With `join` the value of the last
+// one is joined to numbers, as by SimdTable::join_row. `lanes` elements are computed together.
 TileText TileTextOf(const PointwiseProgram& program, int first, int last, const std::vector<bool>& uniform,
                     const std::vector<bool>& wanted, std::optional<TileJoin> join, int lanes);
 

@@ -40,13 +40,12 @@ class PointwiseKernel : public Kernel {
     program_.Begin(buffers, tiles);
     void* const* out = buffers + program_.program().operands.size();
     void* results[kMaxProgramTiles];
-    for (int64_t start = begin, stop = 0; start < end; start = stop) {
-      stop = program_.TileEnd(start, end);
+    program_.RunTiles(buffers, tiles, begin, end, [&](int64_t start) {
       for (size_t r = 0; r < sizes_.size(); ++r) {
         results[r] = static_cast<unsigned char*>(out[r]) + static_cast<size_t>(start) * sizes_[r];
       }
-      program_.Run(buffers, tiles, start, stop - start, results);
-    }
+      return results;
+    });
   }
 
   const TileProgram program_;

@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/kernels/tile_program.h"
 #include "backends/cpu/lower_pointwise.h"
+#include "backends/cpu/row_groups.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
@@ -35,6 +36,7 @@ bool IsByRows(const std::vector<ReduceAxis>& axes) { return axes.empty() || axes
 constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
 constexpr int64_t kPiece = 8192;   // elements of a row that one thread takes at a time
 constexpr int64_t kFewUnits = 8;   // sums below which each is shared by threads
+constexpr int64_t kBlock = 3072;   // elements of a few rows that stay in the first level of cache
 constexpr int64_t kMaxParts = 16;  // into which one sum is cut, whatever the threads: they round alike
 
 class ReduceKernel : public Kernel {
@@ -118,24 +120,24 @@ class ReduceKernel : public Kernel {
     // `count` elements from this one on, at most kTile of a program.
     const float* At(int64_t offset, int64_t count) {
       if (program_ == nullptr) return static_cast<const float*>(buffers_[0]) + offset;
-      ForTiles(offset, count, [&](int64_t at) { return computed_ + (at - offset); });
+      RunTiles(offset, count, [&](int64_t at) { return computed_ + (at - offset); });
       return computed_;
     }
     // Joins them to numbers.
     void JoinTo(float* numbers, int64_t offset, int64_t count, TileJoin join) {
-      if (program_ != nullptr) return ForTiles(offset, count, [&](int64_t) { return numbers; });
+      if (program_ != nullptr) return RunTiles(offset, count, [&](int64_t) { return numbers; });
       Simd().join_row[join](numbers, static_cast<const float*>(buffers_[0]) + offset, count);
     }
 
    private:
     // `to`: by the first position of a tile, where its result goes.
     template <typename F>
-    void ForTiles(int64_t offset, int64_t count, const F& to) {
-      for (int64_t at = offset, end = 0; at < offset + count; at = end) {
-        end = program_->TileEnd(at, offset + count);
-        void* const results[] = {to(at)};
-        program_->Run(buffers_, tiles_, at, end - at, results);
-      }
+    void RunTiles(int64_t offset, int64_t count, const F& to) {
+      void* result = nullptr;
+      program_->RunTiles(buffers_, tiles_, offset, offset + count, [&](int64_t at) {
+        result = to(at);
+        return &result;
+      });
     }
 
     const TileProgram* const program_;
@@ -264,6 +266,83 @@ class ReduceKernel : public Kernel {
   int threads_ = 1;
 };
 
+// A reduction along rows, and what is computed of each row from its number: `results`, row by row. Buffers: x, or the
+// operands of the terms that give x, then those of `results`, one of which is the numbers, one for each row; out.
+class RowsKernel : public Kernel {
+ public:
+  // `numbers`: which operand of `results` they are.
+  RowsKernel(Reduction reduction, int64_t rows, int64_t size, std::optional<TileProgram> terms, TileProgram results,
+             size_t numbers, int threads)
+      : join_(JoinOf(reduction)),
+        rows_(rows),
+        size_(size),
+        block_(std::clamp<int64_t>(kBlock / size, 1, 8)),
+        terms_(std::move(terms)),
+        results_(std::move(results)),
+        numbers_(numbers),
+        out_bytes_(DTypeSize(results_.program().TypeOf(results_.program().results[0]))),
+        scale_(reduction == Reduction::kMean ? 1.0f / static_cast<float>(size) : 1.0f),
+        threads_(rows * size < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, rows))) {}
+
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    if (threads_ <= 1) {
+      RunRows(buffers, 0, rows_);
+      return absl::OkStatus();
+    }
+#pragma omp parallel num_threads(threads_)
+    {
+      const int64_t all = omp_get_num_threads(), me = omp_get_thread_num();
+      RunRows(buffers, rows_ * me / all, rows_ * (me + 1) / all);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void RunRows(void* const* buffers, int64_t first, int64_t last) const {
+    void* const* const operands = buffers + (terms_ ? terms_->program().operands.size() : 1);
+    float* const numbers = static_cast<float*>(operands[numbers_]);
+    unsigned char* const out = static_cast<unsigned char*>(operands[results_.program().operands.size()]);
+    TileSpace term_tiles, result_tiles;
+    if (terms_) terms_->Begin(buffers, term_tiles);
+    results_.Begin(operands, result_tiles);
+    alignas(64) float joined[64];
+    void* const to = joined;
+    void* result = out;
+    TileProgram::Lines term_lines, result_lines;
+    const bool by_term_lines = terms_ && terms_->StartLines(buffers, &to, size_, first, term_lines);
+    const bool by_result_lines = results_.StartLines(operands, &result, size_, first, result_lines);
+    for (int64_t row = first; row < last;) {
+      const int64_t block = row, block_end = std::min(row + block_, last);
+      for (; row < block_end; ++row) {
+        Simd().start_join[join_](joined);
+        if (by_term_lines) {
+          term_lines.RunNext();
+        } else if (terms_) {
+          terms_->RunTiles(buffers, term_tiles, row * size_, (row + 1) * size_, [&](int64_t) { return &to; });
+        } else {
+          Simd().join_row[join_](joined, static_cast<const float*>(buffers[0]) + row * size_, size_);
+        }
+        numbers[row] = Simd().join_all[join_](joined) * scale_;
+      }
+      for (int64_t at = block; by_result_lines && at < block_end; ++at) result_lines.RunNext();
+      if (by_result_lines) continue;
+      results_.RunTiles(operands, result_tiles, block * size_, block_end * size_, [&](int64_t start) {
+        result = out + static_cast<size_t>(start) * out_bytes_;
+        return &result;
+      });
+    }
+  }
+
+  const TileJoin join_;
+  const int64_t rows_, size_;
+  const int64_t block_;  // rows reduced one after the other: while one's sum is put together the next one begins
+  const std::optional<TileProgram> terms_;
+  const TileProgram results_;
+  const size_t numbers_, out_bytes_;
+  const float scale_;
+  const int threads_;
+};
+
 // The axes of x that do not fall together, by descending stride. `reduced` marks those that are; `out` has the sizes of
 // x with 1 there. `x` is not padded; `out` may be blocked where x is, else it is plain.
 std::vector<ReduceAxis> AxesOf(const Layout& x, const std::vector<bool>& reduced, const Layout& out) {
@@ -360,8 +439,47 @@ absl::StatusOr<bool> PlanFused(Lowering& lowering, const FusedGroup& group) {
   return true;
 }
 
+absl::StatusOr<bool> PlanRows(Lowering& lowering, const FusedGroup& group) {
+  if (group.kind != FusedGroup::Kind::kRows) return false;
+  const Graph& graph = lowering.graph();
+  const RowParts parts = RowPartsOf(graph, group);
+  const Node& reduction = graph.node(group.reduction);
+  const Layout layout = Layout::RowMajor(graph.type(reduction.operands[0]).shape);
+  std::vector<BufferUse> buffers;
+  std::optional<TileProgram> terms;
+  // Of the whole group it is known that it is worth compiling.
+  constexpr int64_t kAlways = 0;
+  if (parts.terms.nodes.empty()) {
+    ASSIGN_OR_RETURN(const Place x, lowering.FindRowMajor(reduction.operands[0]));
+    buffers.push_back(Lowering::Read(x.buffer));
+  } else {
+    ASSIGN_OR_RETURN(const PlannedProgram planned, PlanProgram(lowering, parts.terms, layout));
+    ASSIGN_OR_RETURN(terms, TileProgram::Make(planned.program, planned.layouts, layout, {-1},
+                                              JoinOf(ReductionOf(reduction)), kAlways));
+    buffers = planned.buffers;
+  }
+  const Layout of_numbers = Layout::RowMajor(graph.type(parts.row.value).shape);
+  const int numbers = lowering.AddScratch(lowering.Bytes(parts.row.value, of_numbers));
+  lowering.DefineAt(parts.row.value, numbers, of_numbers);
+  ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, parts.results, layout, &parts.row));
+  const std::vector<int> over = PlaceResults(lowering, parts.results.outputs, planned);
+  ASSIGN_OR_RETURN(TileProgram results,
+                   TileProgram::Make(planned.program, planned.layouts, layout, over, std::nullopt, kAlways));
+  const auto read = std::find_if(planned.operands.begin(), planned.operands.end(),
+                                 [&](const ProgramOperand& operand) { return operand.place.buffer == numbers; });
+  CHECK(read != planned.operands.end());
+  const auto number = static_cast<size_t>(read - planned.operands.begin());
+  planned.buffers[number] = Lowering::Scratch(numbers);
+  buffers.insert(buffers.end(), planned.buffers.begin(), planned.buffers.end());
+  lowering.Emit(std::make_unique<RowsKernel>(ReductionOf(reduction), parts.rows, parts.size, std::move(terms),
+                                             std::move(results), number, lowering.threads()),
+                std::move(buffers), GroupLabel(graph, group.group));
+  return true;
+}
+
 }  // namespace
 
+KernelEntry RowsEntry() { return {.ops = {}, .plan = PlanRows}; }
 KernelEntry ReduceEntry() {
   return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()}, .plan = Plan, .version = 3};
 }

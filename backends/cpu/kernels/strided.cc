@@ -108,6 +108,13 @@ int64_t StridedReader::OffsetAt(int64_t position) const {
   return offset + position * strides_[0];
 }
 
+std::optional<int64_t> StridedReader::StepOf(int64_t distance) const {
+  if (scalar_) return 0;
+  if (sizes_.size() == 1) return distance * strides_[0];
+  if (sizes_.size() == 2 && distance == sizes_[1]) return strides_[0];
+  return std::nullopt;
+}
+
 void StridedReader::Fill(void* dst, const void* base, int64_t start, int64_t count) const {
   switch (element_bytes_) {
     case 1:

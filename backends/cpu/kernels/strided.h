@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace rewright::cpu {
@@ -21,6 +22,9 @@ class StridedReader {
 
   // How far the element of a position lies from the first one, in elements.
   int64_t OffsetAt(int64_t position) const;
+  // How far the elements of two positions lie apart that are `distance` positions apart, a multiple of it from the
+  // first: one number for all, or none.
+  std::optional<int64_t> StepOf(int64_t distance) const;
   // dst[i] = element of position `start + i`, for i < count; `base` is the operand's first element.
   void Fill(void* dst, const void* base, int64_t start, int64_t count) const;
 

@@ -276,6 +276,14 @@ void TileProgram::CompileLoops(const std::vector<int>& last_use, int64_t least_t
   const int leaves = program_.num_values() - instructions;
   std::vector<bool> uniform(static_cast<size_t>(program_.num_values()), false);
   for (size_t v = 0; v < readers_.size(); ++v) uniform[v] = along_[v] == Along::kRepeats;
+  for (int v = static_cast<int>(readers_.size()); v < leaves; ++v) uniform[v] = true;
+  for (int i = 0; i < instructions; ++i) {
+    const PointwiseInstruction& instruction = program_.instructions[i];
+    const std::array<int, 3> operands = {instruction.a, instruction.b, instruction.c};
+    // Tile functions of others may differ in the last bits from one lane to the next.
+    uniform[leaves + i] = HasTileText(program_, instruction) &&
+                          std::all_of(operands.begin(), operands.end(), [&](int v) { return v < 0 || uniform[v]; });
+  }
   for (int first = 0; first < instructions;) {
     int last = first;
     while (last < instructions && HasTileText(program_, program_.instructions[last])) ++last;
@@ -318,8 +326,9 @@ void TileProgram::CompileLoops(const std::vector<int>& last_use, int64_t least_t
     }
   }
   // Where no value has to lie in a tile, it may be as long as a call of the loop is not worth counting.
-  const bool whole = steps_.size() == 1 && steps_[0].loop != nullptr && filled_.empty() && copied_.empty();
-  if (whole && (!join_ || joins_in_loop_)) tile_ = kLongTile;
+  is_one_loop_ = steps_.size() == 1 && steps_[0].loop != nullptr && filled_.empty() && copied_.empty() &&
+                 (!join_ || joins_in_loop_);
+  if (is_one_loop_) tile_ = kLongTile;
 }
 
 // The innermost axes along which every operand that is read in steps of 1 or 0 goes on so.
@@ -418,6 +427,32 @@ void TileProgram::Run(void* const* operands, TileSpace& tiles, int64_t start, in
     const int value = program_.results[r];
     std::memmove(results[r], at(value), static_cast<size_t>(count) * DTypeSize(program_.TypeOf(value)));
   }
+}
+
+bool TileProgram::StartLines(void* const* operands, void* const* results, int64_t line, int64_t first,
+                             Lines& lines) const {
+  if (!is_one_loop_ || line > tile_ || (line_ != 0 && line_ % line != 0)) return false;
+  lines.loop = steps_[0].loop;
+  lines.line = line;
+  lines.count = 0;
+  const auto add = [&](void* base, int64_t step) {
+    lines.addresses[lines.count] = static_cast<unsigned char*>(base) + first * step;
+    lines.steps[lines.count++] = step;
+  };
+  for (const int value : steps_[0].values) {
+    const auto bytes = static_cast<int64_t>(DTypeSize(program_.TypeOf(value)));
+    if (value < static_cast<int>(readers_.size())) {
+      const std::optional<int64_t> step = readers_[value].StepOf(line);
+      if (!step) return false;
+      add(operands[value], *step * bytes);
+    } else if (const Place& place = places_[value]; place.kind == Place::Kind::kResult) {
+      add(results[place.number], line * bytes);
+    } else {
+      return false;
+    }
+  }
+  if (join_) add(results[0], 0);
+  return true;
 }
 
 absl::StatusOr<TileProgram> TileProgram::Make(const PointwiseProgram& program, const std::vector<Layout>& operands,

@@ -5,6 +5,7 @@
 // each column and a norm for each row of a matrix. So neither is laid out anew, tile by tile.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -41,6 +42,20 @@ class TileProgram {
                                           std::optional<TileJoin> join = std::nullopt,
                                           int64_t least_compiled = kLeastCompiled);
 
+  // The program as one loop that is called for one line after another.
+  struct Lines {
+    TileLoop loop = nullptr;
+    int64_t line = 0;  // positions
+    size_t count = 0;  // of addresses, which go on by so many bytes from line to line
+    std::array<void*, kMaxProgramLeaves + kMaxProgramTiles + 2> addresses;
+    std::array<int64_t, kMaxProgramLeaves + kMaxProgramTiles + 2> steps;
+
+    void RunNext() {
+      loop(addresses.data(), line);
+      for (size_t k = 0; k < count; ++k) addresses[k] = static_cast<unsigned char*>(addresses[k]) + steps[k];
+    }
+  };
+
   const PointwiseProgram& program() const { return program_; }
   // Loops that were compiled.
   int num_loops() const;
@@ -49,9 +64,21 @@ class TileProgram {
   void Begin(void* const* operands, TileSpace& tiles) const;
   // Where the tile that begins at `start` ends, at `end` at the latest.
   int64_t TileEnd(int64_t start, int64_t end) const;
+  // Runs the positions begin..end-1 tile by tile; results_at(start) gives the addresses for the tile that begins there.
+  template <typename F>
+  void RunTiles(void* const* operands, TileSpace& tiles, int64_t begin, int64_t end, const F& results_at) const {
+    for (int64_t start = begin, stop = 0; start < end; start = stop) {
+      stop = TileEnd(start, end);
+      Run(operands, tiles, start, stop - start, results_at(start));
+    }
+  }
   // The results at the positions start..start+count-1 of one tile are written to results[r].., or joined to the numbers
   // at results[0].
   void Run(void* const* operands, TileSpace& tiles, int64_t start, int64_t count, void* const* results) const;
+  // Sets `lines` to the lines of `line` positions from number `first` on. `results`: the addresses for the first
+  // position of all, or the numbers to which all lines are joined. False where not all values of a line are in
+  // registers, or some operand does not go on evenly.
+  bool StartLines(void* const* operands, void* const* results, int64_t line, int64_t first, Lines& lines) const;
 
  private:
   // Where a value lies while a tile is computed: in a tile, in the memory of an operand, or in that of a result. An
@@ -91,6 +118,7 @@ class TileProgram {
   std::vector<int> filled_;               // operands that every tile is filled for
   std::optional<TileJoin> join_;
   bool joins_in_loop_ = false;
+  bool is_one_loop_ = false;  // all values are in its registers
   int64_t line_ = 0;      // positions of a line
   int64_t tile_ = kTile;  // positions of a tile at most
   int tiles_ = 0;
