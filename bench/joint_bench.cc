@@ -5,7 +5,7 @@
 //   derived    nothing is rewritten
 //   forward    the forward pass is rewritten, then gradients are derived of what was found
 //   one_by_one the whole step is rewritten, with every weight a state of its own
-//   joint      and states may be stored joined
+//   joint      the cheaper of that and of `forward`, rewritten as a whole; and states may be stored joined
 // `gain` is forward over joint, less one. Below stand the stored forms that were tried, with the cost that each led to,
 // and the rules on the way with their place: forward (what the loss depends on), update (what depends on what the
 // optimizer keeps), backward (the rest), or those that a rewrite takes away or shares nodes of; `stored forms` are the
@@ -205,19 +205,26 @@ absl::Status Report(const std::string& name, const Flags& flags, const std::stri
   ASSIGN_OR_RETURN(const StepGraphs graphs, StepOf(trainable, options));
   ASSIGN_OR_RETURN(const GraphCost derived, costs.Cost(graphs.step));
   ASSIGN_OR_RETURN(const OptimizeReport rewritten, Searched(trainable.training, *device, runner.get(), false));
+  StepOptions in_order = options;
+  in_order.order = graphs.trained;
   ASSIGN_OR_RETURN(const StepGraphs of_rewritten,
-                   StepOf(TrainableModel(trainable.inference, rewritten.graph), options));
+                   StepOf(TrainableModel(trainable.inference, rewritten.graph), in_order));
   ASSIGN_OR_RETURN(const GraphCost forward, costs.Cost(of_rewritten.step));
-  ASSIGN_OR_RETURN(const OptimizeReport plain, Searched(graphs.step, *device, runner.get(), true));
-  ASSIGN_OR_RETURN(const GraphCost one_by_one, costs.Cost(plain.graph));
-  const auto time = [&](const Graph& original, const Graph& candidate) {
-    return Measured(original, candidate, *runner, flags.pairs);
-  };
-  ASSIGN_OR_RETURN(
-      const JointStep joint,
-      SearchStep(
-          graphs.step, graphs.trained, plain.graph, *device,
-          [&](const Graph& start) { return Searched(start, *device, nullptr, true); }, runs ? time : WholeSteps()));
+  SearchedStep plain{graphs.step}, first{of_rewritten.step};
+  ASSIGN_OR_RETURN(plain.report, Searched(plain.step, *device, runner.get(), true));
+  ASSIGN_OR_RETURN(first.report, Searched(first.step, *device, runner.get(), true));
+  ASSIGN_OR_RETURN(const GraphCost one_by_one, costs.Cost(plain.report.graph));
+  WholeSteps time;
+  if (runs) {
+    time = [&](const Graph& original, const Graph& candidate) {
+      return Measured(original, candidate, *runner, flags.pairs);
+    };
+  }
+  ASSIGN_OR_RETURN(const SearchedStep start, FasterStep(first, plain, *device, time));
+  ASSIGN_OR_RETURN(const JointStep joint,
+                   SearchStep(
+                       start, graphs.trained, *device,
+                       [&](const Graph& form) { return Searched(form, *device, nullptr, true); }, time));
   std::printf("%s,%s,%.4f,%.4f,%.4f,%.4f,%.2f %%\n", name.c_str(), device_name.c_str(), derived.seconds * 1e3,
               forward.seconds * 1e3, one_by_one.seconds * 1e3, joint.seconds * 1e3,
               100 * (forward.seconds / joint.seconds - 1));
@@ -225,10 +232,10 @@ absl::Status Report(const std::string& name, const Flags& flags, const std::stri
     ASSIGN_OR_RETURN(const Measurement measured, Measured(of_rewritten.step, joint.graph, *runner, flags.pairs));
     PrintMeasured(measured);
   }
-  RETURN_IF_ERROR(PrintForms(joint, graphs.step, graphs.trained));
+  RETURN_IF_ERROR(PrintForms(joint, start.step, graphs.trained));
   Counts counts;
   if (joint.start.arena() == nullptr) {
-    RETURN_IF_ERROR(CountPlaces(plain, graphs.step, &counts));
+    RETURN_IF_ERROR(CountPlaces(start.report, start.step, &counts));
   } else {
     RETURN_IF_ERROR(CountPlaces(joint.report, joint.start, &counts));
   }

@@ -200,22 +200,33 @@ std::vector<std::vector<StoredForm>> FormFamilies(const Graph& step, const std::
   return families;
 }
 
-absl::StatusOr<JointStep> SearchStep(const Graph& step, const std::vector<std::string>& trained, const Graph& searched,
+absl::StatusOr<SearchedStep> FasterStep(SearchedStep first, SearchedStep other, Device& device,
+                                        const WholeSteps& time) {
+  CostModel costs(device);
+  ASSIGN_OR_RETURN(const GraphCost cost, costs.Cost(first.report.graph));
+  ASSIGN_OR_RETURN(const GraphCost cost_of_other, costs.Cost(other.report.graph));
+  if (cost_of_other.seconds >= cost.seconds) return first;
+  if (time == nullptr) return other;
+  ASSIGN_OR_RETURN(const Measurement measured, time(first.report.graph, other.report.graph));
+  return IsFaster(measured, kSignificance) ? other : first;
+}
+
+absl::StatusOr<JointStep> SearchStep(const SearchedStep& searched, const std::vector<std::string>& trained,
                                      Device& device,
                                      const std::function<absl::StatusOr<OptimizeReport>(const Graph&)>& search,
                                      const WholeSteps& time) {
   ASSIGN_OR_RETURN(const RuleSet laws, StoredFormRules());
   CostModel costs(device);
   JointStep found;
-  found.graph = searched;
-  ASSIGN_OR_RETURN(const GraphCost first, costs.Cost(searched));
+  found.graph = searched.report.graph;
+  ASSIGN_OR_RETURN(const GraphCost first, costs.Cost(found.graph));
   found.seconds = first.seconds;
-  std::vector<std::vector<StoredForm>> families = FormFamilies(step, trained, searched);
+  std::vector<std::vector<StoredForm>> families = FormFamilies(searched.step, trained, found.graph);
   families.insert(families.begin(), std::vector<StoredForm>());
   for (std::vector<StoredForm>& family : families) {
     std::vector<StoredForm> forms = found.forms;
     forms.insert(forms.end(), family.begin(), family.end());
-    ASSIGN_OR_RETURN(const Graph start, LoweredInForms(step, forms, trained, laws));
+    ASSIGN_OR_RETURN(const Graph start, LoweredInForms(searched.step, forms, trained, laws));
     ASSIGN_OR_RETURN(OptimizeReport report, search(start));
     ASSIGN_OR_RETURN(GraphCost cost, costs.Cost(report.graph));
     Graph graph = report.graph;

@@ -43,21 +43,31 @@ struct FormTrial {
 // Times two steps whole, in turn: `candidate` against `original`, each with states of its own.
 using WholeSteps = std::function<absl::StatusOr<Measurement>(const Graph& original, const Graph& candidate)>;
 
+// A step, lowered (LowerGradients), and what a search made of it.
+struct SearchedStep {
+  Graph step;
+  OptimizeReport report;
+};
+
+// Of two equal steps `first`, unless what was made of `other` is cheaper and, where steps are timed, faster by the sign
+// test. Errors: those of the device and of `time`.
+absl::StatusOr<SearchedStep> FasterStep(SearchedStep first, SearchedStep other, Device& device, const WholeSteps& time);
+
 struct JointStep {
   Graph graph;
   std::vector<StoredForm> forms;  // of its states; empty: those of the step
   double seconds = 0;
   std::vector<FormTrial> trials;  // the first one of no family: magnitudes alone are led together
-  OptimizeReport report;          // of the search that found it; nothing where nothing is cheaper than `searched`
+  OptimizeReport report;          // of the search that found it; nothing where that is the one before
   Graph start;                    // that it began with
 };
 
-// The cheapest of `searched`, which a search made of the step, and of what it finds in stored forms. `search` optimizes
-// a graph without timing or checking it. Families are tried one after the other, and one is kept where the step is
-// cheaper with it and, where steps are timed, faster by the sign test: costs are of groups by themselves, whose
-// operands lie in caches, and know nothing of the order in which a whole step uses memory. Null `time`: costs decide.
-// `step` is lowered (LowerGradients). Errors: those of `search`, of the device and of `time`.
-absl::StatusOr<JointStep> SearchStep(const Graph& step, const std::vector<std::string>& trained, const Graph& searched,
+// The cheapest of what was made of the step and of what `search` finds in stored forms. `search` optimizes a graph
+// without timing or checking it. Families are tried one after the other, and one is kept where the step is cheaper with
+// it and, where steps are timed, faster by the sign test: costs are of groups by themselves, whose operands lie in
+// caches, and know nothing of the order in which a whole step uses memory. Null `time`: costs decide. Errors: those of
+// `search`, of the device and of `time`.
+absl::StatusOr<JointStep> SearchStep(const SearchedStep& searched, const std::vector<std::string>& trained,
                                      Device& device,
                                      const std::function<absl::StatusOr<OptimizeReport>(const Graph&)>& search,
                                      const WholeSteps& time = nullptr);

@@ -12,6 +12,7 @@
 #include "core/ir/text.h"
 #include "runtime/train/layered_gradients.h"
 #include "runtime/train/optimizer.h"
+#include "runtime/train/step.h"
 #include "search/optimize.h"
 #include "search/rewriter.h"
 #include "substitutions/lowering.h"
@@ -23,14 +24,15 @@
 namespace rewright {
 namespace {
 
-void Report(const OptimizeReport& report, Console& console) {
-  console.Note(absl::StrCat("the step: ", report.verdict));
+void Report(const std::string& what, const OptimizeReport& report, Console& console) {
+  console.Note(absl::StrCat(what, ": ", report.verdict));
   for (const RewriteCount& rewrite : report.rewrites) {
     console.Detail(absl::StrFormat("  %4d  %s", rewrite.count, rewrite.rule));
   }
   Json rewrites = Json::object();
   for (const RewriteCount& rewrite : report.rewrites) rewrites[rewrite.rule] = rewrite.count;
-  Json line = {{"search_seconds", report.search.seconds},
+  Json line = {{"searched", what},
+               {"search_seconds", report.search.seconds},
                {"cost_before_ms", report.cost_before * 1e3},
                {"cost_after_ms", report.search.candidates[0].cost.seconds * 1e3},
                {"verdict", report.verdict},
@@ -89,37 +91,50 @@ class StepOptimizer {
   }
 
   // Timed and checked.
-  absl::StatusOr<Graph> Faster(const Graph& step) {
-    ASSIGN_OR_RETURN(const OptimizeReport report, Run(step, options_));
-    Report(report, session_.console);
-    return report.graph;
+  absl::StatusOr<OptimizeReport> Faster(const char* what, const Graph& graph) {
+    ASSIGN_OR_RETURN(OptimizeReport report, Run(graph, options_));
+    Report(what, report, session_.console);
+    return report;
   }
 
-  // The step in stored forms, where that is faster than `faster`, which was found without.
-  absl::StatusOr<StoredStep> InForms(const Graph& step, const std::vector<std::string>& trained, const Graph& faster) {
+  // The step as it is derived, or as it is derived of a forward pass that was rewritten alone, with what a search makes
+  // of it.
+  absl::StatusOr<SearchedStep> Faster(const WholeStep& whole, const Graph& step) {
+    SearchedStep found{step};
+    ASSIGN_OR_RETURN(found.report, Faster("the step", step));
+    ASSIGN_OR_RETURN(const OptimizeReport forward, Faster("the forward pass", whole.forward));
+    if (!forward.rewritten) return found;
+    ASSIGN_OR_RETURN(const Graph derived, whole.derive(forward.graph));
+    // A weight on which nothing depends any more, such as a bias before a softmax, is trained in the other one alone.
+    if (!CheckSameInterface(derived, whole.step).ok()) return found;
+    SearchedStep other;
+    ASSIGN_OR_RETURN(other.step, StartOf(derived));
+    ASSIGN_OR_RETURN(other.report, Faster("the step of that pass", other.step));
+    ASSIGN_OR_RETURN(const bool equal, AreEqual(step, other.report.graph, "the step of the rewritten forward pass"));
+    if (!equal) return found;
+    return FasterStep(std::move(other), std::move(found), *engine_.device(), Timing(step));
+  }
+
+  // The step in stored forms, where that is faster than without.
+  absl::StatusOr<StoredStep> InForms(const SearchedStep& faster, const std::vector<std::string>& trained) {
     OptimizeOptions only_search = options_;
     only_search.measure = only_search.check = false;
-    ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, RandomInputs(faster, options_.checking.seed));
-    const auto time = [&](const Graph& original, const Graph& candidate) -> absl::StatusOr<Measurement> {
-      progress_.Update(-1, "timing stored forms");
-      ASSIGN_OR_RETURN(const auto before, engine_.runner().Prepare(original));
-      ASSIGN_OR_RETURN(const auto after, engine_.runner().Prepare(candidate));
-      return MeasureInterleaved(*before, *after, inputs, options_.measuring);
-    };
-    ASSIGN_OR_RETURN(const JointStep joint, SearchStep(
-                                                step, trained, faster, *engine_.device(),
-                                                [&](const Graph& start) { return Run(start, only_search); }, time));
+    ASSIGN_OR_RETURN(const JointStep joint,
+                     SearchStep(
+                         faster, trained, *engine_.device(),
+                         [&](const Graph& start) { return Run(start, only_search); }, Timing(faster.step)));
     ReportForms(joint);
-    if (joint.start.arena() == nullptr) return StoredStep{faster, {}};
-    ASSIGN_OR_RETURN(const Graph expected, InStoredForms(step, joint.forms, trained));
-    progress_.Update(-1, "comparing outputs in stored forms");
-    OutputChecker checker(expected, &engine_.runner(), options_.checking);
-    ASSIGN_OR_RETURN(const OutputCheck check, checker.Check(joint.graph));
-    if (check.done && !check.equal) {
-      session_.console.Warning(absl::StrCat("the step in stored forms is left out: outputs differ: ", check.text));
-      return StoredStep{faster, {}};
-    }
+    if (joint.start.arena() == nullptr) return StoredStep{joint.graph, {}};
+    ASSIGN_OR_RETURN(const Graph expected, InStoredForms(faster.step, joint.forms, trained));
+    ASSIGN_OR_RETURN(const bool equal, AreEqual(expected, joint.graph, "the step in stored forms"));
+    if (!equal) return StoredStep{faster.report.graph, {}};
     return StoredStep{joint.graph, joint.forms};
+  }
+
+  // Lowered, with states at which it can be compared.
+  static absl::StatusOr<Graph> StartOf(const Graph& derived) {
+    ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(derived));
+    return AtSmoothStates(lowering.graph);
   }
 
  private:
@@ -127,6 +142,27 @@ class StepOptimizer {
     RuleRewriter rewriter(rules_.rules);
     const InterruptGuard interrupt;
     return Optimize(step, rewriter, *engine_.device(), &engine_.runner(), options);
+  }
+
+  // On the inputs of this step.
+  WholeSteps Timing(const Graph& step) {
+    return [this, step](const Graph& original, const Graph& candidate) -> absl::StatusOr<Measurement> {
+      progress_.Update(-1, "timing whole steps");
+      ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, RandomInputs(step, options_.checking.seed));
+      ASSIGN_OR_RETURN(const auto before, engine_.runner().Prepare(original));
+      ASSIGN_OR_RETURN(const auto after, engine_.runner().Prepare(candidate));
+      return MeasureInterleaved(*before, *after, inputs, options_.measuring);
+    };
+  }
+
+  // Warns where `what` is left out because its outputs are others.
+  absl::StatusOr<bool> AreEqual(const Graph& expected, const Graph& graph, const std::string& what) {
+    progress_.Update(-1, absl::StrCat("comparing outputs of ", what));
+    OutputChecker checker(expected, &engine_.runner(), options_.checking);
+    ASSIGN_OR_RETURN(const OutputCheck check, checker.Check(graph));
+    if (!check.done || check.equal) return true;
+    session_.console.Warning(absl::StrCat(what, " is left out: outputs differ: ", check.text));
+    return false;
   }
 
   void ReportForms(const JointStep& joint) {
@@ -155,14 +191,13 @@ class StepOptimizer {
 
 }  // namespace
 
-absl::StatusOr<StoredStep> RewriteWholeStep(const Graph& step, const std::vector<std::string>& trained,
-                                            const StepSearchFlags& flags, const Engine& engine, Session& session) {
-  ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(step));
+absl::StatusOr<StoredStep> RewriteWholeStep(const WholeStep& step, const StepSearchFlags& flags, const Engine& engine,
+                                            Session& session) {
   ASSIGN_OR_RETURN(OptimizerRules rules, RulesOf(flags));
-  ASSIGN_OR_RETURN(const Graph checked, AtSmoothStates(lowering.graph));
+  ASSIGN_OR_RETURN(const Graph start, StepOptimizer::StartOf(step.step));
   StepOptimizer optimizer(std::move(rules), flags, engine, session);
-  ASSIGN_OR_RETURN(const Graph faster, optimizer.Faster(checked));
-  ASSIGN_OR_RETURN(StoredStep found, optimizer.InForms(checked, trained, faster));
+  ASSIGN_OR_RETURN(const SearchedStep faster, optimizer.Faster(step, start));
+  ASSIGN_OR_RETURN(StoredStep found, optimizer.InForms(faster, step.trained));
   if (flags.keep_all) return found;
   ASSIGN_OR_RETURN(const Recomputation less,
                    WithinMemory(found.graph, *engine.device(), flags.memory_limit, flags.measured));
@@ -193,7 +228,9 @@ absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags,
     if (flags.seconds > 0) {
       ASSIGN_OR_RETURN(OptimizerRules rules, RulesOf(flags));
       ASSIGN_OR_RETURN(const Graph checked, AtSmoothStates(lowering.graph));
-      ASSIGN_OR_RETURN(faster, StepOptimizer(std::move(rules), flags, engine, session).Faster(checked));
+      ASSIGN_OR_RETURN(const OptimizeReport report,
+                       StepOptimizer(std::move(rules), flags, engine, session).Faster("the step", checked));
+      faster = report.graph;
     }
     if (!chosen) return faster;
     ASSIGN_OR_RETURN(const Recomputation less, WithinMemory(faster, *engine.device(), keeping.limit, flags.measured,

@@ -9,6 +9,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/train/parallel_step.h"
 #include "runtime/train/stored_forms.h"
+#include "runtime/train/trainer.h"
 #include "tools/library/engine.h"
 #include "tools/rules.h"
 #include "tools/verb.h"
@@ -30,10 +31,11 @@ struct StepSearchFlags {
 absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Layout& layout,
                                   const Engine& engine, Communicator& ranks, Session& session);
 
-// The same, for a step of one rank in one graph, whose states may be stored in other forms (joint_search.h). What is
-// found in these is taken where it is measured to be faster than what is found without.
-absl::StatusOr<StoredStep> RewriteWholeStep(const Graph& step, const std::vector<std::string>& trained,
-                                            const StepSearchFlags& flags, const Engine& engine, Session& session);
+// The same, for a step of one rank in one graph (joint_search.h): the step is derived of the forward pass as it is, and
+// as it is rewritten alone, and its states may be stored in other forms. What is found in these is taken where it is
+// measured to be faster than what is found without.
+absl::StatusOr<StoredStep> RewriteWholeStep(const WholeStep& step, const StepSearchFlags& flags, const Engine& engine,
+                                            Session& session);
 
 // Likewise the graph of one of so many micro-batches, whose gradients `step` takes: what is computed again is judged by
 // the memory that its layers or stages take on a rank (runtime/train/layered_gradients.h, pipeline.h).

@@ -271,8 +271,8 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     return RewritePart(part, flags.search, engine, session);
   };
   if (flags.search.seconds > 0 && engine.device() != nullptr) {
-    options.rewrite_whole = [&](const Graph& step, const std::vector<std::string>& trained) {
-      return RewriteWholeStep(step, trained, flags.search, engine, session);
+    options.rewrite_whole = [&](const WholeStep& step) {
+      return RewriteWholeStep(step, flags.search, engine, session);
     };
   }
   options.sharing.layout = layout;

@@ -68,8 +68,9 @@ absl::StatusOr<Forward> AddForward(const Graph& model, const StepOptions& option
   return forward;
 }
 
-// The weights to train, in the order of the graph.
-absl::StatusOr<std::vector<Value>> Trained(const Forward& forward, const std::vector<std::string>& frozen) {
+// The weights to train, those of StepOptions::order in that order, then others in the order of the graph.
+absl::StatusOr<std::vector<Value>> Trained(const Forward& forward, const StepOptions& options) {
+  const std::vector<std::string>& frozen = options.frozen;
   std::set<Value> updated;
   for (const Output& output : forward.model.outputs()) updated.insert(output.updates);
   const Graph loss(forward.model.arena(), forward.inputs, {{forward.loss.mean, kLossResult}});
@@ -88,6 +89,10 @@ absl::StatusOr<std::vector<Value>> Trained(const Forward& forward, const std::ve
     if (!fits[i]) return absl::InvalidArgumentError(absl::StrCat("model.frozen: `", frozen[i], "` fits no weight"));
   }
   if (trained.empty()) return absl::InvalidArgumentError("the model has no weight to train");
+  const auto place = [&](Value weight) {
+    return std::find(options.order.begin(), options.order.end(), loss.node(weight.node).name) - options.order.begin();
+  };
+  std::stable_sort(trained.begin(), trained.end(), [&](Value a, Value b) { return place(a) < place(b); });
   return trained;
 }
 
@@ -381,7 +386,7 @@ absl::Status CheckSameInterface(const Graph& found, const Graph& expected) {
 absl::StatusOr<StepGraphs> BuildStep(const TrainableModel& model, const StepOptions& options) {
   ASSIGN_OR_RETURN(const Forward forward, AddForward(model.training, options));
   const std::shared_ptr<Arena>& arena = forward.model.arena();
-  ASSIGN_OR_RETURN(const std::vector<Value> weights, Trained(forward, options.frozen));
+  ASSIGN_OR_RETURN(const std::vector<Value> weights, Trained(forward, options));
   ASSIGN_OR_RETURN(const std::vector<Value> gradients, Gradients(*arena, forward.loss.mean, weights));
   StepGraphs graphs;
   graphs.trained = NamesOf(*arena, weights);

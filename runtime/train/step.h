@@ -21,6 +21,7 @@ struct StepOptions {
   LossKind loss = LossKind::kCrossEntropy;
   std::string output;               // the model's output that the loss reads; empty: its only one
   std::vector<std::string> frozen;  // patterns of weights that keep their values
+  std::vector<std::string> order;   // weights that stand first in StepGraphs::trained; others as in the model
   OptimizerOptions optimizer;
   int64_t micro_batches = 1;  // of a step; the model is one of the batch of each
 };

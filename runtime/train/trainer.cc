@@ -177,7 +177,7 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   trained_ = graphs.trained;
   first_seed_ = graphs.first_seed;
   const Graph derived = graphs.step;
-  if (!checkpoint) RETURN_IF_ERROR(Rewrite(&graphs));
+  if (!checkpoint) RETURN_IF_ERROR(Rewrite(step, &graphs));
   program_ = PrintGraph(graphs.step);
   if (graphs.has_gradients()) gradients_program_ = PrintGraph(graphs.gradients);
   if (checkpoint) {
@@ -213,9 +213,15 @@ absl::Status Trainer::JoinStates(const Graph& derived, Graph* step, NamedTensors
   return absl::OkStatus();
 }
 
-absl::Status Trainer::Rewrite(StepGraphs* graphs) {
+absl::Status Trainer::Rewrite(const StepOptions& step, StepGraphs* graphs) {
   if (options_.rewrite_whole != nullptr && ranks_.size() == 1 && !graphs->has_gradients()) {
-    ASSIGN_OR_RETURN(StoredStep found, options_.rewrite_whole(graphs->step, trained_));
+    const auto derive = [&](const Graph& forward) -> absl::StatusOr<Graph> {
+      StepOptions options = step;
+      options.order = trained_;
+      ASSIGN_OR_RETURN(StepGraphs derived, BuildStep(TrainableModel(model_.inference, forward), options));
+      return std::move(derived.step);
+    };
+    ASSIGN_OR_RETURN(StoredStep found, options_.rewrite_whole({graphs->step, trained_, model_.training, derive}));
     graphs->step = std::move(found.graph);
     forms_ = std::move(found.forms);
     return absl::OkStatus();

@@ -39,6 +39,15 @@ struct StepReport {
   std::optional<ValidationScore> measurement;  // made after this step
 };
 
+// A step that one rank computes in one graph.
+struct WholeStep {
+  const Graph& step;
+  const std::vector<std::string>& trained;  // the weights, in the order of the magnitudes
+  const Graph& forward;                     // the model in training mode
+  // The step of an equal forward pass. Errors: those of BuildStep.
+  std::function<absl::StatusOr<Graph>(const Graph&)> derive;
+};
+
 struct TrainerOptions {
   std::string data_folder;        // what files of the configuration are relative to
   std::string checkpoint_folder;  // empty: no checkpoints
@@ -54,9 +63,8 @@ struct TrainerOptions {
   // In its place for the graph of a micro-batch: given that, the step, and StepGraphs::updated.
   std::function<absl::StatusOr<Graph>(const Graph&, const Graph&, const std::vector<std::string>&)> rewrite_gradients =
       nullptr;
-  // In its place where one rank computes the step in one graph: that may keep its states in other forms. It is given
-  // the weights that are trained, in the order of the magnitudes.
-  std::function<absl::StatusOr<StoredStep>(const Graph&, const std::vector<std::string>&)> rewrite_whole = nullptr;
+  // In its place where one rank computes the step in one graph: that may keep its states in other forms.
+  std::function<absl::StatusOr<StoredStep>(const WholeStep&)> rewrite_whole = nullptr;
 };
 
 class Trainer {
@@ -110,7 +118,7 @@ class Trainer {
   absl::Status Init(GraphRunner& runner);
   absl::Status CheckRanks(const NamedTensors& states);
   // A graph of a step in place of the one that was derived.
-  absl::Status Rewrite(StepGraphs* graphs);
+  absl::Status Rewrite(const StepOptions& step, StepGraphs* graphs);
   // The step that was derived, and the values of its states, in the stored forms.
   absl::Status JoinStates(const Graph& derived, Graph* step, NamedTensors* states);
   // By names that the step has without stored forms, which AllStates lists.

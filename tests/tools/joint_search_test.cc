@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/device_factory.h"
+#include "core/base/stats.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_inputs.h"
 #include "core/ir/text.h"
@@ -104,7 +105,7 @@ TEST(JointSearch, FindsFormsThatPayWhereLaunchesCount) {
   };
   const auto plain = search(graphs.step);
   ASSERT_TRUE(plain.ok()) << plain.status();
-  const auto joint = SearchStep(graphs.step, graphs.trained, plain->graph, *device, search);
+  const auto joint = SearchStep({graphs.step, *plain}, graphs.trained, *device, search);
   ASSERT_TRUE(joint.ok()) << joint.status();
   EXPECT_FALSE(joint->forms.empty());
   CostModel costs(*device);
@@ -116,12 +117,45 @@ TEST(JointSearch, FindsFormsThatPayWhereLaunchesCount) {
   const auto expected = InStoredForms(*checked, joint->forms, graphs.trained);
   ASSERT_TRUE(expected.ok()) << expected.status();
   OutputChecker checker(*expected, nullptr, {.input_sets = 1});
-  const auto again = SearchStep(*checked, graphs.trained, search(*checked)->graph, *device, search);
+  const auto again = SearchStep({*checked, *search(*checked)}, graphs.trained, *device, search);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->forms, joint->forms);
   const auto check = checker.Check(again->graph);
   ASSERT_TRUE(check.ok()) << check.status();
   EXPECT_TRUE(check->done && check->equal) << check->text;
+}
+
+TEST(JointSearch, OfTwoStepsTheFirstIsTakenUnlessTheOtherIsFaster) {
+  const auto device = MakeDevice("analytic:h100", {});
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto searched = [](const std::string& text) {
+    SearchedStep step{*ParseGraph(text)};
+    step.report.graph = step.step;
+    return step;
+  };
+  const SearchedStep dear = searched("input x: f32[512,512]\n%0 = matmul(x, x)\noutput y = %0\n");
+  const SearchedStep cheap = searched("input x: f32[512,512]\n%0 = relu(x)\noutput y = %0\n");
+  int timed = 0;
+  const auto pairs = [&](int wins) {
+    return [&timed, wins](const Graph&, const Graph&) -> absl::StatusOr<Measurement> {
+      ++timed;
+      Measurement measured;
+      measured.wins = wins, measured.losses = 30 - wins;
+      measured.ratio = wins > 20 ? 1.5 : 1.0;
+      measured.p_value = SignTest(wins, 30 - wins);
+      return measured;
+    };
+  };
+  const auto is_cheap = [&](const absl::StatusOr<SearchedStep>& step) {
+    EXPECT_TRUE(step.ok()) << step.status();
+    return step->step.arena() == cheap.step.arena();
+  };
+  EXPECT_TRUE(is_cheap(FasterStep(dear, cheap, **device, nullptr)));
+  EXPECT_TRUE(is_cheap(FasterStep(dear, cheap, **device, pairs(30))));
+  EXPECT_FALSE(is_cheap(FasterStep(dear, cheap, **device, pairs(16))));
+  EXPECT_EQ(timed, 2);
+  EXPECT_TRUE(is_cheap(FasterStep(cheap, dear, **device, pairs(30)))) << "costs speak first";
+  EXPECT_EQ(timed, 2);
 }
 
 TEST(JointSearch, JoinedMatricesAreViewsWhereAProductReadsThem) {

@@ -2,20 +2,18 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/status_macros.h"
-#include "runtime/train/stored_forms.h"
+#include "runtime/train/trainer.h"
 
 namespace rewright {
 
 // As TrainerOptions::rewrite_whole.
 inline auto InForms(std::vector<StoredForm> forms) {
-  return [forms = std::move(forms)](const Graph& step,
-                                    const std::vector<std::string>& trained) -> absl::StatusOr<StoredStep> {
-    ASSIGN_OR_RETURN(Graph graph, InStoredForms(step, forms, trained));
+  return [forms = std::move(forms)](const WholeStep& step) -> absl::StatusOr<StoredStep> {
+    ASSIGN_OR_RETURN(Graph graph, InStoredForms(step.step, forms, step.trained));
     return StoredStep{std::move(graph), forms};
   };
 }
