@@ -9,7 +9,8 @@
 // `gain` is forward over joint, less one. Below stand the stored forms that were tried, with the cost that each led to,
 // and the rules on the way with their place: forward (what the loss depends on), update (what depends on what the
 // optimizer keeps), backward (the rest), or those that a rewrite takes away or shares nodes of; `stored forms` are the
-// laws by which what is computed part by part is led together before the search. The figures of described devices are
+// laws by which what is computed part by part is led together before the search; what was rewritten before gradients
+// were derived says so. The figures of described devices are
 // the same on every machine. On the processor costs are measured, or known from the profile database, and what is found
 // by them is timed whole before it is taken, forward passes and steps, as `rewright train --search-time` does; then
 // steps `forward` and `joint` are run in turn, in so many pairs, and told apart by the sign test either way.
@@ -108,11 +109,13 @@ std::string PlaceOf(const Graph& graph, const TraceStep& step) {
   return absl::StrJoin(parts, "+");
 }
 
-absl::Status CountPlaces(const OptimizeReport& report, const Graph& start, Counts* counts) {
+// `all_in`: where all of them are; empty: PlaceOf says it.
+absl::Status CountPlaces(const OptimizeReport& report, const Graph& start, Counts* counts,
+                         const std::string& all_in = "") {
   Graph graph = start;
   for (int step : report.path) {
     const TraceStep& taken = report.search.trace[static_cast<size_t>(step)];
-    ++(*counts)[{taken.rule, PlaceOf(graph, taken)}];
+    ++(*counts)[{taken.rule, all_in.empty() ? PlaceOf(graph, taken) : all_in}];
     ASSIGN_OR_RETURN(graph, ReplaceValues(graph, ValueMap(taken.replacement.begin(), taken.replacement.end())));
   }
   return absl::OkStatus();
@@ -234,6 +237,9 @@ absl::Status Report(const std::string& name, const Flags& flags, const std::stri
   }
   RETURN_IF_ERROR(PrintForms(joint, start.step, graphs.trained));
   Counts counts;
+  if (start.step.arena() == first.step.arena()) {
+    RETURN_IF_ERROR(CountPlaces(rewritten, trainable.training, &counts, "forward, before gradients were derived"));
+  }
   if (joint.start.arena() == nullptr) {
     RETURN_IF_ERROR(CountPlaces(start.report, start.step, &counts));
   } else {
