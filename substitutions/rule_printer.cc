@@ -231,6 +231,7 @@ std::string PrintRule(const Rule& rule) {
                   " max_broadcast_rank=", proof.domain.max_broadcast_rank, " instances=", proof.instances);
   if (!proof.operators.empty()) {
     absl::StrAppend(&text, "\n    operators=\"", absl::StrJoin(proof.operators, " "), "\"\n   ");
+    if (!proof.exact.empty()) absl::StrAppend(&text, " exact=\"", absl::StrJoin(proof.exact, " "), "\"\n   ");
   }
   absl::StrAppend(&text, " prover=\"", TextHash::Hex(proof.prover), "\" spec=\"", TextHash::Hex(proof.spec_hash), "\"");
   if (!proof.certificate.empty()) absl::StrAppend(&text, "\n    certificate=\"", proof.certificate, "\"");

@@ -16,11 +16,13 @@
 #include "core/base/text_hash.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
+#include "substitutions/operator_variables.h"
 #include "substitutions/prover_hash.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "verifier/classify_rule.h"
+#include "verifier/prove_rule.h"
 
 namespace rewright {
 namespace {
@@ -271,7 +273,12 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const Reader& reade
   RETURN_IF_ERROR(ForEachInstance(rule, derived.domain, visit));
   const bool finite_laws = std::any_of(derived.instances.begin(), derived.instances.end(),
                                        [](const InstanceCertificate& instance) { return instance.finite_laws; });
-  const auto found = ClassifyRule(rule, derived.domain, static_cast<int>(derived.instances.size()), finite_laws);
+  std::vector<OperatorClass> operators;
+  if (HasOperatorVariable(rule.rule())) {
+    for (std::string& name : OperatorsOf(rule.rule())) operators.push_back({std::move(name)});
+  }
+  const auto found =
+      ClassifyRule(rule, derived.domain, static_cast<int>(derived.instances.size()), finite_laws, &operators);
   if (!found.ok()) return found.status();
   derived.rule_class = *found;
   return derived;

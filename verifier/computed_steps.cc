@@ -42,9 +42,10 @@ void StepChecker::Begin(const RuleInstance& instance, const std::vector<std::vec
   const RuleInstance whole = WithoutEmptyValues(instance);
   std::vector<std::vector<int64_t>> all = verifier::CounterexampleSearch(whole, rng_()).Draw(2 * kMostSizes);
   all.insert(all.end(), assignments.begin(), assignments.end());
+  const bool fractions = verifier::RoundsToIntegers(instance);
   for (const std::vector<int64_t>& sizes : all) {
     if (concrete_.size() == static_cast<size_t>(kMostSizes)) break;
-    auto concrete = std::make_unique<verifier::ConcreteInstance>(instance, sizes, &rng_);
+    auto concrete = std::make_unique<verifier::ConcreteInstance>(instance, sizes, fractions, &rng_);
     if (!concrete->usable()) continue;
     concrete_.push_back(std::move(concrete));
     sizes_.push_back(sizes);
