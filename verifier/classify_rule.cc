@@ -210,8 +210,7 @@ absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleOf(const CompiledRule& f
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step, std::vector<OperatorClass>* operators) {
   if (!HasOperatorVariable(rule.rule())) {
-    ASSIGN_OR_RETURN(const Classified found,
-                     ClassifyOne(rule, domain, instances, used_finite_only_step, std::nullopt));
+    ASSIGN_OR_RETURN(const Classified found, ClassifyOne(rule, domain, instances, used_finite_only_step, std::nullopt));
     return found.rule_class;
   }
   RuleClass worst = RuleClass::kExact;

@@ -169,8 +169,8 @@ class RuleProof {
       return absl::OkStatus();
     });
     if (!status.ok() || !options_.classify) return;
-    const auto found = ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step,
-                                    &verdict_.operators);
+    const auto found =
+        ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step, &verdict_.operators);
     if (found.ok()) verdict_.rule_class = *found;
   }
 
@@ -303,8 +303,7 @@ absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdic
   record.certificate = certificate;
   std::vector<OperatorClass> operators = verdict.operators;
   if (halves) {
-    const auto measured =
-        ClassifyOnHalves(**compiled, record.domain, record.instances, verdict.rule_class, &operators);
+    const auto measured = ClassifyOnHalves(**compiled, record.domain, record.instances, verdict.rule_class, &operators);
     if (!measured.ok()) return measured.status();
     record.halves = *measured;
   }

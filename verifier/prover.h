@@ -16,8 +16,7 @@ namespace rewright::verifier {
 
 class Prover {
  public:
-  Prover(Context& ctx, std::vector<Guard> facts, int depth = 0)
-      : ctx_(ctx), facts_(std::move(facts)), depth_(depth) {}
+  Prover(Context& ctx, std::vector<Guard> facts, int depth = 0) : ctx_(ctx), facts_(std::move(facts)), depth_(depth) {}
 
   bool Holds(const Guard& goal, const char* tag);
   // The normal form is 0 wherever the facts hold. `classes` gets what shows it (StepListener::Zero).

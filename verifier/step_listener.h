@@ -29,8 +29,8 @@ class StepListener {
 
   // All that follows is about this instance; `assignments` of its symbols satisfy its conditions.
   virtual void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) = 0;
-  // The sum `before` is `after`: by other variables (one-point rule), or by another way to write its guard. The maps are
-  // those of MovedTerm.
+  // The sum `before` is `after`: by other variables (one-point rule), or by another way to write its guard. The maps
+  // are those of MovedTerm.
   virtual void Resummed(Context& ctx, const char* law, const Term& before, const Term& after,
                         const Substitution& forward, const Substitution& backward) = 0;
   // No atom of before mentions v, which takes `count` values.
