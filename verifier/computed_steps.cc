@@ -42,10 +42,10 @@ void StepChecker::Begin(const RuleInstance& instance, const std::vector<std::vec
   const RuleInstance whole = WithoutEmptyValues(instance);
   std::vector<std::vector<int64_t>> all = verifier::CounterexampleSearch(whole, rng_()).Draw(2 * kMostSizes);
   all.insert(all.end(), assignments.begin(), assignments.end());
-  const bool fractions = verifier::RoundsToIntegers(instance);
+  fractions_ = verifier::RoundsToIntegers(instance);
   for (const std::vector<int64_t>& sizes : all) {
     if (concrete_.size() == static_cast<size_t>(kMostSizes)) break;
-    auto concrete = std::make_unique<verifier::ConcreteInstance>(instance, sizes, fractions, &rng_);
+    auto concrete = std::make_unique<verifier::ConcreteInstance>(instance, sizes, fractions_, &rng_);
     if (!concrete->usable()) continue;
     concrete_.push_back(std::move(concrete));
     sizes_.push_back(sizes);
@@ -172,7 +172,11 @@ void StepChecker::Composed(Context& ctx, int node, int output, const std::vector
     concrete.Clear();
     const double expected = concrete.Element(value, position);
     const std::optional<double> found = values.Of(form);
-    if (concrete.undefined() || concrete.out_of_bounds() || !found || !std::isfinite(expected)) continue;
+    if (concrete.undefined()) {  // of a root that all elements share, say: by other elements it may be defined
+      concrete_[k] = std::make_unique<verifier::ConcreteInstance>(*instance_, sizes_[k], fractions_, &rng_);
+      continue;
+    }
+    if (concrete.out_of_bounds() || !found || !std::isfinite(expected)) continue;
     ++computed;
     if (std::abs(*found - expected) > 1e-6 * std::max({1.0, std::abs(*found), std::abs(expected)})) {
       ++wrong;

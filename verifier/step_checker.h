@@ -110,6 +110,7 @@ class StepChecker : public verifier::StepListener {
   const RuleInstance* instance_ = nullptr;
   std::vector<std::unique_ptr<verifier::ConcreteInstance>> concrete_;
   std::vector<std::vector<int64_t>> sizes_;  // of each
+  bool fractions_ = false;                   // of the leaves of each
 };
 
 }  // namespace rewright
