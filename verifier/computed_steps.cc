@@ -87,6 +87,7 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
   if (left == right || !equal_.insert(absl::StrCat(law, "|", ctx.Print(also), "|", left, "|", right)).second) return;
   std::vector<Var> free = verifier::FreeVars(ctx, before);
   for (Var v : verifier::FreeVars(ctx, after)) free.push_back(v);
+  for (Var v : ctx.BaseVars(also)) free.push_back(v);
   // Elsewhere large numbers show nothing, and functions such as sigmoid round to the same.
   const std::string both = left + right;
   const bool wraps = both.find(".i32") != std::string::npos || both.find(".i64") != std::string::npos ||

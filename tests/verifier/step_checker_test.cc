@@ -130,6 +130,7 @@ TEST_F(StepCheckerTest, SumsThatAreZero) {
     t.coef = coef;
     return t;
   };
+  ctx_.samples.push_back({{n_, 5}, {d_, 2}});
   const NormalForm sum = {times(2), times(-3), times(1)};
   const auto at = [&](size_t place) { return verifier::MovedTerm{place, sum[place], {}, {}}; };
   checker_.Zero(ctx_, {}, sum, {{at(0), at(1), at(2)}});

@@ -225,7 +225,8 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
        }},
       {"order-of-increasing", kPlain,
        [](Scene& s) {
-         const NormalForm x = s.X({s.V(s.i)}), y = s.Y({s.V(s.i)});
+         // Small numbers, of which many have equal images.
+         const NormalForm x = Scale(s.X({s.V(s.i)}), Rational(1, 8)), y = Scale(s.Y({s.V(s.i)}), Rational(1, 8));
          const auto above = [&](const NormalForm& a, const NormalForm& b) {
            return Apply(s.ctx(), "pos", {Add(s.ctx(), a, Scale(b, -1))});
          };
