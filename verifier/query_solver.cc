@@ -8,6 +8,7 @@
 #include "verifier/watchdog.h"
 
 namespace rewright {
+
 const char* SmtAnswerName(SmtAnswer answer) {
   switch (answer) {
     case SmtAnswer::kUnsat: return "unsat";
