@@ -12,29 +12,32 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# From the text of a rule to the instances that are proved.
-INSTANCES = """rule rule_lexer rule_expressions rule_parser rule_printer rule_terms rule_names compiled_rule binding_order
+# What reads the text of a rule. Where the law is printed again and compared with what was read, it need not be right.
+PARSING = "rule_lexer rule_expressions rule_parser".split()
+# From a rule that was read to the instances that are proved.
+INSTANCES = """rule rule_printer rule_terms rule_names compiled_rule
 symbolic_builder arg_eval instances instance number siblings operator_variables""".split()
 # From the rule that is proved to the graph that is changed.
-APPLICATION = """match_binding match_plan match_scope match_search matcher node_signatures rule_net rule_binding rule_set
+APPLICATION = """binding_order match_binding match_plan match_scope match_search matcher node_signatures rule_net rule_binding rule_set
 rule_symmetry applier lowering sibling_groups""".split()
-# The obligations, terms as data, how terms are paired, joint queries.
-OBLIGATIONS = """attempt replay term polynomial guard rational give_up prover encode encode_functions solver
-smt_query""".split()
+# The obligations, terms as data.
+OBLIGATIONS = "attempt replay term polynomial guard rational give_up".split()
 # The search for a proof: which attempts are made, which instances are taken for others, in what time. A certificate
 # names the attempt and holds every instance.
 SEARCH = "verifier prove_rule merged_axes watchdog".split()
-# What reads a certificate.
-READING = ["certificate"]
+# What derives a proof from a certificate.
+DERIVING = ["certificate"]
 # What reasons about sums and indices: checked for all sizes.
 REASONING = "simplify eliminate align inverse context decide print".split()
-# The composition of declarations, products and functions of elements: computed on both sides at several sizes.
+# The composition of declarations, products and functions of elements, the difference of both sides and joint queries:
+# computed at several sizes. Which terms of the difference cancel is checked for all sizes.
 COMPUTED = """elements elements_internal reductions algebra algebra_internal factors functions real_functions maxima
-conditions products signs increasing""".split()
+conditions products signs increasing term_substitution prover encode encode_functions solver""".split()
 # What checks those steps: questions, values, and the laws of sums; the listener tells them.
-CHECKING = "step_checker computed_steps step_claims step_values step_listener concrete query_solver".split()
+CHECKING = """step_checker computed_steps step_claims step_values step_listener concrete query_solver
+smt_query""".split()
 # Nothing that these say makes a rule proved.
-OTHER = """classify_rule condition_family counterexample equal equal_by_claims equal_result
+OTHER = """certificate_text classify_rule condition_family cvc5_solver counterexample equal equal_by_claims equal_result
 foreign_cut gradient_claims infer integer_search joint_models numeric_instance part_weights prove_region random_leaves region
 rounded_decisions second_derivation sharding_laws signatures telling_draws known_equal""".split()
 
@@ -45,32 +48,33 @@ def lines(folder, names):
 
 
 def main():
-    known = set(OBLIGATIONS + SEARCH + READING + REASONING + COMPUTED + CHECKING + OTHER)
+    known = set(OBLIGATIONS + SEARCH + DERIVING + REASONING + COMPUTED + CHECKING + OTHER)
     found = {path.stem for path in (ROOT / "verifier").iterdir() if path.suffix in (".h", ".cc")}
     if missing := sorted(found - known):
         sys.exit(f"verifier/: found {', '.join(missing)}, expected every source in a list of {sys.argv[0]}")
     if gone := sorted(known - found):
         sys.exit(f"{sys.argv[0]}: found {', '.join(gone)} in a list, expected a source of verifier/")
     parts = {
-        "text of a rule to its instances": lines("substitutions", INSTANCES),
+        "reading of a rule": lines("substitutions", PARSING),
+        "a rule to its instances": lines("substitutions", INSTANCES),
         "instances to graphs that are changed": lines("substitutions", APPLICATION),
-        "obligations, terms as data, joint queries": lines("verifier", OBLIGATIONS),
+        "obligations, terms as data": lines("verifier", OBLIGATIONS),
         "search for a proof": lines("verifier", SEARCH),
-        "reading of certificates": lines("verifier", READING),
+        "derivation from a certificate": lines("verifier", DERIVING),
         "sums and indices": lines("verifier", REASONING),
-        "composition and functions": lines("verifier", COMPUTED),
+        "composition, functions, joint queries": lines("verifier", COMPUTED),
         "checking of steps": lines("verifier", CHECKING),
     }
     for name, count in parts.items():
         print(f"{count:6}  {name}")
-    instances, application, obligations, search, reading, reasoning, computed, checking = parts.values()
+    parsing, instances, application, obligations, search, deriving, reasoning, computed, checking = parts.values()
     followed = instances + obligations
-    proof = followed + search
+    proof = parsing + followed + search
     print(f"{proof + application + reasoning + computed:6}  must be right where the prover is believed")
     print(f"{proof + application + computed + checking:6}  must be right where its steps are checked, at all sizes")
     print(f"{proof + application + checking:6}  must be right where its steps are checked, at the sizes that are computed")
     print(f"{proof + checking:6}  the same, for the rule alone (not for its application)")
-    print(f"{followed + reading + checking:6}  the same, where the steps of a certificate are checked")
+    print(f"{followed + deriving + checking:6}  the same, where the steps of a certificate are checked")
 
 
 main()

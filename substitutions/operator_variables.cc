@@ -269,7 +269,14 @@ Rule PutOperator(const Rule& rule, const OpDef& op) {
   });
   put.conditions.erase(std::remove_if(put.conditions.begin(), put.conditions.end(), IsOperatorProperty),
                        put.conditions.end());
-  if (put.proof) put.proof->operators.clear();
+  if (!put.proof) return put;
+  const std::vector<std::string>& exact = put.proof->exact;
+  if (std::find(exact.begin(), exact.end(), op.name) != exact.end()) {
+    put.proof->rule_class = RuleClass::kExact;
+    if (put.proof->halves) put.proof->halves = RuleClass::kExact;
+  }
+  put.proof->operators.clear();
+  put.proof->exact.clear();
   return put;
 }
 

@@ -39,7 +39,7 @@ const std::vector<const OpDef*>& ElementwiseOps(int operands);
 // The number of operands of the rule's ?f.
 int OperandsOfVariable(const Rule& rule);
 
-// The rule with the operator in the place of ?f, named NAME:OPERATOR; it keeps its record.
+// The rule with the operator in the place of ?f, named NAME:OPERATOR; its record has the classes of that operator.
 Rule PutOperator(const Rule& rule, const OpDef& op);
 // The name of the rule with the variable; of any other rule its own.
 std::string RuleOfOperator(const std::string& name);

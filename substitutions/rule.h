@@ -206,6 +206,9 @@ struct ProofRecord {
   std::string certificate;  // path, relative to the rule file; may be empty
   // Of a rule with an operator variable: the operators for which it holds, by name, ascending.
   std::vector<std::string> operators;
+  // Those of them for which it is exact, on 16-bit floats too where these were measured; empty where it is for all. The
+  // classes of the record are the worst of the family.
+  std::vector<std::string> exact;
 };
 
 // ---------------------------------------------------------------- rules

@@ -142,9 +142,9 @@ class Parser : private RuleExprParser {
       ++at_;
       return absl::OkStatus();
     }
-    if (key == "operators") {
+    if (key == "operators" || key == "exact") {
       if (Peek().kind != Kind::kString) return Found("names of operators in quotes");
-      proof.operators = absl::StrSplit(Peek().text, ' ', absl::SkipEmpty());
+      (key == "exact" ? proof.exact : proof.operators) = absl::StrSplit(Peek().text, ' ', absl::SkipEmpty());
       ++at_;
       return absl::OkStatus();
     }
@@ -167,7 +167,7 @@ class Parser : private RuleExprParser {
     if (field == std::end(fields)) {
       return Error(absl::StrCat("found field ", key,
                                 " of a proof, expected halves, max_rank, max_perm_rank, "
-                                "max_broadcast_rank, instances, operators, prover, spec or certificate"));
+                                "max_broadcast_rank, instances, operators, exact, prover, spec or certificate"));
     }
     if (Peek().kind != Kind::kInt || Peek().integer > field->most) {
       return Found(absl::StrCat("an integer from 0 to ", field->most));

@@ -8,6 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/text_hash.h"
+#include "core/ops/ops.h"
+#include "substitutions/operator_variables.h"
 
 namespace rewright {
 namespace {
@@ -79,9 +81,14 @@ std::string Suffix(const TensorTerm& term) {
   return text;
 }
 
+// Of an application: what it does, whatever it was read from.
+const std::string& OperatorName(const TensorTerm& term) {
+  return term.op == nullptr || IsOperatorVariable(term) ? term.name : term.op->name;
+}
+
 // The term is an application of concat to at least one operand, without any other attribute.
 bool JoinsAlong(const TensorTerm& term, int64_t axis) {
-  return term.kind == TensorTerm::Kind::kApply && term.name == "concat" && !term.operands.empty() &&
+  return term.kind == TensorTerm::Kind::kApply && OperatorName(term) == "concat" && !term.operands.empty() &&
          term.attrs.size() == 1 && term.attrs[0].value.kind == ArgExpr::Kind::kInt &&
          term.attrs[0].value.integer == axis && term.bundle.empty() && !term.all && term.output < 0;
 }
@@ -121,13 +128,14 @@ std::string Laid(const TensorTerm& term, size_t indent, size_t extra) {
   const std::string flat = PrintTerm(term);
   if (indent + flat.size() + extra <= kWidth || term.kind != TensorTerm::Kind::kApply) return flat;
   if (IsMatrix(term)) return Matrix(term, ",\n" + std::string(indent + 1, ' '));
-  const size_t inner = indent + term.name.size() + 1;
+  const std::string& name = OperatorName(term);
+  const size_t inner = indent + name.size() + 1;
   const std::string separator = ",\n" + std::string(inner, ' ');
   std::vector<std::string> lines;
   for (const TensorTerm& operand : term.operands) lines.push_back(Laid(operand, inner, 1));
   const std::string attrs = Attributes(term);
   if (!attrs.empty()) lines.push_back(attrs);
-  return absl::StrCat(term.name, "(", absl::StrJoin(lines, separator), ")", Suffix(term));
+  return absl::StrCat(name, "(", absl::StrJoin(lines, separator), ")", Suffix(term));
 }
 
 std::string PrintSide(const RuleSide& side, size_t indent) {
@@ -188,7 +196,7 @@ std::string PrintTerm(const TensorTerm& term) {
   const std::string operands = absl::StrJoin(term.operands, ", ", print);
   const std::string attrs = Attributes(term);
   const char* separator = operands.empty() || attrs.empty() ? "" : ", ";
-  return absl::StrCat(term.name, "(", operands, separator, attrs, ")", Suffix(term));
+  return absl::StrCat(OperatorName(term), "(", operands, separator, attrs, ")", Suffix(term));
 }
 
 std::string PrintLaw(const Rule& rule) {
@@ -231,6 +239,7 @@ std::string PrintRule(const Rule& rule) {
                   " max_broadcast_rank=", proof.domain.max_broadcast_rank, " instances=", proof.instances);
   if (!proof.operators.empty()) {
     absl::StrAppend(&text, "\n    operators=\"", absl::StrJoin(proof.operators, " "), "\"\n   ");
+    if (!proof.exact.empty()) absl::StrAppend(&text, " exact=\"", absl::StrJoin(proof.exact, " "), "\"\n   ");
   }
   absl::StrAppend(&text, " prover=\"", TextHash::Hex(proof.prover), "\" spec=\"", TextHash::Hex(proof.spec_hash), "\"");
   if (!proof.certificate.empty()) absl::StrAppend(&text, "\n    certificate=\"", proof.certificate, "\"");

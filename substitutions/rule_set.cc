@@ -137,6 +137,7 @@ absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord&
   hash.Add(record.certificate);
   if (record.halves) hash.Add(absl::StrCat("halves ", RuleClassName(*record.halves)));
   RETURN_IF_ERROR(AddOperators(rule.rule(), record.operators, &hash));
+  for (const std::string& name : record.exact) hash.Add(absl::StrCat("exact ", name));
   return hash.value();
 }
 
@@ -226,12 +227,16 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<const Rule*>& rules
     if (IsDisabled(*rule, options) || (!rule->proof && options.exact_only)) continue;
     // The proof is checked before the class is believed.
     ASSIGN_OR_RETURN(const auto compiled, reader->Compile(*rule, options.trust_unverified));
-    if (rule->proof && !Admits(rule->proof->rule_class, options)) continue;
     const DomainLimits limits = rule->proof ? rule->proof->domain : DomainLimits{};
-    const bool halves = AdmitsHalves(*rule, options);
-    for (const auto& one : compiled) matchers.push_back(std::make_shared<const Matcher>(one, limits, halves));
-    hash.Add(PrintLaw(*rule));
-    hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank, ",", halves));
+    // Of a family each operator has a class of its own.
+    for (const auto& one : compiled) {
+      const std::optional<ProofRecord>& proof = one->rule().proof;
+      if (proof && !Admits(proof->rule_class, options)) continue;
+      const bool halves = AdmitsHalves(one->rule(), options);
+      matchers.push_back(std::make_shared<const Matcher>(one, limits, halves));
+      hash.Add(PrintLaw(one->rule()));
+      hash.Add(absl::StrCat(limits.max_rank, ",", limits.max_perm_rank, ",", limits.max_broadcast_rank, ",", halves));
+    }
   }
   for (const std::string& name : options.disabled) {
     if (!names.count(name)) return absl::NotFoundError(absl::StrCat("no rule ", name, " to disable"));

@@ -15,7 +15,7 @@
 namespace rewright {
 namespace {
 
-constexpr char kFirstLine[] = R"({"journal":"rewright verify 2"})";
+constexpr char kFirstLine[] = R"({"journal":"rewright verify 3"})";
 
 bool ParseVerdict(const std::string& name, Verdict* verdict) {
   for (Verdict candidate : {Verdict::kProved, Verdict::kRefuted, Verdict::kUnknown}) {
@@ -50,6 +50,10 @@ bool ParseEntry(std::string line, std::string* key, JournalEntry* entry) {
     verdict.reason = json.at("reason").get<std::string>();
     verdict.witness = json.at("witness").get<std::string>();
     verdict.cpu_ms = json.at("cpu_ms").get<double>();
+    for (const auto& [name, rule_class] : json.at("operators").items()) {
+      verdict.operators.push_back({name});
+      if (!ParseRuleClass(rule_class.get<std::string>(), &verdict.operators.back().rule_class)) return false;
+    }
     entry->counterexample = json.at("counterexample");
     if (json.contains("seal")) entry->seal = json.at("seal").get<std::string>();
   } catch (const nlohmann::json::exception&) {
@@ -112,6 +116,8 @@ const JournalEntry* VerifyJournal::Find(const std::string& key) const {
 
 absl::Status VerifyJournal::Add(const std::string& key, const Rule& rule, const JournalEntry& entry) {
   const RuleVerdict& verdict = entry.verdict;
+  Json operators = Json::object();
+  for (const OperatorClass& op : verdict.operators) operators[op.name] = RuleClassName(op.rule_class);
   Json json = {{"key", key},
                {"rule", rule.name},
                {"verdict", VerdictName(verdict.verdict)},
@@ -128,6 +134,7 @@ absl::Status VerifyJournal::Add(const std::string& key, const Rule& rule, const 
                {"reason", verdict.reason},
                {"witness", verdict.witness},
                {"cpu_ms", verdict.cpu_ms},
+               {"operators", std::move(operators)},
                {"counterexample", entry.counterexample}};
   if (!entry.seal.empty()) json["seal"] = entry.seal;
   const std::string line = SealedLine(json.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n";

@@ -22,6 +22,12 @@ Attempt::Attempt(const RuleInstance& instance, const Strategy& strategy, const P
   OrderFactors(strategy.factor_order);
 }
 
+bool Attempt::Holds(const Guard& goal, const char* tag) {
+  if (!Prover(ctx_, facts_).Holds(goal, tag)) return false;
+  if (ctx_.record->listener != nullptr) ctx_.record->listener->Decided(ctx_, tag, facts_, {goal}, {});
+  return true;
+}
+
 Outcome Attempt::Run(Legality* legal, std::string* reason) {
   return ProveLegality(legal, reason) ? EqualElements(reason) : Outcome::kFailed;
 }
@@ -63,7 +69,7 @@ void Attempt::AssumeConstantsHaveElements() {
     if (!IsLeaf(k)) continue;
     for (const Poly& size : elements_.Shape({k, 0})) {
       const Guard nonempty = Guard::Ge(size - Poly(1));
-      if (Prover(ctx_, facts_).Holds(nonempty, "a constant has elements")) continue;
+      if (Holds(nonempty, "a constant has elements")) continue;
       Step("provided that a constant of the right side has elements: ", Text(nonempty));
       provisos_.push_back(absl::StrCat(ctx_.Print(size), " >= 1"));
       facts_.push_back(nonempty);
@@ -79,10 +85,9 @@ void Attempt::OrderFactors(int order) {
 }
 
 bool Attempt::WellFormed(std::string* reason) {
-  Prover prover(ctx_, facts_);
   for (const Guard& g : elements_.Requirements(instance_.num_lhs_nodes, static_cast<int>(instance_.nodes.size()))) {
     Step("the right side is legal: ", Text(g));
-    if (prover.Holds(g, "legal")) continue;
+    if (Holds(g, "legal")) continue;
     *reason = absl::StrCat("not proved: the right side is legal: ", ctx_.Print(g));
     return false;
   }
@@ -99,7 +104,6 @@ bool Attempt::EqualTypes(std::string* reason) {
     *reason = "the sides have different numbers of outputs";
     return false;
   }
-  Prover prover(ctx_, facts_);
   for (size_t o = 0; o < instance_.lhs.size(); ++o) {
     std::vector<Poly> a = elements_.Shape(instance_.lhs[o]), b = elements_.Shape(instance_.rhs[o]);
     if (a.size() != b.size() || TypeOf(instance_.lhs[o]) != TypeOf(instance_.rhs[o])) {
@@ -108,7 +112,7 @@ bool Attempt::EqualTypes(std::string* reason) {
     }
     for (size_t k = 0; k < a.size(); ++k) {
       Step("equal sizes of output ", o, ": ", Text(a[k]), " = ", Text(b[k]));
-      if (prover.Holds(Guard::Eq(a[k] - b[k]), "shape")) continue;
+      if (Holds(Guard::Eq(a[k] - b[k]), "shape")) continue;
       *reason = absl::StrCat("not proved: sizes of output ", o, ": ", ctx_.Print(a[k]), " = ", ctx_.Print(b[k]));
       return false;
     }
@@ -280,16 +284,25 @@ Outcome Attempt::EqualAt(size_t output, const std::vector<Poly>& at, const std::
     return std::any_of(branches.begin(), branches.end(), [](const Branch& x) { return !x.bound.empty(); });
   };
   NormalForm difference = Add(ctx_, a, Scale(RenameAll(ctx_, b), -1));
+  std::vector<std::vector<MovedTerm>> classes;
   if (difference.empty()) {
     Step("the same normal form");
-    return Outcome::kProved;
+  } else if (ctx_.strategy.probe && MentionsDefinition(difference)) {
+    return Outcome::kNextStrategy;
+  } else if (!is_range_max(a) || !is_range_max(b) || a[0].atoms[0]->name != b[0].atoms[0]->name ||
+             !prover.EqualMaxima(a[0].atoms[0]->branches, b[0].atoms[0]->branches)) {
+    difference = LiftConditions(ctx_, difference);
+    if (!prover.IsZero(difference, ctx_.record->listener != nullptr ? &classes : nullptr)) return Outcome::kOpen;
   }
-  if (ctx_.strategy.probe && MentionsDefinition(difference)) return Outcome::kNextStrategy;
-  if (is_range_max(a) && is_range_max(b) && a[0].atoms[0]->name == b[0].atoms[0]->name &&
-      prover.EqualMaxima(a[0].atoms[0]->branches, b[0].atoms[0]->branches)) {
-    return Outcome::kProved;
+  if (ctx_.record->listener == nullptr) return Outcome::kProved;
+  NormalForm sides = a;
+  for (Term t : b) {
+    t.coef = -t.coef;
+    sides.push_back(std::move(t));
   }
-  return prover.IsZero(LiftConditions(ctx_, difference)) ? Outcome::kProved : Outcome::kOpen;
+  ctx_.record->listener->Equal(ctx_, "difference", Guard::And(facts), sides, difference);
+  ctx_.record->listener->Zero(ctx_, facts, difference, classes);
+  return Outcome::kProved;
 }
 
 bool Attempt::MentionsDefinition(const NormalForm& n) const {

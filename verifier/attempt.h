@@ -59,6 +59,8 @@ class Attempt {
   void AssumeConstantsHaveElements();
   void OrderFactors(int order);
 
+  // The facts imply it.
+  bool Holds(const Guard& goal, const char* tag);
   bool WellFormed(std::string* reason);
   DType TypeOf(SymbolicValue v) const;
   bool EqualTypes(std::string* reason);

@@ -12,7 +12,6 @@
 #include "substitutions/operator_variables.h"
 #include "verifier/counterexample.h"
 #include "verifier/numeric_instance.h"
-#include "verifier/prove_rule.h"
 #include "verifier/rounded_decisions.h"
 
 namespace rewright {
@@ -202,36 +201,43 @@ absl::StatusOr<Classified> ClassifyOne(const CompiledRule& rule, const DomainLim
   return result;
 }
 
-// Of a rule with an operator variable the worst of all operators that may stand for it.
-absl::StatusOr<Classified> Classify(const CompiledRule& rule, const DomainLimits& domain, int instances,
-                                    bool used_finite_only_step, std::optional<DType> half) {
-  if (!HasOperatorVariable(rule.rule())) return ClassifyOne(rule, domain, instances, used_finite_only_step, half);
-  Classified worst;
-  for (const std::string& name : OperatorsOf(rule.rule())) {
-    ASSIGN_OR_RETURN(const auto one, CompileRule(PutOperator(rule.rule(), *FindOp(name)), RuleUse::kProof));
-    ASSIGN_OR_RETURN(const Classified found, ClassifyOne(*one, domain, instances, used_finite_only_step, half));
-    worst.rule_class = Worse(worst.rule_class, found.rule_class);
-    worst.measured |= found.measured;
-  }
-  return worst;
+absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleOf(const CompiledRule& family, const OperatorClass& op) {
+  return CompileRule(PutOperator(family.rule(), *FindOp(op.name)), RuleUse::kProof);
 }
 
 }  // namespace
 
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
-                                       bool used_finite_only_step) {
-  const auto classified = Classify(rule, domain, instances, used_finite_only_step, std::nullopt);
-  if (!classified.ok()) return classified.status();
-  return classified->rule_class;
+                                       bool used_finite_only_step, std::vector<OperatorClass>* operators) {
+  if (!HasOperatorVariable(rule.rule())) {
+    ASSIGN_OR_RETURN(const Classified found, ClassifyOne(rule, domain, instances, used_finite_only_step, std::nullopt));
+    return found.rule_class;
+  }
+  RuleClass worst = RuleClass::kExact;
+  for (OperatorClass& op : *operators) {
+    ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
+    ASSIGN_OR_RETURN(op.rule_class, ClassifyRule(*own, domain, instances, used_finite_only_step));
+    worst = Worse(worst, op.rule_class);
+  }
+  return worst;
 }
 
 absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
-                                                          int instances, RuleClass wide) {
+                                                          int instances, RuleClass wide,
+                                                          std::vector<OperatorClass>* operators) {
   std::optional<RuleClass> worst;
+  if (HasOperatorVariable(rule.rule())) {
+    for (OperatorClass& op : *operators) {
+      ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
+      ASSIGN_OR_RETURN(op.halves, ClassifyOnHalves(*own, domain, instances, op.rule_class));
+      if (op.halves) worst = Worse(worst.value_or(wide), *op.halves);
+    }
+    return worst;
+  }
   for (DType half : {DType::kFloat16, DType::kBFloat16}) {
-    const auto classified = Classify(rule, domain, instances, wide == RuleClass::kFiniteOnly, half);
-    if (!classified.ok()) return classified.status();
-    if (classified->measured) worst = Worse(worst.value_or(wide), classified->rule_class);
+    ASSIGN_OR_RETURN(const Classified found,
+                     ClassifyOne(rule, domain, instances, wide == RuleClass::kFiniteOnly, half));
+    if (found.measured) worst = Worse(worst.value_or(wide), found.rule_class);
   }
   return worst;
 }

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -41,16 +42,25 @@ inline constexpr double kRiskFactor = 100;
 inline constexpr double kHalfRiskFactor = 16;  // 100 roundings of bf16 would be a fifth of the number
 inline constexpr int64_t kComparedElements = 200;
 
+// An operator that may stand for a rule's operator variable, and the classes of its own rule (PutOperator).
+struct OperatorClass {
+  std::string name;
+  RuleClass rule_class = RuleClass::kExact;
+  std::optional<RuleClass> halves;
+};
+
 // The class of a rule that is proved in `domain`, which has `instances` instances: the worst of several measurements
 // with seeds of their own, so that it depends on its arguments alone. Errors are those of ForEachInstance.
+// Of a rule with an operator variable, the worst of the classes of all `operators`, which are filled in.
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
-                                       bool used_finite_only_step);
+                                       bool used_finite_only_step, std::vector<OperatorClass>* operators = nullptr);
 
 // The same of the rule on 16-bit floats, with a rounding after every operator: the worst of the classes on f16, on bf16
 // and `wide`, that on f32, which is measured at more elements than tell themselves apart in 16 bits. None where the
-// rule has no instance on floats of one type.
+// rule has no instance on floats of one type. `operators`: with their classes on f32.
 absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
-                                                          int instances, RuleClass wide);
+                                                          int instances, RuleClass wide,
+                                                          std::vector<OperatorClass>* operators = nullptr);
 
 // Fed with instances of one rule that are proved.
 class RuleClassifier {

@@ -42,9 +42,10 @@ void StepChecker::Begin(const RuleInstance& instance, const std::vector<std::vec
   const RuleInstance whole = WithoutEmptyValues(instance);
   std::vector<std::vector<int64_t>> all = verifier::CounterexampleSearch(whole, rng_()).Draw(2 * kMostSizes);
   all.insert(all.end(), assignments.begin(), assignments.end());
+  fractions_ = verifier::RoundsToIntegers(instance);
   for (const std::vector<int64_t>& sizes : all) {
     if (concrete_.size() == static_cast<size_t>(kMostSizes)) break;
-    auto concrete = std::make_unique<verifier::ConcreteInstance>(instance, sizes, &rng_);
+    auto concrete = std::make_unique<verifier::ConcreteInstance>(instance, sizes, fractions_, &rng_);
     if (!concrete->usable()) continue;
     concrete_.push_back(std::move(concrete));
     sizes_.push_back(sizes);
@@ -86,6 +87,7 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
   if (left == right || !equal_.insert(absl::StrCat(law, "|", ctx.Print(also), "|", left, "|", right)).second) return;
   std::vector<Var> free = verifier::FreeVars(ctx, before);
   for (Var v : verifier::FreeVars(ctx, after)) free.push_back(v);
+  for (Var v : ctx.BaseVars(also)) free.push_back(v);
   // Elsewhere large numbers show nothing, and functions such as sigmoid round to the same.
   const std::string both = left + right;
   const bool wraps = both.find(".i32") != std::string::npos || both.find(".i64") != std::string::npos ||
@@ -171,7 +173,11 @@ void StepChecker::Composed(Context& ctx, int node, int output, const std::vector
     concrete.Clear();
     const double expected = concrete.Element(value, position);
     const std::optional<double> found = values.Of(form);
-    if (concrete.undefined() || concrete.out_of_bounds() || !found || !std::isfinite(expected)) continue;
+    if (concrete.undefined()) {  // of a root that all elements share, say: by other elements it may be defined
+      concrete_[k] = std::make_unique<verifier::ConcreteInstance>(*instance_, sizes_[k], fractions_, &rng_);
+      continue;
+    }
+    if (concrete.out_of_bounds() || !found || !std::isfinite(expected)) continue;
     ++computed;
     if (std::abs(*found - expected) > 1e-6 * std::max({1.0, std::abs(*found), std::abs(expected)})) {
       ++wrong;

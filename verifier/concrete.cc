@@ -46,9 +46,9 @@ bool RoundsToIntegers(const RuleInstance& instance) {
   });
 }
 
-ConcreteInstance::ConcreteInstance(const RuleInstance& instance, const std::vector<int64_t>& symbols,
+ConcreteInstance::ConcreteInstance(const RuleInstance& instance, const std::vector<int64_t>& symbols, bool fractions,
                                    std::mt19937_64* rng)
-    : instance_(instance), symbols_(symbols), fractions_(RoundsToIntegers(instance)) {
+    : instance_(instance), symbols_(symbols), fractions_(fractions) {
   for (const RealSymbol& real : instance.reals) {
     static constexpr double kValues[] = {0.5, 1, 2, 3, -1, -2, 0};
     const uint64_t draw = (*rng)();
@@ -117,8 +117,11 @@ void ConcreteInstance::FillLeaf(int node, std::mt19937_64* rng) {
 }
 
 double ConcreteInstance::Element(SymbolicValue value, const std::vector<int64_t>& at) {
+  return ElementAt(value, LinearIndex(ShapeOf(value), at));
+}
+
+double ConcreteInstance::ElementAt(SymbolicValue value, int64_t linear) {
   const auto node = static_cast<size_t>(value.node), output = static_cast<size_t>(value.output);
-  int64_t linear = LinearIndex(shapes_[node][output], at);
   if (linear < 0) {
     out_of_bounds_ = true;
     return 0;
@@ -131,7 +134,10 @@ double ConcreteInstance::Element(SymbolicValue value, const std::vector<int64_t>
     Clear();
     const OutputMeaning& meaning = instance_.nodes[node].meaning->outputs[output];
     Frame frame{value.node, variables_[node]};
-    for (size_t k = 0; k < at.size(); ++k) frame.variables[meaning.index_vars[k]] = at[k];
+    const Shape& shape = shapes_[node][output];
+    for (size_t axis = shape.size(); axis-- > 0; linear /= shape[axis]) {
+      frame.variables[meaning.index_vars[axis]] = linear % shape[axis];
+    }
     double result = Eval(meaning.element, frame);
     if (std::isnan(result)) undefined_ = true;
     values_[node][output][place] = result;
@@ -156,12 +162,7 @@ void ConcreteInstance::RunReference(int node) {
   std::vector<Tensor> inputs, outputs;
   for (SymbolicValue input : n.inputs) {
     Tensor whole = tensor(instance_.nodes[input.node].dtypes[input.output], ShapeOf(input));
-    for (int64_t i = 0; i < whole.num_elements(); ++i) {
-      std::vector<int64_t> at(whole.shape().size());
-      int64_t rest = i;
-      for (size_t axis = at.size(); axis-- > 0; rest /= whole.shape()[axis]) at[axis] = rest % whole.shape()[axis];
-      whole.Set(i, Element(input, at));
-    }
+    for (int64_t i = 0; i < whole.num_elements(); ++i) whole.Set(i, ElementAt(input, i));
     inputs.push_back(std::move(whole));
   }
   Bindings bindings{variables_[node], {}};
@@ -230,10 +231,14 @@ double ConcreteInstance::Eval(const ExprPtr& e, Frame& frame) {
     }
     case ExprKind::kFromIndex: return static_cast<double>(EvalIndexAt(e->arg(0), frame));
     case ExprKind::kRead: {
-      std::vector<int64_t> at;
-      for (const ExprPtr& index : e->args()) at.push_back(EvalIndexAt(index, frame));
-      const SymbolicNode& n = instance_.nodes[frame.node];
-      return Element(n.inputs[e->operand()], at);
+      const SymbolicValue operand = instance_.nodes[frame.node].inputs[e->operand()];
+      const Shape& shape = ShapeOf(operand);
+      int64_t linear = 0;
+      for (size_t axis = 0; axis < shape.size(); ++axis) {
+        const int64_t index = EvalIndexAt(e->arg(axis), frame);
+        linear = linear < 0 || index < 0 || index >= shape[axis] ? -1 : linear * shape[axis] + index;
+      }
+      return ElementAt(operand, linear);
     }
     case ExprKind::kCall: return EvalCall(e, frame);
     case ExprKind::kSelect: return Eval(EvalCondAt(e->condition(), frame) ? e->yes() : e->no(), frame);
@@ -271,6 +276,12 @@ double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
 }
 
 double ConcreteInstance::EvalReduce(const ExprPtr& e, Frame& frame) {
+  if (!frame.reducing) {
+    frame.reducing = true;
+    const double value = Reduced(e, frame);
+    frame.reducing = false;
+    return value;
+  }
   const std::pair<int, const ExprNode*> key(frame.node, e.get());
   std::vector<int64_t> at;
   {

@@ -18,8 +18,10 @@ bool RoundsToIntegers(const RuleInstance& instance);
 
 class ConcreteInstance {
  public:
-  // `symbols` make the left side legal. Leaves and real symbols get random values.
-  ConcreteInstance(const RuleInstance& instance, const std::vector<int64_t>& symbols, std::mt19937_64* rng);
+  // `symbols` make the left side legal. Leaves and real symbols get random values, with `fractions` (RoundsToIntegers)
+  // also some between the integers.
+  ConcreteInstance(const RuleInstance& instance, const std::vector<int64_t>& symbols, bool fractions,
+                   std::mt19937_64* rng);
 
   // False when a tensor is too large to be worth a look, or a size is negative.
   bool usable() const { return usable_; }
@@ -39,7 +41,10 @@ class ConcreteInstance {
   struct Frame {
     int node = 0;
     std::vector<int64_t> variables;
+    bool reducing = false;  // within a reduction of the same meaning
   };
+  // The element at a place in the order of rows; negative: out of bounds.
+  double ElementAt(SymbolicValue value, int64_t linear);
   void FillLeaf(int node, std::mt19937_64* rng);
   int64_t EvalIndexAt(const ExprPtr& e, Frame& frame);
   bool EvalCondAt(const ExprPtr& e, Frame& frame);
@@ -58,7 +63,8 @@ class ConcreteInstance {
   // 0: not computed, 1: computed, 2: undefined, 4: out of bounds
   std::vector<std::vector<std::vector<uint8_t>>> state_;
   std::vector<std::vector<int64_t>> variables_;  // [node]: of the meaning
-  // By node and reduction: what it was last, so that one inside of another that does not vary with it is computed once.
+  // By node and reduction inside of another: what it was last, so that one that does not vary with that is computed
+  // once.
   struct Last {
     std::vector<int> free;    // variables that it depends on
     std::vector<int64_t> at;  // their values then
@@ -66,7 +72,7 @@ class ConcreteInstance {
     uint8_t state = 0;  // as in state_
   };
   absl::flat_hash_map<std::pair<int, const ExprNode*>, Last> last_;
-  bool fractions_ = false;  // leaves have elements between the integers
+  const bool fractions_;
   bool usable_ = true;
   bool undefined_ = false;
   bool out_of_bounds_ = false;

@@ -37,7 +37,7 @@ bool Differ(double a, double b) {
 }  // namespace
 
 CounterexampleSearch::CounterexampleSearch(const RuleInstance& instance, uint64_t seed)
-    : instance_(instance), rng_(seed) {
+    : instance_(instance), fractions_(RoundsToIntegers(instance)), rng_(seed) {
   auto add = [this](Constraint c) {
     c.symbols = FreeVariables(c.condition != nullptr ? c.condition : c.size);
     left_.push_back(std::move(c));
@@ -194,7 +194,7 @@ std::optional<Counterexample> CounterexampleSearch::CheckAt(const std::vector<in
       found.reals.emplace_back(real.name, OneOf(real.dtype));  // legal whatever they are
     return found;
   }
-  ConcreteInstance concrete(instance_, values, &rng_);
+  ConcreteInstance concrete(instance_, values, fractions_, &rng_);
   if (!concrete.usable()) return std::nullopt;
   bool compared = false;
   for (size_t r = 0; r < instance_.reals.size(); ++r) {

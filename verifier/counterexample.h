@@ -49,6 +49,7 @@ class CounterexampleSearch {
   std::optional<Counterexample> CheckAt(const std::vector<int64_t>& values);
 
   const RuleInstance& instance_;
+  const bool fractions_;
   std::mt19937_64 rng_;
   std::vector<Constraint> left_, right_;
   // Symbols in the order in which the search gives them values.

@@ -97,6 +97,13 @@ class RuleProof {
       verdict_.verdict = Verdict::kUnknown;
       reason_ = "no sizes and attributes satisfy the conditions";
     }
+    if (verdict_.verdict == Verdict::kProved && HasOperatorVariable(rule_.rule())) {
+      for (std::string& name : OperatorsOf(rule_.rule())) verdict_.operators.push_back({std::move(name)});
+      if (verdict_.operators.empty()) {
+        verdict_ = RuleVerdict();
+        reason_ = "no operator has the property";
+      }
+    }
     if (verdict_.verdict == Verdict::kProved) {
       Classify();
       if (options_.certify) WriteCertificate();
@@ -162,7 +169,8 @@ class RuleProof {
       return absl::OkStatus();
     });
     if (!status.ok() || !options_.classify) return;
-    const auto found = ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step);
+    const auto found =
+        ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step, &verdict_.operators);
     if (found.ok()) verdict_.rule_class = *found;
   }
 
@@ -260,10 +268,6 @@ RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options) {
   if (compiled.ok()) {
     verdict = ProveCompiled(**compiled, options);
     if (verdict.verdict == Verdict::kUnknown && HasOperatorVariable(rule)) RefuteByOperator(rule, options, &verdict);
-    if (verdict.verdict == Verdict::kProved && HasOperatorVariable(rule) && OperatorsOf(rule).empty()) {
-      verdict = RuleVerdict();
-      verdict.reason = "no operator has the property";
-    }
   } else {
     verdict.reason = std::string(compiled.status().message());
   }
@@ -297,11 +301,18 @@ absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdic
   record.instances = verdict.instances;
   record.prover = ProverHash();
   record.certificate = certificate;
-  if (HasOperatorVariable(rule)) record.operators = OperatorsOf(rule);
+  std::vector<OperatorClass> operators = verdict.operators;
   if (halves) {
-    const auto measured = ClassifyOnHalves(**compiled, record.domain, record.instances, verdict.rule_class);
+    const auto measured = ClassifyOnHalves(**compiled, record.domain, record.instances, verdict.rule_class, &operators);
     if (!measured.ok()) return measured.status();
     record.halves = *measured;
+  }
+  const auto exact = [](RuleClass wide, std::optional<RuleClass> half) {
+    return wide == RuleClass::kExact && half.value_or(RuleClass::kExact) == RuleClass::kExact;
+  };
+  for (const OperatorClass& op : operators) {
+    record.operators.push_back(op.name);
+    if (exact(op.rule_class, op.halves) && !exact(record.rule_class, record.halves)) record.exact.push_back(op.name);
   }
   const absl::StatusOr<uint64_t> hash = RecordHash(**compiled, record);
   if (!hash.ok()) return hash.status();

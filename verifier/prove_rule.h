@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule.h"
+#include "verifier/classify_rule.h"
 #include "verifier/verifier.h"
 
 namespace rewright {
@@ -52,6 +53,8 @@ struct RuleVerdict {
   std::optional<Counterexample> counterexample;  // the same as data
   std::string instance;                          // of kRefuted: the structural values there
   std::string certificate;                       // its text, where one was asked for
+  // Of a rule with an operator variable that is proved: OperatorsOf, with their classes on f32 where it is classified.
+  std::vector<OperatorClass> operators;
   bool interrupted = false;
   double cpu_ms = 0;
 };

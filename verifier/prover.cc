@@ -9,7 +9,6 @@
 #include "verifier/give_up.h"
 #include "verifier/inverse.h"
 #include "verifier/solver.h"
-#include "verifier/step_listener.h"
 
 namespace rewright::verifier {
 namespace {
@@ -56,23 +55,16 @@ void Prover::Trace(const char* what, const Substitution& s) {
   ctx_.record->steps.push_back(std::move(text));
 }
 
-void Prover::TraceChange(const char* what, const Substitution& s, const Term& t, const Term& anchor) {
-  StepListener* const listener = ctx_.record->listener;
-  if ((!ctx_.record->certify && listener == nullptr) || s.empty()) return;
-  const std::optional<Substitution> inverse = Inverse(ctx_, s, t.bound, anchor.bound);
+Substitution Prover::TraceChange(const char* what, const Substitution& s, const Term& t, const Term& anchor) {
+  if (s.empty()) return {};
+  std::optional<Substitution> inverse = Inverse(ctx_, s, t.bound, anchor.bound);
   if (!inverse) throw GiveUp("a change of variables has no inverse");
-  if (listener != nullptr) listener->Resummed(ctx_, what, t, ApplyAlignment(ctx_, t, s, anchor), s, *inverse);
   Trace(what, s);
   Trace("its inverse:", *inverse);
+  return *std::move(inverse);
 }
 
 bool Prover::Holds(const Guard& goal, const char* tag) {
-  if (!Decide(goal, tag)) return false;
-  if (ctx_.record->listener != nullptr) ctx_.record->listener->Decided(ctx_, tag, facts_, {goal}, {});
-  return true;
-}
-
-bool Prover::Decide(const Guard& goal, const char* tag) {
   if (goal.IsTrue()) return true;
   for (const Guard& part : Conjuncts(goal)) {
     if (std::find(facts_.begin(), facts_.end(), part) != facts_.end()) continue;
@@ -87,61 +79,65 @@ bool Prover::Decide(const Guard& goal, const char* tag) {
   return true;
 }
 
-bool Prover::IsZero(const NormalForm& difference) {
-  if (difference.empty()) return true;
-  std::map<std::string, NormalForm> groups;
-  for (const Term& t : difference) groups[TermHead(t)].push_back(t);
-  // Others are carried to the densest: x[2 v] to x[v], never back.
-  for (auto& [head, terms] : groups) {
-    std::stable_sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return Stretch(a) < Stretch(b); });
-  }
+bool Prover::IsZero(const NormalForm& difference, std::vector<std::vector<MovedTerm>>* classes) {
+  // Inverses are for whoever listens or reads.
+  const bool told = classes != nullptr || ctx_.record->certify;
+  std::map<std::string, std::vector<size_t>> groups;
+  for (size_t i = 0; i < difference.size(); ++i) groups[TermHead(difference[i])].push_back(i);
   NormalForm open;
-  for (const auto& [head, terms] : groups) {
+  for (auto& [head, places] : groups) {
+    // Others are carried to the densest: x[2 v] to x[v], never back.
+    std::stable_sort(places.begin(), places.end(),
+                     [&](size_t a, size_t b) { return Stretch(difference[a]) < Stretch(difference[b]); });
     // Classes of terms that are equal products after a change of variables: only their guards are left.
-    std::vector<NormalForm> classes;
+    std::vector<std::vector<MovedTerm>> own;
     std::vector<std::vector<std::string>> keys;
-    for (const Term& t : terms) {
+    for (size_t place : places) {
+      const Term& t = difference[place];
       bool placed = false;
-      for (size_t c = 0; c < classes.size() && !placed; ++c) {
-        for (const Substitution& s : Alignments(ctx_, t, classes[c][0])) {
-          Term moved = ApplyAlignment(ctx_, t, s, classes[c][0]);
+      for (size_t c = 0; c < own.size() && !placed; ++c) {
+        const Term& anchor = own[c][0].moved;
+        for (const Substitution& s : Alignments(ctx_, t, anchor)) {
+          Term moved = ApplyAlignment(ctx_, t, s, anchor);
           if (SortedAtomKeys(ctx_, moved) != keys[c]) continue;
-          TraceChange("change of variables:", s, t, classes[c][0]);
-          classes[c].push_back(std::move(moved));
+          Substitution inverse = told ? TraceChange("change of variables:", s, t, anchor) : Substitution();
+          own[c].push_back({place, std::move(moved), s, std::move(inverse)});
           placed = true;
           break;
         }
       }
-      for (size_t c = 0; c < classes.size() && !placed; ++c) {
-        for (const StretchedTerm& stretched : StretchedAlignments(ctx_, t, classes[c][0])) {
-          const Term& moved = stretched.term;
-          if (SortedAtomKeys(ctx_, moved) != keys[c]) continue;
-          if (ctx_.record->listener != nullptr) {
-            ctx_.record->listener->Resummed(ctx_, "stretched", t, moved, stretched.forward, stretched.backward);
-          }
+      for (size_t c = 0; c < own.size() && !placed; ++c) {
+        for (const StretchedTerm& stretched : StretchedAlignments(ctx_, t, own[c][0].moved)) {
+          if (SortedAtomKeys(ctx_, stretched.term) != keys[c]) continue;
           if (ctx_.record->certify) {
             ctx_.record->steps.push_back("summed over another's variables: " + TermKey(ctx_, t) + " as " +
-                                         TermKey(ctx_, moved));
+                                         TermKey(ctx_, stretched.term));
           }
-          classes[c].push_back(moved);
+          own[c].push_back({place, stretched.term, stretched.forward, stretched.backward});
           placed = true;
           break;
         }
       }
       if (placed) continue;
-      classes.push_back({FreeAnchor(ctx_, t)});
-      keys.push_back(SortedAtomKeys(ctx_, classes.back()[0]));
+      MovedTerm anchor{place, FreeAnchor(ctx_, t), {}, {}};
+      for (size_t i = 0; i < t.bound.size(); ++i) {
+        anchor.forward.Set(t.bound[i], Poly::Of(anchor.moved.bound[i]));
+        anchor.backward.Set(anchor.moved.bound[i], Poly::Of(t.bound[i]));
+      }
+      keys.push_back(SortedAtomKeys(ctx_, anchor.moved));
+      own.push_back({std::move(anchor)});
     }
-    for (const NormalForm& members : classes) {
+    for (std::vector<MovedTerm>& terms : own) {
+      NormalForm members;
+      for (const MovedTerm& t : terms) members.push_back(t.moved);
       if (!ctx_.solver().CoefficientsCancel(facts_, members)) {
         open.insert(open.end(), members.begin(), members.end());
-      } else if (ctx_.record->listener != nullptr) {
-        ctx_.record->listener->Cancelled(ctx_, facts_, members);
+      } else if (classes != nullptr) {
+        classes->push_back(std::move(terms));
       }
     }
   }
   if (open.empty()) return true;
-  if (ctx_.record->listener != nullptr) ctx_.record->listener->Joint(ctx_, "elements");
   std::map<size_t, NormalForm> by_arity;
   for (const Term& t : open) by_arity[t.bound.size()].push_back(t);
   for (const auto& [arity, terms] : by_arity) {
@@ -166,7 +162,7 @@ bool Prover::JointlyZero(const NormalForm& terms) {
     }
     for (Term& t : aligned) t.bound.clear();
     if (ctx_.solver().IsZero(facts_, aligned, this)) {
-      for (size_t i = 0; i < options.size(); ++i) {
+      for (size_t i = 0; ctx_.record->certify && i < options.size(); ++i) {
         TraceChange("joint change of variables:", options[i][choice[i]], terms[i + 1], anchor);
       }
       return true;
@@ -179,7 +175,6 @@ bool Prover::JointlyZero(const NormalForm& terms) {
 }
 
 bool Prover::EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>& b) {
-  if (ctx_.record->listener != nullptr) ctx_.record->listener->Joint(ctx_, "maxima");
   return Covers(a, b) && Covers(b, a);
 }
 

@@ -9,18 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "verifier/step_listener.h"
 #include "verifier/term.h"
 
 namespace rewright::verifier {
 
 class Prover {
  public:
-  Prover(Context& ctx, std::vector<Guard> facts, int depth = 0)
-      : ctx_(ctx), facts_(std::move(facts)), depth_(depth) {}
+  Prover(Context& ctx, std::vector<Guard> facts, int depth = 0) : ctx_(ctx), facts_(std::move(facts)), depth_(depth) {}
 
   bool Holds(const Guard& goal, const char* tag);
-  // The normal form is 0 wherever the facts hold.
-  bool IsZero(const NormalForm& difference);
+  // The normal form is 0 wherever the facts hold. `classes` gets what shows it (StepListener::Zero).
+  bool IsZero(const NormalForm& difference, std::vector<std::vector<MovedTerm>>* classes = nullptr);
   // The maxima over the two unions of families are equal.
   bool EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>& b);
   // Two sums ("sum"), maxima ("max") or other binders with one branch are equal under the facts and `path`.
@@ -34,8 +34,8 @@ class Prover {
   void Candidates(const Branch& point, const Branch& family, std::vector<std::pair<Guard, NormalForm>>* out);
   bool JointlyZero(const NormalForm& terms);
   void Trace(const char* what, const Substitution& s);
-  // A change of the variables of `t` to those of `anchor`; for a certificate, with its inverse.
-  void TraceChange(const char* what, const Substitution& s, const Term& t, const Term& anchor);
+  // A change of the variables of `t` to those of `anchor`, for a certificate; gives its inverse.
+  Substitution TraceChange(const char* what, const Substitution& s, const Term& t, const Term& anchor);
 
   Context& ctx_;
   std::vector<Guard> facts_;

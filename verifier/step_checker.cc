@@ -480,6 +480,31 @@ void StepChecker::Collected(Context& ctx, const NormalForm& parts, const std::ve
   }
 }
 
+void StepChecker::Zero(Context& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
+                       const std::vector<std::vector<verifier::MovedTerm>>& classes) {
+  std::vector<bool> met(sum.size(), false);
+  for (const std::vector<verifier::MovedTerm>& terms : classes) {
+    NormalForm members;
+    for (const verifier::MovedTerm& t : terms) {
+      if (t.place >= sum.size() || met[t.place]) {
+        Note(ctx, Finding::kWrong, "classes of terms", [&] { return Subject{.terms = {t.moved}}; });
+        continue;
+      }
+      met[t.place] = true;
+      Resummed(ctx, "alignment", sum[t.place], t.moved, t.forward, t.backward);
+      members.push_back(t.moved);
+    }
+    if (!members.empty()) Cancelled(ctx, facts, members);
+  }
+  NormalForm rest;
+  for (size_t i = 0; i < sum.size(); ++i) {
+    if (!met[i]) rest.push_back(sum[i]);
+  }
+  if (rest.empty()) return;
+  ++report_.joint;
+  Equal(ctx, "joint query", Guard::And(facts), rest, {});
+}
+
 void StepChecker::Cancelled(Context& ctx, const std::vector<Guard>& given, const NormalForm& members) {
   Claim claim(ctx);
   for (const Term& t : members) claim.Hide(t.bound);

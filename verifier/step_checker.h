@@ -36,7 +36,7 @@ struct StepReport {
   int64_t by_text = 0;                  // nothing was left to ask
   int64_t by_question = 0;              // settled by solvers, for all sizes
   int64_t by_value = 0;                 // computed on both sides
-  int64_t joint = 0;                    // settled by a query of the prover's own making (certificates hold these)
+  int64_t joint = 0;                    // of those: sums that the prover settled by a joint query
   std::map<std::string, int64_t> open;  // by law: no solver answers, or no values were found
   std::vector<std::string> refused;     // steps that are wrong
   std::vector<SmtQuery> questions;      // distinct, each found unsatisfiable by Z3
@@ -70,8 +70,8 @@ class StepChecker : public verifier::StepListener {
   void Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) override;
   void Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
              const NormalForm& after) override;
-  void Cancelled(Context& ctx, const std::vector<Guard>& facts, const NormalForm& members) override;
-  void Joint(Context&, const char*) override { ++report_.joint; }
+  void Zero(Context& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
+            const std::vector<std::vector<verifier::MovedTerm>>& classes) override;
   void Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) override;
 
  private:
@@ -89,6 +89,8 @@ class StepChecker : public verifier::StepListener {
     std::string ToString(const Context& ctx) const;
   };
 
+  // Under the facts the coefficients of these terms, which are equal products, cancel.
+  void Cancelled(Context& ctx, const std::vector<Guard>& facts, const NormalForm& members);
   SmtAnswer AnswerTo(SmtQuery query, unsigned limit);
   // Whether the facts imply the goals.
   Finding Ask(verifier::Claim& claim, const std::vector<std::string>& facts, const std::vector<std::string>& goals);
@@ -108,6 +110,7 @@ class StepChecker : public verifier::StepListener {
   const RuleInstance* instance_ = nullptr;
   std::vector<std::unique_ptr<verifier::ConcreteInstance>> concrete_;
   std::vector<std::vector<int64_t>> sizes_;  // of each
+  bool fractions_ = false;                   // of the leaves of each
 };
 
 }  // namespace rewright

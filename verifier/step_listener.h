@@ -4,6 +4,7 @@
 // variables that a sum goes over, say. Nothing is told of a search, and nothing that is told decides anything.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -14,15 +15,22 @@
 
 namespace rewright::verifier {
 
+// A term of a sum by the variables of another one. `forward` gives the variables that the term alone binds by those of
+// `moved`, `backward` the reverse; others are the same in both.
+struct MovedTerm {
+  size_t place = 0;  // of the term in the sum
+  Term moved;
+  Substitution forward, backward;
+};
+
 class StepListener {
  public:
   virtual ~StepListener() = default;
 
   // All that follows is about this instance; `assignments` of its symbols satisfy its conditions.
   virtual void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) = 0;
-  // The sum `before` is `after`: by other variables (one-point rule, alignment), or by another way to write its guard.
-  // `forward` gives the variables that before alone binds by those of after, `backward` the reverse; others are the
-  // same in both.
+  // The sum `before` is `after`: by other variables (one-point rule), or by another way to write its guard. The maps
+  // are those of MovedTerm.
   virtual void Resummed(Context& ctx, const char* law, const Term& before, const Term& after,
                         const Substitution& forward, const Substitution& backward) = 0;
   // No atom of before mentions v, which takes `count` values.
@@ -42,10 +50,10 @@ class StepListener {
   // `also`.
   virtual void Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
                      const NormalForm& after) = 0;
-  // Under the facts the coefficients of these terms, which are equal products, cancel.
-  virtual void Cancelled(Context& ctx, const std::vector<Guard>& facts, const NormalForm& members) = 0;
-  // Settled by a query in which elements are uninterpreted (encode.h), which nobody has taken apart.
-  virtual void Joint(Context& ctx, const char* what) = 0;
+  // Under the facts the sum is 0: the terms of each class are equal products, whose coefficients cancel, and so do all
+  // that are in none, by a query in which elements are uninterpreted (encode.h).
+  virtual void Zero(Context& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
+                    const std::vector<std::vector<MovedTerm>>& classes) = 0;
   // The normal form of an element of a value of the instance, at that position.
   virtual void Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) = 0;
 };

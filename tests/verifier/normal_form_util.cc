@@ -147,7 +147,7 @@ void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t
   std::vector<std::vector<int64_t>> assignments = search.assignments();
   if (assignments.size() > 2) assignments.resize(2);
   for (const std::vector<int64_t>& symbols : assignments) {
-    ConcreteInstance concrete(instance, symbols, &rng);
+    ConcreteInstance concrete(instance, symbols, RoundsToIntegers(instance), &rng);
     if (!concrete.usable()) continue;
     ProofSession session;
     SolverMemory memory;

@@ -167,6 +167,15 @@ TEST(OperatorVariables, RecordsNameTheOperators) {
   EXPECT_EQ(set->matchers().size(), record->operators.size());
   ASSERT_NE(set->Find("r:relu"), nullptr);
   EXPECT_EQ(set->Find("r:abs"), nullptr);
+  // Of zeros of both signs, as ceil gives them, a maximum has whichever comes first.
+  EXPECT_EQ(record->rule_class, RuleClass::kReassociating);
+  EXPECT_THAT(record->exact, ::testing::AllOf(Contains("relu"), Contains("exp"), Not(Contains("ceil"))));
+  LoadOptions exact;
+  exact.exact_only = true;
+  const auto exact_set = RuleSet::FromText(text, "f.rules", exact);
+  ASSERT_TRUE(exact_set.ok()) << exact_set.status();
+  EXPECT_NE(exact_set->Find("r:relu"), nullptr);
+  EXPECT_EQ(exact_set->Find("r:ceil"), nullptr);
 
   const auto graph = ParseGraph(
       "input x: f32[2,3,8,8]\n%1 = max_pool2d(x, kernel=[2,2], strides=[2,2])\n%2 = relu(%1)\noutput y = %2\n");
@@ -178,6 +187,10 @@ TEST(OperatorVariables, RecordsNameTheOperators) {
   ASSERT_TRUE(rewritten.ok()) << rewritten.status();
   EXPECT_THAT(PrintGraph(*rewritten), HasSubstr("relu(x)"));
 
+  rule.proof->exact.push_back("tanh");
+  EXPECT_THAT(std::string(RuleSet::FromText(PrintRule(rule), "f.rules", all).status().message()),
+              HasSubstr("stale proof"));
+  rule.proof->exact.pop_back();
   rule.proof->operators.push_back("abs");
   EXPECT_THAT(std::string(RuleSet::FromText(PrintRule(rule), "f.rules", all).status().message()),
               HasSubstr("stale proof"));

@@ -122,6 +122,32 @@ TEST_F(StepCheckerTest, EqualTermsWithManyVariables) {
   EXPECT_TRUE(Refused());
 }
 
+// Every term of what is said to be zero is in one class, whose coefficients cancel, or in the rest, which is computed.
+TEST_F(StepCheckerTest, SumsThatAreZero) {
+  const Term x = Sum(Guard::True(), {}, V(i_));
+  const auto times = [&](int64_t coef) {
+    Term t = x;
+    t.coef = coef;
+    return t;
+  };
+  ctx_.samples.push_back({{n_, 5}, {d_, 2}});
+  const NormalForm sum = {times(2), times(-3), times(1)};
+  const auto at = [&](size_t place) { return verifier::MovedTerm{place, sum[place], {}, {}}; };
+  checker_.Zero(ctx_, {}, sum, {{at(0), at(1), at(2)}});
+  EXPECT_TRUE(Settled());
+  EXPECT_EQ(checker_.report().joint, 0);
+  checker_.Zero(ctx_, {}, sum, {});
+  EXPECT_TRUE(Settled());
+  EXPECT_EQ(checker_.report().joint, 1);
+  // A term that no class has, one that is met twice, and one that is not there.
+  checker_.Zero(ctx_, {}, {sum[0], sum[1], sum[2], sum[2]}, {{at(0), at(1), at(2)}});
+  EXPECT_EQ(checker_.report().refused.size(), 1u);
+  checker_.Zero(ctx_, {}, sum, {{at(0), at(1), at(2)}, {at(2)}});
+  EXPECT_EQ(checker_.report().refused.size(), 2u);
+  checker_.Zero(ctx_, {}, {sum[0], sum[1]}, {{at(0), at(1), at(2)}});
+  EXPECT_GT(checker_.report().refused.size(), 2u);
+}
+
 TEST_F(StepCheckerTest, QuotientsAndDecisions) {
   checker_.Divided(ctx_, V(n_) * V(d_) + V(d_) - Poly(1), V(d_), V(n_));
   checker_.Decided(ctx_, "index", {}, {Guard::Ge(V(n_) * V(d_) - V(n_))}, {});

@@ -1,6 +1,7 @@
 #include "tests/verifier/altered/algebra_claims.h"
 
 #include "verifier/algebra_internal.h"
+#include "verifier/prover.h"
 
 namespace rewright::verifier {
 
@@ -27,6 +28,11 @@ NormalForm AlgebraScene::Sum(const std::vector<Guard>& guard, const std::vector<
   std::vector<Poly> at;
   for (Var b : bound) at.push_back(V(b));
   return {{1, bound, Guard::And(guard), X(at)[0].atoms}};
+}
+
+void AlgebraScene::Vanishes(const NormalForm& form) {
+  std::vector<std::vector<MovedTerm>> classes;
+  if (Prover(ctx_, {}).IsZero(form, &classes)) session_.listener->Zero(ctx_, {}, form, classes);
 }
 
 namespace {
@@ -178,6 +184,54 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
        [](Scene& s) {
          const Guard guard = Guard::And(Below(s.V(s.v), s.V(s.n)), Guard::Ge(s.V(s.n) - Poly(3)));
          ProdOver(s.ctx(), {{s.v}, guard, s.Y({s.V(s.v)})});
+       }},
+      // ---- functions of which nothing is known, or one thing
+      {"increasing-of-zero", kPlain, [](Scene& s) { Apply(s.ctx(), "any_increasing", {NormalForm()}); }},
+      {"keeping-zero-of-negated", kPlain,
+       [](Scene& s) { Apply(s.ctx(), "any_keeping_zero", {Scale(s.X({s.V(s.i)}), -1)}); }},
+      {"largest-of-any-function", kPlain,
+       [](Scene& s) {
+         const NormalForm image = AtomForm(s.Fn("any_function", s.X({s.V(s.v)})));
+         MaxOver(s.ctx(), {{{s.v}, Below(s.V(s.v), s.V(s.n)), image}});
+       }},
+      {"place-of-largest-increasing", kPlain,
+       [](Scene& s) {
+         const NormalForm image = AtomForm(s.Fn("any_increasing", s.X({s.V(s.v)})));
+         ArgmaxOver(s.ctx(), {{s.v}, Below(s.V(s.v), s.V(s.n)), image});
+       }},
+      // ---- which terms cancel, and queries in which elements are uninterpreted
+      {"two-elements", kPlain,
+       [](Scene& s) {
+         s.Vanishes(Add(s.ctx(), s.X({s.V(s.i)}), Scale(s.Y({s.V(s.i)}), -1)));
+         s.Vanishes(Add(s.ctx(), s.X({s.V(s.i)}), Scale(s.X({s.V(s.i) + Poly(1)}), -1)));
+       }},
+      {"larger-and-either", kPlain,
+       [](Scene& s) {
+         const NormalForm x = s.X({s.V(s.i)}), y = s.Y({s.V(s.i)});
+         const NormalForm larger = MaxOver(s.ctx(), {{{}, Guard::True(), x}, {{}, Guard::True(), y}});
+         for (const NormalForm& either : {x, y}) s.Vanishes(Add(s.ctx(), larger, Scale(either, -1)));
+       }},
+      {"exponential-above-one", kPlain,
+       [](Scene& s) {
+         const NormalForm image = AtomForm(s.Fn("exp", s.X({s.V(s.i)})));
+         const NormalForm larger = MaxOver(s.ctx(), {{{}, Guard::True(), image}, {{}, Guard::True(), ConstantForm(1)}});
+         s.Vanishes(Add(s.ctx(), larger, Scale(image, -1)));
+       }},
+      {"fraction-above-zero", kPlain,
+       [](Scene& s) {
+         const NormalForm x = s.X({s.V(s.i)});
+         const NormalForm fraction = Add(s.ctx(), x, Scale(AtomForm(s.Fn("floor", x)), -1));
+         s.Vanishes(Add(s.ctx(), Apply(s.ctx(), "pos", {fraction}), ConstantForm(-1)));
+       }},
+      {"order-of-increasing", kPlain,
+       [](Scene& s) {
+         // Small numbers, of which many have equal images.
+         const NormalForm x = Scale(s.X({s.V(s.i)}), Rational(1, 8)), y = Scale(s.Y({s.V(s.i)}), Rational(1, 8));
+         const auto above = [&](const NormalForm& a, const NormalForm& b) {
+           return Apply(s.ctx(), "pos", {Add(s.ctx(), a, Scale(b, -1))});
+         };
+         const NormalForm images = above(AtomForm(s.Fn("any_increasing", x)), AtomForm(s.Fn("any_increasing", y)));
+         s.Vanishes(Add(s.ctx(), images, Scale(above(x, y), -1)));
        }},
   };
   return *kClaims;

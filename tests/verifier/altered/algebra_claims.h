@@ -26,6 +26,8 @@ class AlgebraScene {
   Atom Fn(const std::string& name, const NormalForm& argument) { return MakeFnAtom(ctx_, name, {argument}); }
   // SUM over `bound` of [guard] x[bound].
   NormalForm Sum(const std::vector<Guard>& guard, const std::vector<Var>& bound);
+  // Has the prover tell why the form, which is not 0, would be.
+  void Vanishes(const NormalForm& form);
 
  private:
   NormalForm Read(const std::string& name, std::vector<Poly> at);
