@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/base/status_macros.h"
 #include "verifier/watchdog.h"
 
 extern char** environ;
@@ -101,6 +102,38 @@ absl::StatusOr<std::string> RunFilter(const std::vector<std::string>& command, c
   return printed;
 }
 
+// cvc5 with these options beside the usual ones.
+absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s,
+                                               const std::vector<std::string>& options) {
+  std::string script;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    absl::StrAppend(&script, queries[i].text, "(echo \"end of ", i, "\")\n(reset)\n");
+  }
+  std::vector<std::string> command = {"cvc5", "--lang=smt2", "--quiet",
+                                      absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * limit_s))};
+  command.insert(command.end(), options.begin(), options.end());
+  command.emplace_back("-");
+  const auto printed = RunFilter(command, script);
+  if (!printed.ok()) return printed.status();
+  std::vector<SmtAnswer> answers;
+  std::string answer;
+  for (absl::string_view line : absl::StrSplit(*printed, '\n', absl::SkipEmpty())) {
+    if (line.find("end of ") == absl::string_view::npos) {
+      answer = answer.empty() ? std::string(line) : absl::StrCat(answer, "; ", line);
+      continue;
+    }
+    if (answer != "unsat" && answer != "sat" && answer != "unknown") break;
+    answers.push_back(answer == "unsat" ? SmtAnswer::kUnsat : answer == "sat" ? SmtAnswer::kSat : SmtAnswer::kUnknown);
+    answer.clear();
+  }
+  if (answers.size() != queries.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cvc5 answered ", answers.size(), " of ", queries.size(),
+                     " queries; then: ", answer.empty() ? "nothing" : answer.substr(0, 300)));
+  }
+  return answers;
+}
+
 }  // namespace
 
 const char* SmtAnswerName(SmtAnswer answer) {
@@ -134,29 +167,18 @@ absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit, double li
 }
 
 absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s) {
-  std::string script;
-  for (size_t i = 0; i < queries.size(); ++i) {
-    absl::StrAppend(&script, queries[i].text, "(echo \"end of ", i, "\")\n(reset)\n");
+  ASSIGN_OR_RETURN(std::vector<SmtAnswer> answers, AskCvc5(queries, limit_s, {}));
+  std::vector<SmtQuery> open;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i] == SmtAnswer::kUnknown) open.push_back(queries[i]);
   }
-  const auto printed = RunFilter(
-      {"cvc5", "--lang=smt2", "--quiet", absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * limit_s)), "-"},
-      script);
-  if (!printed.ok()) return printed.status();
-  std::vector<SmtAnswer> answers;
-  std::string answer;
-  for (absl::string_view line : absl::StrSplit(*printed, '\n', absl::SkipEmpty())) {
-    if (line.find("end of ") == absl::string_view::npos) {
-      answer = answer.empty() ? std::string(line) : absl::StrCat(answer, "; ", line);
-      continue;
-    }
-    if (answer != "unsat" && answer != "sat" && answer != "unknown") break;
-    answers.push_back(answer == "unsat" ? SmtAnswer::kUnsat : answer == "sat" ? SmtAnswer::kSat : SmtAnswer::kUnknown);
-    answer.clear();
-  }
-  if (answers.size() != queries.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cvc5 answered ", answers.size(), " of ", queries.size(),
-                     " queries; then: ", answer.empty() ? "nothing" : answer.substr(0, 300)));
+  if (open.empty()) return answers;
+  // Products of sizes: by planes that touch them, deciding only about what the assertions still hang on.
+  ASSIGN_OR_RETURN(const std::vector<SmtAnswer> second,
+                   AskCvc5(open, limit_s, {"--decision=justification", "--nl-ext-tplanes"}));
+  auto next = second.begin();
+  for (SmtAnswer& answer : answers) {
+    if (answer == SmtAnswer::kUnknown) answer = *next++;
   }
   return answers;
 }
