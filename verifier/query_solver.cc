@@ -167,18 +167,16 @@ absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit, double li
 }
 
 absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s) {
-  ASSIGN_OR_RETURN(std::vector<SmtAnswer> answers, AskCvc5(queries, limit_s, {}));
-  std::vector<SmtQuery> open;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i] == SmtAnswer::kUnknown) open.push_back(queries[i]);
-  }
-  if (open.empty()) return answers;
-  // Products of sizes: by planes that touch them, deciding only about what the assertions still hang on.
-  ASSIGN_OR_RETURN(const std::vector<SmtAnswer> second,
-                   AskCvc5(open, limit_s, {"--decision=justification", "--nl-ext-tplanes"}));
-  auto next = second.begin();
-  for (SmtAnswer& answer : answers) {
-    if (answer == SmtAnswer::kUnknown) answer = *next++;
+  // In one script an answer depends on what was asked before, in spite of the reset. For products of sizes: planes that
+  // touch them, and decisions only about what the assertions still hang on.
+  const std::vector<std::vector<std::string>> strategies = {{}, {"--decision=justification", "--nl-ext-tplanes"}};
+  ASSIGN_OR_RETURN(std::vector<SmtAnswer> answers, AskCvc5(queries, limit_s, strategies[0]));
+  for (size_t i = 0; i < queries.size(); ++i) {
+    for (const std::vector<std::string>& strategy : strategies) {
+      if (answers[i] != SmtAnswer::kUnknown) break;
+      ASSIGN_OR_RETURN(const std::vector<SmtAnswer> alone, AskCvc5({queries[i]}, limit_s, strategy));
+      answers[i] = alone[0];
+    }
   }
   return answers;
 }

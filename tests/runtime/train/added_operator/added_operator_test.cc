@@ -1,6 +1,7 @@
 // An operator that is added in one file has its gradients, its laws, its kernels and its place in training: it is
 // trained on two ranks, cut along every axis that its table of laws allows.
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "core/ir/text.h"
 #include "core/ops/ops.h"
 #include "tests/runtime/train/layouts_util.h"
@@ -18,7 +19,7 @@ using ::testing::UnorderedElementsAre;
 TrainableModel Model(const TrainConfig& config) {
   Rng rng(5);
   const auto drawn = [&](Shape shape) {
-    Tensor tensor(DType::kFloat32, std::move(shape));
+    Tensor tensor(TensorType{DType::kFloat32, std::move(shape)});
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {
       tensor.Set(i, std::uniform_real_distribution<double>(-0.2, 0.2)(rng));
     }
@@ -53,7 +54,7 @@ TEST_F(LayoutsTest, AnAddedOperatorIsTrainedCutAlongEveryAxisOfItsTable) {
     for (const std::string& axis : axes.factor.axes) {
       if (absl::StartsWith(axis, "w.")) places = {{"pairs", axis.back() - '0'}};
     }
-    cut.push_back(places.begin()->first + (places.size() == 1 ? std::to_string(places.begin()->second) : ""));
+    cut.push_back(places.size() == 2 ? "rows" : absl::StrCat("pairs.", places[0].second));
     SCOPED_TRACE(cut.back());
     Use("tp=2", places);
     cut_graphs_.clear();
@@ -62,7 +63,7 @@ TEST_F(LayoutsTest, AnAddedOperatorIsTrainedCutAlongEveryAxisOfItsTable) {
     EXPECT_THAT(PrintGraph(cut_graphs_[0].cut), HasSubstr("= each_bilinear("));
     ExpectSameMeaning(cut_graphs_[0]);
   }
-  EXPECT_THAT(cut, UnorderedElementsAre("target", "pairs0", "pairs1", "pairs2"));
+  EXPECT_THAT(cut, UnorderedElementsAre("rows", "pairs.0", "pairs.1", "pairs.2"));
 }
 
 }  // namespace
