@@ -4,13 +4,16 @@
 #include <filesystem>
 #include <set>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/files.h"
+#include "core/base/status_macros.h"
 #include "verifier/certificate.h"
+#include "verifier/prove_rule.h"
 
 namespace rewright {
 namespace {
@@ -36,6 +39,27 @@ std::set<std::string> CertificatesIn(const std::string& folder) {
 }
 
 }  // namespace
+
+absl::Status MakeCertificateFolder(const std::string& folder) {
+  RETURN_IF_ERROR(MakeFolder(folder));
+  return CheckWritable((fs::path(folder) / kCertificateIndex).string());
+}
+
+std::string CertificatePath(const std::string& folder, const std::string& rule) {
+  return absl::StrCat(folder, "/", CertificateFileName(rule));
+}
+
+std::string CertificateFrom(const std::string& rules_file, const std::string& folder, const std::string& rule) {
+  return (fs::absolute(folder).lexically_relative(fs::absolute(rules_file).parent_path()) / CertificateFileName(rule))
+      .string();
+}
+
+absl::StatusOr<std::string> WriteCertificate(const std::string& folder, const std::string& rule, RuleVerdict* verdict) {
+  if (verdict->certificate.empty()) return std::string();
+  const std::string text = std::exchange(verdict->certificate, std::string());
+  RETURN_IF_ERROR(WriteText(CertificatePath(folder, rule), text));
+  return SealAtEnd(text);
+}
 
 absl::Status WriteCertificateIndex(const std::string& folder, const CertificateIndex& index) {
   for (const std::string& name : CertificatesIn(folder)) {

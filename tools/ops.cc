@@ -91,6 +91,10 @@ Action DeclareOps(CommandLine& line) {
   line.AddOutputPath("-o,--output", &flags->output, "Write the laws as rules with the records of their proofs")
       .Type("LAWS.rules")
       .Needs(laws);
+  line.AddOutputPath("--certificates", &flags->certificates,
+                     "Write the certificate of every law into this folder, for `rewright check`")
+      .Type("DIR")
+      .Needs(laws);
   return [names, onnx, sharding, flags](Session& session) -> absl::StatusOr<Answer> {
     if (*onnx) return ListOnnx(session);
     if (*sharding) {

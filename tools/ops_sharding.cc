@@ -9,13 +9,16 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/adjoint/operators.h"
+#include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/ops/ops.h"
 #include "search/resources.h"
 #include "substitutions/rule_printer.h"
+#include "tools/certificate_folder.h"
 #include "tools/outputs.h"
 #include "tools/progress.h"
 #include "tools/suggest.h"
+#include "verifier/certificate.h"
 #include "verifier/sharding_laws.h"
 
 namespace rewright {
@@ -113,12 +116,14 @@ void Show(const OpDef& op, const std::vector<FactorLaws>& all, bool in_full, Ses
   }
 }
 
-absl::Status WriteLaws(const std::vector<std::vector<FactorLaws>>& all, const std::string& path) {
+absl::Status WriteLaws(const std::vector<std::vector<FactorLaws>>& all, const ShardingFlags& flags) {
   std::vector<Rule> rules;
   for (const std::vector<FactorLaws>& of_op : all) {
     for (const FactorLaws& laws : of_op) {
       for (const ShardingLaw& law : laws.laws) {
-        absl::StatusOr<ProofRecord> record = RecordOf(law.rule, law.verdict);
+        const std::string certificate =
+            flags.certificates.empty() ? "" : CertificateFrom(flags.output, flags.certificates, law.rule.name);
+        absl::StatusOr<ProofRecord> record = RecordOf(law.rule, law.verdict, certificate);
         if (!record.ok()) return record.status();
         rules.push_back(law.rule);
         rules.back().proof = *std::move(record);
@@ -128,7 +133,22 @@ absl::Status WriteLaws(const std::vector<std::vector<FactorLaws>>& all, const st
   const std::vector<std::string> header = {
       "How operators are applied to blocks of their operands on any number of devices: derived from their declarations",
       "and proved (rewright ops --sharding -o FILE)."};
-  return WriteOutput(path, PrintRules(header, rules));
+  return WriteOutput(flags.output, PrintRules(header, rules));
+}
+
+// Writes the certificates of the laws, and the index that names them.
+absl::Status WriteCertificates(std::vector<std::vector<FactorLaws>>& all, const std::string& folder, Json* json) {
+  CertificateIndex index;
+  for (std::vector<FactorLaws>& of_op : all) {
+    for (FactorLaws& laws : of_op) {
+      for (ShardingLaw& law : laws.laws) {
+        ASSIGN_OR_RETURN(index[CertificateFileName(law.rule.name)],
+                         WriteCertificate(folder, law.rule.name, &law.verdict));
+      }
+    }
+  }
+  (*json)["certificates"] = index.size();
+  return WriteCertificateIndex(folder, index);
 }
 
 }  // namespace
@@ -136,13 +156,15 @@ absl::Status WriteLaws(const std::vector<std::vector<FactorLaws>>& all, const st
 absl::StatusOr<Answer> ShardingTable(const ShardingFlags& flags, Session& session) {
   const absl::StatusOr<std::vector<const OpDef*>> ops = Chosen(flags.operators);
   if (!ops.ok()) return ops.status();
+  const bool certify = !flags.certificates.empty();
+  if (certify) RETURN_IF_ERROR(MakeCertificateFolder(flags.certificates));
   const double cpu_before = ProcessCpuSeconds();
   std::vector<std::vector<FactorLaws>> all(ops->size());
   std::vector<absl::Status> errors(ops->size());
   Progress progress(session.console, "ops");
   std::atomic<size_t> done{0};
   ForEachIndex(ops->size(), NumThreads(session.flags.threads), [&](size_t i) {
-    absl::StatusOr<std::vector<FactorLaws>> laws = ShardingLaws(*(*ops)[i], flags.structures, flags.time_limit);
+    auto laws = ShardingLaws(*(*ops)[i], flags.structures, flags.time_limit, certify);
     errors[i] = laws.status();
     if (laws.ok()) all[i] = *std::move(laws);
     progress.Update(static_cast<double>(++done) / static_cast<double>(ops->size()), (*ops)[i]->name);
@@ -165,8 +187,9 @@ absl::StatusOr<Answer> ShardingTable(const ShardingFlags& flags, Session& sessio
   json["unknown"] = counts.unknown;
   json["cpu_seconds"] = cpu_seconds;
   json["proof_seconds"] = counts.proof_ms / 1e3;
+  if (certify) RETURN_IF_ERROR(WriteCertificates(all, flags.certificates, &json));
   if (!flags.output.empty()) {
-    if (absl::Status written = WriteLaws(all, flags.output); !written.ok()) return written;
+    RETURN_IF_ERROR(WriteLaws(all, flags));
   }
   return Answer::kYes;
 }

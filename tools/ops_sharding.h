@@ -13,6 +13,7 @@ namespace rewright {
 struct ShardingFlags {
   std::vector<std::string> operators;  // none: all, and their gradients
   std::string output;                  // where the laws are written, as rules with records
+  std::string certificates;            // a folder for certificates of the laws; empty: none
   int64_t structures = 2;              // of each operator
   double time_limit = 10;              // seconds of CPU time for one conjecture
 };

@@ -69,15 +69,12 @@ struct RuleOutcome {
   std::optional<Inference> inference;  // where one was asked for and the rule is refuted
 };
 
-std::string CertificatePath(const VerifyFlags& flags, const Rule& rule) {
-  return absl::StrCat(flags.certificates, "/", CertificateFileName(rule.name));
-}
-
 // Makes the folder. Error: the certificate of a rule, or the index, has no place in it.
 absl::Status CheckCertificates(const VerifyFlags& flags, const std::vector<Entry>& rules) {
-  RETURN_IF_ERROR(MakeFolder(flags.certificates));
-  RETURN_IF_ERROR(CheckWritable(absl::StrCat(flags.certificates, "/", kCertificateIndex)));
-  for (const Entry& entry : rules) RETURN_IF_ERROR(OutputTarget(CertificatePath(flags, entry.rule)).status());
+  RETURN_IF_ERROR(MakeCertificateFolder(flags.certificates));
+  for (const Entry& entry : rules) {
+    RETURN_IF_ERROR(OutputTarget(CertificatePath(flags.certificates, entry.rule.name)).status());
+  }
   return absl::OkStatus();
 }
 
@@ -146,11 +143,9 @@ class Verification {
     if (verdict.counterexample) outcome.counterexample = ToJson(*verdict.counterexample, verdict.instance);
     session_.console.Detail(absl::StrFormat("%s: %s, %d instances, %.0f ms", rule.name, VerdictName(verdict.verdict),
                                             verdict.instances, verdict.cpu_ms));
-    if (!verdict.certificate.empty()) {
-      outcome.seal = SealAtEnd(verdict.certificate);
-      Note(WriteText(CertificatePath(flags_, rule), verdict.certificate));
-      verdict.certificate = std::string();  // thousands of them would fill the memory
-    }
+    const absl::StatusOr<std::string> seal = WriteCertificate(flags_.certificates, rule.name, &verdict);
+    if (seal.ok()) outcome.seal = *seal;
+    Note(seal.status());
     if (key && !verdict.interrupted) Note(journal_.Add(*key, rule, {verdict, outcome.counterexample, outcome.seal}));
   }
 
@@ -170,7 +165,7 @@ class Verification {
     const JournalEntry* entry = journal_.Find(key);
     if (entry == nullptr) return false;
     if (!flags_.certificates.empty() && entry->verdict.verdict == Verdict::kProved) {
-      const absl::StatusOr<std::string> text = ReadText(CertificatePath(flags_, rule));
+      const absl::StatusOr<std::string> text = ReadText(CertificatePath(flags_.certificates, rule.name));
       if (!text.ok() || entry->seal.empty() || SealAtEnd(*text) != entry->seal) return false;
     }
     outcome->verdict = entry->verdict;
@@ -300,13 +295,6 @@ void Report(const Entry& entry, const RuleOutcome& outcome, Console& console) {
   if (outcome.inference) Report(*outcome.inference, console);
 }
 
-// The path of a rule's certificate from the folder of the file that names it.
-std::string CertificateFrom(const VerifyFlags& flags, const Rule& rule) {
-  const std::filesystem::path from = std::filesystem::absolute(flags.output).parent_path();
-  const std::filesystem::path folder = std::filesystem::absolute(flags.certificates).lexically_relative(from);
-  return (folder / CertificateFileName(rule.name)).string();
-}
-
 // All rules, those that are proved with their new record, those that an interrupt left out with the one they had, the
 // others without any: what loads them refuses those. Of imported rules only those that are proved and that a matcher
 // can find. A rule for which a condition was found counts as proved under it.
@@ -336,7 +324,7 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
       // What is renewed says what it said, anew.
       const bool halves = !flags.renew || !entries[i].rule.proof || entries[i].rule.proof->halves;
       absl::StatusOr<ProofRecord> record =
-          RecordOf(rule, verdict, outcomes[i].seal.empty() ? "" : CertificateFrom(flags, rule), halves);
+          RecordOf(rule, verdict, outcomes[i].seal.empty() ? "" : CertificateFrom(flags.output, flags.certificates, rule.name), halves);
       if (!record.ok()) return record.status();
       rule.proof = *std::move(record);
     }

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/ops/ops.h"
@@ -47,16 +46,6 @@ std::string Title(const Judged& judged) {
                       judged.claim.input.empty() ? "" : " by " + judged.claim.input);
 }
 
-// Writes the certificate of a verdict, if it has one, into the folder; gives its seal.
-absl::StatusOr<std::string> WriteCertificate(const std::string& folder, Judged& judged) {
-  std::string& text = judged.verdict.certificate;
-  if (text.empty()) return std::string();
-  RETURN_IF_ERROR(WriteText(absl::StrCat(folder, "/", CertificateFileName(judged.claim.rule.name)), text));
-  const std::string seal = SealAtEnd(text);
-  text = std::string();
-  return seal;
-}
-
 Json ToJson(const Judged& judged) {
   Json json = {{"operator", judged.op->name},
                {"claim", ClaimName(judged.claim.kind)},
@@ -83,13 +72,13 @@ absl::StatusOr<Answer> VerifyGradients(const GradientFlags& flags, Session& sess
     for (GradientClaim& claim : *claims) all.push_back({op, std::move(claim), {}});
   }
   const bool certify = !flags.certificates.empty();
-  if (certify) RETURN_IF_ERROR(MakeFolder(flags.certificates));
+  if (certify) RETURN_IF_ERROR(MakeCertificateFolder(flags.certificates));
   std::vector<absl::StatusOr<std::string>> seals(all.size(), std::string());
   Progress progress(console, "verify");
   std::atomic<size_t> done{0};
   ForEachIndex(all.size(), NumThreads(session.flags.threads), [&](size_t i) {
     all[i].verdict = JudgeClaim(all[i].claim, flags.time_limit, certify);
-    seals[i] = WriteCertificate(flags.certificates, all[i]);
+    seals[i] = WriteCertificate(flags.certificates, all[i].claim.rule.name, &all[i].verdict);
     progress.Update(static_cast<double>(++done) / static_cast<double>(all.size()),
                     absl::StrFormat("%d of %d  %s", done.load(), all.size(), Title(all[i])));
   });

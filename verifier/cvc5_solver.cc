@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/base/status_macros.h"
 #include "verifier/query_solver.h"
 
 extern char** environ;
@@ -98,16 +99,18 @@ absl::StatusOr<std::string> RunFilter(const std::vector<std::string>& command, c
   return printed;
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s) {
+// cvc5 with these options beside the usual ones.
+absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s,
+                                               const std::vector<std::string>& options) {
   std::string script;
   for (size_t i = 0; i < queries.size(); ++i) {
     absl::StrAppend(&script, queries[i].text, "(echo \"end of ", i, "\")\n(reset)\n");
   }
-  const auto printed = RunFilter(
-      {"cvc5", "--lang=smt2", "--quiet", absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * limit_s)), "-"},
-      script);
+  std::vector<std::string> command = {"cvc5", "--lang=smt2", "--quiet",
+                                      absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * limit_s))};
+  command.insert(command.end(), options.begin(), options.end());
+  command.emplace_back("-");
+  const auto printed = RunFilter(command, script);
   if (!printed.ok()) return printed.status();
   std::vector<SmtAnswer> answers;
   std::string answer;
@@ -124,6 +127,23 @@ absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& quer
     return absl::InvalidArgumentError(
         absl::StrCat("cvc5 answered ", answers.size(), " of ", queries.size(),
                      " queries; then: ", answer.empty() ? "nothing" : answer.substr(0, 300)));
+  }
+  return answers;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s) {
+  // In one script an answer depends on what was asked before, in spite of the reset. For products of sizes: planes that
+  // touch them, and decisions only about what the assertions still hang on.
+  const std::vector<std::vector<std::string>> strategies = {{}, {"--decision=justification", "--nl-ext-tplanes"}};
+  ASSIGN_OR_RETURN(std::vector<SmtAnswer> answers, AskCvc5(queries, limit_s, strategies[0]));
+  for (size_t i = 0; i < queries.size(); ++i) {
+    for (const std::vector<std::string>& strategy : strategies) {
+      if (answers[i] != SmtAnswer::kUnknown) break;
+      ASSIGN_OR_RETURN(const std::vector<SmtAnswer> alone, AskCvc5({queries[i]}, limit_s, strategy));
+      answers[i] = alone[0];
+    }
   }
   return answers;
 }

@@ -19,8 +19,9 @@ const char* SmtAnswerName(SmtAnswer answer);
 // Error: Z3 does not understand the text.
 absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit = 50000000, double limit_s = 0);
 
-// cvc5, a process of its own for all the queries, which come to it as one script with a reset after each; `limit_s`
-// seconds for each query. Errors: NotFound where there is no program `cvc5`; it does not understand the script.
+// cvc5, a process of its own for all the queries, which come to it as one script with a reset after each; one that it
+// gives up is put to it by itself, then with another strategy. `limit_s` seconds for each query, each time. Errors:
+// NotFound where there is no program `cvc5`; it does not understand the script.
 absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s);
 
 }  // namespace rewright

@@ -56,9 +56,11 @@ std::string Describe(const OpDef& op, const Sampled& structure) {
   return text;
 }
 
-absl::StatusOr<ShardingLaw> Judge(const Conjecture& conjecture, const std::string& name, double time_limit_s) {
+absl::StatusOr<ShardingLaw> Judge(const Conjecture& conjecture, const std::string& name, double time_limit_s,
+                                  bool certify = false) {
   RuleProofOptions options;
   options.time_limit_s = options.instance_limit_s = time_limit_s;
+  options.certify = certify;
   ASSIGN_OR_RETURN(const std::vector<Rule> rules,
                    ParseRules(absl::StrCat("rule ", name, "\n  ", conjecture.rule, "\n"), name));
   return ShardingLaw{rules[0], ProveRule(rules[0], options)};
@@ -72,7 +74,8 @@ bool OnlyOrdersZeros(const Conjecture& conjecture, const RuleVerdict& verdict) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double time_limit_s) {
+absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double time_limit_s,
+                                                     bool certify) {
   std::vector<FactorLaws> all;
   ASSIGN_OR_RETURN(const std::vector<Sampled> applications, Structures(op, structures));
   for (size_t number = 0; number < applications.size(); ++number) {
@@ -87,7 +90,7 @@ absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int struct
         const Conjecture& conjecture = laws.factor.conjectures[k];
         if (conjecture.special && !laws.laws.empty()) continue;
         const std::string suffix = laws.laws.empty() ? "" : "-by-position";
-        ASSIGN_OR_RETURN(ShardingLaw law, Judge(conjecture, name + suffix, time_limit_s));
+        ASSIGN_OR_RETURN(ShardingLaw law, Judge(conjecture, name + suffix, time_limit_s, certify));
         law.conjecture = static_cast<int>(k);
         const bool proved = law.verdict.verdict == Verdict::kProved;
         (proved ? laws.laws : laws.failed).push_back(std::move(law));

@@ -50,7 +50,8 @@ class ProvedLaws {
 };
 
 // Of up to `structures` applications that differ in what is structural (ranks, axes, flags; not element types).
-// Errors: those of the derivation; a conjecture that is no rule.
-absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double time_limit_s);
+// `certify`: verdicts of laws have their certificates. Errors: those of the derivation; a conjecture that is no rule.
+absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double time_limit_s,
+                                                     bool certify = false);
 
 }  // namespace rewright

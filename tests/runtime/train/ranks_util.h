@@ -96,6 +96,8 @@ class RanksTest : public ::testing::Test {
   // What the options of all ranks are told; and who looks at their trainers in the end.
   std::function<void(TrainerOptions* options)> with_;
   std::function<void(int rank, Trainer& trainer)> look_;
+  // In place of the model that the configuration describes; null: that one.
+  std::function<TrainableModel(const TrainConfig& config)> model_;
 
  private:
   absl::Status TrainOne(const Json& json, TrainerOptions options, int64_t stop_at, Trained* outcome) {
@@ -104,7 +106,8 @@ class RanksTest : public ::testing::Test {
     const auto runner = MakeGraphRunner(*device);
     options.sharing.device.groups = [&](const Graph& graph) { return device->Partition(graph); };
     if (with_ != nullptr) with_(&options);
-    const TrainableModel model = MakeModel(*config.built_in, config.micro_batch(), config.seed);
+    const TrainableModel model =
+        model_ != nullptr ? model_(config) : MakeModel(*config.built_in, config.micro_batch(), config.seed);
     ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(config, model, *runner, options));
     const auto observe = [&](const StepReport& report) {
       outcome->losses.push_back(report.loss);
