@@ -1,7 +1,6 @@
 // The model around the nodes: opset, names, computed weights, initializers, the file.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "core/interpreter/known_values.h"
 #include "core/onnx/initializers.h"
 #include "core/onnx/named_sizes.h"
@@ -402,7 +402,7 @@ class Exporter {
     }
     if (folded.empty()) return absl::OkStatus();
     const std::vector<Value> values(folded.begin(), folded.end());
-    const auto tensors = ComputeKnown(graph_.arena(), values);
+    const auto tensors = ComputeKnown(graph_.arena(), values, NumThreads(0));
     if (!tensors.ok()) {
       return ErrorAt("computing weights", tensors.status());
     }
@@ -542,15 +542,6 @@ absl::StatusOr<std::unique_ptr<Exporter>> Built(const Graph& graph, const ModelM
   return first;
 }
 
-absl::StatusOr<std::string> Serialize(const onnx::ModelProto& model) {
-  if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    return absl::InvalidArgumentError("the model is larger than 2 GiB, where protobuf ends");
-  }
-  std::string bytes;
-  if (!model.SerializeToString(&bytes)) return absl::InternalError("the model could not be serialized");
-  return bytes;
-}
-
 }  // namespace
 
 absl::Status CheckNames(const ModelMetadata& metadata, const ExportOptions& options) {
@@ -562,15 +553,16 @@ absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const
   ASSIGN_OR_RETURN(const std::unique_ptr<Exporter> exporter, Built(graph, metadata, options));
   onnx::ModelProto model = exporter->Model();
   std::optional<OutputFile> data;
+  Initializers inside;
   if (TotalBytes(exporter->initializers()) > options.max_inline_bytes) {
     RETURN_IF_ERROR(CheckFilesBeside(path));
     ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path + ".data"));
     data.emplace(std::move(file));
     RETURN_IF_ERROR(AddExternal(exporter->initializers(), FileNameOf(path) + ".data", *data, model.mutable_graph()));
   } else {
-    AddInline(exporter->initializers(), model.mutable_graph());
+    inside = exporter->initializers();
   }
-  ASSIGN_OR_RETURN(const std::string bytes, Serialize(model));
+  ASSIGN_OR_RETURN(const std::string bytes, SerializeWith(std::move(model), inside));
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
   RETURN_IF_ERROR(file.Write(bytes.data(), static_cast<int64_t>(bytes.size())));
   return data ? OutputFile::CommitTogether({&*data, &file}) : file.Commit();
@@ -583,9 +575,7 @@ absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetad
     return absl::InvalidArgumentError(
         absl::StrCat("the weights have more than ", options.max_inline_bytes, " bytes: they need a file of their own"));
   }
-  onnx::ModelProto model = exporter->Model();
-  AddInline(exporter->initializers(), model.mutable_graph());
-  return Serialize(model);
+  return SerializeWith(exporter->Model(), exporter->initializers());
 }
 
 }  // namespace rewright
