@@ -465,7 +465,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
                           const std::vector<int>& path) -> absl::StatusOr<std::optional<Graph>> {
       ASSIGN_OR_RETURN(named, NamesOf(source, *model, trace, path, rules->all));
       ASSIGN_OR_RETURN(written, BytesToWrite(rewritten, *model, named, flags.output, *engine, flags.check));
-      return written.read;
+      return written.read ? std::optional(written.read->graph) : std::nullopt;
     };
   }
   absl::StatusOr<OptimizeReport> report = [&]() -> absl::StatusOr<OptimizeReport> {

@@ -278,9 +278,9 @@ class Exporter {
     const Node& node = graph_.node(value.node);
     if (node.leaf == LeafKind::kInput || written_.contains(value)) return name;
     if (node.op == nullptr) {
-      WriteTensor(name, *graph_.arena()->Elements(value.node));
+      WriteTensor(name, *graph_.arena()->Elements(value.node), options_.compact_uniform && source_ == nullptr);
     } else if (const auto folded = folded_.find(value); folded != folded_.end()) {
-      WriteTensor(name, folded->second);
+      WriteTensor(name, folded->second, options_.compact_uniform);
     } else {
       return name;
     }
@@ -288,9 +288,8 @@ class Exporter {
     return name;
   }
 
-  void WriteTensor(const std::string& name, const Tensor& tensor) {
-    if (!options_.compact_uniform || source_ != nullptr || tensor.num_elements() < kMinCompactElements ||
-        !IsUniform(tensor)) {
+  void WriteTensor(const std::string& name, const Tensor& tensor, bool compact) {
+    if (!compact || tensor.num_elements() < kMinCompactElements || !IsUniform(tensor)) {
       writer_.AddInitializer(name, tensor);
       return;
     }
@@ -348,13 +347,15 @@ class Exporter {
   // The bias as a vector of one element per channel, all of them equal where it is a single number.
   std::string ReadBias(Value bias, int64_t channels) {
     if (const auto vector = VectorBehind(bias)) return Read(*vector);
+    std::string& name = bias_names_[{bias, channels}];  // several convolutions may read it
+    if (!name.empty()) return name;
     const Tensor& tensor = IsLeaf(bias) ? *graph_.arena()->Elements(bias.node) : folded_.at(bias);
     Tensor data(TensorType{tensor.dtype(), {channels}});
     auto* const to = static_cast<char*>(data.data());
     const int64_t bytes = tensor.num_bytes();
     for (int64_t at = 0; at < data.num_bytes(); at += bytes)
       std::memcpy(to + at, tensor.data(), static_cast<size_t>(bytes));
-    return writer_.AddInitializer(writer_.UniqueName(NameOf(bias) + "_bias"), data);
+    return name = writer_.AddInitializer(writer_.UniqueName(NameOf(bias) + "_bias"), data);
   }
 
   // ---- weights that are computed now
@@ -499,6 +500,7 @@ class Exporter {
   const std::vector<bool> sized_;
   const OnnxSource* const source_;
   absl::flat_hash_map<NodeId, ConvBias> biases_;  // by convolution
+  absl::flat_hash_map<std::pair<Value, int64_t>, std::string> bias_names_;  // of vectors that were written
   absl::flat_hash_set<NodeId> absorbed_;          // sums that are part of a Conv
   int64_t opset_ = 0;
   const ExportPlan plan_;

@@ -27,7 +27,7 @@ ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& na
 namespace {
 
 // What is written, read at those sizes.
-absl::StatusOr<Graph> Read(const std::string& bytes, const std::string& name, const Graph& original,
+absl::StatusOr<ImportedModel> Read(const std::string& bytes, const std::string& name, const Graph& original,
                            const index::NamedSizes& dims, const Engine& engine) {
   const bool keep = CountForeign(original) > 0;
   absl::StatusOr<ImportedModel> again =
@@ -36,7 +36,7 @@ absl::StatusOr<Graph> Read(const std::string& bytes, const std::string& name, co
     return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
   }
   if (keep) engine.Use(*again);
-  return again->graph;
+  return again;
 }
 
 absl::StatusOr<OutputCheck> Equal(const Graph& read, const Graph* written, OutputChecker& checker) {
@@ -81,15 +81,15 @@ absl::Status CheckWritten(const Graph& rewritten, const ImportedModel& original,
   if (!written->read) return absl::OkStatus();
   if (!written->check.done) {
     OutputChecker own(original.graph, &engine.runner(), checking);
-    ASSIGN_OR_RETURN(written->check, Equal(*written->read, &rewritten, checker != nullptr ? *checker : own));
+    ASSIGN_OR_RETURN(written->check, Equal(written->read->graph, &rewritten, checker != nullptr ? *checker : own));
   }
   if (!named.smallest || !RunsAtAll(*named.smallest, engine)) return absl::OkStatus();
   const Graph& smallest = named.smallest->graph;
   index::NamedSizes ones;
   for (const std::string& kept : named.names) ones[kept] = 1;
-  ASSIGN_OR_RETURN(const Graph read, Read(*written->bytes, name, smallest, ones, engine));
+  ASSIGN_OR_RETURN(const ImportedModel read, Read(*written->bytes, name, smallest, ones, engine));
   OutputChecker checks(smallest, &engine.runner(), checking);
-  return Equal(read, nullptr, checks).status();
+  return Equal(read.graph, nullptr, checks).status();
 }
 
 }  // namespace rewright

@@ -23,8 +23,8 @@ bool NeedsFileForWeights(const Graph& graph);
 struct WrittenModel {
   // Nothing where the weights need a file of their own: such a model is written without being read back.
   std::optional<std::string> bytes;
-  std::optional<Graph> read;  // what the bytes give at the sizes of the original; nothing where that was not asked for
-  OutputCheck check;          // of it
+  std::optional<ImportedModel> read;  // from the bytes, at the sizes of the original; nothing: that was not asked for
+  OutputCheck check;                  // of its graph
 };
 
 // How the rewritten graph of a model is written: with the nodes of its file, and with the names that it keeps.
