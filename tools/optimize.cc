@@ -460,11 +460,11 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   RuleRewriter rewriter(rules->rules);
   NamedModel named;
   WrittenModel written;
-  if (engine->onnxruntime() == nullptr) {  // which runs files as they are
+  if (flags.check && engine->onnxruntime() == nullptr) {  // which runs files as they are
     options.as_file = [&](const Graph& rewritten, const std::vector<TraceStep>& trace,
                           const std::vector<int>& path) -> absl::StatusOr<std::optional<Graph>> {
       ASSIGN_OR_RETURN(named, NamesOf(source, *model, trace, path, rules->all));
-      ASSIGN_OR_RETURN(written, BytesToWrite(rewritten, *model, named, flags.output, *engine, flags.check));
+      ASSIGN_OR_RETURN(written, BytesToWrite(rewritten, *model, named, flags.output, *engine, /*read=*/true));
       return written.read ? std::optional(written.read->graph) : std::nullopt;
     };
   }
