@@ -110,7 +110,8 @@ class Optimizer {
   struct Contender {
     const Candidate* candidate;
     std::optional<Measurement> measured;
-    bool earlier = false;  // measured by an earlier run
+    bool earlier = false;       // measured by an earlier run
+    std::optional<Graph> file;  // what its file gives, which then stands for it
   };
 
   void Phase(const std::string& text) const {
@@ -188,30 +189,36 @@ class Optimizer {
       RETURN_IF_ERROR(TimeAll());
     }
     for (Contender& contender : contenders_) {
-      if (contender.earlier) {
-        ASSIGN_OR_RETURN(const bool confirmed, IsConfirmed(&contender));
-        if (!confirmed) continue;
+      const bool earlier = contender.earlier;
+      if (earlier) {
+        ASSIGN_OR_RETURN(const bool runs, CompileFile(&contender));
+        if (!runs) continue;
       }
-      if (!options_.check) {
+      OutputCheck check;
+      if (options_.check) {
+        if (NoTimeLeft()) {
+          Drop(*contender.candidate, Why::kFailed, "no time was left to compare its outputs");
+          continue;
+        }
+        Phase("comparing outputs");
+        const absl::StatusOr<OutputCheck> compared = Compare(contender);
+        if (absl::IsInternal(compared.status())) return compared.status();
+        if (!compared.ok()) {
+          Drop(*contender.candidate, Why::kFailed, std::string(compared.status().message()));
+          continue;
+        }
+        check = *compared;
+      }
+      if (!check.done || check.equal) {
+        if (earlier) {
+          ASSIGN_OR_RETURN(const bool confirmed, IsConfirmed(&contender));
+          if (!confirmed) continue;
+        }
+        report_.check = check;
         Take(contender);
         return false;
       }
-      if (NoTimeLeft()) {
-        Drop(*contender.candidate, Why::kFailed, "no time was left to compare its outputs");
-        continue;
-      }
-      Phase("comparing outputs");
-      const absl::StatusOr<OutputCheck> check = checker_->Check(contender.candidate->graph, CompiledOf(contender));
-      if (!check.ok()) {
-        Drop(*contender.candidate, Why::kFailed, std::string(check.status().message()));
-        continue;
-      }
-      if (!check->done || check->equal) {
-        report_.check = *check;
-        Take(contender);
-        return false;
-      }
-      Drop(*contender.candidate, Why::kOutputsDiffer, check->text);
+      Drop(*contender.candidate, Why::kOutputsDiffer, check.text);
       const std::string rule = Blame(PathTo(report_.search.trace, contender.candidate->step));
       if (rule.empty()) continue;
       report_.blamed.push_back(rule);
@@ -275,12 +282,37 @@ class Optimizer {
     return absl::OkStatus();
   }
 
+  // Compiles what the file of a contender gives. False where it cannot be, and is dropped.
+  absl::StatusOr<bool> CompileFile(Contender* contender) {
+    const Candidate& candidate = *contender->candidate;
+    contender->file.reset();
+    if (options_.as_file) {
+      Phase("writing the candidate that was faster in an earlier run");
+      ASSIGN_OR_RETURN(contender->file, options_.as_file(candidate.graph, report_.search.trace,
+                                                         PathTo(report_.search.trace, candidate.step)));
+    }
+    RETURN_IF_ERROR(CompileOriginal());
+    const absl::Status compiled = Compile(*contender);
+    if (!compiled.ok()) Drop(candidate, Why::kFailed, std::string(compiled.message()));
+    return compiled.ok();
+  }
+
+  // The outputs of a contender or its file with those of the original. Internal: it is the file that is wrong.
+  absl::StatusOr<OutputCheck> Compare(const Contender& contender) {
+    const Graph& graph = contender.candidate->graph;
+    ASSIGN_OR_RETURN(OutputCheck check, checker_->Check(contender.file ? *contender.file : graph, CompiledOf(contender)));
+    if (!contender.file || !check.done || check.equal) return check;
+    ASSIGN_OR_RETURN(const OutputCheck unwritten, checker_->Check(graph));
+    if (!unwritten.equal) return unwritten;
+    return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check.text));
+  }
+
   // Whether a contender that was faster in an earlier run is so in a few pairs now; else it is dropped.
   absl::StatusOr<bool> IsConfirmed(Contender* contender) {
     Phase("timing the candidate that was faster in an earlier run");
     const double pair = contender->measured->original_seconds + contender->measured->candidate_seconds;
     MeasureOptions measuring = options_.measuring;
-    measuring.warmup = 1;
+    measuring.warmup = options_.check ? 0 : 1;  // the comparison of outputs has run both
     measuring.seconds = 0;
     measuring.pairs = static_cast<int>(std::clamp<double>(kConfirmingSeconds / pair, kFewestPairs, measuring.pairs));
     ASSIGN_OR_RETURN(const bool measured, Measure(measuring, contender));
@@ -328,11 +360,8 @@ class Optimizer {
       Drop(candidate, Why::kFailed, "no time was left to measure it");
       return false;
     }
-    if (original_ == nullptr) {
-      ASSIGN_OR_RETURN(inputs_, RandomInputs(graph_, options_.checking.seed));
-      ASSIGN_OR_RETURN(original_, runner_->Prepare(graph_));
-    }
-    const absl::StatusOr<Measurement> measured = RunInTurn(candidate, measuring);
+    RETURN_IF_ERROR(CompileOriginal());
+    const absl::StatusOr<Measurement> measured = RunInTurn(*contender, measuring);
     too_late_ |= measured.ok() && measured->stopped;
     if (!measured.ok()) {
       Drop(candidate, Why::kFailed, std::string(measured.status().message()));
@@ -343,17 +372,37 @@ class Optimizer {
     return true;
   }
 
-  absl::StatusOr<Measurement> RunInTurn(const Candidate& candidate, const MeasureOptions& measuring) {
+  absl::Status CompileOriginal() {
+    if (original_ != nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(inputs_, RandomInputs(graph_, options_.checking.seed));
+    ASSIGN_OR_RETURN(original_, runner_->Prepare(graph_));
+    return absl::OkStatus();
+  }
+
+  absl::Status Compile(const Contender& contender) {
     timed_.reset();  // its memory, before another is compiled
-    ASSIGN_OR_RETURN(timed_, runner_->Prepare(candidate.graph));
-    timed_candidate_ = &candidate;
+    ASSIGN_OR_RETURN(timed_, runner_->Prepare(contender.file ? *contender.file : contender.candidate->graph));
+    timed_candidate_ = contender.candidate;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Measurement> RunInTurn(const Contender& contender, const MeasureOptions& measuring) {
+    if (!IsCompiled(contender)) RETURN_IF_ERROR(Compile(contender));
     return MeasureInterleaved(*original_, *timed_, inputs_, measuring);
+  }
+
+  bool IsCompiled(const Contender& contender) const {
+    return timed_ != nullptr && timed_candidate_ == contender.candidate;
   }
 
   // What was compiled to be timed.
   OutputChecker::Compiled CompiledOf(const Contender& contender) const {
-    if (graph_.mode() == Mode::kTraining) return {};
-    return {original_.get(), timed_ != nullptr && timed_candidate_ == contender.candidate ? timed_.get() : nullptr};
+    OutputChecker::Compiled compiled;
+    if (contender.file) compiled.written = &contender.candidate->graph;
+    if (graph_.mode() == Mode::kTraining) return compiled;
+    compiled.original = original_.get();
+    if (IsCompiled(contender)) compiled.candidate = timed_.get();
+    return compiled;
   }
 
   // For the report where no candidate is taken: the best one's.
@@ -377,6 +426,7 @@ class Optimizer {
     report_.path = PathTo(report_.search.trace, candidate.step);
     report_.rewrites = CountRewrites(report_.search.trace, report_.path);
     report_.measured = contender.measured;
+    report_.as_file = contender.file.has_value();
     if (contender.measured) {
       report_.latency_before = contender.measured->original_seconds;
       report_.latency_after = contender.measured->candidate_seconds;
@@ -444,6 +494,7 @@ void TakeBack(const Graph& original, const std::string& text, OptimizeReport* re
   report->rewritten = false;
   report->baseline = false;
   report->equal = true;
+  report->as_file = false;
   report->check = {};
   report->rewrites.clear();
   report->path.clear();

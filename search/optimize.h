@@ -48,6 +48,12 @@ struct OptimizeOptions {
   double significance = 0.05;
   bool check = true;
   OutputCheckOptions checking;
+  // What the file of a rewritten graph gives when it is read; `path`: its steps in the trace of the search. Of a candidate
+  // that was faster in an earlier run this is compiled, compared and timed in the place of the graph. Empty, or it gives
+  // nothing: the graph.
+  std::function<absl::StatusOr<std::optional<Graph>>(const Graph& rewritten, const std::vector<TraceStep>& trace,
+                                                     const std::vector<int>& path)>
+      as_file;
   // Of all that is done here; empty: there is no limit. The search gets a part of what is left when it begins, timing a
   // part of what is left then. A candidate for whose check no time is left is dropped, and what the device measures, a
   // compilation or a check that has begun is ended by itself alone.
@@ -89,6 +95,7 @@ struct OptimizeReport {
   std::optional<double> latency_after;
   // The original is equal to itself. Not checked: `check.done` is false, `equal` is true unless something differed.
   bool equal = true;
+  bool as_file = false;  // what was compared and timed is what OptimizeOptions::as_file gave, when it was called last
   OutputCheck check;
   double search_cpu_seconds = 0;
   int64_t graphs_explored = 0;  // rewrites judged

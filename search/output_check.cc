@@ -221,7 +221,7 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten, const C
         absl::StrCat("not checked: no device runs it, and what ", foreign, " of its nodes compute is not known");
     return check;
   }
-  const absl::StatusOr<std::string> fault = FaultOfWeights(candidate);
+  const absl::StatusOr<std::string> fault = FaultOfWeights(compiled.written == nullptr ? candidate : *compiled.written);
   if (!fault.ok()) return fault.status();
   if (!fault->empty()) {
     check.done = true;

@@ -57,9 +57,12 @@ class OutputChecker {
   OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options);
 
   // What the runner has compiled already, of graphs without states that change; null: it is compiled for the check.
+  // `written`: the graph whose weights are looked at, where the candidate is what its file gives, which holds them
+  // computed; null: the candidate.
   struct Compiled {
     Executable* original = nullptr;
     Executable* candidate = nullptr;
+    const Graph* written = nullptr;
   };
   // Errors: the original or the candidate cannot be run.
   absl::StatusOr<OutputCheck> Check(const Graph& candidate, const Compiled& compiled);

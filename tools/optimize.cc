@@ -145,31 +145,34 @@ class TimeLimit {
 };
 
 // Which names of dimensions the file can keep.
-absl::StatusOr<NamedModel> NamesOf(OnnxModel& source, const ImportedModel& original, const OptimizeReport& report,
+absl::StatusOr<NamedModel> NamesOf(OnnxModel& source, const ImportedModel& original,
+                                   const std::vector<TraceStep>& trace, const std::vector<int>& path,
                                    const RuleIndex& rules) {
-  if (!report.rewritten || original.dims.empty()) return NamedModel();
-  ASSIGN_OR_RETURN(const std::vector<ReplayStep> steps,
-                   MakeReplay(original.graph, report.search.trace, report.path, rules));
+  if (original.dims.empty()) return NamedModel();
+  ASSIGN_OR_RETURN(const std::vector<ReplayStep> steps, MakeReplay(original.graph, trace, path, rules));
   ASSIGN_OR_RETURN(const Replay made, Replay::Run(original.graph, steps, rules));
   return NameSizes(source, original, made, steps, rules);
 }
 
-// The file of the rewritten graph. Where onnxruntime is the device and does not run it faster than the file that was
-// read, the report takes the original back.
+// The file of the rewritten graph, which may be `written` already and then has the outputs that the report tells of.
+// Where onnxruntime is the device and does not run it faster than the file that was read, the report takes the original
+// back.
 absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ImportedModel& original, const NamedModel& named,
                                     const Engine& engine, const OptimizeOptions& options, const TimeLimit& limit,
-                                    OptimizeReport* report) {
+                                    WrittenModel written, OptimizeReport* report) {
   if (limit.Left() <= 0) {
     TakeBack(original.graph, "no time was left to check its file", report);
     return WrittenModel();
   }
-  ASSIGN_OR_RETURN(
-      WrittenModel written,
-      BytesToWrite(report->graph, original, named, flags.output, engine,
-                   flags.check ? std::optional(WithinSeconds(options.checking, limit.Left())) : std::nullopt,
-                   report->checker.get()));
+  if (written.bytes) {
+    written.check = report->check;
+  } else {
+    ASSIGN_OR_RETURN(written, BytesToWrite(report->graph, original, named, flags.output, engine, flags.check));
+  }
   if (!written.bytes) return written;
   if (flags.check) {
+    RETURN_IF_ERROR(CheckWritten(report->graph, original, named, flags.output, engine,
+                                 WithinSeconds(options.checking, limit.Left()), report->checker.get(), &written));
     report->check = written.check;
     report->equal = true;
   }
@@ -457,14 +460,25 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   RuleRewriter rewriter(rules->rules);
   NamedModel named;
   WrittenModel written;
+  if (flags.check && engine->onnxruntime() == nullptr) {  // which runs files as they are
+    options.as_file = [&](const Graph& rewritten, const std::vector<TraceStep>& trace,
+                          const std::vector<int>& path) -> absl::StatusOr<std::optional<Graph>> {
+      ASSIGN_OR_RETURN(named, NamesOf(source, *model, trace, path, rules->all));
+      ASSIGN_OR_RETURN(written, BytesToWrite(rewritten, *model, named, flags.output, *engine, /*read=*/true));
+      return written.read ? std::optional(written.read->graph) : std::nullopt;
+    };
+  }
   absl::StatusOr<OptimizeReport> report = [&]() -> absl::StatusOr<OptimizeReport> {
     const Watcher watcher(console, &options);
     ASSIGN_OR_RETURN(OptimizeReport found,
                      Optimize(model->graph, rewriter, analytic != nullptr ? *analytic : *engine->device(),
                               &engine->runner(), options));
     if (!found.rewritten) return found;
-    ASSIGN_OR_RETURN(named, NamesOf(source, *model, found, rules->all));
-    ASSIGN_OR_RETURN(written, FileOf(flags, *model, named, *engine, options, limit, &found));
+    if (!found.as_file) {
+      ASSIGN_OR_RETURN(named, NamesOf(source, *model, found.search.trace, found.path, rules->all));
+      written = WrittenModel();
+    }
+    ASSIGN_OR_RETURN(written, FileOf(flags, *model, named, *engine, options, limit, std::move(written), &found));
     return found;
   }();
   if (!report.ok()) return report.status();

@@ -1,7 +1,9 @@
 #include "core/ir/compare.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +29,17 @@ double Difference(double a, double b) {
 
 double LargestMagnitude(const Tensor& tensor) {
   double largest = 0;
+  if (tensor.dtype() == DType::kFloat32) {  // outputs are many; finite magnitudes are ordered as their bits are
+    constexpr uint32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
+    const auto* const bits = static_cast<const uint32_t*>(tensor.data());
+    uint32_t most = 0;
+    const int64_t count = tensor.num_elements();
+    for (int64_t i = 0; i < count; ++i) {
+      const uint32_t magnitude = bits[i] & kMagnitude;
+      most = std::max(most, magnitude < kInfinity ? magnitude : 0);
+    }
+    return std::bit_cast<float>(most);
+  }
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
     const double size = std::abs(tensor.At(i));
     if (std::isfinite(size)) largest = std::max(largest, size);
@@ -56,11 +69,9 @@ Comparison Compare(const Tensor& a, const Tensor& b, double rtol, double atol) {
     return integers ? absl::StrCat(tensor.AtInt(i)) : absl::StrCat(tensor.At(i));
   };
   double worst_excess = -kInfinity;
-  for (int64_t i = 0; i < a.num_elements(); ++i) {
-    const double x = a.At(i);
-    const double y = b.At(i);
+  const auto look = [&](int64_t i, double x, double y) {
     const double difference = integers ? IntegerDifference(a.AtInt(i), b.AtInt(i)) : Difference(x, y);
-    if (difference == 0) continue;
+    if (difference == 0) return;
     const double size = std::abs(y);
     result.max_abs = std::max(result.max_abs, difference);
     result.max_rel = std::max(result.max_rel, std::isfinite(size) && size > 0 ? difference / size : kInfinity);
@@ -72,6 +83,12 @@ Comparison Compare(const Tensor& a, const Tensor& b, double rtol, double atol) {
       result.worst_a = x;
       result.worst_b = y;
     }
+  };
+  const int64_t count = a.num_elements();
+  if (a.dtype() == DType::kFloat32) {  // outputs are many
+    for (int64_t i = 0; i < count; ++i) look(i, a.as<float>()[i], b.as<float>()[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) look(i, a.At(i), b.At(i));
   }
   result.text = result.worst < 0
                     ? "equal"

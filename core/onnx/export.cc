@@ -1,7 +1,6 @@
 // The model around the nodes: opset, names, computed weights, initializers, the file.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/base/threads.h"
 #include "core/interpreter/known_values.h"
 #include "core/onnx/initializers.h"
 #include "core/onnx/named_sizes.h"
@@ -278,9 +278,9 @@ class Exporter {
     const Node& node = graph_.node(value.node);
     if (node.leaf == LeafKind::kInput || written_.contains(value)) return name;
     if (node.op == nullptr) {
-      WriteTensor(name, *graph_.arena()->Elements(value.node));
+      WriteTensor(name, *graph_.arena()->Elements(value.node), options_.compact_uniform && source_ == nullptr);
     } else if (const auto folded = folded_.find(value); folded != folded_.end()) {
-      WriteTensor(name, folded->second);
+      WriteTensor(name, folded->second, options_.compact_uniform);
     } else {
       return name;
     }
@@ -288,9 +288,8 @@ class Exporter {
     return name;
   }
 
-  void WriteTensor(const std::string& name, const Tensor& tensor) {
-    if (!options_.compact_uniform || source_ != nullptr || tensor.num_elements() < kMinCompactElements ||
-        !IsUniform(tensor)) {
+  void WriteTensor(const std::string& name, const Tensor& tensor, bool compact) {
+    if (!compact || tensor.num_elements() < kMinCompactElements || !IsUniform(tensor)) {
       writer_.AddInitializer(name, tensor);
       return;
     }
@@ -348,13 +347,15 @@ class Exporter {
   // The bias as a vector of one element per channel, all of them equal where it is a single number.
   std::string ReadBias(Value bias, int64_t channels) {
     if (const auto vector = VectorBehind(bias)) return Read(*vector);
+    std::string& name = bias_names_[{bias, channels}];  // several convolutions may read it
+    if (!name.empty()) return name;
     const Tensor& tensor = IsLeaf(bias) ? *graph_.arena()->Elements(bias.node) : folded_.at(bias);
     Tensor data(TensorType{tensor.dtype(), {channels}});
     auto* const to = static_cast<char*>(data.data());
     const int64_t bytes = tensor.num_bytes();
     for (int64_t at = 0; at < data.num_bytes(); at += bytes)
       std::memcpy(to + at, tensor.data(), static_cast<size_t>(bytes));
-    return writer_.AddInitializer(writer_.UniqueName(NameOf(bias) + "_bias"), data);
+    return name = writer_.AddInitializer(writer_.UniqueName(NameOf(bias) + "_bias"), data);
   }
 
   // ---- weights that are computed now
@@ -402,7 +403,7 @@ class Exporter {
     }
     if (folded.empty()) return absl::OkStatus();
     const std::vector<Value> values(folded.begin(), folded.end());
-    const auto tensors = ComputeKnown(graph_.arena(), values);
+    const auto tensors = ComputeKnown(graph_.arena(), values, NumThreads(0));
     if (!tensors.ok()) {
       return ErrorAt("computing weights", tensors.status());
     }
@@ -499,6 +500,7 @@ class Exporter {
   const std::vector<bool> sized_;
   const OnnxSource* const source_;
   absl::flat_hash_map<NodeId, ConvBias> biases_;  // by convolution
+  absl::flat_hash_map<std::pair<Value, int64_t>, std::string> bias_names_;  // of vectors that were written
   absl::flat_hash_set<NodeId> absorbed_;          // sums that are part of a Conv
   int64_t opset_ = 0;
   const ExportPlan plan_;
@@ -542,15 +544,6 @@ absl::StatusOr<std::unique_ptr<Exporter>> Built(const Graph& graph, const ModelM
   return first;
 }
 
-absl::StatusOr<std::string> Serialize(const onnx::ModelProto& model) {
-  if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    return absl::InvalidArgumentError("the model is larger than 2 GiB, where protobuf ends");
-  }
-  std::string bytes;
-  if (!model.SerializeToString(&bytes)) return absl::InternalError("the model could not be serialized");
-  return bytes;
-}
-
 }  // namespace
 
 absl::Status CheckNames(const ModelMetadata& metadata, const ExportOptions& options) {
@@ -562,15 +555,16 @@ absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const
   ASSIGN_OR_RETURN(const std::unique_ptr<Exporter> exporter, Built(graph, metadata, options));
   onnx::ModelProto model = exporter->Model();
   std::optional<OutputFile> data;
+  Initializers inside;
   if (TotalBytes(exporter->initializers()) > options.max_inline_bytes) {
     RETURN_IF_ERROR(CheckFilesBeside(path));
     ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path + ".data"));
     data.emplace(std::move(file));
     RETURN_IF_ERROR(AddExternal(exporter->initializers(), FileNameOf(path) + ".data", *data, model.mutable_graph()));
   } else {
-    AddInline(exporter->initializers(), model.mutable_graph());
+    inside = exporter->initializers();
   }
-  ASSIGN_OR_RETURN(const std::string bytes, Serialize(model));
+  ASSIGN_OR_RETURN(const std::string bytes, SerializeWith(std::move(model), inside));
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
   RETURN_IF_ERROR(file.Write(bytes.data(), static_cast<int64_t>(bytes.size())));
   return data ? OutputFile::CommitTogether({&*data, &file}) : file.Commit();
@@ -583,9 +577,7 @@ absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetad
     return absl::InvalidArgumentError(
         absl::StrCat("the weights have more than ", options.max_inline_bytes, " bytes: they need a file of their own"));
   }
-  onnx::ModelProto model = exporter->Model();
-  AddInline(exporter->initializers(), model.mutable_graph());
-  return Serialize(model);
+  return SerializeWith(exporter->Model(), exporter->initializers());
 }
 
 }  // namespace rewright

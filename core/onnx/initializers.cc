@@ -1,5 +1,11 @@
 #include "core/onnx/initializers.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <limits>
+#include <memory>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/tensor_proto.h"
@@ -9,6 +15,7 @@ namespace {
 
 constexpr int64_t kMinExternalBytes = 1024;  // smaller tensors stay in the model
 constexpr int64_t kExternalAlignment = 64;
+constexpr uint32_t kLengthDelimited = 2;  // of protobuf's kinds of fields: bytes, strings, messages
 
 }  // namespace
 
@@ -18,8 +25,43 @@ int64_t TotalBytes(const Initializers& initializers) {
   return bytes;
 }
 
-void AddInline(const Initializers& initializers, onnx::GraphProto* graph) {
-  for (const auto& [name, tensor] : initializers) FillTensor(name, tensor, graph->add_initializer());
+absl::StatusOr<std::string> SerializeWith(onnx::ModelProto model, const Initializers& initializers) {
+  const std::unique_ptr<onnx::GraphProto> graph(model.release_graph());
+  const auto begin_field = [](int number, size_t length) {
+    std::string field;
+    google::protobuf::io::StringOutputStream stream(&field);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.WriteTag(static_cast<uint32_t>(number) << 3 | kLengthDelimited);
+    coded.WriteVarint64(length);
+    coded.Trim();
+    return field;
+  };
+  std::vector<std::string> heads;  // of each initializer: all before its elements
+  size_t graph_bytes = graph->ByteSizeLong();
+  for (const auto& [name, tensor] : initializers) {
+    onnx::TensorProto proto;
+    FillTensorType(name, tensor.type(), &proto);
+    const auto elements = static_cast<size_t>(tensor.num_bytes());
+    const std::string head =
+        absl::StrCat(proto.SerializeAsString(), begin_field(onnx::TensorProto::kRawDataFieldNumber, elements));
+    heads.push_back(
+        absl::StrCat(begin_field(onnx::GraphProto::kInitializerFieldNumber, head.size() + elements), head));
+    graph_bytes += heads.back().size() + elements;
+  }
+  const std::string head = begin_field(onnx::ModelProto::kGraphFieldNumber, graph_bytes);
+  const size_t size = model.ByteSizeLong() + head.size() + graph_bytes;
+  if (size > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    return absl::InvalidArgumentError("the model is larger than 2 GiB, where protobuf ends");
+  }
+  std::string bytes;
+  bytes.reserve(size);
+  const bool whole = model.AppendToString(&bytes) && (bytes.append(head), graph->AppendToString(&bytes));
+  if (!whole) return absl::InternalError("the model could not be serialized");
+  for (size_t i = 0; i < initializers.size(); ++i) {
+    const Tensor& tensor = initializers[i].second;
+    bytes.append(heads[i]).append(static_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.num_bytes()));
+  }
+  return bytes;
 }
 
 absl::Status AddExternal(const Initializers& initializers, const std::string& location, OutputFile& data,

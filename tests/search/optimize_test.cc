@@ -218,6 +218,41 @@ TEST_F(OptimizeTest, WhatWasFasterIsTimedAgain) {
   EXPECT_LT(kept.kept.begin()->second.ratio, 1);
 }
 
+TEST_F(OptimizeTest, WhatWasFasterIsRunAsItsFileGivesIt) {
+  MeasurementsInMemory kept;
+  options_.kept = &kept;
+  std::string text = kGraph;
+  Graph file;
+  int files = 0;
+  options_.as_file = [&](const Graph& rewritten, const std::vector<TraceStep>& trace, const std::vector<int>& path) {
+    EXPECT_TRUE(Has(rewritten, "relu", 1));
+    EXPECT_THAT(path, SizeIs(1));
+    EXPECT_EQ(trace[path[0]].rule, "relu-twice");
+    ++files;
+    file = GraphFrom(text);
+    return std::optional(file);
+  };
+  std::set<const Arena*> compiled;
+  FakeRunner runner([&](const Graph& graph) {
+    compiled.insert(graph.arena().get());
+    return file.arena() != nullptr && graph.arena() == file.arena() ? 1e-6 : ByNodes(graph);
+  });
+  EXPECT_FALSE(Optimized(kRight, &runner).as_file);
+  EXPECT_EQ(files, 0);  // in a first run the graph itself is compared
+  const OptimizeReport again = Optimized(kRight, &runner);
+  EXPECT_TRUE(again.rewritten && again.as_file && again.check.done);
+  EXPECT_EQ(files, 1);
+  EXPECT_TRUE(compiled.contains(file.arena().get()));
+  EXPECT_NEAR(*again.latency_after, 1e-6, 1e-9);  // the file's time
+  // A file that is something else is an error, not a candidate that is dropped.
+  text.replace(text.find("exp"), 3, "sin");
+  const RuleIndex index = RulesFrom(kRight);
+  RuleRewriter rewriter(index);
+  const absl::Status status = Optimize(graph_, rewriter, device_, &runner, options_).status();
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the outputs of the model to be written differ: output y"));
+}
+
 TEST_F(OptimizeTest, GivesTheOriginalBackWhenNothingApplies) {
   FakeRunner runner(ByNodes);
   const OptimizeReport report = Optimized("rule r tanh(tanh(x)) => tanh(x)\n", &runner);

@@ -254,7 +254,8 @@ struct Model::Impl {
   void Save(const std::string& path) const {
     if (!rewritten) return Take(file ? file->CopyTo(path) : WriteText(path, bytes));
     const NamedModel named = Take(models->Names());
-    const WrittenModel written = Take(BytesToWrite(*rewritten, original(), named, path, engine, checking));
+    WrittenModel written = Take(BytesToWrite(*rewritten, original(), named, path, engine, checking.has_value()));
+    if (checking) Take(CheckWritten(*rewritten, original(), named, path, engine, *checking, nullptr, &written));
     Take(written.bytes ? WriteText(path, *written.bytes)
                        : ExportOnnx(*rewritten, original().metadata, path, OptionsToWrite(original(), named)));
   }

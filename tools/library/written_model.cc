@@ -26,9 +26,9 @@ ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& na
 
 namespace {
 
-// What is written, read at those sizes, against the original at the same.
-absl::StatusOr<OutputCheck> CheckBytes(const std::string& bytes, const std::string& name, const Graph& original,
-                                       const index::NamedSizes& dims, const Engine& engine, OutputChecker& checker) {
+// What is written, read at those sizes.
+absl::StatusOr<ImportedModel> Read(const std::string& bytes, const std::string& name, const Graph& original,
+                           const index::NamedSizes& dims, const Engine& engine) {
   const bool keep = CountForeign(original) > 0;
   absl::StatusOr<ImportedModel> again =
       ImportOnnxBytes(bytes, name, "", {.dims = dims, .keep_source = keep, .keep_unknown = keep});
@@ -36,16 +36,16 @@ absl::StatusOr<OutputCheck> CheckBytes(const std::string& bytes, const std::stri
     return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
   }
   if (keep) engine.Use(*again);
-  ASSIGN_OR_RETURN(OutputCheck check, checker.Check(again->graph));
+  return again;
+}
+
+absl::StatusOr<OutputCheck> Equal(const Graph& read, const Graph* written, OutputChecker& checker) {
+  ASSIGN_OR_RETURN(OutputCheck check, checker.Check(read, {.written = written}));
   if (check.done && !check.equal) {
     return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check.text));
   }
   return check;
 }
-
-}  // namespace
-
-namespace {
 
 // Nodes that are not known here may refuse sizes for which the rest of the model can be read.
 bool RunsAtAll(const ImportedModel& model, const Engine& engine) {
@@ -62,27 +62,34 @@ bool RunsAtAll(const ImportedModel& model, const Engine& engine) {
 
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
                                           const NamedModel& named, const std::string& name, const Engine& engine,
-                                          const std::optional<OutputCheckOptions>& checking, OutputChecker* checker) {
+                                          bool read) {
   WrittenModel written;
   if (NeedsFileForWeights(rewritten)) return written;
   absl::StatusOr<std::string> bytes = ExportOnnxBytes(rewritten, original.metadata, OptionsToWrite(original, named));
   if (!bytes.ok()) return written;
-  if (checking) {
-    index::NamedSizes given, ones;
-    for (const std::string& kept : named.names) {
-      given[kept] = original.dims.at(kept);
-      ones[kept] = 1;
-    }
-    OutputChecker own(original.graph, &engine.runner(), *checking);
-    ASSIGN_OR_RETURN(written.check,
-                     CheckBytes(*bytes, name, original.graph, given, engine, checker != nullptr ? *checker : own));
-    if (named.smallest && RunsAtAll(*named.smallest, engine)) {
-      OutputChecker smallest(named.smallest->graph, &engine.runner(), *checking);
-      RETURN_IF_ERROR(CheckBytes(*bytes, name, named.smallest->graph, ones, engine, smallest).status());
-    }
-  }
   written.bytes = *std::move(bytes);
+  if (!read) return written;
+  index::NamedSizes given;
+  for (const std::string& kept : named.names) given[kept] = original.dims.at(kept);
+  ASSIGN_OR_RETURN(written.read, Read(*written.bytes, name, original.graph, given, engine));
   return written;
+}
+
+absl::Status CheckWritten(const Graph& rewritten, const ImportedModel& original, const NamedModel& named,
+                          const std::string& name, const Engine& engine, const OutputCheckOptions& checking,
+                          OutputChecker* checker, WrittenModel* written) {
+  if (!written->read) return absl::OkStatus();
+  if (!written->check.done) {
+    OutputChecker own(original.graph, &engine.runner(), checking);
+    ASSIGN_OR_RETURN(written->check, Equal(written->read->graph, &rewritten, checker != nullptr ? *checker : own));
+  }
+  if (!named.smallest || !RunsAtAll(*named.smallest, engine)) return absl::OkStatus();
+  const Graph& smallest = named.smallest->graph;
+  index::NamedSizes ones;
+  for (const std::string& kept : named.names) ones[kept] = 1;
+  ASSIGN_OR_RETURN(const ImportedModel read, Read(*written->bytes, name, smallest, ones, engine));
+  OutputChecker checks(smallest, &engine.runner(), checking);
+  return Equal(read.graph, nullptr, checks).status();
 }
 
 }  // namespace rewright

@@ -23,18 +23,23 @@ bool NeedsFileForWeights(const Graph& graph);
 struct WrittenModel {
   // Nothing where the weights need a file of their own: such a model is written without being read back.
   std::optional<std::string> bytes;
-  OutputCheck check;  // of the graph that the bytes give
+  std::optional<ImportedModel> read;  // from the bytes, at the sizes of the original; nothing: that was not asked for
+  OutputCheck check;                  // of its graph
 };
 
 // How the rewritten graph of a model is written: with the nodes of its file, and with the names that it keeps.
 ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& named);
 
-// The bytes of a rewritten graph; with `checking` they are read back, and the graph that they give is compared with the
-// original, by `checker` where it is given, and where names are kept also with all of them 1. Errors: they cannot be
-// read, the outputs differ (kInternal). `name` stands in errors for the path.
+// The bytes of a rewritten graph, with `read` read back. Errors: they cannot be read (kInternal). `name` stands in errors
+// for the path.
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
                                           const NamedModel& named, const std::string& name, const Engine& engine,
-                                          const std::optional<OutputCheckOptions>& checking,
-                                          OutputChecker* checker = nullptr);
+                                          bool read);
+
+// Compares what was read back with the original, by `checker` where it is given, unless that was done, and where names
+// are kept also with all of them 1. Errors: the outputs differ (kInternal).
+absl::Status CheckWritten(const Graph& rewritten, const ImportedModel& original, const NamedModel& named,
+                          const std::string& name, const Engine& engine, const OutputCheckOptions& checking,
+                          OutputChecker* checker, WrittenModel* written);
 
 }  // namespace rewright

@@ -238,11 +238,17 @@ state b: f32[3,1,1]
 %0 = exp(b)
 %1 = conv2d(x, w)
 %2 = add(%0, %1)
+%3 = relu(x)
+%4 = conv2d(%3, w)
+%5 = add(%4, %0)
 output y = %2
+output z = %5
 )",
                             {{"w", Iota({3, 2, 1, 1})}, {"b", Iota({3, 1, 1})}});
   const onnx::ModelProto model = Export(graph);
-  EXPECT_THAT(NodesOf(model), ElementsAre("Conv(x,w,exp_out_1_bias) -> y"));
+  // Written once.
+  EXPECT_THAT(NodesOf(model), ElementsAre("Conv(x,w,exp_out_1_bias) -> y", "Relu(x) -> relu_out_2",
+                                          "Conv(relu_out_2,w,exp_out_1_bias) -> z"));
   ExpectSameOutputs(graph, ImportAgain(model), {{"x", Iota({1, 2, 4, 4})}});
 }
 

@@ -232,6 +232,20 @@ TEST(KeptNodesTest, AWeightMayBeAnother) {
   EXPECT_THAT(InitializersOf(written), Not(Contains("w")));
 }
 
+TEST(KeptNodesTest, ComputedWeightsOfOneNumberTakeNoBytes) {
+  const ImportedModel model = Read(TestModel()
+                                       .Input("x", {2000})
+                                       .Initializer("w", Tensor(TensorType{DType::kFloat32, {2000}}))
+                                       .Node("Add", {"x", "w"}, {"y"})
+                                       .Output("y"));
+  EXPECT_THAT(NodesOf(Written(model, model.graph)), ElementsAre("Add(x,w) -> y"));  // as it was read
+  const Value w = Named(model, "w");
+  const onnx::ModelProto written = Written(model, Replaced(model, {{w, Apply(model, "exp", {w})}}));
+  ASSERT_EQ(written.graph().node_size(), 2);
+  EXPECT_EQ(written.graph().node(0).op_type(), "ConstantOfShape");
+  EXPECT_LT(written.ByteSizeLong(), 1000U);
+}
+
 TEST(KeptNodesTest, NodesThatReadOtherwiseInANewerOpsetAreRestated) {
   const ImportedModel model = Read(TestModel(11)
                                        .Input("x", {2, 3, 4})

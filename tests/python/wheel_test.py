@@ -1,0 +1,87 @@
+"""The Python package in an environment that has nothing else: a new one, with what the wheel holds and the dependencies
+that it declares (python/pyproject.toml), in which clean_environment.py runs; then the same package in the environment of
+this test, in one process with torch, onnx and onnxruntime, as far as these are there.
+
+    python tests/python/wheel_test.py SOURCES BUILD
+
+What the wheel holds is installed from the build folder, by the components that the wheel takes. With REWRIGHT_FULL in
+the environment pip builds the wheel itself, which compiles everything once more. Ends with 77 (skipped) where the
+dependencies cannot be installed.
+"""
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import venv
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+def write_model(folder):
+    w = numpy.random.default_rng(5).normal(size=(6, 8)).astype(numpy.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["q"]),
+             helper.make_node("Relu", ["q"], ["y"])]
+    graph = helper.make_graph(nodes, "small", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 6])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 8])],
+                              [numpy_helper.from_array(w, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "small.onnx")
+    numpy.save(folder / "w.npy", w)
+
+
+def pip(*arguments):
+    subprocess.run([sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments], check=True)
+
+
+def install(sources, build, project, site, python):
+    """The package and what it declares, into the folder `site` of the environment with that `python`."""
+    # A version that is here already is at hand in pip's cache.
+    dependencies = [f"{name}=={numpy.__version__}" if name == "numpy" else name
+                    for name in project["project"]["dependencies"]]
+    try:
+        pip("--python", python, "install", *dependencies)
+    except subprocess.CalledProcessError:
+        print("skipped: pip cannot install", *dependencies)
+        sys.exit(77)
+    if os.environ.get("REWRIGHT_FULL"):
+        with tempfile.TemporaryDirectory() as folder:
+            pip("wheel", "--no-deps", "--wheel-dir", folder, str(sources / "python"))
+            pip("--python", python, "install", *map(str, pathlib.Path(folder).glob("rewright-*.whl")))
+        return
+    package = site / "rewright"
+    for component in project["tool"]["scikit-build"]["install"]["components"]:
+        subprocess.run(["cmake", "--install", str(build), "--prefix", str(package), "--component", component],
+                       check=True, stdout=subprocess.DEVNULL)
+    shutil.copytree(sources / "python" / "rewright", package, dirs_exist_ok=True)
+
+
+def main():
+    sources, build = map(pathlib.Path, sys.argv[1:])
+    project = tomllib.loads((sources / "python" / "pyproject.toml").read_text())
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        write_model(folder)
+        environment = folder / "environment"
+        venv.create(environment, with_pip=False)
+        python = environment / "bin" / "python"
+        site = environment / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+        install(sources, build, project, site, str(python))
+        check = str(sources / "tests" / "python" / "clean_environment.py")
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "REWRIGHT_"))}
+        subprocess.run([str(python), "-I", check, scratch], env=clean, check=True)
+        # The package alone, beside what is installed here.
+        beside = folder / "beside"
+        beside.mkdir()
+        (beside / "rewright").symlink_to(site / "rewright")
+        modules = [name for name in ("torch", "onnx", "onnxruntime") if importlib.util.find_spec(name) is not None]
+        subprocess.run([sys.executable, check, scratch, *modules], env={**clean, "PYTHONPATH": str(beside)}, check=True)
+
+
+if __name__ == "__main__":
+    main()
