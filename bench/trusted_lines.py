@@ -15,11 +15,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What reads the text of a rule. Where the law is printed again and compared with what was read, it need not be right.
 PARSING = "rule_lexer rule_expressions rule_parser".split()
 # From a rule that was read to the instances that are proved.
-INSTANCES = """rule rule_printer rule_terms rule_names compiled_rule
-symbolic_builder arg_eval instances instance number siblings operator_variables""".split()
+INSTANCES = """rule rule_printer rule_terms rule_names compiled_rule symbolic_builder arg_eval instances instance
+number siblings operator_variables""".split()
 # From the rule that is proved to the graph that is changed.
-APPLICATION = """binding_order match_binding match_plan match_scope match_search matcher node_signatures rule_net rule_binding rule_set
-rule_symmetry applier lowering sibling_groups""".split()
+APPLICATION = """binding_order match_binding match_plan match_scope match_search matcher node_signatures rule_net
+rule_binding rule_set rule_symmetry applier lowering sibling_groups""".split()
 # The obligations, terms as data.
 OBLIGATIONS = "attempt replay term polynomial guard rational give_up".split()
 # The search for a proof: which attempts are made, which instances are taken for others, in what time. A certificate
@@ -37,9 +37,9 @@ conditions products signs increasing term_substitution prover encode encode_func
 CHECKING = """step_checker computed_steps step_claims step_values step_listener concrete query_solver
 smt_query""".split()
 # Nothing that these say makes a rule proved.
-OTHER = """certificate_text classify_rule condition_family cvc5_solver counterexample equal equal_by_claims equal_result
-foreign_cut gradient_claims infer integer_search joint_models numeric_instance part_weights prove_region random_leaves region
-rounded_decisions second_derivation sharding_laws signatures telling_draws known_equal""".split()
+OTHER = """certificate_text classify_rule condition_family cvc5_solver counterexample equal equal_by_claims
+equal_result foreign_cut gradient_claims infer integer_search joint_models numeric_instance part_weights prove_region
+random_leaves region rounded_decisions second_derivation sharding_laws signatures telling_draws known_equal""".split()
 
 
 def lines(folder, names):
