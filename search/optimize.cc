@@ -301,7 +301,8 @@ class Optimizer {
   // The outputs of a contender or its file with those of the original. Internal: it is the file that is wrong.
   absl::StatusOr<OutputCheck> Compare(const Contender& contender) {
     const Graph& graph = contender.candidate->graph;
-    ASSIGN_OR_RETURN(OutputCheck check, checker_->Check(contender.file ? *contender.file : graph, CompiledOf(contender)));
+    ASSIGN_OR_RETURN(OutputCheck check,
+                     checker_->Check(contender.file ? *contender.file : graph, CompiledOf(contender)));
     if (!contender.file || !check.done || check.equal) return check;
     ASSIGN_OR_RETURN(const OutputCheck unwritten, checker_->Check(graph));
     if (!unwritten.equal) return unwritten;
