@@ -316,6 +316,7 @@ class Optimizer {
     MeasureOptions measuring = options_.measuring;
     measuring.warmup = options_.check ? 0 : 1;  // the comparison of outputs has run both
     measuring.seconds = 0;
+    measuring.significance = 0.5;  // ends with the majority, which decides
     measuring.pairs = static_cast<int>(std::clamp<double>(kConfirmingSeconds / pair, kFewestPairs, measuring.pairs));
     ASSIGN_OR_RETURN(const bool measured, Measure(measuring, contender));
     if (!measured) return false;
