@@ -246,13 +246,14 @@ class Optimizer {
   // much.
   absl::Status TimeAll() {
     tests_ = contenders_.size();
+    ASSIGN_OR_RETURN(const bool one_is_faster, OneWasFaster());
     std::vector<Contender> faster;
     for (size_t i = 0; i < contenders_.size(); ++i) {
       Contender& contender = contenders_[i];
       const double share = options_.seconds_left
                                ? (SecondsLeft() - reserve_) / static_cast<double>(contenders_.size() - i)
                                : std::numeric_limits<double>::infinity();
-      ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, share));
+      ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, one_is_faster ? 0 : share));
       contender.earlier = contender.measured.has_value();
       if (!contender.earlier && report_.repeated) {
         Drop(*contender.candidate, Why::kNotTold, "the earlier run had no time to measure it");
@@ -300,7 +301,8 @@ class Optimizer {
   // The outputs of a contender or its file with those of the original. Internal: it is the file that is wrong.
   absl::StatusOr<OutputCheck> Compare(const Contender& contender) {
     const Graph& graph = contender.candidate->graph;
-    ASSIGN_OR_RETURN(OutputCheck check, checker_->Check(contender.file ? *contender.file : graph, CompiledOf(contender)));
+    ASSIGN_OR_RETURN(OutputCheck check,
+                     checker_->Check(contender.file ? *contender.file : graph, CompiledOf(contender)));
     if (!contender.file || !check.done || check.equal) return check;
     ASSIGN_OR_RETURN(const OutputCheck unwritten, checker_->Check(graph));
     if (!unwritten.equal) return unwritten;
@@ -314,6 +316,7 @@ class Optimizer {
     MeasureOptions measuring = options_.measuring;
     measuring.warmup = options_.check ? 0 : 1;  // the comparison of outputs has run both
     measuring.seconds = 0;
+    measuring.significance = 0.5;  // ends with the majority, which decides
     measuring.pairs = static_cast<int>(std::clamp<double>(kConfirmingSeconds / pair, kFewestPairs, measuring.pairs));
     ASSIGN_OR_RETURN(const bool measured, Measure(measuring, contender));
     if (!measured) return false;
@@ -336,6 +339,16 @@ class Optimizer {
 
   void Keep(const Contender& contender) const {
     if (options_.kept != nullptr) options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
+  }
+
+  // Whether an earlier run knows a contender that is faster: what it could not tell of others then stays so.
+  absl::StatusOr<bool> OneWasFaster() const {
+    if (options_.kept == nullptr) return false;
+    for (const Contender& contender : contenders_) {
+      ASSIGN_OR_RETURN(const std::optional<Measurement> found, options_.kept->Find(graph_, contender.candidate->graph));
+      if (found && IsFaster(*found, options_.significance)) return true;
+    }
+    return false;
   }
 
   // Nothing where there is no such measurement, or it told nothing and there are seconds for many more pairs.

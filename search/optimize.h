@@ -48,9 +48,9 @@ struct OptimizeOptions {
   double significance = 0.05;
   bool check = true;
   OutputCheckOptions checking;
-  // What the file of a rewritten graph gives when it is read; `path`: its steps in the trace of the search. Of a candidate
-  // that was faster in an earlier run this is compiled, compared and timed in the place of the graph. Empty, or it gives
-  // nothing: the graph.
+  // What the file of a rewritten graph gives when it is read; `path`: its steps in the trace of the search. Of a
+  // candidate that was faster in an earlier run this is compiled, compared and timed in the place of the graph. Empty,
+  // or it gives nothing: the graph.
   std::function<absl::StatusOr<std::optional<Graph>>(const Graph& rewritten, const std::vector<TraceStep>& trace,
                                                      const std::vector<int>& path)>
       as_file;

@@ -98,5 +98,4 @@ Comparison Compare(const Tensor& a, const Tensor& b, double rtol, double atol) {
   return result;
 }
 
-
 }  // namespace rewright

@@ -499,9 +499,9 @@ class Exporter {
   const ExportOptions& options_;
   const std::vector<bool> sized_;
   const OnnxSource* const source_;
-  absl::flat_hash_map<NodeId, ConvBias> biases_;  // by convolution
+  absl::flat_hash_map<NodeId, ConvBias> biases_;                            // by convolution
   absl::flat_hash_map<std::pair<Value, int64_t>, std::string> bias_names_;  // of vectors that were written
-  absl::flat_hash_set<NodeId> absorbed_;          // sums that are part of a Conv
+  absl::flat_hash_set<NodeId> absorbed_;                                    // sums that are part of a Conv
   int64_t opset_ = 0;
   const ExportPlan plan_;
   OnnxWriter writer_;

@@ -44,8 +44,7 @@ absl::StatusOr<std::string> SerializeWith(onnx::ModelProto model, const Initiali
     const auto elements = static_cast<size_t>(tensor.num_bytes());
     const std::string head =
         absl::StrCat(proto.SerializeAsString(), begin_field(onnx::TensorProto::kRawDataFieldNumber, elements));
-    heads.push_back(
-        absl::StrCat(begin_field(onnx::GraphProto::kInitializerFieldNumber, head.size() + elements), head));
+    heads.push_back(absl::StrCat(begin_field(onnx::GraphProto::kInitializerFieldNumber, head.size() + elements), head));
     graph_bytes += heads.back().size() + elements;
   }
   const std::string head = begin_field(onnx::ModelProto::kGraphFieldNumber, graph_bytes);

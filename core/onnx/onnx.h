@@ -164,7 +164,8 @@ struct ExportOptions {
   bool fold_weights = true;
   // Weights of more bytes than this, all together, go to a file next to the model (protobuf ends at 2 GiB).
   int64_t max_inline_bytes = int64_t{1500} << 20;
-  // Large weights whose elements are all equal are written as ConstantOfShape nodes; with a source, computed ones alone.
+  // Large weights whose elements are all equal are written as ConstantOfShape nodes; with a source, computed ones
+  // alone.
   bool compact_uniform = true;
   // The model that the graph was rewritten from, in the same arena: what no rule touched is written with its nodes as
   // they were read. Null: everything is written in the forms of export_ops.cc.

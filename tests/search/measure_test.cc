@@ -43,7 +43,8 @@ TEST(MeasureInterleaved, GoesOnForASecondsShareUpToTenTimesThePairs) {
   PacedRuns a(&unused, [](int) { return 0.0; }), b(&unused, [](int) { return 0.0; });
   const auto pairs = [&](MeasureOptions options) {
     options.clock = [&] { return (++readings, 1e-9 * readings * readings); };
-    const absl::StatusOr<Measurement> measured = MeasureInterleaved(a, b, {Tensor(TensorType{DType::kFloat32, {4, 8}})}, options);
+    const absl::StatusOr<Measurement> measured =
+        MeasureInterleaved(a, b, {Tensor(TensorType{DType::kFloat32, {4, 8}})}, options);
     EXPECT_TRUE(measured.ok()) << measured.status();
     return measured->wins + measured->losses;
   };

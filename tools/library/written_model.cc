@@ -28,7 +28,7 @@ namespace {
 
 // What is written, read at those sizes.
 absl::StatusOr<ImportedModel> Read(const std::string& bytes, const std::string& name, const Graph& original,
-                           const index::NamedSizes& dims, const Engine& engine) {
+                                   const index::NamedSizes& dims, const Engine& engine) {
   const bool keep = CountForeign(original) > 0;
   absl::StatusOr<ImportedModel> again =
       ImportOnnxBytes(bytes, name, "", {.dims = dims, .keep_source = keep, .keep_unknown = keep});

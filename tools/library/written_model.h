@@ -30,8 +30,8 @@ struct WrittenModel {
 // How the rewritten graph of a model is written: with the nodes of its file, and with the names that it keeps.
 ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& named);
 
-// The bytes of a rewritten graph, with `read` read back. Errors: they cannot be read (kInternal). `name` stands in errors
-// for the path.
+// The bytes of a rewritten graph, with `read` read back. Errors: they cannot be read (kInternal). `name` stands in
+// errors for the path.
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
                                           const NamedModel& named, const std::string& name, const Engine& engine,
                                           bool read);
