@@ -323,8 +323,9 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
     if (proved) {
       // What is renewed says what it said, anew.
       const bool halves = !flags.renew || !entries[i].rule.proof || entries[i].rule.proof->halves;
-      absl::StatusOr<ProofRecord> record =
-          RecordOf(rule, verdict, outcomes[i].seal.empty() ? "" : CertificateFrom(flags.output, flags.certificates, rule.name), halves);
+      absl::StatusOr<ProofRecord> record = RecordOf(
+          rule, verdict, outcomes[i].seal.empty() ? "" : CertificateFrom(flags.output, flags.certificates, rule.name),
+          halves);
       if (!record.ok()) return record.status();
       rule.proof = *std::move(record);
     }

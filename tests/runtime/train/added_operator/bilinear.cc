@@ -6,8 +6,8 @@ namespace rewright {
 
 // out[b, o] = sum i, j: x[b, i] * w[o, i, j] * y[b, j]
 static absl::Status BilinearMeaning(OpBuilder& b) {
-  RETURN_IF_ERROR(FirstError(
-      {CheckElements(b, Elements::kFloats), CheckRank(b, 0, 2), CheckRank(b, 1, 3), CheckRank(b, 2, 2)}));
+  RETURN_IF_ERROR(
+      FirstError({CheckElements(b, Elements::kFloats), CheckRank(b, 0, 2), CheckRank(b, 1, 3), CheckRank(b, 2, 2)}));
   const Index rows = b.size(0, 0), outputs = b.size(1, 0), left = b.size(1, 1), right = b.size(1, 2);
   b.Require(b.size(2, 0) == rows, "x and y must have as many rows");
   b.Require(b.size(0, 1) == left && b.size(2, 1) == right, "w must have the columns of x and of y");
