@@ -266,6 +266,7 @@ double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
   const double b = e->args().size() > 1 ? Eval(e->arg(1), frame) : 0;
   if (IsInteger(e->dtype()) && e->fn() == Fn::kDiv && b != 0) return std::trunc(a / b);
   if (e->IsCall(Fn::kRandomBits)) return static_cast<double>(RandomBits(Word(a), Word(b)));
+  if (IsOfBits(e->fn())) return BitsValue(e->fn(), DTypeSize(e->dtype()) == 8, a, b);
   const double value = EvaluateReal(e->fn(), a, b);
   // Over the reals there is none: a pole, a logarithm of a negative number, also what a double does not hold.
   if (!std::isfinite(value) && std::isfinite(a) && std::isfinite(b)) {
@@ -273,6 +274,15 @@ double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
     return 0;
   }
   return value;
+}
+
+bool IsOfBits(Fn fn) { return !Evaluate(fn, 1.0, 1.0).exists && Evaluate(fn, int64_t{1}, int64_t{1}).exists; }
+
+double BitsValue(Fn fn, bool wide, double a, double b) {
+  const double range = wide ? 1 << 16 : 1 << 15;
+  const auto wrapped = [&](double x) { return x - range * std::floor(x / range + 0.5); };
+  const auto whole = [&](double x) { return static_cast<int64_t>(wrapped(x)); };
+  return wrapped(static_cast<double>(Evaluate(fn, whole(a), whole(b)).value));
 }
 
 double ConcreteInstance::EvalReduce(const ExprPtr& e, Frame& frame) {

@@ -16,6 +16,11 @@ namespace rewright::verifier {
 // Whether a side makes integers of reals: leaves of integers alone would not show the difference.
 bool RoundsToIntegers(const RuleInstance& instance);
 
+// Functions of the bits of integers, which have no value over the reals, and their values where integers wrap around at
+// 2^16, or at 2^15 those of fewer than 64 bits: sides of a law are compared by the same function of the same numbers.
+bool IsOfBits(Fn fn);
+double BitsValue(Fn fn, bool wide, double a, double b);
+
 class ConcreteInstance {
  public:
   // `symbols` make the left side legal. Leaves and real symbols get random values, with `fractions` (RoundsToIntegers)

@@ -8,6 +8,7 @@
 #include "core/base/text_hash.h"
 #include "core/ir/functions.h"
 #include "substitutions/operator_variables.h"
+#include "verifier/concrete.h"
 
 namespace rewright::verifier {
 namespace {
@@ -295,7 +296,11 @@ double ElementValues::Function(const std::string& name, const std::vector<double
     if (plain == "max") return std::max(wrapped[0], wrapped[1]);
     if (plain == "min") return std::min(wrapped[0], wrapped[1]);
     if (plain == "quotient") return wrapped[1] == 0 ? kNone : std::trunc(wrapped[0] / wrapped[1]);
-    return std::isfinite(wrapped[0]) ? HashedValue(name, wrapped, 0) : kNone;
+    const bool finite = std::all_of(wrapped.begin(), wrapped.end(), [](double arg) { return std::isfinite(arg); });
+    if (const FnInfo* bits = FindFn(plain); bits != nullptr && IsOfBits(bits->fn) && finite && wrapped.size() == 2) {
+      return BitsValue(bits->fn, name.ends_with("64"), wrapped[0], wrapped[1]);
+    }
+    return finite ? HashedValue(name, wrapped, 0) : kNone;
   }
   const FnInfo* known = FindFn(name);
   if (known != nullptr && known->fn != Fn::kRandomBits) {
