@@ -245,7 +245,7 @@ TEST(Shard, RandomGraphsMeanTheSame) {
   const auto rules = RuleSet::FromFiles({*core, *laws}, {.allow_finite_only = true});
   ASSERT_TRUE(rules.ok()) << rules.status();
   const RandomGraphs graphs(rules->matchers());
-  const int wanted = Cases(1000, 25);
+  const int wanted = Cases(1000, 40);
   int cut = 0, exact = 0, collectives = 0;
   for (int i = 0; i < wanted; ++i) {
     const uint64_t seed = 9000 + static_cast<uint64_t>(i);
