@@ -297,7 +297,9 @@ double ElementValues::Function(const std::string& name, const std::vector<double
     if (plain == "min") return std::min(wrapped[0], wrapped[1]);
     if (plain == "quotient") return wrapped[1] == 0 ? kNone : std::trunc(wrapped[0] / wrapped[1]);
     const bool finite = std::all_of(wrapped.begin(), wrapped.end(), [](double arg) { return std::isfinite(arg); });
-    if (const FnInfo* bits = FindFn(plain); bits != nullptr && IsOfBits(bits->fn) && finite && wrapped.size() == 2) {
+    // Random bits are those of the numbers themselves, which are not known here.
+    const FnInfo* bits = FindFn(plain);
+    if (bits != nullptr && bits->fn != Fn::kRandomBits && IsOfBits(bits->fn) && finite && wrapped.size() == 2) {
       return BitsValue(bits->fn, name.ends_with("64"), wrapped[0], wrapped[1]);
     }
     return finite ? HashedValue(name, wrapped, 0) : kNone;

@@ -88,8 +88,8 @@ void ExpectCertificateHolds(const ShardingLaw& law) {
 }
 
 TEST(ShardingLaws, FunctionsOfBitsHaveCertificatesThatHold) {
-  for (const char* name : {"bit_and", "bit_xor", "shift_left", "shift_right"}) {
-    for (const FactorLaws& laws : LawsOf(*FindOp(name), 1, true)) {
+  for (const char* name : {"bit_and", "bit_xor", "shift_left", "shift_right", "random_uniform"}) {
+    for (const FactorLaws& laws : LawsOf(*FindOp(name), 2, true)) {
       for (const ShardingLaw& law : laws.laws) ExpectCertificateHolds(law);
     }
   }
