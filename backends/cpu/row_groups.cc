@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kLeastRows = 8;                    // fewer are shared by threads in parts
 constexpr int64_t kLeastRow = 128, kMostRow = 8192;  // elements; what is shorter has its operands laid out anew
 
-// The last axes, of this size together, from which on everything is reduced. None where others are.
+// The axis from which on all are reduced. None where others are.
 std::optional<int> FirstReducedAxis(const Graph& graph, const Node& reduction) {
   const auto rank = graph.type(reduction.operands[0]).shape.size();
   const std::vector<int64_t>& axes = Ints(reduction, "axes");
@@ -122,7 +122,7 @@ class Rows {
               return std::nullopt;
             }
           }
-          if (computed.size() != 1) return std::nullopt;
+          if (computed.size() != 1 || !ReadsInOrder(group.group, computed[0])) return std::nullopt;
           value = computed[0];
           break;
         }
@@ -130,6 +130,19 @@ class Rows {
       }
     }
     return std::nullopt;
+  }
+
+  // Element number r of the group's values is computed from element r of this one: its axes are not exchanged.
+  bool ReadsInOrder(const Group& group, Value value) const {
+    return std::all_of(group.nodes.begin(), group.nodes.end(), [&](NodeId id) {
+      const Node& node = graph_.node(id);
+      const std::vector<PointwiseRead> reads = PointwiseReads(*node.meaning);
+      const Shape& shape = node.outputs[0].shape;
+      return std::all_of(reads.begin(), reads.end(), [&](const PointwiseRead& read) {
+        return node.operands[read.input] != value ||
+               AxesRead(graph_.type(value).shape, read.axes) == AxesOf(shape, 0, static_cast<int>(shape.size()));
+      });
+    });
   }
 
   // The sink reads `row` once for each row that is reduced, and all else along rows, and so do the terms.
