@@ -1,5 +1,5 @@
 // Certificates come out the same again, and none that was altered is accepted.
-#include "verifier/certificate.h"
+#include "verifier/certificate_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
