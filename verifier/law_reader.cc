@@ -60,17 +60,16 @@ class Reader {
   static constexpr int kNot = 2, kCompare = 3, kUnary = 6;
 
   size_t TokenLength() const {
-    const auto is = [&](size_t at, auto test) { return at < text_.size() && test(text_[at]); };
-    const auto digit = [](char c) { return absl::ascii_isdigit(c); };
-    const auto letter = [](char c) { return absl::ascii_isalnum(c) || c == '_'; };
+    const auto at = [&](size_t i) { return i < text_.size() ? text_[i] : '\0'; };
+    const auto digit = [&](size_t i) { return absl::ascii_isdigit(at(i)); };
     size_t end = at_;
     if (IsName(text_.substr(at_))) {
-      while (is(end, letter)) ++end;
-    } else if (is(at_, digit)) {
-      while (is(end, digit) || (text_.substr(end, 1) == "." && is(end + 1, digit))) ++end;
-      const size_t power = end + (text_.substr(end + 1, 1) == "-" || text_.substr(end + 1, 1) == "+" ? 2 : 1);
-      if (text_.substr(end, 1) == "e" && is(power, digit)) {
-        for (end = power; is(end, digit);) ++end;
+      while (absl::ascii_isalnum(at(end)) || at(end) == '_') ++end;
+    } else if (digit(at_)) {
+      while (digit(end) || (at(end) == '.' && digit(end + 1))) ++end;
+      const size_t power = end + (at(end + 1) == '-' || at(end + 1) == '+' ? 2 : 1);
+      if (at(end) == 'e' && digit(power)) {
+        for (end = power; digit(end);) ++end;
       }
     } else {
       static const auto* const kPairs = new std::set<string_view>{"=>", "..", "==", "!=", "<=", ">="};
