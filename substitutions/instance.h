@@ -92,8 +92,8 @@ absl::Status BindMeaning(const std::vector<SymbolicNode>& nodes, const Structura
                          const std::vector<std::vector<ExprPtr>>& attr_values, MeaningCache& meanings,
                          SymbolicNode* node);
 
-// Makes a constant of the leaf, which has its type and shape: each element is the number. One of no type (`floating`) is
-// f32 or f64: two numbers, where it must be rounded for f32. Error: the type has no such number.
+// Makes a constant of the leaf, which has its type and shape: each element is the number. One of no type (`floating`)
+// is f32 or f64: two numbers, where it must be rounded for f32. Error: the type has no such number.
 absl::Status SetNumber(const Number& number, bool floating, SymbolicNode* leaf);
 // The same with a value that depends on symbols (?epsilon, scalar(h * w)).
 absl::Status SetFill(const ExprPtr& value, MeaningCache& meanings, SymbolicNode* leaf);

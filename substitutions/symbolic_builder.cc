@@ -235,7 +235,8 @@ bool SymbolicBuilder::LeafValue(const RuleNode& leaf, SymbolicNode* node) {
   if (!evaluator.Eval(*leaf.value, &value)) return FailEval(evaluator);
   const DType type = node->dtypes[0];
   int64_t integer;
-  if (value.kind == Value::Kind::kInt && value.integer.IsInt(&integer)) return Ok(SetNumber(integer, leaf.floating, node));
+  if (value.kind == Value::Kind::kInt && value.integer.IsInt(&integer))
+    return Ok(SetNumber(integer, leaf.floating, node));
   if (value.kind == Value::Kind::kReal && value.real.node()->kind() == ExprKind::kConst) {
     return Ok(SetNumber(value.real.node()->real(), leaf.floating, node));
   }

@@ -26,9 +26,8 @@ absl::Status OfLaw(const CertificateReader& reader, const std::string& file, con
   const absl::string_view message = status.message();
   const bool has_place = absl::StartsWith(message, absl::StrCat(file, ":"));
   if (has_place && absl::StrContains(message, "found ") && absl::StrContains(message, "expected ")) return status;
-  return reader.ErrorAt(
-      static_cast<size_t>(reader.law_line()),
-      absl::StrCat("found a law that makes no sense, expected one that was proved: ", message));
+  return reader.ErrorAt(static_cast<size_t>(reader.law_line()),
+                        absl::StrCat("found a law that makes no sense, expected one that was proved: ", message));
 }
 
 absl::StatusOr<Rule> ReadLaw(const CertificateReader& reader, const std::string& file) {

@@ -118,7 +118,8 @@ std::string ConcreteInstance::Wrong() const {
   if (instance_.lhs.size() != instance_.rhs.size()) return "sides with different numbers of outputs";
   for (size_t o = 0; o < instance_.lhs.size(); ++o) {
     const SymbolicValue left = instance_.lhs[o], right = instance_.rhs[o];
-    const bool same_type = instance_.nodes[left.node].dtypes[left.output] == instance_.nodes[right.node].dtypes[right.output];
+    const bool same_type =
+        instance_.nodes[left.node].dtypes[left.output] == instance_.nodes[right.node].dtypes[right.output];
     if (!same_type || ShapeOf(left) != ShapeOf(right)) return absl::StrCat("sides of different types in output ", o);
   }
   return "";

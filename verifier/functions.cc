@@ -201,8 +201,7 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
   const FnInfo* known = FindFn(fn);
   const std::string assumed = StandInProperty(fn);
   if (assumed == "keeps_zero" && x.empty()) return {};
-  if (assumed == "odd" ||
-      (known != nullptr && FnHas(known->fn, FnTrait::kOdd) && fn != "sign" && fn != "round")) {
+  if (assumed == "odd" || (known != nullptr && FnHas(known->fn, FnTrait::kOdd) && fn != "sign" && fn != "round")) {
     if (x.empty()) return {};
     if (CanonicalSign(x) < 0) return Scale(Opaque(ctx, fn, {Scale(x, -1)}), -1);
   }

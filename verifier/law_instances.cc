@@ -128,8 +128,8 @@ class Builder : public Scope {
     const std::string printed = absl::StrCat("?", name);
     if (attr.kind == Class::kReal) {
       const auto before = law_.attrs.begin() + number;
-      const auto real = static_cast<int>(std::count_if(
-          law_.attrs.begin(), before, [](const Attribute& other) { return other.kind == Class::kReal; }));
+      const auto real = static_cast<int>(
+          std::count_if(law_.attrs.begin(), before, [](const Attribute& other) { return other.kind == Class::kReal; }));
       if (IsFloating(TypeOfReal(name))) return Parameter(real, printed, DType::kFloat32);
       return Element{Parameter(real, printed, DType::kInt64)};
     }
@@ -337,7 +337,8 @@ class Builder : public Scope {
     const auto* element = std::get_if<Element>(&value);
     int64_t integer;
     if (index != nullptr && index->IsInt(&integer)) return ThrowUnless(SetNumber(integer, !leaf.type, built));
-    if (real != nullptr && real->node()->IsConst()) return ThrowUnless(SetNumber(real->node()->real(), !leaf.type, built));
+    if (real != nullptr && real->node()->IsConst())
+      return ThrowUnless(SetNumber(real->node()->real(), !leaf.type, built));
     ExprPtr filled;
     if (IsFloating(type)) {
       if (index != nullptr) filled = FromIndex(*index, DType::kFloat32).node();

@@ -291,8 +291,7 @@ class Siblings {
     for (const auto& [name, value] : split.attrs) {
       if (name != "sizes") continue;
       const bool one = value.kind == Phrase::Kind::kList && value.args.size() == 1 &&
-                       value.args[0].kind == Phrase::Kind::kSplice &&
-                       value.args[0].args[0].kind == Phrase::Kind::kName;
+                       value.args[0].kind == Phrase::Kind::kSplice && value.args[0].args[0].kind == Phrase::Kind::kName;
       if (!one) Refuse("sizes=[n..]");
       size_ = value.args[0].args[0].text;
     }

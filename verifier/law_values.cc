@@ -170,7 +170,7 @@ class Evaluation {
     if (Is<DType>(a) && Is<DType>(b) && equation) {
       return Cond((std::get<DType>(a) == std::get<DType>(b)) == (op == "=="));
     }
-    if (const auto *x = std::get_if<List>(&a), *y = std::get_if<List>(&b); x != nullptr && y != nullptr && equation) {
+    if (const auto* x = std::get_if<List>(&a), *y = std::get_if<List>(&b); x != nullptr && y != nullptr && equation) {
       Cond equal(x->size() == y->size());
       for (size_t i = 0; i < std::min(x->size(), y->size()); ++i) equal = equal && (*x)[i] == (*y)[i];
       return op == "==" ? equal : !equal;

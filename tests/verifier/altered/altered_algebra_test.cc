@@ -1,6 +1,6 @@
 // The checker of steps against a prover whose laws are false, one at a time (algebra_mutations.txt), and the check of
-// certificates against one that takes the text of a law for another. This program is built from sources of the prover in
-// which each law may be altered while it runs.
+// certificates against one that takes the text of a law for another. This program is built from sources of the prover
+// in which each law may be altered while it runs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,8 +53,7 @@ const std::map<std::string, std::string> kLawsOfText = {
     {"law-of-packs", "relu(relu(x[b..])) => relu(x)"},
     {"law-of-stretching", "mul(x[b..], y[~ b..]) => mul(y, x)"},
     {"law-of-permutations", "transpose(relu(x), perm=?p) => relu(transpose(x, perm=?p))"},
-    {"law-of-conditions",
-     "pad(x[n], before=[0], after=[max(3 - n, 0)]) => x when n >= 3 or not positive(x)"},
+    {"law-of-conditions", "pad(x[n], before=[0], after=[max(3 - n, 0)]) => x when n >= 3 or not positive(x)"},
     {"law-of-equal-applications",
      "add(transpose(x[n, n], perm=[1, 0]), transpose(x, perm=[0, 1]))\n"
      "  => add(transpose(x, perm=[1, 0]), transpose(x, perm=[1, 0]))"},
@@ -111,7 +110,9 @@ class AlteredAlgebra : public ::testing::Test {
   }
   ~AlteredAlgebra() override { altered = -1; }
 
-  bool Knows(const std::string& name) const { return claims_.count(name) + instances_.count(name) + kLawsOfText.count(name) == 1; }
+  bool Knows(const std::string& name) const {
+    return claims_.count(name) + instances_.count(name) + kLawsOfText.count(name) == 1;
+  }
   std::string RefusedAt(const std::string& name) const {
     const auto law = kLawsOfText.find(name);
     if (law != kLawsOfText.end()) return RefusedCertificate(name, law->second);
