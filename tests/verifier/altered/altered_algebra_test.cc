@@ -62,7 +62,7 @@ const std::map<std::string, std::string> kLawsOfText = {
     {"law-of-siblings",
      "{ matmul(x[m, k], y[k, n]).. } => split(matmul(x, concat(y.., axis=1)), axis=1, sizes=[n..]) when n == 4"},
     {"law-of-attributes", "pad(x[n], before=[?a], after=[0]) => pad(x, before=[max(?a, 1)], after=[0])"},
-    {"law-of-parentheses", "relu(relu(x[n, m, k])) => relu(x) when n - (m - k) > 0"},
+    {"law-of-parentheses", "relu(relu(x[n, m])) => relu(x) when n - (m - n) > 0"},
 };
 
 // The first step that is refused while the instance is tried, "" where none is.
