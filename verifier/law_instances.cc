@@ -18,6 +18,7 @@ using Class = Attribute::Class;
 
 constexpr int64_t kMostFixedInt = 3;  // that a structural integer runs to
 constexpr size_t kMostAxes = 12;      // of which subsets are taken
+constexpr int64_t kMostPaths = 2000000;
 
 // Structural values by number, one path through all of them after the other: who builds an instance picks them on the
 // way, as many as it comes to, and begins again for the next.
@@ -457,9 +458,10 @@ absl::Status InstancesOf(const Law& law, const DomainLimits& domain,
   const LawGraph graph(law);
   MeaningCache meanings;
   Choices choices;
-  int count = 0;
+  int64_t count = 0, paths = 0;
   std::string why;
   do {
+    if (++paths > kMostPaths) return absl::InvalidArgumentError("found too many structural values, expected fewer");
     Builder builder(graph, domain, meanings, choices);
     RuleInstance instance;
     try {
