@@ -1,5 +1,5 @@
 // Certificates come out the same again, and none that was altered is accepted.
-#include "verifier/certificate_check.h"
+#include "verifier/certificate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_parser.h"
 #include "tests/counts.h"
+#include "verifier/certificate_check.h"
 #include "verifier/prove_rule.h"
 #include "verifier/query_solver.h"
 
