@@ -15,8 +15,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What reads the text of a rule. Where the law is printed again and compared with what was read, it need not be right.
 PARSING = "rule_lexer rule_expressions rule_parser".split()
 # From a rule that was read to the instances that are proved.
-INSTANCES = """rule rule_printer rule_terms rule_names compiled_rule symbolic_builder arg_eval instances instance
-number siblings operator_variables""".split()
+INSTANCES = """rule rule_printer rule_terms rule_names compiled_rule symbolic_builder arg_eval instances siblings
+operator_variables""".split()
+# What an instance is: data, the binding of declarations, operators that stand for families.
+INSTANCE_DATA = "instance number stand_ins".split()
 # From the rule that is proved to the graph that is changed.
 APPLICATION = """binding_order match_binding match_plan match_scope match_search matcher node_signatures rule_net
 rule_binding rule_set rule_symmetry applier lowering sibling_groups""".split()
@@ -25,8 +27,8 @@ OBLIGATIONS = "attempt replay term polynomial guard rational give_up".split()
 # The search for a proof: which attempts are made, which instances are taken for others, in what time. A certificate
 # names the attempt and holds every instance.
 SEARCH = "verifier prove_rule merged_axes watchdog".split()
-# What derives a proof from a certificate.
-DERIVING = ["certificate"]
+# What derives a proof from a certificate, whose law it reads and enumerates itself.
+DERIVING = "certificate_check law_reader law_values law_graph law_instances".split()
 # What reasons about sums and indices: checked for all sizes.
 REASONING = "simplify eliminate align inverse context decide print".split()
 # The composition of declarations, products and functions of elements, the difference of both sides and joint queries:
@@ -37,7 +39,7 @@ conditions products signs increasing term_substitution prover encode encode_func
 CHECKING = """step_checker computed_steps step_claims step_values step_listener concrete query_solver
 smt_query""".split()
 # Nothing that these say makes a rule proved.
-OTHER = """certificate_text classify_rule condition_family cvc5_solver counterexample equal equal_by_claims
+OTHER = """certificate certificate_text classify_rule condition_family cvc5_solver counterexample equal equal_by_claims
 equal_result foreign_cut gradient_claims infer integer_search joint_models numeric_instance part_weights prove_region
 random_leaves region rounded_decisions second_derivation sharding_laws signatures telling_draws known_equal""".split()
 
@@ -57,6 +59,7 @@ def main():
     parts = {
         "reading of a rule": lines("substitutions", PARSING),
         "a rule to its instances": lines("substitutions", INSTANCES),
+        "instances as data": lines("substitutions", INSTANCE_DATA),
         "instances to graphs that are changed": lines("substitutions", APPLICATION),
         "obligations, terms as data": lines("verifier", OBLIGATIONS),
         "search for a proof": lines("verifier", SEARCH),
@@ -67,9 +70,9 @@ def main():
     }
     for name, count in parts.items():
         print(f"{count:6}  {name}")
-    parsing, instances, application, obligations, search, deriving, reasoning, computed, checking = parts.values()
-    followed = instances + obligations
-    proof = parsing + followed + search
+    parsing, instances, data, application, obligations, search, deriving, reasoning, computed, checking = parts.values()
+    followed = data + obligations
+    proof = parsing + instances + followed + search
     print(f"{proof + application + reasoning + computed:6}  must be right where the prover is believed")
     print(f"{proof + application + computed + checking:6}  must be right where its steps are checked, at all sizes")
     print(f"{proof + application + checking:6}  must be right where its steps are checked, at the sizes that are computed")

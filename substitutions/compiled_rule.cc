@@ -45,11 +45,6 @@ bool IsPlainName(const ArgExpr& expr) {
   return expr.ref == ArgExpr::Ref::kSize || expr.ref == ArgExpr::Ref::kPack || expr.ref == ArgExpr::Ref::kAttr;
 }
 
-bool IsStructural(const AttrSpec& spec) {
-  return spec.structural || spec.kind == AttrKind::kFlag || spec.kind == AttrKind::kAxis ||
-         spec.kind == AttrKind::kAxes || spec.kind == AttrKind::kDType;
-}
-
 class RuleCompiler {
  public:
   RuleCompiler(const Rule& rule, RuleUse use)

@@ -145,7 +145,4 @@ absl::Status CheckRules(const std::vector<Rule>& rules);
 // Whether `expr` is a lone name of what is bound: a size, pack or attribute.
 bool IsPlainName(const ArgExpr& expr);
 
-// Whether the attribute's value fixes the meaning of an application, rather than being a symbol in it.
-bool IsStructural(const AttrSpec& spec);
-
 }  // namespace rewright

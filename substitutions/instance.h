@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/ir/op.h"
 #include "substitutions/number.h"
 
@@ -18,6 +20,21 @@ namespace rewright {
 // Sizes, integer attributes and axes are no larger where a rule is applied: proofs may take small polynomials in them
 // for numbers that 64 bits hold.
 inline constexpr int64_t kMostSize = (int64_t{1} << 31) - 1;
+
+// Up to where the structural values of a rule run: the domain in which it is proved and may be applied.
+struct DomainLimits {
+  int max_rank = 6;            // of every variable and every value of the left side
+  int max_perm_rank = 4;       // axes that a structural list bound by the rule (perm) reorders
+  int max_broadcast_rank = 4;  // axes of a shape that variables [~ ..] broadcast to
+  int max_instances = 20000;   // of one rule; more is an error
+  friend bool operator==(const DomainLimits& a, const DomainLimits& b) {
+    return a.max_rank == b.max_rank && a.max_perm_rank == b.max_perm_rank &&
+           a.max_broadcast_rank == b.max_broadcast_rank;
+  }
+};
+
+// Whether the attribute's value fixes the meaning of an application, rather than being a symbol in it.
+bool IsStructural(const AttrSpec& spec);
 
 struct Symbol {
   std::string name;
@@ -68,6 +85,22 @@ struct SymbolicNode {
 
 // Whether the node is a constant whose value depends on symbols: every element is params[0].
 bool IsFill(const SymbolicNode& node);
+
+// Fills in what an application of node->op to node->inputs is: meaning, types, shapes. `nodes` are those before it;
+// `attr_values` the symbolic values of each of the operator's attributes. Error: it is not legal, whatever the symbols.
+absl::Status BindMeaning(const std::vector<SymbolicNode>& nodes, const StructuralKey& key,
+                         const std::vector<std::vector<ExprPtr>>& attr_values, MeaningCache& meanings,
+                         SymbolicNode* node);
+
+// Makes a constant of the leaf, which has its type and shape: each element is the number. One of no type (`floating`)
+// is f32 or f64: two numbers, where it must be rounded for f32. Error: the type has no such number.
+absl::Status SetNumber(const Number& number, bool floating, SymbolicNode* leaf);
+// The same with a value that depends on symbols (?epsilon, scalar(h * w)).
+absl::Status SetFill(const ExprPtr& value, MeaningCache& meanings, SymbolicNode* leaf);
+
+// A structural attribute that is not an element type, from its integers, by the rules of CanonicalAttrs(); `rank` is
+// that of the first operand. Error: they depend on symbols or are not legal.
+absl::StatusOr<Attr> StructuralAttr(const AttrSpec& spec, const std::vector<Index>& integers, int rank);
 
 struct RuleInstance {
   std::string rule;                 // its name

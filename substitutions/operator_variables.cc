@@ -1,146 +1,18 @@
 #include "substitutions/operator_variables.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "core/ir/rewrite.h"
-#include "core/ops/common.h"
 #include "substitutions/rule_lexer.h"
-#include "substitutions/rule_terms.h"
+#include "substitutions/rule_parser.h"
+#include "substitutions/rule_printer.h"
+#include "substitutions/stand_ins.h"
 
 namespace rewright {
 namespace {
-
-// ---------------------------------------------------------------- stand-ins
-
-// Names of functions hold no point: those that do are functions of integers to the prover.
-struct Property {
-  std::optional<ArgFn> fn;
-  const char* function;
-};
-constexpr Property kProperties[] = {{std::nullopt, "any_function"},
-                                    {ArgFn::kIncreasing, "any_increasing"},
-                                    {ArgFn::kOdd, "any_odd"},
-                                    {ArgFn::kKeepsZero, "any_keeping_zero"}};
-
-OpDef MakeStandIn(const char* function, int operands) {
-  OpDef op;
-  op.name = function;
-  op.summary = "Any elementwise operator of a family.";
-  op.inputs = {"a"};
-  if (operands == 2) op.inputs.emplace_back("b");
-  op.broadcasts = operands == 2;
-  op.meaning = [function, operands](OpBuilder& b) -> absl::Status {
-    RETURN_IF_ERROR(CheckElements(b, Elements::kFloats));
-    if (operands == 1) {
-      b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
-        return OpaqueElement(function, 0, {b.Read(0, i).node()}, b.dtype(0));
-      });
-      return absl::OkStatus();
-    }
-    const Broadcast common(b, {0, 1});
-    b.Output(b.dtype(0), common.shape(), [&](const std::vector<Index>& i) {
-      return OpaqueElement(function, 0, {b.Read(0, common.At(0, i)).node(), b.Read(1, common.At(1, i)).node()},
-                           b.dtype(0));
-    });
-    return absl::OkStatus();
-  };
-  return op;
-}
-
-const OpDef* StandIn(std::optional<ArgFn> property, int operands) {
-  static const auto* const kStandIns = [] {
-    auto* const all = new std::vector<std::array<OpDef, 2>>();
-    for (const Property& p : kProperties) all->push_back({MakeStandIn(p.function, 1), MakeStandIn(p.function, 2)});
-    return all;
-  }();
-  for (size_t i = 0; i < std::size(kProperties); ++i) {
-    if (kProperties[i].fn == property) return &(*kStandIns)[i][static_cast<size_t>(operands - 1)];
-  }
-  CHECK(false) << "no property of operators";
-  return nullptr;
-}
-
-// ---------------------------------------------------------------- elementwise operators
-
-// What the element is of the elements that are read, as text; nothing where it depends on anything else, or where
-// shape, requirements or places that are read are others than the stand-in's.
-std::optional<std::string> FunctionOfElements(const OpDef& op, const StructuralKey& key, MeaningCache& meanings) {
-  const auto own = meanings.Get(op, key);
-  const auto standard = meanings.Get(*StandIn(std::nullopt, static_cast<int>(op.inputs.size())), key);
-  if (!own.ok() || !standard.ok()) return std::nullopt;
-  const Meaning &m = **own, &s = **standard;
-  if (m.IsOpaque() || m.outputs.size() != 1 || !m.params.empty() || m.variables.size() != s.variables.size()) {
-    return std::nullopt;
-  }
-  // Operators call their operands, and so the sizes of these, as they like.
-  std::vector<ExprPtr> numbered;
-  for (size_t v = 0; v < s.variables.size(); ++v) {
-    numbered.push_back(Variable(static_cast<int>(v), absl::StrCat("v", v)).node());
-  }
-  const std::vector<std::string> names = {"a", "b"};
-  const auto text = [&](const ExprPtr& expr) { return PrintExpr(Substitute(expr, numbered, {}), names); };
-  const OutputMeaning &output = m.outputs[0], &expected = s.outputs[0];
-  bool same = output.dtype == expected.dtype && output.index_vars == expected.index_vars &&
-              output.shape.size() == expected.shape.size() && m.requirements.size() == s.requirements.size();
-  for (size_t i = 0; same && i < output.shape.size(); ++i) same = text(output.shape[i]) == text(expected.shape[i]);
-  for (size_t i = 0; same && i < m.requirements.size(); ++i) {
-    same = text(m.requirements[i].condition) == text(s.requirements[i].condition);
-  }
-  const ExprPtr element = Rewrite(output.element, [&](const ExprPtr& node) {
-    if (!node->IsRead()) return node;
-    const auto operand = static_cast<size_t>(node->operand());
-    same = same && text(node) == text(expected.element->arg(operand));
-    return Parameter(node->operand(), names[operand], node->dtype()).node();
-  });
-  const bool closed = FreeVariables(element).empty() && !element->Reduces() && !element->Contains(ExprKind::kOpaque) &&
-                      !element->Contains(ExprKind::kFromIndex);
-  if (!same || !closed) return std::nullopt;
-  return text(element);
-}
-
-// At all ranks, and, of low ranks, wherever axes of size one are stretched, it is the same function.
-bool IsElementwise(const OpDef& op, int operands) {
-  constexpr int kMostRank = DomainLimits{}.max_rank, kStretched = 2;
-  if (op.variadic || !op.attrs.empty() || static_cast<int>(op.inputs.size()) != operands) return false;
-  if (op.broadcasts != (operands == 2)) return false;
-  MeaningCache meanings;
-  std::optional<std::string> function;
-  const auto agrees = [&](const std::vector<int>& ranks, const std::vector<uint32_t>& units) {
-    StructuralKey key;
-    key.ranks = ranks;
-    key.dtypes.assign(ranks.size(), DType::kFloat32);
-    if (op.broadcasts) key.units = units;
-    const std::optional<std::string> here = FunctionOfElements(op, key, meanings);
-    if (here && !function) function = here;
-    return here && *here == *function;
-  };
-  if (operands == 1) {
-    for (int rank = 0; rank <= kMostRank; ++rank) {
-      if (!agrees({rank}, {})) return false;
-    }
-    return true;
-  }
-  for (int a = 0; a <= kMostRank; ++a) {
-    for (int b = 0; b <= kMostRank; ++b) {
-      const bool all = a <= kStretched && b <= kStretched;
-      for (uint32_t first = 0; first < (all ? 1U << a : 1U); ++first) {
-        for (uint32_t second = 0; second < (all ? 1U << b : 1U); ++second) {
-          if (!agrees({a, b}, {first, second})) return false;
-        }
-      }
-    }
-  }
-  return true;
-}
-
-// ---------------------------------------------------------------- terms
 
 template <typename Term, typename Visit>
 void VisitTerms(Term& term, const Visit& visit) {
@@ -185,9 +57,9 @@ bool IsOperatorProperty(const ArgExpr& condition) {
          (condition.fn == ArgFn::kIncreasing || condition.fn == ArgFn::kOdd || condition.fn == ArgFn::kKeepsZero);
 }
 
-std::optional<ArgFn> OperatorProperty(const Rule& rule) {
+std::string OperatorProperty(const Rule& rule) {
   const auto found = std::find_if(rule.conditions.begin(), rule.conditions.end(), IsOperatorProperty);
-  return found == rule.conditions.end() ? std::nullopt : std::optional(found->fn);
+  return found == rule.conditions.end() ? "" : ArgFnName(found->fn);
 }
 
 absl::Status ResolveOperatorVariable(Rule& rule) {
@@ -236,27 +108,14 @@ absl::Status ResolveOperatorVariable(Rule& rule) {
                  absl::StrCat("found ", first->name, ", expected an operator variable that the left side binds"));
   }
   const auto operands = static_cast<int>(first->operands.size());
-  const std::optional<ArgFn> property = OperatorProperty(rule);
-  if (property && operands != 1) {
+  const std::string property = OperatorProperty(rule);
+  if (!property.empty() && operands != 1) {
     return error(first->line, first->column, "found a property of an operator with 2 operands, expected one with 1");
   }
   VisitTermsOf(rule, [&](TensorTerm& term) {
     if (IsOperatorVariable(term)) term.op = StandIn(property, operands);
   });
   return absl::OkStatus();
-}
-
-const std::vector<const OpDef*>& ElementwiseOps(int operands) {
-  const auto find = [](int count) {
-    auto* const ops = new std::vector<const OpDef*>();
-    for (const OpDef* op : AllOps()) {
-      if (IsElementwise(*op, count)) ops->push_back(op);
-    }
-    std::sort(ops->begin(), ops->end(), [](const OpDef* a, const OpDef* b) { return a->name < b->name; });
-    return ops;
-  };
-  static const std::vector<const OpDef*>*const kUnary = find(1), *const kBinary = find(2);
-  return operands == 1 ? *kUnary : *kBinary;
 }
 
 Rule PutOperator(const Rule& rule, const OpDef& op) {
@@ -295,58 +154,14 @@ std::vector<Rule> OperatorRules(const Rule& rule, size_t most) {
   return rules;
 }
 
-std::vector<Rule> PropertyLaws(ArgFn property, const OpDef& op) {
-  const auto variable = [](const char* name, bool declared) {
-    TensorTerm term;
-    term.name = name;
-    if (declared) term.shape = ShapeSpec{false, {NameArg("n")}};
-    return term;
-  };
-  TensorTerm zero;
-  zero.kind = TensorTerm::Kind::kValue;
-  zero.value = ArgExpr::Int(0);
-  zero.shape = ShapeSpec{false, {NameArg("n")}};
-  const auto of = [&](TensorTerm term) { return Application(op.name, {std::move(term)}); };
-  const auto law = [&](const char* what, TensorTerm left, TensorTerm right) {
-    Rule rule;
-    rule.name = absl::StrCat(op.name, what);
-    rule.lhs.outputs = {std::move(left)};
-    rule.rhs.outputs = {std::move(right)};
-    return rule;
-  };
-  if (property == ArgFn::kIncreasing) {
-    return {law("-increases", of(Application("max", {variable("x", true), variable("y", true)})),
-                Application("max", {of(variable("x", false)), of(variable("y", false))}))};
+std::vector<Rule> PropertyRules(const Rule& rule, const OpDef& op) {
+  std::vector<Rule> rules;
+  for (const std::string& law : PropertyLaws(OperatorProperty(rule), op)) {
+    absl::StatusOr<std::vector<Rule>> parsed = ParseRules(law, op.name);
+    CHECK(parsed.ok()) << parsed.status();
+    rules.push_back(std::move(parsed->front()));
   }
-  std::vector<Rule> laws = {law("-keeps-zero", of(zero), zero)};
-  if (property == ArgFn::kOdd) {
-    laws.push_back(
-        law("-is-odd", of(Application("neg", {variable("x", true)})), Application("neg", {of(variable("x", false))})));
-  }
-  return laws;
-}
-
-bool IsStandIn(const OpDef* op) {
-  return op != nullptr && std::any_of(std::begin(kProperties), std::end(kProperties),
-                                      [&](const Property& p) { return op->name == p.function; });
-}
-
-std::optional<ArgFn> StandInProperty(const std::string& function) {
-  for (const Property& p : kProperties) {
-    if (function == p.function) return p.fn;
-  }
-  return std::nullopt;
-}
-
-double StandInValue(const std::string& function, const std::vector<double>& arguments) {
-  const double a = arguments[0], b = arguments.size() > 1 ? arguments[1] : 1;
-  const std::optional<ArgFn> property = StandInProperty(function);
-  if (!property) return std::cos(3 * a + 1) * (b + 0.5) + 0.25 * a * a + std::sin(2 * b);
-  switch (*property) {
-    case ArgFn::kIncreasing: return std::max(a, 0.5) + std::floor(a);  // level between some points, with jumps
-    case ArgFn::kOdd: return a * a * a - 2 * a;
-    default: return a * a - 3 * a;
-  }
+  return rules;
 }
 
 }  // namespace rewright

@@ -4,9 +4,9 @@
 //     ?f(transpose(x, perm=?p)) => transpose(?f(x), perm=?p)
 //
 // `?f` stands for one operator throughout the rule, any of those that have so many operands, no attributes, and declare
-// each element of their result as a function of the elements of their operands at its place (ElementwiseOps). A
-// property that `when` asks for, increasing(?f), odd(?f) or keeps_zero(?f), narrows them down to those of which it is
-// proved: it is a law itself (PropertyLaws).
+// each element of their result as a function of the elements of their operands at its place (ElementwiseOps,
+// stand_ins.h). A property that `when` asks for, increasing(?f), odd(?f) or keeps_zero(?f), narrows them down to those
+// of which it is proved: it is a law itself (PropertyLaws).
 //
 // A rule with an operator variable is compiled for a stand-in: an operator of whose function nothing is known but the
 // property. What is proved of it holds for all of them. Wherever elements are computed or graphs are matched each
@@ -15,7 +15,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,16 +25,14 @@ namespace rewright {
 
 bool IsOperatorVariable(const TensorTerm& term);
 bool HasOperatorVariable(const Rule& rule);
-// The property of ?f that the conditions ask for.
-std::optional<ArgFn> OperatorProperty(const Rule& rule);
+// The property of ?f that the conditions ask for, by name; empty where they ask for none.
+std::string OperatorProperty(const Rule& rule);
 bool IsOperatorProperty(const ArgExpr& condition);
 
 // Gives every occurrence its stand-in. Errors name the place: two variables, another number of operands, attributes, a
 // property of something else, several properties.
 absl::Status ResolveOperatorVariable(Rule& rule);
 
-// The operators that a rule with so many operands of ?f may be about, properties aside; ascending by name.
-const std::vector<const OpDef*>& ElementwiseOps(int operands);
 // The number of operands of the rule's ?f.
 int OperandsOfVariable(const Rule& rule);
 
@@ -46,16 +43,7 @@ std::string RuleOfOperator(const std::string& name);
 // The rule itself, or, where it has an operator variable, its rules for the operators that its record names; without a
 // record, those for all that it may be about. At most `most` of them, spread over the list.
 std::vector<Rule> OperatorRules(const Rule& rule, size_t most = SIZE_MAX);
-
-// The laws that say that the operator has the property: f(max(x, y)) = max(f(x), f(y)); f(-x) = -f(x) and f(0) = 0,
-// which does not follow for 1 / x; f(0) = 0.
-std::vector<Rule> PropertyLaws(ArgFn property, const OpDef& op);
-
-// The function of a stand-in, by the name that its declaration calls it (ExprKind::kOpaque), where numbers are to be
-// had of it: one that has the property and no other. `arguments` are one or two.
-double StandInValue(const std::string& function, const std::vector<double>& arguments);
-bool IsStandIn(const OpDef* op);
-// The property that the function of that name has.
-std::optional<ArgFn> StandInProperty(const std::string& function);
+// The laws that say that the operator has the property that the rule asks for (PropertyLaws).
+std::vector<Rule> PropertyRules(const Rule& rule, const OpDef& op);
 
 }  // namespace rewright

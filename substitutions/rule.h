@@ -38,6 +38,7 @@
 #include <vector>
 
 #include "core/ir/op.h"
+#include "substitutions/instance.h"
 
 namespace rewright {
 
@@ -169,18 +170,6 @@ struct RuleSide {
 };
 
 // ---------------------------------------------------------------- proofs
-
-// Up to where the structural values of a rule run: the domain in which it is proved and may be applied.
-struct DomainLimits {
-  int max_rank = 6;            // of every variable and every value of the left side
-  int max_perm_rank = 4;       // axes that a structural list bound by the rule (perm) reorders
-  int max_broadcast_rank = 4;  // axes of a shape that variables [~ ..] broadcast to
-  int max_instances = 20000;   // of one rule; more is an error
-  friend bool operator==(const DomainLimits& a, const DomainLimits& b) {
-    return a.max_rank == b.max_rank && a.max_perm_rank == b.max_perm_rank &&
-           a.max_broadcast_rank == b.max_broadcast_rank;
-  }
-};
 
 enum class RuleClass : uint8_t {
   kExact,             // bit-identical in the float32 interpreter

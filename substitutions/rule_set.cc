@@ -181,7 +181,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const CompiledRule>>> RuleReader::Com
     if (!HasOperatorVariable(rule)) ready.rules = {compiled};
   }
   if (!ready.rules.empty()) return ready.rules;
-  if (OperatorProperty(rule) && !rule.proof) {
+  if (!OperatorProperty(rule).empty() && !rule.proof) {
     return RuleError(
         rule.file, rule.line, 1,
         absl::StrCat("rule ", rule.name, " is not proved: no record says which operators have the property"));

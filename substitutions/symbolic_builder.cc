@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/check.h"
-#include "core/ir/rewrite.h"
 
 namespace rewright {
 namespace {
@@ -23,30 +21,7 @@ bool TooLarge(const ExprPtr& expr) {
   return count > kMaxExprNodes;
 }
 
-// out[i..] = value. No operator of graphs, where such a tensor is a constant.
-const OpDef& FillOp() {
-  static const OpDef* const op = [] {
-    auto* fill = new OpDef;
-    fill->name = "fill";
-    fill->summary = "A tensor whose elements are all equal.";
-    fill->attrs = {AttrSpec{"shape", AttrKind::kInts, false, std::nullopt, "the shape of the result", 1},
-                   AttrSpec{"dtype", AttrKind::kDType, true, std::nullopt, "the type of the elements"},
-                   AttrSpec{"value", AttrKind::kReal, false, std::nullopt, "the value of the elements"}};
-    fill->meaning = [](OpBuilder& b) {
-      std::vector<Index> shape;
-      for (int k = 0; k < b.Length("shape"); ++k) shape.push_back(b.Sym("shape", k));
-      const DType dtype = b.Type("dtype");
-      b.Output(dtype, shape, [&](const std::vector<Index>&) { return b.Real("value", dtype); });
-      return absl::OkStatus();
-    };
-    return fill;
-  }();
-  return *op;
-}
-
 }  // namespace
-
-bool IsFill(const SymbolicNode& node) { return node.op == &FillOp(); }
 
 SymbolicBuilder::SymbolicBuilder(const CompiledRule& rule, const Structure& structure, const DomainLimits& limits,
                                  MeaningCache& meanings)
@@ -56,6 +31,8 @@ bool SymbolicBuilder::Fail(const std::string& why) {
   why_ = why;
   return false;
 }
+
+bool SymbolicBuilder::Ok(const absl::Status& status) { return status.ok() || Fail(std::string(status.message())); }
 
 bool SymbolicBuilder::FailEval(const Evaluator& evaluator) {
   return Fail(evaluator.error() == nullptr ? "an expression has no value" : evaluator.error());
@@ -258,42 +235,22 @@ bool SymbolicBuilder::LeafValue(const RuleNode& leaf, SymbolicNode* node) {
   if (!evaluator.Eval(*leaf.value, &value)) return FailEval(evaluator);
   const DType type = node->dtypes[0];
   int64_t integer;
-  if (value.kind == Value::Kind::kInt && value.integer.IsInt(&integer)) return Splat(leaf, integer, node);
+  if (value.kind == Value::Kind::kInt && value.integer.IsInt(&integer))
+    return Ok(SetNumber(integer, leaf.floating, node));
   if (value.kind == Value::Kind::kReal && value.real.node()->kind() == ExprKind::kConst) {
-    return Splat(leaf, value.real.node()->real(), node);
+    return Ok(SetNumber(value.real.node()->real(), leaf.floating, node));
   }
   if (IsFloating(type)) {
-    if (value.kind == Value::Kind::kInt) return Fill(Symbolic::ToReal(value.integer), node);
-    if (value.kind == Value::Kind::kReal) return Fill(value.real, node);
+    if (value.kind == Value::Kind::kInt) return Ok(SetFill(Symbolic::ToReal(value.integer).node(), meanings_, node));
+    if (value.kind == Value::Kind::kReal) return Ok(SetFill(value.real.node(), meanings_, node));
   } else {
     // A truth value is 0 or 1, which sums are not.
     const bool plain = value.kind == Value::Kind::kElement && value.element.node()->kind() == ExprKind::kParam;
     if (type == DType::kBool && !plain) return Fail("a constant is no truth value");
-    if (value.kind == Value::Kind::kInt) return Fill(Symbolic::ToElement(value.integer), node);
-    if (value.kind == Value::Kind::kElement) return Fill(value.element, node);
+    if (value.kind == Value::Kind::kInt) return Ok(SetFill(Symbolic::ToElement(value.integer).node(), meanings_, node));
+    if (value.kind == Value::Kind::kElement) return Ok(SetFill(value.element.node(), meanings_, node));
   }
   return Fail(absl::StrCat("a constant is no number of type ", DTypeName(type)));
-}
-
-// A literal of no type is f32 or f64: two numbers, where it must be rounded for f32.
-bool SymbolicBuilder::Splat(const RuleNode& leaf, Number number, SymbolicNode* node) {
-  const DType type = node->dtypes[0];
-  if (!HasNumber(type, number)) return Fail(absl::StrCat(DTypeName(type), " has no number ", NumberString(number)));
-  if (IsFloating(type)) number = RoundedTo(leaf.floating ? DType::kFloat64 : type, number);
-  node->splat = number;
-  return true;
-}
-
-// A constant whose value depends on symbols (?epsilon, scalar(h * w)): an application of FillOp().
-bool SymbolicBuilder::Fill(const Scalar& value, SymbolicNode* node) {
-  StructuralKey key;
-  key.attrs["dtype"] = node->dtypes[0];
-  key.lengths["shape"] = static_cast<int>(node->shapes[0].size());
-  const std::vector<std::vector<ExprPtr>> values = {node->shapes[0], {}, {value.node()}};
-  node->op = &FillOp();
-  node->dtypes.clear();
-  node->shapes.clear();
-  return Bind(key, values, node);
 }
 
 // ---------------------------------------------------------------- applications
@@ -350,7 +307,7 @@ bool SymbolicBuilder::Attribute(const OpDef& op, const AttrSpec& spec, const Arg
   if (IsStructural(spec)) {
     Attr attr;
     const int rank = key->ranks.empty() ? 0 : key->ranks[0];
-    if (!FixedAttribute(spec, value, rank, &attr)) return Fail(absl::StrCat(op.name, ": ", spec.name, ": ", why_));
+    if (!FixedAttribute(spec, value, rank, &attr)) return Fail(absl::StrCat(op.name, ": ", why_));
     key->attrs[spec.name] = std::move(attr);
     return true;
   }
@@ -384,7 +341,6 @@ bool SymbolicBuilder::Attribute(const OpDef& op, const AttrSpec& spec, const Arg
   return true;
 }
 
-// The same rules as CanonicalAttrs().
 bool SymbolicBuilder::FixedAttribute(const AttrSpec& spec, const Value& value, int rank, Attr* attr) {
   if (spec.kind == AttrKind::kDType) {
     if (value.kind != Value::Kind::kDType) return Fail("expected an element type");
@@ -392,62 +348,19 @@ bool SymbolicBuilder::FixedAttribute(const AttrSpec& spec, const Value& value, i
     return true;
   }
   const bool list = spec.kind == AttrKind::kInts || spec.kind == AttrKind::kAxes;
-  const bool axes = spec.kind == AttrKind::kAxis || spec.kind == AttrKind::kAxes;
   if (value.kind != (list ? Value::Kind::kList : Value::Kind::kInt))
     return Fail(list ? "expected a list" : "expected an integer");
-  std::vector<int64_t> elements;
-  for (const Index& element : list ? value.list : std::vector<Index>{value.integer}) {
-    int64_t integer;
-    if (!element.IsInt(&integer)) return Fail("depends on a size or symbolic attribute, expected a fixed value");
-    if (axes && (integer < -rank || integer >= rank)) return Fail(absl::StrCat("axis ", integer, " of ", rank));
-    if (axes && integer < 0) integer += rank;
-    if (spec.kind == AttrKind::kFlag && integer != 0 && integer != 1) return Fail("expected 0 or 1");
-    if (!axes && integer < spec.min) return Fail("is below its minimum");
-    elements.push_back(integer);
-  }
-  if (spec.kind == AttrKind::kAxes) {
-    std::sort(elements.begin(), elements.end());
-    if (std::adjacent_find(elements.begin(), elements.end()) != elements.end()) return Fail("an axis is repeated");
-  }
-  if (list) {
-    *attr = std::move(elements);
-  } else {
-    *attr = elements[0];
-  }
+  absl::StatusOr<Attr> fixed = StructuralAttr(spec, list ? value.list : std::vector<Index>{value.integer}, rank);
+  if (!fixed.ok()) return Ok(fixed.status());
+  *attr = *std::move(fixed);
   return true;
 }
 
 bool SymbolicBuilder::Bind(const StructuralKey& key, const std::vector<std::vector<ExprPtr>>& attr_values,
                            SymbolicNode* node) {
-  const OpDef& op = *node->op;
-  auto meaning = meanings_.Get(op, key);
-  if (!meaning.ok()) return Fail(std::string(meaning.status().message()));
-  node->meaning = *meaning;
-  const auto attr_index = [&](const std::string& name) {
-    return static_cast<size_t>(op.FindAttr(name) - op.attrs.data());
-  };
-  for (const Meaning::Variable& variable : node->meaning->variables) {
-    ExprPtr& index = node->indices.emplace_back();
-    if (variable.kind == Meaning::VarKind::kSize) {
-      const SymbolicValue& input = node->inputs[variable.input];
-      index = nodes_[input.node].shapes[input.output][variable.axis];
-    } else if (variable.kind == Meaning::VarKind::kAttr) {
-      index = attr_values[attr_index(variable.attr)][variable.axis];
-    }
-  }
-  for (const std::string& name : node->meaning->params) node->params.push_back(attr_values[attr_index(name)][0]);
-  for (const Requirement& requirement : node->meaning->requirements) {
-    if (Substitute(requirement.condition, node->indices, node->params)->IsFalse()) {
-      return Fail(absl::StrCat(op.name, ": ", requirement.message));
-    }
-  }
-  for (const OutputMeaning& output : node->meaning->outputs) {
-    node->dtypes.push_back(output.dtype);
-    std::vector<ExprPtr>& shape = node->shapes.emplace_back();
-    for (const ExprPtr& size : output.shape) {
-      shape.push_back(Substitute(size, node->indices, node->params));
-      if (TooLarge(shape.back())) return Fail("a size is too large an expression");
-    }
+  if (!Ok(BindMeaning(nodes_, key, attr_values, meanings_, node))) return false;
+  for (const std::vector<ExprPtr>& shape : node->shapes) {
+    if (std::any_of(shape.begin(), shape.end(), TooLarge)) return Fail("a size is too large an expression");
   }
   return true;
 }

@@ -49,11 +49,10 @@ class SymbolicBuilder {
 
   bool Fail(const std::string& why);
   bool FailEval(const Evaluator& evaluator);
+  bool Ok(const absl::Status& status);
   bool BuildLeaf(const RuleNode& leaf, SymbolicNode* node);
   bool LeafShape(const RuleNode& leaf, std::vector<ExprPtr>* shape);
   bool LeafValue(const RuleNode& leaf, SymbolicNode* node);
-  bool Splat(const RuleNode& leaf, Number number, SymbolicNode* node);
-  bool Fill(const Scalar& value, SymbolicNode* node);
   bool BuildApplication(const RuleNode& application, SymbolicNode* node);
   bool NoteUnits(const OpDef& op, const std::vector<ExprPtr>& shape, StructuralKey* key);
   bool Operands(const std::vector<RuleValue>& operands, std::vector<SymbolicValue>* inputs);

@@ -31,8 +31,9 @@
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/verb.h"
-#include "verifier/certificate.h"
+#include "verifier/certificate_check.h"
 #include "verifier/context.h"
+#include "verifier/law_instances.h"
 #include "verifier/prove_rule.h"
 #include "verifier/query_solver.h"
 #include "verifier/second_derivation.h"
@@ -66,11 +67,10 @@ struct Outcome {
 // Beside a rule with an operator variable: that the operators for which it holds have the property that it asks for.
 std::vector<Rule> LawsOfOperators(const Rule& rule) {
   std::vector<Rule> laws;
-  const std::optional<ArgFn> property = OperatorProperty(rule);
-  if (!property) return laws;
+  if (OperatorProperty(rule).empty()) return laws;
   const std::vector<std::string> names = rule.proof ? rule.proof->operators : OperatorsOf(rule);
   for (const std::string& name : names) {
-    for (Rule& law : PropertyLaws(*property, *FindOp(name))) laws.push_back(std::move(law));
+    for (Rule& law : PropertyRules(rule, *FindOp(name))) laws.push_back(std::move(law));
   }
   return laws;
 }
@@ -85,6 +85,21 @@ void ProveSteps(const Rule& law, const std::string& place, StepChecker* checker,
   if (verdict.verdict == Verdict::kProved) return;
   outcome->refusals.push_back(absl::StrCat(place, ": rule ", law.name, ": found ", VerdictName(verdict.verdict),
                                            ", expected a proof: ", verdict.reason));
+}
+
+// The same of a law that stands in no rule file, at the instances that are read from its text.
+void ProveStepsOfText(const Rule& law, const std::string& place, StepChecker* checker, Outcome* outcome) {
+  ProofOptions options;
+  options.listener = checker;
+  const auto prove = [&](const RuleInstance& instance) {
+    const ProofResult proof = Prove(instance, options);
+    if (proof.verdict == Verdict::kProved) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("found ", VerdictName(proof.verdict), ", expected a proof: ", proof.reason));
+  };
+  const absl::Status proved = law::ForEachInstance(PrintLaw(law), DomainLimits{}, prove);
+  if (proved.ok()) return;
+  outcome->refusals.push_back(absl::StrCat(place, ": rule ", law.name, ": ", std::string(proved.message())));
 }
 
 // What the checker says of the steps that it was told; one that is wrong refuses the rule. `start`: of CPU time.
@@ -170,7 +185,9 @@ class Checker {
     if (!flags_.steps) return outcome;
     // The proof that the certificate tells is the one that is checked; derive_s has its time.
     start = verifier::ThreadCpuSeconds();
-    for (const Rule& law : LawsOfOperators(checked->rule)) ProveSteps(law, absl::StrCat(path, ":9"), &steps, &outcome);
+    for (const Rule& law : LawsOfOperators(checked->rule)) {
+      ProveStepsOfText(law, absl::StrCat(path, ":9"), &steps, &outcome);
+    }
     TakeSteps(checked->rule, absl::StrCat(path, ":9"), flags_.solver != "z3", steps, start, &outcome);
     return outcome;
   }
@@ -292,7 +309,7 @@ std::vector<Outcome> DeriveAll(const CheckFlags& flags, const std::map<std::stri
       const double start = verifier::ThreadCpuSeconds();
       StepChecker steps;
       ProveSteps(*list[i], place, &steps, &outcomes[i]);
-      for (const Rule& law : LawsOfOperators(*list[i])) ProveSteps(law, place, &steps, &outcomes[i]);
+      for (const Rule& law : LawsOfOperators(*list[i])) ProveStepsOfText(law, place, &steps, &outcomes[i]);
       TakeSteps(*list[i], place, flags.solver != "z3", steps, start, &outcomes[i]);
     }
     progress.Update(static_cast<double>(++done) / static_cast<double>(list.size()), list[i]->name);

@@ -16,16 +16,9 @@
 //   query 89abcdef01234567 purpose shape logic QF_LIA expected unsat lines 12
 //   (set-logic QF_LIA)               SMT-LIB 2
 //   seal 0123456789abcdef            hash of everything above
-//
-// Whoever checks a certificate takes four things from it: the law, the domain, the number of the strategy of each
-// instance, and the queries. Everything else is derived again from the operators' declarations, with the recorded
-// queries in the solver's place, and printed; the text must come out the same, to the byte. So an instance, obligation,
-// step or query that is altered, dropped, added or exchanged is refused; what remains to be asked is whether the
-// queries are unsatisfiable (query_solver.h).
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -57,17 +50,6 @@ std::string PrintCertificate(const Certificate& certificate);
 
 // Of an instance that was proved with `keep_smtlib`. Error: the attempt that succeeded does not succeed again.
 absl::StatusOr<InstanceCertificate> Certify(const RuleInstance& instance, const ProofResult& proof);
-
-struct CheckedCertificate {
-  Rule rule;
-  Certificate certificate;
-  std::vector<SmtQuery> queries;  // distinct; they remain to be settled
-  std::vector<int> query_lines;   // of each, in the file
-};
-
-// Errors are `file:line: found .., expected ..`. `listener` is told every step of every instance.
-absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, const std::string& file,
-                                                    verifier::StepListener* listener = nullptr);
 
 // The name of a rule's certificate in a folder of certificates.
 std::string CertificateFileName(const std::string& rule_name);

@@ -41,14 +41,20 @@ void StepChecker::Begin(const RuleInstance& instance, const std::vector<std::vec
   sizes_.clear();
   const RuleInstance whole = WithoutEmptyValues(instance);
   std::vector<std::vector<int64_t>> all = verifier::CounterexampleSearch(whole, rng_()).Draw(2 * kMostSizes);
+  const size_t drawn = all.size();
+  with_elements_ = 0;
   all.insert(all.end(), assignments.begin(), assignments.end());
   fractions_ = verifier::RoundsToIntegers(instance);
-  for (const std::vector<int64_t>& sizes : all) {
-    if (concrete_.size() == static_cast<size_t>(kMostSizes)) break;
+  for (size_t i = 0; i < all.size() && concrete_.size() < static_cast<size_t>(kMostSizes); ++i) {
+    const std::vector<int64_t>& sizes = all[i];
     auto concrete = std::make_unique<verifier::ConcreteInstance>(instance, sizes, fractions_, &rng_);
     if (!concrete->usable()) continue;
+    if (const std::string wrong = concrete->Wrong(); !wrong.empty()) {
+      report_.refused.push_back(absl::StrCat("sizes ", absl::StrJoin(sizes, ", "), ": ", wrong));
+    }
     concrete_.push_back(std::move(concrete));
     sizes_.push_back(sizes);
+    if (i < drawn) with_elements_ = sizes_.size();
   }
 }
 
@@ -144,6 +150,17 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
 void StepChecker::Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) {
   int computed = 0, wrong = 0;
   std::string where;
+  // What the proof takes for given of sizes holds wherever the left side is legal and no value is empty.
+  for (size_t k = 0; k < with_elements_; ++k) {
+    const std::vector<int64_t>& sizes = sizes_[k];
+    ElementValues values(ctx, [](const AtomNode&, const std::vector<int64_t>&) { return std::nan(""); });
+    for (size_t s = 0; s < sizes.size(); ++s) values.Set(static_cast<Var>(s), sizes[s]);
+    for (const Guard& fact : ctx.facts()) {
+      if (values.Of(fact).value_or(true)) continue;
+      ++wrong;
+      where = absl::StrCat("sizes ", absl::StrJoin(sizes, ", "), " without the fact ", ctx.Print(fact), " in");
+    }
+  }
   const int points = concrete_.empty() ? 0 : kMostTried;
   for (int point = 0; point < points && computed < kPoints; ++point) {
     const size_t k = static_cast<size_t>(point) % concrete_.size();
@@ -177,15 +194,20 @@ void StepChecker::Composed(Context& ctx, int node, int output, const std::vector
       concrete_[k] = std::make_unique<verifier::ConcreteInstance>(*instance_, sizes_[k], fractions_, &rng_);
       continue;
     }
-    if (concrete.out_of_bounds() || !found || !std::isfinite(expected)) continue;
+    if (!concrete.out_of_bounds() && (!found || !std::isfinite(expected))) continue;
     ++computed;
+    if (concrete.out_of_bounds()) {
+      ++wrong;
+      where = absl::StrCat("a read beyond an operand at [", absl::StrJoin(position, ", "), "] of");
+      continue;
+    }
     if (std::abs(*found - expected) > 1e-6 * std::max({1.0, std::abs(*found), std::abs(expected)})) {
       ++wrong;
       where = absl::StrCat(*found, " for ", expected, " at [", absl::StrJoin(position, ", "), "] of");
     }
   }
   ++report_.steps;
-  if (computed == 0) {
+  if (computed == 0 && wrong == 0) {
     ++report_.open["composition"];
   } else if (wrong == 0) {
     ++report_.by_value;

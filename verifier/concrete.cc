@@ -4,11 +4,12 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/integer.h"
 #include "core/ir/function_values.h"
 #include "core/ir/index_value.h"
 #include "core/ir/rewrite.h"
-#include "substitutions/operator_variables.h"
+#include "substitutions/stand_ins.h"
 #include "verifier/counterexample.h"
 #include "verifier/polynomial.h"
 
@@ -97,6 +98,31 @@ ConcreteInstance::ConcreteInstance(const RuleInstance& instance, const std::vect
     }
     if (n.meaning == nullptr) FillLeaf(static_cast<int>(k), rng);
   }
+}
+
+std::string ConcreteInstance::Wrong() const {
+  for (size_t k = 0; k < instance_.nodes.size(); ++k) {
+    const SymbolicNode& n = instance_.nodes[k];
+    if (n.meaning == nullptr) continue;
+    for (size_t v = 0; v < n.meaning->variables.size(); ++v) {
+      const Meaning::Variable& variable = n.meaning->variables[v];
+      if (variable.kind != Meaning::VarKind::kAttr || variables_[k][v] >= variable.min) continue;
+      return absl::StrCat(n.op->name, ": found ", variable.attr, "=", variables_[k][v], ", expected ", variable.min);
+    }
+    for (const Requirement& requirement : n.meaning->requirements) {
+      if (!EvalCond(requirement.condition, variables_[k]).value_or(false)) {
+        return absl::StrCat(n.op->name, ": ", requirement.message);
+      }
+    }
+  }
+  if (instance_.lhs.size() != instance_.rhs.size()) return "sides with different numbers of outputs";
+  for (size_t o = 0; o < instance_.lhs.size(); ++o) {
+    const SymbolicValue left = instance_.lhs[o], right = instance_.rhs[o];
+    const bool same_type =
+        instance_.nodes[left.node].dtypes[left.output] == instance_.nodes[right.node].dtypes[right.output];
+    if (!same_type || ShapeOf(left) != ShapeOf(right)) return absl::StrCat("sides of different types in output ", o);
+  }
+  return "";
 }
 
 void ConcreteInstance::FillLeaf(int node, std::mt19937_64* rng) {

@@ -30,6 +30,9 @@ class ConcreteInstance {
 
   // False when a tensor is too large to be worth a look, or a size is negative.
   bool usable() const { return usable_; }
+  // What is wrong at these sizes, elements aside: an application that is not legal, sides of different types; empty
+  // where nothing is. Usable instances alone.
+  std::string Wrong() const;
   const Shape& ShapeOf(SymbolicValue value) const { return shapes_[value.node][value.output]; }
 
   double Element(SymbolicValue value, const std::vector<int64_t>& at);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "substitutions/operator_variables.h"
+#include "substitutions/stand_ins.h"
 #include "verifier/algebra.h"
 #include "verifier/algebra_internal.h"
 #include "verifier/step_listener.h"
@@ -199,10 +199,9 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
     return Add(ctx, Scale(ApplyOne(ctx, "sigmoid", Scale(x, 2)), 2), ConstantForm(-1));
   }
   const FnInfo* known = FindFn(fn);
-  const std::optional<ArgFn> assumed = StandInProperty(fn);
-  if (assumed == ArgFn::kKeepsZero && x.empty()) return {};
-  if (assumed == ArgFn::kOdd ||
-      (known != nullptr && FnHas(known->fn, FnTrait::kOdd) && fn != "sign" && fn != "round")) {
+  const std::string assumed = StandInProperty(fn);
+  if (assumed == "keeps_zero" && x.empty()) return {};
+  if (assumed == "odd" || (known != nullptr && FnHas(known->fn, FnTrait::kOdd) && fn != "sign" && fn != "round")) {
     if (x.empty()) return {};
     if (CanonicalSign(x) < 0) return Scale(Opaque(ctx, fn, {Scale(x, -1)}), -1);
   }

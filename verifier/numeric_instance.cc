@@ -9,7 +9,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ir/index_value.h"
-#include "substitutions/operator_variables.h"
+#include "substitutions/stand_ins.h"
 
 namespace rewright {
 namespace {

@@ -15,6 +15,7 @@
 #include "substitutions/prover_hash.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
+#include "substitutions/stand_ins.h"
 #include "verifier/certificate.h"
 #include "verifier/classify_rule.h"
 #include "verifier/context.h"
@@ -277,11 +278,10 @@ RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options) {
 
 std::vector<std::string> OperatorsOf(const Rule& rule) {
   std::vector<std::string> names;
-  const std::optional<ArgFn> property = OperatorProperty(rule);
   RuleProofOptions options;
   options.classify = false;
   for (const OpDef* op : ElementwiseOps(OperandsOfVariable(rule))) {
-    const std::vector<Rule> laws = property ? PropertyLaws(*property, *op) : std::vector<Rule>();
+    const std::vector<Rule> laws = PropertyRules(rule, *op);
     const bool holds = std::all_of(laws.begin(), laws.end(), [&](const Rule& law) {
       const RuleVerdict verdict = ProveRule(law, options);
       return verdict.verdict == Verdict::kProved && !verdict.used_finite_only_step;

@@ -14,8 +14,8 @@
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
 #include "core/ir/expr.h"
-#include "substitutions/operator_variables.h"
 #include "substitutions/random_application.h"
+#include "substitutions/stand_ins.h"
 
 namespace rewright {
 namespace {
@@ -212,10 +212,10 @@ class Unroller {
     for (unsigned i = 0; i < args.size(); ++i) sorts.push_back(z3_.real_sort());
     const z3::func_decl function = z3_.function(e.name().c_str(), sorts, z3_.real_sort());
     const z3::expr value = function(args);
-    const std::optional<ArgFn> property = StandInProperty(e.name());
-    if (property == ArgFn::kOdd) facts_.push_back(function((-args[0]).simplify(sums_)) == -value);
-    if (property == ArgFn::kKeepsZero) facts_.push_back(function(z3_.real_val(0)) == 0);
-    if (property == ArgFn::kIncreasing) {
+    const std::string property = StandInProperty(e.name());
+    if (property == "odd") facts_.push_back(function((-args[0]).simplify(sums_)) == -value);
+    if (property == "keeps_zero") facts_.push_back(function(z3_.real_val(0)) == 0);
+    if (property == "increasing") {
       for (const auto& [other, other_value] : increasing_) {
         facts_.push_back(z3::implies(args[0] <= other, value <= other_value));
         facts_.push_back(z3::implies(args[0] >= other, value >= other_value));

@@ -7,7 +7,7 @@
 
 #include "core/base/text_hash.h"
 #include "core/ir/functions.h"
-#include "substitutions/operator_variables.h"
+#include "substitutions/stand_ins.h"
 #include "verifier/concrete.h"
 
 namespace rewright::verifier {

@@ -11,6 +11,7 @@
 #include "substitutions/compiled_rule.h"
 #include "substitutions/rule_parser.h"
 #include "tests/counts.h"
+#include "verifier/certificate_check.h"
 #include "verifier/prove_rule.h"
 #include "verifier/query_solver.h"
 

@@ -14,7 +14,7 @@
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/support/rule_mutation.h"
-#include "verifier/certificate.h"
+#include "verifier/certificate_check.h"
 #include "verifier/query_solver.h"
 
 namespace rewright {

@@ -16,6 +16,7 @@
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
+#include "substitutions/stand_ins.h"
 #include "tests/verifier/rules_util.h"
 #include "verifier/prove_rule.h"
 #include "verifier/second_derivation.h"

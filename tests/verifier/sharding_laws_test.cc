@@ -14,7 +14,7 @@
 #include "tests/counts.h"
 #include "tests/support/rule_mutation.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/certificate.h"
+#include "verifier/certificate_check.h"
 #include "verifier/query_solver.h"
 #include "verifier/step_checker.h"
 

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <string>
 
+#include "substitutions/instances.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/verifier/rules_util.h"
 #include "verifier/context.h"
+#include "verifier/elements.h"
 #include "verifier/prove_rule.h"
 #include "verifier/solver.h"
 
@@ -206,6 +208,41 @@ TEST_F(StepCheckerTest, WrongStepsAboutElementsAreOpen) {
   named.atoms = {verifier::MakeFnAtom(ctx_, "value", {{named}})};
   checker_.Vanished(ctx_, named);
   EXPECT_TRUE(Refused());
+}
+
+// The first refusal while an attempt at the rule's last instance is told; "" where there is none. No counterexample is
+// looked for.
+std::string RefusedSizes(const std::string& law, int least = 0) {
+  const auto rules = ParseRules(law, "law");
+  EXPECT_TRUE(rules.ok()) << rules.status();
+  const auto instances = Instances(**CompileRule(rules->front(), RuleUse::kProof));
+  EXPECT_TRUE(instances.ok()) << instances.status();
+  RuleInstance instance = instances->back();
+  StepChecker checker;
+  checker.Begin(instance, {});
+  if (least > 0) {  // that the first size is no less is taken for given
+    verifier::SolverMemory memory;
+    verifier::ProofSession session{.cpu_limit_s = 1e9, .memory = &memory, .listener = &checker};
+    Context ctx{&session, {}, 1};
+    verifier::Elements elements(&ctx, instance);
+    ctx.SetFacts({Guard::Ge(elements.Shape(instance.lhs[0])[0] - Poly(least))});
+    const std::vector<Poly> at = {Poly()};
+    checker.Composed(ctx, instance.lhs[0].node, 0, at, elements.Element(instance.lhs[0], at));
+  }
+  return checker.report().refused.empty() ? "" : checker.report().refused[0];
+}
+
+TEST(StepChecker, SeesSizesAtWhichTheRightSideIsNotLegal) {
+  EXPECT_EQ(RefusedSizes("rule r add(x[n], y[n]) => add(y, x)"), "");
+  EXPECT_THAT(RefusedSizes("rule r relu(x[n, m]) => reshape(x, shape=[n, m + 1])"), ::testing::HasSubstr("reshape: "));
+  EXPECT_THAT(RefusedSizes("rule r slice(x[n], starts=[?a], stops=[?b]) => slice(x, starts=[?a - 1], stops=[?b - 1])"),
+              ::testing::HasSubstr("slice: "));
+  EXPECT_THAT(RefusedSizes("rule r transpose(x[n, m], perm=[1, 0]) => x"), ::testing::HasSubstr("different types"));
+}
+
+TEST(StepChecker, SeesFactsThatDoNotHold) {
+  EXPECT_EQ(RefusedSizes("rule r relu(x[n]) => relu(relu(x))", 1), "");
+  EXPECT_THAT(RefusedSizes("rule r relu(x[n]) => relu(relu(x))", 2), ::testing::HasSubstr("without the fact"));
 }
 
 TEST(StepChecker, TakesProofsOfTheShippedRules) {

@@ -3,7 +3,7 @@
 
     alter_sources.py algebra_mutations.txt VERIFIER_DIR OUT_DIR
 
-Each expression of the table becomes (AlteredLaw(N) ? (false one) : (itself)), N being the number of the row from 0. The
+Files are named from VERIFIER_DIR. Each expression of the table becomes (AlteredLaw(N) ? (false one) : (itself)), N being the number of the row from 0. The
 last column names what shows that it is false, or says after `=` why it is not. An expression that does not occur exactly once in its file is an error.
 """
 import collections
@@ -25,7 +25,7 @@ for file, expressions in chosen.items():
         for number, altered in alternatives:
             whole = f"(AlteredLaw({number}) ? ({altered}) : {whole})"
         text = text.replace(expression, whole)
-    (out / file).write_text('#include "tests/verifier/altered/altered_law.h"\n' + text)
+    (out / pathlib.Path(file).name).write_text('#include "tests/verifier/altered/altered_law.h"\n' + text)
 (out / "laws.inc").write_text(
     "".join('{R"~(%s: %s as %s)~", "%s"},\n' % (file, expression, altered, "" if shown_by.startswith("=") else shown_by)
             for file, expression, altered, shown_by in rows))

@@ -1,5 +1,6 @@
-// The checker of steps against a prover whose laws are false, one at a time (algebra_mutations.txt). This program is
-// built from sources of the prover in which each law may be altered while it runs.
+// The checker of steps against a prover whose laws are false, one at a time (algebra_mutations.txt), and the check of
+// certificates against one that takes the text of a law for another. This program is built from sources of the prover
+// in which each law may be altered while it runs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,22 +13,26 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "substitutions/rule_parser.h"
 #include "tests/counts.h"
 #include "tests/verifier/altered/algebra_claims.h"
 #include "tests/verifier/altered/altered_law.h"
 #include "tests/verifier/rules_util.h"
+#include "verifier/certificate_check.h"
 #include "verifier/context.h"
+#include "verifier/prove_rule.h"
 #include "verifier/step_checker.h"
 #include "verifier/verifier.h"
 
 namespace rewright {
 namespace {
 
-struct AlteredLaw {
+struct Row {
   const char* text;
   const char* shown_by;  // a rule or a claim whose check fails with it; "": it is no false law
 };
-const AlteredLaw kLaws[] = {
+const Row kLaws[] = {
 #include "laws.inc"
 };
 
@@ -36,14 +41,29 @@ std::set<int> met;
 
 }  // namespace
 
-namespace verifier {
 bool AlteredLaw(int number) {
   met.insert(number);
   return number == altered;
 }
-}  // namespace verifier
 
 namespace {
+
+// By name: laws of which an altered prover certifies another.
+const std::map<std::string, std::string> kLawsOfText = {
+    {"law-of-packs", "relu(relu(x[b..])) => relu(x)"},
+    {"law-of-stretching", "mul(x[b..], y[~ b..]) => mul(y, x)"},
+    {"law-of-permutations", "transpose(relu(x), perm=?p) => relu(transpose(x, perm=?p))"},
+    {"law-of-conditions", "pad(x[n], before=[0], after=[max(3 - n, 0)]) => x when n >= 3 or not positive(x)"},
+    {"law-of-equal-applications",
+     "add(transpose(x[n, n], perm=[1, 0]), transpose(x, perm=[0, 1]))\n"
+     "  => add(transpose(x, perm=[1, 0]), transpose(x, perm=[1, 0]))"},
+    {"law-of-finite-elements", "abs(x[n]) => x when finite(x)"},
+    {"law-of-one-operator", "?f(?g(x[n])) => ?g(?f(x))"},
+    {"law-of-siblings",
+     "{ matmul(x[m, k], y[k, n]).. } => split(matmul(x, concat(y.., axis=1)), axis=1, sizes=[n..]) when n == 4"},
+    {"law-of-attributes", "pad(x[n], before=[?a], after=[0]) => pad(x, before=[max(?a, 1)], after=[0])"},
+    {"law-of-parentheses", "relu(relu(x[n, m])) => relu(x) when n - (m - n) > 0"},
+};
 
 // The first step that is refused while the instance is tried, "" where none is.
 std::string Refused(const RuleInstance& instance) {
@@ -63,6 +83,19 @@ std::string Refused(const verifier::AlgebraClaim& claim) {
   return checker.report().refused.empty() ? "" : checker.report().refused[0];
 }
 
+// Why the certificate of the law is refused; "" where it is not, or where there is no proof.
+std::string RefusedCertificate(const std::string& name, const std::string& law) {
+  const auto rules = ParseRules(absl::StrCat("rule ", name, "\n  ", law, "\n"), "law");
+  if (!rules.ok()) return "";
+  RuleProofOptions options;
+  options.limits = {.max_rank = 2, .max_perm_rank = 2, .max_broadcast_rank = 1};
+  options.certify = true;
+  const RuleVerdict verdict = ProveRule(rules->front(), options);
+  if (verdict.verdict != Verdict::kProved) return "";
+  const auto checked = CheckCertificate(verdict.certificate, "law.cert");
+  return checked.ok() ? "" : std::string(checked.status().message());
+}
+
 class AlteredAlgebra : public ::testing::Test {
  protected:
   AlteredAlgebra() {
@@ -77,8 +110,12 @@ class AlteredAlgebra : public ::testing::Test {
   }
   ~AlteredAlgebra() override { altered = -1; }
 
-  bool Knows(const std::string& name) const { return claims_.count(name) + instances_.count(name) == 1; }
+  bool Knows(const std::string& name) const {
+    return claims_.count(name) + instances_.count(name) + kLawsOfText.count(name) == 1;
+  }
   std::string RefusedAt(const std::string& name) const {
+    const auto law = kLawsOfText.find(name);
+    if (law != kLawsOfText.end()) return RefusedCertificate(name, law->second);
     const auto claim = claims_.find(name);
     return claim != claims_.end() ? Refused(*claim->second) : Refused(instances_.at(name));
   }
@@ -86,6 +123,7 @@ class AlteredAlgebra : public ::testing::Test {
     std::vector<std::string> names;
     for (const auto& [name, claim] : claims_) names.push_back(name);
     for (const auto& [name, instance] : instances_) names.push_back(name);
+    for (const auto& [name, law] : kLawsOfText) names.push_back(name);
     return names;
   }
 
