@@ -230,7 +230,7 @@ TEST_F(OptimizeTest, WhatWasFasterIsRunAsItsFileGivesIt) {
     EXPECT_EQ(trace[path[0]].rule, "relu-twice");
     ++files;
     file = GraphFrom(text);
-    return std::optional(file);
+    return std::optional(GraphInFile{file, {}});
   };
   std::set<const Arena*> compiled;
   FakeRunner runner([&](const Graph& graph) {
