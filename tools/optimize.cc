@@ -293,7 +293,8 @@ std::optional<Measurement> InOnnxRuntime(const OptimizeFlags& flags, const Graph
   options.phase("timing the file in onnxruntime");
   const absl::StatusOr<std::optional<Measurement>> measured =
       MeasureInOnnxRuntime(original, flags.input, report.graph, *written.bytes,
-                           {session.flags.threads, flags.profile, options.checking.seed, limit.Left() / 2});
+                           {static_cast<int>(session.flags.threads), flags.profile, options.checking.seed,
+                            limit.Left() / 2});
   if (measured.ok()) return *measured;
   session.console.Detail(absl::StrCat("not timed in onnxruntime: ", measured.status().message()));
   return std::nullopt;

@@ -262,7 +262,9 @@ TEST_P(DamageTest, DamagedModelsDoNoHarm) {
       EXPECT_THAT(std::string(model.status().message()), AllOf(StartsWith("f: "), Not(HasSubstr("internal error"))));
     }
     imported += model.ok();
-    if (round % 8 == 0) EXPECT_EQ(ReadInPieces(damaged, random).message(), model.status().message());
+    if (round % 8 == 0) {
+      EXPECT_EQ(ReadInPieces(damaged, random).message(), model.status().message());
+    }
   }
   // Most damage is noticed; damage to weights and names is not.
   EXPECT_GT(imported, 0);

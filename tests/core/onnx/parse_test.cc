@@ -69,7 +69,8 @@ TEST(Parse, LargeWeightsStayWhereTheyAre) {
       const auto tensor = TensorFromProto(proto, "");
       ASSERT_TRUE(tensor.ok()) << tensor.status();
       for (NodeId id : read->nodes()) {
-        if (read->node(id).name == proto.name()) EXPECT_TRUE(tensor->BitEqual(*read->arena()->Elements(id)));
+        if (read->node(id).name != proto.name()) continue;
+        EXPECT_TRUE(tensor->BitEqual(*read->arena()->Elements(id)));
       }
     }
   }
