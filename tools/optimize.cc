@@ -48,6 +48,9 @@ namespace {
 // shows in many pairs alone.
 constexpr double kPairSeconds = 0.5;
 
+// A run that an earlier one has made short is not made long by onnxruntime: it loads no files that take longer.
+constexpr double kOnnxRuntimeSecondsAgain = 1.5;
+
 // Of --time-limit, what goes into finding a graph: the rest is for its file, which is checked again, and the proof.
 constexpr double kSearchedShare = 0.75;
 
@@ -291,10 +294,10 @@ std::optional<Measurement> InOnnxRuntime(const OptimizeFlags& flags, const Graph
                                          const OptimizeReport& report, const WrittenModel& written, Session& session) {
   if (!report.rewritten || !written.bytes || !options.measure || flags.device != "cpu") return std::nullopt;
   options.phase("timing the file in onnxruntime");
+  const double seconds = std::min(limit.Left() / 2, report.as_file ? kOnnxRuntimeSecondsAgain : HUGE_VAL);
   const absl::StatusOr<std::optional<Measurement>> measured =
       MeasureInOnnxRuntime(original, flags.input, report.graph, *written.bytes,
-                           {static_cast<int>(session.flags.threads), flags.profile, options.checking.seed,
-                            limit.Left() / 2});
+                           {static_cast<int>(session.flags.threads), flags.profile, options.checking.seed, seconds});
   if (measured.ok()) return *measured;
   session.console.Detail(absl::StrCat("not timed in onnxruntime: ", measured.status().message()));
   return std::nullopt;
