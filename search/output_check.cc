@@ -138,7 +138,8 @@ absl::Status OutputChecker::Prepare(Executable* compiled) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> OutputChecker::FaultOfWeights(const Graph& candidate, const ComputedWeights& computed) const {
+absl::StatusOr<std::string> OutputChecker::FaultOfWeights(const Graph& candidate,
+                                                          const ComputedWeights& computed) const {
   absl::flat_hash_set<Value> known;
   if (candidate.arena() == original_.arena()) {
     for (Value value : FoldedValues(original_)) known.insert(value);

@@ -21,9 +21,9 @@ struct OnnxRuntimeRun {
   double seconds = 0;   // that are left
 };
 
-// The file of the original, `path`, and the bytes of the rewritten graph's in turn, for about a second, or as an earlier
-// run with that profile measured them. Nothing where onnxruntime is not found, or too few seconds are left to load both.
-// Errors: those of onnxruntime and of the profile.
+// The file of the original, `path`, and the bytes of the rewritten graph's in turn, for about a second, or as an
+// earlier run with that profile measured them. Nothing where onnxruntime is not found, or too few seconds are left to
+// load both. Errors: those of onnxruntime and of the profile.
 absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& original, const std::string& path,
                                                                 const Graph& rewritten, const absl::Cord& bytes,
                                                                 const OnnxRuntimeRun& run);

@@ -185,9 +185,9 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ImportedMo
   options.phase("timing the file");
   MeasureOptions measuring = options.measuring;
   measuring.stop = [&limit] { return limit.Left() <= 0; };
-  ASSIGN_OR_RETURN(const Measurement measured, MeasureFiles(*engine.onnxruntime(), original.graph, flags.input,
-                                                            std::string(*written.bytes), measuring,
-                                                            options.checking.seed));
+  ASSIGN_OR_RETURN(const Measurement measured,
+                   MeasureFiles(*engine.onnxruntime(), original.graph, flags.input, std::string(*written.bytes),
+                                measuring, options.checking.seed));
   report->measured = measured;
   if (!IsFaster(measured, options.significance)) {
     TakeBack(original.graph, absl::StrCat("its file is not measurably faster: ", Describe(measured)), report);

@@ -88,14 +88,16 @@ class Parser {
   bool Model() {
     in_.PushLimit(static_cast<int>(bytes_->size()));
     std::string rest;
-    return ReadApart(in_, onnx::ModelProto::kGraphFieldNumber, [&](int) { return Graph(); }, &rest) &&
+    return ReadApart(
+               in_, onnx::ModelProto::kGraphFieldNumber, [&](int) { return Graph(); }, &rest) &&
            model_.MergeFromString(rest);
   }
 
  private:
   bool Graph() {
     std::string rest;
-    return ReadApart(in_, onnx::GraphProto::kInitializerFieldNumber, [&](int) { return Initializer(); }, &rest) &&
+    return ReadApart(
+               in_, onnx::GraphProto::kInitializerFieldNumber, [&](int) { return Initializer(); }, &rest) &&
            model_.mutable_graph()->MergeFromString(rest);
   }
 

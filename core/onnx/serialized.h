@@ -1,5 +1,5 @@
-// Serialized models whose large weights are not copied: they stay where the tensors of a graph have them, on the way into
-// a file and back into a graph. A model of 500 MB would else be in memory three times.
+// Serialized models whose large weights are not copied: they stay where the tensors of a graph have them, on the way
+// into a file and back into a graph (docs/decisions/090).
 #pragma once
 
 #include <string>

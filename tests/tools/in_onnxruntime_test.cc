@@ -71,10 +71,12 @@ TEST_F(InOnnxRuntime, TheReportTellsIt) {
   const std::string model = Written("m.onnx",
                                     "input x: f32[256,300]\nstate a: f32[300,400]\nstate b: f32[300,400]\n"
                                     "%0 = matmul(x, a)\n%1 = matmul(x, b)\n%2 = add(%0, %1)\noutput y = %2\n");
-  ASSERT_TRUE(WriteText(folder_ / "laws.rules", "rule sum add(matmul(x, a), matmul(x, b)) => matmul(x, add(a, b))\n").ok());
-  ASSERT_EQ(Rewright(absl::StrCat("verify --quiet ", folder_ / "laws.rules", " -o ", folder_ / "proved.rules")).status, 0);
-  const std::string optimize = absl::StrCat("optimize ", model, " --threads 1 --rules ", folder_ / "proved.rules", " -o ",
-                                            folder_ / "o.onnx");
+  ASSERT_TRUE(
+      WriteText(folder_ / "laws.rules", "rule sum add(matmul(x, a), matmul(x, b)) => matmul(x, add(a, b))\n").ok());
+  ASSERT_EQ(Rewright(absl::StrCat("verify --quiet ", folder_ / "laws.rules", " -o ", folder_ / "proved.rules")).status,
+            0);
+  const std::string optimize =
+      absl::StrCat("optimize ", model, " --threads 1 --rules ", folder_ / "proved.rules", " -o ", folder_ / "o.onnx");
   const Outcome outcome = Rewright(optimize);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   ASSERT_THAT(outcome.out, HasSubstr("times faster"));

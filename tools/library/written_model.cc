@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "core/onnx/serialized.h"
 #include "core/ir/random_inputs.h"
+#include "core/onnx/serialized.h"
 #include "core/ops/foreign.h"
 
 namespace rewright {

@@ -16,8 +16,7 @@ namespace {
 
 // Two of more than a megabyte, of which one is computed when the model is written, and a small one.
 Graph Weighted() {
-  const std::map<std::string, Tensor> weights = {
-      {"a", Iota({600, 500})}, {"b", Iota({600, 500})}, {"c", Iota({500})}};
+  const std::map<std::string, Tensor> weights = {{"a", Iota({600, 500})}, {"b", Iota({600, 500})}, {"c", Iota({500})}};
   auto graph = ParseGraph(
       "input x: f32[3,600]\nstate a: f32[600,500]\nstate b: f32[600,500]\nstate c: f32[500]\n"
       "%0 = matmul(x, a)\n%1 = relu(b)\n%2 = matmul(x, %1)\n%3 = add(%0, %2)\n%4 = add(%3, c)\noutput y = %4\n",
