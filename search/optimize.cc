@@ -110,8 +110,8 @@ class Optimizer {
   struct Contender {
     const Candidate* candidate;
     std::optional<Measurement> measured;
-    bool earlier = false;       // measured by an earlier run
-    std::optional<Graph> file;  // what its file gives, which then stands for it
+    bool earlier = false;             // measured by an earlier run
+    std::optional<GraphInFile> file;  // what its file gives, which then stands for it
   };
 
   void Phase(const std::string& text) const {
@@ -302,7 +302,7 @@ class Optimizer {
   absl::StatusOr<OutputCheck> Compare(const Contender& contender) {
     const Graph& graph = contender.candidate->graph;
     ASSIGN_OR_RETURN(OutputCheck check,
-                     checker_->Check(contender.file ? *contender.file : graph, CompiledOf(contender)));
+                     checker_->Check(contender.file ? contender.file->graph : graph, CompiledOf(contender)));
     if (!contender.file || !check.done || check.equal) return check;
     ASSIGN_OR_RETURN(const OutputCheck unwritten, checker_->Check(graph));
     if (!unwritten.equal) return unwritten;
@@ -394,7 +394,7 @@ class Optimizer {
 
   absl::Status Compile(const Contender& contender) {
     timed_.reset();  // its memory, before another is compiled
-    ASSIGN_OR_RETURN(timed_, runner_->Prepare(contender.file ? *contender.file : contender.candidate->graph));
+    ASSIGN_OR_RETURN(timed_, runner_->Prepare(contender.file ? contender.file->graph : contender.candidate->graph));
     timed_candidate_ = contender.candidate;
     return absl::OkStatus();
   }
@@ -411,7 +411,10 @@ class Optimizer {
   // What was compiled to be timed.
   OutputChecker::Compiled CompiledOf(const Contender& contender) const {
     OutputChecker::Compiled compiled;
-    if (contender.file) compiled.written = &contender.candidate->graph;
+    if (contender.file) {
+      compiled.written = &contender.candidate->graph;
+      compiled.computed = &contender.file->computed;
+    }
     if (graph_.mode() == Mode::kTraining) return compiled;
     compiled.original = original_.get();
     if (IsCompiled(contender)) compiled.candidate = timed_.get();

@@ -29,6 +29,11 @@
 
 namespace rewright {
 
+struct GraphInFile {
+  Graph graph;
+  ComputedWeights computed;  // of the graph that was written
+};
+
 struct OptimizeOptions {
   SearchOptions search;  // its second start is the baseline's graph
   // Null: without it. Outlives the optimization.
@@ -51,8 +56,8 @@ struct OptimizeOptions {
   // What the file of a rewritten graph gives when it is read; `path`: its steps in the trace of the search. Of a
   // candidate that was faster in an earlier run this is compiled, compared and timed in the place of the graph. Empty,
   // or it gives nothing: the graph.
-  std::function<absl::StatusOr<std::optional<Graph>>(const Graph& rewritten, const std::vector<TraceStep>& trace,
-                                                     const std::vector<int>& path)>
+  std::function<absl::StatusOr<std::optional<GraphInFile>>(const Graph& rewritten, const std::vector<TraceStep>& trace,
+                                                           const std::vector<int>& path)>
       as_file;
   // Of all that is done here; empty: there is no limit. The search gets a part of what is left when it begins, timing a
   // part of what is left then. A candidate for whose check no time is left is dropped, and what the device measures, a

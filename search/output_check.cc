@@ -138,25 +138,30 @@ absl::Status OutputChecker::Prepare(Executable* compiled) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> OutputChecker::FaultOfWeights(const Graph& candidate) const {
+absl::StatusOr<std::string> OutputChecker::FaultOfWeights(const Graph& candidate,
+                                                          const ComputedWeights& computed) const {
   absl::flat_hash_set<Value> known;
   if (candidate.arena() == original_.arena()) {
     for (Value value : FoldedValues(original_)) known.insert(value);
   }
-  std::vector<Value> weights;
+  std::vector<Value> weights, open;
   for (Value value : FoldedValues(candidate)) {
-    if (!known.contains(value) && ComputedDType(candidate.type(value).dtype) == DType::kFloat32)
-      weights.push_back(value);
+    if (known.contains(value) || ComputedDType(candidate.type(value).dtype) != DType::kFloat32) continue;
+    weights.push_back(value);
+    if (!computed.contains(value)) open.push_back(value);
   }
-  ASSIGN_OR_RETURN(const Outputs computed, ComputeKnown(candidate.arena(), weights, options_.threads));
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (!IsSuspicious(computed[i])) continue;
+  ASSIGN_OR_RETURN(const Outputs others, ComputeKnown(candidate.arena(), open, options_.threads));
+  auto other = others.begin();  // which are in the order of the weights
+  for (Value value : weights) {
+    const auto found = computed.find(value);
+    const Tensor& weight = found != computed.end() ? found->second : *other++;
+    if (!IsSuspicious(weight)) continue;
     const InterpretOptions in_f64{.precision = Precision::kFloat64, .threads = options_.threads};
-    absl::StatusOr<Outputs> exact = InterpretGraph(Graph(candidate.arena(), {}, {{weights[i], ""}}), {}, in_f64);
+    absl::StatusOr<Outputs> exact = InterpretGraph(Graph(candidate.arena(), {}, {{value, ""}}), {}, in_f64);
     if (!exact.ok()) return exact.status();
-    const std::string fault = FaultOf(computed[i], (*exact)[0]);
+    const std::string fault = FaultOf(weight, (*exact)[0]);
     if (fault.empty()) continue;
-    return absl::StrCat("weights of type ", computed[i].type().ToString(), " computed beforehand ", fault);
+    return absl::StrCat("weights of type ", weight.type().ToString(), " computed beforehand ", fault);
   }
   return "";
 }
@@ -221,7 +226,9 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten, const C
         absl::StrCat("not checked: no device runs it, and what ", foreign, " of its nodes compute is not known");
     return check;
   }
-  const absl::StatusOr<std::string> fault = FaultOfWeights(compiled.written == nullptr ? candidate : *compiled.written);
+  const absl::StatusOr<std::string> fault =
+      FaultOfWeights(compiled.written == nullptr ? candidate : *compiled.written,
+                     compiled.computed == nullptr ? ComputedWeights() : *compiled.computed);
   if (!fault.ok()) return fault.status();
   if (!fault->empty()) {
     check.done = true;

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/device.h"
@@ -51,6 +52,8 @@ struct OutputCheck {
   std::string device_fault;  // where the runner leaves the interpreter on the original; empty: nowhere
 };
 
+using ComputedWeights = absl::flat_hash_map<Value, Tensor>;
+
 class OutputChecker {
  public:
   // `runner` may be null; it outlives the checker.
@@ -58,11 +61,12 @@ class OutputChecker {
 
   // What the runner has compiled already, of graphs without states that change; null: it is compiled for the check.
   // `written`: the graph whose weights are looked at, where the candidate is what its file gives, which holds them
-  // computed; null: the candidate.
+  // computed; null: the candidate. `computed`: the elements of some of these weights; null: of none.
   struct Compiled {
     Executable* original = nullptr;
     Executable* candidate = nullptr;
     const Graph* written = nullptr;
+    const ComputedWeights* computed = nullptr;
   };
   // Errors: the original or the candidate cannot be run.
   absl::StatusOr<OutputCheck> Check(const Graph& candidate, const Compiled& compiled);
@@ -80,7 +84,7 @@ class OutputChecker {
   // Finds `rounding_`.
   absl::Status MeasureRounding();
   // What is wrong with the weights that the candidate computes and the original does not; empty: nothing.
-  absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate) const;
+  absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate, const ComputedWeights& computed) const;
 
   const Graph original_;  // all outputs are results
   GraphRunner* runner_;

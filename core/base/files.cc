@@ -238,11 +238,14 @@ absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
 }
 
 absl::Status OutputFile::Write(const void* data, int64_t length) {
-  const auto* const bytes = static_cast<const char*>(data);
-  for (int64_t at = 0; at < length; at += kWrittenAtOnce) {
-    RETURN_IF_ERROR(WriteAll(descriptor_, path_, bytes + at, std::min(length - at, kWrittenAtOnce)));
+  const auto* bytes = static_cast<const char*>(data);
+  const int64_t begin = lseek(descriptor_, 0, SEEK_CUR), end = begin + length;
+  for (int64_t at = begin; at < end;) {
+    const int64_t next = std::min(end, (at / kWrittenAtOnce + 1) * kWrittenAtOnce);
+    RETURN_IF_ERROR(WriteAll(descriptor_, path_, bytes + (at - begin), next - at));
     // The disk begins meanwhile: it is waited for at the end. Where it cannot, the end takes longer.
-    if (length > kWrittenAtOnce) sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE);
+    if (next % kWrittenAtOnce == 0) sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE);
+    at = next;
   }
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@
 #include "core/onnx/named_sizes.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/operators.h"
+#include "core/onnx/serialized.h"
 #include "core/onnx/source.h"
 #include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
@@ -126,6 +127,8 @@ class Exporter {
   }
 
   const Initializers& initializers() { return writer_.initializers(); }
+  // Weights that were computed.
+  const absl::flat_hash_map<Value, Tensor>& folded() const { return folded_; }
 
   // What was built, at these sizes.
   SizedExport Built() {
@@ -544,6 +547,13 @@ absl::StatusOr<std::unique_ptr<Exporter>> Built(const Graph& graph, const ModelM
   return first;
 }
 
+absl::Status WriteTo(OutputFile& file, const absl::Cord& bytes) {
+  for (absl::string_view chunk : bytes.Chunks()) {
+    RETURN_IF_ERROR(file.Write(chunk.data(), static_cast<int64_t>(chunk.size())));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckNames(const ModelMetadata& metadata, const ExportOptions& options) {
@@ -564,20 +574,35 @@ absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const
   } else {
     inside = exporter->initializers();
   }
-  ASSIGN_OR_RETURN(const std::string bytes, SerializeWith(std::move(model), inside));
+  ASSIGN_OR_RETURN(const absl::Cord bytes, SerializeWith(std::move(model), inside));
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
-  RETURN_IF_ERROR(file.Write(bytes.data(), static_cast<int64_t>(bytes.size())));
+  RETURN_IF_ERROR(WriteTo(file, bytes));
   return data ? OutputFile::CommitTogether({&*data, &file}) : file.Commit();
 }
 
-absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,
-                                            const ExportOptions& options) {
+absl::StatusOr<SerializedModel> SerializeOnnx(const Graph& graph, const ModelMetadata& metadata,
+                                              const ExportOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Exporter> exporter, Built(graph, metadata, options));
   if (TotalBytes(exporter->initializers()) > options.max_inline_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("the weights have more than ", options.max_inline_bytes, " bytes: they need a file of their own"));
   }
-  return SerializeWith(exporter->Model(), exporter->initializers());
+  SerializedModel serialized;
+  ASSIGN_OR_RETURN(serialized.bytes, SerializeWith(exporter->Model(), exporter->initializers()));
+  if (options.named == nullptr) serialized.computed = exporter->folded();
+  return serialized;
+}
+
+absl::Status WriteSerialized(const absl::Cord& bytes, const std::string& path) {
+  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  RETURN_IF_ERROR(WriteTo(file, bytes));
+  return file.Commit();
+}
+
+absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,
+                                            const ExportOptions& options) {
+  ASSIGN_OR_RETURN(const SerializedModel serialized, SerializeOnnx(graph, metadata, options));
+  return std::string(serialized.bytes);
 }
 
 }  // namespace rewright

@@ -1,8 +1,8 @@
 // Model files: reading them, what they say beside their graph, the files that they name.
-#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -13,7 +13,9 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
 #include "core/onnx/onnx.h"
+#include "core/onnx/parse.h"
 #include "core/onnx/proto.h"
+#include "core/onnx/serialized.h"
 #include "core/onnx/source.h"
 #include "core/onnx/utf8.h"
 
@@ -21,14 +23,6 @@ namespace rewright {
 namespace {
 
 // ---------------------------------------------------------------- the model
-
-absl::Status ParseModel(google::protobuf::io::ZeroCopyInputStream* stream, onnx::ModelProto* model) {
-  google::protobuf::io::CodedInputStream coded(stream);
-  if (!model->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage()) {
-    return absl::InvalidArgumentError("not an ONNX model, or damaged");
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<std::shared_ptr<onnx::ModelProto>> ReadModel(const std::string& path) {
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
@@ -130,9 +124,8 @@ std::vector<std::string> ExternalFiles(const onnx::ModelProto& model) {
   return std::vector<std::string>(files.begin(), files.end());
 }
 
-}  // namespace
-
-struct OnnxModel::Parts {
+// A model that was read.
+struct ModelParts {
   std::string name, directory;
   std::shared_ptr<onnx::ModelProto> model;
   ModelMetadata metadata;
@@ -144,6 +137,17 @@ struct OnnxModel::Parts {
     RETURN_IF_ERROR(CheckModel(*model, metadata));
     external_files = ExternalFiles(*model);
     return absl::OkStatus();
+  }
+
+  // From so many bytes in memory, which `parse` reads.
+  absl::Status Read(size_t bytes, const std::string& from, const std::function<absl::Status()>& parse) {
+    if (bytes > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+      return absl::InvalidArgumentError(absl::StrCat(from, ": larger than 2 GiB, where protobuf ends"));
+    }
+    name = from;
+    model = std::make_shared<onnx::ModelProto>();
+    RETURN_IF_ERROR(ErrorAt(name, parse()));
+    return ErrorAt(name, Check());
   }
 
   absl::StatusOr<ImportedModel> Import(const ImportOptions& options) {
@@ -167,6 +171,10 @@ struct OnnxModel::Parts {
   }
 };
 
+}  // namespace
+
+struct OnnxModel::Parts : ModelParts {};
+
 OnnxModel::OnnxModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 OnnxModel::OnnxModel(OnnxModel&&) noexcept = default;
 OnnxModel& OnnxModel::operator=(OnnxModel&&) noexcept = default;
@@ -183,16 +191,12 @@ absl::StatusOr<OnnxModel> OnnxModel::Open(const std::string& path) {
 
 absl::StatusOr<OnnxModel> OnnxModel::FromBytes(const std::string& bytes, const std::string& name,
                                                const std::string& directory) {
-  if (bytes.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": larger than 2 GiB, where protobuf ends"));
-  }
   auto parts = std::make_unique<Parts>();
-  parts->name = name;
   parts->directory = directory;
-  parts->model = std::make_shared<onnx::ModelProto>();
-  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
-  RETURN_IF_ERROR(ErrorAt(name, ParseModel(&stream, parts->model.get())));
-  RETURN_IF_ERROR(ErrorAt(name, parts->Check()));
+  RETURN_IF_ERROR(parts->Read(bytes.size(), name, [&] {
+    google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+    return ParseModel(&stream, parts->model.get());
+  }));
   return OnnxModel(std::move(parts));
 }
 
@@ -211,6 +215,16 @@ absl::StatusOr<ImportedModel> ImportOnnxBytes(const std::string& bytes, const st
                                               const std::string& directory, const ImportOptions& options) {
   ASSIGN_OR_RETURN(OnnxModel model, OnnxModel::FromBytes(bytes, name, directory));
   return model.Import(options);
+}
+
+absl::StatusOr<ImportedModel> ImportSerialized(const absl::Cord& bytes, const std::string& name,
+                                               const ImportOptions& options) {
+  ModelParts parts;
+  RETURN_IF_ERROR(
+      parts.Read(bytes.size(), name, [&] { return ParseModel(bytes, parts.model.get(), &parts.initializers); }));
+  auto imported = parts.Import(options);
+  if (!imported.ok()) return ErrorAt(name, imported.status());
+  return imported;
 }
 
 absl::StatusOr<OnnxContents> InspectOnnx(const std::string& path) {

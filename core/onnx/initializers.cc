@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
@@ -25,7 +26,7 @@ int64_t TotalBytes(const Initializers& initializers) {
   return bytes;
 }
 
-absl::StatusOr<std::string> SerializeWith(onnx::ModelProto model, const Initializers& initializers) {
+absl::StatusOr<absl::Cord> SerializeWith(onnx::ModelProto model, const Initializers& initializers) {
   const std::unique_ptr<onnx::GraphProto> graph(model.release_graph());
   const auto begin_field = [](int number, size_t length) {
     std::string field;
@@ -52,14 +53,22 @@ absl::StatusOr<std::string> SerializeWith(onnx::ModelProto model, const Initiali
   if (size > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return absl::InvalidArgumentError("the model is larger than 2 GiB, where protobuf ends");
   }
-  std::string bytes;
-  bytes.reserve(size);
-  const bool whole = model.AppendToString(&bytes) && (bytes.append(head), graph->AppendToString(&bytes));
+  std::string copied;
+  const bool whole = model.AppendToString(&copied) && (copied.append(head), graph->AppendToString(&copied));
   if (!whole) return absl::InternalError("the model could not be serialized");
+  absl::Cord bytes;
   for (size_t i = 0; i < initializers.size(); ++i) {
     const Tensor& tensor = initializers[i].second;
-    bytes.append(heads[i]).append(static_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.num_bytes()));
+    const absl::string_view elements(static_cast<const char*>(tensor.data()), static_cast<size_t>(tensor.num_bytes()));
+    copied.append(heads[i]);
+    if (elements.size() < kManyElementBytes) {
+      copied.append(elements.data(), elements.size());
+    } else {
+      bytes.Append(std::exchange(copied, ""));
+      bytes.Append(absl::MakeCordFromExternal(elements, [tensor] {}));  // which keeps them
+    }
   }
+  bytes.Append(std::move(copied));
   return bytes;
 }
 

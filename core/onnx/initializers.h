@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 #include "core/base/files.h"
 #include "core/ir/tensor.h"
 #include "core/onnx/proto.h"
@@ -18,9 +19,9 @@ using Initializers = std::vector<std::pair<std::string, Tensor>>;
 
 int64_t TotalBytes(const Initializers& initializers);
 
-// The bytes of the model with these initializers besides those that its graph has. Weights are many: their elements are
-// copied once, where protobuf would hold a second copy. Errors: more than 2 GiB.
-absl::StatusOr<std::string> SerializeWith(onnx::ModelProto model, const Initializers& initializers);
+// The bytes of the model with these initializers besides those that its graph has. Of large ones the elements stay
+// where the tensors have them. Errors: more than 2 GiB.
+absl::StatusOr<absl::Cord> SerializeWith(onnx::ModelProto model, const Initializers& initializers);
 
 // Large tensors go to `data`, which the model calls `location`. Errors: those of the file.
 absl::Status AddExternal(const Initializers& initializers, const std::string& location, OutputFile& data,

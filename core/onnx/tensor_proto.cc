@@ -184,16 +184,21 @@ absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std
 }
 
 absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory) {
-  constexpr size_t kMany = size_t{1} << 20;  // bytes; std::string aligns so many as malloc does
-  const bool plain = proto->has_raw_data() && proto->data_location() != onnx::TensorProto::EXTERNAL &&
-                     !proto->has_segment() && proto->data_type() != onnx::TensorProto::BOOL;
-  if (!plain || proto->raw_data().size() < kMany) return TensorFromProto(*proto, directory);
-  ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(proto->data_type()));
-  const TensorType type{dtype, Shape(proto->dims().begin(), proto->dims().end())};
-  RETURN_IF_ERROR(CheckedElements(type.shape).status());
-  RETURN_IF_ERROR(CheckRawData(proto->raw_data(), type));
+  const size_t bytes = proto->raw_data().size();
+  const std::optional<TensorType> type = bytes < kManyElementBytes ? std::nullopt : TypeOfRawData(*proto, bytes);
+  if (!type) return TensorFromProto(*proto, directory);
   const std::shared_ptr<std::string> raw(proto->release_raw_data());
-  return Tensor(type, raw, raw->data());
+  return Tensor(*type, raw, raw->data());
+}
+
+std::optional<TensorType> TypeOfRawData(const onnx::TensorProto& proto, size_t bytes) {
+  const absl::StatusOr<DType> dtype = DTypeFromOnnx(proto.data_type());
+  const bool plain = dtype.ok() && *dtype != DType::kBool && !proto.has_segment() &&
+                     proto.data_location() != onnx::TensorProto::EXTERNAL;
+  if (!plain) return std::nullopt;
+  TensorType type{*dtype, Shape(proto.dims().begin(), proto.dims().end())};
+  if (!CheckedElements(type.shape).ok() || type.num_bytes() != static_cast<int64_t>(bytes)) return std::nullopt;
+  return type;
 }
 
 void FillTensorType(const std::string& name, const TensorType& type, onnx::TensorProto* proto) {

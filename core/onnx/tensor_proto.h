@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,13 @@ int32_t DTypeToOnnx(DType dtype);
 // Data may lie in the message or in a file inside `directory` (refused where that is empty). Its size is checked
 // before memory is taken. Errors do not say which tensor.
 absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std::string& directory);
+// From so many bytes on elements are not copied where they need not be. std::string aligns so many as malloc does.
+inline constexpr size_t kManyElementBytes = size_t{1} << 20;
 // The same; many elements stay where they are in memory, which the message then has no longer.
 absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory);
+// The type where so many bytes of raw data are the elements as a tensor of ours has them; else nothing: TensorFromProto
+// converts them, or says what is wrong.
+std::optional<TensorType> TypeOfRawData(const onnx::TensorProto& proto, size_t bytes);
 
 // Name, type and shape alone.
 void FillTensorType(const std::string& name, const TensorType& type, onnx::TensorProto* proto);

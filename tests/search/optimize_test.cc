@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/interpreter/known_values.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -230,7 +231,7 @@ TEST_F(OptimizeTest, WhatWasFasterIsRunAsItsFileGivesIt) {
     EXPECT_EQ(trace[path[0]].rule, "relu-twice");
     ++files;
     file = GraphFrom(text);
-    return std::optional(file);
+    return std::optional(GraphInFile{file, {}});
   };
   std::set<const Arena*> compiled;
   FakeRunner runner([&](const Graph& graph) {
@@ -251,6 +252,24 @@ TEST_F(OptimizeTest, WhatWasFasterIsRunAsItsFileGivesIt) {
   const absl::Status status = Optimize(graph_, rewriter, device_, &runner, options_).status();
   EXPECT_TRUE(absl::IsInternal(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("the outputs of the model to be written differ: output y"));
+}
+
+// Of a file the weights are looked at that were computed for it.
+TEST(OutputChecker, LooksAtWeightsAsTheyWereComputed) {
+  const Graph original = *ParseGraph("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n");
+  Tensor large(TensorType{DType::kFloat32, {2}}), one(large.type());
+  for (int i = 0; i < 2; ++i) {
+    large.Set(i, 1e30);
+    one.Set(i, 1);
+  }
+  const Graph written =
+      *ParseGraph("input x: f32[2]\nstate w: f32[2]\n%0 = mul(w, w)\n%1 = add(x, %0)\noutput y = %1\n", {{"w", large}});
+  OutputChecker checker(original, nullptr, {});
+  const auto fault = checker.Check(original, {.written = &written});
+  ASSERT_TRUE(fault.ok()) << fault.status();
+  EXPECT_EQ(fault->text, "weights of type f32[2] computed beforehand overflow");
+  const ComputedWeights computed = {{FoldedValues(written)[0], one}};
+  EXPECT_TRUE(checker.Check(original, {.written = &written, .computed = &computed})->equal);
 }
 
 TEST_F(OptimizeTest, GivesTheOriginalBackWhenNothingApplies) {

@@ -20,6 +20,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/model_file.h"
+#include "core/onnx/serialized.h"
 #include "search/optimize.h"
 #include "tools/library/border.h"
 #include "tools/library/engine.h"
@@ -256,7 +257,7 @@ struct Model::Impl {
     const NamedModel named = Take(models->Names());
     WrittenModel written = Take(BytesToWrite(*rewritten, original(), named, path, engine, checking.has_value()));
     if (checking) Take(CheckWritten(*rewritten, original(), named, path, engine, *checking, nullptr, &written));
-    Take(written.bytes ? WriteText(path, *written.bytes)
+    Take(written.bytes ? WriteSerialized(*written.bytes, path)
                        : ExportOnnx(*rewritten, original().metadata, path, OptionsToWrite(original(), named)));
   }
 };

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_inputs.h"
+#include "core/onnx/serialized.h"
 #include "core/ops/foreign.h"
 
 namespace rewright {
@@ -27,11 +28,11 @@ ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& na
 namespace {
 
 // What is written, read at those sizes.
-absl::StatusOr<ImportedModel> Read(const std::string& bytes, const std::string& name, const Graph& original,
+absl::StatusOr<ImportedModel> Read(const absl::Cord& bytes, const std::string& name, const Graph& original,
                                    const index::NamedSizes& dims, const Engine& engine) {
   const bool keep = CountForeign(original) > 0;
   absl::StatusOr<ImportedModel> again =
-      ImportOnnxBytes(bytes, name, "", {.dims = dims, .keep_source = keep, .keep_unknown = keep});
+      ImportSerialized(bytes, name, {.dims = dims, .keep_source = keep, .keep_unknown = keep});
   if (!again.ok()) {
     return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
   }
@@ -39,8 +40,8 @@ absl::StatusOr<ImportedModel> Read(const std::string& bytes, const std::string& 
   return again;
 }
 
-absl::StatusOr<OutputCheck> Equal(const Graph& read, const Graph* written, OutputChecker& checker) {
-  ASSIGN_OR_RETURN(OutputCheck check, checker.Check(read, {.written = written}));
+absl::StatusOr<OutputCheck> Equal(const Graph& read, const OutputChecker::Compiled& written, OutputChecker& checker) {
+  ASSIGN_OR_RETURN(OutputCheck check, checker.Check(read, written));
   if (check.done && !check.equal) {
     return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check.text));
   }
@@ -65,9 +66,10 @@ absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const Imported
                                           bool read) {
   WrittenModel written;
   if (NeedsFileForWeights(rewritten)) return written;
-  absl::StatusOr<std::string> bytes = ExportOnnxBytes(rewritten, original.metadata, OptionsToWrite(original, named));
-  if (!bytes.ok()) return written;
-  written.bytes = *std::move(bytes);
+  absl::StatusOr<SerializedModel> model = SerializeOnnx(rewritten, original.metadata, OptionsToWrite(original, named));
+  if (!model.ok()) return written;
+  written.bytes = std::move(model->bytes);
+  written.computed = std::move(model->computed);
   if (!read) return written;
   index::NamedSizes given;
   for (const std::string& kept : named.names) given[kept] = original.dims.at(kept);
@@ -81,7 +83,9 @@ absl::Status CheckWritten(const Graph& rewritten, const ImportedModel& original,
   if (!written->read) return absl::OkStatus();
   if (!written->check.done) {
     OutputChecker own(original.graph, &engine.runner(), checking);
-    ASSIGN_OR_RETURN(written->check, Equal(written->read->graph, &rewritten, checker != nullptr ? *checker : own));
+    ASSIGN_OR_RETURN(written->check,
+                     Equal(written->read->graph, {.written = &rewritten, .computed = &written->computed},
+                           checker != nullptr ? *checker : own));
   }
   if (!named.smallest || !RunsAtAll(*named.smallest, engine)) return absl::OkStatus();
   const Graph& smallest = named.smallest->graph;
@@ -89,7 +93,7 @@ absl::Status CheckWritten(const Graph& rewritten, const ImportedModel& original,
   for (const std::string& kept : named.names) ones[kept] = 1;
   ASSIGN_OR_RETURN(const ImportedModel read, Read(*written->bytes, name, smallest, ones, engine));
   OutputChecker checks(smallest, &engine.runner(), checking);
-  return Equal(read.graph, nullptr, checks).status();
+  return Equal(read.graph, {}, checks).status();
 }
 
 }  // namespace rewright

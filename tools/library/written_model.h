@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 #include "core/ir/device.h"
 #include "core/onnx/onnx.h"
 #include "search/output_check.h"
@@ -22,7 +23,8 @@ bool NeedsFileForWeights(const Graph& graph);
 
 struct WrittenModel {
   // Nothing where the weights need a file of their own: such a model is written without being read back.
-  std::optional<std::string> bytes;
+  std::optional<absl::Cord> bytes;
+  absl::flat_hash_map<Value, Tensor> computed;  // known values of the rewritten graph that the bytes hold
   std::optional<ImportedModel> read;  // from the bytes, at the sizes of the original; nothing: that was not asked for
   OutputCheck check;                  // of its graph
 };

@@ -1,0 +1,63 @@
+#include "tools/in_onnxruntime.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "backends/device_factory.h"
+#include "core/base/status_macros.h"
+#include "tools/library/file_timing.h"
+#include "tools/library/kept_measurements.h"
+
+namespace rewright {
+namespace {
+
+// A session holds the weights of its file, and those that it packs, again.
+constexpr double kLoadedBytesPerSecond = 2e8;
+constexpr double kTimedSeconds = 1;
+
+}  // namespace
+
+absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& original, const std::string& path,
+                                                                const Graph& rewritten, const absl::Cord& bytes,
+                                                                const OnnxRuntimeRun& run) {
+  std::optional<Measurement> measured;
+  const absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice("onnxruntime", {run.threads});
+  if (!device.ok()) return measured;
+  std::optional<ProfiledMeasurements> kept;
+  if (!run.profile.empty()) {
+    ASSIGN_OR_RETURN(std::shared_ptr<ProfileDb> profile, ProfileDb::Open(run.profile));
+    kept.emplace(std::move(profile), (*device)->name());
+    ASSIGN_OR_RETURN(measured, kept->Find(original, rewritten));
+    if (measured) return measured;
+  }
+  const double loading = 2 * static_cast<double>(bytes.size()) / kLoadedBytesPerSecond;
+  if (run.seconds < loading + kTimedSeconds) return measured;
+  MeasureOptions measuring;
+  std::optional<absl::Time> began;  // the first pair; files are loaded before
+  measuring.stop = [&] {
+    if (!began) began = absl::Now();
+    return absl::ToDoubleSeconds(absl::Now() - *began) > kTimedSeconds;
+  };
+  ASSIGN_OR_RETURN(measured, MeasureFiles(dynamic_cast<const ort::OrtDevice&>(**device), original, path,
+                                          std::string(bytes), measuring, run.seed));
+  if (kept) kept->Keep(original, rewritten, *measured);
+  return measured;
+}
+
+std::string TextInOnnxRuntime(const Measurement& measured) {
+  return absl::StrFormat("%.2f of the original's time (%d of %d pairs faster); --device onnxruntime optimizes for it",
+                         1 / measured.ratio, measured.wins, measured.wins + measured.losses);
+}
+
+Json JsonInOnnxRuntime(const Measurement& measured) {
+  return {{"original_ms", measured.original_seconds * 1e3},
+          {"written_ms", measured.candidate_seconds * 1e3},
+          {"ratio", 1 / measured.ratio},
+          {"wins", measured.wins},
+          {"losses", measured.losses}};
+}
+
+}  // namespace rewright
