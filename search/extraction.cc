@@ -73,9 +73,10 @@ Trees PriceTrees(const ExtractionProblem& problem) {
   return trees;
 }
 
-class Search {
+class BranchSearch {
  public:
-  Search(const ExtractionProblem& problem, int64_t max_steps, const std::function<void(const Extraction&)>& better)
+  BranchSearch(const ExtractionProblem& problem, int64_t max_steps,
+               const std::function<void(const Extraction&)>& better)
       : problem_(problem),
         max_steps_(max_steps),
         better_(better),
@@ -316,7 +317,7 @@ std::vector<int> CheapestTrees(const ExtractionProblem& problem) { return PriceT
 
 BranchAndBound ExtractCheapest(const ExtractionProblem& problem, const std::vector<std::vector<int>>& starts,
                                int64_t max_steps, const std::function<void(const Extraction&)>& better) {
-  return Search(problem, max_steps, better).Run(starts);
+  return BranchSearch(problem, max_steps, better).Run(starts);
 }
 
 }  // namespace rewright

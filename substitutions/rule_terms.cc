@@ -6,7 +6,7 @@
 
 namespace rewright {
 
-TensorTerm Application(const std::string& op, std::vector<TensorTerm> operands) {
+TensorTerm OperatorTerm(const std::string& op, std::vector<TensorTerm> operands) {
   TensorTerm term;
   term.kind = TensorTerm::Kind::kApply;
   term.name = op;

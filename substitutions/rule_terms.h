@@ -11,7 +11,7 @@
 namespace rewright {
 
 // op(operands), without attributes. The operator exists.
-TensorTerm Application(const std::string& op, std::vector<TensorTerm> operands);
+TensorTerm OperatorTerm(const std::string& op, std::vector<TensorTerm> operands);
 
 ArgExpr NameArg(const std::string& name);
 // ?name

@@ -90,7 +90,7 @@ std::optional<std::string> FunctionOfElements(const OpDef& op, const StructuralK
   for (size_t i = 0; same && i < m.requirements.size(); ++i) {
     same = text(m.requirements[i].condition) == text(s.requirements[i].condition);
   }
-  const ExprPtr element = Rewrite(output.element, [&](const ExprPtr& node) {
+  const ExprPtr element = RewriteExpr(output.element, [&](const ExprPtr& node) {
     if (!node->IsRead()) return node;
     const auto operand = static_cast<size_t>(node->operand());
     same = same && text(node) == text(expected.element->arg(operand));

@@ -12,9 +12,9 @@ namespace {
 // So many values below one that has no change of its own are asked.
 constexpr size_t kMostAsked = 64;
 
-class Comparison {
+class GraphComparison {
  public:
-  Comparison(const Graph& before, const Graph& after) : before_(before), after_(after) {}
+  GraphComparison(const Graph& before, const Graph& after) : before_(before), after_(after) {}
 
   GraphChanges Run() {
     Gather(before_, &changes_.before);
@@ -182,6 +182,6 @@ int GraphChanges::RegionOf(const Arena& arena, Value value) const {
   return -1;
 }
 
-GraphChanges ChangesBetween(const Graph& before, const Graph& after) { return Comparison(before, after).Run(); }
+GraphChanges ChangesBetween(const Graph& before, const Graph& after) { return GraphComparison(before, after).Run(); }
 
 }  // namespace rewright

@@ -11,12 +11,13 @@
 namespace rewright {
 namespace {
 
-using Use = OutputFlag::Use;
+using OutputUse = OutputFlag::Use;
 
 absl::Status Refuse(const std::string& text) { return absl::InvalidArgumentError(text); }
 
 absl::Status TakeStandardOutput(const OutputFlag& output, std::string* taken_by, Session& session) {
-  if (output.use == Use::kKeep) return Refuse(absl::StrCat(output.flag, ": found `-`, expected the name of a file"));
+  if (output.use == OutputUse::kKeep)
+    return Refuse(absl::StrCat(output.flag, ": found `-`, expected the name of a file"));
   if (!taken_by->empty()) {
     return Refuse(absl::StrCat(output.flag, " -: standard output is taken by ", *taken_by, " already"));
   }
@@ -50,12 +51,12 @@ absl::Status CheckOutputs(const std::vector<OutputFlag>& outputs, const std::vec
       RETURN_IF_ERROR(TakeStandardOutput(output, &standard_output, session));
       continue;
     }
-    if (output.use != Use::kKeep) RETURN_IF_ERROR(CheckWritable(output.path));
+    if (output.use != OutputUse::kKeep) RETURN_IF_ERROR(CheckWritable(output.path));
     ASSIGN_OR_RETURN(const std::string target, OutputTarget(output.path));
     const auto [taken, fresh] = flags.emplace(AbsolutePath(target), output.flag);
     if (!fresh)
       return Refuse(absl::StrCat(output.flag, ": ", output.path, " is the file of ", taken->second, " already"));
-    for (size_t i = output.use == Use::kReplaceInPlace ? 1 : 0; i < inputs.size(); ++i) {
+    for (size_t i = output.use == OutputUse::kReplaceInPlace ? 1 : 0; i < inputs.size(); ++i) {
       if (!IsSameFile(inputs[i], target)) continue;
       return Refuse(absl::StrCat(output.flag, ": ", output.path, " is read here, and would be lost"));
     }

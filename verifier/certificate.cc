@@ -11,7 +11,7 @@ absl::StatusOr<InstanceCertificate> Certify(const RuleInstance& instance, const 
   std::set<std::string> settled;
   for (const SmtQuery& query : proof.smtlib) settled.insert(query.text);
   const ProofResult again =
-      Replay(instance, proof.strategy, [&](const SmtQuery& query) { return settled.count(query.text) > 0; });
+      ReplayProof(instance, proof.strategy, [&](const SmtQuery& query) { return settled.count(query.text) > 0; });
   if (again.verdict != Verdict::kProved) {
     return absl::InternalError(absl::StrCat("the proof does not come out again from its queries: ", again.reason));
   }

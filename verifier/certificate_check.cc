@@ -59,7 +59,7 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const CertificateRe
                                          instance.description.empty() ? "one" : instance.description, " too"));
     }
     const auto known = [&](const SmtQuery& query) { return reader.IsKnown(query); };
-    const ProofResult proof = Replay(instance, strategies[number], known, listener);
+    const ProofResult proof = ReplayProof(instance, strategies[number], known, listener);
     if (proof.verdict != Verdict::kProved) {
       return reader.ErrorAt(
           static_cast<size_t>(reader.instance_lines()[number]),

@@ -141,7 +141,7 @@ class Retyped {
   }
 
   ExprPtr OfExpr(const ExprPtr& expr) const {
-    return Rewrite(expr, [this](const ExprPtr& node) {
+    return RewriteExpr(expr, [this](const ExprPtr& node) {
       DType dtype = node->dtype();
       Replace(&dtype);
       return WithType(node, dtype);

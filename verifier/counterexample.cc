@@ -28,13 +28,13 @@ Number NumberOf(DType type, double value) {
   return static_cast<int64_t>(value);
 }
 
+}  // namespace
+
 bool Differ(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return false;
   if (std::isinf(a) || std::isinf(b)) return a != b;
   return std::abs(a - b) > kTolerance * std::max({1.0, std::abs(a), std::abs(b)});
 }
-
-}  // namespace
 
 CounterexampleSearch::CounterexampleSearch(const RuleInstance& instance, uint64_t seed)
     : instance_(instance), fractions_(RoundsToIntegers(instance)), rng_(seed) {

@@ -16,6 +16,9 @@
 
 namespace rewright::verifier {
 
+// Whether values of two sides are told apart: doubles were used, so that they differ by more than 1e-6 of the larger.
+bool Differ(double a, double b);
+
 class ConcreteInstance;
 
 class CounterexampleSearch {

@@ -40,7 +40,7 @@ TensorTerm CallOf(const OpDef& op, std::vector<TensorTerm> operands, std::vector
 
 // The sum of all elements of a * b.
 TensorTerm InnerProduct(TensorTerm a, TensorTerm b, int rank) {
-  TensorTerm product = Application("mul", {std::move(a), std::move(b)});
+  TensorTerm product = OperatorTerm("mul", {std::move(a), std::move(b)});
   if (rank == 0) return product;
   std::vector<int64_t> axes;
   for (int axis = 0; axis < rank; ++axis) axes.push_back(axis);
@@ -50,7 +50,7 @@ TensorTerm InnerProduct(TensorTerm a, TensorTerm b, int rank) {
 
 TensorTerm SumOf(std::vector<TensorTerm> terms) {
   TensorTerm sum = std::move(terms[0]);
-  for (size_t k = 1; k < terms.size(); ++k) sum = Application("add", {std::move(sum), std::move(terms[k])});
+  for (size_t k = 1; k < terms.size(); ++k) sum = OperatorTerm("add", {std::move(sum), std::move(terms[k])});
   return sum;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/interpreter/interpreter.h"
 #include "verifier/concrete.h"
+#include "verifier/counterexample.h"
 #include "verifier/numeric_instance.h"
 
 namespace rewright::verifier {
@@ -15,14 +16,6 @@ namespace {
 
 constexpr size_t kAssignments = 6;
 constexpr int64_t kMaxElements = 256;
-// Values of the sides that are told apart as doubles.
-constexpr double kTolerance = 1e-6;
-
-bool Differ(double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return false;
-  if (std::isinf(a) || std::isinf(b)) return a != b;
-  return std::abs(a - b) > kTolerance * std::max({1.0, std::abs(a), std::abs(b)});
-}
 
 int64_t Small(std::mt19937_64& rng) { return static_cast<int64_t>(rng() % 7) - 3; }
 

@@ -77,8 +77,8 @@ void FollowStrategy(const RuleInstance& instance, int number, ProofSession* reco
 }  // namespace
 }  // namespace verifier
 
-ProofResult Replay(const RuleInstance& instance, int strategy, const std::function<bool(const SmtQuery&)>& known_unsat,
-                   verifier::StepListener* listener) {
+ProofResult ReplayProof(const RuleInstance& instance, int strategy,
+                        const std::function<bool(const SmtQuery&)>& known_unsat, verifier::StepListener* listener) {
   ProofResult result;
   verifier::ProofSession record;
   record.cpu_start_s = verifier::ThreadCpuSeconds();

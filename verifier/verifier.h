@@ -93,7 +93,8 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options = {}
 // Follows the one attempt `strategy` without any solver: `known_unsat` says which queries are unsatisfiable. Proved
 // when those suffice; steps and queries are then what the attempt needs, in order. Depends on nothing else: neither on
 // time nor on chance. `listener` is told every step.
-ProofResult Replay(const RuleInstance& instance, int strategy, const std::function<bool(const SmtQuery&)>& known_unsat,
-                   verifier::StepListener* listener = nullptr);
+ProofResult ReplayProof(const RuleInstance& instance, int strategy,
+                        const std::function<bool(const SmtQuery&)>& known_unsat,
+                        verifier::StepListener* listener = nullptr);
 
 }  // namespace rewright

@@ -27,8 +27,8 @@ class Canonical {
   Canonical(Scope& scope, std::set<std::string> taken) : scope_(scope), taken_(std::move(taken)) {}
 
   ExprPtr Of(const ExprPtr& expr) {
-    return Rewrite(expr,
-                   [&](const ExprPtr& node) { return node->kind() == ExprKind::kReduce ? OfReduction(node) : node; });
+    return RewriteExpr(
+        expr, [&](const ExprPtr& node) { return node->kind() == ExprKind::kReduce ? OfReduction(node) : node; });
   }
 
  private:
@@ -164,7 +164,7 @@ class Derivation {
   }
 
   ExprPtr HideShifts(const ExprPtr& element) {
-    return Rewrite(element, [&](const ExprPtr& node) {
+    return RewriteExpr(element, [&](const ExprPtr& node) {
       const auto found = std::find(meaning_.shifts.begin(), meaning_.shifts.end(), node);
       if (found == meaning_.shifts.end()) return node;
       const int operand = kFirstShift + static_cast<int>(found - meaning_.shifts.begin());
@@ -186,7 +186,7 @@ class Derivation {
       producer.variables.push_back(scope_.VariableOf(static_cast<int>(id)));
     }
     for (size_t k = 0; k < key_.ranks.size(); ++k) producer.operands.push_back(static_cast<int>(k));
-    return Rewrite(element, [&](const ExprPtr& node) {
+    return RewriteExpr(element, [&](const ExprPtr& node) {
       if (!node->IsRead() || node->operand() < kFirstShift) return node;
       const ExprPtr& shift = meaning_.shifts[node->operand() - kFirstShift];
       producer.element = shift;

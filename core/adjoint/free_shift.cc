@@ -78,7 +78,7 @@ absl::Status DeclareFree(FreeShift& made, OpBuilder& b) {
   for (const OutputMeaning& output : meaning.outputs) {
     std::vector<Index> shape;
     for (const ExprPtr& size : output.shape) shape.emplace_back(here(size));
-    const ExprPtr freed = Rewrite(output.element, [&](const ExprPtr& node) {
+    const ExprPtr freed = RewriteExpr(output.element, [&](const ExprPtr& node) {
       for (int s = 0; s < made.shifts; ++s) {
         if (node != meaning.shifts[s]) continue;
         std::vector<Index> at;

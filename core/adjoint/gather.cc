@@ -20,10 +20,10 @@ bool Meets(const std::set<int>& a, const std::set<int>& b) {
   return std::any_of(a.begin(), a.end(), [&](int v) { return b.contains(v); });
 }
 
-class Inversion {
+class ReadInversion {
  public:
   // The site under variables of its own: the same are bound elsewhere.
-  Inversion(Scope& scope, Deriver& deriver, const Site& site, const std::vector<ExprPtr>& position)
+  ReadInversion(Scope& scope, Deriver& deriver, const Site& site, const std::vector<ExprPtr>& position)
       : scope_(scope), deriver_(deriver) {
     std::vector<ExprPtr> renaming;
     for (int v : scope.Free(site.read)) {
@@ -171,7 +171,7 @@ class Inversion {
 }  // namespace
 
 Gathered Gather(Scope& scope, Deriver& deriver, const Site& site, const std::vector<ExprPtr>& position, bool solve) {
-  Inversion inversion(scope, deriver, site, position);
+  ReadInversion inversion(scope, deriver, site, position);
   return solve ? inversion.Solved() : inversion.Unsolved();
 }
 

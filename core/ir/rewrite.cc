@@ -180,10 +180,10 @@ int GreatestVariable(const std::vector<ExprPtr>& list) {
 
 // A producer's element in the reader's numbering, at indices of one read. The numbers that bound variables get occur
 // nowhere else at the reader, so that nothing is captured.
-class Transplant {
+class Inliner {
  public:
-  Transplant(const ElementFunction& producer, const absl::flat_hash_map<int, int>& numbers,
-             const std::vector<ExprPtr>& indices)
+  Inliner(const ElementFunction& producer, const absl::flat_hash_map<int, int>& numbers,
+          const std::vector<ExprPtr>& indices)
       : producer_(producer), numbers_(numbers), indices_(indices) {}
 
   ExprPtr Of(const ExprPtr& expr) {
@@ -249,7 +249,7 @@ std::vector<int> FreeVariables(const ExprPtr& expr) {
   return {free.begin(), free.end()};
 }
 
-ExprPtr Rewrite(const ExprPtr& expr, absl::FunctionRef<ExprPtr(const ExprPtr&)> replace) {
+ExprPtr RewriteExpr(const ExprPtr& expr, absl::FunctionRef<ExprPtr(const ExprPtr&)> replace) {
   return Rewriter(replace).Of(expr);
 }
 
@@ -271,9 +271,9 @@ ExprPtr Inline(const ExprPtr& expr, int operand, const ElementFunction& producer
       if (const auto [at, is_new] = numbers.try_emplace(var.id, 0); is_new) at->second = fresh(var.name);
     }
   });
-  return Rewrite(expr, [&](const ExprPtr& node) {
+  return RewriteExpr(expr, [&](const ExprPtr& node) {
     const bool reads = node->kind() == ExprKind::kRead && node->operand() == operand;
-    return reads ? Transplant(producer, numbers, node->args()).Of(producer.element) : node;
+    return reads ? Inliner(producer, numbers, node->args()).Of(producer.element) : node;
   });
 }
 

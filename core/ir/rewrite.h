@@ -21,7 +21,7 @@ std::vector<int> FreeVariables(const ExprPtr& expr);
 
 // Replaces nodes from the leaves up: `replace` gets each distinct node once, with its children replaced already, and
 // gives what stands for it. Bound variables stay what they are: to replace variables use Substitute.
-ExprPtr Rewrite(const ExprPtr& expr, absl::FunctionRef<ExprPtr(const ExprPtr&)> replace);
+ExprPtr RewriteExpr(const ExprPtr& expr, absl::FunctionRef<ExprPtr(const ExprPtr&)> replace);
 
 // Gives a variable of its own, by number, to a bound variable that must be renamed: its name.
 using FreshVariable = absl::FunctionRef<int(const std::string& name)>;

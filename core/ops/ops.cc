@@ -19,13 +19,13 @@ enum Position : uint8_t {
 #undef REWRIGHT_POSITION
 };
 
-struct Registry {
+struct Operators {
   std::vector<const OpDef*> ops;
   std::map<std::string, const OpDef*> by_name;
 
   size_t real_functions = 0;  // which come first
 
-  Registry() {
+  Operators() {
     for (OpDef& op : RealFunctionOps()) Add(new OpDef(std::move(op)));
     real_functions = ops.size();
 #define REWRIGHT_ADD(Name) Add(new OpDef(Name##Op()));
@@ -40,8 +40,8 @@ struct Registry {
 };
 
 // Never destroyed: graphs may outlive it otherwise.
-const Registry& TheRegistry() {
-  static const Registry* const registry = new Registry;
+const Operators& TheRegistry() {
+  static const Operators* const registry = new Operators;
   return *registry;
 }
 

@@ -19,8 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // What the ranks share.
-struct Group {
-  explicit Group(int size)
+struct Ranks {
+  explicit Ranks(int size)
       : messages(static_cast<size_t>(size * size)),
         has_ended(static_cast<size_t>(size)),
         waits_for(static_cast<size_t>(size), -1) {}
@@ -42,7 +42,7 @@ struct Arrivals : Transfer {
 
 class InProcess : public Communicator {
  public:
-  InProcess(int rank, int size, std::shared_ptr<Group> group)
+  InProcess(int rank, int size, std::shared_ptr<Ranks> group)
       : Communicator(rank, size), expected_(static_cast<size_t>(size)), group_(std::move(group)) {}
   ~InProcess() override {
     const std::lock_guard<std::mutex> lock(group_->mutex);
@@ -138,13 +138,13 @@ class InProcess : public Communicator {
   }
 
   std::vector<std::deque<std::pair<Incoming, std::shared_ptr<bool>>>> expected_;  // by the rank that sends
-  const std::shared_ptr<Group> group_;
+  const std::shared_ptr<Ranks> group_;
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<Communicator>> InProcessRanks(int size) {
-  const auto group = std::make_shared<Group>(size);
+  const auto group = std::make_shared<Ranks>(size);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_unique<InProcess>(rank, size, group));
   return ranks;

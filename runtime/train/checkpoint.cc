@@ -29,10 +29,10 @@ constexpr char kOptimizer[] = "optimizer.safetensors";
 constexpr char kProgram[] = "program.txt";
 constexpr char kGradients[] = "gradients.txt";
 constexpr char kFormat[] = "rewright checkpoint 1";
-constexpr char kStep[] = "step-";
+constexpr char kStepPrefix[] = "step-";
 constexpr char kAside[] = ".writing-";
 
-std::string NameOf(int64_t steps) { return absl::StrFormat("%s%08d", kStep, steps); }
+std::string NameOf(int64_t steps) { return absl::StrFormat("%s%08d", kStepPrefix, steps); }
 
 absl::StatusOr<std::string> FileSha256(const std::string& path) {
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
@@ -56,8 +56,8 @@ absl::StatusOr<Latest> ReadLatest(const std::string& folder) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   const std::vector<std::string> words = absl::StrSplit(absl::StripSuffix(text, "\n"), ' ');
   int64_t steps = 0;
-  if (words.size() != 2 || words[1].size() != 64 || !absl::SimpleAtoi(absl::StripPrefix(words[0], kStep), &steps) ||
-      words[0] != NameOf(steps)) {
+  if (words.size() != 2 || words[1].size() != 64 ||
+      !absl::SimpleAtoi(absl::StripPrefix(words[0], kStepPrefix), &steps) || words[0] != NameOf(steps)) {
     return absl::DataLossError(
         absl::StrCat(path, ": found no name of a checkpoint with its digest, expected `step-N SHA-256`"));
   }
@@ -99,7 +99,7 @@ absl::Status RemoveOld(const std::string& folder, int keep) {
     const std::string name = entry.path().filename().string();
     const bool unfinished = absl::StartsWith(name, kAside) || absl::StartsWith(name, kTemporaryPrefix);
     if (unfinished) RETURN_IF_ERROR(RemoveFolder(absl::StrCat(folder, "/", name)));
-    if (absl::StartsWith(name, kStep)) names.push_back(name);
+    if (absl::StartsWith(name, kStepPrefix)) names.push_back(name);
   }
   // Longer numbers are larger.
   std::sort(names.begin(), names.end(),

@@ -345,7 +345,7 @@ class Builder {
       return Value(std::move(value), generality_ == Generality::kAnyShape ? ShapeSpec() : ShapeOf(outputs[0]));
     }
     if (choice.constant == OperatorChoice::Constant::kIdentity) return Identity(outputs[0]);
-    TensorTerm term = Application(choice.op, std::move(operands));
+    TensorTerm term = OperatorTerm(choice.op, std::move(operands));
     const size_t rank = types.empty() ? 0 : types[0]->sizes.size();
     if (shapes_->AnyAttrs(choice)) {
       term.bundle = shapes_->BundleOf(choice);
@@ -365,7 +365,7 @@ class Builder {
       term.attrs.push_back({choice.any_attr, AttrArg(choice.any_attr)});
     }
     WriteDerived(choice, types, outputs, &term);
-    if (!choice.then.empty()) return Application(choice.then, {std::move(term)});
+    if (!choice.then.empty()) return OperatorTerm(choice.then, {std::move(term)});
     return term;
   }
 
@@ -422,17 +422,17 @@ class Builder {
     ShapeSpec square;
     for (size_t axis = 0; axis < 2; ++axis) square.dims.push_back(sizes().Print(tensor.sizes[axis]));
     const auto iota = [&](int64_t axis) {
-      TensorTerm term = Application("iota", {});
+      TensorTerm term = OperatorTerm("iota", {});
       term.attrs = {
           {"shape", ArgExpr::List(square.dims)}, {"axis", ArgExpr::Int(axis)}, {"dtype", DTypeArg(DType::kInt64)}};
       return term;
     };
-    TensorTerm term = Application("where", {Application("equal", {iota(0), iota(1)}), Value(ArgExpr::Int(1), square),
-                                            Value(ArgExpr::Int(0), square)});
+    TensorTerm term = OperatorTerm("where", {OperatorTerm("equal", {iota(0), iota(1)}), Value(ArgExpr::Int(1), square),
+                                             Value(ArgExpr::Int(0), square)});
     if (tensor.sizes.size() == 2) return term;
     std::vector<ArgExpr> shape = square.dims;
     shape.insert(shape.end(), {ArgExpr::Int(1), ArgExpr::Int(1)});
-    term = Application("reshape", {std::move(term)});
+    term = OperatorTerm("reshape", {std::move(term)});
     term.attrs.push_back({"shape", ArgExpr::List(shape)});
     std::vector<int64_t> before = {0, 0}, after = {0, 0};
     for (size_t axis = 2; axis < 4; ++axis) {
@@ -441,7 +441,7 @@ class Builder {
       before.push_back(tensor.nominal[axis] / 2);
       after.push_back(tensor.nominal[axis] - 1 - before.back());
     }
-    TensorTerm padded = Application("pad", {std::move(term)});
+    TensorTerm padded = OperatorTerm("pad", {std::move(term)});
     padded.attrs = {{"before", NumbersArg(before)}, {"after", NumbersArg(after)}};
     return padded;
   }

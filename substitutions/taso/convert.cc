@@ -147,21 +147,21 @@ class Converter {
       case OpType::kConv2d: return Activated(op, Conv2d(op, number, std::move(operands), shapes));
       case OpType::kMaxPool2d: return Pool2d("max_pool2d", op, std::move(operands), shapes[0]);
       case OpType::kAvgPool2d: return Pool2d("avg_pool2d", op, std::move(operands), shapes[0]);
-      case OpType::kMatmul: return Activated(op, Application("matmul", std::move(operands)));
-      case OpType::kAdd: return Application("add", std::move(operands));
+      case OpType::kMatmul: return Activated(op, OperatorTerm("matmul", std::move(operands)));
+      case OpType::kAdd: return OperatorTerm("add", std::move(operands));
       case OpType::kMul:
-      case OpType::kScale: return Application("mul", std::move(operands));
-      case OpType::kRelu: return Application("relu", std::move(operands));
-      case OpType::kSigmoid: return Application("sigmoid", std::move(operands));
-      case OpType::kTanh: return Application("tanh", std::move(operands));
+      case OpType::kScale: return OperatorTerm("mul", std::move(operands));
+      case OpType::kRelu: return OperatorTerm("relu", std::move(operands));
+      case OpType::kSigmoid: return OperatorTerm("sigmoid", std::move(operands));
+      case OpType::kTanh: return OperatorTerm("tanh", std::move(operands));
       case OpType::kConcat: {
-        TensorTerm term = Application("concat", std::move(operands));
+        TensorTerm term = OperatorTerm("concat", std::move(operands));
         AddAttr("axis", ArgExpr::Int(op.Get(Key::kAxis)), &term);
         return term;
       }
       case OpType::kSplit: return Split(op, number, std::move(operands));
       case OpType::kTranspose: {
-        TensorTerm term = Application("transpose", std::move(operands));
+        TensorTerm term = OperatorTerm("transpose", std::move(operands));
         std::vector<ArgExpr> perm;
         for (int axis : op.Permutation()) perm.push_back(ArgExpr::Int(axis));
         AddAttr("perm", ArgExpr::List(std::move(perm)), &term);
@@ -190,7 +190,7 @@ class Converter {
   static TensorTerm Activated(const Operator& op, TensorTerm term) {
     constexpr const char* kActivations[] = {"", "sigmoid", "relu", "tanh"};
     const int activation = op.Get(Key::kActivation);
-    return activation == 0 ? term : Application(kActivations[activation], {std::move(term)});
+    return activation == 0 ? term : OperatorTerm(kActivations[activation], {std::move(term)});
   }
 
   // Before and after a window of extent `kernel` along an axis of extent `size`.
@@ -216,7 +216,7 @@ class Converter {
 
   TensorTerm Conv2d(const Operator& op, int number, std::vector<TensorTerm> operands,
                     const std::vector<TensorShape>& shapes) {
-    TensorTerm term = Application("conv2d", std::move(operands));
+    TensorTerm term = OperatorTerm("conv2d", std::move(operands));
     AddWindows(op, shapes[0], shapes[1].dims[2], shapes[1].dims[3], &term);
     const ArgExpr groups = source_ ? Print(shapes_.groups().at(number))
                                    : TargetGroups(shapes[0].dims[1], shapes[1].dims[0], shapes[1].dims[1]);
@@ -240,7 +240,7 @@ class Converter {
 
   TensorTerm Pool2d(const std::string& name, const Operator& op, std::vector<TensorTerm> operands,
                     const TensorShape& image) {
-    TensorTerm term = Application(name, std::move(operands));
+    TensorTerm term = OperatorTerm(name, std::move(operands));
     const int height = op.Get(Key::kKernelHeight), width = op.Get(Key::kKernelWidth);
     AddAttr("kernel", ArgExpr::List({ArgExpr::Int(height), ArgExpr::Int(width)}), &term);
     AddWindows(op, image, Size(height), Size(width), &term);
@@ -248,7 +248,7 @@ class Converter {
   }
 
   TensorTerm Split(const Operator& op, int number, std::vector<TensorTerm> operands) {
-    TensorTerm term = Application("split", std::move(operands));
+    TensorTerm term = OperatorTerm("split", std::move(operands));
     const size_t axis = op.Get(Key::kAxis);
     std::vector<ArgExpr> parts;
     for (int k = 0; k < op.num_outputs(); ++k) parts.push_back(Print(shapes_.Of({number, k, 0}, source_).dims[axis]));
@@ -259,7 +259,7 @@ class Converter {
 
   TensorTerm Enlarge(std::vector<TensorTerm> operands, const TensorShape& kernel, const TensorShape& result) {
     operands.resize(1);
-    TensorTerm term = Application("pad", std::move(operands));
+    TensorTerm term = OperatorTerm("pad", std::move(operands));
     std::vector<ArgExpr> before = {ArgExpr::Int(0), ArgExpr::Int(0)}, after = before;
     for (size_t axis : {2u, 3u}) {
       const Size more = result.dims[axis] - kernel.dims[axis];

@@ -12,7 +12,7 @@ namespace rewright {
 namespace {
 
 // Few different numbers, so that many are equal.
-Tensor Elements(const TensorType& type, Rng& rng) {
+Tensor TiedElements(const TensorType& type, Rng& rng) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float values[] = {0.0f, -0.0f, 1, 2, 2.5f, -3, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()};
   // Of the greatest of them, few: they would decide everywhere.
@@ -47,7 +47,7 @@ TEST(CpuArgmax, IsTheOraclesAlongEveryAxis) {
         const auto executor = MakeHostile(graph, *std::move(schedule));
         ASSERT_TRUE(executor.ok()) << executor.status();
         for (int round = 0; round < 20; ++round) {
-          const Tensor elements = Elements(graph.type(x), rng);
+          const Tensor elements = TiedElements(graph.type(x), rng);
           const auto expected = RunOracle(*node.meaning, bindings, node.outputs, {elements});
           ASSERT_TRUE(expected.ok()) << expected.status();
           const auto found = RunTwice(**executor, {elements});

@@ -10,15 +10,15 @@
 namespace rewright {
 namespace {
 
-struct Case {
+struct FusedCase {
   std::string name;
   std::string text;
   double low = -1, high = 1;
 };
 
-void PrintTo(const Case& c, std::ostream* os) { *os << c.name; }
+void PrintTo(const FusedCase& c, std::ostream* os) { *os << c.name; }
 
-class Fused : public testing::TestWithParam<Case> {};
+class Fused : public testing::TestWithParam<FusedCase> {};
 
 TEST_P(Fused, AgreesWithTheInterpreter) {
   for (int threads : {1, 2}) {
@@ -31,7 +31,7 @@ TEST_P(Fused, AgreesWithTheInterpreter) {
   }
 }
 
-const Case kCases[] = {
+const FusedCase kFusedCases[] = {
     {"conv_bn_relu", R"(
 input x: f32[1,16,9,11]
 state w: f32[24,16,3,3]
@@ -664,7 +664,8 @@ output y = %4
 )"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Cases, Fused, testing::ValuesIn(kCases), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cases, Fused, testing::ValuesIn(kFusedCases),
+                         [](const auto& info) { return info.param.name; });
 
 // In training a model is cut into pieces, at other places for other numbers of ranks: whether a residual is needed
 // elsewhere, so that its memory has to stay, changes no bit.

@@ -36,7 +36,7 @@ void ExpectTheInterpretersBits(const std::string& text, const std::string& kerne
   ExpectAgrees(*std::move(schedule), graph, low, high, seed);
 }
 
-std::string Sizes(const std::vector<int64_t>& sizes) { return absl::StrCat("[", absl::StrJoin(sizes, ","), "]"); }
+std::string InBrackets(const std::vector<int64_t>& sizes) { return absl::StrCat("[", absl::StrJoin(sizes, ","), "]"); }
 
 TEST(CpuIntegerProduct, MatricesOfOddSizes) {
   Rng rng(1);
@@ -52,7 +52,7 @@ TEST(CpuIntegerProduct, MatricesOfOddSizes) {
     }
     const char* const left = rng() % 4 == 0 ? "state" : "input";
     const char* const right = rng() % 2 == 0 && std::string(left) == "input" ? "state" : "input";
-    const std::string text = absl::StrCat(left, " a: i32", Sizes(a), "\n", right, " b: i32", Sizes(b),
+    const std::string text = absl::StrCat(left, " a: i32", InBrackets(a), "\n", right, " b: i32", InBrackets(b),
                                           "\n%0 = matmul(a, b)\noutput y = %0\n");
     ExpectTheInterpretersBits(text, "matmul (", 1 + static_cast<int>(rng() % 3), rng);
     if (HasFatalFailure() || HasNonfatalFailure()) return;

@@ -41,7 +41,7 @@ Graph GradientOf(const Pool& pool, bool max, int ceil_mode, int count_include_pa
 }
 
 // Few different numbers, so that many are equal.
-Tensor Elements(const TensorType& type, Rng& rng) {
+Tensor PooledElements(const TensorType& type, Rng& rng) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float values[] = {0.0f, -0.0f, 1, 2, -3, -kInfinity, kInfinity, std::numeric_limits<float>::quiet_NaN()};
   const size_t kinds = 5 + rng() % 4;
@@ -94,7 +94,7 @@ TEST(CpuPoolGrad, IsTheOraclesForEveryWindow) {
       const int rounds = node.outputs[0].num_elements() < 1000 ? 10 : 1;  // the oracle takes seconds
       for (int round = 0; round < rounds; ++round) {
         std::vector<Tensor> inputs = {Cotangents(types.back(), rng)};
-        if (max) inputs.insert(inputs.begin(), Elements(types[0], rng));
+        if (max) inputs.insert(inputs.begin(), PooledElements(types[0], rng));
         const auto expected = RunOracle(*node.meaning, bindings, node.outputs, inputs);
         ASSERT_TRUE(expected.ok()) << expected.status();
         const auto found = RunTwice(**executor, inputs);

@@ -36,7 +36,7 @@ std::vector<Tensor> Inputs(const Graph& graph) {
   return inputs;
 }
 
-struct Case {
+struct RowsCase {
   const char* name;
   const char* text;  // R rows of C elements
   const char* reduction;
@@ -44,7 +44,7 @@ struct Case {
   size_t nodes;  // that are in the group
 };
 
-constexpr Case kCases[] = {
+constexpr RowsCase kRowsCases[] = {
     {"norm_by_root_mean_square", R"(input x: f32[R,C]
 state scale: f32[C]
 const %9: f32[] = [1e-5]
@@ -89,7 +89,7 @@ input of_heads: f32[2,1,3,C]
 
 TEST(CpuRows, AreTheOraclesAndThoseOfSingleGroups) {
   if (!cpu::HasLoopCompiler()) GTEST_SKIP() << "there is no plugin librewright_jit.so";
-  for (const Case& c : kCases) {
+  for (const RowsCase& c : kRowsCases) {
     for (const auto& [rows, columns] : {std::pair(700, 131), std::pair(97, 768), std::pair(43, 2500)}) {
       for (const int threads : {1, 3}) {
         const std::string text = absl::StrReplaceAll(c.text, {{"R", absl::StrCat(rows)}, {"C", absl::StrCat(columns)}});

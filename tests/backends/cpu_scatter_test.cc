@@ -14,13 +14,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Case {
+struct ScatterCase {
   std::string x, indices, updates;
   int axis;
   int64_t size;
 };
 
-std::vector<Case> Cases() {
+std::vector<ScatterCase> Cases() {
   return {{"[9]", "[31]", "[31]", 0, 9},
           {"[5,7]", "[]", "[7]", 0, 5},
           {"[300,67]", "[4,33]", "[4,33,67]", 0, 300},
@@ -29,7 +29,7 @@ std::vector<Case> Cases() {
 }
 
 // Zeros that no memory holds, an input, or a value that the kernel may write over.
-std::string TextOf(const Case& c, const std::string& type, const std::string& index, int start) {
+std::string TextOf(const ScatterCase& c, const std::string& type, const std::string& index, int start) {
   std::string text = absl::StrCat("input i: ", index, c.indices, "\ninput u: ", type, c.updates, "\n");
   if (start == 0) {
     absl::StrAppend(&text, "const %0: ", type, "[] = [0]\n%1 = expand(%0, shape=", c.x, ")\n");
@@ -43,7 +43,7 @@ TEST(CpuScatter, IsTheOraclesAlongEveryAxis) {
   const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   Rng rng(1);
-  for (const Case& c : Cases()) {
+  for (const ScatterCase& c : Cases()) {
     for (const char* type : {"f32", "f64", "i32", "i64"}) {
       for (int start = 0; start < 3; ++start) {
         const auto graph = ParseGraph(TextOf(c, type, start == 1 ? "i32" : "i64", start));

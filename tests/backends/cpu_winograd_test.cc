@@ -50,7 +50,7 @@ Schedule Compiled(const Graph& graph, const std::string& law, int threads = 2) {
   return *std::move(schedule);
 }
 
-struct Case {
+struct WinogradCase {
   Shape x;  // n, c, h, w
   int64_t outputs = 1;
   std::vector<int64_t> pads = {0, 0, 0, 0};
@@ -58,7 +58,7 @@ struct Case {
 };
 
 // With weights in [-1, 1]: a state, known before the run, or an input, which changes from run to run.
-Graph GraphOf(const Case& c, const WinogradForm& form, uint64_t seed, LeafKind weights_are = LeafKind::kState) {
+Graph GraphOf(const WinogradCase& c, const WinogradForm& form, uint64_t seed, LeafKind weights_are = LeafKind::kState) {
   const Shape w = {c.outputs, c.x[1], form.kernel_rows, form.kernel_columns};
   auto arena = std::make_shared<Arena>();
   Rng rng(seed);
@@ -89,7 +89,7 @@ Graph GraphOf(const Case& c, const WinogradForm& form, uint64_t seed, LeafKind w
 }
 
 TEST(CpuWinograd, IsTheInterpreters) {
-  const std::vector<Case> cases = {
+  const std::vector<WinogradCase> cases = {
       {{1, 16, 9, 11}, 16, {0, 0, 0, 0}, ""},
       {{2, 17, 13, 8}, 33, {1, 1, 1, 1}, "bias relu"},
       {{1, 48, 7, 7}, 32, {2, 1, 0, 3}, "bias residual relu"},
@@ -126,7 +126,7 @@ output y = %2
 
 // Blocks of tiles that do not hold the whole image, by one thread and by two.
 TEST(CpuWinograd, GoesThroughInBlocks) {
-  const Case wide = {{1, 64, 61, 83}, 64, {1, 1, 1, 1}, "bias relu"};
+  const WinogradCase wide = {{1, 64, 61, 83}, 64, {1, 1, 1, 1}, "bias relu"};
   for (const WinogradForm& form : Forms()) {
     if (form.kernel_rows != 3 || form.kernel_columns != 3) continue;
     for (const int threads : {1, 2}) {
@@ -145,7 +145,7 @@ std::vector<Tensor> RunOnce(const Graph& graph, const std::string& law, const st
 }
 
 TEST(CpuWinograd, IsAsExactAsItSays) {
-  const Case c = {{1, 128, 14, 14}, 32, {1, 1, 1, 1}, ""};
+  const WinogradCase c = {{1, 128, 14, 14}, 32, {1, 1, 1, 1}, ""};
   for (const WinogradForm& form : Forms()) {
     const Graph graph = GraphOf(c, form, 5);
     Rng rng(6);
@@ -168,7 +168,7 @@ TEST(CpuWinograd, IsAsExactAsItSays) {
 
 // An element that is not finite, or too large, in one place: the results are those of the direct convolution.
 TEST(CpuWinograd, ComputesAnewWhatIsNotFinite) {
-  const Case c = {{1, 16, 12, 13}, 16, {1, 1, 1, 1}, "bias residual relu"};
+  const WinogradCase c = {{1, 16, 12, 13}, 16, {1, 1, 1, 1}, "bias residual relu"};
   for (const WinogradForm& form : Forms()) {
     for (const auto& [weights, input] :
          {std::pair(LeafKind::kState, 0), std::pair(LeafKind::kInput, 0), std::pair(LeafKind::kInput, 1)})

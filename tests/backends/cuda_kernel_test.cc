@@ -10,18 +10,13 @@
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
 #include "tests/backends/host_gpu_util.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-Graph Parsed(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << text << graph.status().ToString();
-  return *std::move(graph);
-}
 
 // The kernel for all nodes of a graph as one group.
 cuda::GeneratedKernel KernelOf(const Graph& graph, cuda::Storage storage = cuda::Storage::kNative, bool aligned = true,
@@ -44,7 +39,7 @@ cuda::GeneratedKernel KernelOf(const Graph& graph, cuda::Storage storage = cuda:
 }
 
 TEST(CudaKernel, ElementwiseMovesSixteenBytes) {
-  const Graph graph = Parsed("input x: f32[512,1024]\n%1 = relu(x)\noutput y = %1\n");
+  const Graph graph = GraphOf("input x: f32[512,1024]\n%1 = relu(x)\noutput y = %1\n");
   const auto f32 = KernelOf(graph);
   EXPECT_TRUE(f32.vectorized && !f32.by_rows && !f32.tiled);
   EXPECT_THAT(f32.source, HasSubstr("*(const Vec<float, 4>*)"));
@@ -58,26 +53,26 @@ TEST(CudaKernel, ElementwiseMovesSixteenBytes) {
 
 TEST(CudaKernel, RowsMoveSixteenBytes) {
   for (const char* op : {"softmax(x, axis=1)", "log_softmax(x, axis=1)", "reduce_sum(x, axes=[1])"}) {
-    const auto kernel = KernelOf(Parsed(absl::StrCat("input x: f32[64,768]\n%1 = ", op, "\noutput y = %1\n")));
+    const auto kernel = KernelOf(GraphOf(absl::StrCat("input x: f32[64,768]\n%1 = ", op, "\noutput y = %1\n")));
     EXPECT_TRUE(kernel.by_rows && kernel.vectorized) << op;
     EXPECT_THAT(kernel.source, HasSubstr("*(const Vec<float, 4>*)")) << op;
   }
   const auto half =
-      KernelOf(Parsed("input x: f32[64,768]\n%1 = softmax(x, axis=1)\noutput y = %1\n"), cuda::Storage::kFp16);
+      KernelOf(GraphOf("input x: f32[64,768]\n%1 = softmax(x, axis=1)\noutput y = %1\n"), cuda::Storage::kFp16);
   EXPECT_THAT(half.source, HasSubstr("*(Vec<fp16, 8>*)(out"));
   // Rows that begin anywhere: elements one by one.
-  const auto odd = KernelOf(Parsed("input x: f32[64,767]\n%1 = softmax(x, axis=1)\noutput y = %1\n"));
+  const auto odd = KernelOf(GraphOf("input x: f32[64,767]\n%1 = softmax(x, axis=1)\noutput y = %1\n"));
   EXPECT_TRUE(odd.by_rows);
   EXPECT_THAT(odd.source, Not(HasSubstr("Vec<float")));
 }
 
 TEST(CudaKernel, TransposesPassThroughSharedMemory) {
-  const auto plain = KernelOf(Parsed("input x: f32[500,300]\n%1 = transpose(x, perm=[1,0])\noutput y = %1\n"));
+  const auto plain = KernelOf(GraphOf("input x: f32[500,300]\n%1 = transpose(x, perm=[1,0])\noutput y = %1\n"));
   EXPECT_TRUE(plain.tiled);
   EXPECT_THAT(plain.source, HasSubstr("__shared__ float tile0[32][33]"));
   EXPECT_EQ(plain.blocks, 10 * 16);
   // Inside of a computation, beside an operand that runs the other way.
-  const auto mixed = KernelOf(Parsed(R"(
+  const auto mixed = KernelOf(GraphOf(R"(
 input x: f32[8,64,96]
 input z: f32[8,96,64]
 %1 = transpose(x, perm=[0,2,1])
@@ -91,7 +86,7 @@ output y = %3
   EXPECT_THAT(mixed.source, Not(HasSubstr("tile1")));
   EXPECT_EQ(mixed.blocks, 8 * 2 * 3);
   // Axes that stay innermost need none.
-  const auto rows = KernelOf(Parsed("input x: f32[50,30,128]\n%1 = transpose(x, perm=[1,0,2])\noutput y = %1\n"));
+  const auto rows = KernelOf(GraphOf("input x: f32[50,30,128]\n%1 = transpose(x, perm=[1,0,2])\noutput y = %1\n"));
   EXPECT_FALSE(rows.tiled);
 }
 
@@ -106,7 +101,7 @@ TEST(CudaKernel, TilesFitSharedMemory) {
       absl::StrAppend(&text, "%", 2 * i + 1, " = add(", sum, ", %", 2 * i, ")\n");
       sum = absl::StrCat("%", 2 * i + 1);
     }
-    const std::string source = KernelOf(Parsed(text + "output y = " + sum + "\n")).source;
+    const std::string source = KernelOf(GraphOf(text + "output y = " + sum + "\n")).source;
     int found = 0;
     for (size_t at = source.find("__shared__"); at != std::string::npos; at = source.find("__shared__", at + 1))
       ++found;
@@ -121,8 +116,8 @@ TEST(CudaKernel, TilesFitSharedMemory) {
 // over images with channels innermost.
 TEST(CudaKernel, SumsOverOuterAxesAreReadByNeighbours) {
   const auto innermost = [](int64_t channels, int64_t points) {
-    return Parsed(absl::StrCat("input x: f32[2,", channels, ",", points, ",7]\n",
-                               "%1 = reduce_mean(x, axes=[2,3])\noutput y = %1\n"));
+    return GraphOf(absl::StrCat("input x: f32[2,", channels, ",", points, ",7]\n",
+                                "%1 = reduce_mean(x, axes=[2,3])\noutput y = %1\n"));
   };
   const auto kernel = [](const Graph& graph, bool channels_last) {
     return KernelOf(graph, cuda::Storage::kBf16, true, [&](const Shape& dims) {
@@ -139,13 +134,13 @@ TEST(CudaKernel, SumsOverOuterAxesAreReadByNeighbours) {
   EXPECT_FALSE(kernel(innermost(8, 70), true).by_columns) << "neighbours are too few";
   // A product without a library: the rows of the second factor are neighbours.
   EXPECT_TRUE(
-      KernelOf(Parsed("input x: f32[3,80]\ninput z: f32[80,50]\n%1 = matmul(x, z)\noutput y = %1\n")).by_columns);
+      KernelOf(GraphOf("input x: f32[3,80]\ninput z: f32[80,50]\n%1 = matmul(x, z)\noutput y = %1\n")).by_columns);
 }
 
 // As few rounds as there are, as few threads as have them: none of 96 is idle over 768 elements by eights.
 TEST(CudaKernel, RowsHaveThreadsForAllOfThem) {
   const auto threads = [](int columns, cuda::Storage storage) {
-    return KernelOf(Parsed(absl::StrCat("input x: f32[64,", columns, "]\n%1 = softmax(x, axis=1)\noutput y = %1\n")),
+    return KernelOf(GraphOf(absl::StrCat("input x: f32[64,", columns, "]\n%1 = softmax(x, axis=1)\noutput y = %1\n")),
                     storage)
         .threads;
   };
@@ -159,7 +154,7 @@ TEST(CudaKernel, RowsHaveThreadsForAllOfThem) {
 
 TEST(CudaKernel, SmallPowersAreProducts) {
   const auto power = [](const char* exponent) {
-    return Parsed(
+    return GraphOf(
         absl::StrCat("input x: f32[70,33]\nconst %0: f32[] = [", exponent, "]\n%1 = pow(x, %0)\noutput y = %1\n"));
   };
   const auto device = cuda::MakeCudaDevice(MakeHostGpu(nullptr, {}), *ProfileDb::Open(""), {});
@@ -174,7 +169,7 @@ TEST(CudaKernel, SmallPowersAreProducts) {
 }
 
 TEST(CudaKernel, SixteenBitsAreStoredInPairs) {
-  const Graph graph = Parsed("input x: f32[512,1024]\n%1 = relu(x)\noutput y = %1\n");
+  const Graph graph = GraphOf("input x: f32[512,1024]\n%1 = relu(x)\noutput y = %1\n");
   for (cuda::Storage storage : {cuda::Storage::kBf16, cuda::Storage::kFp16}) {
     EXPECT_THAT(KernelOf(graph, storage).source, HasSubstr("store_pair("));
   }
@@ -202,7 +197,7 @@ TEST(CudaKernel, TailsAgreeWithTheInterpreter) {
     std::vector<std::pair<Graph, Schedule>> compiled;  // before the first run, so that kernels are built together
     for (const char* shape : {"1,5,4", "2,35,37", "3,33,72", "2,64,32", "1,130,260"}) {
       for (const char* body : bodies) {
-        const Graph graph = Parsed(absl::StrCat("input x: f32[", shape, "]\n", body, "\noutput y = %1\n"));
+        const Graph graph = GraphOf(absl::StrCat("input x: f32[", shape, "]\n", body, "\noutput y = %1\n"));
         auto schedule = device->Compile(graph);
         ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
         compiled.emplace_back(graph, *std::move(schedule));

@@ -22,7 +22,7 @@ namespace rewright {
 namespace {
 
 // `count` random applications of every operator, its operands as inputs.
-std::vector<GraphCase> EveryOperator(int count, uint64_t seed) {
+std::vector<GraphCase> GraphsOfEveryOperator(int count, uint64_t seed) {
   std::vector<GraphCase> cases;
   Rng rng(seed);
   for (const OpDef* op : OpsOfGpus()) {
@@ -39,7 +39,7 @@ std::vector<GraphCase> EveryOperator(int count, uint64_t seed) {
 TEST(Cuda, EveryOperatorAgreesWithTheInterpreter) {
   HostGpuCounts counts;
   const auto device = HostDevice({}, &counts);
-  ExpectAllAgree(*device, EveryOperator(Cases(60), 7));
+  ExpectAllAgree(*device, GraphsOfEveryOperator(Cases(60), 7));
   EXPECT_GT(counts.kernels, static_cast<int>(AllOps().size()));
   EXPECT_GT(counts.calls, 0);
 }
@@ -73,7 +73,7 @@ TEST(Cuda, HalfPrecisionIsNear) {
     options.precision = precision;
     options.channels_last = true;
     const auto device = HostDevice(options);
-    ExpectAllAgree(*device, EveryOperator(Cases(20), 3), tolerance);
+    ExpectAllAgree(*device, GraphsOfEveryOperator(Cases(20), 3), tolerance);
     ExpectAllAgree(*device, RandomGraphs(Cases(100)), tolerance);
   }
 }

@@ -11,10 +11,10 @@
 namespace rewright {
 namespace {
 
-// Elements as a precision stores them.
-class Elements {
+// HostElements as a precision stores them.
+class HostElements {
  public:
-  Elements(void* data, cuda::Precision precision) : data_(data), precision_(precision) {}
+  HostElements(void* data, cuda::Precision precision) : data_(data), precision_(precision) {}
   double operator[](int64_t i) const {
     if (!cuda::IsHalf(precision_)) return static_cast<const float*>(data_)[i];
     const uint16_t bits = static_cast<const uint16_t*>(data_)[i];
@@ -76,7 +76,7 @@ class Epilogue {
   }
 
  private:
-  Elements out_, bias_, residual_;
+  HostElements out_, bias_, residual_;
   const bool has_bias_, has_residual_;
   const cuda::Activation activation_;
   const double most_;
@@ -104,8 +104,8 @@ class HostMatmul : public cuda::LibraryCall {
     ExpectAligned(buffers, 2, 1 + extra, 16);
     ExpectAligned(buffers, 3 + extra, 1, 256);
     counts_.factors.insert(buffers[1]);
-    const Elements left(buffers[0], p_.precision);
-    const Elements right(buffers[1], p_.precision);
+    const HostElements left(buffers[0], p_.precision);
+    const HostElements right(buffers[1], p_.precision);
     Epilogue epilogue(p_, buffers);
     std::memset(buffers[3 + extra], 0xff, workspace_bytes());
     const auto start = [&](const cuda::MatrixLayout& layout, int64_t b) {
@@ -138,7 +138,7 @@ class HostConv : public cuda::LibraryCall {
   cuda::Fault Run(void* const* buffers) const override {
     ++counts_.calls;
     ExpectAligned(buffers, 0, 3 + (p_.bias ? 1 : 0) + (p_.residual ? 1 : 0), 16);
-    const Elements x(buffers[0], p_.precision), w(buffers[1], p_.precision);
+    const HostElements x(buffers[0], p_.precision), w(buffers[1], p_.precision);
     Epilogue epilogue(p_, buffers);
     const int64_t group_out = p_.w[0] / p_.groups;
     for (int64_t n = 0; n < p_.out[0]; ++n) {
@@ -186,9 +186,9 @@ class HostAttention : public cuda::LibraryCall {
 
  private:
   void Row(void* const* buffers, int64_t b, int64_t h, int64_t q) const {
-    const Elements query(buffers[0], p_.precision), key(buffers[1], p_.precision), value(buffers[2], p_.precision);
-    Elements out(buffers[3], p_.precision);
-    const Elements mask(p_.mask ? buffers[4] : nullptr, p_.precision);
+    const HostElements query(buffers[0], p_.precision), key(buffers[1], p_.precision), value(buffers[2], p_.precision);
+    HostElements out(buffers[3], p_.precision);
+    const HostElements mask(p_.mask ? buffers[4] : nullptr, p_.precision);
     std::vector<double> scores(static_cast<size_t>(p_.keys), 0);
     double largest = -INFINITY, sum = 0;
     for (int64_t k = 0; k < p_.keys; ++k) {
@@ -231,8 +231,8 @@ class HostPool : public cuda::LibraryCall {
     ExpectAligned(buffers, 0, 2, 16);
     ExpectAligned(buffers, 2, 1, 256);
     std::memset(buffers[2], 0xff, workspace_bytes());
-    const Elements x(buffers[0], p_.precision);
-    Elements out(buffers[1], p_.precision);
+    const HostElements x(buffers[0], p_.precision);
+    HostElements out(buffers[1], p_.precision);
     for (int64_t n = 0; n < p_.out[0]; ++n) {
       for (int64_t c = 0; c < p_.out[1]; ++c) {
         for (int64_t y = 0; y < p_.out[2]; ++y) {
@@ -244,7 +244,7 @@ class HostPool : public cuda::LibraryCall {
   }
 
  private:
-  double Window(const Elements& x, int64_t n, int64_t c, int64_t y, int64_t z) const {
+  double Window(const HostElements& x, int64_t n, int64_t c, int64_t y, int64_t z) const {
     double largest = -INFINITY, sum = 0;
     int64_t inside = 0;
     for (int64_t r = 0; r < p_.kernel[0]; ++r) {
@@ -272,9 +272,9 @@ class HostLayerNorm : public cuda::LibraryCall {
   cuda::Fault Run(void* const* buffers) const override {
     ++counts_.norms;
     ExpectAligned(buffers, 0, 4, 16);
-    const Elements x(buffers[0], p_.precision), scale(buffers[1], cuda::Precision::kFp32),
+    const HostElements x(buffers[0], p_.precision), scale(buffers[1], cuda::Precision::kFp32),
         bias(buffers[2], cuda::Precision::kFp32);
-    Elements out(buffers[3], p_.precision);
+    HostElements out(buffers[3], p_.precision);
     const double count = static_cast<double>(p_.columns);
     for (int64_t i = 0; i < p_.rows; ++i) {
       const int64_t row = i * p_.columns;

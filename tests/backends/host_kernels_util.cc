@@ -61,12 +61,12 @@ struct Block {
   void (*wait)();
   unsigned long long lanes[1024];
 };
-using Call = void (*)(void* const*);
+using HostCall = void (*)(void* const*);
 
 // Runs one block's threads in turns. Contexts begin a thread; from then on jumps switch, which need no system call.
 class Fibers {
  public:
-  static void Run(Call call, void* const* arguments, Block* block, int threads) {
+  static void Run(HostCall call, void* const* arguments, Block* block, int threads) {
     Fibers fibers(call, arguments);
     current_ = &fibers;
     fibers.fibers_.resize(static_cast<size_t>(threads));
@@ -90,7 +90,7 @@ class Fibers {
     jmp_buf at;
     bool begun = false, done = false;
   };
-  Fibers(Call call, void* const* arguments) : call_(call), arguments_(arguments) {}
+  Fibers(HostCall call, void* const* arguments) : call_(call), arguments_(arguments) {}
 
   __attribute__((noinline)) void Resume(size_t i) {
     if (_setjmp(scheduler_) != 0) return;
@@ -116,7 +116,7 @@ class Fibers {
   }
 
   static Fibers* current_;
-  const Call call_;
+  const HostCall call_;
   void* const* const arguments_;
   std::vector<Fiber> fibers_;
   size_t running_ = 0;
@@ -127,7 +127,7 @@ Fibers* Fibers::current_ = nullptr;
 }  // namespace
 
 struct HostKernels::Entry {
-  Call call = nullptr;
+  HostCall call = nullptr;
   void (*bind)(Block*) = nullptr;
   int arguments = 0;
   bool waits = false;  // threads wait for one another
@@ -194,7 +194,7 @@ void HostKernels::Build() {
   libraries_.push_back(library);
   const auto bind = reinterpret_cast<void (*)(Block*)>(dlsym(library, "bind_block"));
   for (const std::string& name : pending_) {
-    const auto call = reinterpret_cast<Call>(dlsym(library, ("call_" + name).c_str()));
+    const auto call = reinterpret_cast<HostCall>(dlsym(library, ("call_" + name).c_str()));
     const auto count = reinterpret_cast<int (*)()>(dlsym(library, ("count_" + name).c_str()));
     CHECK(call != nullptr && bind != nullptr && count != nullptr) << name;
     const std::string& text = known_.at(name);

@@ -8,17 +8,12 @@
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
 #include "tests/backends/host_gpu_util.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 namespace {
 
 using ::testing::HasSubstr;
-
-Graph Parse(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *std::move(graph);
-}
 
 constexpr char kGiven[] = R"(
   input table: f32[5,2]
@@ -39,7 +34,7 @@ Tensor Table() { return Tensor::FromVector(DType::kFloat32, {5, 2}, std::vector<
 // What runs give for these indices; a fault must not outlast its run.
 void ExpectFaults(GraphRunner& runner, const char* text, DType dtype, const std::vector<int64_t>& inside,
                   const std::vector<int64_t>& outside, const std::string& message) {
-  const Graph graph = Parse(text);
+  const Graph graph = GraphOf(text);
   auto executable = runner.Prepare(graph);
   ASSERT_TRUE(executable.ok()) << executable.status();
   std::vector<Tensor> outputs;
@@ -79,7 +74,7 @@ TEST(IndexFaults, OfComputedValues) {
 
 // Nothing is copied, and the index is wrong all the same.
 TEST(IndexFaults, OfTablesWithEmptyRows) {
-  const Graph graph = Parse(R"(
+  const Graph graph = GraphOf(R"(
     input table: f32[5,0]
     input ids: i64[3]
     %1 = gather(table, ids)
@@ -106,7 +101,7 @@ TEST(IndexFaults, OfTablesWithEmptyRows) {
 // Generated kernels cannot stop a run: docs/cuda.md.
 TEST(IndexFaults, GeneratedKernelsWrapWhatTheyCompute) {
   const auto gpu = cuda::MakeCudaDevice(MakeHostGpu(), *ProfileDb::Open(""), {});
-  auto executable = MakeGraphRunner(*gpu)->Prepare(Parse(kComputed));
+  auto executable = MakeGraphRunner(*gpu)->Prepare(GraphOf(kComputed));
   ASSERT_TRUE(executable.ok()) << executable.status();
   std::vector<Tensor> outputs;
   const Tensor ids = Tensor::FromVector(DType::kInt32, {3}, std::vector<int>{3, -4, 1});  // 6, -8, 2

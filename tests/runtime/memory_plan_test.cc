@@ -31,7 +31,7 @@ void ExpectSound(const std::vector<Lifetime>& lifetimes, const Placement& placem
 
 TEST(PlaceLifetimes, NothingNeedsNothing) {
   EXPECT_EQ(PlaceLifetimes({}).arena_bytes, 0);
-  EXPECT_EQ(PeakLiveBytes({}), 0);
+  EXPECT_EQ(PeakLiveBytes(std::vector<Lifetime>()), 0);
 }
 
 TEST(PlaceLifetimes, SharesMemoryOverTime) {

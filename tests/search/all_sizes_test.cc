@@ -25,36 +25,36 @@ std::string Verdict(const std::string& rule, const std::string& graph) {
   return std::string(AppliesAtAllSizes(samples, fit).message());
 }
 
-constexpr char kGraph[] = "input x: f32[N,8]\n%0 = neg(x)\n%1 = neg(%0)\noutput z = %1\n";
+constexpr char kTwoNegations[] = "input x: f32[N,8]\n%0 = neg(x)\n%1 = neg(%0)\noutput z = %1\n";
 
-std::string Rule(const std::string& condition) {
+std::string RuleWhere(const std::string& condition) {
   return "rule r\n neg(neg(x[m, k])) => x\n" + (condition.empty() ? "" : " when " + condition + "\n");
 }
 
 TEST(AllSizes, ConditionsThatDoNotReadTheSizeHold) {
-  EXPECT_EQ(Verdict(Rule(""), kGraph), "");
-  EXPECT_EQ(Verdict(Rule("k == 8"), kGraph), "");
-  EXPECT_EQ(Verdict(Rule("k mod 4 == 0 and rank(x) == 2"), kGraph), "");
+  EXPECT_EQ(Verdict(RuleWhere(""), kTwoNegations), "");
+  EXPECT_EQ(Verdict(RuleWhere("k == 8"), kTwoNegations), "");
+  EXPECT_EQ(Verdict(RuleWhere("k mod 4 == 0 and rank(x) == 2"), kTwoNegations), "");
 }
 
 TEST(AllSizes, ConditionsThatHoldFromOneOn) {
-  EXPECT_EQ(Verdict(Rule("m >= 1"), kGraph), "");
-  EXPECT_EQ(Verdict(Rule("m + k > 8"), kGraph), "");
-  EXPECT_EQ(Verdict(Rule("m * k mod k == 0"), kGraph), "");
-  EXPECT_EQ(Verdict(Rule("not (m < 1)"), kGraph), "");
-  EXPECT_EQ(Verdict(Rule("dim(x, 0) == m or k == 3"), kGraph), "");
+  EXPECT_EQ(Verdict(RuleWhere("m >= 1"), kTwoNegations), "");
+  EXPECT_EQ(Verdict(RuleWhere("m + k > 8"), kTwoNegations), "");
+  EXPECT_EQ(Verdict(RuleWhere("m * k mod k == 0"), kTwoNegations), "");
+  EXPECT_EQ(Verdict(RuleWhere("not (m < 1)"), kTwoNegations), "");
+  EXPECT_EQ(Verdict(RuleWhere("dim(x, 0) == m or k == 3"), kTwoNegations), "");
 }
 
 // Each holds at all samples.
 TEST(AllSizes, ConditionsThatHoldAtTheSamplesAlone) {
   for (const char* condition :
        {"m >= 2", "m > 3", "m < 1000", "m mod 4 != 0 ", "m != 4", "k < m + 4", "max(m, 2) == m"}) {
-    EXPECT_EQ(Verdict(Rule(condition), kGraph), "a condition of rule r reads the size") << condition;
+    EXPECT_EQ(Verdict(RuleWhere(condition), kTwoNegations), "a condition of rule r reads the size") << condition;
   }
 }
 
 TEST(AllSizes, SizesOfRulesAreAtLeastOne) {
-  EXPECT_EQ(Verdict(Rule(""), "input x: f32[M,8]\n%0 = neg(x)\n%1 = neg(%0)\noutput z = %1\n"),
+  EXPECT_EQ(Verdict(RuleWhere(""), "input x: f32[M,8]\n%0 = neg(x)\n%1 = neg(%0)\noutput z = %1\n"),
             "rule r needs sizes that are at least 1");
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kGraph[] = R"(
+constexpr char kReplayed[] = R"(
   input x: f32[4,8]
   state w: f32[8,8]
   state v: f32[8,8]
@@ -21,14 +21,14 @@ constexpr char kGraph[] = R"(
   %5 = add(%4, %3)
   output y = %5
 )";
-constexpr char kRules[] =
+constexpr char kReplayRules[] =
     "rule relu-twice\n relu(relu(x)) => relu(x)\n"
     "rule merge\n { matmul(x[m, k], y[k, n1]), matmul(x, z[k, n2]) }\n"
     " => split(matmul(x, concat(y, z, axis=1)), axis=1, sizes=[n1, n2])\n";
 
 class ReplayTest : public ::testing::Test {
  protected:
-  ReplayTest() : graph_(GraphFrom(kGraph)), rules_(RulesFrom(kRules)) {
+  ReplayTest() : graph_(GraphFrom(kReplayed)), rules_(RulesFrom(kReplayRules)) {
     FakeDevice device({{"split", 0.0}});
     SearchOptions options;
     options.candidates = 1;
@@ -40,7 +40,7 @@ class ReplayTest : public ::testing::Test {
   }
 
   std::string Error() {
-    const Graph fresh = GraphFrom(kGraph);
+    const Graph fresh = GraphFrom(kReplayed);
     return std::string(Replay::Run(fresh, steps_, rules_).status().message());
   }
 
@@ -52,7 +52,7 @@ class ReplayTest : public ::testing::Test {
 
 TEST_F(ReplayTest, MakesTheGraphsAgainInAnotherArena) {
   ASSERT_EQ(steps_.size(), 2u);
-  const Graph fresh = GraphFrom(kGraph);
+  const Graph fresh = GraphFrom(kReplayed);
   const absl::StatusOr<Replay> replay = Replay::Run(fresh, steps_, rules_);
   ASSERT_TRUE(replay.ok()) << replay.status();
   EXPECT_EQ(replay->num_steps(), 2);

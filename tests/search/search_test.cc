@@ -25,7 +25,7 @@ rule mul-one
 
 // relu(a) + relu(b) of parts of one tensor can become relu before the split, but only when split and relu change
 // places: one way costs more for a while.
-constexpr char kDetour[] = R"(
+constexpr char kLongWay[] = R"(
 rule exchange-transpose-relu
   relu(transpose(x, perm=?p)) => transpose(relu(x), perm=?p)
 rule exchange-relu-transpose
@@ -40,7 +40,7 @@ rule merge-exp
   mul(mul(exp(mul(x, 0.5)), exp(mul(x, 0.5))), y) => tanh(x)
 )";
 
-std::vector<std::string> RulesUsed(const SearchResult& result) {
+std::vector<std::string> NamesOfRulesUsed(const SearchResult& result) {
   std::vector<std::string> names;
   for (int step : PathTo(result.trace, result.candidates[0].step)) {
     names.push_back(result.trace[step].rule);
@@ -89,11 +89,11 @@ TEST(SearchTest, MergesSiblingsPairByPair) {
   const Graph graph = GraphFrom(Siblings(3));
   const SearchResult result = RunSearch(graph, rules, device);
   EXPECT_NEAR(result.candidates[0].cost.seconds, 0.001, 1e-9);
-  EXPECT_THAT(RulesUsed(result), ElementsAre("matmul-shared-lhs", "matmul-shared-lhs"));
+  EXPECT_THAT(NamesOfRulesUsed(result), ElementsAre("matmul-shared-lhs", "matmul-shared-lhs"));
 }
 
 TEST(SearchTest, PassesThroughAGraphThatCostsMore) {
-  const RuleIndex rules = RulesFrom(kDetour);
+  const RuleIndex rules = RulesFrom(kLongWay);
   FakeDevice device({{"exp", 0.01}, {"mul", 0.02}, {"tanh", 0.005}, {"relu", 5}});
   const Graph graph = GraphFrom(R"(
     input x: f32[2,3]
@@ -108,7 +108,7 @@ TEST(SearchTest, PassesThroughAGraphThatCostsMore) {
   EXPECT_EQ(RunSearch(graph, rules, device, options).candidates[0].step, -1);
   options.strategy = SearchStrategy::kBacktrack;
   const SearchResult result = RunSearch(graph, rules, device, options);
-  EXPECT_THAT(RulesUsed(result), ElementsAre("split-exp", "merge-exp"));
+  EXPECT_THAT(NamesOfRulesUsed(result), ElementsAre("split-exp", "merge-exp"));
   EXPECT_NEAR(result.candidates[0].cost.seconds, 5.005e-3, 1e-9);
   const std::vector<int> path = PathTo(result.trace, result.candidates[0].step);
   EXPECT_GT(result.trace[path[0]].cost_after, result.original_cost.seconds);
@@ -118,7 +118,7 @@ TEST(SearchTest, PassesThroughAGraphThatCostsMore) {
 }
 
 TEST(SearchTest, WhatPaidOnceIsReplayedAtLikePlaces) {
-  const RuleIndex rules = RulesFrom(kDetour);
+  const RuleIndex rules = RulesFrom(kLongWay);
   FakeDevice device({{"exp", 0.01}, {"mul", 0.02}, {"tanh", 0.005}});
   SearchOptions options;
   options.alpha = 1.1;
@@ -142,7 +142,7 @@ TEST(SearchTest, DetoursInDifferentPlacesAreNotCombined) {
 }
 
 TEST(SearchTest, KeepsToItsBudget) {
-  const RuleIndex rules = RulesFrom(kDetour);
+  const RuleIndex rules = RulesFrom(kLongWay);
   FakeDevice device({{"exp", 0.01}, {"mul", 0.02}, {"tanh", 0.005}});
   SearchOptions options;
   options.alpha = 1.1;
@@ -157,7 +157,7 @@ TEST(SearchTest, KeepsToItsBudget) {
 }
 
 TEST(SearchTest, TwoRunsGiveTheSameTraceAndGraph) {
-  const RuleIndex rules = RulesFrom(std::string(kDetour) + kMergeSiblings + kFoldBatchNorm);
+  const RuleIndex rules = RulesFrom(std::string(kLongWay) + kMergeSiblings + kFoldBatchNorm);
   FakeDevice device({{"exp", 0.5}, {"mul", 0.02}, {"split", 0.03}, {"tanh", 0.2}});
   SearchOptions options;
   options.budget = 60;
@@ -177,7 +177,7 @@ TEST(SearchTest, TwoRunsGiveTheSameTraceAndGraph) {
 }
 
 TEST(SearchTest, StoppingLeavesTheBestSoFar) {
-  const RuleIndex rules = RulesFrom(kDetour);
+  const RuleIndex rules = RulesFrom(kLongWay);
   FakeDevice device({{"exp", 0.01}, {"mul", 0.02}, {"tanh", 0.005}});
   std::atomic<bool> stop = false;
   SearchOptions options;
@@ -215,7 +215,7 @@ TEST(SearchTest, WhatTheDeviceCannotRunIsLeftOut) {
   FakeDevice device({{"exp", 5}, {"tanh", 1}, {"sigmoid", 2}});
   device.unsupported = {"tanh"};
   const Graph graph = GraphFrom("input x: f32[2]\n%0 = exp(x)\noutput y = %0\n");
-  EXPECT_THAT(RulesUsed(RunSearch(graph, rules, device)), ElementsAre("s"));
+  EXPECT_THAT(NamesOfRulesUsed(RunSearch(graph, rules, device)), ElementsAre("s"));
   device.unsupported = {"exp"};
   RuleRewriter rewriter(rules);
   CostModel costs(device);
@@ -224,7 +224,7 @@ TEST(SearchTest, WhatTheDeviceCannotRunIsLeftOut) {
 }
 
 TEST(SearchTest, EqualCostsPreferFewerNodesAndLessWorkAtLoad) {
-  const RuleIndex rules = RulesFrom(kDetour);
+  const RuleIndex rules = RulesFrom(kLongWay);
   FakeDevice device({{"transpose", 0}});
   const Graph graph = GraphFrom(R"(
     input x: f32[2,3]

@@ -208,11 +208,11 @@ TEST(WindowTest, LayersHaveOneKey) {
 }
 
 // exp(x) w costs more as tanh(x) w w' on the way to something cheap.
-constexpr char kDetour[] =
+constexpr char kRootDetour[] =
     "rule split-exp exp(x) => mul(sqrt(x), sqrt(x))\nrule merge-exp mul(mul(sqrt(x), sqrt(x)), w) => tanh(x)\n";
 
 TEST(WindowTest, LayersAreSearchedOnceAndFindWhatTheWholeFinds) {
-  const RuleIndex rules = RulesFrom(kDetour);
+  const RuleIndex rules = RulesFrom(kRootDetour);
   FakeDevice device({{"exp", 0.01}, {"mul", 0.01}, {"sqrt", 0.001}, {"tanh", 0.005}});
   SearchOptions options;
   options.alpha = 1.5;
@@ -246,7 +246,7 @@ std::string DifferentBlocks(int count) {
 }
 
 TEST(WindowTest, ThreadsChangeNothing) {
-  const RuleIndex rules = RulesFrom(kDetour);
+  const RuleIndex rules = RulesFrom(kRootDetour);
   SearchOptions options;
   options.alpha = 1.5;
   options.windows = WindowUse::kAlways;
@@ -276,7 +276,7 @@ TEST(WindowTest, ThreadsChangeNothing) {
 }
 
 TEST(WindowTest, OfASmallGraphOnlyWhenAskedFor) {
-  const RuleIndex rules = RulesFrom(kDetour);
+  const RuleIndex rules = RulesFrom(kRootDetour);
   FakeDevice device({{"exp", 0.01}, {"mul", 0.01}, {"sqrt", 0.001}, {"tanh", 0.005}});
   SearchOptions options;
   options.alpha = 1.5;

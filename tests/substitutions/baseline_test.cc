@@ -14,6 +14,7 @@
 #include "core/ir/text.h"
 #include "substitutions/random_application.h"
 #include "tests/counts.h"
+#include "tests/support/parsed_graph.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rewright {
@@ -22,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr uint64_t kSeed = 20261121;
+constexpr uint64_t kBaselineSeed = 20261121;
 
 const Baseline& Shipped() {
   static const Baseline* baseline = [] {
@@ -31,12 +32,6 @@ const Baseline& Shipped() {
     return new Baseline(loaded.ok() ? *std::move(loaded) : Baseline());
   }();
   return *baseline;
-}
-
-Graph GraphFrom(const std::string& text) {
-  absl::StatusOr<Graph> graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return graph.ok() ? *graph : Graph();
 }
 
 BaselineResult Applied(const Graph& graph) {
@@ -119,13 +114,13 @@ constexpr char kConvBatchNorm[] = R"(
 )";
 
 TEST(BaselineTest, FoldsBatchNorms) {
-  const BaselineResult result = Applied(GraphFrom(kConvBatchNorm));
+  const BaselineResult result = Applied(GraphOf(kConvBatchNorm));
   EXPECT_THAT(Rules(result), ElementsAre("identity", "conv-absorb-batch-norm"));
   EXPECT_EQ(CountOps(result.graph), (std::map<std::string, int>{{"conv2d", 1}, {"add", 1}, {"relu", 1}}));
 }
 
 TEST(BaselineTest, FoldsNothingThatIsReadElsewhere) {
-  const BaselineResult result = Applied(GraphFrom(std::string(kConvBatchNorm) + "  output z = %0\n"));
+  const BaselineResult result = Applied(GraphOf(std::string(kConvBatchNorm) + "  output z = %0\n"));
   EXPECT_THAT(Rules(result), ElementsAre("identity"));
   EXPECT_EQ(CountOps(result.graph)["batch_norm"], 1);
 }
@@ -143,15 +138,14 @@ TEST(BaselineTest, MergesThreeConvolutionsOfOneInputButNotTwo) {
     output y = %2
     output z = %3
 )";
-  EXPECT_THAT(Rules(Applied(GraphFrom(two))), ElementsAre());
-  const BaselineResult result =
-      Applied(GraphFrom(two + "    %4 = conv2d(x, c)\n    %5 = relu(%4)\n    output w = %5\n"));
+  EXPECT_THAT(Rules(Applied(GraphOf(two))), ElementsAre());
+  const BaselineResult result = Applied(GraphOf(two + "    %4 = conv2d(x, c)\n    %5 = relu(%4)\n    output w = %5\n"));
   EXPECT_THAT(Rules(result), ElementsAre("conv-merge-shared-input-three", "relus-of-split-three"));
   EXPECT_EQ(CountOps(result.graph), (std::map<std::string, int>{{"conv2d", 1}, {"relu", 1}, {"split", 1}}));
 }
 
 TEST(BaselineTest, TransposesThatCancelAreGone) {
-  const BaselineResult result = Applied(GraphFrom(R"(
+  const BaselineResult result = Applied(GraphOf(R"(
     input x: f32[2,3,4]
     %0 = transpose(x, perm=[0,2,1])
     %1 = relu(%0)
@@ -164,7 +158,7 @@ TEST(BaselineTest, TransposesThatCancelAreGone) {
 }
 
 TEST(BaselineTest, EndsAtTheBoundOnSteps) {
-  absl::StatusOr<BaselineResult> result = Shipped().Apply(GraphFrom(kConvBatchNorm), 1);
+  absl::StatusOr<BaselineResult> result = Shipped().Apply(GraphOf(kConvBatchNorm), 1);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->steps, 1);
   EXPECT_FALSE(result->fixed_point);
@@ -172,7 +166,7 @@ TEST(BaselineTest, EndsAtTheBoundOnSteps) {
 
 // Every rule at random structures and sizes of its left side.
 TEST(BaselineTest, KeepsTheValuesOfItsOwnLeftSides) {
-  std::mt19937_64 rng(kSeed);
+  std::mt19937_64 rng(kBaselineSeed);
   const auto own = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/baseline/baseline.rules");
   ASSERT_TRUE(own.ok()) << own.status();
   for (const Rule& rule : *own) {
@@ -257,7 +251,7 @@ Graph RandomGraph(int nodes, std::mt19937_64& rng) {
 }
 
 TEST(BaselineTest, EndsOnRandomGraphsAndKeepsTheirValues) {
-  std::mt19937_64 rng(kSeed);
+  std::mt19937_64 rng(kBaselineSeed);
   int64_t steps = 0;
   for (int i = 0; i < Cases(400); ++i) {
     const Graph graph = RandomGraph(5 + static_cast<int>(rng() % 60), rng);
@@ -265,7 +259,7 @@ TEST(BaselineTest, EndsOnRandomGraphsAndKeepsTheirValues) {
     steps += result.steps;
     EXPECT_LE(result.graph.num_runtime_nodes(), graph.num_runtime_nodes());
     absl::flat_hash_map<std::string, Tensor> inputs;
-    const std::vector<Tensor> tensors = *RandomInputs(graph, kSeed + static_cast<uint64_t>(i));
+    const std::vector<Tensor> tensors = *RandomInputs(graph, kBaselineSeed + static_cast<uint64_t>(i));
     for (size_t k = 0; k < tensors.size(); ++k) inputs[graph.node(graph.inputs()[k].node).name] = tensors[k];
     ExpectSameValues(graph, result.graph, inputs);
     EXPECT_EQ(Applied(result.graph).steps, 0) << "a fixed point is not one";

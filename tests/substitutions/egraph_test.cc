@@ -15,6 +15,7 @@
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 namespace {
@@ -32,12 +33,6 @@ std::vector<std::shared_ptr<const Matcher>> MatchersOf(const std::string& text) 
     matchers.push_back(std::make_shared<const Matcher>(*compiled));
   }
   return matchers;
-}
-
-Graph GraphOf(const std::string& text, const std::map<std::string, Tensor>& weights = {}) {
-  auto graph = ParseGraph(text, weights);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *graph;
 }
 
 std::vector<Value> AddTo(EGraph& egraph, const std::string& text, const std::map<std::string, Tensor>& weights = {}) {
@@ -159,18 +154,18 @@ TEST(EGraphTest, AllSumsOfFourAreOneClass) {
                    absl::StrCat(head, "%1 = add(d, b)\n%2 = add(c, a)\n%3 = add(%1, %2)\noutput o = %3\n")));
 }
 
-constexpr char kMerge[] =
+constexpr char kMergeSharedLhs[] =
     "rule m { matmul(x[b.., m, k], y[k, n1]), matmul(x, z[k, n2]) }\n"
     "=> split(matmul(x, concat(y, z, axis=1)), axis=len(b) + 1, sizes=[n1, n2])\n";
 
 TEST(EGraphTest, SiblingsAreMergedInTheOrderOfTheRule) {
   const char* head = "input x: f32[3,4]\nstate y: f32[4,5]\nstate z: f32[4,6]\n";
   const std::string two = absl::StrCat(head, "%1 = matmul(x, y)\n%2 = matmul(x, z)\noutput p = %1\noutput q = %2\n");
-  EXPECT_TRUE(Meet(kMerge, two,
+  EXPECT_TRUE(Meet(kMergeSharedLhs, two,
                    absl::StrCat(head,
                                 "%1 = concat(y, z, axis=1)\n%2 = matmul(x, %1)\n%3.0, %3.1 = split(%2, axis=1, "
                                 "sizes=[5,6])\noutput p = %3.0\noutput q = %3.1\n")));
-  EXPECT_FALSE(Meet(kMerge, two,
+  EXPECT_FALSE(Meet(kMergeSharedLhs, two,
                     absl::StrCat(head,
                                  "%1 = concat(z, y, axis=1)\n%2 = matmul(x, %1)\n%3.0, %3.1 = split(%2, axis=1, "
                                  "sizes=[6,5])\noutput p = %3.0\noutput q = %3.1\n")));
@@ -278,7 +273,7 @@ TEST(EGraphTest, ARightSideThatDoesNotBindAllNamesHasNoReverse) {
   for (const char* rule : {"rule r mul(x[n], 0) => 0[n]", "rule r mul(x[n], 1) => x", "rule r sub(x[n], x) => 0[n]"}) {
     EXPECT_EQ(ReverseMatcher(*MatchersOf(rule)[0]), nullptr) << rule;
   }
-  EXPECT_NE(ReverseMatcher(*MatchersOf(kMerge)[0]), nullptr);
+  EXPECT_NE(ReverseMatcher(*MatchersOf(kMergeSharedLhs)[0]), nullptr);
 }
 
 // ---------------------------------------------------------------- limits
@@ -352,7 +347,7 @@ TEST(SaturateTest, MergesCountInTheFirstRounds) {
     SaturationLimits limits;
     limits.max_rounds = 3;
     limits.max_merge_rounds = merge_rounds;
-    Saturate(egraph, DirectedRules(MatchersOf(kMerge), false), limits);
+    Saturate(egraph, DirectedRules(MatchersOf(kMergeSharedLhs), false), limits);
     return egraph.num_nodes();
   };
   EXPECT_EQ(nodes(0), 5);

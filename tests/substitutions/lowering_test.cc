@@ -14,15 +14,10 @@
 #include "core/ir/random_tensor.h"
 #include "core/ir/text.h"
 #include "core/ops/ops.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 namespace {
-
-Graph GraphOf(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *graph;
-}
 
 // The gradients of the first output, weighted by the graph's last input, by all inputs before that.
 Graph WithGradients(const Graph& graph) {

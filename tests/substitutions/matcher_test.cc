@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/ir/text.h"
 #include "substitutions/rule_parser.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 namespace {
@@ -28,12 +29,6 @@ std::shared_ptr<const CompiledRule> Compile(const std::string& text) {
   auto rule = CompileRule(rules->at(0));
   EXPECT_TRUE(rule.ok()) << rule.status();
   return *rule;
-}
-
-Graph GraphOf(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *graph;
 }
 
 // ---------------------------------------------------------------- cases in a file

@@ -14,7 +14,7 @@ constexpr char kTwice[] = "rule twice\n  relu(relu(x)) => relu(x)\n";
 constexpr char kTurned[] = "rule turned\n  transpose(transpose(x: ?t[m, n], perm=[1, 0]), perm=[1, 0]) => x\n";
 
 // The rule as a file has it after a proof of that class.
-std::string Proved(const std::string& text, RuleClass rule_class, std::optional<RuleClass> halves = std::nullopt) {
+std::string ProvedFor(const std::string& text, RuleClass rule_class, std::optional<RuleClass> halves = std::nullopt) {
   auto rules = ParseRules(text, "test");
   EXPECT_TRUE(rules.ok()) << rules.status();
   Rule rule = rules->at(0);
@@ -43,48 +43,48 @@ size_t Matches(const std::string& rules, const std::string& dtype, const LoadOpt
 }
 
 TEST(NarrowTypes, AnExactRuleCountsAsReassociatingOnHalves) {
-  const std::string exact = Proved(kTwice, RuleClass::kExact);
+  const std::string exact = ProvedFor(kTwice, RuleClass::kExact);
   EXPECT_EQ(Matches(exact, "f32"), 1u);
   EXPECT_EQ(Matches(exact, "f16"), 1u);
   EXPECT_EQ(Matches(exact, "bf16"), 1u);
   const LoadOptions only_exact{.exact_only = true};
   EXPECT_EQ(Matches(exact, "f32", only_exact), 1u);
   EXPECT_EQ(Matches(exact, "f16", only_exact), 0u);
-  const std::string reassociating = Proved(kTwice, RuleClass::kReassociating);
+  const std::string reassociating = ProvedFor(kTwice, RuleClass::kReassociating);
   EXPECT_EQ(Matches(reassociating, "f32"), 1u);
   EXPECT_EQ(Matches(reassociating, "bf16"), 0u);
 }
 
 TEST(NarrowTypes, TheMeasuredClassDecides) {
-  const std::string exact = Proved(kTwice, RuleClass::kExact, RuleClass::kExact);
+  const std::string exact = ProvedFor(kTwice, RuleClass::kExact, RuleClass::kExact);
   EXPECT_THAT(exact, testing::HasSubstr("proved exact halves=exact max_rank="));
   EXPECT_EQ(Matches(exact, "f16", {.exact_only = true}), 1u);
-  EXPECT_EQ(Matches(Proved(kTwice, RuleClass::kReassociating, RuleClass::kReassociating), "f16"), 1u);
-  const std::string risky = Proved(kTwice, RuleClass::kExact, RuleClass::kNumericallyRisky);
+  EXPECT_EQ(Matches(ProvedFor(kTwice, RuleClass::kReassociating, RuleClass::kReassociating), "f16"), 1u);
+  const std::string risky = ProvedFor(kTwice, RuleClass::kExact, RuleClass::kNumericallyRisky);
   EXPECT_EQ(Matches(risky, "f32"), 1u);
   EXPECT_EQ(Matches(risky, "f16"), 0u);
   EXPECT_EQ(Matches(risky, "f16", {.allow_risky = true}), 1u);
 }
 
 TEST(NarrowTypes, ARecordThatWasAlteredIsRefused) {
-  std::string text = Proved(kTwice, RuleClass::kExact, RuleClass::kNumericallyRisky);
+  std::string text = ProvedFor(kTwice, RuleClass::kExact, RuleClass::kNumericallyRisky);
   text.replace(text.find("halves=numerically-risky"), 24, "halves=exact");
   const auto set = RuleSet::FromText(text, "test");
   EXPECT_THAT(set.status().message(), testing::HasSubstr("has a stale proof"));
 }
 
 TEST(NarrowTypes, RulesThatMoveElementsAreUsedOnEveryType) {
-  const std::string turned = Proved(kTurned, RuleClass::kExact);
+  const std::string turned = ProvedFor(kTurned, RuleClass::kExact);
   for (const char* dtype : {"f32", "i64", "f16", "bf16", "i8", "u8", "i16", "u16", "u32", "u64"}) {
     EXPECT_EQ(Matches(turned, dtype, {.exact_only = true}), 1u) << dtype;
   }
-  for (const char* dtype : {"i8", "u8", "u64"}) EXPECT_EQ(Matches(Proved(kTwice, RuleClass::kExact), dtype), 0u);
+  for (const char* dtype : {"i8", "u8", "u64"}) EXPECT_EQ(Matches(ProvedFor(kTwice, RuleClass::kExact), dtype), 0u);
 }
 
 // f32 has the number, 16 bits have another: the proof is about the former.
 TEST(NarrowTypes, LiteralsThatSixteenBitsRoundAreNotMatched) {
   const char* law = "rule r\n  mul(x, 257) => mul(257, x)\n";
-  const auto set = RuleSet::FromText(Proved(law, RuleClass::kExact, RuleClass::kExact), "test");
+  const auto set = RuleSet::FromText(ProvedFor(law, RuleClass::kExact, RuleClass::kExact), "test");
   ASSERT_TRUE(set.ok()) << set.status();
   for (const auto& [dtype, matches] : {std::pair("f32", 1u), std::pair("f16", 0u), std::pair("bf16", 0u)}) {
     const auto parsed = ParseGraph(

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t k2To53 = int64_t{1} << 53;
 
-std::shared_ptr<const CompiledRule> Compile(const std::string& text) {
+std::shared_ptr<const CompiledRule> CompiledText(const std::string& text) {
   const auto rules = ParseRules(text, "test");
   EXPECT_TRUE(rules.ok()) << rules.status();
   const auto rule = CompileRule(rules->at(0));
@@ -26,7 +26,7 @@ std::shared_ptr<const CompiledRule> Compile(const std::string& text) {
 std::string Applied(const std::string& rule, const std::string& text) {
   const auto graph = ParseGraph(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
-  const Matcher matcher(Compile(rule), DomainLimits{});
+  const Matcher matcher(CompiledText(rule), DomainLimits{});
   const std::vector<Match> matches = matcher.FindMatches(*graph);
   if (matches.size() != 1) return "";
   const auto after = ApplyMatch(*graph, matches[0]);

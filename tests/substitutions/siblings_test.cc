@@ -17,6 +17,7 @@
 #include "substitutions/matcher.h"
 #include "substitutions/rule_parser.h"
 #include "substitutions/rule_printer.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 namespace {
@@ -42,12 +43,6 @@ Matcher MatcherOf(const std::string& text) {
   auto rule = CompileRule(Parse(text));
   EXPECT_TRUE(rule.ok()) << rule.status();
   return Matcher(*rule);
-}
-
-Graph GraphOf(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *graph;
 }
 
 // matmul(x, w1), matmul(x, w2), .. of 2, 3, .. columns; of the numbers in `activations` the second operand is an input.

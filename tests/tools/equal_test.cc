@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kQuick[] = " --threads 1 --quiet --json ";
+constexpr char kQuickEqual[] = " --threads 1 --quiet --json ";
 
 class EqualProgram : public ::testing::Test {
  protected:
@@ -43,7 +43,7 @@ TEST_P(EqualZoo, OptimizedGraphIsProved) {
   ASSERT_EQ(
       Rewright("optimize " + source + " -o " + optimized + " --cost analytic:v100 --budget 100 --no-check").status, 0);
   for (const std::string& pair : {source + " " + optimized, optimized + " " + source}) {
-    const Outcome outcome = Rewright("equal " + pair + kQuick);
+    const Outcome outcome = Rewright("equal " + pair + kQuickEqual);
     EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     EXPECT_EQ(outcome.Json()["answer"], "proved");
   }
@@ -77,12 +77,12 @@ TEST_F(EqualProgram, CertificatesOfRegionsHold) {
                  "output y = %3\n",
              Path("b.onnx"));
   WriteContents(Path("none.rules"), "");
-  const Outcome outcome = Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + " -o " + Path("proof") + kQuick +
-                                   " --rules " + Path("none.rules"));
+  const Outcome outcome = Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + " -o " + Path("proof") +
+                                   kQuickEqual + " --rules " + Path("none.rules"));
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_GE(outcome.Json()["regions_by_prover"], 1);
   const Outcome check =
-      Rewright("check " + Path("proof") + " --rules " + Path("proof/regions.rules") + kQuick + "--solver z3");
+      Rewright("check " + Path("proof") + " --rules " + Path("proof/regions.rules") + kQuickEqual + "--solver z3");
   EXPECT_EQ(check.status, 0) << check.out << check.err;
   EXPECT_GE(check.Json()["certificates"], 1);
 }
@@ -91,7 +91,8 @@ TEST_F(EqualProgram, DifferentModelsComeWithInputs) {
   const std::string head = "input x: f32[2,3]\n";
   WriteGraph(head + "%0 = softmax(x, axis=1)\noutput y = %0\n", Path("a.onnx"));
   WriteGraph(head + "%0 = softmax(x, axis=0)\noutput y = %0\n", Path("b.onnx"));
-  const Outcome outcome = Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + " -o " + Path("inputs") + kQuick);
+  const Outcome outcome =
+      Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + " -o " + Path("inputs") + kQuickEqual);
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_EQ(outcome.Json()["answer"], "different");
   EXPECT_THAT(outcome.Json()["difference"]["first"].get<std::string>(), HasSubstr("softmax"));
@@ -101,7 +102,7 @@ TEST_F(EqualProgram, DifferentModelsComeWithInputs) {
 TEST_F(EqualProgram, SignaturesThatDifferAreAnError) {
   WriteGraph("input x: f32[2,3]\n%0 = relu(x)\noutput y = %0\n", Path("a.onnx"));
   WriteGraph("input z: f32[2,3]\n%0 = relu(z)\noutput y = %0\n", Path("b.onnx"));
-  const Outcome outcome = Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + kQuick);
+  const Outcome outcome = Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + kQuickEqual);
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err, HasSubstr("input z: missing in A"));
 }
@@ -121,7 +122,7 @@ TEST_F(EqualProgram, DamagedModelsAreToldApart) {
     std::string bad = good;
     bad.replace(bad.find(from), from.size(), to);
     WriteGraph(bad, Path("b.onnx"));
-    const Outcome outcome = Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + kQuick);
+    const Outcome outcome = Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + kQuickEqual);
     EXPECT_EQ(outcome.status, 1) << to;
     EXPECT_EQ(outcome.Json()["answer"], "different") << to;
   }

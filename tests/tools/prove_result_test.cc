@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/ir/text.h"
+#include "tests/support/parsed_graph.h"
 #include "tests/tools/program_util.h"
 
 namespace rewright {
@@ -17,15 +18,9 @@ using ::testing::StartsWith;
 
 constexpr double kLimit = 20;
 
-Graph Parse(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *std::move(graph);
-}
-
 // relu(x) + y, and what takes its place.
 struct Sum {
-  Graph original = Parse("input x: f32[4,6]\ninput y: f32[4,6]\n%0 = relu(x)\n%1 = add(%0, y)\noutput z = %1\n");
+  Graph original = GraphOf("input x: f32[4,6]\ninput y: f32[4,6]\n%0 = relu(x)\n%1 = add(%0, y)\noutput z = %1\n");
   Value x = original.inputs()[0], y = original.inputs()[1];
 
   Value Apply(const char* op, std::vector<Value> operands) {

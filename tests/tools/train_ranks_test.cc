@@ -19,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
-const std::string kDigits = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/digits/";
+const std::string kDigitsFolder = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/digits/";
 constexpr int kSteps = 50;
 constexpr double kLastWords = 100;                                // bytes that a rank sends behind its count of them
 constexpr double kGradients = 4 * (64 * 24 + 24 + 24 * 10 + 10);  // bytes
@@ -54,8 +54,8 @@ class TrainRanksTest : public ::testing::Test {
   std::string Config(const std::string& name, const std::string& patch = "{}") {
     Json json = {{"model", {{"mlp", {{"sizes", {64, 24, 10}}}}}},
                  {"data",
-                  {{"inputs", {{"x", {{"file", kDigits + "train_x.npy"}, {"scale", 0.0625}}}}},
-                   {"target", kDigits + "train_y.npy"},
+                  {{"inputs", {{"x", {{"file", kDigitsFolder + "train_x.npy"}, {"scale", 0.0625}}}}},
+                   {"target", kDigitsFolder + "train_y.npy"},
                    {"batch", 32},
                    {"micro_batches", 4}}},
                  {"loss", "cross_entropy"},

@@ -11,6 +11,7 @@
 #include "core/ir/random_inputs.h"
 #include "core/ir/text.h"
 #include "substitutions/rule_set.h"
+#include "tests/support/parsed_graph.h"
 #include "verifier/known_equal.h"
 #include "verifier/prove_rule.h"
 
@@ -29,12 +30,6 @@ Tensor Elements(const Shape& shape, uint64_t seed, double low = -1) {
   std::uniform_real_distribution<double> uniform(low, 1);
   for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, uniform(rng));
   return tensor;
-}
-
-Graph Parse(const std::string& text, const std::map<std::string, Tensor>& states = {}) {
-  auto graph = ParseGraph(text, states);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *std::move(graph);
 }
 
 const std::vector<DirectedRule>& Rules() {
@@ -69,7 +64,7 @@ output z = %1
 
 TEST(Equal, TheSameGraphIsProvedByItsStructure) {
   const std::map<std::string, Tensor> states = {{"w", Elements({6, 8}, 1)}, {"v", Elements({6, 10}, 2)}};
-  const EqualResult result = Prove(Parse(kDense, states), Parse(kDense, states));
+  const EqualResult result = Prove(GraphOf(kDense, states), GraphOf(kDense, states));
   EXPECT_EQ(result.equality, Equality::kProved);
   EXPECT_EQ(result.shared, result.values);
   EXPECT_THAT(result.regions, IsEmpty());
@@ -78,9 +73,9 @@ TEST(Equal, TheSameGraphIsProvedByItsStructure) {
 // Weights count by their elements, whatever they are called.
 TEST(Equal, NamesOfWeightsDoNotMatter) {
   const Graph a =
-      Parse("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\noutput y = %0\n", {{"w", Elements({6, 8}, 1)}});
-  const Graph b = Parse("input x: f32[4,6]\nstate other: f32[6,8]\n%0 = matmul(x, other)\noutput y = %0\n",
-                        {{"other", Elements({6, 8}, 1)}});
+      GraphOf("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\noutput y = %0\n", {{"w", Elements({6, 8}, 1)}});
+  const Graph b = GraphOf("input x: f32[4,6]\nstate other: f32[6,8]\n%0 = matmul(x, other)\noutput y = %0\n",
+                          {{"other", Elements({6, 8}, 1)}});
   EXPECT_EQ(Prove(a, b).equality, Equality::kProved);
 }
 
@@ -106,8 +101,8 @@ Tensor SideBySide(const Tensor& a, const Tensor& b) {
 
 TEST(Equal, MergedWeightsAreTakenApart) {
   const Tensor w = Elements({6, 8}, 1), v = Elements({6, 10}, 2);
-  const Graph a = Parse(kDense, {{"w", w}, {"v", v}});
-  const Graph b = Parse(kMerged, {{"all", SideBySide(w, v)}});
+  const Graph a = GraphOf(kDense, {{"w", w}, {"v", v}});
+  const Graph b = GraphOf(kMerged, {{"all", SideBySide(w, v)}});
   EXPECT_EQ(Prove(a, b).equality, Equality::kProved);
   EXPECT_EQ(Prove(b, a).equality, Equality::kProved);
   // Without any rule the prover takes the regions.
@@ -120,7 +115,7 @@ TEST(Equal, OneElementOfAMergedWeightIsFound) {
   const Tensor w = Elements({6, 8}, 1), v = Elements({6, 10}, 2);
   Tensor all = SideBySide(w, v);
   all.Set(20, all.At(20) + 1e-3);
-  const EqualResult result = Prove(Parse(kDense, {{"w", w}, {"v", v}}), Parse(kMerged, {{"all", all}}));
+  const EqualResult result = Prove(GraphOf(kDense, {{"w", w}, {"v", v}}), GraphOf(kMerged, {{"all", all}}));
   ASSERT_EQ(result.equality, Equality::kDifferent);
   EXPECT_EQ(result.difference->inputs.size(), 1u);
   EXPECT_GT(std::abs(result.difference->a - result.difference->b), result.difference->tolerance);
@@ -169,7 +164,7 @@ std::map<std::string, Tensor> Folded() {
 }
 
 TEST(Equal, FoldedWeightsAreRecomputedAndTheRoundingIsSaid) {
-  const EqualResult result = Prove(Parse(kNormalized, Normalization()), Parse(kFolded, Folded()));
+  const EqualResult result = Prove(GraphOf(kNormalized, Normalization()), GraphOf(kFolded, Folded()));
   ASSERT_EQ(result.equality, Equality::kProved);
   ASSERT_THAT(result.foldings, Not(IsEmpty()));
   double worst = 0;
@@ -182,7 +177,7 @@ TEST(Equal, AFoldedWeightThatIsOffIsFound) {
   for (double by : {1e-4, 0.5}) {
     std::map<std::string, Tensor> folded = Folded();
     folded["w"].Set(17, folded["w"].At(17) + by);
-    const EqualResult result = Prove(Parse(kNormalized, Normalization()), Parse(kFolded, folded));
+    const EqualResult result = Prove(GraphOf(kNormalized, Normalization()), GraphOf(kFolded, folded));
     EXPECT_EQ(result.equality, Equality::kDifferent) << by;
   }
 }
@@ -191,7 +186,7 @@ TEST(Equal, AFoldedWeightThatIsOffIsFound) {
 TEST(Equal, TellsWhereModelsPart) {
   const char* a = "input x: f32[3,3]\ninput z: f32[3,3]\n%0 = exp(x)\n%1 = sub(%0, z)\n%2 = relu(%1)\noutput y = %2\n";
   const char* b = "input x: f32[3,3]\ninput z: f32[3,3]\n%0 = exp(x)\n%1 = sub(z, %0)\n%2 = relu(%1)\noutput y = %2\n";
-  const EqualResult result = Prove(Parse(a), Parse(b));
+  const EqualResult result = Prove(GraphOf(a), GraphOf(b));
   ASSERT_EQ(result.equality, Equality::kDifferent);
   EXPECT_EQ(result.difference->output, "y");
   EXPECT_THAT(result.difference->first, HasSubstr("sub"));
@@ -201,7 +196,7 @@ TEST(Equal, TellsWhereModelsPart) {
 // Equal for inputs that are drawn as usual, and not for large ones.
 TEST(Equal, AttacksWhatIsOpenWithSpecialInputs) {
   const char* a = "input x: f32[5]\nconst %0: f32[] = [40]\n%1 = min(x, %0)\noutput y = %1\n";
-  const EqualResult result = Prove(Parse(a), Parse("input x: f32[5]\n%0 = identity(x)\noutput y = %0\n"));
+  const EqualResult result = Prove(GraphOf(a), GraphOf("input x: f32[5]\n%0 = identity(x)\noutput y = %0\n"));
   EXPECT_EQ(result.equality, Equality::kDifferent);
 }
 
@@ -209,7 +204,7 @@ TEST(Equal, WhatIsLeftIsPrintedAsARule) {
   // tan x = sin x / cos x is no law that the prover has.
   const char* a = "input x: f32[5]\n%0 = relu(x)\n%1 = tan(%0)\noutput y = %1\n";
   const char* b = "input x: f32[5]\n%0 = relu(x)\n%1 = sin(%0)\n%2 = cos(%0)\n%3 = div(%1, %2)\noutput y = %3\n";
-  const EqualResult result = Prove(Parse(a), Parse(b));
+  const EqualResult result = Prove(GraphOf(a), GraphOf(b));
   ASSERT_EQ(result.equality, Equality::kOpen);
   ASSERT_THAT(result.open, SizeIs(1));
   EXPECT_THAT(result.open[0].text, HasSubstr("tan("));
@@ -217,8 +212,8 @@ TEST(Equal, WhatIsLeftIsPrintedAsARule) {
 }
 
 TEST(Equal, SignaturesThatDifferAreNamed) {
-  const Graph a = Parse("input x: f32[5]\n%0 = relu(x)\noutput y = %0\n");
-  const Graph b = Parse("input x: f32[6]\n%0 = relu(x)\noutput z = %0\n");
+  const Graph a = GraphOf("input x: f32[5]\n%0 = relu(x)\noutput y = %0\n");
+  const Graph b = GraphOf("input x: f32[6]\n%0 = relu(x)\noutput z = %0\n");
   EqualOptions options;
   const auto result = ProveEqual(a, b, options);
   ASSERT_FALSE(result.ok());

@@ -34,12 +34,6 @@ constexpr char kTransposed[] = "rule r\n  ?f(transpose(x, perm=?p)) => transpose
 constexpr char kPooled[] =
     "rule r\n  ?f(max_pool2d(x[n, c, h, w], attrs=?p)) => max_pool2d(?f(x), attrs=?p)\n  when increasing(?f)\n";
 
-Rule Parse(const std::string& text) {
-  auto rules = ParseRules(text, "f.rules");
-  EXPECT_TRUE(rules.ok()) << rules.status();
-  return rules.ok() ? rules->at(0) : Rule();
-}
-
 // Of ranks as small as show something.
 RuleVerdict Prove(const Rule& rule, StepChecker* checker = nullptr) {
   RuleProofOptions options;
@@ -52,8 +46,8 @@ RuleVerdict Prove(const Rule& rule, StepChecker* checker = nullptr) {
 }
 
 TEST(OperatorVariables, ParseAndPrint) {
-  for (const char* text : {kTransposed, kPooled}) EXPECT_EQ(PrintLaw(Parse(text)), text);
-  EXPECT_EQ(PrintLaw(PutOperator(Parse(kPooled), *FindOp("relu"))),
+  for (const char* text : {kTransposed, kPooled}) EXPECT_EQ(PrintLaw(RuleOf(text)), text);
+  EXPECT_EQ(PrintLaw(PutOperator(RuleOf(kPooled), *FindOp("relu"))),
             "rule r:relu\n  relu(max_pool2d(x[n, c, h, w], attrs=?p)) => max_pool2d(relu(x), attrs=?p)\n");
 }
 
@@ -90,17 +84,17 @@ TEST(OperatorVariables, FamiliesAreElementwise) {
   EXPECT_EQ(names(2), (std::vector<std::string>{"add", "div", "max", "min", "mul", "pow", "sub"}));
 }
 
-struct VerdictCase {
+struct VariableCase {
   const char* rule;
   Verdict expected;
 };
-void PrintTo(const VerdictCase& c, std::ostream* os) { *os << c.rule; }
+void PrintTo(const VariableCase& c, std::ostream* os) { *os << c.rule; }
 
-class OperatorVerdicts : public ::testing::TestWithParam<VerdictCase> {};
+class OperatorVerdicts : public ::testing::TestWithParam<VariableCase> {};
 
 // Each step of a proof is checked, and a second derivation agrees; what is refuted is so for an operator that is named.
 TEST_P(OperatorVerdicts, AreRight) {
-  const Rule rule = Parse(GetParam().rule);
+  const Rule rule = RuleOf(GetParam().rule);
   StepChecker checker;
   const RuleVerdict verdict = Prove(rule, &checker);
   ASSERT_STREQ(VerdictName(verdict.verdict), VerdictName(GetParam().expected)) << verdict.reason;
@@ -118,26 +112,27 @@ TEST_P(OperatorVerdicts, AreRight) {
 INSTANTIATE_TEST_SUITE_P(
     Rules, OperatorVerdicts,
     ::testing::Values(
-        VerdictCase{kTransposed, Verdict::kProved}, VerdictCase{kPooled, Verdict::kProved},
-        VerdictCase{"rule r ?f(max_pool2d(x[n, c, h, w], attrs=?p)) => max_pool2d(?f(x), attrs=?p)", Verdict::kRefuted},
-        VerdictCase{"rule r ?f(reduce_max(x[m, n], axes=[0])) => reduce_max(?f(x), axes=[0]) when increasing(?f)",
-                    Verdict::kProved},
-        VerdictCase{"rule r ?f(reduce_sum(x[m, n], axes=[0])) => reduce_sum(?f(x), axes=[0])", Verdict::kRefuted},
-        VerdictCase{
+        VariableCase{kTransposed, Verdict::kProved}, VariableCase{kPooled, Verdict::kProved},
+        VariableCase{"rule r ?f(max_pool2d(x[n, c, h, w], attrs=?p)) => max_pool2d(?f(x), attrs=?p)",
+                     Verdict::kRefuted},
+        VariableCase{"rule r ?f(reduce_max(x[m, n], axes=[0])) => reduce_max(?f(x), axes=[0]) when increasing(?f)",
+                     Verdict::kProved},
+        VariableCase{"rule r ?f(reduce_sum(x[m, n], axes=[0])) => reduce_sum(?f(x), axes=[0])", Verdict::kRefuted},
+        VariableCase{
             "rule r ?f(pad(x[m, n], before=?a, after=?b)) => pad(?f(x), before=?a, after=?b) when keeps_zero(?f)",
             Verdict::kProved},
-        VerdictCase{"rule r ?f(pad(x[m, n], before=?a, after=?b)) => pad(?f(x), before=?a, after=?b)",
-                    Verdict::kRefuted},
-        VerdictCase{"rule r ?f(sub(x[n], y[n])) => neg(?f(sub(y, x))) when odd(?f)", Verdict::kProved},
-        VerdictCase{"rule r ?f(sub(x[n], y[n])) => neg(?f(sub(y, x))) when increasing(?f)", Verdict::kRefuted},
-        VerdictCase{"rule r ?f(transpose(x, perm=?p), a[~ 1]) => transpose(?f(x, a), perm=?p) when rank(x) >= 1",
-                    Verdict::kProved},
-        VerdictCase{"rule r ?f(x[n], y[n]) => ?f(y, x)", Verdict::kRefuted}));
+        VariableCase{"rule r ?f(pad(x[m, n], before=?a, after=?b)) => pad(?f(x), before=?a, after=?b)",
+                     Verdict::kRefuted},
+        VariableCase{"rule r ?f(sub(x[n], y[n])) => neg(?f(sub(y, x))) when odd(?f)", Verdict::kProved},
+        VariableCase{"rule r ?f(sub(x[n], y[n])) => neg(?f(sub(y, x))) when increasing(?f)", Verdict::kRefuted},
+        VariableCase{"rule r ?f(transpose(x, perm=?p), a[~ 1]) => transpose(?f(x, a), perm=?p) when rank(x) >= 1",
+                     Verdict::kProved},
+        VariableCase{"rule r ?f(x[n], y[n]) => ?f(y, x)", Verdict::kRefuted}));
 
 // A property is itself a law, and is asked of every operator.
 TEST(OperatorVariables, PropertiesAreProved) {
   const auto with = [](const char* property) {
-    return OperatorsOf(Parse(absl::StrCat("rule r ?f(x) => ?f(x) when ", property, "(?f)")));
+    return OperatorsOf(RuleOf(absl::StrCat("rule r ?f(x) => ?f(x) when ", property, "(?f)")));
   };
   const std::vector<std::string> increasing = with("increasing"), odd = with("odd"), zero = with("keeps_zero");
   EXPECT_THAT(increasing, ::testing::IsSupersetOf({"exp", "floor", "identity", "relu", "sigmoid", "tanh"}));
@@ -151,7 +146,7 @@ TEST(OperatorVariables, PropertiesAreProved) {
 
 // The record names the operators, and is about their declarations; loading makes a rule of each.
 TEST(OperatorVariables, RecordsNameTheOperators) {
-  Rule rule = Parse(kPooled);
+  Rule rule = RuleOf(kPooled);
   RuleProofOptions options;
   options.limits.max_rank = 4;
   const RuleVerdict verdict = ProveRule(rule, options);
@@ -160,7 +155,7 @@ TEST(OperatorVariables, RecordsNameTheOperators) {
   ASSERT_TRUE(record.ok()) << record.status();
   rule.proof = *record;
   const std::string text = PrintRule(rule);
-  EXPECT_EQ(PrintRule(Parse(text)), text);
+  EXPECT_EQ(PrintRule(RuleOf(text)), text);
   LoadOptions all;
   all.allow_risky = all.allow_finite_only = true;
   const auto set = RuleSet::FromText(text, "f.rules", all);
@@ -202,7 +197,7 @@ TEST(OperatorVariables, RecordsNameTheOperators) {
 
 // exp rounds after the maximum or before it; what rounds differently for one operator is not exact for the family.
 TEST(OperatorVariables, ClassIsTheWorstOfTheFamily) {
-  const Rule rule = Parse("rule r ?f(sub(x[n], y[n])) => neg(?f(sub(y, x))) when odd(?f)");
+  const Rule rule = RuleOf("rule r ?f(sub(x[n], y[n])) => neg(?f(sub(y, x))) when odd(?f)");
   RuleProofOptions options;
   options.limits.max_rank = 2;
   const RuleVerdict verdict = ProveRule(rule, options);

@@ -19,13 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-Rule Parse(const std::string& text) {
-  const auto rules = ParseRules(text, "test");
-  EXPECT_TRUE(rules.ok()) << rules.status();
-  return rules.ok() ? rules->front() : Rule();
-}
-
-RuleVerdict ProveText(const std::string& text) { return ProveRule(Parse(text), RuleProofOptions()); }
+RuleVerdict ProveText(const std::string& text) { return ProveRule(RuleOf(text), RuleProofOptions()); }
 
 struct ClassCase {
   const char* rule;
@@ -245,7 +239,7 @@ TEST(ProveRule, RefutesIntegersAtTheEndsOfTheirType) {
 TEST(ProveRule, ARuleWithoutTimeIsUnknown) {
   RuleProofOptions options;
   options.time_limit_s = 0;
-  const RuleVerdict verdict = ProveRule(Parse("rule r relu(relu(x)) => relu(x)"), options);
+  const RuleVerdict verdict = ProveRule(RuleOf("rule r relu(relu(x)) => relu(x)"), options);
   EXPECT_EQ(verdict.verdict, Verdict::kUnknown);
   EXPECT_THAT(verdict.reason, HasSubstr("time limit of 0 s"));
 }
@@ -254,7 +248,7 @@ TEST(ProveRule, AnInterruptedRuleIsUnknown) {
   const std::atomic<bool> stop{true};
   RuleProofOptions options;
   options.stop = &stop;
-  const RuleVerdict verdict = ProveRule(Parse("rule r relu(relu(x)) => relu(x)"), options);
+  const RuleVerdict verdict = ProveRule(RuleOf("rule r relu(relu(x)) => relu(x)"), options);
   EXPECT_EQ(verdict.verdict, Verdict::kUnknown);
   EXPECT_THAT(verdict.reason, HasSubstr("interrupted"));
 }
@@ -266,7 +260,7 @@ TEST(ProveRule, ARuleThatCannotBeUnderstoodIsUnknown) {
 }
 
 TEST(ProveRule, ItsRecordIsAcceptedByTheLoader) {
-  Rule rule = Parse("rule r relu(relu(x)) => relu(x)");
+  Rule rule = RuleOf("rule r relu(relu(x)) => relu(x)");
   const RuleVerdict verdict = ProveRule(rule, RuleProofOptions());
   ASSERT_EQ(verdict.verdict, Verdict::kProved);
   const auto record = RecordOf(rule, verdict);
@@ -276,7 +270,8 @@ TEST(ProveRule, ItsRecordIsAcceptedByTheLoader) {
 }
 
 TEST(ConditionsText, JoinsConditions) {
-  EXPECT_EQ(ConditionsText(Parse("rule r relu(relu(x[m, n])) => relu(x) when m == 2 and n >= 3")), "m == 2 and n >= 3");
+  EXPECT_EQ(ConditionsText(RuleOf("rule r relu(relu(x[m, n])) => relu(x) when m == 2 and n >= 3")),
+            "m == 2 and n >= 3");
 }
 
 }  // namespace

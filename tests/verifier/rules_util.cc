@@ -19,6 +19,18 @@
 
 namespace rewright {
 
+Rule RuleOf(const std::string& text) {
+  const auto rules = ParseRules(text, "test");
+  EXPECT_TRUE(rules.ok()) << rules.status();
+  return rules.ok() ? rules->at(0) : Rule();
+}
+
+RuleVerdict ProveUnclassified(const Rule& rule) {
+  RuleProofOptions options;
+  options.classify = false;
+  return ProveRule(rule, options);
+}
+
 std::vector<RuleCase> LoadRules(const std::string& file) {
   std::ifstream in(absl::StrCat(REWRIGHT_SOURCE_DIR, "/tests/verifier/", file));
   EXPECT_TRUE(in.good()) << file;

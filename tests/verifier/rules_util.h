@@ -7,6 +7,7 @@
 
 #include "substitutions/instance.h"
 #include "substitutions/rule.h"
+#include "verifier/prove_rule.h"
 
 namespace rewright {
 
@@ -18,6 +19,12 @@ struct RuleCase {
 
 // The rules of tests/verifier/<file>, instantiated at small ranks. A rule that does not compile fails the test.
 std::vector<RuleCase> LoadRules(const std::string& file);
+
+// The first rule of a text; a text that does not parse fails the test.
+Rule RuleOf(const std::string& text);
+
+// The verdict alone, without the rule's class.
+RuleVerdict ProveUnclassified(const Rule& rule);
 
 // core.rules and laws.rules.
 std::vector<Rule> HandWrittenRules();

@@ -11,6 +11,7 @@
 #include "core/ir/text.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
+#include "tests/support/parsed_graph.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_placements.h"
 #include "verifier/sharding_laws.h"
@@ -24,12 +25,6 @@ using sharding::Placement;
 using sharding::Shard;
 using sharding::Sharded;
 using testing::HasSubstr;
-
-Graph Parse(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *std::move(graph);
-}
 
 // Both by the interpreter.
 void ExpectSame(const Graph& original, const Sharded& sharded, const absl::flat_hash_map<std::string, Tensor>& inputs) {
@@ -101,7 +96,7 @@ constexpr char kBlock[] = R"(
 )";
 
 TEST(Shard, TheBatchOfATransformerIsExact) {
-  const Graph graph = Parse(kBlock);
+  const Graph graph = GraphOf(kBlock);
   for (int64_t degree : {1, 2, 4}) {
     const Sharded sharded = Cut(graph, {{"x", 0}}, degree);
     EXPECT_TRUE(sharded.exact);
@@ -116,7 +111,7 @@ TEST(Shard, TheBatchOfATransformerIsExact) {
 
 // Columns, then rows, of the attention and of the MLP: two all-reduces, as Megatron-LM does by hand.
 TEST(Shard, ColumnsOfATransformerGiveTwoSums) {
-  const Graph graph = Parse(kBlock);
+  const Graph graph = GraphOf(kBlock);
   for (int64_t degree : {2, 3, 6}) {
     const Sharded sharded = Cut(graph, {{"wq", 1}, {"wk", 1}, {"wv", 1}, {"w1", 1}}, degree);
     EXPECT_FALSE(sharded.exact);
@@ -132,7 +127,7 @@ TEST(Shard, ColumnsOfATransformerGiveTwoSums) {
 }
 
 TEST(Shard, RowsOfAnImageHaveEdges) {
-  const Graph graph = Parse(R"(
+  const Graph graph = GraphOf(R"(
     input x: f32[2,3,12,5]
     input w: f32[4,3,3,3]
     input v: f32[4,4,1,1]
@@ -154,7 +149,7 @@ TEST(Shard, RowsOfAnImageHaveEdges) {
 
 // Windows over rows that overlap, with padding that takes no part in a maximum and does not count in a mean.
 TEST(Shard, RowsOfPooledImagesKnowTheirBorders) {
-  const Graph graph = Parse(R"(
+  const Graph graph = GraphOf(R"(
     input x: f32[2,3,24,5]
     %1 = max_pool2d(x, kernel=[3,3], strides=[2,1], pads=[1,1,1,1])
     %2 = avg_pool2d(%1, kernel=[3,1], strides=[1,1], pads=[1,0,1,0])
@@ -171,7 +166,7 @@ TEST(Shard, RowsOfPooledImagesKnowTheirBorders) {
 }
 
 TEST(Shard, TheRowsOfATableAreLookedUpWhereTheyAre) {
-  const Graph graph = Parse(R"(
+  const Graph graph = GraphOf(R"(
     input t: f32[48,4]
     input i: i64[3,5]
     %1 = gather(t, i, axis=0)
@@ -202,7 +197,7 @@ constexpr char kDropout[] = R"(
 )";
 
 TEST(Shard, TheMaskOfDropoutIsThatOfTheWhole) {
-  const Graph graph = Parse(kDropout);
+  const Graph graph = GraphOf(kDropout);
   for (const int axis : {0, 1, 2}) {
     const Sharded sharded = Cut(graph, {{"x", axis}}, 2);
     EXPECT_EQ(sharded.cut, 3);  // of the mask, too
@@ -213,7 +208,7 @@ TEST(Shard, TheMaskOfDropoutIsThatOfTheWhole) {
 }
 
 TEST(Shard, WhatHasNoLawIsJoined) {
-  const Graph graph = Parse(R"(
+  const Graph graph = GraphOf(R"(
     input x: f32[4,6]
     %1 = exp(x)
     %2 = argmax(%1, axis=0)
@@ -228,7 +223,7 @@ TEST(Shard, WhatHasNoLawIsJoined) {
 }
 
 TEST(Shard, ErrorsNameThePlacement) {
-  const Graph graph = Parse("input x: f32[4,6]\n%1 = exp(x)\noutput y = %1\n");
+  const Graph graph = GraphOf("input x: f32[4,6]\n%1 = exp(x)\noutput y = %1\n");
   const auto error = [&](const Placement& placement, int64_t degree) {
     return std::string(Shard(graph, {placement}, degree, std::ref(LawsOfTests())).status().message());
   };

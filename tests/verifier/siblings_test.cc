@@ -20,18 +20,6 @@
 namespace rewright {
 namespace {
 
-Rule Parse(const std::string& text) {
-  auto rules = ParseRules(text, "test");
-  EXPECT_TRUE(rules.ok()) << rules.status();
-  return rules.ok() ? rules->at(0) : Rule();
-}
-
-RuleVerdict Prove(const Rule& rule) {
-  RuleProofOptions options;
-  options.classify = false;
-  return ProveRule(rule, options);
-}
-
 // x0[a.., n0, c..], .. or n0, ..
 std::string Listed(int count, const std::string& separator, const char* before, const char* after = "") {
   std::vector<std::string> items;
@@ -45,9 +33,9 @@ TEST(SiblingsTest, ConcatenationsOfAllAreConcatenationsOfTwo) {
     std::vector<std::string> operands;
     for (int i = 0; i < p; ++i) operands.push_back(absl::StrCat("x", i, "[a.., n", i, ", c..]"));
     const Rule rule =
-        Parse(absl::StrCat("rule r concat(", absl::StrJoin(operands, ", "), ", axis=len(a)) => concat(concat(",
-                           Listed(p - 1, ", ", "x"), ", axis=len(a)), x", p - 1, ", axis=len(a))"));
-    const RuleVerdict verdict = Prove(rule);
+        RuleOf(absl::StrCat("rule r concat(", absl::StrJoin(operands, ", "), ", axis=len(a)) => concat(concat(",
+                            Listed(p - 1, ", ", "x"), ", axis=len(a)), x", p - 1, ", axis=len(a))"));
+    const RuleVerdict verdict = ProveUnclassified(rule);
     EXPECT_EQ(verdict.verdict, Verdict::kProved) << p << ": " << verdict.reason;
     EXPECT_EQ(verdict.limits, DomainLimits()) << p;
   }
@@ -57,11 +45,11 @@ TEST(SiblingsTest, ConcatenationsOfAllAreConcatenationsOfTwo) {
 TEST(SiblingsTest, PartsOfAllArePartsOfTwo) {
   for (int p = 3; p <= kMostSiblings; ++p) {
     const std::string sizes = Listed(p, ", ", "n"), fewer = Listed(p - 1, ", ", "n");
-    const Rule rule = Parse(absl::StrCat(
+    const Rule rule = RuleOf(absl::StrCat(
         "rule r let s = split(x[a.., ", Listed(p, " + ", "n"), ", c..], axis=len(a), sizes=[", sizes, "]) in { ",
         Listed(p, ", ", "s."), " } => let h = split(x, axis=len(a), sizes=[", Listed(p - 1, " + ", "n"), ", n", p - 1,
         "]) let t = split(h.0, axis=len(a), sizes=[", fewer, "]) in { ", Listed(p - 1, ", ", "t."), ", h.1 }"));
-    const RuleVerdict verdict = Prove(rule);
+    const RuleVerdict verdict = ProveUnclassified(rule);
     EXPECT_EQ(verdict.verdict, Verdict::kProved) << p << ": " << verdict.reason;
     EXPECT_EQ(verdict.limits, DomainLimits()) << p;
   }
@@ -84,7 +72,8 @@ TEST(SiblingsTest, RulesOfTheFilesAreProvedForAnyNumber) {
   const std::vector<Rule> rules = SiblingRules();
   EXPECT_GE(rules.size(), 4u);
   for (const Rule& rule : rules) {
-    const RuleVerdict whole = Prove(rule), two = Prove(ExpandSiblings(rule, 2)), four = Prove(ExpandSiblings(rule, 4));
+    const RuleVerdict whole = ProveUnclassified(rule), two = ProveUnclassified(ExpandSiblings(rule, 2)),
+                      four = ProveUnclassified(ExpandSiblings(rule, 4));
     EXPECT_EQ(whole.verdict, Verdict::kProved) << rule.name << ": " << whole.reason;
     EXPECT_EQ(four.verdict, Verdict::kProved) << rule.name << ": " << four.reason;
     EXPECT_EQ(whole.instances, 4 * two.instances) << rule.name;  // of one, two, three and seven
@@ -95,19 +84,21 @@ TEST(SiblingsTest, RulesOfTheFilesAreProvedForAnyNumber) {
 // Each is false for one of the numbers alone.
 TEST(SiblingsTest, FalseRulesAreRefuted) {
   // The bias is left out: for all.
-  EXPECT_EQ(Prove(Parse("rule r { add(matmul(x[m, k], y[k, n]), p[n]).. } => split(add(matmul(x, concat(y.., axis=1)), "
-                        "mul(concat(p.., axis=0), 2)), axis=1, sizes=[n..])"))
+  EXPECT_EQ(ProveUnclassified(
+                RuleOf("rule r { add(matmul(x[m, k], y[k, n]), p[n]).. } => split(add(matmul(x, concat(y.., axis=1)), "
+                       "mul(concat(p.., axis=0), 2)), axis=1, sizes=[n..])"))
                 .verdict,
             Verdict::kRefuted);
   // Row by row, where what is split are columns.
-  EXPECT_NE(Prove(Parse("rule r { matmul(x[k, k], y[k, k2]).. } => split(matmul(x, concat(y.., axis=0)), axis=0, "
-                        "sizes=[k2..])"))
+  EXPECT_NE(ProveUnclassified(
+                RuleOf("rule r { matmul(x[k, k], y[k, k2]).. } => split(matmul(x, concat(y.., axis=0)), axis=0, "
+                       "sizes=[k2..])"))
                 .verdict,
             Verdict::kProved);
   // True of one sibling, and of several only where each row is scaled by itself: a softmax over all columns.
-  const RuleVerdict softmax =
-      Prove(Parse("rule r { softmax(matmul(x[m, k], y[k, n]), axis=1).. } => split(softmax(matmul(x, concat(y.., "
-                  "axis=1)), axis=1), axis=1, sizes=[n..])"));
+  const RuleVerdict softmax = ProveUnclassified(
+      RuleOf("rule r { softmax(matmul(x[m, k], y[k, n]), axis=1).. } => split(softmax(matmul(x, concat(y.., "
+             "axis=1)), axis=1), axis=1, sizes=[n..])"));
   EXPECT_EQ(softmax.verdict, Verdict::kRefuted);
 }
 

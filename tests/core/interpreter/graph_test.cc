@@ -8,18 +8,13 @@
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 namespace {
 
 using ::testing::HasSubstr;
 using Feeds = absl::flat_hash_map<std::string, Tensor>;
-
-Graph Parse(const std::string& text, const std::map<std::string, Tensor>& weights = {}) {
-  auto graph = ParseGraph(text, weights);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *std::move(graph);
-}
 
 const char kText[] = R"(
   input x: f32[2,4]
@@ -39,7 +34,7 @@ Tensor F32(Shape shape, const std::vector<double>& values) {
 }
 
 TEST(InterpreterGraphTest, GivesOutputsInOrder) {
-  const Graph graph = Parse(kText, {{"w", F32({4, 2}, {1, 0, 0, 1, 1, 1, 2, 2})}});
+  const Graph graph = GraphOf(kText, {{"w", F32({4, 2}, {1, 0, 0, 1, 1, 1, 2, 2})}});
   const Tensor x = F32({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4});
   const auto results = InterpretGraph(graph, {{"x", x}});
   ASSERT_TRUE(results.ok()) << results.status();
@@ -50,7 +45,7 @@ TEST(InterpreterGraphTest, GivesOutputsInOrder) {
 }
 
 TEST(InterpreterGraphTest, RunsInDouble) {
-  const Graph graph = Parse(kText, {{"w", F32({4, 2}, {1, 0, 0, 1, 1, 1, 2, 2})}});
+  const Graph graph = GraphOf(kText, {{"w", F32({4, 2}, {1, 0, 0, 1, 1, 1, 2, 2})}});
   const Tensor x = F32({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4});
   const auto results = InterpretGraph(graph, {{"x", x}}, {.precision = Precision::kFloat64, .threads = 2});
   ASSERT_TRUE(results.ok()) << results.status();
@@ -63,14 +58,14 @@ TEST(InterpreterGraphTest, RunsInDouble) {
 }
 
 TEST(InterpreterGraphTest, MissingAndWrongInputsAreReported) {
-  const Graph graph = Parse(kText);
+  const Graph graph = GraphOf(kText);
   EXPECT_THAT(std::string(InterpretGraph(graph, {}).status().message()), HasSubstr("input x is not given"));
   EXPECT_THAT(std::string(InterpretGraph(graph, {{"x", F32({1}, {1})}}).status().message()),
               HasSubstr("input x is f32[1], expected f32[2,4]"));
 }
 
 TEST(InterpreterGraphTest, ErrorsNameTheNode) {
-  const Graph graph = Parse(R"(
+  const Graph graph = GraphOf(R"(
     input x: i64[2]
     %1 = div(x, x)
     output y = %1
@@ -81,7 +76,7 @@ TEST(InterpreterGraphTest, ErrorsNameTheNode) {
 }
 
 TEST(InterpreterGraphTest, AnIndexOutsideItsAxisIsAnError) {
-  const Graph graph = Parse(R"(
+  const Graph graph = GraphOf(R"(
     input ids: i64[2]
     state table: f32[5,3]
     %1 = add(ids, ids)

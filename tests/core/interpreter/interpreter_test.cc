@@ -232,7 +232,7 @@ std::vector<double> Elements(const absl::StatusOr<std::vector<Tensor>>& result) 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-Tensor F32(Shape shape, const std::vector<double>& values) {
+Tensor Float32s(Shape shape, const std::vector<double>& values) {
   return Tensor::FromVector(DType::kFloat32, std::move(shape), values);
 }
 
@@ -246,7 +246,7 @@ TEST(InterpreterTest, ReadOutsideIsAnInternalErrorWithOperandAndIndex) {
       [](OpBuilder& b) {
         b.Output(DType::kFloat32, {b.size(1, 0)}, [&](const At& i) { return b.Read(0, {i[0] + 1}); });
       },
-      {F32({3}, {1, 2, 3}), F32({3}, {1, 2, 3})});
+      {Float32s({3}, {1, 2, 3}), Float32s({3}, {1, 2, 3})});
   EXPECT_TRUE(absl::IsInternal(result.status())) << result.status();
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("operand 0: index 3 on axis 0 of size 3"));
 }
@@ -256,7 +256,7 @@ TEST(InterpreterTest, ReadAtAWrongElementIsTheCallersFault) {
       [](OpBuilder& b) {
         b.Output(DType::kFloat32, {b.size(1, 0)}, [&](const At& i) { return b.Read(0, {ToIndex(b.Read(1, {i[0]}))}); });
       },
-      {F32({3}, {1, 2, 3}), Tensor::Int64s({0, -1})});
+      {Float32s({3}, {1, 2, 3}), Tensor::Int64s({0, -1})});
   EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("operand 0: index -1 on axis 0 of size 3"));
 }
@@ -284,7 +284,7 @@ TEST(InterpreterTest, IntegerDivisionByZeroIsAnError) {
 }
 
 TEST(InterpreterTest, MaxAndMinPropagateNaN) {
-  const Tensor x = F32({4, 2}, {1, 2, kNaN, 1, 1, kNaN, kNaN, kNaN});
+  const Tensor x = Float32s({4, 2}, {1, 2, kNaN, 1, 1, kNaN, kNaN, kNaN});
   for (ReduceKind kind : {ReduceKind::kMax, ReduceKind::kMin}) {
     const auto reduced = RunDeclared(
         [&](OpBuilder& b) {
@@ -316,7 +316,7 @@ TEST(InterpreterTest, EmptyReductionsGiveTheirNeutralElement) {
             };
             b.Output(DType::kFloat32, {Index(2)}, element);
           },
-          {F32({2}, {3, 4})});
+          {Float32s({2}, {3, 4})});
       EXPECT_THAT(Elements(result), ElementsAre(expected, expected)) << ReduceName(kind);
     }
   }
@@ -329,7 +329,7 @@ TEST(InterpreterTest, ArgmaxTakesTheFirstAndPrefersNaN) {
           return b.Reduce(ReduceKind::kArgMax, {{"j", Index(4)}}, [&](const At& j) { return b.Read(0, {i[0], j[0]}); });
         });
       },
-      {F32({3, 4}, {1, 5, 5, 2, 0, kNaN, 9, kNaN, -kInf, -kInf, -kInf, -kInf})});
+      {Float32s({3, 4}, {1, 5, 5, 2, 0, kNaN, 9, kNaN, -kInf, -kInf, -kInf, -kInf})});
   EXPECT_THAT(Elements(result), ElementsAre(1, 1, 0));
 }
 
@@ -342,7 +342,7 @@ TEST(InterpreterTest, IndexDivisionRoundsDownAndElementDivisionTowardZero) {
           return FromIndex(FloorDiv(x, 2) * 100 + Mod(x, 2) * 10, DType::kInt32) + y / Constant(2, DType::kInt32);
         });
       },
-      {F32({1}, {0})});
+      {Float32s({1}, {0})});
   EXPECT_THAT(Elements(result), ElementsAre(-191, -101, -90, 0, 10, 101, 111));
 }
 
@@ -353,7 +353,7 @@ TEST(InterpreterTest, IndicesThatDoNotFitAreRefused) {
           b.Output(DType::kInt64, {Index(3)},
                    [&](const At& i) { return FromIndex(i[0] * Index(step) * Index(2) - i[0], DType::kInt64); });
         },
-        {F32({1}, {0})});
+        {Float32s({1}, {0})});
   };
   EXPECT_THAT(Elements(places(int64_t{1} << 40)), ElementsAre(0, 2199023255551., 4398046511102.));
   for (int64_t step : {int64_t{1} << 61, int64_t{1} << 62, std::numeric_limits<int64_t>::max()}) {
@@ -375,7 +375,7 @@ TEST(InterpreterTest, DivisorsThatAreNotPositiveDoNotMatterWhereTheyAreExcluded)
                                   none);
         });
       },
-      {F32({1}, {0})});
+      {Float32s({1}, {0})});
   EXPECT_THAT(Elements(result), ElementsAre(-2, -2, 8, 4));
 }
 
@@ -390,7 +390,7 @@ TEST(InterpreterTest, Int32WrapsAround) {
 
 TEST(InterpreterTest, SumsInTheDeclaredOrderInFloat) {
   // 2^24 + 1 + 1 is 2^24 in floats from the left, and 2^24 + 2 in doubles.
-  const Tensor x = F32({3}, {16777216, 1, 1});
+  const Tensor x = Float32s({3}, {16777216, 1, 1});
   const Declare sum = [](OpBuilder& b) {
     b.Output(DType::kFloat32, {}, [&](const At&) {
       return b.Sum({{"j", b.size(0, 0)}}, [&](const At& j) { return b.Read(0, j); });
@@ -407,8 +407,8 @@ TEST(InterpreterTest, WrongInputsAreReported) {
   const auto compiled = CompiledMeaning::Compile(*app->meaning, BindingsOf(*app->meaning, types, app->attrs), types,
                                                  app->outputs, Precision::kNative);
   ASSERT_TRUE(compiled.ok());
-  EXPECT_THAT(std::string(compiled->Run({F32({2}, {1, 2})}).status().message()), HasSubstr("1 input tensors"));
-  EXPECT_THAT(std::string(compiled->Run({F32({2}, {1, 2}), F32({1}, {1})}).status().message()),
+  EXPECT_THAT(std::string(compiled->Run({Float32s({2}, {1, 2})}).status().message()), HasSubstr("1 input tensors"));
+  EXPECT_THAT(std::string(compiled->Run({Float32s({2}, {1, 2}), Float32s({1}, {1})}).status().message()),
               HasSubstr("input 1 is f32[1], expected f32[2]"));
 }
 
@@ -427,7 +427,7 @@ TEST(InterpreterTest, ReferencesGetBindingsAndFillAllOutputs) {
         };
         b.Opaque({{DType::kFloat32, {n}}, {DType::kInt64, {}}}, reference, n);
       },
-      {F32({3}, {1, 2, 3})});
+      {Float32s({3}, {1, 2, 3})});
   EXPECT_THAT(Elements(result), ElementsAre(3, 2, 1));
   ASSERT_EQ(result->size(), 2u);
   EXPECT_EQ((*result)[1].AtInt(0), 3);
@@ -443,7 +443,7 @@ TEST(InterpreterTest, AReferenceThatFailsEndsTheRun) {
             },
             1);
       },
-      {F32({3}, {1, 2, 3})});
+      {Float32s({3}, {1, 2, 3})});
   EXPECT_EQ(result.status(), absl::OutOfRangeError("no such element"));
 }
 
@@ -542,7 +542,7 @@ TEST(InterpreterTest, SumsWhosePositionsAreDataAgreeWithTheOracle) {
     values.push_back(1 + k % 7 * 0.25);
     places.push_back((k * k + 3 * k) % 17 - 4);
   }
-  const std::vector<Tensor> inputs = {F32({40}, values), Tensor::FromVector(DType::kInt64, {40}, places)};
+  const std::vector<Tensor> inputs = {Float32s({40}, values), Tensor::FromVector(DType::kInt64, {40}, places)};
   for (const auto& [what, declared] : cases) {
     OpDef op{.name = "test", .inputs = {"x", "i"}};
     op.meaning = [&, &declared = declared](OpBuilder& b) {
@@ -580,7 +580,7 @@ TEST(InterpreterTest, GuardedSumsTakeTimeByTheTermsThatExist) {
               [&](const At& k) { return k[0] * 3 + 1 == i[0]; });
         });
       },
-      {F32({kCount}, values)});
+      {Float32s({kCount}, values)});
   ASSERT_TRUE(result.ok()) << result.status();
   for (int64_t i = 0; i < kCount; ++i) {
     ASSERT_EQ((*result)[0].At(i), i % 3 == 1 ? static_cast<double>(i / 3 % 1000) : 0) << i;
@@ -605,7 +605,7 @@ TEST(InterpreterTest, SumsUnderEquationsAgreeWithTheOracle) {
   };
   std::vector<double> values;
   for (int k = 0; k < 77; ++k) values.push_back(std::sin(k) * 1000 + 1);
-  const std::vector<Tensor> inputs = {F32({77}, values)};
+  const std::vector<Tensor> inputs = {Float32s({77}, values)};
   for (const ReduceKind kind : {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kProd}) {
     for (const auto& [what, equation] : cases) {
       OpDef op{.name = "test", .inputs = {"x"}};
@@ -659,15 +659,15 @@ absl::StatusOr<std::vector<Tensor>> RunOp(const std::string& name, const std::ve
 }
 
 TEST(InterpreterTest, Conv2dByHand) {
-  const Tensor x = F32({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
-  const Tensor w = F32({1, 1, 2, 2}, {1, 10, 100, 1000});
+  const Tensor x = Float32s({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  const Tensor w = Float32s({1, 1, 2, 2}, {1, 10, 100, 1000});
   EXPECT_THAT(Elements(RunOp("conv2d", {x, w}, {})), ElementsAre(5421, 6532, 8754, 9865));
   const Attrs padded = {{"pads", std::vector<int64_t>{1, 1, 0, 0}}, {"strides", std::vector<int64_t>{2, 2}}};
   EXPECT_THAT(Elements(RunOp("conv2d", {x, w}, padded)), ElementsAre(1000, 3200, 7040, 9865));
 }
 
 TEST(InterpreterTest, MaxPool2dInCeilModeByHand) {
-  const Tensor x = F32({1, 1, 3, 3}, {-1, -2, -3, -4, -5, -6, -7, -8, -9});
+  const Tensor x = Float32s({1, 1, 3, 3}, {-1, -2, -3, -4, -5, -6, -7, -8, -9});
   const Attrs attrs = {{"kernel", std::vector<int64_t>{2, 2}}, {"strides", std::vector<int64_t>{2, 2}}};
   EXPECT_THAT(Elements(RunOp("max_pool2d", {x}, attrs)), ElementsAre(-1));
   Attrs ceil = attrs;
@@ -676,7 +676,7 @@ TEST(InterpreterTest, MaxPool2dInCeilModeByHand) {
 }
 
 TEST(InterpreterTest, SoftmaxByHand) {
-  const auto result = RunOp("softmax", {F32({2, 2}, {0, std::log(3.0), 1000, -kInf})}, {});
+  const auto result = RunOp("softmax", {Float32s({2, 2}, {0, std::log(3.0), 1000, -kInf})}, {});
   const std::vector<double> values = Elements(result);
   ASSERT_EQ(values.size(), 4u);
   EXPECT_NEAR(values[0], 0.25, 1e-7);

@@ -13,7 +13,7 @@ namespace rewright {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Fn Named(const char* name) {
   const FnInfo* info = FindFn(name);
@@ -49,7 +49,7 @@ TEST(FunctionsTest, ValuesOfReals) {
       {"sub", 2, 3, -1},
       {"mul", 2, 3, 6},
       {"div", 3, 2, 1.5},
-      {"div", 1, 0, kInf},
+      {"div", 1, 0, kInfinity},
       {"neg", 2, 0, -2},
       {"max", 2, 3, 3},
       {"max", kNaN, 3, kNaN},
@@ -68,7 +68,7 @@ TEST(FunctionsTest, ValuesOfReals) {
       {"softplus", 1, 0, 1.3132616875182228},
       {"softplus", -30, 0, 9.357622968839737e-14},
       {"softplus", 1000, 0, 1000},
-      {"softplus", -kInf, 0, 0},
+      {"softplus", -kInfinity, 0, 0},
       {"softplus", kNaN, 0, kNaN},
       {"abs", -2, 0, 2},
       {"sign", -0.25, 0, -1},
@@ -132,7 +132,7 @@ TEST(FunctionsTest, IntegersWrapAroundAndSomeHaveNoValue) {
 
 // What the prover and the generator take from the table.
 TEST(FunctionsTest, TraitsHold) {
-  const double points[] = {0, -0.0, 0.3, 0.5, 0.9, 1, 1.5, 2, 2.5, 7, 1e9, kInf};
+  const double points[] = {0, -0.0, 0.3, 0.5, 0.9, 1, 1.5, 2, 2.5, 7, 1e9, kInfinity};
   for (const FnInfo& info : AllFns()) {
     for (double a : points) {
       const double value = EvaluateReal(info.fn, a, 0), turned = EvaluateReal(info.fn, -a, 0);

@@ -4,18 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "core/ir/text.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-Graph Parse(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << graph.status().ToString();
-  return *std::move(graph);
-}
 
 constexpr char kDiamond[] = R"(
 input x: f32[2,3]
@@ -63,7 +58,7 @@ TEST(ArenaTest, WeightOnlyFollowsTheOperands) {
 }
 
 TEST(GraphTest, NodesAreInTopologicalOrderWithUsersAndProducers) {
-  const Graph graph = Parse(kDiamond);
+  const Graph graph = GraphOf(kDiamond);
   ASSERT_EQ(graph.nodes().size(), 5u);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     for (int producer : graph.producers(static_cast<int>(i))) EXPECT_LT(producer, static_cast<int>(i));
@@ -74,22 +69,22 @@ TEST(GraphTest, NodesAreInTopologicalOrderWithUsersAndProducers) {
 }
 
 TEST(GraphTest, ReplaceValuesRebuildsOnlyDownstream) {
-  const Graph graph = Parse(kDiamond);
+  const Graph graph = GraphOf(kDiamond);
   const Value exp{graph.nodes()[2], 0};
   const Value relu{graph.nodes()[1], 0};
   ASSERT_EQ(graph.node(exp.node).op->name, "exp");
   graph.arena()->SetName(Value{graph.nodes()[4], 0}, "sum");
   auto rewritten = ReplaceValues(graph, {{exp, relu}});
   ASSERT_TRUE(rewritten.ok()) << rewritten.status().ToString();
-  EXPECT_EQ(PrintGraph(*rewritten), PrintGraph(Parse("input x: f32[2,3]\n%0 = relu(x)\n%1 = tanh(%0)\n"
-                                                     "%2 = add(%0, %1)\noutput y = %2\n")));
+  EXPECT_EQ(PrintGraph(*rewritten), PrintGraph(GraphOf("input x: f32[2,3]\n%0 = relu(x)\n%1 = tanh(%0)\n"
+                                                       "%2 = add(%0, %1)\noutput y = %2\n")));
   EXPECT_TRUE(rewritten->contains(graph.nodes()[3])) << "tanh is not downstream: it is the same node";
   EXPECT_EQ(graph.arena()->name(rewritten->outputs()[0].value), "sum");
   EXPECT_EQ(graph.nodes().size(), 5u) << "the original is untouched";
 }
 
 TEST(GraphTest, ReplaceValuesRefusesAnotherType) {
-  auto graph = Parse("input x: f32[2,3]\n%0 = reshape(x, shape=[6])\n%1 = relu(x)\noutput y = %1\noutput z = %0\n");
+  auto graph = GraphOf("input x: f32[2,3]\n%0 = reshape(x, shape=[6])\n%1 = relu(x)\noutput y = %1\noutput z = %0\n");
   const Value relu = graph.outputs()[0].value;
   const auto rewritten = ReplaceValues(graph, {{relu, graph.outputs()[1].value}});
   EXPECT_THAT(std::string(rewritten.status().message()),
@@ -98,15 +93,15 @@ TEST(GraphTest, ReplaceValuesRefusesAnotherType) {
 
 // exp(x) becomes tanh(x) and sqrt(exp(x)) becomes sigmoid(exp(x)): the second replacement holds the first.
 TEST(GraphTest, ReplaceEverywhereIsOneAfterTheOther) {
-  const Graph graph = Parse("input x: f32[2]\n%0 = exp(x)\n%1 = sqrt(%0)\n%2 = add(%1, %0)\noutput y = %2\n");
+  const Graph graph = GraphOf("input x: f32[2]\n%0 = exp(x)\n%1 = sqrt(%0)\n%2 = add(%1, %0)\noutput y = %2\n");
   Arena& arena = *graph.arena();
   const Value x{graph.nodes()[0], 0}, exp{graph.nodes()[1], 0}, sqrt{graph.nodes()[2], 0};
   const Value tanh = *arena.Apply("tanh", {x}), sigmoid = *arena.Apply("sigmoid", {exp});
   arena.SetName(exp, "first");
   const auto all = ReplaceEverywhere(graph, {{exp, tanh}, {sqrt, sigmoid}});
   ASSERT_TRUE(all.ok()) << all.status().ToString();
-  EXPECT_EQ(PrintGraph(*all), PrintGraph(Parse("input x: f32[2]\n%0 = tanh(x)\n%1 = sigmoid(%0)\n"
-                                               "%2 = add(%1, %0)\noutput y = %2\n")));
+  EXPECT_EQ(PrintGraph(*all), PrintGraph(GraphOf("input x: f32[2]\n%0 = tanh(x)\n%1 = sigmoid(%0)\n"
+                                                 "%2 = add(%1, %0)\noutput y = %2\n")));
   EXPECT_EQ(arena.name(tanh), "first");
   const auto later = ReplaceValues(graph, {{sqrt, sigmoid}});
   ASSERT_TRUE(later.ok());
@@ -117,7 +112,7 @@ TEST(GraphTest, ReplaceEverywhereIsOneAfterTheOther) {
 }
 
 TEST(GraphTest, ReplaceEverywhereRefusesCycles) {
-  const Graph graph = Parse("input x: f32[2]\n%0 = exp(x)\n%1 = tanh(x)\noutput y = %0\noutput z = %1\n");
+  const Graph graph = GraphOf("input x: f32[2]\n%0 = exp(x)\n%1 = tanh(x)\noutput y = %0\noutput z = %1\n");
   Arena& arena = *graph.arena();
   const Value exp = graph.outputs()[0].value, tanh = graph.outputs()[1].value;
   const auto depends = [](const absl::StatusOr<Graph>& result) {
@@ -132,19 +127,19 @@ TEST(GraphTest, ReplaceEverywhereRefusesCycles) {
 
 TEST(GraphTest, CanonicalHashIgnoresNamesAndOrder) {
   const Graph a =
-      Parse("input x: f32[2]\ninput y: f32[2]\n%0 = exp(x)\n%1 = tanh(y)\n%2 = sub(%0, %1)\noutput o = %2\n");
+      GraphOf("input x: f32[2]\ninput y: f32[2]\n%0 = exp(x)\n%1 = tanh(y)\n%2 = sub(%0, %1)\noutput o = %2\n");
   const Graph b =
-      Parse("input p: f32[2]\ninput q: f32[2]\n%0 = tanh(q)\n%1 = exp(p)\n%2 = sub(%1, %0)\noutput r = %2\n");
+      GraphOf("input p: f32[2]\ninput q: f32[2]\n%0 = tanh(q)\n%1 = exp(p)\n%2 = sub(%1, %0)\noutput r = %2\n");
   const Graph c =
-      Parse("input p: f32[2]\ninput q: f32[2]\n%0 = tanh(q)\n%1 = exp(p)\n%2 = sub(%0, %1)\noutput r = %2\n");
-  const Graph d = Parse("input p: f32[2]\n%0 = tanh(p)\n%1 = exp(p)\n%2 = sub(%1, %0)\noutput r = %2\n");
+      GraphOf("input p: f32[2]\ninput q: f32[2]\n%0 = tanh(q)\n%1 = exp(p)\n%2 = sub(%0, %1)\noutput r = %2\n");
+  const Graph d = GraphOf("input p: f32[2]\n%0 = tanh(p)\n%1 = exp(p)\n%2 = sub(%1, %0)\noutput r = %2\n");
   EXPECT_EQ(a.CanonicalHash(), b.CanonicalHash());
   EXPECT_NE(a.CanonicalHash(), c.CanonicalHash());
   EXPECT_NE(a.CanonicalHash(), d.CanonicalHash()) << "aliased inputs are another graph";
 }
 
 TEST(GraphTest, CopyKeepsStructureAndNames) {
-  const Graph graph = Parse(kDiamond);
+  const Graph graph = GraphOf(kDiamond);
   graph.arena()->SetName(Value{graph.nodes()[3], 0}, "t");
   const Graph copy = CopyGraph(graph);
   EXPECT_NE(copy.arena(), graph.arena());
@@ -153,7 +148,8 @@ TEST(GraphTest, CopyKeepsStructureAndNames) {
 }
 
 TEST(GraphTest, FeaturesCountWork) {
-  const Graph graph = Parse("input x: f32[4,8]\nstate w: f32[8,3]\n%0 = matmul(x, w)\n%1 = relu(%0)\noutput y = %1\n");
+  const Graph graph =
+      GraphOf("input x: f32[4,8]\nstate w: f32[8,3]\n%0 = matmul(x, w)\n%1 = relu(%0)\noutput y = %1\n");
   const GraphFeatures features = FeaturesOf(graph);
   EXPECT_EQ(features.flops, 2 * 4 * 8 * 3 + 4 * 3);
   EXPECT_EQ(features.bytes, 4 * (4 * 8 + 8 * 3 + 4 * 3) + 4 * (12 + 12));
@@ -161,7 +157,7 @@ TEST(GraphTest, FeaturesCountWork) {
 }
 
 TEST(GraphTest, SoftmaxCountsItsMaximumOnceARow) {
-  const GraphFeatures features = FeaturesOf(Parse("input x: f32[10,100]\n%0 = softmax(x)\noutput y = %0\n"));
+  const GraphFeatures features = FeaturesOf(GraphOf("input x: f32[10,100]\n%0 = softmax(x)\noutput y = %0\n"));
   EXPECT_LT(features.flops, 10 * 100 * 12) << "linear in the length of a row";
 }
 
@@ -174,8 +170,8 @@ TEST(GraphTest, FeaturesOfScattersAndOpaqueOperators) {
     %0 = scatter_add(x, i, u)
     output y = %0
   )";
-  EXPECT_EQ(FeaturesOf(Parse(scatter)).flops, 50 * 8 + 1000 * 8);
-  EXPECT_EQ(FeaturesOf(Parse("input x: f32[10,100]\n%0.0, %0.1 = top_k(x, k=3)\noutput y = %0.0\n")).flops, 1000);
+  EXPECT_EQ(FeaturesOf(GraphOf(scatter)).flops, 50 * 8 + 1000 * 8);
+  EXPECT_EQ(FeaturesOf(GraphOf("input x: f32[10,100]\n%0.0, %0.1 = top_k(x, k=3)\noutput y = %0.0\n")).flops, 1000);
 }
 
 // The gradient of a strided convolution by its operand has the products of the convolution itself: of the taps that
@@ -188,7 +184,7 @@ TEST(GraphTest, FeaturesCountTheTermsThatExist) {
     %0 = conv2d_grad_x(w, u, strides=[2,2], pads=[1,1,1,1], x_shape=[2,4,16,16])
     output y = %0
   )";
-  EXPECT_EQ(FeaturesOf(Parse(strided)).flops, 2 * products);
+  EXPECT_EQ(FeaturesOf(GraphOf(strided)).flops, 2 * products);
   // The same as a convolution of a cotangent with gaps.
   const char* const dilated = R"(
     input u: f32[2,5,8,8]
@@ -196,13 +192,13 @@ TEST(GraphTest, FeaturesCountTheTermsThatExist) {
     %0 = convolution(u, w, strides=[1,1], pads=[1,1,2,2], lhs_dilations=[2,2])
     output y = %0
   )";
-  EXPECT_EQ(FeaturesOf(Parse(dilated)).flops, 2 * products);
+  EXPECT_EQ(FeaturesOf(GraphOf(dilated)).flops, 2 * products);
   const char* const pool = R"(
     input u: f32[1,1,8,8]
     %0 = avg_pool2d_grad_x(u, kernel=[2,2], strides=[2,2], x_shape=[1,1,16,16])
     output y = %0
   )";
-  EXPECT_LE(FeaturesOf(Parse(pool)).flops, 3 * 16 * 16);
+  EXPECT_LE(FeaturesOf(GraphOf(pool)).flops, 3 * 16 * 16);
 }
 
 TEST(GraphTest, StatesAreKnownAtInferenceAlone) {
@@ -215,7 +211,7 @@ const %2: f32[] = [2]
 %4 = mul(%1, %3)
 output y = %4
 )";
-  const Graph inference = Parse(text);
+  const Graph inference = GraphOf(text);
   const Graph training = CopyGraph(inference, Mode::kTraining);
   EXPECT_EQ(inference.num_runtime_nodes(), 2);
   EXPECT_EQ(training.num_runtime_nodes(), 3) << "exp(w) is computed in every step, neg(2) still once";
@@ -252,7 +248,7 @@ update w = %0
 )";
 
 TEST(GraphTest, UpdatesSurviveRewritesAndCopies) {
-  const Graph graph = Parse(kStep);
+  const Graph graph = GraphOf(kStep);
   ASSERT_EQ(graph.outputs().size(), 2u);
   EXPECT_EQ(graph.outputs()[1].updates, graph.node(graph.outputs()[1].value.node).operands[0]);
   const Value next = graph.outputs()[1].value;

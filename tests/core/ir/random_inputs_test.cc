@@ -5,15 +5,10 @@
 #include <cmath>
 
 #include "core/ir/text.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 namespace {
-
-Graph Parse(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *std::move(graph);
-}
 
 const char kEmbedding[] = R"(
   input ids: i64[4,16]
@@ -28,7 +23,7 @@ const char kEmbedding[] = R"(
 )";
 
 TEST(RandomInputs, IndicesStayInsideWhatTheyIndex) {
-  const Graph graph = Parse(kEmbedding);
+  const Graph graph = GraphOf(kEmbedding);
   EXPECT_EQ(IndexedSize(graph, graph.inputs()[0]), 7);
   EXPECT_EQ(IndexedSize(graph, graph.inputs()[1]), 0);
   const std::vector<Tensor> inputs = *RandomInputs(graph, 1);
@@ -44,14 +39,14 @@ TEST(RandomInputs, IndicesStayInsideWhatTheyIndex) {
 }
 
 TEST(RandomInputs, DependOnSeedNameAndTypeAlone) {
-  const Graph one = Parse("input x: f32[8]\noutput y = x\n");
-  const Graph two = Parse("input w: f32[3]\ninput x: f32[8]\n%1 = neg(x)\noutput y = %1\noutput z = w\n");
+  const Graph one = GraphOf("input x: f32[8]\noutput y = x\n");
+  const Graph two = GraphOf("input w: f32[3]\ninput x: f32[8]\n%1 = neg(x)\noutput y = %1\noutput z = w\n");
   EXPECT_TRUE((*RandomInputs(one, 5))[0].BitEqual((*RandomInputs(two, 5))[1]));
   EXPECT_FALSE((*RandomInputs(one, 5))[0].BitEqual((*RandomInputs(one, 6))[0]));
 }
 
 TEST(RandomInputs, FloatsAreNormal) {
-  const Tensor x = (*RandomInputs(Parse("input x: f32[10000]\noutput y = x\n"), 1))[0];
+  const Tensor x = (*RandomInputs(GraphOf("input x: f32[10000]\noutput y = x\n"), 1))[0];
   double sum = 0;
   double squares = 0;
   for (int64_t i = 0; i < x.num_elements(); ++i) {

@@ -63,13 +63,13 @@ TEST(RewriteTest, FreeVariablesAreNotBound) {
 
 TEST(RewriteTest, ReplacesFromTheLeavesUp) {
   const ExprPtr e = (Exp(Read({kX})) + Exp(Exp(Read({kX})))).node();
-  const ExprPtr tanh =
-      Rewrite(e, [](const ExprPtr& node) { return node->IsCall(Fn::kExp) ? Tanh(Scalar(node->arg(0))).node() : node; });
+  const ExprPtr tanh = RewriteExpr(
+      e, [](const ExprPtr& node) { return node->IsCall(Fn::kExp) ? Tanh(Scalar(node->arg(0))).node() : node; });
   EXPECT_EQ(PrintExpr(tanh, {"a"}), "tanh(a[x]) + tanh(tanh(a[x]))");
   int replaced = 0;
-  Rewrite(Doubled(60).node(), [&](const ExprPtr& node) { return ++replaced, node; });
+  RewriteExpr(Doubled(60).node(), [&](const ExprPtr& node) { return ++replaced, node; });
   EXPECT_EQ(replaced, 61);
-  EXPECT_EQ(Rewrite(e, [](const ExprPtr& node) { return node; }), e);
+  EXPECT_EQ(RewriteExpr(e, [](const ExprPtr& node) { return node; }), e);
 }
 
 TEST(RewriteTest, SubstitutesInTimeOfTheDistinctNodes) {

@@ -8,6 +8,7 @@
 #include "core/ir/text.h"
 #include "core/ops/ops.h"
 #include "model_util.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-Graph Parse(const std::string& text, const std::map<std::string, Tensor>& weights = {}) {
-  auto graph = ParseGraph(text, weights);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return graph.ok() ? *std::move(graph) : Graph();
-}
 
 onnx::ModelProto Export(const Graph& graph, const ExportOptions& options = {}, const ModelMetadata& metadata = {}) {
   auto bytes = ExportOnnxBytes(graph, metadata, options);
@@ -144,7 +139,7 @@ TEST(ExportTest, NamesAreKept) {
 }
 
 TEST(ExportTest, NamesThatAreTakenGetANumber) {
-  const Graph graph = Parse("input x: f32[2]\n%0 = exp(x)\n%1 = exp(%0)\n%2 = exp(%1)\noutput y = %2\n");
+  const Graph graph = GraphOf("input x: f32[2]\n%0 = exp(x)\n%1 = exp(%0)\n%2 = exp(%1)\noutput y = %2\n");
   const Value last = graph.outputs()[0].value;
   const Value middle = graph.node(last.node).operands[0];
   graph.arena()->SetName(middle, "y");
@@ -153,7 +148,7 @@ TEST(ExportTest, NamesThatAreTakenGetANumber) {
 }
 
 TEST(ExportTest, OutputsMayBeLeavesAndTheSameValue) {
-  const Graph graph = Parse(
+  const Graph graph = GraphOf(
       "input x: f32[2]\nstate w: f32[2]\n%0 = relu(x)\nconst %1: i64[2] = [3,4]\n"
       "output x = x\noutput also = x\noutput w = w\noutput a = %0\noutput b = %0\noutput c = %1\n");
   const onnx::ModelProto model = Export(graph);
@@ -163,9 +158,9 @@ TEST(ExportTest, OutputsMayBeLeavesAndTheSameValue) {
 }
 
 TEST(ExportTest, OpsetIsTheImportedOneRaisedToWhatIsNeeded) {
-  const Graph relu = Parse("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n");
+  const Graph relu = GraphOf("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n");
   const Graph norm =
-      Parse("input x: f32[2]\nstate s: f32[2]\nstate b: f32[2]\n%0 = layer_norm(x, s, b)\noutput y = %0\n");
+      GraphOf("input x: f32[2]\nstate s: f32[2]\nstate b: f32[2]\n%0 = layer_norm(x, s, b)\noutput y = %0\n");
   const auto opset = [](const Graph& graph, const std::map<std::string, int64_t>& imported) {
     return Export(graph, {}, {.opsets = imported}).opset_import(0).version();
   };
@@ -178,7 +173,7 @@ TEST(ExportTest, OpsetIsTheImportedOneRaisedToWhatIsNeeded) {
 
 // Of the operator applied to x.
 std::vector<std::string> NodesAtOpset(const std::string& op, int64_t opset) {
-  const Graph graph = Parse("input x: f32[2]\n%0 = " + op + "(x)\noutput y = %0\n");
+  const Graph graph = GraphOf("input x: f32[2]\n%0 = " + op + "(x)\noutput y = %0\n");
   return NodesOf(Export(graph, {}, {.opsets = {{"", opset}}}));
 }
 
@@ -195,7 +190,7 @@ TEST(ExportTest, ActivationsAreWrittenOutBeforeTheirOpset) {
 }
 
 TEST(ExportTest, MetadataIsWritten) {
-  const Graph graph = Parse("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n");
+  const Graph graph = GraphOf("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n");
   ModelMetadata metadata;
   metadata.producer_name = "maker";
   metadata.doc = "a model";
@@ -222,7 +217,7 @@ output y = %2
 )";
 
 TEST(ExportTest, ConvTakesItsBias) {
-  const Graph graph = Parse(kConvWithBias, {{"w", Iota({3, 2, 1, 1})}, {"b", Iota({3})}});
+  const Graph graph = GraphOf(kConvWithBias, {{"w", Iota({3, 2, 1, 1})}, {"b", Iota({3})}});
   for (bool fold : {true, false}) {
     const onnx::ModelProto model = Export(graph, {.fold_weights = fold});
     EXPECT_THAT(NodesOf(model), ElementsAre("Conv(x,w,b) -> y"));
@@ -231,7 +226,7 @@ TEST(ExportTest, ConvTakesItsBias) {
 }
 
 TEST(ExportTest, ConvTakesABiasThatIsComputed) {
-  const Graph graph = Parse(R"(
+  const Graph graph = GraphOf(R"(
 input x: f32[1,2,4,4]
 state w: f32[3,2,1,1]
 state b: f32[3,1,1]
@@ -244,7 +239,7 @@ state b: f32[3,1,1]
 output y = %2
 output z = %5
 )",
-                            {{"w", Iota({3, 2, 1, 1})}, {"b", Iota({3, 1, 1})}});
+                              {{"w", Iota({3, 2, 1, 1})}, {"b", Iota({3, 1, 1})}});
   const onnx::ModelProto model = Export(graph);
   // Written once.
   EXPECT_THAT(NodesOf(model), ElementsAre("Conv(x,w,exp_out_1_bias) -> y", "Relu(x) -> relu_out_2",
@@ -255,12 +250,12 @@ output z = %5
 TEST(ExportTest, ConvThatIsReadElsewhereKeepsTheSum) {
   std::string text = kConvWithBias;
   text.replace(text.find("output"), 0, "%3 = relu(%0)\noutput z = %3\n");
-  EXPECT_THAT(NodesOf(Export(Parse(text))), ElementsAre("Conv(x,w) -> conv2d_out_1", "Relu(conv2d_out_1) -> z",
-                                                        "Add(conv2d_out_1,reshape_out_2) -> y"));
+  EXPECT_THAT(NodesOf(Export(GraphOf(text))), ElementsAre("Conv(x,w) -> conv2d_out_1", "Relu(conv2d_out_1) -> z",
+                                                          "Add(conv2d_out_1,reshape_out_2) -> y"));
 }
 
 TEST(ExportTest, ConvTakesANumberAsABiasOfAllChannels) {
-  const Graph graph = Parse(R"(
+  const Graph graph = GraphOf(R"(
 input x: f32[1,2,4,4]
 state w: f32[3,2,1,1]
 const %0: f32[] = [0.5]
@@ -268,7 +263,7 @@ const %0: f32[] = [0.5]
 %2 = add(%1, %0)
 output y = %2
 )",
-                            {{"w", Iota({3, 2, 1, 1})}});
+                              {{"w", Iota({3, 2, 1, 1})}});
   const onnx::ModelProto model = Export(graph);
   ASSERT_EQ(model.graph().node_size(), 1);
   EXPECT_EQ(model.graph().initializer(1).dims(0), 3);
@@ -279,11 +274,11 @@ TEST(ExportTest, SumsThatAreNoBiasStay) {
   std::string text = kConvWithBias;
   text.replace(text.find("state b: f32[3]"), 15, "state b: f32[4]");
   text.replace(text.find("[1,3,1,1]"), 9, "[1,1,1,4]");
-  EXPECT_EQ(NodesOf(Export(Parse(text))).size(), 2u);
+  EXPECT_EQ(NodesOf(Export(GraphOf(text))).size(), 2u);
 }
 
 TEST(ExportTest, WeightOnlyValuesAreComputedOrWritten) {
-  const Graph graph = Parse(R"(
+  const Graph graph = GraphOf(R"(
 input x: f32[2,3]
 state w: f32[4,3]
 %0 = transpose(w, perm=[1,0])
@@ -291,7 +286,7 @@ state w: f32[4,3]
 %2 = matmul(x, %1)
 output y = %2
 )",
-                            {{"w", Iota({4, 3})}});
+                              {{"w", Iota({4, 3})}});
   const onnx::ModelProto folded = Export(graph);
   EXPECT_THAT(NodesOf(folded), ElementsAre("MatMul(x,neg_out_1) -> y"));
   EXPECT_THAT(InitializersOf(folded), ElementsAre("neg_out_1"));
@@ -304,7 +299,7 @@ output y = %2
 
 TEST(ExportTest, WeightOnlyOutputsAreInitializersOrNodes) {
   const Graph graph =
-      Parse("input x: f32[2]\nstate w: f32[2]\n%0 = exp(w)\noutput y = %0\noutput z = %0\n", {{"w", Iota({2})}});
+      GraphOf("input x: f32[2]\nstate w: f32[2]\n%0 = exp(w)\noutput y = %0\noutput z = %0\n", {{"w", Iota({2})}});
   const onnx::ModelProto folded = Export(graph);
   EXPECT_THAT(NodesOf(folded), ElementsAre("Identity(y) -> z"));
   ExpectSameOutputs(graph, ImportAgain(folded), {{"x", Iota({2})}});
@@ -313,10 +308,10 @@ TEST(ExportTest, WeightOnlyOutputsAreInitializersOrNodes) {
 
 TEST(ExportTest, LargeUniformWeightsAreCompact) {
   const std::string text = "input x: f32[2000]\nstate w: f32[2000]\n%0 = add(x, w)\noutput y = %0\n";
-  const Graph uniform = Parse(text);
+  const Graph uniform = GraphOf(text);
   EXPECT_THAT(NodesOf(Export(uniform)), ElementsAre("ConstantOfShape(ints_0) -> w", "Add(x,w) -> y"));
   EXPECT_THAT(NodesOf(Export(uniform, {.compact_uniform = false})), ElementsAre("Add(x,w) -> y"));
-  const Graph varied = Parse(text, {{"w", Iota({2000})}});
+  const Graph varied = GraphOf(text, {{"w", Iota({2000})}});
   EXPECT_THAT(NodesOf(Export(varied)), ElementsAre("Add(x,w) -> y"));
   ExpectSameOutputs(uniform, ImportAgain(Export(uniform)), {{"x", Iota({2000})}});
 }
@@ -325,7 +320,7 @@ TEST(ExportTest, LargeUniformWeightsAreCompact) {
 
 TEST(ExportTest, LargeWeightsGoToTheirOwnFile) {
   TemporaryFolder folder;
-  const Graph graph = Parse(R"(
+  const Graph graph = GraphOf(R"(
 input x: f32[300]
 state v: f32[300]
 state w: f32[300]
@@ -335,7 +330,7 @@ const %0: f32[] = [2]
 %3 = mul(%2, %0)
 output y = %3
 )",
-                            {{"v", Iota({300})}, {"w", Iota({300})}});
+                              {{"v", Iota({300})}, {"w", Iota({300})}});
   EXPECT_THAT(std::string(ExportOnnxBytes(graph, {}, {.max_inline_bytes = 1000}).status().message()),
               HasSubstr("they need a file of their own"));
   const absl::Status status = ExportOnnx(graph, {}, folder / "m.onnx", {.max_inline_bytes = 1000});
@@ -350,7 +345,7 @@ output y = %3
 
 TEST(ExportTest, WhatCannotBeWrittenLeavesNothing) {
   TemporaryFolder folder;
-  const Graph graph = Parse("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n");
+  const Graph graph = GraphOf("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n");
   EXPECT_FALSE(ExportOnnx(graph, {}, folder / "no/such/folder/m.onnx").ok());
   WriteContents(folder / "m.onnx", "the old one");
   ASSERT_TRUE(ExportOnnx(graph, {}, folder / "m.onnx").ok());

@@ -19,6 +19,7 @@
 #include "runtime/reference_runner.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
+#include "tests/support/parsed_graph.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_placements.h"
 #include "verifier/sharding_laws.h"
@@ -31,12 +32,6 @@ using sharding::Shard;
 using sharding::Sharded;
 using testing::Contains;
 using testing::HasSubstr;
-
-Graph Parse(const std::string& text) {
-  auto graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return *std::move(graph);
-}
 
 Sharded Cut(const Graph& graph, const std::vector<Placement>& placements, int64_t degree) {
   auto sharded = Shard(graph, placements, degree, std::ref(LawsOfTests()));
@@ -179,7 +174,7 @@ TEST(RankExecutable, RanksKnowWhichBlockTheyHave) {
   const auto device = MakeDevice("cpu", DeviceOptions{.threads = 1});
   ASSERT_TRUE(device.ok()) << device.status();
   for (const Case& one : cases) {
-    const Graph graph = Parse(one.text);
+    const Graph graph = GraphOf(one.text);
     std::vector<Tensor> inputs = *RandomInputs(graph, 3);
     for (size_t k = 0; k < inputs.size(); ++k) {
       for (int64_t i = 0; !IsFloating(inputs[k].dtype()) && i < inputs[k].num_elements(); ++i) {
@@ -288,7 +283,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(one.text);
-    const Graph graph = Parse(one.text);
+    const Graph graph = GraphOf(one.text);
     const auto inputs = RandomInputs(graph, 3);
     ASSERT_TRUE(inputs.ok());
     OnRanksResult result;
@@ -308,7 +303,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
 }
 
 TEST(RankExecutable, OnAnotherNumberOfRanksAllComputeAll) {
-  const Graph graph = Parse(R"(input x: f32[4,6]
+  const Graph graph = GraphOf(R"(input x: f32[4,6]
       %1 = partition(x, axis=0, degree=2)
       %2 = each_exp(%1)
       %3 = halo(%2, axis=0, before=1)
@@ -320,7 +315,7 @@ TEST(RankExecutable, OnAnotherNumberOfRanksAllComputeAll) {
 }
 
 TEST(RankExecutable, ARankThatFailsIsNamedWithWhatTheOthersWaitedFor) {
-  const Graph graph = Parse(R"(input x: f32[4,6]
+  const Graph graph = GraphOf(R"(input x: f32[4,6]
       %1 = partition(x, axis=1, degree=2)
       %2 = each_reduce_sum(%1, axes=[1], keepdims=0)
       %3 = reduce_sum(%2, axes=[0], keepdims=0)
@@ -345,7 +340,7 @@ TEST(RankExecutable, ARankThatFailsIsNamedWithWhatTheOthersWaitedFor) {
 
 // States that are cut stay where they are; whoever asks gets all of them.
 TEST(RankExecutable, StatesAreBlocks) {
-  const Graph graph = Parse(R"(training
+  const Graph graph = GraphOf(R"(training
       input x: f32[4,6]
       state w: f32[4,6]
       state m: f32[4,6]
@@ -362,7 +357,7 @@ TEST(RankExecutable, StatesAreBlocks) {
       update m = w
       update n = %5)");
   const auto inputs = RandomInputs(graph, 3);
-  const Tensor start = RandomInputs(Parse("input w: f32[4,6]\n%1 = exp(w)\noutput y = %1\n"), 1)->front();
+  const Tensor start = RandomInputs(GraphOf("input w: f32[4,6]\n%1 = exp(w)\noutput y = %1\n"), 1)->front();
   const auto reference = MakeReferenceRunner(1)->Prepare(graph);
   ASSERT_TRUE(reference.ok());
   ASSERT_TRUE((*reference)->WriteState("w", start).ok());

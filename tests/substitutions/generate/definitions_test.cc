@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-std::string Folder() { return std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/"; }
+std::string RulesFolder() { return std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/"; }
 
 // An operator of one operand that no listing has.
 OpDef Made(const std::string& name, std::function<Scalar(OpBuilder&, const std::vector<Index>&)> element) {
@@ -157,7 +157,7 @@ TEST(Definitions, AreTheLawsThatWereWrittenByHand) {
   }
   std::vector<Rule> written;
   for (const char* file : {"core.rules", "laws.rules"}) {
-    const auto rules = ReadRules(Folder() + file);
+    const auto rules = ReadRules(RulesFolder() + file);
     ASSERT_TRUE(rules.ok()) << rules.status();
     written.insert(written.end(), rules->begin(), rules->end());
   }
@@ -200,7 +200,7 @@ TEST(Definitions, TheShippedFileIsWhatTheCommandMakes) {
     all << file.rdbuf();
     return all.str();
   };
-  const std::string shipped = text(Folder() + "definitions.rules");
+  const std::string shipped = text(RulesFolder() + "definitions.rules");
   const std::string command = "rewright generate --preset definitions -o definitions.rules";
   const std::string again = TemporaryFile("definitions_again.rules");
   ASSERT_TRUE(WriteText(again, PrintRules({command}, RulesOf(AllOps()).rules)).ok());

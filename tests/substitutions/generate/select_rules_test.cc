@@ -15,7 +15,7 @@
 namespace rewright::generate {
 namespace {
 
-Space Small(const std::vector<std::string>& ops, int max_ops) {
+Space SmallSpace(const std::vector<std::string>& ops, int max_ops) {
   Space space = TasoSpace();
   EXPECT_TRUE(Restrict(ops, 3, &space).ok());
   space.max_ops = max_ops;
@@ -35,7 +35,7 @@ std::string Rules(const Space& space, const SelectOptions& options) {
 const std::vector<std::string> kLinear = {"matmul", "add", "concat1_2d", "split1"};
 
 TEST(SelectRules, MergesProductsThatShareAFactor) {
-  const std::string rules = Rules(Small(kLinear, 3), {});
+  const std::string rules = Rules(SmallSpace(kLinear, 3), {});
   EXPECT_NE(rules.find("{ matmul(x[b.., m, m2], y[b.., m2, n]), matmul(x, z[b.., m2, n2]) }\n"
                        "  => split(matmul(x, concat(y, z, axis=len(b) + 1)), axis=len(b) + 1, sizes=[n, n2])"),
             std::string::npos)
@@ -43,12 +43,12 @@ TEST(SelectRules, MergesProductsThatShareAFactor) {
 }
 
 TEST(SelectRules, AnEqualityOfElementwiseOperatorsIsStatedForAnyShape) {
-  const std::string rules = Rules(Small({"relu"}, 2), {});
+  const std::string rules = Rules(SmallSpace({"relu"}, 2), {});
   EXPECT_NE(rules.find("relu(relu(x)) => relu(x)"), std::string::npos) << rules;
 }
 
 TEST(SelectRules, DropsWhatFollows) {
-  const Space space = Small({"relu", "transpose", "add"}, 3);
+  const Space space = SmallSpace({"relu", "transpose", "add"}, 3);
   const auto found = FindPairs(space, {});
   ASSERT_TRUE(found.ok());
   const auto selected = SelectRules(space, found->pairs, {});
@@ -62,7 +62,7 @@ TEST(SelectRules, DropsWhatFollows) {
 
 // Rules of it are found in a second or two; the larger one is for REWRIGHT_FULL.
 Space Quick() {
-  return std::getenv("REWRIGHT_FULL") != nullptr ? Small(kLinear, 3) : Small({"relu", "transpose", "add"}, 3);
+  return std::getenv("REWRIGHT_FULL") != nullptr ? SmallSpace(kLinear, 3) : SmallSpace({"relu", "transpose", "add"}, 3);
 }
 
 TEST(SelectRules, ThreadsDoNotMatter) {

@@ -1,0 +1,23 @@
+// Graphs of tests, by their text.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "core/ir/graph.h"
+#include "core/ir/tensor.h"
+#include "core/ir/text.h"
+#include "gtest/gtest.h"
+
+namespace rewright {
+
+// The graph that `text` says (core/ir/text.h), with the values of states by name; empty, and a failure of the test,
+// where it says none.
+inline Graph GraphOf(const std::string& text, const std::map<std::string, Tensor>& states = {}) {
+  auto graph = ParseGraph(text, states);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return graph.ok() ? *std::move(graph) : Graph();
+}
+
+}  // namespace rewright
