@@ -139,7 +139,12 @@ absl::Status OutputChecker::Prepare(Executable* compiled) {
 }
 
 absl::StatusOr<std::string> OutputChecker::FaultOfWeights(const Graph& candidate,
-                                                          const ComputedWeights& computed) const {
+                                                          const ComputedWeights* computed) const {
+  const auto computed_before = [&](Value value) -> const Tensor* {
+    if (computed == nullptr) return nullptr;
+    const auto found = computed->find(value);
+    return found == computed->end() ? nullptr : &found->second;
+  };
   absl::flat_hash_set<Value> known;
   if (candidate.arena() == original_.arena()) {
     for (Value value : FoldedValues(original_)) known.insert(value);
@@ -148,13 +153,13 @@ absl::StatusOr<std::string> OutputChecker::FaultOfWeights(const Graph& candidate
   for (Value value : FoldedValues(candidate)) {
     if (known.contains(value) || ComputedDType(candidate.type(value).dtype) != DType::kFloat32) continue;
     weights.push_back(value);
-    if (!computed.contains(value)) open.push_back(value);
+    if (computed_before(value) == nullptr) open.push_back(value);
   }
   ASSIGN_OR_RETURN(const Outputs others, ComputeKnown(candidate.arena(), open, options_.threads));
   auto other = others.begin();  // which are in the order of the weights
   for (Value value : weights) {
-    const auto found = computed.find(value);
-    const Tensor& weight = found != computed.end() ? found->second : *other++;
+    const Tensor* const before = computed_before(value);
+    const Tensor& weight = before != nullptr ? *before : *other++;
     if (!IsSuspicious(weight)) continue;
     const InterpretOptions in_f64{.precision = Precision::kFloat64, .threads = options_.threads};
     absl::StatusOr<Outputs> exact = InterpretGraph(Graph(candidate.arena(), {}, {{value, ""}}), {}, in_f64);
@@ -227,8 +232,7 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten, const C
     return check;
   }
   const absl::StatusOr<std::string> fault =
-      FaultOfWeights(compiled.written == nullptr ? candidate : *compiled.written,
-                     compiled.computed == nullptr ? ComputedWeights() : *compiled.computed);
+      FaultOfWeights(compiled.written == nullptr ? candidate : *compiled.written, compiled.computed);
   if (!fault.ok()) return fault.status();
   if (!fault->empty()) {
     check.done = true;

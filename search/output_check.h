@@ -83,8 +83,9 @@ class OutputChecker {
   OutputCheck Held(const std::vector<Outputs>& actual) const;
   // Finds `rounding_`.
   absl::Status MeasureRounding();
-  // What is wrong with the weights that the candidate computes and the original does not; empty: nothing.
-  absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate, const ComputedWeights& computed) const;
+  // What is wrong with the weights that the candidate computes and the original does not; empty: nothing. `computed`:
+  // as in Compiled.
+  absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate, const ComputedWeights* computed) const;
 
   const Graph original_;  // all outputs are results
   GraphRunner* runner_;

@@ -10,7 +10,7 @@
 namespace rewright {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kInfiniteCost = std::numeric_limits<double>::infinity();
 // An e-node is not free, or a graph could hold any number of them.
 constexpr double kLeastCost = 1e-12;
 // Together they must cost less by more than rounding.
@@ -172,11 +172,11 @@ double TileProblem::CostOf(const Tile& tile) {
       operands.push_back(it != inside.end() ? it->second : Leaf(representative));
     }
     const absl::StatusOr<NodeId> copy = scratch_->Add(*node.op, std::move(operands), node.attrs);
-    if (!copy.ok()) return kNever;
+    if (!copy.ok()) return kInfiniteCost;
     inside[part->first] = Value{*copy, 0};
     top = *copy;
   }
-  const auto [it, fresh] = known_.try_emplace(top, kNever);
+  const auto [it, fresh] = known_.try_emplace(top, kInfiniteCost);
   if (!fresh) return it->second;
   std::vector<Output> outputs;
   const int32_t count = static_cast<int32_t>(scratch_->node(top).outputs.size());

@@ -19,13 +19,13 @@ enum Position : uint8_t {
 #undef REWRIGHT_POSITION
 };
 
-struct Operators {
+struct OpRegistry {
   std::vector<const OpDef*> ops;
   std::map<std::string, const OpDef*> by_name;
 
   size_t real_functions = 0;  // which come first
 
-  Operators() {
+  OpRegistry() {
     for (OpDef& op : RealFunctionOps()) Add(new OpDef(std::move(op)));
     real_functions = ops.size();
 #define REWRIGHT_ADD(Name) Add(new OpDef(Name##Op()));
@@ -40,8 +40,8 @@ struct Operators {
 };
 
 // Never destroyed: graphs may outlive it otherwise.
-const Operators& TheRegistry() {
-  static const Operators* const registry = new Operators;
+const OpRegistry& TheRegistry() {
+  static const OpRegistry* const registry = new OpRegistry;
   return *registry;
 }
 

@@ -24,7 +24,7 @@ bool NeedsFileForWeights(const Graph& graph);
 struct WrittenModel {
   // Nothing where the weights need a file of their own: such a model is written without being read back.
   std::optional<absl::Cord> bytes;
-  absl::flat_hash_map<Value, Tensor> computed;  // known values of the rewritten graph that the bytes hold
+  ComputedWeights computed;           // known values of the rewritten graph that the bytes hold
   std::optional<ImportedModel> read;  // from the bytes, at the sizes of the original; nothing: that was not asked for
   OutputCheck check;                  // of its graph
 };

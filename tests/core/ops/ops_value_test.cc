@@ -17,28 +17,28 @@ namespace {
 using Ints = std::vector<int64_t>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-struct RandomTensor {
+struct Literal {
   DType dtype;
   Shape shape;
   std::vector<double> elements;
 };
 
-RandomTensor F64(Shape shape, std::vector<double> elements) {
+Literal F64(Shape shape, std::vector<double> elements) {
   return {DType::kFloat64, std::move(shape), std::move(elements)};
 }
-RandomTensor I64(Shape shape, std::vector<double> elements) {
+Literal I64(Shape shape, std::vector<double> elements) {
   return {DType::kInt64, std::move(shape), std::move(elements)};
 }
-RandomTensor Bool(Shape shape, std::vector<double> elements) {
+Literal Bool(Shape shape, std::vector<double> elements) {
   return {DType::kBool, std::move(shape), std::move(elements)};
 }
 // 0, 1, 2, ...
-RandomTensor Iota(Shape shape) {
+Literal Iota(Shape shape) {
   std::vector<double> elements;
   for (int64_t i = 0; i < NumElements(shape); ++i) elements.push_back(static_cast<double>(i));
   return F64(std::move(shape), std::move(elements));
 }
-RandomTensor RandomValue(std::mt19937_64& rng, const Shape& shape) {
+Literal RandomValue(std::mt19937_64& rng, const Shape& shape) {
   std::uniform_real_distribution<double> uniform(-2, 2);
   std::vector<double> elements;
   for (int64_t i = 0; i < NumElements(shape); ++i) elements.push_back(uniform(rng));
@@ -46,12 +46,11 @@ RandomTensor RandomValue(std::mt19937_64& rng, const Shape& shape) {
 }
 
 // Applies an operator; one tensor per output.
-std::vector<RandomTensor> Compute(const std::string& name, const std::vector<RandomTensor>& inputs,
-                                  const Attrs& attrs) {
+std::vector<Literal> Compute(const std::string& name, const std::vector<Literal>& inputs, const Attrs& attrs) {
   MeaningCache cache;
   std::vector<TensorType> types;
   std::vector<Tensor> tensors;
-  for (const RandomTensor& input : inputs) {
+  for (const Literal& input : inputs) {
     types.push_back({input.dtype, input.shape});
     tensors.push_back(Tensor::FromVector(input.dtype, input.shape, input.elements));
   }
@@ -66,16 +65,16 @@ std::vector<RandomTensor> Compute(const std::string& name, const std::vector<Ran
     ADD_FAILURE() << outputs.status();
     return {};
   }
-  std::vector<RandomTensor> values;
+  std::vector<Literal> values;
   for (const Tensor& output : *outputs) {
-    RandomTensor value{output.dtype(), output.shape(), {}};
+    Literal value{output.dtype(), output.shape(), {}};
     for (int64_t i = 0; i < output.num_elements(); ++i) value.elements.push_back(output.At(i));
     values.push_back(value);
   }
   return values;
 }
 
-void ExpectEqual(const RandomTensor& found, const RandomTensor& expected, const std::string& where) {
+void ExpectEqual(const Literal& found, const Literal& expected, const std::string& where) {
   EXPECT_EQ(found.dtype, expected.dtype) << where;
   ASSERT_EQ(found.shape, expected.shape) << where;
   for (size_t i = 0; i < expected.elements.size(); ++i) {
@@ -87,14 +86,14 @@ void ExpectEqual(const RandomTensor& found, const RandomTensor& expected, const 
 
 struct ValueCase {
   std::string op;
-  std::vector<RandomTensor> inputs;
+  std::vector<Literal> inputs;
   Attrs attrs;
-  std::vector<RandomTensor> outputs;
+  std::vector<Literal> outputs;
 };
 
 void ExpectValues(const std::vector<ValueCase>& cases) {
   for (const ValueCase& c : cases) {
-    const std::vector<RandomTensor> outputs = Compute(c.op, c.inputs, c.attrs);
+    const std::vector<Literal> outputs = Compute(c.op, c.inputs, c.attrs);
     ASSERT_EQ(outputs.size(), c.outputs.size()) << c.op;
     for (size_t i = 0; i < outputs.size(); ++i) {
       ExpectEqual(outputs[i], c.outputs[i], c.op + "(" + AttrsString(c.attrs) + "), output " + std::to_string(i));
@@ -104,9 +103,9 @@ void ExpectValues(const std::vector<ValueCase>& cases) {
 
 // Signs of remainders, truth tables, bounds.
 TEST(OpsValueTest, IntegersAndTruthValues) {
-  const RandomTensor a = I64({6}, {7, -7, 7, -7, 6, -6}), b = I64({6}, {3, 3, -3, -3, 3, 3});
-  const RandomTensor p = Bool({4}, {0, 0, 1, 1}), q = Bool({4}, {0, 1, 0, 1});
-  const RandomTensor x = F64({3}, {-1, 0.5, 3}), y = F64({3}, {0, 0.5, 2});
+  const Literal a = I64({6}, {7, -7, 7, -7, 6, -6}), b = I64({6}, {3, 3, -3, -3, 3, 3});
+  const Literal p = Bool({4}, {0, 0, 1, 1}), q = Bool({4}, {0, 1, 0, 1});
+  const Literal x = F64({3}, {-1, 0.5, 3}), y = F64({3}, {0, 0.5, 2});
   ExpectValues({
       {"div", {a, b}, {}, {I64({6}, {2, -2, -2, 2, 2, -2})}},
       {"rem", {a, b}, {}, {I64({6}, {1, -1, 1, -1, 0, 0})}},
@@ -126,7 +125,7 @@ TEST(OpsValueTest, IntegersAndTruthValues) {
 }
 
 TEST(OpsValueTest, GeneralContractions) {
-  const RandomTensor a = Iota({2, 2}), b = F64({2, 2}, {1, 10, 100, 1000});
+  const Literal a = Iota({2, 2}), b = F64({2, 2}, {1, 10, 100, 1000});
   ExpectValues({
       // a'b
       {"dot_general",
@@ -252,7 +251,7 @@ TEST(OpsValueTest, Normalizations) {
 }
 
 TEST(OpsValueTest, Reductions) {
-  const RandomTensor x = F64({2, 3}, {1, 5, 2, 4, -1, 4});
+  const Literal x = F64({2, 3}, {1, 5, 2, 4, -1, 4});
   ExpectValues({
       {"reduce_sum", {x}, {{"axes", Ints{1}}}, {F64({2, 1}, {8, 7})}},
       {"reduce_sum", {x}, {{"axes", Ints{0}}, {"keepdims", 0}}, {F64({3}, {5, 4, 6})}},
@@ -266,7 +265,7 @@ TEST(OpsValueTest, Reductions) {
 }
 
 TEST(OpsValueTest, Movement) {
-  const RandomTensor x = Iota({2, 3});
+  const Literal x = Iota({2, 3});
   ExpectValues({
       {"concat", {x, F64({2, 1}, {7, 8})}, {{"axis", 1}}, {F64({2, 4}, {0, 1, 2, 7, 3, 4, 5, 8})}},
       {"split", {x}, {{"axis", 1}, {"sizes", Ints{1, 2}}}, {F64({2, 1}, {0, 3}), F64({2, 2}, {1, 2, 4, 5})}},
@@ -360,7 +359,7 @@ Windows WindowsOf(const Attrs& attrs) {
           ceil_mode != attrs.end() && std::get<int64_t>(ceil_mode->second) != 0};
 }
 
-double At(const RandomTensor& x, int64_t n, int64_t c, int64_t h, int64_t w) {
+double At(const Literal& x, int64_t n, int64_t c, int64_t h, int64_t w) {
   return x.elements[((n * x.shape[1] + c) * x.shape[2] + h) * x.shape[3] + w];
 }
 
@@ -368,13 +367,13 @@ TEST(OpsValueTest, Conv2dByLoops) {
   std::mt19937_64 rng(11);
   for (int sample = 0; sample < 30; ++sample) {
     const OpSample drawn = FindOp("conv2d")->sample(rng);
-    const RandomTensor x = RandomValue(rng, drawn.inputs[0].shape);
-    const RandomTensor w = RandomValue(rng, drawn.inputs[1].shape);
+    const Literal x = RandomValue(rng, drawn.inputs[0].shape);
+    const Literal w = RandomValue(rng, drawn.inputs[1].shape);
     Windows windows = WindowsOf(drawn.attrs);
     windows.kernel = {w.shape[2], w.shape[3]};
     const int64_t groups = std::get<int64_t>(drawn.attrs.at("groups"));
     const int64_t outs = w.shape[0] / groups, ins = w.shape[1];
-    RandomTensor expected =
+    Literal expected =
         F64({x.shape[0], w.shape[0], OutputSize(x.shape[2], windows, 0), OutputSize(x.shape[3], windows, 1)}, {});
     for (int64_t n = 0; n < x.shape[0]; ++n) {
       for (int64_t o = 0; o < w.shape[0]; ++o) {
@@ -401,8 +400,8 @@ TEST(OpsValueTest, Conv2dByLoops) {
 }
 
 // Pools window by window in the padded image, cutting windows off at its end.
-RandomTensor PoolByLoops(const RandomTensor& x, const Windows& w, bool mean, bool include_pad) {
-  RandomTensor out = F64({x.shape[0], x.shape[1], OutputSize(x.shape[2], w, 0), OutputSize(x.shape[3], w, 1)}, {});
+Literal PoolByLoops(const Literal& x, const Windows& w, bool mean, bool include_pad) {
+  Literal out = F64({x.shape[0], x.shape[1], OutputSize(x.shape[2], w, 0), OutputSize(x.shape[3], w, 1)}, {});
   for (int64_t plane = 0; plane < x.shape[0] * x.shape[1]; ++plane) {
     for (int64_t y = 0; y < out.shape[2]; ++y) {
       for (int64_t z = 0; z < out.shape[3]; ++z) {
@@ -433,10 +432,10 @@ TEST(OpsValueTest, PoolsByLoops) {
   for (const std::string name : {"max_pool2d", "avg_pool2d"}) {
     for (int sample = 0; sample < 100; ++sample) {
       const OpSample drawn = FindOp(name)->sample(rng);
-      const RandomTensor x = RandomValue(rng, drawn.inputs[0].shape);
+      const Literal x = RandomValue(rng, drawn.inputs[0].shape);
       const auto include = drawn.attrs.find("count_include_pad");
       const bool include_pad = include != drawn.attrs.end() && std::get<int64_t>(include->second) != 0;
-      const RandomTensor expected = PoolByLoops(x, WindowsOf(drawn.attrs), name == "avg_pool2d", include_pad);
+      const Literal expected = PoolByLoops(x, WindowsOf(drawn.attrs), name == "avg_pool2d", include_pad);
       ExpectEqual(Compute(name, {x}, drawn.attrs).at(0), expected, name + " " + AttrsString(drawn.attrs));
     }
   }
@@ -444,10 +443,10 @@ TEST(OpsValueTest, PoolsByLoops) {
 
 TEST(OpsValueTest, TopKByHand) {
   const double nan = std::nan("");
-  const RandomTensor x = F64({2, 5}, {3, 1, 3, -2, 7, 0, nan, kInf, nan, -0.0});
+  const Literal x = F64({2, 5}, {3, 1, 3, -2, 7, 0, nan, kInf, nan, -0.0});
   const auto expect = [&](const Attrs& attrs, const std::vector<double>& values, const std::vector<double>& indices,
                           const Shape& shape) {
-    const std::vector<RandomTensor> found = Compute("top_k", {x}, attrs);
+    const std::vector<Literal> found = Compute("top_k", {x}, attrs);
     ASSERT_EQ(found.size(), 2u);
     ExpectEqual(found[1], I64(shape, indices), AttrsString(attrs));
     for (size_t i = 0; i < values.size(); ++i) {
@@ -466,11 +465,11 @@ TEST(OpsValueTest, TopKSortsLikeSort) {
   for (int sample = 0; sample < 50; ++sample) {
     const int64_t n = 1 + static_cast<int64_t>(rng() % 20),
                   k = 1 + static_cast<int64_t>(rng() % static_cast<uint64_t>(n));
-    const RandomTensor x = RandomValue(rng, {n});
+    const Literal x = RandomValue(rng, {n});
     std::vector<double> sorted = x.elements;
     std::sort(sorted.begin(), sorted.end(), std::greater<>());
     sorted.resize(static_cast<size_t>(k));
-    const std::vector<RandomTensor> found = Compute("top_k", {x}, {{"k", k}});
+    const std::vector<Literal> found = Compute("top_k", {x}, {{"k", k}});
     ExpectEqual(found.at(0), F64({k}, sorted), "values");
     ExpectEqual(Compute("gather", {x, found.at(1)}, {}).at(0), found.at(0), "x at the indices");
   }
@@ -499,7 +498,7 @@ TEST(OpsValueTest, RandomNumbersAreUniform) {
     return Compute("random_uniform", {I64({}, {seed})}, {{"shape", Ints{kCount / 100, 100}}, {"stream", stream}}).at(0);
   };
   for (const auto& [seed, stream] : {std::pair(0, 0), std::pair(1, 0), std::pair(0, 1), std::pair(-7, 3)}) {
-    const RandomTensor value = draw(seed, stream);
+    const Literal value = draw(seed, stream);
     double sum = 0, squares = 0;
     for (double x : value.elements) {
       ASSERT_GE(x, 0);
