@@ -547,13 +547,6 @@ absl::StatusOr<std::unique_ptr<Exporter>> Built(const Graph& graph, const ModelM
   return first;
 }
 
-absl::Status WriteTo(OutputFile& file, const absl::Cord& bytes) {
-  for (absl::string_view chunk : bytes.Chunks()) {
-    RETURN_IF_ERROR(file.Write(chunk.data(), static_cast<int64_t>(chunk.size())));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status CheckNames(const ModelMetadata& metadata, const ExportOptions& options) {
@@ -591,12 +584,6 @@ absl::StatusOr<SerializedModel> SerializeOnnx(const Graph& graph, const ModelMet
   ASSIGN_OR_RETURN(serialized.bytes, SerializeWith(exporter->Model(), exporter->initializers()));
   if (options.named == nullptr) serialized.computed = exporter->folded();
   return serialized;
-}
-
-absl::Status WriteSerialized(const absl::Cord& bytes, const std::string& path) {
-  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
-  RETURN_IF_ERROR(WriteTo(file, bytes));
-  return file.Commit();
 }
 
 absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/onnx/serialized.h"
 #include "core/onnx/tensor_proto.h"
 
 namespace rewright {
@@ -70,6 +71,19 @@ absl::StatusOr<absl::Cord> SerializeWith(onnx::ModelProto model, const Initializ
   }
   bytes.Append(std::move(copied));
   return bytes;
+}
+
+absl::Status WriteTo(OutputFile& file, const absl::Cord& bytes) {
+  for (absl::string_view chunk : bytes.Chunks()) {
+    RETURN_IF_ERROR(file.Write(chunk.data(), static_cast<int64_t>(chunk.size())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteSerialized(const absl::Cord& bytes, const std::string& path) {
+  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  RETURN_IF_ERROR(WriteTo(file, bytes));
+  return file.Commit();
 }
 
 absl::Status AddExternal(const Initializers& initializers, const std::string& location, OutputFile& data,

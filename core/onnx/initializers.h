@@ -23,6 +23,8 @@ int64_t TotalBytes(const Initializers& initializers);
 // where the tensors have them. Errors: more than 2 GiB.
 absl::StatusOr<absl::Cord> SerializeWith(onnx::ModelProto model, const Initializers& initializers);
 
+absl::Status WriteTo(OutputFile& file, const absl::Cord& bytes);
+
 // Large tensors go to `data`, which the model calls `location`. Errors: those of the file.
 absl::Status AddExternal(const Initializers& initializers, const std::string& location, OutputFile& data,
                          onnx::GraphProto* graph);
