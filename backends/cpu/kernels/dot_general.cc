@@ -75,7 +75,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
                                               rhs.layout.strides[1], rhs.layout.strides[2]));
   }
   std::vector<BufferUse> uses = {Lowering::Read(lhs.buffer), Lowering::Read(rhs.buffer)};
-  if (const size_t bytes = MatmulScratchBytes(problem); bytes > 0) {
+  if (const size_t bytes = MatmulScratchBytes(problem, lowering.threads()); bytes > 0) {
     uses.push_back(Lowering::Scratch(lowering.AddScratch(bytes)));
   }
   uses.push_back(Lowering::Write(lowering.Define(Value{id, 0}, Layout::RowMajor(node.outputs[0].shape)).buffer));

@@ -82,7 +82,7 @@ size_t PackedMatmulBytes(int64_t k, int64_t n);
 void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride, float* packed);
 
 // Bytes of scratch space that the kernel needs; 0: none.
-size_t MatmulScratchBytes(const MatmulProblem& problem);
+size_t MatmulScratchBytes(const MatmulProblem& problem, int threads);
 
 // Buffers: a, b, [bias], [scale], [shift], [residual], [scratch], c. Without a scale c may lie in the memory of the
 // residual with an equal layout.

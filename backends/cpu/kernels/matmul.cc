@@ -1,6 +1,8 @@
 // Matrix products on f32. The right factor is packed into panels of as many columns as the micro-kernel computes at
-// once (at compile time where it is constant, else by the kernel itself); the left one is read in place. A block of
-// rows times a chunk of the inner size stays in the second level of cache, one panel's chunk in the first.
+// once: at compile time where it is constant, else by the kernel itself, block by block, so that what is packed is read
+// from the second level of cache. The left factor is read in place, unless its columns lie side by side: then every
+// element of a row would come from a line of its own, so chunks of it are packed instead, each for all panels of the
+// right one, which is packed as a whole there.
 #include <omp.h>
 
 #include <algorithm>
@@ -18,9 +20,9 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr int64_t kDepthChunk = 384;
+constexpr int64_t kDepthChunk = 512;
 constexpr int64_t kRowBlock = 192;
-constexpr int64_t kPanelsPerBlock = 8;  // panels between two runs of the post-ops
+constexpr int64_t kPanelsPerBlock = 8;  // panels that are packed, and finished by the post-ops, at a time
 constexpr double kSerialFlops = 100e3;
 
 int64_t Panels(int64_t n) {
@@ -66,14 +68,53 @@ void PackPanel(const float* b, int64_t depth, int64_t columns, int64_t k_stride,
   }
 }
 
+// The left factor's rows [0, rows) x [0, depth), whose columns lie side by side, in tiles of `tile` rows: element (i,
+// k) at to[i / tile * tile * depth + k * tile + i % tile].
+void PackTiles(const float* a, int64_t a_step, int64_t rows, int64_t depth, int64_t tile, float* to) {
+  for (int64_t k = 0; k < depth; ++k) {
+    for (int64_t row = 0; row < rows; row += tile) {
+      std::memcpy(to + row * depth + k * tile, a + k * a_step + row,
+                  static_cast<size_t>(std::min(tile, rows - row)) * sizeof(float));
+    }
+  }
+}
+
 // Sizes and strides of one batch axis.
 struct BatchAxis {
   int64_t size, a, b, c, residual;
 };
 
+// What a kernel packs while it runs, and the floats of scratch space that this takes.
+struct Packing {
+  Packing(const MatmulProblem& problem, int threads) {
+    const size_t rank = problem.c.dims.size();
+    const int64_t depth = problem.a.dims[rank - 1], panels = Panels(problem.c.dims[rank - 1]);
+    int64_t batches = 1;
+    for (size_t axis = 0; axis + 2 < rank; ++axis) {
+      batches *= problem.c.dims[axis];
+      if (problem.b.dims[axis] > 1 && problem.b.strides[axis] != 0) separate = true;
+    }
+    left = problem.a.strides[rank - 2] == 1 && problem.a.strides[rank - 1] != 1 &&
+           problem.a.dims[rank - 2] >= Simd().gemm_rows && panels >= 4;
+    blocks = !problem.packed && !left && (separate || batches == 1);
+    if (!problem.packed && !blocks) shared = (separate ? batches : 1) * panels * PanelElements(depth);
+    const int64_t chunk = std::min(depth, kDepthChunk);
+    if (left) of_thread = kRowBlock * chunk;
+    if (blocks) of_thread = std::min(panels, kPanelsPerBlock) * PanelElements(chunk);
+    total = shared + threads * of_thread;
+  }
+
+  bool left = false;      // chunks of the left factor
+  bool separate = false;  // batches have right factors of their own
+  bool blocks = false;    // the right factor, block by block: not where batches share it
+  int64_t shared = 0;     // for the whole right factor, before its products; then each thread's own
+  int64_t of_thread = 0;
+  int64_t total = 0;
+};
+
 // The buffers of a kernel.
 struct Operands {
-  Operands(const MatmulProblem& problem, void* const* buffers) {
+  Operands(const MatmulProblem& problem, bool packs, void* const* buffers) {
     const auto next = [&](bool present) { return present ? static_cast<float*>(*buffers++) : nullptr; };
     a = next(true);
     b = next(true);
@@ -81,7 +122,7 @@ struct Operands {
     scale = next(problem.post_ops.scale);
     shift = next(problem.post_ops.shift);
     residual = next(problem.post_ops.residual);
-    scratch = next(!problem.packed);
+    scratch = next(packs);
     c = next(true);
   }
 
@@ -107,7 +148,7 @@ void ApplyPostOps(const Operands& at, const PostOps& post_ops, const float* resi
 
 class MatmulKernel : public Kernel {
  public:
-  MatmulKernel(const MatmulProblem& problem, int threads) : problem_(problem) {
+  MatmulKernel(const MatmulProblem& problem, int threads) : problem_(problem), packing_(problem, threads) {
     const size_t rank = problem.c.dims.size();
     rows_ = problem.c.dims[rank - 2];
     columns_ = problem.c.dims[rank - 1];
@@ -136,21 +177,19 @@ class MatmulKernel : public Kernel {
     } else {
       row_parts_ = wanted;
     }
-    separate_b_ = false;
-    for (const BatchAxis& axis : batch_) separate_b_ = separate_b_ || axis.b != 0;
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
-    const Operands operands(problem_, buffers);
+    const Operands operands(problem_, packing_.total > 0, buffers);
     const int64_t units = batches_ * row_parts_ * column_parts_;
     if (threads_ == 1) {
-      if (!problem_.packed) Pack(operands, 0, 1);
+      if (packing_.shared > 0) Pack(operands, 0, 1);
       for (int64_t unit = 0; unit < units; ++unit) RunUnit(operands, unit);
       return absl::OkStatus();
     }
 #pragma omp parallel num_threads(threads_)
     {
-      if (!problem_.packed) {
+      if (packing_.shared > 0) {
         Pack(operands, omp_get_thread_num(), omp_get_num_threads());
 #pragma omp barrier
       }
@@ -177,19 +216,24 @@ class MatmulKernel : public Kernel {
 
   // Share `me` of `count` of packing the right factors.
   void Pack(const Operands& operands, int64_t me, int64_t count) const {
-    const size_t rank = problem_.b.dims.size();
-    const int64_t matrices = separate_b_ ? batches_ : 1;
+    const int64_t matrices = packing_.separate ? batches_ : 1;
     const int64_t units = matrices * panels_;
     for (int64_t unit = units * me / count; unit < units * (me + 1) / count; ++unit) {
       const int64_t matrix = unit / panels_, panel = unit % panels_;
       int64_t a, b, c, residual;
       Offsets(matrix, &a, &b, &c, &residual);
-      const int64_t first = panel * Simd().gemm_columns;
-      PackPanel(operands.b + b + first * problem_.b.strides[rank - 1], depth_,
-                std::min<int64_t>(Simd().gemm_columns, columns_ - first), problem_.b.strides[rank - 2],
-                problem_.b.strides[rank - 1],
+      PackChunk(operands.b + b, panel, 0, depth_,
                 operands.scratch + matrix * PackedElements() + panel * PanelElements(depth_));
     }
+  }
+
+  // Rows [first, first + depth) of a panel of a right factor.
+  void PackChunk(const float* b, int64_t panel, int64_t first, int64_t depth, float* to) const {
+    const size_t rank = problem_.b.dims.size();
+    const int64_t column = panel * Simd().gemm_columns;
+    const int64_t k_stride = problem_.b.strides[rank - 2], n_stride = problem_.b.strides[rank - 1];
+    PackPanel(b + first * k_stride + column * n_stride, depth,
+              std::min<int64_t>(Simd().gemm_columns, columns_ - column), k_stride, n_stride, to);
   }
 
   void RunUnit(const Operands& operands, int64_t unit) const {
@@ -202,23 +246,34 @@ class MatmulKernel : public Kernel {
     mine.a += a;
     mine.c += c;
     if (mine.residual != nullptr) mine.residual += residual;
-    if (!problem_.packed) mine.b = operands.scratch + (separate_b_ ? batch * PackedElements() : 0);
+    if (packing_.blocks) mine.b += b;
+    if (packing_.shared > 0) mine.b = operands.scratch + (packing_.separate ? batch * PackedElements() : 0);
+    if (packing_.of_thread > 0) mine.scratch += packing_.shared + omp_get_thread_num() * packing_.of_thread;
     const int64_t unit_rows = Simd().gemm_rows;
     const int64_t row_units = (rows_ + unit_rows - 1) / unit_rows;
     const int64_t first_row = row_units * row_part / row_parts_ * unit_rows;
     const int64_t last_row = std::min(rows_, row_units * (row_part + 1) / row_parts_ * unit_rows);
     const int64_t first_panel = panels_ * column_part / column_parts_;
     const int64_t last_panel = panels_ * (column_part + 1) / column_parts_;
-    for (int64_t row = first_row; row < last_row; row += kRowBlock) {
-      for (int64_t panel = first_panel; panel < last_panel; panel += kPanelsPerBlock) {
-        Block(mine, row, std::min(last_row, row + kRowBlock), panel, std::min(last_panel, panel + kPanelsPerBlock));
+    // What is packed serves as much as it can: a block of the right factor all rows, a chunk of the left one all
+    // panels.
+    const int64_t rows = packing_.blocks ? last_row - first_row : kRowBlock;
+    const int64_t panels = packing_.left ? last_panel - first_panel : kPanelsPerBlock;
+    for (int64_t row = first_row; row < last_row; row += rows) {
+      for (int64_t panel = first_panel; panel < last_panel; panel += panels) {
+        Block(mine, row, std::min(last_row, row + rows), panel, std::min(last_panel, panel + panels));
       }
     }
   }
 
+  // Rows of a tile where `rows` are shared out evenly: twelve are six and six, not eight and four.
+  static int64_t Tile(int64_t rows) {
+    const int64_t tiles = (rows + Simd().gemm_rows - 1) / Simd().gemm_rows;
+    return (rows + tiles - 1) / tiles;
+  }
+
   void Block(const Operands& at, int64_t first_row, int64_t last_row, int64_t first_panel, int64_t last_panel) const {
-    const SimdTable& simd = Simd();
-    const int64_t width = simd.gemm_columns;
+    const int64_t width = Simd().gemm_columns;
     const bool on_residual = StartsAtResidual(at);
     if (on_residual && at.residual != at.c) {
       const int64_t first = first_panel * width, last = std::min(columns_, last_panel * width);
@@ -229,20 +284,40 @@ class MatmulKernel : public Kernel {
     }
     for (int64_t chunk = 0; chunk < depth_; chunk += kDepthChunk) {
       const int64_t depth = std::min(kDepthChunk, depth_ - chunk);
-      for (int64_t panel = first_panel; panel < last_panel; ++panel) {
-        const float* b = at.b + panel * PanelElements(depth_) + chunk * width;
-        const int64_t columns = std::min(width, columns_ - panel * width);
-        const float* bias = at.bias != nullptr ? at.bias + panel * width : nullptr;
-        const int lines = panel + 1 < last_panel ? static_cast<int>(width / kLineFloats) : 0;
-        for (int64_t row = first_row; row < last_row; row += simd.gemm_rows) {
-          simd.gemm_block(at.a + row * a_row_ + chunk * a_step_, a_row_, a_step_, b, depth,
-                          at.c + row * c_row_ + panel * width, c_row_,
-                          std::min<int64_t>(simd.gemm_rows, last_row - row), columns, chunk > 0 || on_residual,
-                          on_residual ? nullptr : bias, b + PanelElements(depth_), row == first_row ? lines : 0);
+      if (packing_.left) {
+        const int64_t rows = last_row - first_row;
+        PackTiles(at.a + first_row * a_row_ + chunk * a_step_, a_step_, rows, depth, Tile(rows), at.scratch);
+      }
+      for (int64_t panel = first_panel; packing_.blocks && panel < last_panel; ++panel) {
+        PackChunk(at.b, panel, chunk, depth, at.scratch + (panel - first_panel) * PanelElements(depth));
+      }
+      for (int64_t row = first_row; row < last_row; row += kRowBlock) {
+        for (int64_t panel = first_panel; panel < last_panel; ++panel) {
+          const float* const b = packing_.blocks ? at.scratch + (panel - first_panel) * PanelElements(depth)
+                                                 : at.b + panel * PanelElements(depth_) + chunk * width;
+          Panel(at, row, std::min(last_row, row + kRowBlock), panel, chunk, depth, b, panel + 1 < last_panel);
         }
       }
     }
     Finish(at, first_row, last_row, first_panel * width, std::min(columns_, last_panel * width));
+  }
+
+  // At most kRowBlock rows times a chunk of a panel; where there is a next panel in memory, it is asked for ahead.
+  void Panel(const Operands& at, int64_t first_row, int64_t last_row, int64_t panel, int64_t chunk, int64_t depth,
+             const float* b, bool ahead) const {
+    const SimdTable& simd = Simd();
+    const int64_t width = simd.gemm_columns, rows = last_row - first_row, tile = Tile(rows);
+    const bool on_residual = StartsAtResidual(at);
+    const float* const bias = at.bias != nullptr && !on_residual ? at.bias + panel * width : nullptr;
+    const int lines = ahead && !packing_.blocks ? static_cast<int>(width / kLineFloats) : 0;
+    for (int64_t row = 0; row < rows; row += tile) {
+      const float* const a =
+          packing_.left ? at.scratch + row * depth : at.a + (first_row + row) * a_row_ + chunk * a_step_;
+      simd.gemm_block(a, packing_.left ? 1 : a_row_, packing_.left ? tile : a_step_, b, depth,
+                      at.c + (first_row + row) * c_row_ + panel * width, c_row_, std::min(tile, rows - row),
+                      std::min(width, columns_ - panel * width), chunk > 0 || on_residual, bias,
+                      b + PanelElements(depth_), row == 0 ? lines : 0);
+    }
   }
 
   // The product is added to the residual, whether that lies where c is written or is copied there: which of them it is
@@ -266,11 +341,11 @@ class MatmulKernel : public Kernel {
   }
 
   const MatmulProblem problem_;
+  const Packing packing_;
   std::vector<BatchAxis> batch_;
   int64_t batches_ = 1, rows_ = 0, columns_ = 0, depth_ = 0, panels_ = 0;
   int64_t a_row_ = 0, a_step_ = 0, c_row_ = 0, r_row_ = 0;
   int64_t row_parts_ = 1, column_parts_ = 1;
-  bool separate_b_ = false;
   int threads_ = 1;
 };
 
@@ -283,7 +358,7 @@ class GemvKernel : public Kernel {
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
-    const Operands at(problem_, buffers);
+    const Operands at(problem_, false, buffers);
     const SimdTable& simd = Simd();
     const int64_t width = simd.gemm_columns, panels = Panels(columns_);
 #pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
@@ -320,17 +395,8 @@ void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, i
   }
 }
 
-size_t MatmulScratchBytes(const MatmulProblem& problem) {
-  if (problem.packed) return 0;
-  const size_t rank = problem.b.dims.size();
-  int64_t matrices = 1;
-  for (size_t axis = 0; axis + 2 < rank; ++axis) matrices *= problem.b.dims[axis];
-  // Batches of b that broadcast are packed once each when all do, else once per batch of c.
-  if (matrices != 1) {
-    matrices = 1;
-    for (size_t axis = 0; axis + 2 < rank; ++axis) matrices *= problem.c.dims[axis];
-  }
-  return static_cast<size_t>(matrices) * PackedMatmulBytes(problem.b.dims[rank - 2], problem.b.dims[rank - 1]);
+size_t MatmulScratchBytes(const MatmulProblem& problem, int threads) {
+  return static_cast<size_t>(Packing(problem, threads).total) * sizeof(float);
 }
 
 KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads) {
@@ -427,7 +493,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     result = lowering.Define(out, out_layout).buffer;
   }
   if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
-  if (const size_t bytes = MatmulScratchBytes(problem); bytes > 0)
+  if (const size_t bytes = MatmulScratchBytes(problem, lowering.threads()); bytes > 0)
     buffers.push_back(Lowering::Scratch(lowering.AddScratch(bytes)));
   buffers.push_back(Lowering::Write(result));
   lowering.Emit(MakeMatmulKernel(problem, lowering.threads()), std::move(buffers), GroupLabel(graph, group.group));
@@ -447,6 +513,6 @@ Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value) {
   return LayoutForReader(graph, value, turns);
 }
 
-KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan, .layout = MatmulLayout, .version = 4}; }
+KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan, .layout = MatmulLayout, .version = 5}; }
 
 }  // namespace rewright::cpu
