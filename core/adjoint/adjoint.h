@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "core/ir/op.h"
 
 namespace rewright {

@@ -57,10 +57,6 @@ std::set<int> Without(const std::set<int>& all, const std::set<int>& some) {
   return left;
 }
 
-bool Meets(const std::set<int>& a, const std::set<int>& b) {
-  return std::any_of(a.begin(), a.end(), [&](int v) { return b.contains(v); });
-}
-
 std::set<int> BoundBy(const ExprPtr& reduction) {
   std::set<int> bound;
   for (const BoundVar& var : reduction->bound()) bound.insert(var.id);
@@ -68,6 +64,10 @@ std::set<int> BoundBy(const ExprPtr& reduction) {
 }
 
 }  // namespace
+
+bool Meets(const std::set<int>& a, const std::set<int>& b) {
+  return std::any_of(a.begin(), a.end(), [&](int v) { return b.contains(v); });
+}
 
 std::vector<ExprPtr> Deriver::Renaming(const std::set<int>& variables, absl::flat_hash_map<int, ExprPtr>* fresh) {
   std::vector<ExprPtr> renaming(variables.empty() ? 0 : *variables.rbegin() + 1);

@@ -23,6 +23,9 @@ namespace rewright {
 // Shapes of operands by number.
 using OperandShapes = absl::flat_hash_map<int, std::vector<ExprPtr>>;
 
+// Whether they have an element in common.
+bool Meets(const std::set<int>& a, const std::set<int>& b);
+
 struct Site {
   ExprPtr read;
   Scalar adjoint;  // over the read's free variables

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/adjoint.h"
 #include "core/adjoint/layout.h"
@@ -27,7 +26,7 @@ class MeaningBuilder {
     auto meaning = layout_.meanings->Get(*layout_.base, original_.key);
     if (!meaning.ok()) return b_.Error(std::string(meaning.status().message()));
     meaning_ = *std::move(meaning);
-    for (const Meaning::Variable& var : meaning_->variables) symbols_.push_back(SymbolOf(var));
+    symbols_ = SymbolsOf(b_, *meaning_, [&](int input, int axis) { return SizeOf(input, axis); });
     for (const Requirement& requirement : meaning_->requirements) {
       b_.Require(Cond(InSymbols(requirement.condition)), requirement.message);
     }
@@ -35,12 +34,7 @@ class MeaningBuilder {
   }
 
  private:
-  // What a size or attribute of the original is here.
-  ExprPtr SymbolOf(const Meaning::Variable& var) const {
-    if (var.kind == Meaning::VarKind::kAttr) return b_.Sym(var.attr, var.axis).node();
-    if (var.kind != Meaning::VarKind::kSize) return nullptr;
-    return SizeOf(var.input, var.axis).node();
-  }
+  // A size of the original here.
   Index SizeOf(int input, int axis) const {
     if (layout_.base->broadcasts && (original_.key.units[input] >> axis & 1) != 0) return 1;
     if (original_.operands[input] >= 0) return b_.size(original_.operands[input], axis);

@@ -1,14 +1,13 @@
 #include "core/adjoint/free_shift.h"
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/base/check.h"
+#include "core/base/errors.h"
+#include "core/base/status_macros.h"
 #include "core/ir/made_op.h"
 #include "core/ir/rewrite.h"
 
@@ -50,13 +49,7 @@ absl::Status DeclareFree(FreeShift& made, OpBuilder& b) {
   const Meaning& meaning = **found;
   if (static_cast<int>(meaning.shifts.size()) != made.shifts) return b.Error("another number of shifts");
 
-  std::vector<ExprPtr> symbols;
-  for (const Meaning::Variable& var : meaning.variables) {
-    const bool is_size = var.kind == Meaning::VarKind::kSize, is_attr = var.kind == Meaning::VarKind::kAttr;
-    symbols.push_back(is_size   ? b.size(var.input, var.axis).node()
-                      : is_attr ? b.Sym(var.attr, var.axis).node()
-                                : nullptr);
-  }
+  const std::vector<ExprPtr> symbols = SymbolsOf(b, meaning, [&](int input, int axis) { return b.size(input, axis); });
   Transplant here(b, symbols, nullptr);
   for (const Requirement& requirement : meaning.requirements) {
     b.Require(Cond(here(requirement.condition)), requirement.message);
@@ -109,16 +102,13 @@ OpSample SampleOf(FreeShift& made, Rng& rng) {
 }
 
 absl::StatusOr<std::unique_ptr<FreeShift>> Make(const OpDef& base) {
-  if (base.variadic) {
-    return absl::UnimplementedError(absl::StrCat(base.name, " takes operands of any number: its shifts have no place"));
-  }
+  if (base.variadic) return Unimplemented(base.name, " takes operands of any number: its shifts have no place");
   auto made = std::make_unique<FreeShift>();
   made->base = &base;
   Rng rng(0);
   const OpSample sample = base.sample(rng);
-  const absl::StatusOr<Application> application = made->meanings.Applied(base, sample.inputs, sample.attrs);
-  if (!application.ok()) return application.status();
-  made->shifts = static_cast<int>(application->meaning->shifts.size());
+  ASSIGN_OR_RETURN(const Application application, made->meanings.Applied(base, sample.inputs, sample.attrs));
+  made->shifts = static_cast<int>(application.meaning->shifts.size());
   if (made->shifts == 0) return absl::NotFoundError(absl::StrCat(base.name, " marks no value as a shift"));
   OpDef& op = made->op;
   op = base;
@@ -145,13 +135,10 @@ std::vector<TensorType> ShiftTypes(const Application& application) {
 }
 
 absl::StatusOr<const OpDef*> FreeShiftOp(const OpDef& op) {
-  static auto* const mutex = new std::mutex;
-  static auto* const all = new std::map<const OpDef*, absl::StatusOr<std::unique_ptr<FreeShift>>>;
-  const std::lock_guard<std::mutex> lock(*mutex);
-  auto found = all->find(&op);
-  if (found == all->end()) found = all->emplace(&op, Make(op)).first;
-  if (!found->second.ok()) return found->second.status();
-  return &(*found->second)->op;
+  static auto* const all = new MadeOnce<const OpDef*, absl::StatusOr<std::unique_ptr<FreeShift>>>;
+  const auto& made = all->Get(&op, [&] { return Make(op); });
+  if (!made.ok()) return made.status();
+  return &(*made)->op;
 }
 
 const OpDef* FindFreeShiftOp(const std::string& name, const OpDef* (*find)(const std::string&)) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/adjoint/scalars.h"
-#include "core/base/check.h"
 #include "core/index/solve.h"
 #include "core/ir/rewrite.h"
 
@@ -15,10 +14,6 @@ namespace {
 
 using index::Atom;
 using index::Form;
-
-bool Meets(const std::set<int>& a, const std::set<int>& b) {
-  return std::any_of(a.begin(), a.end(), [&](int v) { return b.contains(v); });
-}
 
 class ReadInversion {
  public:

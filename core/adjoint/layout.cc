@@ -5,7 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/adjoint.h"
 #include "core/base/check.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
+#include "core/ir/attr_specs.h"
 #include "core/ir/rewrite.h"
 
 namespace rewright {
@@ -38,9 +40,7 @@ std::vector<Study> Studies(const OpDef& op) {
   return studies;
 }
 
-absl::Status Unsupported(const OpDef& op, const std::string& what) {
-  return absl::UnimplementedError(absl::StrCat(op.name, ": ", what));
-}
+absl::Status Unsupported(const OpDef& op, const std::string& what) { return Unimplemented(op.name, ": ", what); }
 
 // Whether derivatives know the kind of node. Of one that they do not know they would take no notice.
 bool IsKnown(const ExprNode& node) {
@@ -156,7 +156,7 @@ absl::StatusOr<DerivedLayout> LayoutOf(const OpDef& base, DerivedKind kind, int 
   layout.input = input;
   layout.num_fixed = static_cast<int>(base.inputs.size()) - base.variadic;
   if (kind != DerivedKind::kTangent && (input < 0 || (input >= layout.num_fixed && !base.variadic))) {
-    return absl::InvalidArgumentError(absl::StrCat(base.name, " has no input number ", input));
+    return InvalidArgument(base.name, " has no input number ", input);
   }
   RETURN_IF_ERROR(FromSamples(&layout));
   return layout;
@@ -183,35 +183,21 @@ std::vector<std::string> OperandNames(const DerivedLayout& layout, bool* variadi
 
 std::vector<AttrSpec> AttrSpecsOf(const DerivedLayout& layout) {
   std::vector<AttrSpec> specs = WithPlainAxes(layout.base->attrs);
-  const auto add = [&](AttrSpec spec) { specs.push_back(std::move(spec)); };
   for (int k = 0; k < layout.num_fixed; ++k) {
-    if (layout.Keeps(k)) continue;
-    if (!layout.HasTangent(k)) {
-      add({.name = layout.Shape(k),
-           .kind = AttrKind::kInts,
-           .doc = absl::StrCat("shape of ", layout.NameOf(k)),
-           .min = 1,
-           .is_shape = true});
-    }
-    if (layout.typed.contains(k) && !layout.HasTangent(k)) {
-      add({.name = layout.Type(k),
-           .kind = AttrKind::kDType,
-           .doc = absl::StrCat("element type of ", layout.NameOf(k))});
+    if (layout.Keeps(k) || layout.HasTangent(k)) continue;
+    specs.push_back(SymbolicInts(layout.Shape(k), std::nullopt, 1, absl::StrCat("shape of ", layout.NameOf(k))));
+    specs.back().is_shape = true;
+    if (layout.typed.contains(k)) {
+      specs.push_back(DTypeAttr(layout.Type(k), absl::StrCat("element type of ", layout.NameOf(k))));
     }
   }
   if (layout.GroupIsAbsent()) {
-    const std::string& name = layout.base->inputs.back();
-    add({.name = layout.Ranks(),
-         .kind = AttrKind::kInts,
-         .structural = true,
-         .doc = absl::StrCat("ranks of ", name, "0, ", name, "1.."),
-         .min = 0});
-    add({.name = layout.Shape(layout.num_fixed),
-         .kind = AttrKind::kInts,
-         .doc = absl::StrCat("shapes of ", name, "0, ", name, "1.., one behind the other"),
-         .min = 1});
+    const std::string members = absl::StrCat(layout.base->inputs.back(), "0, ", layout.base->inputs.back(), "1..");
+    specs.push_back(StructuralInts(layout.Ranks(), "ranks of " + members, std::nullopt, 0));
+    specs.push_back(SymbolicInts(layout.Shape(layout.num_fixed), std::nullopt, 1,
+                                 absl::StrCat("shapes of ", members, ", one behind the other")));
     if (layout.typed.contains(layout.num_fixed)) {
-      add({.name = layout.Type(layout.num_fixed), .kind = AttrKind::kDType, .doc = "their element type"});
+      specs.push_back(DTypeAttr(layout.Type(layout.num_fixed), "their element type"));
     }
   }
   return specs;

@@ -1,9 +1,7 @@
 #include "core/adjoint/operators.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -12,6 +10,8 @@
 #include "absl/strings/strip.h"
 #include "core/adjoint/layout.h"
 #include "core/base/check.h"
+#include "core/base/errors.h"
+#include "core/base/status_macros.h"
 #include "core/lift/lift.h"
 
 namespace rewright {
@@ -108,9 +108,8 @@ struct Derived {
 };
 
 absl::StatusOr<std::unique_ptr<Derived>> Make(const OpDef& base, DerivedKind kind, int input) {
-  absl::StatusOr<DerivedLayout> layout = LayoutOf(base, kind, input);
-  if (!layout.ok()) return layout.status();
-  auto derived = std::make_unique<Derived>(Derived{*std::move(layout), {}});
+  ASSIGN_OR_RETURN(DerivedLayout layout, LayoutOf(base, kind, input));
+  auto derived = std::make_unique<Derived>(Derived{std::move(layout), {}});
   OpDef& op = derived->op;
   op.name = DerivedName(base, kind, input);
   op.summary = kind == DerivedKind::kTangent ? absl::StrCat("The tangent of ", base.name, "'s output.")
@@ -127,38 +126,16 @@ absl::StatusOr<std::unique_ptr<Derived>> Make(const OpDef& base, DerivedKind kin
   return derived;
 }
 
-class Registry {
- public:
-  static Registry& Global() {
-    static auto* const registry = new Registry;
-    return *registry;
+absl::StatusOr<const Derived*> DerivedFrom(const OpDef& base, DerivedKind kind, int input) {
+  using Key = std::tuple<const OpDef*, DerivedKind, int>;
+  static auto* const all = new MadeOnce<Key, absl::StatusOr<std::unique_ptr<Derived>>>;
+  if (BlockFrom(base) != nullptr) {
+    return Unimplemented(base.name, ": has no gradient; a graph is cut over devices when its gradients are in it");
   }
-
-  absl::StatusOr<const Derived*> Get(const OpDef& base, DerivedKind kind, int input) {
-    if (BlockFrom(base) != nullptr) {
-      return absl::UnimplementedError(
-          absl::StrCat(base.name, ": has no gradient; a graph is cut over devices when its gradients are in it"));
-    }
-    const auto key = std::tuple(&base, kind, input);
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (const auto found = made_.find(key); found != made_.end()) return Found(found->second);
-    }
-    // Made without the lock: others may be asked for meanwhile. The first to be done is the one that is kept.
-    absl::StatusOr<std::unique_ptr<Derived>> made = Make(base, kind, input);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return Found(made_.try_emplace(key, std::move(made)).first->second);
-  }
-
- private:
-  static absl::StatusOr<const Derived*> Found(const absl::StatusOr<std::unique_ptr<Derived>>& made) {
-    if (!made.ok()) return made.status();
-    return made->get();
-  }
-
-  std::mutex mutex_;
-  std::map<std::tuple<const OpDef*, DerivedKind, int>, absl::StatusOr<std::unique_ptr<Derived>>> made_;
-};
+  const auto& made = all->Get({&base, kind, input}, [&] { return Make(base, kind, input); });
+  if (!made.ok()) return made.status();
+  return made->get();
+}
 
 absl::StatusOr<const OpDef*> OpOf(const OpDef& op, DerivedKind kind, int input) {
   if (const OpDef* base = LiftedFrom(op)) {
@@ -166,9 +143,8 @@ absl::StatusOr<const OpDef*> OpOf(const OpDef& op, DerivedKind kind, int input) 
     if (derived.ok()) derived = LiftedOp(**derived);
     return derived;
   }
-  const absl::StatusOr<const Derived*> derived = Registry::Global().Get(op, kind, input);
-  if (!derived.ok()) return derived.status();
-  return &(*derived)->op;
+  ASSIGN_OR_RETURN(const Derived* derived, DerivedFrom(op, kind, input));
+  return &derived->op;
 }
 
 // The number of an input by its name; -1 where there is none.
@@ -228,16 +204,14 @@ absl::StatusOr<DerivedCall> GradientCall(const OpDef& op, const std::vector<Tens
   if (const OpDef* base = LiftedFrom(op)) {
     return Lifted(GradientCall(*base, OnOneDevice(inputs), attrs, OnOneDevice(outputs), input));
   }
-  const absl::StatusOr<const Derived*> derived = Registry::Global().Get(op, DerivedKind::kGradient, input);
-  if (!derived.ok()) return derived.status();
-  return CallOf((*derived)->layout, &(*derived)->op, inputs, attrs, static_cast<int>(outputs.size()));
+  ASSIGN_OR_RETURN(const Derived* derived, DerivedFrom(op, DerivedKind::kGradient, input));
+  return CallOf(derived->layout, &derived->op, inputs, attrs, static_cast<int>(outputs.size()));
 }
 
 absl::StatusOr<DerivedCall> TangentCall(const OpDef& op, const std::vector<TensorType>& inputs, const Attrs& attrs) {
   if (const OpDef* base = LiftedFrom(op)) return Lifted(TangentCall(*base, OnOneDevice(inputs), attrs));
-  const absl::StatusOr<const Derived*> derived = Registry::Global().Get(op, DerivedKind::kTangent, -1);
-  if (!derived.ok()) return derived.status();
-  return CallOf((*derived)->layout, &(*derived)->op, inputs, attrs, 0);
+  ASSIGN_OR_RETURN(const Derived* derived, DerivedFrom(op, DerivedKind::kTangent, -1));
+  return CallOf(derived->layout, &derived->op, inputs, attrs, 0);
 }
 
 }  // namespace rewright

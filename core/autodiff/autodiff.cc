@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/operators.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/ir/pointwise.h"
 #include "core/ir/tensor.h"
@@ -68,8 +69,7 @@ bool Broadcasts(const Arena& arena, const Node& node) {
 
 absl::Status CheckFloating(const Arena& arena, Value value, const std::string& what) {
   if (IsFloating(arena.type(value).dtype)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " of ", arena.type(value).ToString(), ": only floating-point numbers have derivatives"));
+  return InvalidArgument(what, " of ", arena.type(value).ToString(), ": only floating-point numbers have derivatives");
 }
 
 // The nodes below the values that some of `leaves` reaches, users first.
@@ -154,8 +154,7 @@ class Reverse : Derivation {
       if (total) {
         gradients.push_back(*total);
       } else {
-        ASSIGN_OR_RETURN(const Value zero, Filled(arena_, arena_.type(value), 0));
-        gradients.push_back(zero);
+        ASSIGN_OR_RETURN(gradients.emplace_back(), Filled(arena_, arena_.type(value), 0));
       }
     }
     return gradients;
@@ -181,9 +180,8 @@ class Reverse : Derivation {
     std::vector<std::optional<Value>> cotangents;
     bool some = false;
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
-      ASSIGN_OR_RETURN(const std::optional<Value> total, TotalOf(Value{id, o}));
-      cotangents.push_back(total);
-      some |= total.has_value();
+      ASSIGN_OR_RETURN(cotangents.emplace_back(), TotalOf(Value{id, o}));
+      some |= cotangents.back().has_value();
     }
     if (!some) return absl::OkStatus();
     // What broadcasts is stretched first: an operator's gradients are then those of equal shapes, and that of being
@@ -217,8 +215,7 @@ class Reverse : Derivation {
       } else if (cotangents[operand.number]) {
         operands.push_back(*cotangents[operand.number]);
       } else {
-        ASSIGN_OR_RETURN(const Value zero, Filled(arena_, node.outputs[operand.number], 0));
-        operands.push_back(zero);
+        ASSIGN_OR_RETURN(operands.emplace_back(), Filled(arena_, node.outputs[operand.number], 0));
       }
     }
     ASSIGN_OR_RETURN(const auto results, Applied(*call.op, operands, call.attrs));
@@ -248,8 +245,7 @@ class Forward : Derivation {
     }
     std::vector<Value> results;
     for (Value value : values) {
-      ASSIGN_OR_RETURN(const Value tangent, TangentOf(value));
-      results.push_back(tangent);
+      ASSIGN_OR_RETURN(results.emplace_back(), TangentOf(value));
     }
     return results;
   }
@@ -295,16 +291,14 @@ class Forward : Derivation {
 absl::StatusOr<std::vector<Value>> PullBack(Arena& arena, const std::vector<Value>& values,
                                             const std::vector<Value>& cotangents, const std::vector<Value>& by) {
   if (values.size() != cotangents.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("found ", cotangents.size(), " cotangents of ", values.size(), " values"));
+    return InvalidArgument("found ", cotangents.size(), " cotangents of ", values.size(), " values");
   }
   for (Value value : by) RETURN_IF_ERROR(CheckFloating(arena, value, "the gradient by a value"));
   for (size_t i = 0; i < values.size(); ++i) {
     RETURN_IF_ERROR(CheckFloating(arena, values[i], "the gradient of a value"));
     if (arena.type(values[i]) != arena.type(cotangents[i])) {
-      return absl::InvalidArgumentError(absl::StrCat("a cotangent of type ", arena.type(cotangents[i]).ToString(),
-                                                     ", expected that of its value, ",
-                                                     arena.type(values[i]).ToString()));
+      return InvalidArgument("a cotangent of type ", arena.type(cotangents[i]).ToString(),
+                             ", expected that of its value, ", arena.type(values[i]).ToString());
     }
   }
   return Reverse(arena, by).Run(values, cotangents, by);
@@ -313,8 +307,7 @@ absl::StatusOr<std::vector<Value>> PullBack(Arena& arena, const std::vector<Valu
 absl::StatusOr<std::vector<Value>> Gradients(Arena& arena, Value loss, const std::vector<Value>& by) {
   const TensorType type = arena.type(loss);
   if (type.num_elements() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the loss is of type ", type.ToString(), ", expected one number: reduce it first"));
+    return InvalidArgument("the loss is of type ", type.ToString(), ", expected one number: reduce it first");
   }
   RETURN_IF_ERROR(CheckFloating(arena, loss, "the gradient of a loss"));
   ASSIGN_OR_RETURN(const Value one, Filled(arena, type, 1));
@@ -327,8 +320,8 @@ absl::StatusOr<std::vector<Value>> PushForward(Arena& arena, const std::vector<V
   for (const auto& [value, tangent] : along) {
     RETURN_IF_ERROR(CheckFloating(arena, value, "the tangent of a value"));
     if (arena.type(value) != arena.type(tangent)) {
-      return absl::InvalidArgumentError(absl::StrCat("a tangent of type ", arena.type(tangent).ToString(),
-                                                     ", expected that of its value, ", arena.type(value).ToString()));
+      return InvalidArgument("a tangent of type ", arena.type(tangent).ToString(), ", expected that of its value, ",
+                             arena.type(value).ToString());
     }
   }
   return Forward(arena).Run(values, along);

@@ -9,13 +9,13 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -52,14 +52,13 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
     return error;
   }
   InputFile file(path, descriptor, static_cast<int64_t>(status.st_size));
-  if (!S_ISREG(status.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+  if (!S_ISREG(status.st_mode)) return InvalidArgument(path, ": not a regular file");
   return file;
 }
 
 absl::Status InputFile::Read(int64_t offset, int64_t length, void* to) const {
   if (offset < 0 || length < 0 || offset > size_ || length > size_ - offset) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path_, ": has ", size_, " bytes; cannot read ", length, " bytes at offset ", offset));
+    return InvalidArgument(path_, ": has ", size_, " bytes; cannot read ", length, " bytes at offset ", offset);
   }
   auto* bytes = static_cast<char*>(to);
   while (length > 0) {
@@ -98,10 +97,6 @@ std::string KindOf(mode_t mode) {
   return "something else";
 }
 
-absl::Status PathError(const std::string& path, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
-}
-
 // The regular file behind a path, or where one will be.
 struct Target {
   std::string path;
@@ -114,10 +109,10 @@ absl::Status CheckFolder(const std::string& path, const std::string& at) {
   const std::string folder = FolderOf(at);
   const std::string link = at == path ? "" : absl::StrCat("leads to ", at, "; ");
   if (stat(folder.c_str(), &status) == 0) {
-    return S_ISDIR(status.st_mode) ? absl::OkStatus() : PathError(path, absl::StrCat(link, folder, " is not a folder"));
+    return S_ISDIR(status.st_mode) ? absl::OkStatus() : InvalidArgument(path, ": ", link, folder, " is not a folder");
   }
-  if (errno == ENOENT) return PathError(path, absl::StrCat(link, "the folder ", folder, " does not exist"));
-  if (errno == ENOTDIR) return PathError(path, absl::StrCat(link, "the path of ", folder, " is not one of folders"));
+  if (errno == ENOENT) return InvalidArgument(path, ": ", link, "the folder ", folder, " does not exist");
+  if (errno == ENOTDIR) return InvalidArgument(path, ": ", link, "the path of ", folder, " is not one of folders");
   return SystemError(path, absl::StrCat(link, folder, " cannot be looked up"));
 }
 
@@ -133,7 +128,7 @@ absl::Status CheckKind(const std::string& path, const Target& target) {
   if (S_ISREG(mode)) return absl::OkStatus();
   const std::string expected = S_ISDIR(mode) ? ", expected the name of a file" : ", expected a regular file";
   const std::string link = target.path == path ? "is " : absl::StrCat("leads to ", target.path, ", which is ");
-  return PathError(path, absl::StrCat(link, KindOf(mode), expected));
+  return InvalidArgument(path, ": ", link, KindOf(mode), expected);
 }
 
 absl::StatusOr<Target> FindTarget(const std::string& path) {
@@ -153,13 +148,13 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
       continue;
     }
     if (found && (!target.exists || target.status.st_ino != behind.st_ino || target.status.st_dev != behind.st_dev)) {
-      return PathError(path, absl::StrCat("leads to ", S_ISREG(behind.st_mode) ? "a file" : KindOf(behind.st_mode),
-                                          " without a name, expected a regular file"));
+      return InvalidArgument(path, ": leads to ", S_ISREG(behind.st_mode) ? "a file" : KindOf(behind.st_mode),
+                             " without a name, expected a regular file");
     }
     if (target.exists) RETURN_IF_ERROR(CheckKind(path, target));
     return target;
   }
-  return PathError(path, "its symbolic links go round in a circle");
+  return InvalidArgument(path, ": its symbolic links go round in a circle");
 }
 
 constexpr int64_t kWrittenAtOnce = int64_t{32} << 20;  // bytes, before the disk is asked to begin
@@ -200,9 +195,9 @@ absl::StatusOr<std::string> OutputTarget(const std::string& path) {
 absl::Status CheckFilesBeside(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string target, OutputTarget(path));
   if (IsSameFile(FolderOf(path), FolderOf(target))) return absl::OkStatus();
-  return PathError(path, absl::StrCat("leads to ", target,
-                                      ", in another folder, but files beside it belong to the model; "
-                                      "expected the path of the model itself"));
+  return InvalidArgument(path, ": leads to ", target,
+                         ", in another folder, but files beside it belong to the model; "
+                         "expected the path of the model itself");
 }
 
 absl::Status CheckWritable(const std::string& path) { return OutputFile::Create(path).status(); }
@@ -347,7 +342,7 @@ absl::Status MakeFolder(const std::string& path) {
   std::filesystem::create_directories(path, error);
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) {
-    return PathError(path, absl::StrCat("cannot be made a folder", error ? ": " + error.message() : ""));
+    return InvalidArgument(path, ": cannot be made a folder", error ? ": " + error.message() : "");
   }
   return absl::OkStatus();
 }
@@ -385,9 +380,7 @@ bool IsSameFile(const std::string& a, const std::string& b) {
 std::string FileNameOf(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
 absl::StatusOr<std::string> PathInside(const std::string& folder, const std::string& relative) {
-  const auto refuse = [&](const std::string& why) {
-    return absl::InvalidArgumentError(absl::StrCat("path \"", relative, "\": ", why));
-  };
+  const auto refuse = [&](const std::string& why) { return InvalidArgument("path \"", relative, "\": ", why); };
   if (relative.empty()) return refuse("is empty");
   if (relative.find('\0') != std::string::npos) return refuse("holds a zero byte");
   const std::filesystem::path path(relative);

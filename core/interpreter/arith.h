@@ -2,7 +2,6 @@
 // functions (core/ir/function_values.h).
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>

@@ -1,10 +1,8 @@
 // BlockRunner: the nodes that are elements.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/check.h"
 #include "core/interpreter/run.h"
 
 namespace rewright::interp {
@@ -35,8 +33,7 @@ void BlockRunner::TakeOver(Slot& s, int from) {
   }
   Nest nest;
   BuildDense(nest, s.axes, {arg.axes});
-  const Nest::Dim& inner = Inner(nest);
-  ForRows(nest, [&](int64_t lane, const int64_t* at) {
+  ForRows(nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
     CopyStrided(s.size, Shift(s.buffer, lane, s.size), Shift(AsBytes(arg.data), at[0], s.size), inner.stride[0],
                 inner.n);
   });
@@ -69,8 +66,7 @@ void BlockRunner::ComputeRead(const Node& n, Slot& s) {
   } else if (masked) {
     in = Shift(in, Base(n, s), s.size);
     const uint8_t* bytes = Bytes(n.mask);
-    const Nest::Dim& inner = Inner(s.masked_nest);
-    ForRows(s.masked_nest, [&](int64_t lane, const int64_t* at) {
+    ForRows(s.masked_nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
       CopyStridedMasked(s.size, Shift(s.buffer, lane, s.size), Shift(in, at[0], s.size), inner.stride[0], bytes + at[1],
                         inner.stride[1], &s.fill, inner.n);
     });
@@ -80,7 +76,7 @@ void BlockRunner::ComputeRead(const Node& n, Slot& s) {
     if (s.nest.rank == 1 && (inner.n == 1 || inner.stride[0] == 1)) {
       s.data = in;  // the lanes lie in the operand as they are
     } else {
-      ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+      ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim&) {
         CopyStrided(s.size, Shift(s.buffer, lane, s.size), Shift(in, at[0], s.size), inner.stride[0], inner.n);
       });
     }
@@ -97,8 +93,7 @@ void BlockRunner::GatherRead(const Node& n, Slot& s, const std::byte* in, bool m
   const uint8_t* bytes = Bytes(n.mask);
   Nest nest;
   BuildDense(nest, s.axes, {slot(n.mask).axes});
-  const Nest::Dim& inner = Inner(nest);
-  ForRows(nest, [&](int64_t lane, const int64_t* at) {
+  ForRows(nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
     GatherMasked(s.size, Shift(s.buffer, lane, s.size), in, scratch_ + lane, bytes + at[0], inner.stride[0], &s.fill,
                  inner.n);
   });
@@ -121,8 +116,7 @@ bool BlockRunner::CheckBounds(const Node& n, Truth mask) {
       const uint8_t* bytes = Bytes(n.mask);
       Nest nest;
       BuildDense(nest, index.axes | condition.axes, {index.axes, condition.axes});
-      const Nest::Dim& inner = Inner(nest);
-      ForRows(nest, [&](int64_t, const int64_t* at) {
+      ForRows(nest, [&](int64_t, const int64_t* at, const Nest::Dim& inner) {
         for (int64_t i = 0; i < inner.n; ++i) {
           const int64_t value = values[at[0] + i * inner.stride[0]];
           if (!bytes[at[1] + i * inner.stride[1]] || !outside(value)) continue;
@@ -159,11 +153,10 @@ void BlockRunner::ComputeCall(const Node& n, Slot& s) {
     BuildDense(s.nest, s.axes, {slot(n.args[0]).axes, slot(n.args[1]).axes, n.mask < 0 ? 0 : slot(n.mask).axes});
     s.prepared = true;
   }
-  const Nest::Dim& inner = Inner(s.nest);
   if (s.partial != nullptr) {
     const uint8_t* mask = n.mask < 0 ? nullptr : Bytes(n.mask);
     bool ok = true;
-    ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+    ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
       ok &= s.partial(Shift(s.buffer, lane, s.size), Shift(a, at[0], arg_size), inner.stride[0],
                       Shift(b, at[1], arg_size), inner.stride[1], mask == nullptr ? nullptr : mask + at[2],
                       inner.stride[2], inner.n);
@@ -172,7 +165,7 @@ void BlockRunner::ComputeCall(const Node& n, Slot& s) {
     if (!ok && undefined_ == Undefined::kError)
       Fail(absl::OutOfRangeError(absl::StrCat("an application of ", FnName(n.fn), " has no value")));
   } else {
-    ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+    ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
       s.binary(Shift(s.buffer, lane, s.size), Shift(a, at[0], arg_size), inner.stride[0], Shift(b, at[1], arg_size),
                inner.stride[1], inner.n);
     });
@@ -198,8 +191,7 @@ void BlockRunner::ComputeSelect(const Node& n, Slot& s) {
   const uint8_t* mask = Bytes(n.args[0]);
   const std::byte* yes = AsBytes(Data(n.args[1]));
   const std::byte* no = AsBytes(Data(n.args[2]));
-  const Nest::Dim& inner = Inner(s.nest);
-  ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+  ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
     SelectLanes(s.size, Shift(s.buffer, lane, s.size), mask + at[0], inner.stride[0], Shift(yes, at[1], s.size),
                 inner.stride[1], Shift(no, at[2], s.size), inner.stride[2], inner.n);
   });
@@ -287,12 +279,11 @@ void BlockRunner::FlushPanel(Slot& s, MulAddPanel& panel) {
   MulAddPanel shifted = panel;
   int64_t at = 0;
   // One call of the kernel for every position of the outer dimensions.
-  const int64_t last = Inner(outer).n;
-  ForRows(outer, [&](int64_t, const int64_t* offsets) {
-    for (int64_t i = 0; i < last; ++i, at += tile) {
+  ForRows(outer, [&](int64_t, const int64_t* offsets, const Nest::Dim& last) {
+    for (int64_t i = 0; i < last.n; ++i, at += tile) {
       for (int k = 0; k < panel.steps; ++k) {
-        shifted.a[k] = Shift(AsBytes(panel.a[k]), offsets[0] + i * Inner(outer).stride[0], s.size);
-        shifted.b[k] = Shift(AsBytes(panel.b[k]), offsets[1] + i * Inner(outer).stride[1], s.size);
+        shifted.a[k] = Shift(AsBytes(panel.a[k]), offsets[0] + i * last.stride[0], s.size);
+        shifted.b[k] = Shift(AsBytes(panel.b[k]), offsets[1] + i * last.stride[1], s.size);
       }
       s.panel(Shift(s.buffer, at, s.size), shifted);
     }
@@ -313,8 +304,7 @@ void BlockRunner::ReduceStep(const Node& n, Slot& s) {
     Eval(product.args[1]);
     const std::byte* a = AsBytes(slot(product.args[0]).data);
     const std::byte* b = AsBytes(slot(product.args[1]).data);
-    const Nest::Dim& inner = Inner(s.nest);
-    ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+    ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
       s.mul_add(Shift(s.buffer, lane, s.size), Shift(a, at[0], s.size), inner.stride[0], Shift(b, at[1], s.size),
                 inner.stride[1], inner.n);
     });
@@ -324,9 +314,8 @@ void BlockRunner::ReduceStep(const Node& n, Slot& s) {
   const size_t size = slot(body).size;
   const std::byte* value = AsBytes(Data(body));
   const uint8_t* mask = truth == Truth::kAll ? nullptr : Bytes(guard);
-  const Nest::Dim& inner = Inner(s.masked_nest);
   const int64_t position = n.bound.empty() ? 0 : value_[n.bound[0]];
-  ForRows(s.masked_nest, [&](int64_t lane, const int64_t* at) {
+  ForRows(s.masked_nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
     const uint8_t* row_mask = mask == nullptr ? nullptr : mask + at[1];
     if (s.arg != nullptr) {
       s.arg(Shift(s.best, lane, size), reinterpret_cast<int64_t*>(s.buffer) + lane, Shift(value, at[0], size),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/index_range.h"
@@ -33,13 +34,13 @@ absl::StatusOr<Tensor> LeafTensor(const Arena& arena, NodeId id, const absl::fla
   const auto it = leaf.leaf == LeafKind::kConstant ? inputs.end() : inputs.find(leaf.name);
   const Tensor* elements = arena.Elements(id);
   if (it == inputs.end() && elements != nullptr) return ToPrecision(*elements, precision);
-  if (it == inputs.end()) return absl::InvalidArgumentError(absl::StrCat("input ", leaf.name, " is not given"));
+  if (it == inputs.end()) return InvalidArgument("input ", leaf.name, " is not given");
   TensorType stored = leaf.outputs[0];
   stored.dtype = StoredDType(precision, stored.dtype);
   if (it->second.type() == leaf.outputs[0]) return ToPrecision(it->second, precision);
   if (it->second.type() == stored) return it->second;
-  return absl::InvalidArgumentError(absl::StrCat("input ", leaf.name, " is ", it->second.type().ToString(),
-                                                 ", expected ", leaf.outputs[0].ToString()));
+  return InvalidArgument("input ", leaf.name, " is ", it->second.type().ToString(), ", expected ",
+                         leaf.outputs[0].ToString());
 }
 
 // Positions in graph.nodes() after which a node's outputs are no longer needed; outputs of the graph stay.
@@ -78,9 +79,8 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.node(graph.nodes()[i]);
     if (node.op == nullptr) {
-      auto tensor = LeafTensor(*graph.arena(), graph.nodes()[i], inputs, options.precision);
-      if (!tensor.ok()) return tensor.status();
-      values[i] = {*std::move(tensor)};
+      ASSIGN_OR_RETURN(Tensor tensor, LeafTensor(*graph.arena(), graph.nodes()[i], inputs, options.precision));
+      values[i] = {std::move(tensor)};
       continue;
     }
     std::vector<TensorType> types;

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/interpreter/program.h"
@@ -92,14 +92,13 @@ absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operan
 
 absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {
   if (inputs.size() != program.inputs.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(inputs.size(), " input tensors, expected ", program.inputs.size()));
+    return InvalidArgument(inputs.size(), " input tensors, expected ", program.inputs.size());
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorType& expected = program.inputs[i];
     RETURN_IF_ERROR(ToElements(StoredDType(program.precision, inputs[i].dtype()), "an operand", &inputs[i]));
     if (inputs[i].type() != expected) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input ", i, " is ", inputs[i].type().ToString(), ", expected ", expected.ToString()));
+      return InvalidArgument("input ", i, " is ", inputs[i].type().ToString(), ", expected ", expected.ToString());
     }
     if (program.reference == nullptr) {
       RETURN_IF_ERROR(ToElements(program.computed[i].dtype, "an operand", &inputs[i]));
@@ -160,13 +159,13 @@ absl::StatusOr<CompiledMeaning> CompiledMeaning::Compile(const Meaning& meaning,
                                                          const std::vector<TensorType>& inputs,
                                                          const std::vector<TensorType>& outputs, Precision precision,
                                                          const InterpretTuning& tuning) {
-  auto program = interp::Lower(meaning, bindings, inputs, outputs, precision, tuning);
-  if (!program.ok()) return program.status();
-  for (interp::Stage& stage : (*program)->stages) {
+  ASSIGN_OR_RETURN(std::unique_ptr<interp::Program> program,
+                   interp::Lower(meaning, bindings, inputs, outputs, precision, tuning));
+  for (interp::Stage& stage : program->stages) {
     if (!stage.scatter) stage.box = interp::ChooseBox(stage, tuning.max_lanes);
   }
   CompiledMeaning compiled;
-  compiled.program_ = *std::move(program);
+  compiled.program_ = std::move(program);
   return compiled;
 }
 
@@ -174,7 +173,7 @@ absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tenso
                                                          Undefined undefined) const {
   const interp::Program& program = *program_;
   std::vector<Tensor> tensors = inputs;  // operands: inputs, then what the stages give
-  if (auto status = interp::CheckInputs(program, tensors); !status.ok()) return status;
+  RETURN_IF_ERROR(interp::CheckInputs(program, tensors));
   if (program.reference != nullptr) return interp::RunReference(program, tensors);
   std::vector<const void*> operands;
   operands.reserve(tensors.size() + program.stages.size());
@@ -200,9 +199,9 @@ absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bind
                                               const std::vector<TensorType>& outputs,
                                               const std::vector<TensorType>& input_types,
                                               const std::vector<Tensor>& inputs, const InterpretOptions& options) {
-  auto compiled = CompiledMeaning::Compile(meaning, bindings, input_types, outputs, options.precision);
-  if (!compiled.ok()) return compiled.status();
-  return compiled->Run(inputs, options.threads);
+  ASSIGN_OR_RETURN(const CompiledMeaning compiled,
+                   CompiledMeaning::Compile(meaning, bindings, input_types, outputs, options.precision));
+  return compiled.Run(inputs, options.threads);
 }
 
 absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bindings& bindings,

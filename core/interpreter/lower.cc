@@ -2,13 +2,11 @@
 #include "core/interpreter/lower.h"
 
 #include <bit>
-#include <cmath>
 #include <limits>
 #include <memory>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/errors.h"
 #include "core/interpreter/kernels.h"
 #include "core/ir/rewrite.h"
 
@@ -95,8 +93,8 @@ int StageLowering::LowerRead(const ExprNode* e, int mask) {
   const Rep rep = RepOfNode(e);
   CHECK(e->args().size() == type.shape.size()) << "operand " << operand << ": " << e->args().size() << " indices";
   if (DTypeOf(rep) != type.dtype) {
-    context_.Fail(absl::InvalidArgumentError(
-        absl::StrCat("operand ", operand, " is ", type.ToString(), ", expected elements ", DTypeName(e->dtype()))));
+    context_.Fail(
+        InvalidArgument("operand ", operand, " is ", type.ToString(), ", expected elements ", DTypeName(e->dtype())));
   }
   Node read{.kind = NodeKind::kRead, .rep = rep, .operand = static_cast<int>(operand)};
   bool always_inside = true;
@@ -122,8 +120,7 @@ int StageLowering::LowerCall(const ExprNode* e, int mask) {
   const Rep operand_rep = b_.node(call.args[0]).rep;
   if (e->fn() == Fn::kNot) return b_.Not(call.args[0]);
   if (!HasKernel(operand_rep, e->fn())) {
-    context_.Fail(absl::UnimplementedError(
-        absl::StrCat("the function ", FnName(e->fn()), " of ", DTypeName(e->arg(0)->dtype()), " elements")));
+    context_.Fail(Unimplemented("the function ", FnName(e->fn()), " of ", DTypeName(e->arg(0)->dtype()), " elements"));
   }
   if (IsPartial(operand_rep, e->fn())) call.mask = mask;
   return b_.Intern(std::move(call));
@@ -173,7 +170,7 @@ int StageLowering::ReduceNode(const ExprNode* e, int mask) {
     const Form extent = LowerIndex(var.extent.get(), mask);
     int64_t limit = RangeOf(extent).high;
     if (limit >= std::numeric_limits<int32_t>::max()) {
-      context_.Fail(absl::UnimplementedError(absl::StrCat("no bound is known for the variable ", var.name)));
+      context_.Fail(Unimplemented("no bound is known for the variable ", var.name));
       limit = 1;
     }
     limit = std::max<int64_t>(limit, 0);
@@ -214,8 +211,7 @@ int StageLowering::ReduceNode(const ExprNode* e, int mask) {
   reduce.args = {whole_guard, body};
   const Rep body_rep = b_.node(body).rep;
   if (!HasReduction(body_rep, e->reduction())) {
-    context_.Fail(absl::UnimplementedError(
-        absl::StrCat(ReduceName(e->reduction()), " of ", DTypeName(e->body()->dtype()), " elements")));
+    context_.Fail(Unimplemented(ReduceName(e->reduction()), " of ", DTypeName(e->body()->dtype()), " elements"));
   }
   return b_.Intern(std::move(reduce));
 }
@@ -303,9 +299,7 @@ absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bin
   Context context{.meaning = meaning, .bindings = bindings, .inputs = program->computed, .program = program.get()};
   for (size_t k = 0; k < outputs.size(); ++k) {
     const OutputMeaning& output = meaning.outputs[k];
-    if (outputs[k].rank() > kFirstBound) {
-      return absl::UnimplementedError(absl::StrCat("a tensor with ", outputs[k].rank(), " axes"));
-    }
+    if (outputs[k].rank() > kFirstBound) return Unimplemented("a tensor with ", outputs[k].rank(), " axes");
     StageLowering lowering(context, outputs[k].shape);
     for (size_t axis = 0; axis < output.index_vars.size(); ++axis) {
       lowering.SetVar(output.index_vars[axis], lowering.builder().Axis(static_cast<int>(axis)));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 
@@ -249,7 +250,7 @@ absl::StatusOr<std::vector<Tensor>> RunOracle(const Meaning& meaning, const Bind
   std::vector<Tensor> results;
   if (meaning.IsOpaque()) {  // the reference function is the meaning
     for (const TensorType& type : outputs) results.emplace_back(type);
-    if (absl::Status status = meaning.reference(bindings, inputs, &results); !status.ok()) return status;
+    RETURN_IF_ERROR(meaning.reference(bindings, inputs, &results));
     return results;
   }
   Oracle oracle(bindings, inputs, arithmetic);

@@ -34,7 +34,7 @@ struct Linear {
   int64_t imm = 0;
   std::vector<std::pair<int, int64_t>> terms;
 
-  friend bool operator==(const Linear& a, const Linear& b) { return a.imm == b.imm && a.terms == b.terms; }
+  friend bool operator==(const Linear&, const Linear&) = default;
 };
 
 enum class NodeKind : uint8_t {
@@ -66,9 +66,7 @@ struct BoundsCheck {
   int index = 0;
   int64_t size = 0;
   bool from_data = false;  // the index is an element: a wrong one is the caller's fault
-  friend bool operator==(const BoundsCheck& a, const BoundsCheck& b) {
-    return a.axis == b.axis && a.index == b.index && a.size == b.size && a.from_data == b.from_data;
-  }
+  friend bool operator==(const BoundsCheck&, const BoundsCheck&) = default;
 };
 
 struct Node {

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/integer.h"
 
@@ -238,8 +237,7 @@ void BlockRunner::Store(void* out) {
   Build(nest, all, 2,
         [&](int k, int axis) { return k == 0 ? strides[axis] : DenseStride(slot(stage_.root).axes, axis); });
   std::byte* to = static_cast<std::byte*>(out) + static_cast<size_t>(offset) * size;
-  const Nest::Dim& inner = Inner(nest);
-  ForRows(nest, [&](int64_t, const int64_t* at) {
+  ForRows(nest, [&](int64_t, const int64_t* at, const Nest::Dim& inner) {
     StoreStrided(size, to + at[0] * static_cast<int64_t>(size), inner.stride[0],
                  from + at[1] * static_cast<int64_t>(size), inner.stride[1], inner.n);
   });
@@ -324,16 +322,14 @@ void BlockRunner::FillForm(const Node& n, Slot& s, int64_t* out) {
   if (!s.prepared) PrepareForm(n, s);
   for (const auto& term : s.form.varying) Eval(term.first);  // before `out`, which may be the scratch, is written
   const int64_t base = Base(n, s);
-  const Nest::Dim& inner = Inner(s.nest);
-  ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+  ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
     for (int64_t i = 0; i < inner.n; ++i) out[lane + i] = base + at[0] + i * inner.stride[0];
   });
   for (const auto& [id, factor] : s.form.varying) {
     Nest nest;
     BuildDense(nest, s.axes, {slot(id).axes});
     const int64_t* atom = static_cast<const int64_t*>(slot(id).data);
-    const Nest::Dim& row = Inner(nest);
-    ForRows(nest, [&, factor = factor](int64_t lane, const int64_t* at) {
+    ForRows(nest, [&, factor = factor](int64_t lane, const int64_t* at, const Nest::Dim& row) {
       for (int64_t i = 0; i < row.n; ++i) out[lane + i] += factor * atom[at[0] + i * row.stride[0]];
     });
   }
@@ -356,9 +352,8 @@ void BlockRunner::ComputeIndexBinary(const Node& n, Slot& s) {
   const int64_t* a = static_cast<const int64_t*>(slot(n.args[0]).data);
   const int64_t* b = static_cast<const int64_t*>(slot(n.args[1]).data);
   int64_t* out = reinterpret_cast<int64_t*>(s.buffer);
-  const Nest::Dim& inner = Inner(s.nest);
   const auto each = [&](const auto& f) {
-    ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+    ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
       for (int64_t i = 0; i < inner.n; ++i) {
         out[lane + i] = f(a[at[0] + i * inner.stride[0]], b[at[1] + i * inner.stride[1]]);
       }
@@ -413,7 +408,7 @@ void BlockRunner::ComputeNonNegative(const Node& n, Slot& s) {
   // Along a row the form is monotone: it holds from some lane on, or up to some lane.
   const int64_t count = Inner(s.nest).n;
   const int64_t step = Inner(s.nest).stride[0];
-  ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+  ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim&) {
     const int64_t first = base + at[0];
     uint8_t* row = out + lane;
     if (step > 0) {
@@ -456,8 +451,7 @@ void BlockRunner::CombineBytes(const Node& n, Slot& s) {
   const uint8_t* a = Bytes(n.args[0]);
   const uint8_t* b = Bytes(n.args[1]);
   uint8_t* out = reinterpret_cast<uint8_t*>(s.buffer);
-  const Nest::Dim& inner = Inner(s.nest);
-  ForRows(s.nest, [&](int64_t lane, const int64_t* at) {
+  ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
     s.binary(out + lane, a + at[0], inner.stride[0], b + at[1], inner.stride[1], inner.n);
   });
   Summarize(s);

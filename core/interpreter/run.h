@@ -39,16 +39,16 @@ struct Nest {
   Dim dims[kFirstBound];
 };
 
-// Calls f(lane of the row's first position, offsets of the operands there) for every inner row.
+// Calls f(lane of the row's first position, offsets of the operands there, the inner dimension) for every inner row.
 template <typename F>
 void ForRows(const Nest& nest, const F& f) {
   int64_t offsets[Nest::kArgs] = {0, 0, 0};
   int64_t counters[kFirstBound] = {};
-  const int64_t inner = nest.dims[nest.rank - 1].n;
+  const Nest::Dim& inner = nest.dims[nest.rank - 1];
   int64_t lane = 0;
   while (true) {
-    f(lane, offsets);
-    lane += inner;
+    f(lane, offsets, inner);
+    lane += inner.n;
     int d = nest.rank - 2;
     for (; d >= 0; --d) {
       const Nest::Dim& dim = nest.dims[d];

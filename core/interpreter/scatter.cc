@@ -1,6 +1,4 @@
 // Stages that scatter.
-#include <algorithm>
-
 #include "core/interpreter/kernels.h"
 #include "core/interpreter/run.h"
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <utility>
 
 #include "absl/hash/hash.h"
 #include "core/base/check.h"

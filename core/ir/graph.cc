@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -136,10 +136,10 @@ absl::StatusOr<Value> Arena::AddInput(const std::string& name, const TensorType&
   if (auto it = leaves_.find(name); it != leaves_.end()) {
     const Node& other = node(it->second);
     if (other.leaf == LeafKind::kInput && other.outputs[0] == type) return Value{it->second, 0};
-    return absl::InvalidArgumentError(absl::StrCat("input ", name, ": the name is taken by another leaf"));
+    return InvalidArgument("input ", name, ": the name is taken by another leaf");
   }
   for (int64_t size : type.shape) {
-    if (size < 0) return absl::InvalidArgumentError(absl::StrCat("input ", name, ": size ", size));
+    if (size < 0) return InvalidArgument("input ", name, ": size ", size);
   }
   Node leaf;
   leaf.leaf = LeafKind::kInput;
@@ -159,7 +159,7 @@ absl::StatusOr<Value> Arena::AddState(const std::string& name, const Tensor& val
         (other->data() == value.data() || other->BitEqual(value))) {
       return Value{it->second, 0};
     }
-    return absl::InvalidArgumentError(absl::StrCat("state ", name, ": the name is taken by another leaf"));
+    return InvalidArgument("state ", name, ": the name is taken by another leaf");
   }
   Node leaf;
   leaf.leaf = LeafKind::kState;
@@ -187,14 +187,13 @@ absl::StatusOr<NodeId> Arena::Add(const OpDef& op, std::vector<Value> operands, 
     CHECK(operand.node >= 0 && operand.node < size()) << op.name << ": no node " << operand.node;
     types.push_back(type(operand));
   }
-  auto application = rewright::Apply(op, types, std::move(attrs), meanings_);
-  if (!application.ok()) return application.status();
+  ASSIGN_OR_RETURN(Application application, rewright::Apply(op, types, std::move(attrs), meanings_));
   Node result;
   result.op = &op;
   result.operands = std::move(operands);
-  result.attrs = std::move(application->attrs);
-  result.meaning = std::move(application->meaning);
-  result.outputs = std::move(application->outputs);
+  result.attrs = std::move(application.attrs);
+  result.meaning = std::move(application.meaning);
+  result.outputs = std::move(application.outputs);
   NoteLeaves(&result);
   return Intern(std::move(result));
 }
@@ -222,14 +221,13 @@ NodeId Arena::AddLike(const Node& like, std::vector<Value> operands) {
 
 absl::StatusOr<NodeId> Arena::Add(const std::string& op, std::vector<Value> operands, Attrs attrs) {
   const OpDef* def = FindOp(op);
-  if (def == nullptr) return absl::InvalidArgumentError(absl::StrCat("no operator ", op));
+  if (def == nullptr) return InvalidArgument("no operator ", op);
   return Add(*def, std::move(operands), std::move(attrs));
 }
 
 absl::StatusOr<Value> Arena::Apply(const std::string& op, std::vector<Value> operands, Attrs attrs) {
-  auto id = Add(op, std::move(operands), std::move(attrs));
-  if (!id.ok()) return id.status();
-  return Value{*id, 0};
+  ASSIGN_OR_RETURN(const NodeId id, Add(op, std::move(operands), std::move(attrs)));
+  return Value{id, 0};
 }
 
 const std::string& Arena::name(Value value) const {
@@ -362,8 +360,8 @@ namespace {
 absl::Status CheckReplacement(const Arena& arena, const ValueMap& replacement) {
   for (const auto& [from, to] : replacement) {
     if (arena.type(from) != arena.type(to)) {
-      return absl::InvalidArgumentError(absl::StrCat("a value of type ", arena.type(from).ToString(),
-                                                     " cannot be replaced by one of type ", arena.type(to).ToString()));
+      return InvalidArgument("a value of type ", arena.type(from).ToString(), " cannot be replaced by one of type ",
+                             arena.type(to).ToString());
     }
   }
   return absl::OkStatus();

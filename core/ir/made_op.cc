@@ -1,7 +1,5 @@
 #include "core/ir/made_op.h"
 
-#include <utility>
-
 namespace rewright {
 
 std::vector<AttrSpec> WithPlainAxes(std::vector<AttrSpec> specs) {
@@ -14,6 +12,18 @@ std::vector<AttrSpec> WithPlainAxes(std::vector<AttrSpec> specs) {
     spec.min = 0;
   }
   return specs;
+}
+
+std::vector<ExprPtr> SymbolsOf(OpBuilder& b, const Meaning& meaning,
+                               const std::function<Index(int input, int axis)>& size) {
+  std::vector<ExprPtr> symbols;
+  for (const Meaning::Variable& var : meaning.variables) {
+    const bool is_size = var.kind == Meaning::VarKind::kSize, is_attr = var.kind == Meaning::VarKind::kAttr;
+    symbols.push_back(is_size   ? size(var.input, var.axis).node()
+                      : is_attr ? b.Sym(var.attr, var.axis).node()
+                                : nullptr);
+  }
+  return symbols;
 }
 
 ExprPtr Transplant::operator()(const ExprPtr& expr) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -29,10 +31,35 @@ class SharedMeanings {
   MeaningCache cache_;
 };
 
+// What is made by key: each once, and kept for good. Thread-safe.
+template <typename Key, typename Made>
+class MadeOnce {
+ public:
+  // Made without the lock: others may be asked for meanwhile. The first to be done is the one that is kept.
+  template <typename Make>
+  const Made& Get(const Key& key, const Make& make) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (const auto found = made_.find(key); found != made_.end()) return found->second;
+    }
+    Made made = make();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return made_.try_emplace(key, std::move(made)).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Key, Made> made_;
+};
+
 // The attributes with axes as plain structural integers counted from the front: they are axes of an operand of the
 // operator that another is made from, which need not be the first operand here. A default that counts from the back
 // goes.
 std::vector<AttrSpec> WithPlainAxes(std::vector<AttrSpec> specs);
+
+// What stands here for the sizes and attributes of another declaration, by its variables; null for all others.
+std::vector<ExprPtr> SymbolsOf(OpBuilder& b, const Meaning& meaning,
+                               const std::function<Index(int input, int axis)>& size);
 
 // Writes expressions of another declaration in the variables and parameters of the one that `b` builds. Not by Rewrite
 // or Substitute: on the way to new numbers of all variables no node may have old ones and new ones.

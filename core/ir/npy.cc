@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 
@@ -54,13 +55,12 @@ class NpyHeader {
     for (const NpyType& type : kNpyTypes) {
       if (descr_ == type.descr) return NpyLayout{&type, shape_};
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("element type ", descr_, " is not supported; expected one of ", AllDescrs()));
+    return InvalidArgument("element type ", descr_, " is not supported; expected one of ", AllDescrs());
   }
 
  private:
   absl::Status Bad(const std::string& message) const {
-    return absl::InvalidArgumentError(absl::StrCat("bad .npy header at byte ", at_, ": ", message));
+    return InvalidArgument("bad .npy header at byte ", at_, ": ", message);
   }
   void SkipSpace() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
@@ -130,13 +130,12 @@ absl::StatusOr<NpyLayout> ReadNpyLayout(const InputFile& file) {
     return absl::InvalidArgumentError("not a .npy file");
   }
   const int version = start[6];
-  if (version < 1 || version > 3) return absl::InvalidArgumentError(absl::StrCat(".npy version ", version));
+  if (version < 1 || version > 3) return InvalidArgument(".npy version ", version);
   const int64_t header_begin = version == 1 ? 10 : 12;
   int64_t header_size = start[8] | start[9] << 8;
   if (version > 1) header_size |= static_cast<int64_t>(start[10]) << 16 | static_cast<int64_t>(start[11]) << 24;
   if (header_size > kMaxNpyHeader || header_size > file.size() - header_begin) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a .npy header of ", header_size, " bytes in a file of ", file.size()));
+    return InvalidArgument("a .npy header of ", header_size, " bytes in a file of ", file.size());
   }
   std::string header(static_cast<size_t>(header_size), '\0');
   RETURN_IF_ERROR(file.Read(header_begin, header_size, header.data()));
@@ -145,8 +144,7 @@ absl::StatusOr<NpyLayout> ReadNpyLayout(const InputFile& file) {
   layout.offset = header_begin + header_size;
   const TensorType type{layout.type->dtype, layout.shape};
   if (file.size() - layout.offset != type.num_bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat(file.size() - layout.offset, " bytes of data; ", type.ToString(),
-                                                   " has ", type.num_bytes()));
+    return InvalidArgument(file.size() - layout.offset, " bytes of data; ", type.ToString(), " has ", type.num_bytes());
   }
   return layout;
 }
@@ -166,10 +164,7 @@ absl::Status SaveNpy(const std::string& path, const Tensor& tensor) {
   for (const NpyType& type : kNpyTypes) {
     if (type.dtype == tensor.dtype()) descr = type.descr;
   }
-  if (descr.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": .npy files have no elements of type ", DTypeName(tensor.dtype())));
-  }
+  if (descr.empty()) return InvalidArgument(path, ": .npy files have no elements of type ", DTypeName(tensor.dtype()));
   std::string header = absl::StrCat("{'descr': '", descr, "', 'fortran_order': False, 'shape': (");
   for (int64_t size : tensor.shape()) absl::StrAppend(&header, size, ",");
   absl::StrAppend(&header, "), }");

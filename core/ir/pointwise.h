@@ -12,9 +12,7 @@ namespace rewright {
 struct PointwiseRead {
   int input = 0;
   std::vector<int> axes;
-  friend bool operator==(const PointwiseRead& a, const PointwiseRead& b) {
-    return a.input == b.input && a.axes == b.axes;
-  }
+  friend bool operator==(const PointwiseRead&, const PointwiseRead&) = default;
 };
 
 // True when the node has one output, every element of which is a function of operand elements at the same position

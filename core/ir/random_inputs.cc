@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/ir/index_range.h"
 #include "core/ir/memory.h"
 
@@ -54,14 +55,13 @@ absl::StatusOr<std::vector<Tensor>> RandomInputs(const Graph& graph, uint64_t se
     const std::string& name = graph.node(input.node).name;
     std::mt19937_64 rng(seed * 0x9e3779b97f4a7c15u + HashName(name));
     const int64_t indexed = IsInteger(type.dtype) ? IndexedSize(graph, input) : 0;
-    absl::StatusOr<Tensor> tensor = AllocateTensor(type, absl::StrCat("input ", name));
-    if (!tensor.ok()) return tensor.status();
+    ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, absl::StrCat("input ", name)));
     if (indexed > 0) {
-      FillRandomly(0, indexed, rng, &*tensor);
+      FillRandomly(0, indexed, rng, &tensor);
     } else {
-      FillRandomly(least_integer, 2, rng, &*tensor);
+      FillRandomly(least_integer, 2, rng, &tensor);
     }
-    tensors.push_back(*std::move(tensor));
+    tensors.push_back(std::move(tensor));
   }
   return tensors;
 }

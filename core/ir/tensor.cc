@@ -4,26 +4,24 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 
 namespace rewright {
 
 absl::StatusOr<int64_t> CheckedElements(const Shape& shape) {
-  if (shape.size() > kMaxRank) {
-    return absl::InvalidArgumentError(absl::StrCat("a tensor with ", shape.size(), " axes; at most ", kMaxRank));
-  }
+  if (shape.size() > kMaxRank) return InvalidArgument("a tensor with ", shape.size(), " axes; at most ", kMaxRank);
   constexpr int64_t kMaxElements = int64_t{1} << 40;
   int64_t elements = 1;
   bool too_large = false;
   for (int64_t size : shape) {
-    if (size < 0) return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeString(shape), " has a negative size"));
+    if (size < 0) return InvalidArgument("shape ", ShapeString(shape), " has a negative size");
     // A size of zero later on does not make the others harmless: products of parts of a shape are taken, too.
     if (size > 0) {
       too_large = too_large || elements > kMaxElements / size;
       if (!too_large) elements *= size;
     }
   }
-  if (too_large) return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeString(shape), " is too large"));
+  if (too_large) return InvalidArgument("shape ", ShapeString(shape), " is too large");
   return NumElements(shape);
 }
 

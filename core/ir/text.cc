@@ -9,7 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/check.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -130,7 +130,7 @@ class GraphParser {
   absl::StatusOr<Graph> Parse() {
     SkipBlank();
     while (at_ < text_.size()) {
-      if (auto status = Statement(); !status.ok()) return status;
+      RETURN_IF_ERROR(Statement());
       SkipBlank();
     }
     if (outputs_.empty()) return Error("a line `output name = value`");
@@ -168,11 +168,10 @@ class GraphParser {
     std::string found = "the end";
     if (at_ < text_.size())
       found = text_[at_] == '\n' ? "the end of the line" : absl::StrCat("`", text_.substr(at_, 1), "`");
-    return absl::InvalidArgumentError(
-        absl::StrCat("line ", line, ", column ", column, ": found ", found, ", expected ", expected));
+    return InvalidArgument("line ", line, ", column ", column, ": found ", found, ", expected ", expected);
   }
   absl::Status Wrong(const std::string& message) const {
-    return absl::InvalidArgumentError(absl::StrCat("line ", Place().first, ": ", message));
+    return InvalidArgument("line ", Place().first, ": ", message);
   }
   std::pair<int, int> Place() const {
     int line = 1, column = 1;
@@ -217,10 +216,9 @@ class GraphParser {
 
   absl::StatusOr<Value> Reference() {
     SkipSpace();
-    auto word = at_ < text_.size() && text_[at_] == '%' ? Number() : Name();
-    if (!word.ok()) return word.status();
-    auto it = values_.find(*word);
-    if (it == values_.end()) return Wrong(absl::StrCat("no value ", *word, " before this line"));
+    ASSIGN_OR_RETURN(const std::string word, at_ < text_.size() && text_[at_] == '%' ? Number() : Name());
+    auto it = values_.find(word);
+    if (it == values_.end()) return Wrong(absl::StrCat("no value ", word, " before this line"));
     return it->second;
   }
 
@@ -239,24 +237,21 @@ class GraphParser {
   }
 
   absl::StatusOr<std::vector<Attr>> List() {
-    if (auto status = Expect('['); !status.ok()) return status;
+    RETURN_IF_ERROR(Expect('['));
     std::vector<Attr> list;
     if (Accept(']')) return list;
     do {
-      auto item = Numeral();
-      if (!item.ok()) return item.status();
-      list.push_back(*item);
+      ASSIGN_OR_RETURN(list.emplace_back(), Numeral());
       if (list.size() > kMaxListLength) return Wrong("the list is too long");
     } while (Accept(','));
-    if (auto status = Expect(']'); !status.ok()) return status;
+    RETURN_IF_ERROR(Expect(']'));
     return list;
   }
 
   absl::StatusOr<std::vector<int64_t>> IntList() {
-    auto list = List();
-    if (!list.ok()) return list.status();
+    ASSIGN_OR_RETURN(const std::vector<Attr> list, List());
     std::vector<int64_t> ints;
-    for (const Attr& item : *list) {
+    for (const Attr& item : list) {
       if (!std::holds_alternative<int64_t>(item)) return Wrong("found a real number in a list of integers");
       ints.push_back(std::get<int64_t>(item));
     }
@@ -264,35 +259,30 @@ class GraphParser {
   }
 
   absl::StatusOr<DType> Type() {
-    auto name = Name();
-    if (!name.ok()) return name.status();
+    ASSIGN_OR_RETURN(const std::string name, Name());
     DType type;
-    if (!ParseDType(*name, &type)) return Wrong(absl::StrCat("no element type ", *name));
+    if (!ParseDType(name, &type)) return Wrong(absl::StrCat("no element type ", name));
     return type;
   }
 
   absl::StatusOr<TensorType> FullType() {
-    auto dtype = Type();
-    if (!dtype.ok()) return dtype.status();
-    auto shape = IntList();
-    if (!shape.ok()) return shape.status();
-    if (const auto elements = CheckedElements(*shape); !elements.ok())
+    ASSIGN_OR_RETURN(const DType dtype, Type());
+    ASSIGN_OR_RETURN(const Shape shape, IntList());
+    if (const auto elements = CheckedElements(shape); !elements.ok())
       return Wrong(std::string(elements.status().message()));
-    return TensorType{*dtype, *shape};
+    return TensorType{dtype, shape};
   }
 
   absl::StatusOr<Attr> AttrValue() {
     SkipSpace();
     if (at_ < text_.size() && text_[at_] == '[') {
-      auto list = IntList();
-      if (!list.ok()) return list.status();
-      return Attr(*std::move(list));
+      ASSIGN_OR_RETURN(std::vector<int64_t> list, IntList());
+      return Attr(std::move(list));
     }
     if (at_ < text_.size() && IsNameStart(text_[at_]) && text_.compare(at_, 3, "inf") != 0 &&
         text_.compare(at_, 3, "nan") != 0) {
-      auto type = Type();
-      if (!type.ok()) return type.status();
-      return Attr(*type);
+      ASSIGN_OR_RETURN(const DType type, Type());
+      return Attr(type);
     }
     return Numeral();
   }
@@ -301,17 +291,16 @@ class GraphParser {
   absl::Status Statement() {
     SkipSpace();
     if (text_[at_] == '%') return Application();
-    auto keyword = Name();
-    if (!keyword.ok()) return keyword.status();
-    if (*keyword == "input" || *keyword == "state") return Leaf(*keyword == "input");
-    if (*keyword == "const") return Constant();
-    if (*keyword == "output") return OutputLine();
-    if (*keyword == "update") return UpdateLine();
-    if (*keyword == "training" && arena_->size() == 0) {
+    ASSIGN_OR_RETURN(const std::string keyword, Name());
+    if (keyword == "input" || keyword == "state") return Leaf(keyword == "input");
+    if (keyword == "const") return Constant();
+    if (keyword == "output") return OutputLine();
+    if (keyword == "update") return UpdateLine();
+    if (keyword == "training" && arena_->size() == 0) {
       arena_ = std::make_shared<Arena>(Mode::kTraining);
       return EndOfLine();
     }
-    return Wrong(absl::StrCat("found ", *keyword, ", expected training, input, state, const, output, update or %n"));
+    return Wrong(absl::StrCat("found ", keyword, ", expected training, input, state, const, output, update or %n"));
   }
 
   absl::Status EndOfLine() {
@@ -325,86 +314,75 @@ class GraphParser {
   }
 
   absl::Status Leaf(bool is_input) {
-    auto name = Name();
-    if (!name.ok()) return name.status();
-    if (auto status = Expect(':'); !status.ok()) return status;
-    auto type = FullType();
-    if (!type.ok()) return type.status();
+    ASSIGN_OR_RETURN(const std::string name, Name());
+    RETURN_IF_ERROR(Expect(':'));
+    ASSIGN_OR_RETURN(const TensorType type, FullType());
     absl::StatusOr<Value> leaf;
     if (is_input) {
-      leaf = arena_->AddInput(*name, *type);
+      leaf = arena_->AddInput(name, type);
     } else {
-      auto it = states_.find(*name);
-      if (it != states_.end() && it->second.type() != *type) {
-        return Wrong(absl::StrCat("state ", *name, " is given as ", it->second.type().ToString(), ", declared as ",
-                                  type->ToString()));
+      auto it = states_.find(name);
+      if (it != states_.end() && it->second.type() != type) {
+        return Wrong(absl::StrCat("state ", name, " is given as ", it->second.type().ToString(), ", declared as ",
+                                  type.ToString()));
       }
-      leaf = arena_->AddState(*name, it != states_.end() ? it->second : Tensor(*type));
+      leaf = arena_->AddState(name, it != states_.end() ? it->second : Tensor(type));
     }
     if (!leaf.ok()) return Wrong(std::string(leaf.status().message()));
     if (is_input) inputs_.push_back(*leaf);
-    if (auto status = Define(*name, *leaf); !status.ok()) return status;
+    RETURN_IF_ERROR(Define(name, *leaf));
     return EndOfLine();
   }
 
   absl::Status Constant() {
-    auto name = Number();
-    if (!name.ok()) return name.status();
-    if (auto status = Expect(':'); !status.ok()) return status;
-    auto type = FullType();
-    if (!type.ok()) return type.status();
-    if (auto status = Expect('='); !status.ok()) return status;
-    auto items = List();
-    if (!items.ok()) return items.status();
-    if (static_cast<int64_t>(items->size()) != type->num_elements()) {
-      return Wrong(absl::StrCat("found ", items->size(), " elements, expected ", type->num_elements()));
+    ASSIGN_OR_RETURN(const std::string name, Number());
+    RETURN_IF_ERROR(Expect(':'));
+    ASSIGN_OR_RETURN(const TensorType type, FullType());
+    RETURN_IF_ERROR(Expect('='));
+    ASSIGN_OR_RETURN(const std::vector<Attr> items, List());
+    if (static_cast<int64_t>(items.size()) != type.num_elements()) {
+      return Wrong(absl::StrCat("found ", items.size(), " elements, expected ", type.num_elements()));
     }
-    Tensor data(*type);
-    for (size_t i = 0; i < items->size(); ++i) {
-      const auto* integer = std::get_if<int64_t>(&(*items)[i]);
-      if (integer != nullptr && !IsFloating(type->dtype)) {
+    Tensor data(type);
+    for (size_t i = 0; i < items.size(); ++i) {
+      const auto* integer = std::get_if<int64_t>(&items[i]);
+      if (integer != nullptr && !IsFloating(type.dtype)) {
         data.SetInt(static_cast<int64_t>(i), *integer);
       } else {
-        data.Set(static_cast<int64_t>(i), integer ? static_cast<double>(*integer) : std::get<double>((*items)[i]));
+        data.Set(static_cast<int64_t>(i), integer ? static_cast<double>(*integer) : std::get<double>(items[i]));
       }
     }
-    if (auto status = Define(*name, arena_->AddConstant(data)); !status.ok()) return status;
+    RETURN_IF_ERROR(Define(name, arena_->AddConstant(data)));
     return EndOfLine();
   }
 
   absl::Status Application() {
     std::vector<std::string> results;
     do {
-      auto name = Number();
-      if (!name.ok()) return name.status();
-      results.push_back(*name);
+      ASSIGN_OR_RETURN(results.emplace_back(), Number());
     } while (Accept(','));
-    if (auto status = Expect('='); !status.ok()) return status;
-    auto op = Name();
-    if (!op.ok()) return op.status();
-    if (auto status = Expect('('); !status.ok()) return status;
+    RETURN_IF_ERROR(Expect('='));
+    ASSIGN_OR_RETURN(const std::string op, Name());
+    RETURN_IF_ERROR(Expect('('));
     std::vector<Value> operands;
     Attrs attrs;
     while (!Accept(')')) {
       if ((!operands.empty() || !attrs.empty()) && !Accept(',')) return Error("`,` or `)`");
       auto attr = AttrName();
       if (attr) {
-        auto value = AttrValue();
-        if (!value.ok()) return value.status();
-        if (!attrs.emplace(*attr, *value).second) return Wrong(absl::StrCat("attribute ", *attr, " is given twice"));
+        ASSIGN_OR_RETURN(const Attr value, AttrValue());
+        if (!attrs.emplace(*attr, value).second) return Wrong(absl::StrCat("attribute ", *attr, " is given twice"));
       } else {
-        auto operand = Reference();
-        if (!operand.ok()) return operand.status();
-        operands.push_back(*operand);
+        ASSIGN_OR_RETURN(operands.emplace_back(), Reference());
       }
     }
-    auto id = arena_->Add(*op, std::move(operands), std::move(attrs));
+    auto id = arena_->Add(op, std::move(operands), std::move(attrs));
     if (!id.ok()) return Wrong(std::string(id.status().message()));
     if (arena_->node(*id).outputs.size() != results.size()) {
-      return Wrong(absl::StrCat(*op, " has ", arena_->node(*id).outputs.size(), " outputs, found ", results.size()));
+      return Wrong(absl::StrCat(op, " has ", arena_->node(*id).outputs.size(), " outputs, found ", results.size()));
     }
     for (size_t i = 0; i < results.size(); ++i) {
-      if (auto status = Define(results[i], Value{*id, static_cast<int32_t>(i)}); !status.ok()) return status;
+      RETURN_IF_ERROR(Define(results[i], Value{*id, static_cast<int32_t>(i)}));
     }
     return EndOfLine();
   }
@@ -423,12 +401,10 @@ class GraphParser {
   }
 
   absl::Status OutputLine() {
-    auto name = Name();
-    if (!name.ok()) return name.status();
-    if (auto status = Expect('='); !status.ok()) return status;
-    auto value = Reference();
-    if (!value.ok()) return value.status();
-    outputs_.push_back(Output{*value, *name});
+    ASSIGN_OR_RETURN(const std::string name, Name());
+    RETURN_IF_ERROR(Expect('='));
+    ASSIGN_OR_RETURN(const Value value, Reference());
+    outputs_.push_back(Output{value, name});
     return EndOfLine();
   }
 

@@ -4,12 +4,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/ir/attr_specs.h"
 #include "core/ir/made_op.h"
 #include "core/ir/rewrite.h"
 
@@ -66,26 +68,17 @@ Tensor PartOf(const Tensor& whole, int64_t device) {
 
 class Lift {
  public:
-  // each_f
-  Lift(const OpDef& base, OpBuilder& b, const Meaning& meaning)
+  // each_f, or with cuts block_f.
+  Lift(const OpDef& base, OpBuilder& b, const Meaning& meaning, const std::optional<Cuts>& cuts)
       : b_(b),
         meaning_(meaning),
         names_(base),
-        devices_(base.inputs.empty() ? b.Sym(DegreeOf(base)) : b.size(0, 0)),
-        degree_(devices_),
-        first_(0) {
-    SetSymbols();
-  }
-  // block_f
-  Lift(const OpDef& base, OpBuilder& b, const Meaning& meaning, Cuts cuts)
-      : b_(b),
-        meaning_(meaning),
-        names_(base),
-        cuts_(std::move(cuts)),
-        devices_(base.inputs.empty() ? b.Sym(names_.here) : b.size(0, 0)),
-        degree_(b.Sym(names_.degree)),
-        first_(b.Sym(names_.first)) {
-    SetSymbols();
+        cuts_(cuts.value_or(Cuts())),
+        devices_(base.inputs.empty() ? b.Sym(cuts ? names_.here : names_.degree) : b.size(0, 0)),
+        degree_(cuts ? b.Sym(names_.degree) : devices_),
+        first_(cuts ? b.Sym(names_.first) : Index(0)) {
+    symbols_ = SymbolsOf(b, meaning, [&](int operand, int axis) { return SizeOf(operand, axis); });
+    if (!cuts) return;
     b.Require(first_ + devices_ <= degree_, "no device may have a number of degree or above");
     for (int k = 0; k < b.num_inputs(); ++k) {
       if (CutOf(k) >= 0) b.Require(Own(k) >= 1, "a block must not be empty");
@@ -107,15 +100,6 @@ class Lift {
   }
 
  private:
-  void SetSymbols() {
-    for (const Meaning::Variable& var : meaning_.variables) {
-      const bool is_size = var.kind == Meaning::VarKind::kSize, is_attr = var.kind == Meaning::VarKind::kAttr;
-      symbols_.push_back(is_size   ? SizeOf(var.input, var.axis).node()
-                         : is_attr ? b_.Sym(var.attr, var.axis).node()
-                                   : nullptr);
-    }
-  }
-
   int64_t CutOf(int operand) const { return cuts_.operands.empty() ? -1 : cuts_.operands[operand]; }
   Index Before(int operand) const { return b_.Sym(names_.before, operand); }
   // The size of the operand's block, without edges.
@@ -250,13 +234,13 @@ std::unique_ptr<Lifted> MakeEach(const OpDef& base) {
   OpDef& op = lifted->op;
   op.summary = absl::StrCat("On every device (axis 0): ", base.name, ".");
   if (base.inputs.empty()) {
-    op.attrs.push_back({.name = DegreeOf(base), .kind = AttrKind::kInt, .doc = "number of devices", .min = 1});
+    op.attrs.push_back(SymbolicInt(DegreeOf(base), std::nullopt, 1, "number of devices"));
   }
   op.meaning = [self = lifted.get()](OpBuilder& b) -> absl::Status {
     ASSIGN_OR_RETURN(const StructuralKey key, KeyOfBase(*self->base, b, {}));
     const auto meaning = self->meanings.Get(*self->base, key);
     if (!meaning.ok()) return b.Error(std::string(meaning.status().message()));
-    Lift(*self->base, b, **meaning).Run();
+    Lift(*self->base, b, **meaning, std::nullopt).Run();
     return absl::OkStatus();
   };
   op.sample = [&base](Rng& rng) { return SampleOf(base, rng); };
@@ -281,7 +265,7 @@ absl::StatusOr<Cuts> CutsOf(const OpDef& base, const OpBuilder& b) {
 }
 
 absl::Status BlockMeaning(Lifted& self, OpBuilder& b) {
-  ASSIGN_OR_RETURN(Cuts cuts, CutsOf(*self.base, b));
+  ASSIGN_OR_RETURN(const Cuts cuts, CutsOf(*self.base, b));
   ASSIGN_OR_RETURN(const StructuralKey key, KeyOfBase(*self.base, b, cuts));
   const auto meaning = self.meanings.Get(*self.base, key);
   if (!meaning.ok()) return b.Error(std::string(meaning.status().message()));
@@ -294,7 +278,7 @@ absl::Status BlockMeaning(Lifted& self, OpBuilder& b) {
       return b.Error(name + " must be axes of the results");
     }
   }
-  Lift(*self.base, b, **meaning, std::move(cuts)).Run();
+  Lift(*self.base, b, **meaning, cuts).Run();
   return absl::OkStatus();
 }
 
@@ -343,36 +327,19 @@ std::unique_ptr<Lifted> MakeBlock(const OpDef& base) {
   std::unique_ptr<Lifted> lifted = MadeFrom(base, kBlock);
   OpDef& op = lifted->op;
   op.summary = absl::StrCat("On every device (axis 0) what it can say of ", base.name, " of the whole.");
-  const auto add = [&](AttrSpec spec) { op.attrs.push_back(std::move(spec)); };
-  add({.name = names.cut,
-       .kind = AttrKind::kInts,
-       .structural = true,
-       .doc = "for each operand the axis of the whole that is cut, or -1",
-       .min = -1});
-  add({.name = names.result,
-       .kind = AttrKind::kInts,
-       .structural = true,
-       .doc = "for each result the axis of which a device makes its block, or -1",
-       .min = -1});
   const Attr none = std::vector<int64_t>();
-  add({.name = names.before,
-       .kind = AttrKind::kInts,
-       .fallback = none,
-       .doc = "for each operand: elements that precede its block",
-       .min = INT64_MIN});
-  add({.name = names.after,
-       .kind = AttrKind::kInts,
-       .fallback = none,
-       .doc = "for each operand: elements that follow its block",
-       .min = INT64_MIN});
-  add({.name = names.degree, .kind = AttrKind::kInt, .doc = "number of all devices", .min = 1});
-  add({.name = names.first,
-       .kind = AttrKind::kInt,
-       .fallback = Attr(int64_t{0}),
-       .doc = "number of the first device that is here",
-       .min = 0});
+  for (const AttrSpec& spec :
+       {StructuralInts(names.cut, "for each operand the axis of the whole that is cut, or -1", std::nullopt, -1),
+        StructuralInts(names.result, "for each result the axis of which a device makes its block, or -1", std::nullopt,
+                       -1),
+        SymbolicInts(names.before, none, INT64_MIN, "for each operand: elements that precede its block"),
+        SymbolicInts(names.after, none, INT64_MIN, "for each operand: elements that follow its block"),
+        SymbolicInt(names.degree, std::nullopt, 1, "number of all devices"),
+        SymbolicInt(names.first, Attr(int64_t{0}), 0, "number of the first device that is here")}) {
+    op.attrs.push_back(spec);
+  }
   if (base.inputs.empty()) {
-    add({.name = names.here, .kind = AttrKind::kInt, .doc = "number of devices that are here", .min = 1});
+    op.attrs.push_back(SymbolicInt(names.here, std::nullopt, 1, "number of devices that are here"));
   }
   op.meaning = [self = lifted.get()](OpBuilder& b) { return BlockMeaning(*self, b); };
   op.sample = [&base](Rng& rng) { return BlockSampleOf(base, rng); };

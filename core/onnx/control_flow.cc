@@ -4,6 +4,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
 #include "core/onnx/tensor_proto.h"
@@ -11,33 +12,21 @@
 namespace rewright {
 namespace {
 
-using Values = absl::StatusOr<std::vector<Value>>;
-
 constexpr int kMaxDepth = 16;        // of subgraphs in subgraphs
 constexpr int64_t kMaxTurns = 4096;  // of a loop
 
-const onnx::AttributeProto* Find(const onnx::NodeProto& node, const std::string& name) {
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    if (attribute.name() == name) return &attribute;
-  }
-  return nullptr;
-}
-
 absl::StatusOr<const onnx::GraphProto*> Branch(const onnx::NodeProto& node, const std::string& name) {
-  const onnx::AttributeProto* attribute = Find(node, name);
-  if (attribute == nullptr || !attribute->has_g()) {
-    return absl::InvalidArgumentError(absl::StrCat("attribute ", name, " is missing"));
-  }
+  const onnx::AttributeProto* attribute = FindAttribute(node, name);
+  if (attribute == nullptr || !attribute->has_g()) return InvalidArgument("attribute ", name, " is missing");
   return &attribute->g();
 }
 
 // A list of one number for each of `count` things, zeros where it is not given.
 absl::StatusOr<std::vector<int64_t>> List(const onnx::NodeProto& node, const std::string& name, size_t count) {
-  const onnx::AttributeProto* attribute = Find(node, name);
+  const onnx::AttributeProto* attribute = FindAttribute(node, name);
   if (attribute == nullptr) return std::vector<int64_t>(count, 0);
   if (attribute->ints_size() != static_cast<int>(count)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("attribute ", name, " has ", attribute->ints_size(), " entries; expected ", count));
+    return InvalidArgument("attribute ", name, " has ", attribute->ints_size(), " entries; expected ", count);
   }
   return std::vector<int64_t>(attribute->ints().begin(), attribute->ints().end());
 }
@@ -59,7 +48,7 @@ absl::StatusOr<Value> Stacked(Arena& arena, std::vector<Value> parts, int64_t ax
   if (backward) std::reverse(parts.begin(), parts.end());
   Shape shape = arena.type(parts[0]).shape;
   const auto rank = static_cast<int64_t>(shape.size()) + 1;
-  if (axis < -rank || axis >= rank) return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of ", rank));
+  if (axis < -rank || axis >= rank) return InvalidArgument("axis ", axis, " of ", rank);
   if (axis < 0) axis += rank;
   shape.insert(shape.begin() + axis, 1);
   for (Value& part : parts) {
@@ -71,10 +60,9 @@ absl::StatusOr<Value> Stacked(Arena& arena, std::vector<Value> parts, int64_t ax
 }  // namespace
 
 Values GraphImporter::Subgraph(const onnx::GraphProto& graph, const std::vector<Value>& inputs) {
-  if (depth_ >= kMaxDepth) return absl::UnimplementedError(absl::StrCat("subgraphs more than ", kMaxDepth, " deep"));
+  if (depth_ >= kMaxDepth) return Unimplemented("subgraphs more than ", kMaxDepth, " deep");
   if (static_cast<size_t>(graph.input_size()) != inputs.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a subgraph of ", graph.input_size(), " inputs is given ", inputs.size()));
+    return InvalidArgument("a subgraph of ", graph.input_size(), " inputs is given ", inputs.size());
   }
   std::vector<std::string> names;
   std::vector<std::string>* const outer = scope_;
@@ -106,12 +94,12 @@ Values GraphImporter::Subgraph(const onnx::GraphProto& graph, const std::vector<
 absl::StatusOr<int64_t> GraphImporter::KnownNumber(const std::string& name, const std::string& what) {
   ASSIGN_OR_RETURN(const Value value, Operand(name));
   if (!state_.arena->IsKnown(value)) {
-    return absl::UnimplementedError(absl::StrCat(what, " (tensor \"", name,
-                                                 "\") depends on the inputs of the model; its value must be known "
-                                                 "beforehand"));
+    return Unimplemented(what, " (tensor \"", name,
+                         "\") depends on the inputs of the model; its value must be known "
+                         "beforehand");
   }
   ASSIGN_OR_RETURN(const Tensor tensor, EvaluateWeightOnly(state_.arena, value));
-  if (tensor.num_elements() != 1) return absl::InvalidArgumentError(absl::StrCat(what, " is not one number"));
+  if (tensor.num_elements() != 1) return InvalidArgument(what, " is not one number");
   return tensor.AtInt(0);
 }
 
@@ -140,7 +128,7 @@ Values GraphImporter::ImportLoop(const onnx::NodeProto& node) {
   if (collected < 0) return absl::InvalidArgumentError("the body gives less than it is given");
   std::vector<std::vector<Value>> parts(static_cast<size_t>(collected));
   for (int64_t turn = 0; turn < turns && goes_on != 0; ++turn) {
-    if (turn >= kMaxTurns) return absl::UnimplementedError(absl::StrCat("more than ", kMaxTurns, " turns"));
+    if (turn >= kMaxTurns) return Unimplemented("more than ", kMaxTurns, " turns");
     Tensor number(TensorType{DType::kInt64, {}});
     number.SetInt(0, turn);
     Tensor truth(TensorType{DType::kBool, {}});
@@ -164,10 +152,10 @@ Values GraphImporter::ImportLoop(const onnx::NodeProto& node) {
 Values GraphImporter::ImportScan(const onnx::NodeProto& node) {
   if (state_.opset < 9) return absl::UnimplementedError("Scan before opset 9");
   ASSIGN_OR_RETURN(const onnx::GraphProto* body, Branch(node, "body"));
-  const onnx::AttributeProto* count = Find(node, "num_scan_inputs");
+  const onnx::AttributeProto* count = FindAttribute(node, "num_scan_inputs");
   const int64_t scanned = count == nullptr ? 0 : count->i();
   if (scanned < 1 || scanned > node.input_size()) {
-    return absl::InvalidArgumentError(absl::StrCat("attribute num_scan_inputs is ", scanned));
+    return InvalidArgument("attribute num_scan_inputs is ", scanned);
   }
   std::vector<Value> carried, sequences;
   for (int i = 0; i < node.input_size(); ++i) {
@@ -190,7 +178,7 @@ Values GraphImporter::ImportScan(const onnx::NodeProto& node) {
     if (turns >= 0 && size != turns) return absl::InvalidArgumentError("sequences of different lengths");
     turns = size;
   }
-  if (turns > kMaxTurns) return absl::UnimplementedError(absl::StrCat("more than ", kMaxTurns, " turns"));
+  if (turns > kMaxTurns) return Unimplemented("more than ", kMaxTurns, " turns");
   for (int64_t turn = 0; turn < turns; ++turn) {
     std::vector<Value> inputs = carried;
     for (size_t k = 0; k < sequences.size(); ++k) {
@@ -214,7 +202,7 @@ Values GraphImporter::ControlFlow(const onnx::NodeProto& node) {
                                               : node.op_type() == "Loop" ? ImportLoop(node)
                                                                          : ImportScan(node);
   if (values.ok() && std::ssize(*values) < node.output_size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the subgraph gives ", values->size(), " values"));
+    return InvalidArgument("the subgraph gives ", values->size(), " values");
   }
   return values;
 }

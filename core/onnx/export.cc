@@ -1,7 +1,6 @@
 // The model around the nodes: opset, names, computed weights, initializers, the file.
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -9,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
@@ -76,7 +76,7 @@ class Exporter {
       if (node.op == nullptr) continue;
       for (size_t k = 0; k < node.outputs.size(); ++k) WriteKept(plan_.KeptFor(Value{id, static_cast<int32_t>(k)}));
       if (!plan_.IsOwn(id) || absorbed_.contains(id)) continue;
-      if (graph_.IsKnown(node) && !IsNeeded(id)) continue;
+      if (graph_.IsKnown(node) && !needed_.contains(id)) continue;
       RETURN_IF_ERROR(WriteNode(id));
     }
     WriteAliases();
@@ -166,19 +166,16 @@ class Exporter {
   }
 
   void Describe(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info) const {
-    info->set_name(name);
-    onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
-    tensor->set_elem_type(DTypeToOnnx(type.dtype));
-    tensor->mutable_shape();  // present even for a scalar
+    FillInfo(name, type, info);
     const auto named = named_shapes_.find(name);
-    for (size_t axis = 0; axis < type.shape.size(); ++axis) {
-      onnx::TensorShapeProto::Dimension* dim = tensor->mutable_shape()->add_dim();
-      if (named == named_shapes_.end()) {
-        dim->set_dim_value(type.shape[axis]);
-      } else if (named->second[axis].size >= 0) {
-        dim->set_dim_value(named->second[axis].size);
-      } else if (!IsUnnamed(named->second[axis].name)) {
-        dim->set_dim_param(named->second[axis].name);
+    for (int axis = 0; named != named_shapes_.end() && axis < type.rank(); ++axis) {
+      auto* dim = info->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(axis);
+      const auto& [size, symbol] = named->second[static_cast<size_t>(axis)];
+      dim->clear_value();
+      if (size >= 0) {
+        dim->set_dim_value(size);
+      } else if (!IsUnnamed(symbol)) {
+        dim->set_dim_param(symbol);
       }
     }
   }
@@ -225,7 +222,6 @@ class Exporter {
   }
 
   bool IsLeaf(Value value) const { return graph_.node(value.node).op == nullptr; }
-  bool IsWeightOnlyNode(Value value) const { return !IsLeaf(value) && graph_.IsKnown(value); }
 
   // The name that a value was given, if any.
   const std::string& GivenName(Value value) const {
@@ -296,8 +292,8 @@ class Exporter {
       writer_.AddInitializer(name, tensor);
       return;
     }
-    onnx::NodeProto* node = writer_.AddNode("ConstantOfShape", {writer_.Ints(tensor.shape())}, {name});
-    onnx::AttributeProto* value = node->add_attribute();
+    writer_.AddNode("ConstantOfShape", {writer_.Ints(tensor.shape())}, {name});
+    onnx::AttributeProto* value = writer_.nodes().back().add_attribute();
     value->set_name("value");
     value->set_type(onnx::AttributeProto::TENSOR);
     Tensor element(TensorType{tensor.dtype(), {1}});
@@ -367,7 +363,7 @@ class Exporter {
   std::vector<Value> NeededWeights() const {
     std::set<Value> needed;
     const auto need = [&](Value value) {
-      if (IsWeightOnlyNode(value)) needed.insert(value);
+      if (!IsLeaf(value) && graph_.IsKnown(value)) needed.insert(value);
     };
     for (const auto& [i, kept] : plan_.kept()) {
       for (const auto& [theirs, ours] : kept.bindings) {
@@ -417,22 +413,17 @@ class Exporter {
     return absl::OkStatus();
   }
 
-  bool IsNeeded(NodeId id) const { return needed_.contains(id); }
-
   // ---- nodes
 
   absl::Status WriteNode(NodeId id) {
     const Node& node = graph_.node(id);
     const OnnxForm* form = FindOnnxForm(node.op->name);
     if (IsForeign(node)) {
-      return absl::UnimplementedError(
-          absl::StrCat("the node that gives \"", GivenName(Value{id, 0}), "\" (", node.op->name,
-                       ") is not known here, and cannot be written as it was read: in opset ", writer_.opset(),
-                       " it may mean something else, or the file is not at hand"));
+      return Unimplemented("the node that gives \"", GivenName(Value{id, 0}), "\" (", node.op->name,
+                           ") is not known here, and cannot be written as it was read: in opset ", writer_.opset(),
+                           " it may mean something else, or the file is not at hand");
     }
-    if (form == nullptr) {
-      return absl::UnimplementedError(absl::StrCat("operator ", node.op->name, " has no form in ONNX"));
-    }
+    if (form == nullptr) return Unimplemented("operator ", node.op->name, " has no form in ONNX");
     ExportedNode exported{node, {}, {}, {}};
     for (Value operand : node.operands) {
       exported.operand_types.push_back(graph_.type(operand));
@@ -577,8 +568,8 @@ absl::StatusOr<SerializedModel> SerializeOnnx(const Graph& graph, const ModelMet
                                               const ExportOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Exporter> exporter, Built(graph, metadata, options));
   if (TotalBytes(exporter->initializers()) > options.max_inline_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the weights have more than ", options.max_inline_bytes, " bytes: they need a file of their own"));
+    return InvalidArgument("the weights have more than ", options.max_inline_bytes,
+                           " bytes: they need a file of their own");
   }
   SerializedModel serialized;
   ASSIGN_OR_RETURN(serialized.bytes, SerializeWith(exporter->Model(), exporter->initializers()));

@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 
 #include "core/onnx/operators.h"
-#include "core/onnx/tensor_proto.h"
 #include "core/onnx/writer.h"
 
 namespace rewright {
@@ -34,8 +32,8 @@ std::string WritePad(OnnxWriter& writer, const ExportedNode& node, std::string x
 namespace {
 
 void Split(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* split = writer.AddNode("Split", {node.inputs[0], writer.Ints(node.Ints("sizes"))}, node.outputs);
-  writer.SetInt(split, "axis", node.Int("axis"));
+  writer.AddNode("Split", {node.inputs[0], writer.Ints(node.Ints("sizes"))}, node.outputs,
+                 {{"axis", node.Int("axis")}});
 }
 
 // Only the axes that are cut are named.
@@ -53,10 +51,7 @@ void Slice(OnnxWriter& writer, const ExportedNode& node) {
     axes.push_back(static_cast<int64_t>(axis));
     steps.push_back(step);
   }
-  if (axes.empty()) {
-    writer.AddNode("Identity", node.inputs, node.outputs);
-    return;
-  }
+  if (axes.empty()) return writer.AddNode("Identity", node.inputs, node.outputs);
   std::vector<std::string> inputs = {node.inputs[0], writer.Ints(starts), writer.Ints(stops), writer.Ints(axes)};
   const bool stepped = std::any_of(steps.begin(), steps.end(), [](int64_t step) { return step != 1; });
   if (stepped) inputs.push_back(writer.Ints(steps));
@@ -65,10 +60,7 @@ void Slice(OnnxWriter& writer, const ExportedNode& node) {
 
 void Reverse(OnnxWriter& writer, const ExportedNode& node) {
   const std::vector<int64_t>& axes = node.Ints("axes");
-  if (axes.empty()) {
-    writer.AddNode("Identity", node.inputs, node.outputs);
-    return;
-  }
+  if (axes.empty()) return writer.AddNode("Identity", node.inputs, node.outputs);
   const std::vector<int64_t> minus_ones(axes.size(), -1);
   const std::vector<int64_t> beginning(axes.size(), std::numeric_limits<int64_t>::min());
   writer.AddNode(
@@ -101,41 +93,32 @@ void Iota(OnnxWriter& writer, const ExportedNode& node) {
 void BroadcastInDim(OnnxWriter& writer, const ExportedNode& node) {
   const std::vector<int64_t>& dims = node.Ints("dims");
   const Shape& x = node.operand_types[0].shape;
-  std::vector<int64_t> perm(dims.size());
-  std::iota(perm.begin(), perm.end(), 0);
+  std::vector<int64_t> perm = AxesFrom(0, std::ssize(dims));
   std::sort(perm.begin(), perm.end(), [&](int64_t a, int64_t b) { return dims[a] < dims[b]; });
   Shape laid(node.Ints("shape").size(), 1);
   for (size_t k = 0; k < dims.size(); ++k) laid[dims[k]] = x[k];
-  const std::string turned = writer.Temporary(node);
-  writer.SetInts(writer.AddNode("Transpose", node.inputs, {turned}), "perm", perm);
+  const std::string turned = Step(writer, node, "Transpose", node.inputs, {{"perm", perm}});
   writer.AddNode("Expand",
                  {Step(writer, node, "Reshape", {turned, writer.Ints(laid)}), writer.Ints(node.Ints("shape"))},
                  node.outputs);
 }
 
-// max(0, min(start, most))
-std::string ClampedStart(OnnxWriter& writer, const ExportedNode& node, size_t input, int64_t most) {
-  std::string start = node.inputs[input];
-  if (node.operand_types[input].dtype != DType::kInt64) {
-    const std::string wide = writer.Temporary(node);
-    writer.SetInt(writer.AddNode("Cast", {start}, {wide}), "to", DTypeToOnnx(DType::kInt64));
-    start = wide;
-  }
-  const std::string low = Step(writer, node, "Min", {start, writer.Number(DType::kInt64, static_cast<double>(most))});
-  return Step(writer, node, "Max", {low, writer.Number(DType::kInt64, 0)});
+// An operand of integers as i64.
+std::string Indices(OnnxWriter& writer, const ExportedNode& node, size_t input) {
+  const std::string& indices = node.inputs[input];
+  return node.operand_types[input].dtype == DType::kInt64 ? indices : CastTo(writer, node, indices, DType::kInt64);
 }
 
-std::vector<int64_t> Count(int64_t size) {
-  std::vector<int64_t> indices(static_cast<size_t>(size));
-  std::iota(indices.begin(), indices.end(), 0);
-  return indices;
+// max(0, min(start, most))
+std::string ClampedStart(OnnxWriter& writer, const ExportedNode& node, size_t input, int64_t most) {
+  const std::string low = Step(writer, node, "Min",
+                               {Indices(writer, node, input), writer.Number(DType::kInt64, static_cast<double>(most))});
+  return Step(writer, node, "Max", {low, writer.Number(DType::kInt64, 0)});
 }
 
 std::string GatherAxis(OnnxWriter& writer, const ExportedNode& node, const std::string& x, const std::string& indices,
                        size_t axis) {
-  const std::string result = writer.Temporary(node);
-  writer.SetInt(writer.AddNode("Gather", {x, indices}, {result}), "axis", static_cast<int64_t>(axis));
-  return result;
+  return Step(writer, node, "Gather", {x, indices}, {{"axis", static_cast<int64_t>(axis)}});
 }
 
 // Indices are gathered axis by axis.
@@ -145,7 +128,7 @@ void DynamicSlice(OnnxWriter& writer, const ExportedNode& node) {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const int64_t size = node.type().shape[axis];
     const std::string start = ClampedStart(writer, node, 1 + axis, shape[axis] - size);
-    x = GatherAxis(writer, node, x, Step(writer, node, "Add", {writer.Ints(Count(size)), start}), axis);
+    x = GatherAxis(writer, node, x, Step(writer, node, "Add", {writer.Ints(AxesFrom(0, size)), start}), axis);
   }
   writer.AddNode("Identity", {x}, node.outputs);
 }
@@ -154,15 +137,12 @@ void DynamicSlice(OnnxWriter& writer, const ExportedNode& node) {
 void DynamicUpdateSlice(OnnxWriter& writer, const ExportedNode& node) {
   const Shape& shape = node.operand_types[0].shape;
   const Shape& window = node.operand_types[1].shape;
-  if (NumElements(window) == 0) {
-    writer.AddNode("Identity", {node.inputs[0]}, node.outputs);
-    return;
-  }
+  if (NumElements(window) == 0) return writer.AddNode("Identity", {node.inputs[0]}, node.outputs);
   std::string update = node.inputs[1], inside;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const auto number = [&](int64_t value) { return writer.Number(DType::kInt64, static_cast<double>(value)); };
     const std::string start = ClampedStart(writer, node, 2 + axis, shape[axis] - window[axis]);
-    const std::string place = Step(writer, node, "Sub", {writer.Ints(Count(shape[axis])), start});
+    const std::string place = Step(writer, node, "Sub", {writer.Ints(AxesFrom(0, shape[axis])), start});
     const std::string low = Step(writer, node, "Max", {place, number(0)});
     const std::string held = Step(writer, node, "Min", {low, number(window[axis] - 1)});
     update = GatherAxis(writer, node, update, held, axis);
@@ -175,18 +155,7 @@ void DynamicUpdateSlice(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Where", {inside, update, node.inputs[0]}, node.outputs);
 }
 
-void Transpose(OnnxWriter& writer, const ExportedNode& node) {
-  writer.SetInts(writer.AddNode("Transpose", node.inputs, node.outputs), "perm", node.Ints("perm"));
-}
-
 // ---------------------------------------------------------------- sums where data says, orders, random numbers
-
-std::string Transposed(OnnxWriter& writer, const ExportedNode& node, const std::string& x,
-                       const std::vector<int64_t>& perm) {
-  const std::string result = writer.Temporary(node);
-  writer.SetInts(writer.AddNode("Transpose", {x}, {result}), "perm", perm);
-  return result;
-}
 
 // ScatterND adds along the first axis: another is brought there, and the axes of the indices in the updates.
 void ScatterAdd(OnnxWriter& writer, const ExportedNode& node) {
@@ -194,60 +163,46 @@ void ScatterAdd(OnnxWriter& writer, const ExportedNode& node) {
   Shape shape = node.operand_types[1].shape;
   const auto picked = static_cast<int64_t>(shape.size());
   shape.push_back(1);
-  std::string indices = node.inputs[1];
-  if (node.operand_types[1].dtype != DType::kInt64) {
-    const std::string wide = writer.Temporary(node);
-    writer.SetInt(writer.AddNode("Cast", {indices}, {wide}), "to", DTypeToOnnx(DType::kInt64));
-    indices = wide;
-  }
-  indices = Step(writer, node, "Reshape", {indices, writer.Ints(shape)});
+  const std::string indices = Step(writer, node, "Reshape", {Indices(writer, node, 1), writer.Ints(shape)});
   // `count` axes from `axis` on come first.
   const auto to_front = [axis](int rank, int64_t count) {
-    std::vector<int64_t> perm(static_cast<size_t>(rank));
-    std::iota(perm.begin(), perm.end(), 0);
+    std::vector<int64_t> perm = AxesFrom(0, rank);
     std::rotate(perm.begin(), perm.begin() + axis, perm.begin() + axis + count);
-    return perm;
+    return OnnxAttrs{{"perm", perm}};
   };
   const int rank = node.type().rank();
   std::string x = node.inputs[0], updates = node.inputs[2], sum = node.outputs[0];
   if (axis > 0) {
-    x = Transposed(writer, node, x, to_front(rank, 1));
-    updates = Transposed(writer, node, updates, to_front(rank - 1 + static_cast<int>(picked), picked));
+    x = Step(writer, node, "Transpose", {x}, to_front(rank, 1));
+    updates = Step(writer, node, "Transpose", {updates}, to_front(rank - 1 + static_cast<int>(picked), picked));
     sum = writer.Temporary(node);
   }
-  writer.SetString(writer.AddNode("ScatterND", {x, indices, updates}, {sum}), "reduction", "add");
+  writer.AddNode("ScatterND", {x, indices, updates}, {sum}, {{"reduction", "add"}});
   if (axis == 0) return;
-  std::vector<int64_t> back(static_cast<size_t>(rank));
-  std::iota(back.begin(), back.end(), 0);
+  std::vector<int64_t> back = AxesFrom(0, rank);
   std::rotate(back.begin(), back.begin() + 1, back.begin() + axis + 1);
-  writer.SetInts(writer.AddNode("Transpose", {sum}, node.outputs), "perm", back);
+  writer.AddNode("Transpose", {sum}, node.outputs, {{"perm", back}});
 }
 
 void CumSum(OnnxWriter& writer, const ExportedNode& node) {
   const std::string axis = writer.Number(DType::kInt64, static_cast<double>(node.Int("axis")));
-  onnx::NodeProto* sums = writer.AddNode("CumSum", {node.inputs[0], axis}, node.outputs);
-  writer.SetInt(sums, "exclusive", node.Int("exclusive"));
-  writer.SetInt(sums, "reverse", node.Int("reverse"));
+  writer.AddNode("CumSum", {node.inputs[0], axis}, node.outputs,
+                 {{"exclusive", node.Int("exclusive")}, {"reverse", node.Int("reverse")}});
 }
 
 void ScatterElementsAdd(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* scatter = writer.AddNode("ScatterElements", node.inputs, node.outputs);
-  writer.SetInt(scatter, "axis", node.Int("axis"));
-  writer.SetString(scatter, "reduction", "add");
+  writer.AddNode("ScatterElements", node.inputs, node.outputs, {{"axis", node.Int("axis")}, {"reduction", "add"}});
 }
 
 void TopK(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* top = writer.AddNode("TopK", {node.inputs[0], writer.Ints({node.Int("k")})}, node.outputs);
-  writer.SetInt(top, "axis", node.Int("axis"));
-  writer.SetInt(top, "largest", node.Int("largest"));
+  writer.AddNode("TopK", {node.inputs[0], writer.Ints({node.Int("k")})}, node.outputs,
+                 {{"axis", node.Int("axis")}, {"largest", node.Int("largest")}});
 }
 
 // Numbers that are the same on every device are no operator of ONNX, and its own leave open which they are.
 void RandomUniform(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* random = writer.AddNode("RandomUniform", node.inputs, node.outputs);
-  random->set_domain(kOwnDomain);
-  writer.SetInts(random, "shape", node.Ints("shape"));
-  writer.SetInt(random, "stream", node.Int("stream"));
+  writer.AddNode("RandomUniform", node.inputs, node.outputs, AttrsOf(node));
+  writer.nodes().back().set_domain(kOwnDomain);
 }
 
 }  // namespace
@@ -260,7 +215,6 @@ const absl::flat_hash_map<std::string, OnnxForm>& MovementForms() {
       {"dynamic_update_slice", {DynamicUpdateSlice}},
       {"reverse", {Reverse}},
       {"pad", {Pad}},
-      {"transpose", {Transpose}},
       {"broadcast_in_dim", {BroadcastInDim}},
       {"iota", {Iota}},
       {"scatter_add", {ScatterAdd, "", 16}},

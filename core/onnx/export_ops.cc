@@ -10,39 +10,23 @@
 #include "core/ops/ops.h"
 
 namespace rewright {
-
-std::string Step(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
-                 const std::vector<std::string>& inputs) {
-  const std::string result = writer.Temporary(node);
-  writer.AddNode(op_type, inputs, {result});
-  return result;
-}
-
 namespace {
 
 const OnnxForm& FormOf(const ExportedNode& node) { return *FindOnnxForm(node.node.op->name); }
 
-// The operator of the table's entry, without attributes.
+// The operator of the table's entry.
 void Same(OnnxWriter& writer, const ExportedNode& node) {
-  writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs);
-}
-
-// The same, of a row of functions.cc: attributes are real numbers.
-void Function(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* function = writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs);
-  for (const auto& [name, attr] : node.node.attrs) writer.SetFloat(function, name, std::get<double>(attr));
+  writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs, AttrsOf(node));
 }
 
 // Of opset 13, ReduceMin and the like; the axes are an input of ReduceSum from there on, of the others from opset 18.
 void WriteReduce(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type, const std::string& input,
                  const std::string& output) {
-  const std::vector<int64_t>& axes = node.Ints("axes");
-  const bool as_input = op_type == "ReduceSum" || writer.opset() >= 18;
-  std::vector<std::string> inputs = {input};
-  if (as_input) inputs.push_back(writer.Ints(axes));
-  onnx::NodeProto* reduce = writer.AddNode(op_type, inputs, {output});
-  if (!as_input) writer.SetInts(reduce, "axes", axes);
-  writer.SetInt(reduce, "keepdims", node.Int("keepdims"));
+  if (op_type == "ReduceSum" || writer.opset() >= 18) {
+    writer.AddNode(op_type, {input, writer.Ints(node.Ints("axes"))}, {output}, {{"keepdims", node.Int("keepdims")}});
+  } else {
+    writer.AddNode(op_type, {input}, {output}, AttrsOf(node));
+  }
 }
 
 // not (a = b)
@@ -51,7 +35,7 @@ void NotEqual(OnnxWriter& writer, const ExportedNode& node) {
 }
 
 void Remainder(OnnxWriter& writer, const ExportedNode& node) {
-  writer.SetInt(writer.AddNode("Mod", node.inputs, node.outputs), "fmod", node.node.op == ops::Rem() ? 1 : 0);
+  writer.AddNode("Mod", node.inputs, node.outputs, {{"fmod", node.node.op == ops::Rem() ? 1 : 0}});
 }
 
 // The operands are low, x, high.
@@ -63,17 +47,12 @@ void Clamp(OnnxWriter& writer, const ExportedNode& node) {
 // Opset 13 knows Relu of floating-point numbers only.
 void Relu(OnnxWriter& writer, const ExportedNode& node) {
   const DType dtype = node.type().dtype;
-  if (IsFloating(dtype)) {
-    writer.AddNode("Relu", node.inputs, node.outputs);
-  } else {
-    writer.AddNode("Max", {node.inputs[0], writer.Number(dtype, 0)}, node.outputs);
-  }
+  if (IsFloating(dtype)) return writer.AddNode("Relu", node.inputs, node.outputs);
+  writer.AddNode("Max", {node.inputs[0], writer.Number(dtype, 0)}, node.outputs);
 }
 
 void Rsqrt(OnnxWriter& writer, const ExportedNode& node) {
-  const std::string root = writer.Temporary(node);
-  writer.AddNode("Sqrt", node.inputs, {root});
-  writer.AddNode("Reciprocal", {root}, node.outputs);
+  writer.AddNode("Reciprocal", {Step(writer, node, "Sqrt", node.inputs)}, node.outputs);
 }
 
 void Clip(OnnxWriter& writer, const ExportedNode& node) {
@@ -96,10 +75,7 @@ void Gelu(OnnxWriter& writer, const ExportedNode& node) {
 // Before opset 20: (x * 0.5) * (tanh((x * sqrt(2 / pi)) * (x * 0.044715 * x + 1)) + 1), which onnxruntime fuses; it
 // knows no form with the cube of x but by Pow.
 void GeluTanh(OnnxWriter& writer, const ExportedNode& node) {
-  if (writer.opset() >= 20) {
-    writer.SetString(writer.AddNode("Gelu", node.inputs, node.outputs), "approximate", "tanh");
-    return;
-  }
+  if (writer.opset() >= 20) return writer.AddNode("Gelu", node.inputs, node.outputs, {{"approximate", "tanh"}});
   const std::string& x = node.inputs[0];
   const auto number = [&](double value) { return writer.Number(node.type().dtype, value); };
   const std::string square = Step(writer, node, "Mul", {Step(writer, node, "Mul", {x, number(0.044715)}), x});
@@ -132,69 +108,48 @@ void Mish(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Mul", {node.inputs[0], Step(writer, node, "Tanh", {softplus})}, node.outputs);
 }
 
-// The name of the result.
-std::string WriteCast(OnnxWriter& writer, const std::string& x, const std::string& result, DType to) {
-  writer.SetInt(writer.AddNode("Cast", {x}, {result}), "to", DTypeToOnnx(to));
-  return result;
+// The result is x in the type that it has.
+void FinalCast(OnnxWriter& writer, const ExportedNode& node, const std::string& x) {
+  writer.AddNode("Cast", {x}, node.outputs, {{"to", DTypeToOnnx(node.type().dtype)}});
 }
 
-void Cast(OnnxWriter& writer, const ExportedNode& node) {
-  WriteCast(writer, node.inputs[0], node.outputs[0], node.type().dtype);
-}
+void Cast(OnnxWriter& writer, const ExportedNode& node) { FinalCast(writer, node, node.inputs[0]); }
 
 // BitShift is of integers without a sign, and by fewer places than there are bits.
 void Shift(OnnxWriter& writer, const ExportedNode& node) {
-  const char* direction = node.node.op == ops::ShiftLeft() ? "LEFT" : "RIGHT";
+  const OnnxAttrs attrs = {{"direction", node.node.op == ops::ShiftLeft() ? "LEFT" : "RIGHT"}};
   const DType dtype = node.type().dtype;
-  if (IsUnsigned(dtype)) {
-    writer.SetString(writer.AddNode("BitShift", node.inputs, node.outputs), "direction", direction);
-    return;
-  }
+  if (IsUnsigned(dtype)) return writer.AddNode("BitShift", node.inputs, node.outputs, attrs);
   DType without_sign = DType::kUInt64;
   for (DType candidate : kAllDTypes) {
     if (IsUnsigned(candidate) && BitsOf(candidate) == BitsOf(dtype)) without_sign = candidate;
   }
-  const std::string bits = WriteCast(writer, node.inputs[0], writer.Temporary(node), without_sign);
-  const std::string places = WriteCast(writer, node.inputs[1], writer.Temporary(node), without_sign);
+  const std::string bits = CastTo(writer, node, node.inputs[0], without_sign);
+  const std::string places = CastTo(writer, node, node.inputs[1], without_sign);
   const std::string few = Step(writer, node, "Less", {places, writer.Number(without_sign, BitsOf(dtype))});
   const std::string none = writer.Number(without_sign, 0);
   const std::string by = Step(writer, node, "Where", {few, places, none});
-  const std::string shifted = writer.Temporary(node);
-  writer.SetString(writer.AddNode("BitShift", {bits, by}, {shifted}), "direction", direction);
-  WriteCast(writer, Step(writer, node, "Where", {few, shifted, none}), node.outputs[0], dtype);
+  const std::string shifted = Step(writer, node, "BitShift", {bits, by}, attrs);
+  FinalCast(writer, node, Step(writer, node, "Where", {few, shifted, none}));
 }
 
-// ---------------------------------------------------------------- convolutions, pools, contractions
+// ---------------------------------------------------------------- convolutions, contractions
+
+// A node whose operands and result are cast to a type that ONNX's operator takes.
+void ByWayOf(DType wide, OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
+             const OnnxAttrs& attrs) {
+  std::vector<std::string> inputs = node.inputs;
+  for (std::string& input : inputs) input = CastTo(writer, node, input, wide);
+  FinalCast(writer, node, Step(writer, node, op_type, inputs, attrs));
+}
 
 // Of integers by way of doubles, which hold every sum below 2^53.
 void Conv(OnnxWriter& writer, const ExportedNode& node) {
-  std::vector<std::string> inputs = node.inputs, outputs = node.outputs;
-  const DType dtype = node.type().dtype;
-  if (!IsFloating(dtype)) {
-    outputs[0] = writer.Temporary(node);
-    for (std::string& input : inputs) input = WriteCast(writer, input, writer.Temporary(node), DType::kFloat64);
-  }
-  onnx::NodeProto* conv = writer.AddNode("Conv", inputs, outputs);
   const Shape& w = node.operand_types[1].shape;
-  writer.SetInts(conv, "dilations", node.Ints("dilations"));
-  writer.SetInt(conv, "group", node.Int("groups"));
-  writer.SetInts(conv, "kernel_shape", {w[2], w[3]});
-  writer.SetInts(conv, "pads", node.Ints("pads"));
-  writer.SetInts(conv, "strides", node.Ints("strides"));
-  if (!IsFloating(dtype)) WriteCast(writer, outputs[0], node.outputs[0], dtype);
-}
-
-void Pool(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* pool = writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs);
-  writer.SetInt(pool, "ceil_mode", node.Int("ceil_mode"));
-  writer.SetInts(pool, "kernel_shape", node.Ints("kernel"));
-  writer.SetInts(pool, "pads", node.Ints("pads"));
-  writer.SetInts(pool, "strides", node.Ints("strides"));
-  if (node.node.op == ops::MaxPool2d()) {
-    writer.SetInts(pool, "dilations", node.Ints("dilations"));
-  } else {
-    writer.SetInt(pool, "count_include_pad", node.Int("count_include_pad"));
-  }
+  OnnxAttrs attrs = AttrsOf(node);
+  attrs.emplace_back("kernel_shape", Shape{w[2], w[3]});
+  if (!IsFloating(node.type().dtype)) return ByWayOf(DType::kFloat64, writer, node, "Conv", attrs);
+  writer.AddNode("Conv", node.inputs, node.outputs, attrs);
 }
 
 // Conv, of a padded operand where Conv itself cannot pad that way.
@@ -218,12 +173,12 @@ void GeneralConv(OnnxWriter& writer, const ExportedNode& node) {
     inputs[0] = WritePad(writer, node, inputs[0], x, before, after, spread, 0);
     pads.assign(2 * axes, 0);
   }
-  onnx::NodeProto* conv = writer.AddNode("Conv", inputs, node.outputs);
-  writer.SetInts(conv, "dilations", list("rhs_dilations", 1, axes));
-  writer.SetInt(conv, "group", node.Int("groups"));
-  writer.SetInts(conv, "kernel_shape", {w.begin() + 2, w.end()});
-  writer.SetInts(conv, "pads", pads);
-  writer.SetInts(conv, "strides", list("strides", 1, axes));
+  writer.AddNode("Conv", inputs, node.outputs,
+                 {{"dilations", list("rhs_dilations", 1, axes)},
+                  {"group", node.Int("groups")},
+                  {"kernel_shape", Shape(w.begin() + 2, w.end())},
+                  {"pads", pads},
+                  {"strides", list("strides", 1, axes)}});
 }
 
 // A letter for each pair of axes.
@@ -244,39 +199,10 @@ void DotGeneral(OnnxWriter& writer, const ExportedNode& node) {
       if (letter == 0) out += letter = next++;
     }
   }
+  const OnnxAttrs attrs = {{"equation", lhs + "," + rhs + "->" + out}};
   // Einsum is not of bfloat16.
-  std::vector<std::string> inputs = node.inputs, outputs = node.outputs;
-  const bool wide = node.type().dtype == DType::kBFloat16;
-  if (wide) {
-    outputs[0] = writer.Temporary(node);
-    for (std::string& input : inputs) input = WriteCast(writer, input, writer.Temporary(node), DType::kFloat32);
-  }
-  writer.SetString(writer.AddNode("Einsum", inputs, outputs), "equation", lhs + "," + rhs + "->" + out);
-  if (wide) WriteCast(writer, outputs[0], node.outputs[0], node.type().dtype);
-}
-
-// ---------------------------------------------------------------- normalizations
-
-void BatchNorm(OnnxWriter& writer, const ExportedNode& node) {
-  writer.SetFloat(writer.AddNode("BatchNormalization", node.inputs, node.outputs), "epsilon", node.Real("epsilon"));
-}
-
-void LayerNorm(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* norm = writer.AddNode("LayerNormalization", node.inputs, node.outputs);
-  writer.SetInt(norm, "axis", node.Int("axis"));
-  writer.SetFloat(norm, "epsilon", node.Real("epsilon"));
-}
-
-void Lrn(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* lrn = writer.AddNode("LRN", node.inputs, node.outputs);
-  writer.SetFloat(lrn, "alpha", node.Real("alpha"));
-  writer.SetFloat(lrn, "beta", node.Real("beta"));
-  writer.SetFloat(lrn, "bias", node.Real("bias"));
-  writer.SetInt(lrn, "size", node.Int("size"));
-}
-
-void AlongAxis(OnnxWriter& writer, const ExportedNode& node) {
-  writer.SetInt(writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs), "axis", node.Int("axis"));
+  if (node.type().dtype == DType::kBFloat16) return ByWayOf(DType::kFloat32, writer, node, "Einsum", attrs);
+  writer.AddNode("Einsum", node.inputs, node.outputs, attrs);
 }
 
 // ---------------------------------------------------------------- reductions
@@ -290,38 +216,22 @@ bool IsGlobalPool(const ExportedNode& node) {
 
 void Reduce(OnnxWriter& writer, const ExportedNode& node) {
   const std::string op_type = FormOf(node).op_type;
-  const std::vector<int64_t>& axes = node.Ints("axes");
-  if (axes.empty()) {
-    writer.AddNode("Identity", node.inputs, node.outputs);
-    return;
-  }
+  if (node.Ints("axes").empty()) return writer.AddNode("Identity", node.inputs, node.outputs);
   if (IsGlobalPool(node)) {
-    writer.AddNode(op_type == "ReduceMean" ? "GlobalAveragePool" : "GlobalMaxPool", node.inputs, node.outputs);
-    return;
+    return writer.AddNode(op_type == "ReduceMean" ? "GlobalAveragePool" : "GlobalMaxPool", node.inputs, node.outputs);
   }
   WriteReduce(writer, node, op_type, node.inputs[0], node.outputs[0]);
 }
 
 // Of truth values: whether any is true, by counting; whether all are is whether none is false.
 void ReduceTruth(OnnxWriter& writer, const ExportedNode& node) {
-  if (node.Ints("axes").empty()) {
-    writer.AddNode("Identity", node.inputs, node.outputs);
-    return;
-  }
+  if (node.Ints("axes").empty()) return writer.AddNode("Identity", node.inputs, node.outputs);
   const bool all = node.node.op == ops::ReduceAnd();
   const std::string sought = all ? Step(writer, node, "Not", node.inputs) : node.inputs[0];
-  const std::string number = writer.Temporary(node), count = writer.Temporary(node);
-  const std::string any = all ? writer.Temporary(node) : node.outputs[0];
-  writer.SetInt(writer.AddNode("Cast", {sought}, {number}), "to", DTypeToOnnx(DType::kInt64));
-  WriteReduce(writer, node, "ReduceSum", number, count);
-  writer.SetInt(writer.AddNode("Cast", {count}, {any}), "to", DTypeToOnnx(DType::kBool));
-  if (all) writer.AddNode("Not", {any}, node.outputs);
-}
-
-void ArgMax(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* argmax = writer.AddNode("ArgMax", node.inputs, node.outputs);
-  writer.SetInt(argmax, "axis", node.Int("axis"));
-  writer.SetInt(argmax, "keepdims", node.Int("keepdims"));
+  const std::string count = writer.Temporary(node);
+  WriteReduce(writer, node, "ReduceSum", CastTo(writer, node, sought, DType::kInt64), count);
+  if (!all) return FinalCast(writer, node, count);
+  writer.AddNode("Not", {CastTo(writer, node, count, DType::kBool)}, node.outputs);
 }
 
 // ---------------------------------------------------------------- shapes
@@ -331,12 +241,9 @@ void ToShape(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode(FormOf(node).op_type, {node.inputs[0], writer.Ints(node.Ints("shape"))}, node.outputs);
 }
 
-void Blocks(OnnxWriter& writer, const ExportedNode& node) {
-  onnx::NodeProto* blocks = writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs);
-  writer.SetInt(blocks, "blocksize", node.Int("block"));
-  if (node.node.op == ops::DepthToSpace()) {
-    writer.SetString(blocks, "mode", node.Int("channel_first") != 0 ? "CRD" : "DCR");
-  }
+void DepthToSpace(OnnxWriter& writer, const ExportedNode& node) {
+  writer.AddNode("DepthToSpace", node.inputs, node.outputs,
+                 {{"blocksize", node.Int("block")}, {"mode", node.Int("channel_first") != 0 ? "CRD" : "DCR"}});
 }
 
 const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
@@ -351,42 +258,28 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"hard_swish", {HardSwish, "HardSwish"}},
       {"mish", {Mish, "Mish"}},
       {"cast", {Cast}},
-      {"add", {Same, "Add"}},
-      {"sub", {Same, "Sub"}},
-      {"mul", {Same, "Mul"}},
-      {"div", {Same, "Div"}},
       {"rem", {Remainder}},
       {"mod", {Remainder}},
       {"pow", {Same, "Pow"}},
       {"min", {Same, "Min"}},
       {"max", {Same, "Max"}},
-      {"equal", {Same, "Equal"}},
       {"not_equal", {NotEqual}},
-      {"less", {Same, "Less"}},
-      {"less_equal", {Same, "LessOrEqual"}},
       {"greater", {Same, "Greater"}},
       {"greater_equal", {Same, "GreaterOrEqual"}},
-      {"logical_and", {Same, "And"}},
-      {"logical_or", {Same, "Or"}},
-      {"logical_xor", {Same, "Xor"}},
-      {"bit_and", {Same, "BitwiseAnd", 18}},
-      {"bit_or", {Same, "BitwiseOr", 18}},
-      {"bit_xor", {Same, "BitwiseXor", 18}},
       {"shift_left", {Shift}},
       {"shift_right", {Shift}},
-      {"where", {Same, "Where"}},
       {"clamp", {Clamp}},
       {"matmul", {Same, "MatMul"}},
       {"dot_general", {DotGeneral}},
       {"conv2d", {Conv}},
       {"convolution", {GeneralConv}},
-      {"max_pool2d", {Pool, "MaxPool"}},
-      {"avg_pool2d", {Pool, "AveragePool"}},
-      {"batch_norm", {BatchNorm}},
-      {"layer_norm", {LayerNorm, "", 17}},
-      {"lrn", {Lrn}},
-      {"softmax", {AlongAxis, "Softmax"}},
-      {"log_softmax", {AlongAxis, "LogSoftmax"}},
+      {"max_pool2d", {Same, "MaxPool"}},
+      {"avg_pool2d", {Same, "AveragePool"}},
+      {"batch_norm", {Same, "BatchNormalization"}},
+      {"layer_norm", {Same, "LayerNormalization", 17}},
+      {"lrn", {Same, "LRN"}},
+      {"softmax", {Same, "Softmax"}},
+      {"log_softmax", {Same, "LogSoftmax"}},
       {"reduce_sum", {Reduce, "ReduceSum"}},
       {"reduce_mean", {Reduce, "ReduceMean"}},
       {"reduce_max", {Reduce, "ReduceMax"}},
@@ -394,14 +287,15 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
       {"reduce_prod", {Reduce, "ReduceProd"}},
       {"reduce_and", {ReduceTruth}},
       {"reduce_or", {ReduceTruth}},
-      {"argmax", {ArgMax}},
-      {"concat", {AlongAxis, "Concat"}},
+      {"argmax", {Same, "ArgMax"}},
+      {"concat", {Same, "Concat"}},
       {"reshape", {ToShape, "Reshape"}},
       {"expand", {ToShape, "Expand"}},
-      {"gather", {AlongAxis, "Gather"}},
-      {"gather_elements", {AlongAxis, "GatherElements"}},
-      {"depth_to_space", {Blocks, "DepthToSpace"}},
-      {"space_to_depth", {Blocks, "SpaceToDepth"}},
+      {"transpose", {Same, "Transpose"}},
+      {"gather", {Same, "Gather"}},
+      {"gather_elements", {Same, "GatherElements"}},
+      {"depth_to_space", {DepthToSpace}},
+      {"space_to_depth", {Same, "SpaceToDepth"}},
   };
   return *forms;
 }
@@ -410,7 +304,7 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
 const absl::flat_hash_map<std::string, OnnxForm>& FunctionForms() {
   static const auto* const forms = [] {
     auto* table = new absl::flat_hash_map<std::string, OnnxForm>;
-    for (const OnnxFunction& f : OnnxFunctions()) table->emplace(f.op, OnnxForm{Function, f.op_type});
+    for (const OnnxFunction& f : OnnxFunctions()) table->emplace(f.op, OnnxForm{Same, f.op_type, f.first_opset});
     return table;
   }();
   return *forms;

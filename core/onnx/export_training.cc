@@ -9,11 +9,10 @@ void After(OnnxWriter& writer, const ExportedNode& node) { writer.AddNode("Ident
 
 // -log_softmax(x)[label]
 void CrossEntropy(OnnxWriter& writer, const ExportedNode& node) {
-  const std::string logs = writer.Temporary(node), picked = writer.Temporary(node);
-  writer.SetInt(writer.AddNode("LogSoftmax", {node.inputs[0]}, {logs}), "axis", node.Int("axis"));
+  const std::string logs = Step(writer, node, "LogSoftmax", {node.inputs[0]}, AttrsOf(node));
   const std::string axis = writer.Ints({node.Int("axis")});
   const std::string labels = Step(writer, node, "Unsqueeze", {node.inputs[1], axis});
-  writer.SetInt(writer.AddNode("GatherElements", {logs, labels}, {picked}), "axis", node.Int("axis"));
+  const std::string picked = Step(writer, node, "GatherElements", {logs, labels}, AttrsOf(node));
   writer.AddNode("Neg", {Step(writer, node, "Squeeze", {picked, axis})}, node.outputs);
 }
 
@@ -23,13 +22,11 @@ std::string MeanByChannel(OnnxWriter& writer, const ExportedNode& node, const st
   std::vector<int64_t> axes = {0}, column(shape.size() - 1, 1);
   for (size_t axis = 2; axis < shape.size(); ++axis) axes.push_back(static_cast<int64_t>(axis));
   column[0] = shape[1];
-  onnx::NodeProto* mean = writer.AddNode("ReduceMean", {x}, {list});
   if (writer.opset() >= 18) {
-    mean->add_input(writer.Ints(axes));
+    writer.AddNode("ReduceMean", {x, writer.Ints(axes)}, {list}, {{"keepdims", 0}});
   } else {
-    writer.SetInts(mean, "axes", axes);
+    writer.AddNode("ReduceMean", {x}, {list}, {{"axes", axes}, {"keepdims", 0}});
   }
-  writer.SetInt(mean, "keepdims", 0);
   return Step(writer, node, "Reshape", {list, writer.Ints(column)});
 }
 
@@ -52,22 +49,15 @@ void BatchNormTrain(OnnxWriter& writer, const ExportedNode& node) {
 
 // u, added up where MaxPool says that each maximum stands: the first of equal ones, as here.
 void MaxPool2dGradient(OnnxWriter& writer, const ExportedNode& node) {
-  const std::string largest = writer.Temporary(node), places = writer.Temporary(node), sum = writer.Temporary(node);
-  onnx::NodeProto* pool = writer.AddNode("MaxPool", {node.inputs[0]}, {largest, places});
-  writer.SetInt(pool, "ceil_mode", node.Int("ceil_mode"));
-  writer.SetInts(pool, "kernel_shape", node.Ints("kernel"));
-  writer.SetInts(pool, "pads", node.Ints("pads"));
-  writer.SetInts(pool, "strides", node.Ints("strides"));
-  writer.SetInts(pool, "dilations", node.Ints("dilations"));
+  const std::string largest = writer.Temporary(node), places = writer.Temporary(node);
+  writer.AddNode("MaxPool", {node.inputs[0]}, {largest, places}, AttrsOf(node));
   const std::string line = writer.Ints({-1});
   const std::string zeros =
       Step(writer, node, "Expand", {writer.Number(node.type().dtype, 0), writer.Ints({node.type().num_elements()})});
-  onnx::NodeProto* scatter = writer.AddNode(
-      "ScatterElements",
+  const std::string sum = Step(
+      writer, node, "ScatterElements",
       {zeros, Step(writer, node, "Reshape", {places, line}), Step(writer, node, "Reshape", {node.inputs[1], line})},
-      {sum});
-  writer.SetInt(scatter, "axis", 0);
-  writer.SetString(scatter, "reduction", "add");
+      {{"axis", 0}, {"reduction", "add"}});
   writer.AddNode("Reshape", {sum, writer.Ints(node.type().shape)}, node.outputs);
 }
 

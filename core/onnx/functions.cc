@@ -1,30 +1,43 @@
-// Functions of one operand that are an operator here and in ONNX, with the same real attributes: for import and export.
+// Elementwise functions that are an operator here and in ONNX, with the same operands and real attributes: for import
+// and export.
 #include "core/onnx/operators.h"
 
 namespace rewright {
 
 const std::vector<OnnxFunction>& OnnxFunctions() {
-  // Our operator, ONNX's, the first opset that has it (13 is the lowest that is written: an operator that came later
-  // has a form of its own in export_ops.cc), the newest version of its definition, and attributes.
+  // Our operator, ONNX's, the first opset that has it (where older ones have another form of it, that stands in
+  // export_ops.cc, and the operator not here), the newest version of its definition, operands, and attributes.
   // clang-format off
   static const auto* const functions = new std::vector<OnnxFunction>{
       {"abs", "Abs", 1, 13},
       {"acos", "Acos", 7, 22},
       {"acosh", "Acosh", 9, 22},
+      {"add", "Add", 7, 14, 2},
       {"asin", "Asin", 7, 22},
       {"asinh", "Asinh", 9, 22},
       {"atan", "Atan", 7, 22},
       {"atanh", "Atanh", 9, 22},
+      {"bit_and", "BitwiseAnd", 18, 18, 2},
+      {"bit_or", "BitwiseOr", 18, 18, 2},
+      {"bit_xor", "BitwiseXor", 18, 18, 2},
       {"ceil", "Ceil", 1, 13},
       {"cos", "Cos", 7, 22},
       {"cosh", "Cosh", 9, 22},
-      {"elu", "Elu", 6, 22, {{"alpha", 1.0f}}},
+      {"div", "Div", 7, 14, 2},
+      {"elu", "Elu", 6, 22, 1, {{"alpha", 1.0f}}},
+      {"equal", "Equal", 7, 19, 2},
       {"erf", "Erf", 9, 13},
       {"exp", "Exp", 1, 13},
       {"floor", "Floor", 1, 13},
-      {"leaky_relu", "LeakyRelu", 6, 16, {{"alpha", 0.01f}}},
+      {"leaky_relu", "LeakyRelu", 6, 16, 1, {{"alpha", 0.01f}}},
+      {"less", "Less", 7, 13, 2},
+      {"less_equal", "LessOrEqual", 12, 16, 2},
       {"log", "Log", 1, 13},
+      {"logical_and", "And", 7, 7, 2},
       {"logical_not", "Not", 1, 1},
+      {"logical_or", "Or", 7, 7, 2},
+      {"logical_xor", "Xor", 7, 7, 2},
+      {"mul", "Mul", 7, 14, 2},
       {"neg", "Neg", 1, 13},
       {"reciprocal", "Reciprocal", 1, 13},
       {"round", "Round", 11, 22},
@@ -34,8 +47,10 @@ const std::vector<OnnxFunction>& OnnxFunctions() {
       {"sinh", "Sinh", 9, 22},
       {"softplus", "Softplus", 1, 22},
       {"sqrt", "Sqrt", 1, 13},
+      {"sub", "Sub", 7, 14, 2},
       {"tan", "Tan", 7, 22},
       {"tanh", "Tanh", 1, 13},
+      {"where", "Where", 9, 16, 3},
   };
   // clang-format on
   return *functions;

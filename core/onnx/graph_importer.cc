@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/tensor_proto.h"
 
@@ -68,8 +69,7 @@ absl::Status UnsupportedList::ToStatus(const std::string& subject, const std::st
                                  absl::StrJoin(entry.nodes, ", "), more ? ", ..." : "", "]"));
   }
   if (!only_nodes && lines.size() == 1) return absl::UnimplementedError(lines[0]);
-  return absl::UnimplementedError(
-      absl::StrCat(only_nodes ? subject + " " : "", "not supported: ", absl::StrJoin(lines, "; "), hint));
+  return Unimplemented(only_nodes ? subject + " " : "", "not supported: ", absl::StrJoin(lines, "; "), hint);
 }
 
 GraphImporter::GraphImporter(onnx::ModelProto& model, Initializers& initializers, const std::string& directory,
@@ -110,9 +110,9 @@ absl::Status GraphImporter::CheckOperators() {
 }
 
 absl::Status GraphImporter::Define(const std::string& name, Value value, const std::string& what) {
-  if (name.empty()) return absl::InvalidArgumentError(absl::StrCat(what, " has no name"));
+  if (name.empty()) return InvalidArgument(what, " has no name");
   if (!values_.emplace(name, value).second) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " \"", name, "\": the name is taken"));
+    return InvalidArgument(what, " \"", name, "\": the name is taken");
   }
   if (scope_ != nullptr) scope_->push_back(name);
   return absl::OkStatus();
@@ -122,7 +122,7 @@ absl::Status GraphImporter::ImportInitializers() {
   for (onnx::TensorProto& proto : *graph_.mutable_initializer()) {
     const std::string where = absl::StrCat("initializer \"", proto.name(), "\"");
     if (proto.name().empty() || values_.contains(proto.name())) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ": the name is empty or taken"));
+      return InvalidArgument(where, ": the name is empty or taken");
     }
     auto known = initializers_.find(proto.name());
     if (known == initializers_.end()) {
@@ -150,7 +150,7 @@ absl::Status GraphImporter::ImportInputs() {
   std::vector<std::string> defaults;
   for (const onnx::ValueInfoProto& info : graph_.input()) {
     const std::string where = absl::StrCat("input \"", info.name(), "\"");
-    if (!names.insert(info.name()).second) return absl::InvalidArgumentError(absl::StrCat(where, " occurs twice"));
+    if (!names.insert(info.name()).second) return InvalidArgument(where, " occurs twice");
     if (values_.contains(info.name())) {  // an initializer: up to version 3 all are listed here, later inputs alone
       if (model_.ir_version() >= 4) defaults.push_back(info.name());
       continue;
@@ -196,7 +196,7 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
     const std::string name = dim.dim_param().empty() ? absl::StrCat(info.name(), ":", axis) : dim.dim_param();
     const auto given = options_.dims.find(name);
     const int64_t size = given == options_.dims.end() ? 1 : given->second;
-    if (size < 1) return absl::InvalidArgumentError(absl::StrCat("dimension ", name, " is set to ", size));
+    if (size < 1) return InvalidArgument("dimension ", name, " is set to ", size);
     if (dim.has_dim_value()) {
       notes_.push_back(absl::StrCat("input \"", info.name(), "\": its size along axis ", axis, " is ", dim.dim_value(),
                                     ", expected a number of at least 0 or a name: taken for a size that is not given"));
@@ -219,8 +219,8 @@ absl::Status GraphImporter::CheckDims() {
   }
   for (const auto& [name, size] : options_.dims) {
     if (dims_.contains(name) || !unsupported_.empty()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("there is no symbolic dimension ", name, "; the inputs have ",
-                                                   names.empty() ? "none" : absl::StrJoin(names, ", ")));
+    return InvalidArgument("there is no symbolic dimension ", name, "; the inputs have ",
+                           names.empty() ? "none" : absl::StrJoin(names, ", "));
   }
   return absl::OkStatus();
 }
@@ -230,8 +230,7 @@ absl::Status GraphImporter::FindProducers() {
     for (const std::string& name : graph_.node(i).output()) {
       if (name.empty()) continue;
       if (values_.contains(name) || !producers_.emplace(name, i).second) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(NodeText(graph_.node(i)), ": gives tensor \"", name, "\", which is given already"));
+        return InvalidArgument(NodeText(graph_.node(i)), ": gives tensor \"", name, "\", which is given already");
       }
     }
   }
@@ -242,11 +241,10 @@ absl::StatusOr<Value> GraphImporter::Operand(const std::string& name) const {
   if (const auto found = values_.find(name); found != values_.end()) return found->second;
   const auto producer = producers_.find(name);
   if (producer == producers_.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("reads tensor \"", name, "\", which nothing gives"));
+    return InvalidArgument("reads tensor \"", name, "\", which nothing gives");
   }
-  return absl::InvalidArgumentError(absl::StrCat("reads tensor \"", name, "\" before ",
-                                                 NodeText(graph_.node(producer->second)),
-                                                 " gives it: the nodes are not sorted, or form a cycle"));
+  return InvalidArgument("reads tensor \"", name, "\" before ", NodeText(graph_.node(producer->second)),
+                         " gives it: the nodes are not sorted, or form a cycle");
 }
 
 absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
@@ -259,14 +257,13 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
     return absl::OkStatus();
   }
   if (++imported_ > kMaxNodes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("more than ", kMaxNodes, " nodes, those of loops counted as often as they run"));
+    return InvalidArgument("more than ", kMaxNodes, " nodes, those of loops counted as often as they run");
   }
   auto values = IsControlFlow(node) ? ControlFlow(node) : NodeValues(node);
   if (absl::IsUnimplemented(values.status()) && options_.keep_unknown && scope_ == nullptr) {
     const std::string why(values.status().message());
     values = OpaqueValues(node, why);
-    if (!values.ok()) values = absl::UnimplementedError(absl::StrCat(why, " (", values.status().message(), ")"));
+    if (!values.ok()) values = Unimplemented(why, " (", values.status().message(), ")");
   }
   if (absl::IsUnimplemented(values.status())) {
     unsupported_.Add(absl::StrCat(QualifiedName(node), ": ", std::string(values.status().message())), node);
@@ -303,19 +300,18 @@ absl::StatusOr<std::vector<Value>> GraphImporter::NodeValues(const onnx::NodePro
   const int count = static_cast<int>(operands.size());
   if (count < op.min_inputs || (op.max_inputs >= 0 && count > op.max_inputs)) {
     const std::string most = op.max_inputs < 0 ? " or more" : absl::StrCat(" to ", op.max_inputs);
-    return absl::InvalidArgumentError(
-        absl::StrCat(count, " inputs; expected ", op.min_inputs, op.max_inputs == op.min_inputs ? "" : most));
+    return InvalidArgument(count, " inputs; expected ", op.min_inputs, op.max_inputs == op.min_inputs ? "" : most);
   }
   for (int i = 0; i < op.min_inputs; ++i) {
-    if (!operands[i]) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
-    }
+    if (!operands[i]) return InvalidArgument("input ", i, " is missing");
   }
   OnnxNode reader(state_, node, op, std::move(operands));
-  ASSIGN_OR_RETURN(std::vector<Value> values, op.import(reader));
+  Values values = op.import(reader);
+  RETURN_IF_ERROR(reader.status());
+  RETURN_IF_ERROR(values.status());
   RETURN_IF_ERROR(reader.CheckAttributes());
-  for (int k = static_cast<int>(values.size()); k < node.output_size(); ++k) {
-    if (!node.output(k).empty()) return absl::UnimplementedError(absl::StrCat("output ", k));
+  for (int k = static_cast<int>(values->size()); k < node.output_size(); ++k) {
+    if (!node.output(k).empty()) return Unimplemented("output ", k);
   }
   return values;
 }
@@ -346,13 +342,12 @@ absl::StatusOr<std::vector<Output>> GraphImporter::ImportOutputs() {
   for (const onnx::ValueInfoProto& info : graph_.output()) {
     const std::string where = absl::StrCat("output \"", info.name(), "\"");
     const auto found = values_.find(info.name());
-    if (found == values_.end()) return absl::InvalidArgumentError(absl::StrCat(where, ": nothing gives it"));
-    if (!names.insert(info.name()).second) return absl::InvalidArgumentError(absl::StrCat(where, " occurs twice"));
+    if (found == values_.end()) return InvalidArgument(where, ": nothing gives it");
+    if (!names.insert(info.name()).second) return InvalidArgument(where, " occurs twice");
     const TensorType& type = state_.arena->type(found->second);
     const int32_t declared = info.type().tensor_type().elem_type();
     if (info.type().has_tensor_type() && declared != 0 && declared != DTypeToOnnx(type.dtype)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ": declared with element type number ", declared, ", but it is ", type.ToString()));
+      return InvalidArgument(where, ": declared with element type number ", declared, ", but it is ", type.ToString());
     }
     NoteOtherShape(info, type);
     outputs.push_back(Output{found->second, info.name()});

@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <map>
 #include <memory>
 #include <set>
 
-#include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
@@ -27,8 +26,7 @@ namespace {
 absl::StatusOr<std::shared_ptr<onnx::ModelProto>> ReadModel(const std::string& path) {
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   if (file.size() > std::numeric_limits<int32_t>::max()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": larger than 2 GiB, where protobuf ends; large weights belong into external data"));
+    return InvalidArgument(path, ": larger than 2 GiB, where protobuf ends; large weights belong into external data");
   }
   auto model = std::make_shared<onnx::ModelProto>();
   constexpr int kBlock = 1 << 20;  // bytes: weights are many
@@ -69,15 +67,14 @@ absl::Status CheckModel(const onnx::ModelProto& model, const ModelMetadata& meta
       return absl::InvalidArgumentError("does not say its opset (of domain \"\")");
     }
   } else if (opset->second < kOldestOpset || opset->second > kNewestOpset) {
-    return absl::UnimplementedError(
-        absl::StrCat("opset ", opset->second, "; expected ", kOldestOpset, " to ", kNewestOpset));
+    return Unimplemented("opset ", opset->second, "; expected ", kOldestOpset, " to ", kNewestOpset);
   }
   if (model.graph().node_size() > kMaxNodes) {
-    return absl::InvalidArgumentError(absl::StrCat(model.graph().node_size(), " nodes; at most ", kMaxNodes));
+    return InvalidArgument(model.graph().node_size(), " nodes; at most ", kMaxNodes);
   }
   if (model.graph().sparse_initializer_size() > 0) {
-    return absl::UnimplementedError(
-        absl::StrCat("sparse tensor \"", model.graph().sparse_initializer(0).values().name(), "\" is not supported"));
+    return Unimplemented("sparse tensor \"", model.graph().sparse_initializer(0).values().name(),
+                         "\" is not supported");
   }
   return absl::OkStatus();
 }
@@ -142,7 +139,7 @@ struct ModelParts {
   // From so many bytes in memory, which `parse` reads.
   absl::Status Read(size_t bytes, const std::string& from, const std::function<absl::Status()>& parse) {
     if (bytes > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-      return absl::InvalidArgumentError(absl::StrCat(from, ": larger than 2 GiB, where protobuf ends"));
+      return InvalidArgument(from, ": larger than 2 GiB, where protobuf ends");
     }
     name = from;
     model = std::make_shared<onnx::ModelProto>();

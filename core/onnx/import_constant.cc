@@ -1,43 +1,31 @@
 // Tensors that the model makes itself: constants, shapes, ranges.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/tensor_proto.h"
 
 namespace rewright {
 namespace {
-
-using Values = absl::StatusOr<std::vector<Value>>;
 
 // Floating constants of more elements are weights.
 constexpr int64_t kMaxConstantReals = 16;
 
 absl::StatusOr<Tensor> ConstantTensor(OnnxNode& node) {
   if (node.HasAttribute("value")) return node.TensorAttribute("value");
-  if (node.HasAttribute("value_float")) {
-    ASSIGN_OR_RETURN(const double value, node.Float("value_float", std::nullopt));
-    return Tensor::Scalar(DType::kFloat32, value);
-  }
+  if (node.HasAttribute("value_float")) return Tensor::Scalar(DType::kFloat32, node.Float("value_float"));
   if (node.HasAttribute("value_floats")) {
-    ASSIGN_OR_RETURN(const std::vector<double> values, node.Floats("value_floats"));
+    const std::vector<double> values = node.Floats("value_floats");
     return Tensor::FromVector(DType::kFloat32, {static_cast<int64_t>(values.size())}, values);
   }
   if (node.HasAttribute("value_int")) {
-    ASSIGN_OR_RETURN(const int64_t value, node.Int("value_int", std::nullopt));
     Tensor tensor(TensorType{DType::kInt64, {}});
-    tensor.SetInt(0, value);
+    tensor.SetInt(0, node.Int("value_int"));
     return tensor;
   }
-  if (node.HasAttribute("value_ints")) {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> values, node.Ints("value_ints", {}));
-    return Tensor::Int64s(values);
-  }
-  return node.Unsupported("a constant that is neither a tensor nor numbers");
+  if (node.HasAttribute("value_ints")) return Tensor::Int64s(node.Ints("value_ints"));
+  return Unimplemented("a constant that is neither a tensor nor numbers");
 }
 
 Values Constant(OnnxNode& node) {
@@ -49,18 +37,16 @@ Values Constant(OnnxNode& node) {
 
 // Large floating tensors are weights of equal elements, large others stay to be expanded where they are needed.
 Values ConstantOfShape(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> shape, node.IntsInput(0, "shape"));
+  const std::vector<int64_t> shape = node.IntsInput(0, "shape");
   Tensor value = Tensor::Scalar(DType::kFloat32, 0);
   if (node.HasAttribute("value")) {
-    ASSIGN_OR_RETURN(value, node.TensorAttribute("value"));
-    if (value.num_elements() != 1) return node.Invalid(absl::StrCat("value is ", value.type().ToString()));
+    value = node.TensorAttribute("value");
+    if (value.num_elements() != 1) return InvalidArgument("value is ", value.type().ToString());
   }
   const TensorType type{value.dtype(), shape};
   RETURN_IF_ERROR(CheckedElements(shape).status());
   if (!IsFloating(type.dtype) && type.num_elements() > 0) {
-    const Value scalar = node.Constant(value);
-    ASSIGN_OR_RETURN(const Value flat, node.Reshape(scalar, {}));
-    return OneOutput(node.Expand(flat, shape));
+    return OneOutput(node.Expand(node.Reshape(node.Constant(value), {}), shape));
   }
   RETURN_IF_ERROR(node.ChargeGenerated(type));
   ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, "the tensor"));
@@ -77,8 +63,8 @@ Values ShapeOf(OnnxNode& node) {
   int64_t start = 0;
   int64_t end = rank;
   if (node.opset() >= 15) {
-    ASSIGN_OR_RETURN(start, node.Int("start", 0));
-    ASSIGN_OR_RETURN(end, node.Int("end", rank));
+    start = node.Int("start", 0);
+    end = node.Int("end", rank);
   }
   const auto clamp = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + rank : bound, 0, rank); };
   start = clamp(start);
@@ -92,21 +78,21 @@ Values Size(OnnxNode& node) {
   return std::vector<Value>{node.Constant(size)};
 }
 
-absl::StatusOr<int64_t> RangeCount(OnnxNode& node, double start, double limit, double delta) {
+absl::StatusOr<int64_t> RangeCount(double start, double limit, double delta) {
   if (delta == 0 || !std::isfinite(start) || !std::isfinite(limit) || !std::isfinite(delta)) {
-    return node.Invalid(absl::StrCat("from ", start, " to ", limit, " by ", delta));
+    return InvalidArgument("from ", start, " to ", limit, " by ", delta);
   }
   const double count = std::max(0.0, std::ceil((limit - start) / delta));
-  if (count > 1e9) return node.Invalid(absl::StrCat("a range of ", count, " elements is too large"));
+  if (count > 1e9) return InvalidArgument("a range of ", count, " elements is too large");
   return static_cast<int64_t>(count);
 }
 
-absl::StatusOr<int64_t> RangeCount(OnnxNode& node, int64_t start, int64_t limit, int64_t delta) {
-  if (delta == 0) return node.Invalid(absl::StrCat("from ", start, " to ", limit, " by 0"));
+absl::StatusOr<int64_t> RangeCount(int64_t start, int64_t limit, int64_t delta) {
+  if (delta == 0) return InvalidArgument("from ", start, " to ", limit, " by 0");
   const __int128 span = delta > 0 ? static_cast<__int128>(limit) - start : static_cast<__int128>(start) - limit;
   const __int128 step = delta > 0 ? static_cast<__int128>(delta) : -static_cast<__int128>(delta);
   const __int128 count = span <= 0 ? 0 : (span + step - 1) / step;
-  if (count > 1000000000) return node.Invalid(absl::StrCat("from ", start, " to ", limit, ": too many elements"));
+  if (count > 1000000000) return InvalidArgument("from ", start, " to ", limit, ": too many elements");
   return static_cast<int64_t>(count);
 }
 
@@ -114,16 +100,16 @@ Values Range(OnnxNode& node) {
   node.Ignore({"stash_type"});
   std::vector<Tensor> bounds;
   for (int i = 0; i < 3; ++i) {
-    ASSIGN_OR_RETURN(const Tensor bound, node.ConstantInput(i, std::vector<std::string>{"start", "limit", "delta"}[i]));
+    const Tensor bound = node.ConstantInput(i, std::vector<std::string>{"start", "limit", "delta"}[i]);
     if (bound.num_elements() != 1 || bound.dtype() == DType::kBool || bound.dtype() != node.input_type(0).dtype) {
-      return node.Invalid(absl::StrCat("bound ", bound.type().ToString(), "; expected numbers of one type"));
+      return InvalidArgument("bound ", bound.type().ToString(), "; expected numbers of one type");
     }
     bounds.push_back(bound);
   }
   const DType dtype = bounds[0].dtype();
-  ASSIGN_OR_RETURN(const int64_t count,
-                   IsInteger(dtype) ? RangeCount(node, bounds[0].AtInt(0), bounds[1].AtInt(0), bounds[2].AtInt(0))
-                                    : RangeCount(node, bounds[0].At(0), bounds[1].At(0), bounds[2].At(0)));
+  ASSIGN_OR_RETURN(const int64_t count, IsInteger(dtype)
+                                            ? RangeCount(bounds[0].AtInt(0), bounds[1].AtInt(0), bounds[2].AtInt(0))
+                                            : RangeCount(bounds[0].At(0), bounds[1].At(0), bounds[2].At(0)));
   const TensorType type{dtype, {count}};
   RETURN_IF_ERROR(node.ChargeGenerated(type));
   ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, "the tensor"));
@@ -141,14 +127,11 @@ Values Range(OnnxNode& node) {
 
 Values EyeLike(OnnxNode& node) {
   const Shape& shape = node.input_type(0).shape;
-  if (shape.size() != 2)
-    return node.Invalid(absl::StrCat("operand ", node.input_type(0).ToString(), "; expected a matrix"));
-  ASSIGN_OR_RETURN(const int64_t diagonal, node.Int("k", 0));
+  if (shape.size() != 2) return InvalidArgument("operand ", node.input_type(0).ToString(), "; expected a matrix");
+  const int64_t diagonal = node.Int("k", 0);
   DType dtype = node.input_type(0).dtype;
-  if (node.HasAttribute("dtype")) {
-    ASSIGN_OR_RETURN(const int64_t number, node.Int("dtype", std::nullopt));
-    ASSIGN_OR_RETURN(dtype, DTypeFromOnnx(number));
-  }
+  if (node.HasAttribute("dtype")) dtype = node.DTypeAttribute("dtype");
+  RETURN_IF_ERROR(node.status());
   const TensorType type{dtype, shape};
   RETURN_IF_ERROR(node.ChargeGenerated(type));
   ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, "the tensor"));

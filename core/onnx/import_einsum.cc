@@ -2,10 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <numeric>
-#include <set>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
@@ -13,8 +10,6 @@
 
 namespace rewright {
 namespace {
-
-using Values = absl::StatusOr<std::vector<Value>>;
 
 // "ij,jk->ik" as the letters of the operands and of the result. The axes that an ellipsis stands for have the letters
 // 1, 2, .. by their distance from the ellipsis's end, so that they are aligned as in broadcasting.
@@ -33,9 +28,9 @@ std::string WithEllipsis(const std::string& letters, int axes) {
 }
 
 absl::StatusOr<Equation> ParseEquation(OnnxNode& node) {
-  ASSIGN_OR_RETURN(std::string text, node.String("equation", ""));
+  std::string text = node.String("equation", "");
   text.erase(std::remove_if(text.begin(), text.end(), [](unsigned char c) { return std::isspace(c); }), text.end());
-  const auto invalid = [&] { return node.Invalid("equation " + text); };
+  const auto invalid = [&] { return InvalidArgument("equation " + text); };
   const std::vector<std::string> sides = absl::StrSplit(text, "->");
   if (sides.size() > 2) return invalid();
   // One character stands for an ellipsis from here on.
@@ -51,7 +46,7 @@ absl::StatusOr<Equation> ParseEquation(OnnxNode& node) {
     if (!parse(std::string(term), &equation.operands.emplace_back())) return invalid();
   }
   if (static_cast<int>(equation.operands.size()) != node.num_inputs()) {
-    return node.Invalid(absl::StrCat("the equation has ", equation.operands.size(), " operands"));
+    return InvalidArgument("the equation has ", equation.operands.size(), " operands");
   }
   int most = 0;  // axes of an ellipsis
   std::map<char, int> counts;
@@ -60,7 +55,7 @@ absl::StatusOr<Equation> ParseEquation(OnnxNode& node) {
     const bool open = letters.find(kEllipsis) != std::string::npos;
     const int axes = node.input_rank(i) - static_cast<int>(letters.size()) + (open ? 1 : 0);
     if (axes < 0 || (!open && axes > 0)) {
-      return node.Invalid(absl::StrCat("the letters ", letters, " for ", node.input_type(i).ToString()));
+      return InvalidArgument("the letters ", letters, " for ", node.input_type(i).ToString());
     }
     most = std::max(most, open ? axes : 0);
     for (char letter : letters) counts[letter] += letter == kEllipsis ? 0 : 1;
@@ -98,12 +93,10 @@ absl::StatusOr<Lettered> Diagonal(OnnxNode& node, Lettered x) {
     Shape shape = node.shape(x.value);
     const int64_t size = shape[k];
     if (shape[other] != size) {
-      return node.Invalid(
-          absl::StrCat("sizes ", size, " and ", shape[other], " of the letter ", x.letters.substr(k, 1)));
+      return InvalidArgument("sizes ", size, " and ", shape[other], " of the letter ", x.letters.substr(k, 1));
     }
     // Both axes last, as one: every (size + 1)-th element of it.
-    std::vector<int64_t> perm(shape.size());
-    std::iota(perm.begin(), perm.end(), 0);
+    std::vector<int64_t> perm = AxesFrom(0, static_cast<int64_t>(shape.size()));
     const auto to_end = [&](size_t axis) {
       std::rotate(perm.begin() + static_cast<int64_t>(axis), perm.begin() + static_cast<int64_t>(axis) + 1, perm.end());
     };
@@ -112,39 +105,36 @@ absl::StatusOr<Lettered> Diagonal(OnnxNode& node, Lettered x) {
     x.letters += x.letters[k];
     x.letters.erase(other, 1);
     x.letters.erase(k, 1);
-    ASSIGN_OR_RETURN(x.value, node.Transpose(x.value, perm));
+    x.value = node.Transpose(x.value, perm);
     shape = node.shape(x.value);
     shape.pop_back();
     shape.back() = size * size;
-    ASSIGN_OR_RETURN(x.value, node.Reshape(x.value, shape));
+    x.value = node.Reshape(x.value, shape);
     std::vector<int64_t> steps(shape.size(), 1);
     steps.back() = size + 1;
-    ASSIGN_OR_RETURN(
-        x.value, node.Apply("slice", {x.value},
-                            {{"starts", std::vector<int64_t>(shape.size(), 0)}, {"stops", shape}, {"steps", steps}}));
+    x.value = node("slice", {x.value},
+                   {{"starts", std::vector<int64_t>(shape.size(), 0)}, {"stops", shape}, {"steps", steps}});
     return Diagonal(node, std::move(x));
   }
   return x;
 }
 
 // Drops the axes of an ellipsis that have size 1 here and another one in `other`: they are broadcast.
-absl::StatusOr<Lettered> WithoutStretched(OnnxNode& node, Lettered x, const Lettered& other) {
+Lettered WithoutStretched(OnnxNode& node, Lettered x, const Lettered& other) {
   const Shape sizes = node.shape(x.value), other_sizes = node.shape(other.value);
   Shape shape;
   std::string letters;
-  for (size_t k = 0; k < sizes.size(); ++k) {
+  for (size_t k = 0; k < x.letters.size(); ++k) {
     const size_t at = other.letters.find(x.letters[k]);
     if (IsOfEllipsis(x.letters[k]) && sizes[k] == 1 && at != std::string::npos && other_sizes[at] != 1) continue;
     shape.push_back(sizes[k]);
     letters += x.letters[k];
   }
-  if (shape.size() == sizes.size()) return x;
-  ASSIGN_OR_RETURN(const Value value, node.Reshape(x.value, shape));
-  return Lettered{value, letters};
+  return letters == x.letters ? x : Lettered{node.Reshape(x.value, shape), letters};
 }
 
 // Sums over the axes whose letters are not in `kept`.
-absl::StatusOr<Lettered> SumOthers(OnnxNode& node, const Lettered& x, const std::string& kept) {
+Lettered SumOthers(OnnxNode& node, const Lettered& x, const std::string& kept) {
   std::vector<int64_t> axes;
   std::string left;
   for (size_t k = 0; k < x.letters.size(); ++k) {
@@ -155,12 +145,11 @@ absl::StatusOr<Lettered> SumOthers(OnnxNode& node, const Lettered& x, const std:
     }
   }
   if (axes.empty()) return x;
-  ASSIGN_OR_RETURN(const Value sum, node.Apply("reduce_sum", {x.value}, {{"axes", axes}, {"keepdims", int64_t{0}}}));
-  return Lettered{sum, left};
+  return {node("reduce_sum", {x.value}, {{"axes", axes}, {"keepdims", int64_t{0}}}), left};
 }
 
 // Letters in both operands are batch axes where the result has them, and contracted elsewhere.
-absl::StatusOr<Lettered> Dot(OnnxNode& node, const Lettered& a, const Lettered& b, const std::string& result) {
+Lettered Dot(OnnxNode& node, const Lettered& a, const Lettered& b, const std::string& result) {
   std::vector<int64_t> lhs_batch, rhs_batch, lhs_contracting, rhs_contracting;
   std::string batch, free;
   for (size_t k = 0; k < a.letters.size(); ++k) {
@@ -178,30 +167,29 @@ absl::StatusOr<Lettered> Dot(OnnxNode& node, const Lettered& a, const Lettered& 
   for (char letter : b.letters) {
     if (!Has(a.letters, letter)) free += letter;
   }
-  ASSIGN_OR_RETURN(const Value product, node.Apply("dot_general", {a.value, b.value},
-                                                   {{"lhs_batch", lhs_batch},
-                                                    {"rhs_batch", rhs_batch},
-                                                    {"lhs_contracting", lhs_contracting},
-                                                    {"rhs_contracting", rhs_contracting}}));
-  return Lettered{product, batch + free};
+  const Value product = node("dot_general", {a.value, b.value},
+                             {{"lhs_batch", lhs_batch},
+                              {"rhs_batch", rhs_batch},
+                              {"lhs_contracting", lhs_contracting},
+                              {"rhs_contracting", rhs_contracting}});
+  return {product, batch + free};
 }
 
 Values Einsum(OnnxNode& node) {
   ASSIGN_OR_RETURN(const Equation equation, ParseEquation(node));
   Lettered found;
   for (int i = 0; i < node.num_inputs(); ++i) {
-    ASSIGN_OR_RETURN(Lettered operand, Diagonal(node, {node.input(i), equation.operands[static_cast<size_t>(i)]}));
+    ASSIGN_OR_RETURN(const Lettered operand,
+                     Diagonal(node, {node.input(i), equation.operands[static_cast<size_t>(i)]}));
     std::string kept = equation.result;  // by what follows
     for (size_t k = static_cast<size_t>(i) + 1; k < equation.operands.size(); ++k) kept += equation.operands[k];
     if (i == 0) {
-      ASSIGN_OR_RETURN(found, SumOthers(node, operand, kept));
+      found = SumOthers(node, operand, kept);
       continue;
     }
-    ASSIGN_OR_RETURN(const Lettered left, WithoutStretched(node, found, operand));
-    ASSIGN_OR_RETURN(Lettered right, WithoutStretched(node, std::move(operand), found));
-    ASSIGN_OR_RETURN(right, SumOthers(node, right, kept + left.letters));
-    ASSIGN_OR_RETURN(found, Dot(node, left, right, kept));
-    ASSIGN_OR_RETURN(found, SumOthers(node, found, kept));
+    const Lettered left = WithoutStretched(node, found, operand);
+    const Lettered right = WithoutStretched(node, operand, found);
+    found = SumOthers(node, Dot(node, left, SumOthers(node, right, kept + left.letters), kept), kept);
   }
   std::vector<int64_t> perm;
   for (char letter : equation.result) perm.push_back(static_cast<int64_t>(found.letters.find(letter)));

@@ -1,67 +1,52 @@
-// Elementwise operators: arithmetic, comparisons, choices.
-#include <cmath>
-#include <functional>
+// Elementwise operators: arithmetic, comparisons, choices, activation functions.
 #include <limits>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/tensor_proto.h"
 
 namespace rewright {
 namespace {
 
-using Values = absl::StatusOr<std::vector<Value>>;
-
 // The operator of the table's entry on the inputs as they are.
-Values Same(OnnxNode& node) { return OneOutput(node.Apply(node.op(), node.inputs())); }
+Values Same(OnnxNode& node) { return OneOutput(node(node.op(), node.inputs())); }
 
 // With the operands exchanged: a > b is b < a.
-Values Exchanged(OnnxNode& node) { return OneOutput(node.Apply(node.op(), {node.input(1), node.input(0)})); }
+Values Exchanged(OnnxNode& node) { return OneOutput(node(node.op(), {node.input(1), node.input(0)})); }
 
 // Min, Max, Sum of any number of inputs, from the left.
-absl::StatusOr<Value> FoldInputs(OnnxNode& node, const std::string& op) {
+Value FoldInputs(OnnxNode& node, const std::string& op) {
   const std::vector<Value> inputs = node.inputs();
   Value result = inputs[0];
-  for (size_t i = 1; i < inputs.size(); ++i) {
-    ASSIGN_OR_RETURN(result, node.Apply(op, {result, inputs[i]}));
-  }
+  for (size_t i = 1; i < inputs.size(); ++i) result = node(op, {result, inputs[i]});
   return result;
 }
 
 Values Variadic(OnnxNode& node) { return OneOutput(FoldInputs(node, node.op())); }
 
 Values Mean(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const Value sum, FoldInputs(node, "add"));
+  const Value sum = FoldInputs(node, "add");
   const double count = static_cast<double>(node.inputs().size());
-  if (count == 1) return std::vector<Value>{sum};
-  return OneOutput(node.Apply("div", {sum, node.Number(node.type(sum).dtype, count)}));
+  return OneOutput(count == 1 ? sum : node("div", {sum, node.Number(sum, count)}));
 }
 
 // The exponent may be of another type; the result has the type of the base.
 Values Pow(OnnxNode& node) {
   const DType dtype = node.input_type(0).dtype;
   const DType computed = IsFloating(dtype) ? dtype : DType::kFloat64;
-  ASSIGN_OR_RETURN(const Value base, node.CastTo(node.input(0), computed));
-  ASSIGN_OR_RETURN(const Value exponent, node.CastTo(node.input(1), computed));
-  ASSIGN_OR_RETURN(const Value power, node.Apply("pow", {base, exponent}));
-  return OneOutput(node.CastTo(power, dtype));
+  const Value base = node.CastTo(node.input(0), computed);
+  return OneOutput(node.CastTo(node("pow", {base, node.CastTo(node.input(1), computed)}), dtype));
 }
 
 // Integers: the rest has the sign of the divisor, or with fmod that of the dividend.
 Values Mod(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t fmod, node.Int("fmod", 0));
-  const Value a = node.input(0);
-  const Value b = node.input(1);
-  if (!IsInteger(node.type(a).dtype)) return node.Unsupported("floating-point remainders");
-  return OneOutput(node.Apply(fmod != 0 ? "rem" : "mod", {a, b}));
+  const bool fmod = node.Flag("fmod");
+  if (!IsInteger(node.input_type(0).dtype)) return Unimplemented("floating-point remainders");
+  return OneOutput(node(fmod ? "rem" : "mod", node.inputs()));
 }
 
 Values Cast(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t to, node.Int("to", std::nullopt));
   node.Ignore({"saturate", "round_mode"});  // of 8-bit types
-  ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(to));
-  return OneOutput(node.CastTo(node.input(0), dtype));
+  return OneOutput(node.CastTo(node.input(0), node.DTypeAttribute("to")));
 }
 
 Values CastLike(OnnxNode& node) {
@@ -70,22 +55,20 @@ Values CastLike(OnnxNode& node) {
 }
 
 Values BitwiseNot(OnnxNode& node) {
-  Formula f(node);
-  return f.Output(f("bit_xor", {node.input(0), f.Number(node.input(0), -1)}));
+  return OneOutput(node("bit_xor", {node.input(0), node.Number(node.input(0), -1)}));
 }
 
 Values BitShift(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const std::string direction, node.String("direction", ""));
+  const std::string direction = node.String("direction", "");
   if (direction != "LEFT" && direction != "RIGHT") {
-    return node.Invalid(absl::StrCat("direction is ", direction, "; expected LEFT or RIGHT"));
+    return InvalidArgument("direction is ", direction, "; expected LEFT or RIGHT");
   }
-  if (direction == "LEFT") return OneOutput(node.Apply("shift_left", node.inputs()));
+  if (direction == "LEFT") return OneOutput(node("shift_left", node.inputs()));
   const Value x = node.input(0);
-  if (IsUnsigned(node.type(x).dtype)) return OneOutput(node.Apply("shift_right", node.inputs()));
+  if (IsUnsigned(node.type(x).dtype)) return OneOutput(node("shift_right", node.inputs()));
   // Copies of the sign come in: the bits of a negative number are turned around before and behind.
-  Formula f(node);
-  const Value turned = f("where", {f("less", {x, f.Number(x, 0)}), f.Number(x, -1), f.Number(x, 0)});
-  return f.Output(f("bit_xor", {f("shift_right", {f("bit_xor", {x, turned}), node.input(1)}), turned}));
+  const Value turned = node("where", {node("less", {x, node.Number(x, 0)}), node.Number(x, -1), node.Number(x, 0)});
+  return OneOutput(node("bit_xor", {node("shift_right", {node("bit_xor", {x, turned}), node.input(1)}), turned}));
 }
 
 // Bounds of Clip: numbers when they are known.
@@ -98,16 +81,13 @@ struct Bound {
 absl::StatusOr<Bound> ReadBound(OnnxNode& node, const std::string& attribute, int input) {
   Bound bound;
   if (node.opset() < 11) {
-    if (node.HasAttribute(attribute)) {
-      ASSIGN_OR_RETURN(bound.number, node.Float(attribute, std::nullopt));
-    }
+    if (node.HasAttribute(attribute)) bound.number = node.Float(attribute);
     return bound;
   }
   if (!node.has_input(input)) return bound;
   bound.value = node.input(input);
   if (node.type(*bound.value).num_elements() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bound ", attribute, " is ", node.type(*bound.value).ToString(), "; expected one number"));
+    return InvalidArgument("bound ", attribute, " is ", node.type(*bound.value).ToString(), "; expected one number");
   }
   const Tensor* known = node.KnownTensor(*bound.value);
   if (known != nullptr && IsFloating(known->dtype())) bound.number = known->At(0);
@@ -116,45 +96,30 @@ absl::StatusOr<Bound> ReadBound(OnnxNode& node, const std::string& attribute, in
 
 Values Clip(OnnxNode& node) {
   const Value x = node.input(0);
-  const DType dtype = node.type(x).dtype;
   ASSIGN_OR_RETURN(const Bound min, ReadBound(node, "min", 1));
   ASSIGN_OR_RETURN(const Bound max, ReadBound(node, "max", 2));
   if (min.number && max.number && *min.number <= *max.number) {
-    return OneOutput(node.Apply("clip", {x}, {{"min", *min.number}, {"max", *max.number}}));
+    return OneOutput(node("clip", {x}, {{"min", *min.number}, {"max", *max.number}}));
   }
-  if (min.number && *min.number == 0 && !max.exists()) return OneOutput(node.Apply("relu", {x}));
-  const auto operand = [&](const Bound& bound) -> absl::StatusOr<Value> {
-    if (bound.number) return node.Number(dtype, *bound.number);
-    return node.Reshape(*bound.value, {});
+  if (min.number && *min.number == 0 && !max.exists()) return OneOutput(node("relu", {x}));
+  const auto operand = [&](const Bound& bound) {
+    return bound.number ? node.Number(x, *bound.number) : node.Reshape(*bound.value, {});
   };
   Value result = x;
-  if (min.exists()) {
-    ASSIGN_OR_RETURN(const Value bound, operand(min));
-    ASSIGN_OR_RETURN(result, node.Apply("max", {result, bound}));
-  }
-  if (max.exists()) {
-    ASSIGN_OR_RETURN(const Value bound, operand(max));
-    ASSIGN_OR_RETURN(result, node.Apply("min", {result, bound}));
-  }
-  return std::vector<Value>{result};
+  if (min.exists()) result = node("max", {result, operand(min)});
+  if (max.exists()) result = node("min", {result, operand(max)});
+  return OneOutput(result);
 }
 
-Values IsNaN(OnnxNode& node) {
-  Formula f(node);
-  return f.Output(f("logical_not", {f("equal", {node.input(0), node.input(0)})}));
-}
+Values IsNaN(OnnxNode& node) { return OneOutput(node("logical_not", {node("equal", {node.input(0), node.input(0)})})); }
 
 Values IsInf(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t positive, node.Int("detect_positive", 1));
-  ASSIGN_OR_RETURN(const int64_t negative, node.Int("detect_negative", 1));
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const bool positive = node.Flag("detect_positive", true), negative = node.Flag("detect_negative", true);
   const Value x = node.input(0);
-  Formula f(node);
-  const Value infinity = f.Number(x, std::numeric_limits<double>::infinity());
-  if (positive == 0 && negative == 0) {
-    return f.Output(f("less", {x, f.Number(x, -std::numeric_limits<double>::infinity())}));
-  }
-  const Value tested = positive == 0 ? f("neg", {x}) : negative == 0 ? x : f("abs", {x});
-  return f.Output(f("equal", {tested, infinity}));
+  if (!positive && !negative) return OneOutput(node("less", {x, node.Number(x, -kInfinity)}));
+  const Value tested = !positive ? node("neg", {x}) : !negative ? x : node("abs", {x});
+  return OneOutput(node("equal", {tested, node.Number(x, kInfinity)}));
 }
 
 // The operator of a row of functions.cc.
@@ -162,50 +127,121 @@ Values Function(OnnxNode& node) {
   Attrs attrs;
   for (const OnnxFunction& f : OnnxFunctions()) {
     if (f.op != node.op()) continue;
-    for (const auto& [name, otherwise] : f.attrs) {
-      ASSIGN_OR_RETURN(const double value, node.Float(name, otherwise));
-      attrs.emplace(name, value);
-    }
+    for (const auto& [name, otherwise] : f.attrs) attrs.emplace(name, node.Float(name, otherwise));
   }
-  return OneOutput(node.Apply(node.op(), node.inputs(), attrs));
+  return OneOutput(node(node.op(), node.inputs(), attrs));
+}
+
+// ---------------------------------------------------------------- activations; those without an operator are written
+// out
+
+Values Gelu(OnnxNode& node) {
+  const std::string approximate = node.String("approximate", "none");
+  if (approximate == "none") return OneOutput(node("gelu", {node.input(0)}));
+  if (approximate == "tanh") return OneOutput(node("gelu_tanh", {node.input(0)}));
+  return InvalidArgument("attribute approximate is \"", approximate, "\"");
+}
+
+// min(max(alpha*x + beta, 0), 1)
+Values HardSigmoid(OnnxNode& node) {
+  const double alpha = node.Float("alpha", 0.2f);
+  const double beta = node.Float("beta", 0.5f);
+  const Value x = node.input(0);
+  // A sixth is no number of a type, and what exporters mean by the nearest one; hard_swish is made of it.
+  const bool sixth = alpha == static_cast<double>(1.0f / 6);
+  const Value scaled = sixth ? node("div", {x, node.Number(x, 6)}) : node("mul", {x, node.Number(x, alpha)});
+  return OneOutput(node("clip", {node("add", {scaled, node.Number(x, beta)})}, {{"min", 0.0}, {"max", 1.0}}));
+}
+
+Values Selu(OnnxNode& node) {
+  const double alpha = node.Float("alpha", 1.67326319217681884765625);
+  const double gamma = node.Float("gamma", 1.05070102214813232421875);
+  const Value x = node.input(0);
+  return OneOutput(node("mul", {node("elu", {x}, {{"alpha", alpha}}), node.Number(x, gamma)}));
+}
+
+// elu(x / alpha) * alpha, the positive side of which is x
+Values Celu(OnnxNode& node) {
+  const double alpha = node.Float("alpha", 1);
+  const Value x = node.input(0);
+  if (alpha == 1) return OneOutput(node("elu", {x}));
+  const Value negative = node("elu", {node("div", {x, node.Number(x, alpha)})}, {{"alpha", alpha}});
+  return OneOutput(node("where", {node("less", {node.Number(x, 0), x}), x, negative}));
+}
+
+Values PRelu(OnnxNode& node) {
+  const Value x = node.input(0);
+  return OneOutput(node("where", {node("less", {x, node.Number(x, 0)}), node("mul", {x, node.input(1)}), x}));
+}
+
+Values Softsign(OnnxNode& node) {
+  const Value x = node.input(0);
+  return OneOutput(node("div", {x, node("add", {node("abs", {x}), node.Number(x, 1)})}));
+}
+
+// x * sigmoid(alpha * x)
+Value SwishOf(OnnxNode& node) {
+  const double alpha = node.Float("alpha", 1);
+  const Value x = node.input(0);
+  return alpha == 1 ? node("swish", {x}) : node("mul", {x, node("sigmoid", {node("mul", {x, node.Number(x, alpha)})})});
+}
+
+Values Swish(OnnxNode& node) { return OneOutput(SwishOf(node)); }
+
+Values SwiGlu(OnnxNode& node) { return OneOutput(node("mul", {SwishOf(node), node.input(1)})); }
+
+Values ThresholdedRelu(OnnxNode& node) {
+  const double alpha = node.Float("alpha", 1);
+  const Value x = node.input(0);
+  return OneOutput(node("where", {node("less", {node.Number(x, alpha), x}), x, node.Number(x, 0)}));
+}
+
+// x < -lambd ? x + bias : x > lambd ? x - bias : 0
+Values Shrink(OnnxNode& node) {
+  const double lambd = node.Float("lambd", 0.5);
+  const double bias = node.Float("bias", 0);
+  const Value x = node.input(0);
+  const Value above = node(
+      "where", {node("less", {node.Number(x, lambd), x}), node("sub", {x, node.Number(x, bias)}), node.Number(x, 0)});
+  return OneOutput(
+      node("where", {node("less", {x, node.Number(x, -lambd)}), node("add", {x, node.Number(x, bias)}), above}));
 }
 
 }  // namespace
 
 OnnxOperatorList ElementwiseOperators() {
   OnnxOperatorList list = {
-      {"Add", {7, 14, 2, 2, Same, "add"}},
-      {"Sub", {7, 14, 2, 2, Same, "sub"}},
-      {"Mul", {7, 14, 2, 2, Same, "mul"}},
-      {"Div", {7, 14, 2, 2, Same, "div"}},
       {"Pow", {7, 15, 2, 2, Pow}},
       {"Mod", {10, 28, 2, 2, Mod}},
       {"Min", {6, 13, 1, -1, Variadic, "min"}},
       {"Max", {6, 13, 1, -1, Variadic, "max"}},
       {"Sum", {6, 13, 1, -1, Variadic, "add"}},
       {"Mean", {6, 13, 1, -1, Mean}},
-      {"Equal", {7, 19, 2, 2, Same, "equal"}},
-      {"Less", {7, 13, 2, 2, Same, "less"}},
-      {"LessOrEqual", {12, 16, 2, 2, Same, "less_equal"}},
       {"Greater", {7, 13, 2, 2, Exchanged, "less"}},
       {"GreaterOrEqual", {12, 16, 2, 2, Exchanged, "less_equal"}},
-      {"And", {7, 7, 2, 2, Same, "logical_and"}},
-      {"Or", {7, 7, 2, 2, Same, "logical_or"}},
-      {"Xor", {7, 7, 2, 2, Same, "logical_xor"}},
-      {"BitwiseAnd", {18, 18, 2, 2, Same, "bit_and"}},
-      {"BitwiseOr", {18, 18, 2, 2, Same, "bit_or"}},
-      {"BitwiseXor", {18, 18, 2, 2, Same, "bit_xor"}},
       {"BitwiseNot", {18, 18, 1, 1, BitwiseNot}},
       {"BitShift", {11, 28, 2, 2, BitShift}},
-      {"Where", {9, 16, 3, 3, Same, "where"}},
       {"Cast", {6, 28, 1, 1, Cast}},
       {"CastLike", {15, 25, 2, 2, CastLike}},
       {"Clip", {6, 13, 1, 3, Clip}},
       {"IsNaN", {9, 20, 1, 1, IsNaN}},
       {"IsInf", {10, 20, 1, 1, IsInf}},
+      {"Relu", {1, 14, 1, 1, Same, "relu"}},
+      {"Gelu", {20, 20, 1, 1, Gelu}},
+      {"HardSigmoid", {6, 22, 1, 1, HardSigmoid}},
+      {"HardSwish", {14, 22, 1, 1, Same, "hard_swish"}},
+      {"Selu", {6, 22, 1, 1, Selu}},
+      {"Celu", {12, 28, 1, 1, Celu}},
+      {"PRelu", {7, 16, 2, 2, PRelu}},
+      {"Softsign", {1, 22, 1, 1, Softsign}},
+      {"Mish", {18, 22, 1, 1, Same, "mish"}},
+      {"Swish", {24, 24, 1, 1, Swish}},
+      {"SwiGLU", {28, 28, 2, 2, SwiGlu}},
+      {"ThresholdedRelu", {10, 22, 1, 1, ThresholdedRelu}},
+      {"Shrink", {9, 9, 1, 1, Shrink}},
   };
   for (const OnnxFunction& f : OnnxFunctions()) {
-    list.push_back({f.op_type, {f.first_opset, f.newest_version, 1, 1, Function, f.op}});
+    list.push_back({f.op_type, {f.first_opset, f.newest_version, f.operands, f.operands, Function, f.op}});
   }
   return list;
 }

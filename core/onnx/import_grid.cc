@@ -1,15 +1,11 @@
 // Images read at computed positions: GridSample, AffineGrid.
 #include <algorithm>
-#include <numeric>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
 
 namespace rewright {
 namespace {
-
-using Values = absl::StatusOr<std::vector<Value>>;
 
 // An element of the image beside a position, along one axis: where, and with which weight. Both [n, positions.., 1].
 struct Tap {
@@ -19,80 +15,72 @@ struct Tap {
 
 class GridSampler {
  public:
-  explicit GridSampler(OnnxNode& node) : node_(node), f_(node) {}
+  explicit GridSampler(OnnxNode& node) : node_(node) {}
 
   Values Run() {
-    ASSIGN_OR_RETURN(mode_, node_.String("mode", "linear"));
-    ASSIGN_OR_RETURN(padding_, node_.String("padding_mode", "zeros"));
-    ASSIGN_OR_RETURN(const int64_t align, node_.Int("align_corners", 0));
-    align_ = align != 0;
+    mode_ = node_.String("mode", "linear");
+    padding_ = node_.String("padding_mode", "zeros");
+    align_ = node_.Flag("align_corners");
     if (mode_ == "bilinear") mode_ = "linear";  // before opset 20
     if (mode_ == "bicubic") mode_ = "cubic";
     if (mode_ != "linear" && mode_ != "nearest" && mode_ != "cubic") {
-      return node_.Invalid("attribute mode is \"" + mode_ + "\"");
+      return InvalidArgument("attribute mode is \"", mode_, "\"");
     }
     if (padding_ != "zeros" && padding_ != "border" && padding_ != "reflection") {
-      return node_.Invalid("attribute padding_mode is \"" + padding_ + "\"");
+      return InvalidArgument("attribute padding_mode is \"", padding_, "\"");
     }
     const Shape x = node_.input_type(0).shape;
     const Shape grid = node_.input_type(1).shape;
     const size_t axes = x.size() - 2;
     if (x.size() < 3 || grid.size() != x.size() || grid.back() != static_cast<int64_t>(axes) || grid[0] != x[0]) {
-      return node_.Invalid(
-          absl::StrCat("grid ", node_.input_type(1).ToString(), " for ", node_.input_type(0).ToString()));
+      return InvalidArgument("grid ", node_.input_type(1).ToString(), " for ", node_.input_type(0).ToString());
     }
-    if (mode_ == "cubic" && axes != 2) return node_.Unsupported("cubic interpolation of other than images");
-    if (std::find(x.begin(), x.end(), 0) != x.end()) return node_.Unsupported("an empty image");
+    if (mode_ == "cubic" && axes != 2) return Unimplemented("cubic interpolation of other than images");
+    if (std::find(x.begin(), x.end(), 0) != x.end()) return Unimplemented("an empty image");
     // Channels last: a position is a row of the table that is read from.
-    std::vector<int64_t> perm(x.size());
-    std::iota(perm.begin(), perm.end(), 0);
+    const auto rank = static_cast<int64_t>(x.size());
+    std::vector<int64_t> perm = AxesFrom(0, rank);
     perm.erase(perm.begin() + 1);
     perm.push_back(1);
     // The image and the grid may be of two types; the wider one of them computes.
     const DType type = node_.input_type(0).dtype, of_grid = node_.input_type(1).dtype;
     computed_ = IsFloating(type) && IsFloating(of_grid) && BitsOf(of_grid) > BitsOf(type) ? of_grid : type;
-    ASSIGN_OR_RETURN(const Value image, node_.CastTo(node_.input(0), computed_));
-    ASSIGN_OR_RETURN(const Value positions, node_.CastTo(node_.input(1), computed_));
-    ASSIGN_OR_RETURN(Value table, node_.Transpose(image, perm));
-    const int64_t points = std::accumulate(x.begin() + 2, x.end(), int64_t{1}, std::multiplies<>());
-    ASSIGN_OR_RETURN(table, node_.Reshape(table, {x[0] * points, x[1]}));
+    const Value image = node_.CastTo(node_.input(0), computed_);
+    const Value positions = node_.CastTo(node_.input(1), computed_);
+    const int64_t points = NumElements(Shape(x.begin() + 2, x.end()));
+    const Value table = node_.Reshape(node_.Transpose(image, perm), {x[0] * points, x[1]});
     std::vector<std::vector<Tap>> taps;
     for (size_t k = 0; k < axes; ++k) {
       // The last axis of the image is the first coordinate.
       const auto at = static_cast<int64_t>(axes - 1 - k);
-      ASSIGN_OR_RETURN(const Value coordinate, node_.SliceAxis(positions, static_cast<int64_t>(axes) + 1, at, at + 1));
-      taps.push_back(TapsOf(coordinate, x[2 + k]));
+      taps.push_back(TapsOf(node_.SliceAxis(positions, rank - 1, at, at + 1), x[2 + k]));
     }
-    ASSIGN_OR_RETURN(const Value sum, SumOf(table, taps, x, points));
-    std::vector<int64_t> back(x.size());
-    std::iota(back.begin(), back.end(), 0);
-    back.pop_back();
-    back.insert(back.begin() + 1, static_cast<int64_t>(x.size()) - 1);
-    ASSIGN_OR_RETURN(const Value y, node_.Transpose(sum, back));
-    return OneOutput(node_.CastTo(y, type));
+    std::vector<int64_t> back = AxesFrom(0, rank - 1);
+    back.insert(back.begin() + 1, rank - 1);
+    return OneOutput(node_.CastTo(node_.Transpose(SumOf(table, taps, x, points), back), type));
   }
 
  private:
   Value Number(double value) { return node_.Number(computed_, value); }
-  Value Add(Value a, Value b) { return f_("add", {a, b}); }
-  Value Sub(Value a, Value b) { return f_("sub", {a, b}); }
-  Value Mul(Value a, Value b) { return f_("mul", {a, b}); }
+  Value Add(Value a, Value b) { return node_("add", {a, b}); }
+  Value Sub(Value a, Value b) { return node_("sub", {a, b}); }
+  Value Mul(Value a, Value b) { return node_("mul", {a, b}); }
 
   // Mirrored at both ends until it lies between them.
   Value Reflected(Value x, int64_t size) {
     const double low = align_ ? 0 : -0.5;
     const double high = static_cast<double>(size) - (align_ ? 1 : 0.5);
     if (high == low) return Mul(x, Number(0));
-    const Value from_low = f_("abs", {Sub(x, Number(low))});
-    const Value turns = f_("floor", {f_("div", {from_low, Number(high - low)})});
+    const Value from_low = node_("abs", {Sub(x, Number(low))});
+    const Value turns = node_("floor", {node_("div", {from_low, Number(high - low)})});
     const Value rest = Sub(from_low, Mul(turns, Number(high - low)));
-    const Value half = f_("div", {turns, Number(2)});
-    const Value is_odd = f_("not_equal", {half, f_("floor", {half})});
-    return f_("where", {is_odd, Sub(Number(high), rest), Add(rest, Number(low))});
+    const Value half = node_("div", {turns, Number(2)});
+    const Value is_odd = node_("not_equal", {half, node_("floor", {half})});
+    return node_("where", {is_odd, Sub(Number(high), rest), Add(rest, Number(low))});
   }
 
   Value Clamped(Value x, int64_t size) {
-    return f_("clip", {x}, {{"min", 0.0}, {"max", static_cast<double>(size - 1)}});
+    return node_("clip", {x}, {{"min", 0.0}, {"max", static_cast<double>(size - 1)}});
   }
 
   std::vector<Tap> TapsOf(Value coordinate, int64_t size) {
@@ -102,14 +90,14 @@ class GridSampler {
     Value x = align_ ? Mul(shifted, Number((width - 1) / 2)) : Sub(Mul(shifted, Number(width / 2)), Number(0.5));
     if (padding_ == "reflection") x = Reflected(x, size);
     if (padding_ == "border" && mode_ != "cubic") x = Clamped(x, size);
-    if (mode_ == "nearest") return {{f_("round", {x}), Number(1)}};
-    const Value first = f_("floor", {x});
+    if (mode_ == "nearest") return {{node_("round", {x}), Number(1)}};
+    const Value first = node_("floor", {x});
     const Value t = Sub(x, first);
     if (mode_ == "linear") return {{first, Sub(Number(1), t)}, {Add(first, Number(1)), t}};
     std::vector<Tap> taps;
     for (int k = -1; k <= 2; ++k) {
       // Cubic convolution with a = -0.75 (Keys 1981), of the distance.
-      const Value d = f_("abs", {Sub(t, Number(k))});
+      const Value d = node_("abs", {Sub(t, Number(k))});
       const double a = -0.75;
       const Value near = Add(Mul(Mul(Sub(Mul(Number(a + 2), d), Number(a + 3)), d), d), Number(1));
       const Value far = Sub(Mul(Add(Mul(Sub(Mul(Number(a), d), Number(5 * a)), d), Number(8 * a)), d), Number(4 * a));
@@ -118,10 +106,10 @@ class GridSampler {
     return taps;
   }
 
-  absl::StatusOr<Value> SumOf(Value table, const std::vector<std::vector<Tap>>& taps, const Shape& x, int64_t points) {
+  Value SumOf(Value table, const std::vector<std::vector<Tap>>& taps, const Shape& x, int64_t points) {
     // Where the rows of each image begin.
-    ASSIGN_OR_RETURN(const Value number, node_.CountAlong(x[0], 0, static_cast<int>(x.size())));
-    const Value base = Mul(number, f_.Number(number, static_cast<double>(points)));
+    const Value number = node_.CountAlong(x[0], 0, static_cast<int>(x.size()));
+    const Value base = Mul(number, node_.Number(number, static_cast<double>(points)));
     std::vector<size_t> chosen(taps.size(), 0);
     std::optional<Value> sum;
     while (true) {
@@ -132,29 +120,28 @@ class GridSampler {
         Value index = padding_ == "reflection" ? Reflected(tap.index, size) : tap.index;
         Value own = tap.weight;
         if (padding_ == "zeros") {
-          const Value inside = f_("logical_and", {f_("less_equal", {Number(0), index}),
-                                                  f_("less_equal", {index, Number(static_cast<double>(size - 1))})});
-          own = f_("where", {inside, own, Number(0)});
+          const Value inside =
+              node_("logical_and", {node_("less_equal", {Number(0), index}),
+                                    node_("less_equal", {index, Number(static_cast<double>(size - 1))})});
+          own = node_("where", {inside, own, Number(0)});
         }
-        index = f_("cast", {Clamped(index, size)}, {{"to", DType::kInt64}});
-        row = k == 0 ? index : Add(Mul(row, f_.Number(base, static_cast<double>(size))), index);
+        index = node_("cast", {Clamped(index, size)}, {{"to", DType::kInt64}});
+        row = k == 0 ? index : Add(Mul(row, node_.Number(base, static_cast<double>(size))), index);
         weight = k == 0 ? own : Mul(weight, own);
       }
       row = Add(row, base);
-      RETURN_IF_ERROR(f_.Done(row).status());
       Shape shape = node_.shape(row);
       shape.pop_back();
-      ASSIGN_OR_RETURN(row, node_.Reshape(row, shape));
-      const Value term = Mul(f_("gather", {table, row}, {{"axis", int64_t{0}}}), weight);
+      row = node_.Reshape(row, shape);
+      const Value term = Mul(node_("gather", {table, row}, {{"axis", int64_t{0}}}), weight);
       sum = sum ? Add(*sum, term) : term;
       size_t k = 0;
       while (k < chosen.size() && ++chosen[k] == taps[k].size()) chosen[k++] = 0;
-      if (k == chosen.size()) return f_.Done(*sum);
+      if (k == chosen.size()) return *sum;
     }
   }
 
   OnnxNode& node_;
-  Formula f_;
   std::string mode_, padding_;
   bool align_ = false;
   DType computed_ = DType::kFloat32;
@@ -164,14 +151,14 @@ Values GridSample(OnnxNode& node) { return GridSampler(node).Run(); }
 
 // The positions of an image of `size` under affine maps theta: [n, d, d + 1], as GridSample reads them.
 Values AffineGrid(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> size, node.IntsInput(1, "size"));
-  ASSIGN_OR_RETURN(const int64_t align, node.Int("align_corners", 0));
+  const std::vector<int64_t> size = node.IntsInput(1, "size");
+  const bool align = node.Flag("align_corners");
   const Value theta = node.input(0);
-  if (size.size() < 4 || size.size() > 5) return node.Invalid(absl::StrCat(size.size(), " sizes; expected 4 or 5"));
+  if (size.size() < 4 || size.size() > 5) return InvalidArgument(size.size(), " sizes; expected 4 or 5");
   const auto axes = static_cast<int64_t>(size.size()) - 2;
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("size", size));
   if (node.shape(theta) != Shape{size[0], axes, axes + 1} || *std::min_element(size.begin(), size.end()) < 1) {
-    return node.Invalid(absl::StrCat("theta ", node.type(theta).ToString(), " for the size ", ShapeString(size)));
+    return InvalidArgument("theta ", node.type(theta).ToString(), " for the size ", ShapeString(size));
   }
   ASSIGN_OR_RETURN(const int64_t points, CheckedElements(Shape(size.begin() + 2, size.end())));
   RETURN_IF_ERROR(node.CheckListed(points));
@@ -186,18 +173,16 @@ Values AffineGrid(OnnxNode& node) {
       const int64_t width = size[static_cast<size_t>(1 + axes - k)];
       const auto at = static_cast<double>(rest % width);
       const auto count = static_cast<double>(width);
-      row[static_cast<size_t>(k)] = align == 0 ? (2 * at + 1) / count - 1 : width == 1 ? 0 : 2 * at / (count - 1) - 1;
+      row[static_cast<size_t>(k)] = !align ? (2 * at + 1) / count - 1 : width == 1 ? 0 : 2 * at / (count - 1) - 1;
       rest /= width;
     }
     rows.insert(rows.end(), row.begin(), row.end());
   }
   const Value grid = node.Constant(Tensor::FromVector(type.dtype, type.shape, rows));
-  ASSIGN_OR_RETURN(const Value y, node.MapAxis(theta, grid, 2));
-  ASSIGN_OR_RETURN(const Value turned, node.Transpose(y, {0, 2, 1}));
   Shape shape(size.begin() + 2, size.end());
   shape.insert(shape.begin(), size[0]);
   shape.push_back(axes);
-  return OneOutput(node.Reshape(turned, shape));
+  return OneOutput(node.Reshape(node.Transpose(node.MapAxis(theta, grid, 2), {0, 2, 1}), shape));
 }
 
 }  // namespace

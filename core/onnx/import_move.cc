@@ -1,28 +1,21 @@
 // Operators that cut, join, move and repeat elements.
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/tensor_proto.h"
 
 namespace rewright {
 namespace {
 
-using Values = absl::StatusOr<std::vector<Value>>;
-
 Values Transpose(OnnxNode& node) {
   std::vector<int64_t> reversed(static_cast<size_t>(node.input_rank(0)));
   std::iota(reversed.rbegin(), reversed.rend(), 0);
-  ASSIGN_OR_RETURN(const std::vector<int64_t> perm, node.Ints("perm", reversed));
-  return OneOutput(node.Transpose(node.input(0), perm));
+  return OneOutput(node.Transpose(node.input(0), node.Ints("perm", reversed)));
 }
 
 Values Concat(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", std::nullopt));
-  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
+  ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(std::nullopt, node.input_rank(0)));
   // Empty parts add nothing (exporters write them in shape arithmetic).
   std::vector<Value> parts;
   for (Value part : node.inputs()) {
@@ -37,18 +30,18 @@ Values Concat(OnnxNode& node) {
 // smaller last one.
 absl::StatusOr<std::vector<int64_t>> SplitSizes(OnnxNode& node, int64_t size) {
   if (node.opset() >= 13 ? node.has_input(1) : node.HasAttribute("split")) {
-    return node.opset() >= 13 ? node.IntsInput(1, "split") : node.Ints("split", {});
+    return node.opset() >= 13 ? node.IntsInput(1, "split") : node.Ints("split");
   }
   int64_t parts = node.num_outputs();
   if (node.opset() >= 18) {
-    ASSIGN_OR_RETURN(const int64_t declared, node.Int("num_outputs", parts));
+    const int64_t declared = node.Int("num_outputs", parts);
     if (declared != parts) {
-      return node.Invalid(absl::StrCat("num_outputs is ", declared, ", but there are ", parts, " outputs"));
+      return InvalidArgument("num_outputs is ", declared, ", but there are ", parts, " outputs");
     }
   } else if (parts == 0 || size % parts != 0) {
-    return node.Invalid(absl::StrCat("size ", size, " does not divide into ", parts, " equal parts"));
+    return InvalidArgument("size ", size, " does not divide into ", parts, " equal parts");
   }
-  if (parts == 0) return node.Invalid("there are no outputs");
+  if (parts == 0) return InvalidArgument("there are no outputs");
   const int64_t part = (size + parts - 1) / parts;
   std::vector<int64_t> sizes(static_cast<size_t>(parts), part);
   sizes.back() = size - part * (parts - 1);
@@ -57,18 +50,17 @@ absl::StatusOr<std::vector<int64_t>> SplitSizes(OnnxNode& node, int64_t size) {
 
 Values Split(OnnxNode& node) {
   const Value x = node.input(0);
-  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
-  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.type(x).rank()));
+  ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(0, node.type(x).rank()));
   ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, SplitSizes(node, node.shape(x)[axis]));
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("sizes of the parts", sizes));
   if (static_cast<int>(sizes.size()) != node.num_outputs()) {
-    return node.Invalid(absl::StrCat(sizes.size(), " sizes for ", node.num_outputs(), " outputs"));
+    return InvalidArgument(sizes.size(), " sizes for ", node.num_outputs(), " outputs");
   }
   if (sizes.size() == 1 && sizes[0] == node.shape(x)[axis]) return std::vector<Value>{x};
   // Our split makes no empty parts.
   std::vector<int64_t> wide;
   std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(wide), [](int64_t size) { return size != 0; });
-  if (wide.empty()) return node.Unsupported("all parts are empty");
+  if (wide.empty()) return Unimplemented("all parts are empty");
   ASSIGN_OR_RETURN(const std::vector<Value> parts, node.ApplyAll("split", {x}, {{"axis", axis}, {"sizes", wide}}));
   std::vector<Value> values;
   auto next = parts.begin();
@@ -113,31 +105,24 @@ absl::StatusOr<SliceBounds> ReadSliceBounds(OnnxNode& node) {
   SliceBounds bounds;
   bool has_axes = false;
   if (node.opset() < 10) {
-    ASSIGN_OR_RETURN(bounds.starts, node.Ints("starts", {}));
-    ASSIGN_OR_RETURN(bounds.ends, node.Ints("ends", {}));
+    bounds.starts = node.Ints("starts");
+    bounds.ends = node.Ints("ends");
     has_axes = node.HasAttribute("axes");
-    ASSIGN_OR_RETURN(bounds.axes, node.Ints("axes", {}));
+    bounds.axes = node.Ints("axes");
   } else {
-    if (!node.has_input(1) || !node.has_input(2)) return node.Invalid("starts or ends are missing");
-    ASSIGN_OR_RETURN(bounds.starts, node.IntsInput(1, "starts"));
-    ASSIGN_OR_RETURN(bounds.ends, node.IntsInput(2, "ends"));
+    if (!node.has_input(1) || !node.has_input(2)) return InvalidArgument("starts or ends are missing");
+    bounds.starts = node.IntsInput(1, "starts");
+    bounds.ends = node.IntsInput(2, "ends");
     has_axes = node.has_input(3);
-    if (has_axes) {
-      ASSIGN_OR_RETURN(bounds.axes, node.IntsInput(3, "axes"));
-    }
-    if (node.has_input(4)) {
-      ASSIGN_OR_RETURN(bounds.steps, node.IntsInput(4, "steps"));
-    }
+    if (has_axes) bounds.axes = node.IntsInput(3, "axes");
+    if (node.has_input(4)) bounds.steps = node.IntsInput(4, "steps");
   }
   const size_t count = bounds.starts.size();
-  if (!has_axes) {
-    bounds.axes.resize(count);
-    std::iota(bounds.axes.begin(), bounds.axes.end(), 0);
-  }
+  if (!has_axes) bounds.axes = AxesFrom(0, static_cast<int64_t>(count));
   if (bounds.steps.empty()) bounds.steps.assign(count, 1);
   if (bounds.ends.size() != count || bounds.axes.size() != count || bounds.steps.size() != count) {
-    return node.Invalid(absl::StrCat(count, " starts, ", bounds.ends.size(), " ends, ", bounds.axes.size(), " axes, ",
-                                     bounds.steps.size(), " steps"));
+    return InvalidArgument(count, " starts, ", bounds.ends.size(), " ends, ", bounds.axes.size(), " axes, ",
+                           bounds.steps.size(), " steps");
   }
   ASSIGN_OR_RETURN(bounds.axes, OnnxNode::Axes(bounds.axes, node.input_rank(0)));
   return bounds;
@@ -149,7 +134,7 @@ Values Slice(OnnxNode& node) {
   ASSIGN_OR_RETURN(const SliceBounds bounds, ReadSliceBounds(node));
   std::vector<int64_t> starts(shape.size(), 0), stops = shape, steps(shape.size(), 1), reversed;
   for (size_t i = 0; i < bounds.axes.size(); ++i) {
-    if (bounds.steps[i] == 0) return node.Invalid("a step is zero");
+    if (bounds.steps[i] == 0) return InvalidArgument("a step is zero");
     const size_t axis = bounds.axes[i];
     const Range range = RangeOf(bounds.starts[i], bounds.ends[i], bounds.steps[i], shape[axis]);
     starts[axis] = range.start;
@@ -157,16 +142,14 @@ Values Slice(OnnxNode& node) {
     steps[axis] = range.step;
     if (range.reversed) reversed.push_back(bounds.axes[i]);
   }
-  if (!reversed.empty()) {
-    ASSIGN_OR_RETURN(x, node.Apply("reverse", {x}, {{"axes", reversed}}));
-  }
+  if (!reversed.empty()) x = node("reverse", {x}, {{"axes", reversed}});
   const bool stepped = std::any_of(steps.begin(), steps.end(), [](int64_t step) { return step != 1; });
   if (!stepped && stops == shape && std::all_of(starts.begin(), starts.end(), [](int64_t s) { return s == 0; })) {
     return std::vector<Value>{x};
   }
   Attrs attrs = {{"starts", starts}, {"stops", stops}};
   if (stepped) attrs["steps"] = steps;
-  return OneOutput(node.Apply("slice", {x}, attrs));
+  return OneOutput(node("slice", {x}, attrs));
 }
 
 // ---------------------------------------------------------------- padding
@@ -178,22 +161,17 @@ struct Padding {
 // Attributes became inputs in opset 11; axes were added in opset 18.
 absl::StatusOr<Padding> ReadPadding(OnnxNode& node) {
   const int rank = node.input_rank(0);
-  std::vector<int64_t> pads;
-  std::vector<int64_t> axes(static_cast<size_t>(rank));
-  std::iota(axes.begin(), axes.end(), 0);
+  std::vector<int64_t> pads, axes = AxesFrom(0, rank);
   if (node.opset() < 11) {
-    ASSIGN_OR_RETURN(pads, node.Ints("pads", {}));
+    pads = node.Ints("pads");
   } else {
-    if (!node.has_input(1)) return node.Invalid("pads are missing");
-    ASSIGN_OR_RETURN(pads, node.IntsInput(1, "pads"));
+    if (!node.has_input(1)) return InvalidArgument("pads are missing");
+    pads = node.IntsInput(1, "pads");
     if (node.has_input(3)) {
-      ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsInput(3, "axes"));
-      ASSIGN_OR_RETURN(axes, OnnxNode::Axes(given, rank));
+      ASSIGN_OR_RETURN(axes, OnnxNode::Axes(node.IntsInput(3, "axes"), rank));
     }
   }
-  if (pads.size() != 2 * axes.size()) {
-    return node.Invalid(absl::StrCat(pads.size(), " pads; expected ", 2 * axes.size()));
-  }
+  if (pads.size() != 2 * axes.size()) return InvalidArgument(pads.size(), " pads; expected ", 2 * axes.size());
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("pads", pads));
   Padding padding{std::vector<int64_t>(static_cast<size_t>(rank), 0),
                   std::vector<int64_t>(static_cast<size_t>(rank), 0)};
@@ -205,20 +183,17 @@ absl::StatusOr<Padding> ReadPadding(OnnxNode& node) {
 }
 
 absl::StatusOr<Tensor> PadValue(OnnxNode& node) {
-  if (node.opset() < 11) {
-    ASSIGN_OR_RETURN(const double value, node.Float("value", 0));
-    return Tensor::Scalar(DType::kFloat64, value);
-  }
+  if (node.opset() < 11) return Tensor::Scalar(DType::kFloat64, node.Float("value", 0));
   if (!node.has_input(2)) return Tensor::Scalar(DType::kFloat64, 0);
-  ASSIGN_OR_RETURN(const Tensor value, node.ConstantInput(2, "constant_value"));
-  if (value.num_elements() != 1) return node.Invalid("constant_value is not one number");
+  const Tensor value = node.ConstantInput(2, "constant_value");
+  if (value.num_elements() != 1) return InvalidArgument("constant_value is not one number");
   return value;
 }
 
 // The operator's value is a double: where that cannot hold an integer, v around x is 0 around x - v, plus v.
-absl::StatusOr<Value> PadWith(OnnxNode& node, Value x, const Padding& padding, const Tensor& value) {
+Value PadWith(OnnxNode& node, Value x, const Padding& padding, const Tensor& value) {
   const auto pad = [&](Value padded, double by) {
-    return node.Apply("pad", {padded}, {{"before", padding.before}, {"after", padding.after}, {"value", by}});
+    return node("pad", {padded}, {{"before", padding.before}, {"after", padding.after}, {"value", by}});
   };
   constexpr int64_t kExact = int64_t{1} << 53;
   const int64_t integer = value.dtype() == DType::kInt64 ? value.AtInt(0) : 0;
@@ -226,9 +201,7 @@ absl::StatusOr<Value> PadWith(OnnxNode& node, Value x, const Padding& padding, c
   Tensor scalar(TensorType{DType::kInt64, {}});
   scalar.SetInt(0, integer);
   const Value by = node.Constant(scalar);
-  ASSIGN_OR_RETURN(const Value shifted, node.Apply("sub", {x, by}));
-  ASSIGN_OR_RETURN(const Value padded, pad(shifted, 0));
-  return node.Apply("add", {padded, by});
+  return node("add", {pad(node("sub", {x, by}), 0), by});
 }
 
 // Whether more is cut off than there is, so that padding of the other side goes as well.
@@ -241,71 +214,60 @@ bool CutsItsPadding(const Shape& shape, const Padding& padding) {
 }
 
 // The operand without what negative pads cut off; their entries become zero.
-absl::StatusOr<Value> Crop(OnnxNode& node, Value x, Padding& padding) {
+Value Crop(OnnxNode& node, Value x, Padding& padding) {
   std::vector<int64_t> starts(padding.before.size(), 0), stops = node.shape(x);
   bool crops = false;
   for (size_t axis = 0; axis < stops.size(); ++axis) {
     starts[axis] = std::max<int64_t>(0, -padding.before[axis]);
     stops[axis] -= std::max<int64_t>(0, -padding.after[axis]);
-    if (starts[axis] > stops[axis]) return node.Invalid("pads cut off more than there is");
+    if (starts[axis] > stops[axis]) return node.Fail(InvalidArgument("pads cut off more than there is"));
     crops = crops || padding.before[axis] < 0 || padding.after[axis] < 0;
     padding.before[axis] = std::max<int64_t>(0, padding.before[axis]);
     padding.after[axis] = std::max<int64_t>(0, padding.after[axis]);
   }
-  if (!crops) return x;
-  return node.Apply("slice", {x}, {{"starts", starts}, {"stops", stops}});
+  return crops ? node("slice", {x}, {{"starts", starts}, {"stops", stops}}) : x;
 }
 
 // What comes before (or after) the operand along one axis in modes that repeat elements of it.
-absl::StatusOr<Value> Border(OnnxNode& node, const std::string& mode, Value x, int64_t axis, int64_t count,
-                             bool before) {
+Value Border(OnnxNode& node, const std::string& mode, Value x, int64_t axis, int64_t count, bool before) {
   const int64_t size = node.shape(x)[axis];
   if (mode == "edge") {
-    if (size == 0) return node.Invalid("an empty axis has no edge");
-    ASSIGN_OR_RETURN(const Value edge, node.SliceAxis(x, axis, before ? 0 : size - 1, before ? 1 : size));
+    if (size == 0) return node.Fail(InvalidArgument("an empty axis has no edge"));
     Shape shape = node.shape(x);
     shape[axis] = count;
-    return node.Expand(edge, shape);
+    return node.Expand(node.SliceAxis(x, axis, before ? 0 : size - 1, before ? 1 : size), shape);
   }
   const int64_t available = mode == "reflect" ? size - 1 : size;
-  if (count > available) return node.Unsupported(absl::StrCat(count, " elements of padding by a tensor of ", size));
+  if (count > available) return node.Fail(Unimplemented(count, " elements of padding by a tensor of ", size));
   if (mode == "wrap") return node.SliceAxis(x, axis, before ? size - count : 0, before ? size : count);
-  ASSIGN_OR_RETURN(const Value part,
-                   node.SliceAxis(x, axis, before ? 1 : size - 1 - count, before ? count + 1 : size - 1));
-  return node.Apply("reverse", {part}, {{"axes", std::vector<int64_t>{axis}}});
+  const Value part = node.SliceAxis(x, axis, before ? 1 : size - 1 - count, before ? count + 1 : size - 1);
+  return node("reverse", {part}, {{"axes", std::vector<int64_t>{axis}}});
 }
 
 Values Pad(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "constant"));
+  const std::string mode = node.String("mode", "constant");
   ASSIGN_OR_RETURN(Padding padding, ReadPadding(node));
   ASSIGN_OR_RETURN(const Tensor value, PadValue(node));
   if (mode == "constant" && CutsItsPadding(node.shape(node.input(0)), padding)) {
     return OneOutput(PadWith(node, node.input(0), padding, value));
   }
-  ASSIGN_OR_RETURN(Value x, Crop(node, node.input(0), padding));
+  Value x = Crop(node, node.input(0), padding);
   const auto is_zero = [](int64_t count) { return count == 0; };
   if (std::all_of(padding.before.begin(), padding.before.end(), is_zero) &&
       std::all_of(padding.after.begin(), padding.after.end(), is_zero)) {
     return std::vector<Value>{x};
   }
-  if (mode == "constant") {
-    return OneOutput(PadWith(node, x, padding, value));
-  }
+  if (mode == "constant") return OneOutput(PadWith(node, x, padding, value));
   if (mode != "edge" && mode != "reflect" && mode != "wrap") {
-    return node.Invalid(absl::StrCat("attribute mode is \"", mode, "\"; expected constant, edge, reflect or wrap"));
+    return InvalidArgument("attribute mode is \"", mode, "\"; expected constant, edge, reflect or wrap");
   }
   for (size_t axis = 0; axis < padding.before.size(); ++axis) {
     const int64_t at = static_cast<int64_t>(axis);
-    std::vector<Value> parts = {x};
-    if (padding.before[axis] > 0) {
-      ASSIGN_OR_RETURN(const Value before, Border(node, mode, x, at, padding.before[axis], true));
-      parts.insert(parts.begin(), before);
-    }
-    if (padding.after[axis] > 0) {
-      ASSIGN_OR_RETURN(const Value after, Border(node, mode, x, at, padding.after[axis], false));
-      parts.push_back(after);
-    }
-    ASSIGN_OR_RETURN(x, node.Concat(parts, at));
+    std::vector<Value> parts;
+    if (padding.before[axis] > 0) parts.push_back(Border(node, mode, x, at, padding.before[axis], true));
+    parts.push_back(x);
+    if (padding.after[axis] > 0) parts.push_back(Border(node, mode, x, at, padding.after[axis], false));
+    x = node.Concat(parts, at);
   }
   return std::vector<Value>{x};
 }
@@ -314,7 +276,7 @@ Values Pad(OnnxNode& node) {
 
 Values Expand(OnnxNode& node) {
   const Value x = node.input(0);
-  ASSIGN_OR_RETURN(Shape shape, node.IntsInput(1, "shape"));
+  Shape shape = node.IntsInput(1, "shape");
   // Both sides may be stretched.
   const Shape& old_shape = node.shape(x);
   if (shape.size() < old_shape.size()) shape.insert(shape.begin(), old_shape.size() - shape.size(), 1);
@@ -327,12 +289,12 @@ Values Expand(OnnxNode& node) {
 
 Values Tile(OnnxNode& node) {
   const Value x = node.input(0);
-  ASSIGN_OR_RETURN(const std::vector<int64_t> repeats, node.IntsInput(1, "repeats"));
+  const std::vector<int64_t> repeats = node.IntsInput(1, "repeats");
   if (static_cast<int>(repeats.size()) != node.type(x).rank()) {
-    return node.Invalid(absl::StrCat(repeats.size(), " repeats for ", node.type(x).ToString()));
+    return InvalidArgument(repeats.size(), " repeats for ", node.type(x).ToString());
   }
   for (int64_t repeat : repeats) {
-    if (repeat < 1) return node.Invalid(absl::StrCat("repeats ", repeat, " times"));
+    if (repeat < 1) return InvalidArgument("repeats ", repeat, " times");
   }
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("repeats", repeats));
   return OneOutput(Repeat(node, x, repeats, /*inner=*/false));
@@ -340,81 +302,70 @@ Values Tile(OnnxNode& node) {
 
 // ---------------------------------------------------------------- picking
 
+// Gather and GatherElements.
 Values Gather(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
-  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
+  ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(0, node.input_rank(0)));
   RETURN_IF_ERROR(CheckIndices(node, node.input(1), axis));
-  return OneOutput(node.Apply("gather", {node.input(0), node.input(1)}, {{"axis", axis}}));
-}
-
-Values GatherElements(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", 0));
-  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
-  RETURN_IF_ERROR(CheckIndices(node, node.input(1), axis));
-  return OneOutput(node.Apply("gather_elements", node.inputs(), {{"axis", axis}}));
+  return OneOutput(node(node.op(), node.inputs(), {{"axis", axis}}));
 }
 
 absl::StatusOr<int64_t> BlockSize(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t block, node.Int("blocksize", std::nullopt));
-  if (block < 1 || block > 1024) return node.Invalid(absl::StrCat("blocksize is ", block, "; expected 1 to 1024"));
+  const int64_t block = node.Int("blocksize");
+  if (block < 1 || block > 1024) return InvalidArgument("blocksize is ", block, "; expected 1 to 1024");
   return block;
 }
 
 Values DepthToSpace(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t block, BlockSize(node));
-  ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "DCR"));
-  if (mode != "DCR" && mode != "CRD") return node.Invalid("attribute mode is \"" + mode + "\"; expected DCR or CRD");
+  const std::string mode = node.String("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") return InvalidArgument("attribute mode is \"", mode, "\"; expected DCR or CRD");
   const Attrs attrs = {{"block", block}, {"channel_first", int64_t{mode == "CRD"}}};
-  return OneOutput(node.Apply("depth_to_space", {node.input(0)}, attrs));
+  return OneOutput(node("depth_to_space", {node.input(0)}, attrs));
 }
 
 Values SpaceToDepth(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t block, BlockSize(node));
-  ASSIGN_OR_RETURN(const std::string mode, node.String("mode", "DCR"));
-  ASSIGN_OR_RETURN(const Value y, node.Apply("space_to_depth", {node.input(0)}, {{"block", block}}));
+  const std::string mode = node.String("mode", "DCR");
+  const Value y = node("space_to_depth", {node.input(0)}, {{"block", block}});
+  RETURN_IF_ERROR(node.status());
   if (mode == "DCR") return std::vector<Value>{y};
-  if (mode != "CRD") return node.Invalid("attribute mode is \"" + mode + "\"; expected DCR or CRD");
+  if (mode != "CRD") return InvalidArgument("attribute mode is \"", mode, "\"; expected DCR or CRD");
   // Channels [block * block, c] as [c, block * block].
   const Shape& x = node.input_type(0).shape;
   const Shape& deep = node.shape(y);
-  ASSIGN_OR_RETURN(const Value parted, node.Reshape(y, {deep[0], block * block, x[1], deep[2], deep[3]}));
-  ASSIGN_OR_RETURN(const Value turned, node.Transpose(parted, {0, 2, 1, 3, 4}));
-  return OneOutput(node.Reshape(turned, deep));
+  const Value parted = node.Reshape(y, {deep[0], block * block, x[1], deep[2], deep[3]});
+  return OneOutput(node.Reshape(node.Transpose(parted, {0, 2, 1, 3, 4}), deep));
 }
 
 // Row numbers and column numbers are compared: the part from diagonal k on (upper), or up to it.
 Values Trilu(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t upper, node.Int("upper", 1));
+  const bool upper = node.Flag("upper", true);
   int64_t diagonal = 0;
   if (node.has_input(1)) {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsInput(1, "k"));
-    if (given.size() != 1) return node.Invalid("k is not one number");
+    const std::vector<int64_t> given = node.IntsInput(1, "k");
+    if (given.size() != 1) return InvalidArgument("k is not one number");
     diagonal = given[0];
   }
   const Value x = node.input(0);
   const Shape& shape = node.shape(x);
-  if (shape.size() < 2) return node.Invalid(absl::StrCat("operand ", node.type(x).ToString(), "; expected matrices"));
+  if (shape.size() < 2) return InvalidArgument("operand ", node.type(x).ToString(), "; expected matrices");
   const int64_t rows = shape[shape.size() - 2];
   const int64_t columns = shape[shape.size() - 1];
   diagonal = std::clamp(diagonal, -rows, columns);
   RETURN_IF_ERROR(node.ChargeGenerated({DType::kInt64, {rows + columns}}));
-  std::vector<int64_t> first(static_cast<size_t>(rows)), second(static_cast<size_t>(columns));
-  std::iota(first.begin(), first.end(), diagonal);
-  std::iota(second.begin(), second.end(), 0);
-  ASSIGN_OR_RETURN(const Value row, node.Reshape(node.Constant(Tensor::Int64s(first)), {rows, 1}));
-  const Value column = node.Constant(Tensor::Int64s(second));
-  Formula f(node);
-  const Value kept = upper != 0 ? f("less_equal", {row, column}) : f("less_equal", {column, row});
-  return f.Output(f("where", {kept, x, f.Number(x, 0)}));
+  const Value row = node.Reshape(node.Constant(Tensor::Int64s(AxesFrom(diagonal, diagonal + rows))), {rows, 1});
+  const Value column = node.Constant(Tensor::Int64s(AxesFrom(0, columns)));
+  const Value kept = upper ? node("less_equal", {row, column}) : node("less_equal", {column, row});
+  return OneOutput(node("where", {kept, x, node.Number(x, 0)}));
 }
 
 }  // namespace
 
 // [a, b] as [1, a, 1, b], expanded to [r, a, s, b], as [r*a, s*b]; with `inner` as [a, 1, b, 1] first.
-absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner) {
+Value Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner) {
   const Shape shape = node.shape(x);
   Shape parted, expanded;
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
+  for (size_t axis = 0; axis < repeats.size(); ++axis) {
     const int64_t size = shape[axis];
     if (repeats[axis] == 1) {
       parted.push_back(size);
@@ -427,12 +378,10 @@ absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>
       expanded.insert(expanded.end(), {repeats[axis], size});
     }
   }
-  RETURN_IF_ERROR(CheckedElements(expanded).status());
+  if (const absl::Status status = CheckedElements(expanded).status(); !status.ok()) return node.Fail(status);
   Shape result;
-  for (size_t axis = 0; axis < shape.size(); ++axis) result.push_back(shape[axis] * repeats[axis]);
-  ASSIGN_OR_RETURN(const Value spread, node.Reshape(x, parted));
-  ASSIGN_OR_RETURN(const Value repeated, node.Expand(spread, expanded));
-  return node.Reshape(repeated, result);
+  for (size_t axis = 0; axis < repeats.size(); ++axis) result.push_back(shape[axis] * repeats[axis]);
+  return node.Reshape(node.Expand(node.Reshape(x, parted), expanded), result);
 }
 
 absl::Status CheckIndices(const OnnxNode& node, Value indices, int64_t axis) {
@@ -441,7 +390,7 @@ absl::Status CheckIndices(const OnnxNode& node, Value indices, int64_t axis) {
   for (int64_t i = 0; known != nullptr && i < known->num_elements(); ++i) {
     const int64_t index = known->AtInt(i);
     if (index < -size || index >= size) {
-      return node.Invalid(absl::StrCat("index ", index, " along axis ", axis, " of ", node.input_type(0).ToString()));
+      return InvalidArgument("index ", index, " along axis ", axis, " of ", node.input_type(0).ToString());
     }
   }
   return absl::OkStatus();
@@ -456,8 +405,8 @@ OnnxOperatorList MoveOperators() {
       {"Pad", {2, 25, 1, 4, Pad}},
       {"Expand", {8, 13, 2, 2, Expand}},
       {"Tile", {6, 13, 2, 2, Tile}},
-      {"Gather", {1, 13, 2, 2, Gather}},
-      {"GatherElements", {11, 13, 2, 2, GatherElements}},
+      {"Gather", {1, 13, 2, 2, Gather, "gather"}},
+      {"GatherElements", {11, 13, 2, 2, Gather, "gather_elements"}},
       {"DepthToSpace", {1, 28, 1, 1, DepthToSpace}},
       {"SpaceToDepth", {1, 28, 1, 1, SpaceToDepth}},
       {"Trilu", {14, 14, 1, 2, Trilu}},

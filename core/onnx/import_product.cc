@@ -1,34 +1,24 @@
 // Products: MatMul, Gemm, Conv, ConvTranspose.
 #include <algorithm>
-#include <numeric>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
 
 namespace rewright {
 namespace {
 
-using Values = absl::StatusOr<std::vector<Value>>;
-
 Values MatMul(OnnxNode& node) { return OneOutput(Product(node, node.input(0), node.input(1))); }
 
-absl::StatusOr<Value> Scaled(OnnxNode& node, Value x, double factor) {
-  if (factor == 1) return x;
-  return node.Apply("mul", {x, node.Number(node.type(x).dtype, factor)});
-}
-
 // The bias B of a convolution, one number per channel.
-absl::StatusOr<Value> AddBias(OnnxNode& node, Value y) {
+Value AddBias(OnnxNode& node, Value y) {
   if (!node.has_input(2)) return y;
   const int64_t channels = node.shape(y)[1];
   if (node.input_type(2).shape != Shape{channels}) {
-    return node.Invalid(absl::StrCat("B is ", node.input_type(2).ToString(), "; expected shape [", channels, "]"));
+    return node.Fail(InvalidArgument("B is ", node.input_type(2).ToString(), "; expected shape [", channels, "]"));
   }
   Shape shape(node.shape(y).size(), 1);
   shape[1] = channels;
-  ASSIGN_OR_RETURN(const Value bias, node.Reshape(node.input(2), shape));
-  return node.Apply("add", {y, bias});
+  return node("add", {y, node.Reshape(node.input(2), shape)});
 }
 
 Values Conv(OnnxNode& node) { return OneOutput(ConvOf(node)); }
@@ -36,20 +26,16 @@ Values Gemm(OnnxNode& node) { return OneOutput(GemmOf(node)); }
 
 // W[C, M/g, k..] of a transposed convolution as the kernel [M, C/g, k..] of the convolution that it is: channels
 // exchanged within each group, taps in reverse order.
-absl::StatusOr<Value> TransposedKernel(OnnxNode& node, Value w, int64_t groups) {
+Value TransposedKernel(OnnxNode& node, Value w, int64_t groups) {
   const Shape shape = node.shape(w);
   const int64_t in = shape[0] / groups, out = shape[1];
   Shape parted = {groups, in, out}, joined = {groups * out, in};
   parted.insert(parted.end(), shape.begin() + 2, shape.end());
   joined.insert(joined.end(), shape.begin() + 2, shape.end());
-  std::vector<int64_t> perm(parted.size()), axes(shape.size() - 2);
-  std::iota(perm.begin(), perm.end(), 0);
+  std::vector<int64_t> perm = AxesFrom(0, static_cast<int64_t>(parted.size()));
   std::swap(perm[1], perm[2]);
-  std::iota(axes.begin(), axes.end(), 2);
-  ASSIGN_OR_RETURN(const Value by_group, node.Reshape(w, parted));
-  ASSIGN_OR_RETURN(const Value exchanged, node.Transpose(by_group, perm));
-  ASSIGN_OR_RETURN(const Value kernel, node.Reshape(exchanged, joined));
-  return node.Apply("reverse", {kernel}, {{"axes", axes}});
+  const Value kernel = node.Reshape(node.Transpose(node.Reshape(w, parted), perm), joined);
+  return node("reverse", {kernel}, {{"axes", AxesFrom(2, static_cast<int64_t>(shape.size()))}});
 }
 
 // The pads of a transposed convolution: how much of the full result is cut off on each side. They are given, or follow
@@ -57,16 +43,14 @@ absl::StatusOr<Value> TransposedKernel(OnnxNode& node, Value w, int64_t groups) 
 absl::StatusOr<std::vector<int64_t>> TransposedPads(OnnxNode& node, const OnnxWindow& window, const Shape& shape,
                                                     const std::vector<int64_t>& output_padding) {
   const size_t axes = shape.size() - 2;
-  ASSIGN_OR_RETURN(const std::string auto_pad, node.String("auto_pad", "NOTSET"));
-  ASSIGN_OR_RETURN(std::vector<int64_t> sizes, node.Ints("output_shape", {}));
+  const std::string auto_pad = node.String("auto_pad", "NOTSET");
+  std::vector<int64_t> sizes = node.Ints("output_shape");
   std::vector<int64_t> pads = window.pads;
   if (sizes.size() == axes + 2) sizes.erase(sizes.begin(), sizes.begin() + 2);
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
   if (sizes.empty() && !same) return pads;
-  if (sizes.empty()) {
-    for (size_t k = 0; k < axes; ++k) sizes.push_back(shape[2 + k] * window.strides[k]);
-  }
-  if (sizes.size() != axes) return node.Invalid(absl::StrCat("output_shape has ", sizes.size(), " entries"));
+  for (size_t k = 0; same && sizes.size() < axes; ++k) sizes.push_back(shape[2 + k] * window.strides[k]);
+  if (sizes.size() != axes) return InvalidArgument("output_shape has ", sizes.size(), " entries");
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("output_shape", sizes));
   for (size_t k = 0; k < axes; ++k) {
     const int64_t extent = (window.kernel[k] - 1) * window.dilations[k] + 1;
@@ -84,22 +68,20 @@ Values ConvTranspose(OnnxNode& node) {
   const Value w = node.input(1);
   const int rank = node.type(x).rank();
   if (rank != node.type(w).rank() || rank < 3) {
-    return node.Invalid(absl::StrCat("operands ", node.type(x).ToString(), " and ", node.type(w).ToString(),
-                                     "; expected [n, c, spatial..] and [c, o/group, kernel..]"));
+    return InvalidArgument("operands ", node.type(x).ToString(), " and ", node.type(w).ToString(),
+                           "; expected [n, c, spatial..] and [c, o/group, kernel..]");
   }
   const size_t axes = static_cast<size_t>(rank) - 2;
   const Shape shape = node.shape(x);
   const Shape w_shape = node.shape(w);
-  ASSIGN_OR_RETURN(const int64_t groups, node.Int("group", 1));
-  if (groups < 1 || w_shape[0] % groups != 0) return node.Invalid(absl::StrCat("group is ", groups));
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return node.Unsupported("an empty operand");
+  const int64_t groups = node.Int("group", 1);
+  if (groups < 1 || w_shape[0] % groups != 0) return InvalidArgument("group is ", groups);
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return Unimplemented("an empty operand");
   const std::vector<int64_t> kernel(w_shape.begin() + 2, w_shape.end());
-  ASSIGN_OR_RETURN(const std::vector<int64_t> declared, node.Ints("kernel_shape", kernel));
-  if (declared != kernel) return node.Invalid("kernel_shape is not that of W");
+  if (node.Ints("kernel_shape", kernel) != kernel) return InvalidArgument("kernel_shape is not that of W");
   ASSIGN_OR_RETURN(const OnnxWindow window, ReadAxes(node, shape, kernel));
-  const std::vector<int64_t> none(axes, 0);
-  ASSIGN_OR_RETURN(const std::vector<int64_t> output_padding, node.Ints("output_padding", none));
-  if (output_padding.size() != axes) return node.Invalid("output_padding has not one entry for each axis");
+  const std::vector<int64_t> output_padding = node.Ints("output_padding", std::vector<int64_t>(axes, 0));
+  if (output_padding.size() != axes) return InvalidArgument("output_padding has not one entry for each axis");
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("output_padding", output_padding));
   ASSIGN_OR_RETURN(const std::vector<int64_t> cuts, TransposedPads(node, window, shape, output_padding));
   std::vector<int64_t> pads(2 * axes);
@@ -108,40 +90,32 @@ Values ConvTranspose(OnnxNode& node) {
     pads[k] = reach - cuts[k];
     pads[axes + k] = reach - cuts[axes + k] + output_padding[k];
   }
-  ASSIGN_OR_RETURN(const Value kernels, TransposedKernel(node, w, groups));
   const Attrs attrs = {
       {"pads", pads}, {"lhs_dilations", window.strides}, {"rhs_dilations", window.dilations}, {"groups", groups}};
-  ASSIGN_OR_RETURN(const Value y, node.Apply("convolution", {x, kernels}, attrs));
-  return OneOutput(AddBias(node, y));
+  return OneOutput(AddBias(node, node("convolution", {x, TransposedKernel(node, w, groups)}, attrs)));
 }
 
 }  // namespace
 
+Value Scaled(OnnxNode& node, Value x, double factor) {
+  return factor == 1 ? x : node("mul", {x, node.Number(x, factor)});
+}
+
 absl::StatusOr<Value> GemmOf(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t transpose_a, node.Int("transA", 0));
-  ASSIGN_OR_RETURN(const int64_t transpose_b, node.Int("transB", 0));
-  ASSIGN_OR_RETURN(const double alpha, node.Float("alpha", 1));
-  ASSIGN_OR_RETURN(const double beta, node.Float("beta", 1));
+  const double beta = node.Float("beta", 1);
   if (node.input_rank(0) != 2 || node.input_rank(1) != 2) {
-    return node.Invalid(absl::StrCat("operands ", node.input_type(0).ToString(), " and ", node.input_type(1).ToString(),
-                                     "; expected two matrices"));
+    return InvalidArgument("operands ", node.input_type(0).ToString(), " and ", node.input_type(1).ToString(),
+                           "; expected two matrices");
   }
-  Value a = node.input(0);
-  Value b = node.input(1);
-  if (transpose_a != 0) {
-    ASSIGN_OR_RETURN(a, node.Transpose(a, {1, 0}));
-  }
-  if (transpose_b != 0) {
-    ASSIGN_OR_RETURN(b, node.Transpose(b, {1, 0}));
-  }
-  ASSIGN_OR_RETURN(const Value product, node.Apply("matmul", {a, b}));
-  ASSIGN_OR_RETURN(const Value result, Scaled(node, product, alpha));
+  Value a = node.input(0), b = node.input(1);
+  if (node.Flag("transA")) a = node.Transpose(a, {1, 0});
+  if (node.Flag("transB")) b = node.Transpose(b, {1, 0});
+  const Value result = Scaled(node, node("matmul", {a, b}), node.Float("alpha", 1));
   if (!node.has_input(2) || beta == 0) return result;
-  ASSIGN_OR_RETURN(const Value c, Scaled(node, node.input(2), beta));
-  ASSIGN_OR_RETURN(const Value sum, node.Apply("add", {result, c}));
+  const Value sum = node("add", {result, Scaled(node, node.input(2), beta)});
   if (node.shape(sum) != node.shape(result)) {
-    return node.Invalid(absl::StrCat("C is ", node.input_type(2).ToString(), ", which does not broadcast to ",
-                                     ShapeString(node.shape(result))));
+    return InvalidArgument("C is ", node.input_type(2).ToString(), ", which does not broadcast to ",
+                           ShapeString(node.shape(result)));
   }
   return sum;
 }
@@ -151,17 +125,13 @@ absl::StatusOr<Value> ConvOf(OnnxNode& node) {
   return AddBias(node, y);
 }
 
-absl::StatusOr<Value> Product(OnnxNode& node, Value a, Value b) {
+Value Product(OnnxNode& node, Value a, Value b) {
   const int rank_a = node.type(a).rank();
   const int rank_b = node.type(b).rank();
-  if (rank_a == 0 || rank_b == 0) return node.Invalid("a scalar operand; expected vectors or matrices");
-  if (rank_a == 1) {
-    ASSIGN_OR_RETURN(a, node.Reshape(a, {1, node.shape(a)[0]}));
-  }
-  if (rank_b == 1) {
-    ASSIGN_OR_RETURN(b, node.Reshape(b, {node.shape(b)[0], 1}));
-  }
-  ASSIGN_OR_RETURN(const Value product, node.Apply("matmul", {a, b}));
+  if (rank_a == 0 || rank_b == 0) return node.Fail(InvalidArgument("a scalar operand; expected vectors or matrices"));
+  if (rank_a == 1) a = node.Reshape(a, {1, node.shape(a)[0]});
+  if (rank_b == 1) b = node.Reshape(b, {node.shape(b)[0], 1});
+  const Value product = node("matmul", {a, b});
   Shape shape = node.shape(product);
   if (rank_b == 1) shape.pop_back();
   if (rank_a == 1) shape.erase(shape.end() - (rank_b == 1 ? 1 : 2));
@@ -171,31 +141,28 @@ absl::StatusOr<Value> Product(OnnxNode& node, Value a, Value b) {
 absl::StatusOr<Value> Convolve(OnnxNode& node, Value x, Value w) {
   const int rank = node.type(x).rank();
   if (rank != node.type(w).rank() || rank < 3) {
-    return node.Invalid(absl::StrCat("operands ", node.type(x).ToString(), " and ", node.type(w).ToString(),
-                                     "; expected [n, c, spatial..] and [o, c/group, kernel..]"));
+    return InvalidArgument("operands ", node.type(x).ToString(), " and ", node.type(w).ToString(),
+                           "; expected [n, c, spatial..] and [o, c/group, kernel..]");
   }
   const Shape& w_shape = node.shape(w);
   const std::vector<int64_t> kernel(w_shape.begin() + 2, w_shape.end());
-  ASSIGN_OR_RETURN(const std::vector<int64_t> declared, node.Ints("kernel_shape", kernel));
+  const std::vector<int64_t> declared = node.Ints("kernel_shape", kernel);
   if (declared != kernel) {
-    return node.Invalid(
-        absl::StrCat("kernel_shape is ", ShapeString(declared), ", but the kernel is ", node.type(w).ToString()));
+    return InvalidArgument("kernel_shape is ", ShapeString(declared), ", but the kernel is ", node.type(w).ToString());
   }
-  ASSIGN_OR_RETURN(const int64_t groups, node.Int("group", 1));
+  const int64_t groups = node.Int("group", 1);
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("group", {groups}));
   ASSIGN_OR_RETURN(const OnnxWindow window, ReadWindow(node, node.shape(x), kernel));
   if (rank > 4) {
-    return node.Apply(
+    return node(
         "convolution", {x, w},
         {{"strides", window.strides}, {"pads", window.pads}, {"rhs_dilations", window.dilations}, {"groups", groups}});
   }
-  ASSIGN_OR_RETURN(const Value images, ToImages(node, window, x));
-  ASSIGN_OR_RETURN(const Value kernels, ToImages(node, window, w));
-  ASSIGN_OR_RETURN(
-      const Value y,
-      node.Apply(
-          "conv2d", {images, kernels},
-          {{"strides", window.strides}, {"pads", window.pads}, {"dilations", window.dilations}, {"groups", groups}}));
+  const Value images = ToImages(node, window, x);
+  const Value kernels = ToImages(node, window, w);
+  const Value y =
+      node("conv2d", {images, kernels},
+           {{"strides", window.strides}, {"pads", window.pads}, {"dilations", window.dilations}, {"groups", groups}});
   return FromImages(node, window, y);
 }
 

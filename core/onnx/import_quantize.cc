@@ -1,48 +1,49 @@
 // Operators on quantized tensors: integers of 8 or 16 bits q that stand for (q - zero point) * scale. They are composed
 // of operators on integers and f32, so that nothing is rounded but where ONNX says so: products are sums of i32, halves
 // are rounded to the even one, and what is too large for the type is its largest number.
-#include <algorithm>
+#include <functional>
 #include <limits>
-#include <numeric>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/quantized.h"
-#include "core/onnx/tensor_proto.h"
 
 namespace rewright {
+namespace {
 
-absl::StatusOr<Value> Beside(OnnxNode& node, Value x, Value parameter, int64_t axis, int64_t block) {
+// A scale or zero point beside x: a number, one for each index of `axis`, or one for each block of them.
+Value Beside(OnnxNode& node, Value x, Value parameter, int64_t axis, int64_t block = 0) {
   const Shape shape = node.shape(x), given = node.shape(parameter);
   if (NumElements(given) == 1 && given.size() <= 1) return node.Reshape(parameter, {});
-  ASSIGN_OR_RETURN(axis, OnnxNode::Axis(axis, static_cast<int>(shape.size())));
+  const absl::StatusOr<int64_t> at = OnnxNode::Axis(axis, static_cast<int>(shape.size()));
+  if (!at.ok()) return node.Fail(at.status());
   if (block > 0) {
-    if (given.size() != shape.size()) return node.Invalid("a blocked parameter has not the rank of the operand");
+    if (given.size() != shape.size()) {
+      return node.Fail(InvalidArgument("a blocked parameter has not the rank of the operand"));
+    }
     std::vector<int64_t> repeats(shape.size(), 1);
-    repeats[axis] = block;
-    ASSIGN_OR_RETURN(const Value repeated, Repeat(node, parameter, repeats, /*inner=*/true));
-    return node.SliceAxis(repeated, axis, 0, shape[axis]);
+    repeats[*at] = block;
+    return node.SliceAxis(Repeat(node, parameter, repeats, /*inner=*/true), *at, 0, shape[*at]);
   }
-  if (given != Shape{shape[axis]}) {
-    return node.Invalid(
-        absl::StrCat("a parameter is ", ShapeString(given), "; expected a number or shape [", shape[axis], "]"));
+  const int64_t size = shape[*at];
+  if (given != Shape{size}) {
+    return node.Fail(
+        InvalidArgument("a parameter is ", ShapeString(given), "; expected a number or shape [", size, "]"));
   }
   Shape along(shape.size(), 1);
-  along[axis] = shape[axis];
+  along[*at] = size;
   return node.Reshape(parameter, along);
 }
 
-absl::StatusOr<Value> Centred(OnnxNode& node, Value x, int zero, int64_t axis, int64_t block) {
-  const Value operand = x;
-  ASSIGN_OR_RETURN(x, node.CastTo(x, DType::kInt32));
-  if (!node.has_input(zero)) return x;
-  ASSIGN_OR_RETURN(Value point, Beside(node, operand, node.input(zero), axis, block));
-  ASSIGN_OR_RETURN(point, node.CastTo(point, DType::kInt32));
-  return node.Apply("sub", {x, point});
+// x - zero point, of i32; input number `zero` of the node, which may be left away.
+Value Centred(OnnxNode& node, Value x, int zero, int64_t axis, int64_t block = 0) {
+  const Value whole = node.CastTo(x, DType::kInt32);
+  if (!node.has_input(zero)) return whole;
+  const Value point = Beside(node, x, node.input(zero), axis, block);
+  return node("sub", {whole, node.CastTo(point, DType::kInt32)});
 }
 
-absl::StatusOr<Value> Quantized(OnnxNode& node, Value x, std::optional<Value> zero, DType to) {
+// The reals x, multiples of a scale, as integers of the type: rounded, moved by the zero point, held in its range.
+Value Quantized(OnnxNode& node, Value x, std::optional<Value> zero, DType to) {
   double low = 0, high = 0;
   VisitDType(to, [&](auto t) {
     using T = typename decltype(t)::Type;
@@ -51,41 +52,32 @@ absl::StatusOr<Value> Quantized(OnnxNode& node, Value x, std::optional<Value> ze
       high = static_cast<double>(std::numeric_limits<T>::max());
     }
   });
-  ASSIGN_OR_RETURN(x, node.CastTo(x, DType::kFloat32));
-  ASSIGN_OR_RETURN(x, node.Apply("round", {x}));
-  if (zero) {
-    ASSIGN_OR_RETURN(const Value point, node.CastTo(*zero, DType::kFloat32));
-    ASSIGN_OR_RETURN(x, node.Apply("add", {x, point}));
-  }
-  ASSIGN_OR_RETURN(x, node.Apply("clip", {x}, {{"min", low}, {"max", high}}));
+  x = node("round", {node.CastTo(x, DType::kFloat32)});
+  if (zero) x = node("add", {x, node.CastTo(*zero, DType::kFloat32)});
+  x = node("clip", {x}, {{"min", low}, {"max", high}});
   return node.CastTo(x, to);
 }
 
-absl::Status CheckQuantized(const OnnxNode& node, DType type) {
+// OK for integers of 8 and 16 bits.
+absl::Status CheckQuantized(DType type) {
   if (IsInteger(type) && BitsOf(type) <= 16) return absl::OkStatus();
-  return node.Unsupported(absl::StrCat("quantized elements of type ", DTypeName(type)));
+  return Unimplemented("quantized elements of type ", DTypeName(type));
 }
 
-absl::StatusOr<std::vector<Value>> DynamicallyQuantized(OnnxNode& node, Value x) {
-  std::vector<int64_t> axes(node.shape(x).size());
-  std::iota(axes.begin(), axes.end(), 0);
-  Formula f(node);
-  const Value nothing = f.Number(x, 0);
-  const Value high = f("max", {f("reduce_max", {x}, {{"axes", axes}, {"keepdims", int64_t{0}}}), nothing});
-  const Value low = f("min", {f("reduce_min", {x}, {{"axes", axes}, {"keepdims", int64_t{0}}}), nothing});
-  const Value range = f("sub", {high, low});
-  const Value is_zero = f("equal", {range, nothing});
-  const Value scale = f("where", {is_zero, f.Number(x, 1), f("div", {range, f.Number(x, 255)})});
-  const Value point =
-      f("round", {f("clip", {f("div", {f("sub", {nothing, low}), scale})}, {{"min", 0.0}, {"max", 255.0}})});
-  ASSIGN_OR_RETURN(const Value zero, f.Done(f("cast", {point}, {{"to", DType::kUInt8}})));
-  ASSIGN_OR_RETURN(const Value y, Quantized(node, f("div", {x, scale}), zero, DType::kUInt8));
-  return std::vector<Value>{y, scale, zero};
+// x as u8, its scale and its zero point: the scale spreads the elements and 0 over u8.
+std::vector<Value> DynamicallyQuantized(OnnxNode& node, Value x) {
+  const std::vector<int64_t> axes = AxesFrom(0, node.type(x).rank());
+  const Value nothing = node.Number(x, 0);
+  const Value high = node("max", {node("reduce_max", {x}, {{"axes", axes}, {"keepdims", int64_t{0}}}), nothing});
+  const Value low = node("min", {node("reduce_min", {x}, {{"axes", axes}, {"keepdims", int64_t{0}}}), nothing});
+  const Value range = node("sub", {high, low});
+  const Value is_zero = node("equal", {range, nothing});
+  const Value scale = node("where", {is_zero, node.Number(x, 1), node("div", {range, node.Number(x, 255)})});
+  const Value point = node(
+      "round", {node("clip", {node("div", {node("sub", {nothing, low}), scale})}, {{"min", 0.0}, {"max", 255.0}})});
+  const Value zero = node.CastTo(point, DType::kUInt8);
+  return {Quantized(node, node("div", {x, scale}), zero, DType::kUInt8), scale, zero};
 }
-
-namespace {
-
-using Values = absl::StatusOr<std::vector<Value>>;
 
 struct Layout {
   int64_t axis = 1;
@@ -93,9 +85,7 @@ struct Layout {
 };
 
 absl::StatusOr<Layout> LayoutOf(OnnxNode& node) {
-  Layout layout;
-  ASSIGN_OR_RETURN(layout.axis, node.Int("axis", 1));
-  ASSIGN_OR_RETURN(layout.block, node.Int("block_size", 0));
+  const Layout layout{node.Int("axis", 1), node.Int("block_size", 0)};
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("block_size", {layout.block}));
   return layout;
 }
@@ -104,52 +94,33 @@ Values QuantizeLinear(OnnxNode& node) {
   node.Ignore({"saturate"});  // of 8-bit floats
   const Value x = node.input(0);
   ASSIGN_OR_RETURN(const Layout layout, LayoutOf(node));
-  ASSIGN_OR_RETURN(const int64_t output_type, node.Int("output_dtype", 0));
-  ASSIGN_OR_RETURN(const int64_t precision, node.Int("precision", 0));
-  DType to = node.has_input(2) ? node.input_type(2).dtype : DType::kUInt8;
-  if (output_type != 0) {
-    ASSIGN_OR_RETURN(to, DTypeFromOnnx(output_type));
-  }
-  RETURN_IF_ERROR(CheckQuantized(node, to));
-  DType computed = node.input_type(1).dtype;
-  if (precision != 0) {
-    ASSIGN_OR_RETURN(computed, DTypeFromOnnx(precision));
-  }
-  ASSIGN_OR_RETURN(Value scale, Beside(node, x, node.input(1), layout.axis, layout.block));
-  ASSIGN_OR_RETURN(scale, node.CastTo(scale, computed));
-  ASSIGN_OR_RETURN(const Value real, node.CastTo(x, computed));
-  ASSIGN_OR_RETURN(const Value multiple, node.Apply("div", {real, scale}));
+  const DType to = node.DTypeAttribute("output_dtype", node.has_input(2) ? node.input_type(2).dtype : DType::kUInt8);
+  const DType computed = node.DTypeAttribute("precision", node.input_type(1).dtype);
+  RETURN_IF_ERROR(CheckQuantized(to));
+  const Value scale = node.CastTo(Beside(node, x, node.input(1), layout.axis, layout.block), computed);
+  const Value multiple = node("div", {node.CastTo(x, computed), scale});
   std::optional<Value> zero;
-  if (node.has_input(2)) {
-    ASSIGN_OR_RETURN(zero, Beside(node, x, node.input(2), layout.axis, layout.block));
-  }
+  if (node.has_input(2)) zero = Beside(node, x, node.input(2), layout.axis, layout.block);
   return OneOutput(Quantized(node, multiple, zero, to));
 }
 
 Values DequantizeLinear(OnnxNode& node) {
   const Value x = node.input(0);
   const DType from = node.type(x).dtype;
-  if (from != DType::kInt32) RETURN_IF_ERROR(CheckQuantized(node, from));
+  if (from != DType::kInt32) RETURN_IF_ERROR(CheckQuantized(from));
   ASSIGN_OR_RETURN(const Layout layout, LayoutOf(node));
-  ASSIGN_OR_RETURN(const int64_t output_type, node.Int("output_dtype", 0));
-  DType to = node.input_type(1).dtype;
-  if (output_type != 0) {
-    ASSIGN_OR_RETURN(to, DTypeFromOnnx(output_type));
-  }
-  ASSIGN_OR_RETURN(Value real, Centred(node, x, 2, layout.axis, layout.block));
-  ASSIGN_OR_RETURN(real, node.CastTo(real, DType::kFloat32));
-  ASSIGN_OR_RETURN(Value scale, Beside(node, x, node.input(1), layout.axis, layout.block));
-  ASSIGN_OR_RETURN(scale, node.CastTo(scale, DType::kFloat32));
-  ASSIGN_OR_RETURN(real, node.Apply("mul", {real, scale}));
-  return OneOutput(node.CastTo(real, to));
+  const DType to = node.DTypeAttribute("output_dtype", node.input_type(1).dtype);
+  const Value real = node.CastTo(Centred(node, x, 2, layout.axis, layout.block), DType::kFloat32);
+  const Value scale = Beside(node, x, node.input(1), layout.axis, layout.block);
+  return OneOutput(node.CastTo(node("mul", {real, node.CastTo(scale, DType::kFloat32)}), to));
 }
 
 // Rows of the left operand and columns of the right one may have zero points of their own.
 constexpr int64_t kRows = -2, kColumns = -1, kChannels = 1, kKernels = 0;
 
-absl::StatusOr<Value> IntegerProduct(OnnxNode& node, int b, int a_zero, int b_zero) {
-  ASSIGN_OR_RETURN(const Value left, Centred(node, node.input(0), a_zero, kRows));
-  ASSIGN_OR_RETURN(const Value right, Centred(node, node.input(b), b_zero, kColumns));
+Value IntegerProduct(OnnxNode& node, int b, int a_zero, int b_zero) {
+  const Value left = Centred(node, node.input(0), a_zero, kRows);
+  const Value right = Centred(node, node.input(b), b_zero, kColumns);
   return Product(node, left, right);
 }
 
@@ -158,8 +129,8 @@ Values DynamicQuantizeLinear(OnnxNode& node) { return DynamicallyQuantized(node,
 Values MatMulInteger(OnnxNode& node) { return OneOutput(IntegerProduct(node, 1, 2, 3)); }
 
 Values ConvInteger(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const Value x, Centred(node, node.input(0), 2, kChannels));
-  ASSIGN_OR_RETURN(const Value w, Centred(node, node.input(1), 3, kKernels));
+  const Value x = Centred(node, node.input(0), 2, kChannels);
+  const Value w = Centred(node, node.input(1), 3, kKernels);
   return OneOutput(Convolve(node, x, w));
 }
 
@@ -167,34 +138,236 @@ Values ConvInteger(OnnxNode& node) {
 // `along`: the axis of the sums that the parameters of the right operand count; all inputs by number.
 absl::StatusOr<Value> Requantized(OnnxNode& node, Value sums, int left, int right, int out, int64_t along) {
   const Value zero = node.input(out + 1);
-  RETURN_IF_ERROR(CheckQuantized(node, node.type(zero).dtype));
-  ASSIGN_OR_RETURN(const Value left_scale, Beside(node, sums, node.input(left), -2, 0));
-  ASSIGN_OR_RETURN(const Value right_scale, Beside(node, sums, node.input(right), along, 0));
-  ASSIGN_OR_RETURN(const Value out_scale, Beside(node, sums, node.input(out), -2, 0));
-  ASSIGN_OR_RETURN(const Value point, Beside(node, sums, zero, -2, 0));
-  Formula f(node);
-  const auto real = [&](Value x) { return f("cast", {x}, {{"to", DType::kFloat32}}); };
-  const Value factor = f("div", {f("mul", {real(left_scale), real(right_scale)}), real(out_scale)});
-  ASSIGN_OR_RETURN(const Value multiple, f.Done(f("mul", {real(sums), factor})));
+  RETURN_IF_ERROR(CheckQuantized(node.type(zero).dtype));
+  const Value left_scale = Beside(node, sums, node.input(left), -2, 0);
+  const Value right_scale = Beside(node, sums, node.input(right), along, 0);
+  const Value out_scale = Beside(node, sums, node.input(out), -2, 0);
+  const Value point = Beside(node, sums, zero, -2, 0);
+  const auto real = [&](Value x) { return node.CastTo(x, DType::kFloat32); };
+  const Value factor = node("div", {node("mul", {real(left_scale), real(right_scale)}), real(out_scale)});
+  const Value multiple = node("mul", {real(sums), factor});
   return Quantized(node, multiple, point, node.type(zero).dtype);
 }
 
 // Inputs: a, its scale and zero point, b, its scale and zero point, those of the result.
 Values QLinearMatMul(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const Value sums, IntegerProduct(node, 3, 2, 5));
+  const Value sums = IntegerProduct(node, 3, 2, 5);
   return OneOutput(Requantized(node, sums, 1, 4, 6, -1));
 }
 
 // Inputs: x, its scale and zero point, w, its scale and zero point, those of the result, a bias of i32.
 Values QLinearConv(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const Value x, Centred(node, node.input(0), 2, kChannels));
-  ASSIGN_OR_RETURN(const Value w, Centred(node, node.input(3), 5, kKernels));
+  const Value x = Centred(node, node.input(0), 2, kChannels);
+  const Value w = Centred(node, node.input(3), 5, kKernels);
   ASSIGN_OR_RETURN(Value sums, Convolve(node, x, w));
-  if (node.has_input(8)) {
-    ASSIGN_OR_RETURN(const Value bias, Beside(node, sums, node.input(8), 1, 0));
-    ASSIGN_OR_RETURN(sums, node.Apply("add", {sums, bias}));
-  }
+  if (node.has_input(8)) sums = node("add", {sums, Beside(node, sums, node.input(8), 1, 0)});
   return OneOutput(Requantized(node, sums, 1, 4, 6, 1));
+}
+
+// ---------------------------------------------------------------- of the domain com.microsoft, by onnxruntime's
+// quantizer
+//
+// Composed as those of ONNX are, with the roundings of onnxruntime's kernels on processors, which tests compare bit by
+// bit. Where these do not compute by a formula (the softmax by a table of integers), the difference stands beside it.
+
+// A scale and a zero point for all of a tensor, inputs `at` and `at + 1` of the node, as f32; the zero point may be
+// left away.
+struct Parameters {
+  Value scale, zero;
+  std::optional<Value> point;  // as it is given
+};
+
+Value AsNumber(OnnxNode& node, Value x) {
+  if (node.type(x).num_elements() != 1) {
+    return node.Fail(Unimplemented("a scale or zero point ", node.type(x).ToString(), "; a number is"));
+  }
+  return node.CastTo(node.Reshape(x, {}), DType::kFloat32);
+}
+
+absl::StatusOr<Parameters> ParametersAt(OnnxNode& node, int at) {
+  RETURN_IF_ERROR(node.CheckGiven({at}));
+  Parameters read;
+  read.scale = AsNumber(node, node.input(at));
+  read.zero = node.Number(DType::kFloat32, 0);
+  if (node.has_input(at + 1)) {
+    read.zero = AsNumber(node, node.input(at + 1));
+    read.point = node.Reshape(node.input(at + 1), {});
+  }
+  return read;
+}
+
+// scale * (x - zero), of f32.
+Value Real(OnnxNode& node, Value x, const Parameters& p) {
+  if (const absl::Status status = CheckQuantized(node.type(x).dtype); !status.ok()) return node.Fail(status);
+  return node("mul", {p.scale, node("sub", {node.CastTo(x, DType::kFloat32), p.zero})});
+}
+
+// Reals of f32 as integers of the type.
+Value Integers(OnnxNode& node, Value real, const Parameters& p, DType to) {
+  return Quantized(node, node("div", {real, p.scale}), p.point, to);
+}
+
+// Two operands as f32, their parameters, those of the result, and the type of all three. Inputs: a, its scale and zero
+// point, b, its scale and zero point, those of the result.
+struct Operands {
+  Value x, y;
+  Parameters a, b, c;
+  DType type;
+};
+
+absl::StatusOr<Operands> OperandsOf(OnnxNode& node) {
+  RETURN_IF_ERROR(node.CheckGiven({0, 3}));
+  Operands read;
+  ASSIGN_OR_RETURN(read.a, ParametersAt(node, 1));
+  ASSIGN_OR_RETURN(read.b, ParametersAt(node, 4));
+  ASSIGN_OR_RETURN(read.c, ParametersAt(node, 6));
+  read.type = node.input_type(0).dtype;
+  RETURN_IF_ERROR(CheckQuantized(read.type));
+  read.x = node.CastTo(node.input(0), DType::kFloat32);
+  read.y = node.CastTo(node.input(3), DType::kFloat32);
+  return read;
+}
+
+// With the ratios r = scale / scale of the result: (a * r_a + fixed) + b * r_b, where fixed = zero - (r_a * zero_a +
+// r_b * zero_b). On processors with fused multiplications and additions onnxruntime's kernel is a * r_a + (b * r_b +
+// fixed) with one rounding each for product and sum, in fixed too; few elements are another integer then.
+Values QLinearAdd(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const Operands of, OperandsOf(node));
+  const auto& [x, y, a, b, c, type] = of;
+  const Value by_a = node("div", {a.scale, c.scale}), by_b = node("div", {b.scale, c.scale});
+  const Value fixed = node("sub", {c.zero, node("add", {node("mul", {by_a, a.zero}), node("mul", {by_b, b.zero})})});
+  const Value sum = node("add", {node("add", {node("mul", {x, by_a}), fixed}), node("mul", {y, by_b})});
+  return OneOutput(Quantized(node, sum, std::nullopt, type));
+}
+
+// ((a - zero) * (b - zero)) * (scale_a * scale_b / scale).
+Values QLinearMul(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const Operands of, OperandsOf(node));
+  const auto& [x, y, a, b, c, type] = of;
+  const Value product = node("mul", {node("sub", {x, a.zero}), node("sub", {y, b.zero})});
+  const Value ratio = node("div", {node("mul", {a.scale, b.scale}), c.scale});
+  return OneOutput(Quantized(node, node("mul", {product, ratio}), c.point, type));
+}
+
+// A function of reals between two quantized tensors. Inputs: x, its scale and zero point, those of the result.
+Values Between(OnnxNode& node, const std::function<absl::StatusOr<Value>(Value)>& function) {
+  ASSIGN_OR_RETURN(const Parameters of_x, ParametersAt(node, 1));
+  ASSIGN_OR_RETURN(const Parameters of_y, ParametersAt(node, 3));
+  ASSIGN_OR_RETURN(const Value y, function(Real(node, node.input(0), of_x)));
+  return OneOutput(Integers(node, y, of_y, node.input_type(0).dtype));
+}
+
+Values QLinearSigmoid(OnnxNode& node) {
+  return Between(node, [&](Value x) { return node("sigmoid", {x}); });
+}
+
+Values QLinearLeakyRelu(OnnxNode& node) {
+  const double alpha = node.Float("alpha", 0.01f);
+  return Between(node, [&](Value x) { return node("leaky_relu", {x}, {{"alpha", alpha}}); });
+}
+
+// By a table of exponentials in onnxruntime; a unit apart where that and the quotient fall on two sides of a half.
+Values QLinearSoftmax(OnnxNode& node) {
+  const int64_t opset = node.Int("opset", 13);
+  const int rank = node.input_rank(0);
+  ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(-1, rank));
+  if (opset < 13 && axis != rank - 1) return Unimplemented("several axes as one (opset < 13)");
+  return Between(node, [&](Value x) { return node("softmax", {x}, {{"axis", axis}}); });
+}
+
+absl::Status CheckChannelsFirst(OnnxNode& node) {
+  return node.Flag("channels_last") ? Unimplemented("channels_last = 1") : absl::OkStatus();
+}
+
+Values QLinearAveragePool(OnnxNode& node) {
+  RETURN_IF_ERROR(CheckChannelsFirst(node));
+  return Between(node, [&](Value x) { return AveragePoolOf(node, x); });
+}
+
+// The sum of x - zero times scale_x / (scale_y * n).
+Values QLinearGlobalAveragePool(OnnxNode& node) {
+  RETURN_IF_ERROR(CheckChannelsFirst(node));
+  ASSIGN_OR_RETURN(const Parameters of_x, ParametersAt(node, 1));
+  ASSIGN_OR_RETURN(const Parameters of_y, ParametersAt(node, 3));
+  const TensorType type = node.input_type(0);
+  RETURN_IF_ERROR(CheckQuantized(type.dtype));
+  if (type.rank() < 3) return InvalidArgument("operand ", type.ToString(), "; expected [n, c, spatial..]");
+  const int64_t count = NumElements(Shape(type.shape.begin() + 2, type.shape.end()));
+  const Value x = node.CastTo(node.input(0), DType::kInt32);
+  const Value zero = node.CastTo(of_x.zero, DType::kInt32);
+  const Value sum =
+      node("reduce_sum", {node("sub", {x, zero})}, {{"axes", AxesFrom(2, type.rank())}, {"keepdims", int64_t{1}}});
+  const Value over = node("mul", {of_y.scale, node.Number(of_y.scale, static_cast<double>(count))});
+  const Value multiple = node("mul", {node.CastTo(sum, DType::kFloat32), node("div", {of_x.scale, over})});
+  return OneOutput(Quantized(node, multiple, of_y.point, type.dtype));
+}
+
+// Inputs: scale and zero point of the result, then each part with its own.
+Values QLinearConcat(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const Parameters to, ParametersAt(node, 0));
+  std::vector<Value> parts;
+  RETURN_IF_ERROR(node.CheckGiven({2}));
+  for (int i = 2; i < node.num_inputs(); i += 3) {
+    RETURN_IF_ERROR(node.CheckGiven({i}));
+    ASSIGN_OR_RETURN(const Parameters of_part, ParametersAt(node, i + 1));
+    parts.push_back(Integers(node, Real(node, node.input(i), of_part), to, node.input_type(i).dtype));
+  }
+  ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(std::nullopt, node.type(parts[0]).rank()));
+  return OneOutput(node.Concat(parts, axis));
+}
+
+// The sums of products of i32; zero points by number of the input, for all of a matrix, its rows or its columns.
+Value Sums(OnnxNode& node, Value a, Value b, int a_zero, int b_zero) {
+  const Value left = Centred(node, a, a_zero, -2);
+  const Value right = Centred(node, b, b_zero, -1);
+  return Product(node, left, right);
+}
+
+// Inputs: a, its scale and zero point, b, its scale and zero point, an addend of i32, scale and zero point of the
+// result, without which it is of f32.
+Values QGemm(OnnxNode& node) {
+  RETURN_IF_ERROR(node.CheckGiven({0, 1, 3, 4}));
+  const double alpha = node.Float("alpha", 1);
+  Value a = node.input(0), b = node.input(3);
+  if (node.type(a).rank() != 2 || node.type(b).rank() != 2) return InvalidArgument("expected two matrices");
+  if (node.Flag("transA")) a = node.Transpose(a, {1, 0});
+  if (node.Flag("transB")) b = node.Transpose(b, {1, 0});
+  Value sums = Sums(node, a, b, 2, 5);
+  if (node.has_input(6)) sums = node("add", {sums, node.input(6)});
+  const Value a_scale = AsNumber(node, node.input(1));
+  const Value b_scale = Beside(node, sums, node.input(4), -1);
+  const Value factor = node("mul", {node("mul", {node.Number(a_scale, alpha), a_scale}), b_scale});
+  const Value real = node.CastTo(sums, DType::kFloat32);
+  if (!node.has_input(7)) return OneOutput(node("mul", {real, factor}));
+  ASSIGN_OR_RETURN(const Parameters to, ParametersAt(node, 7));
+  const Value multiple = node("mul", {real, node("div", {factor, to.scale})});
+  return OneOutput(Quantized(node, multiple, to.point, to.point ? node.type(*to.point).dtype : DType::kUInt8));
+}
+
+// Integer sums as reals, by the two scales, and a bias of f32, which may be left away.
+Values Dequantized(OnnxNode& node, Value sums, Value a_scale, Value b_scale, int bias) {
+  const Value factor = node("mul", {a_scale, b_scale});
+  Value y = node("mul", {node.CastTo(sums, DType::kFloat32), factor});
+  if (node.has_input(bias)) y = node("add", {y, node.input(bias)});
+  return OneOutput(y);
+}
+
+// Inputs: a, b, their scales, their zero points, a bias of f32.
+Values MatMulIntegerToFloat(OnnxNode& node) {
+  const Value sums = Sums(node, node.input(0), node.input(1), 4, 5);
+  const Value a_scale = AsNumber(node, node.input(2));
+  const Value b_scale = Beside(node, sums, node.input(3), -1);
+  return Dequantized(node, sums, a_scale, b_scale, 6);
+}
+
+// Inputs: a of f32, which is quantized as DynamicQuantizeLinear says, b, its scale and zero point, a bias of f32.
+Values DynamicQuantizeMatMul(OnnxNode& node) {
+  const std::vector<Value> a = DynamicallyQuantized(node, node.input(0));
+  const Value left = node("sub", {node.CastTo(a[0], DType::kInt32), node.CastTo(a[2], DType::kInt32)});
+  const Value right = Centred(node, node.input(1), 3, -1);
+  const Value sums = Product(node, left, right);
+  const Value b_scale = Beside(node, sums, node.input(2), -1);
+  return Dequantized(node, sums, a[1], b_scale, 4);
 }
 
 }  // namespace
@@ -210,6 +383,17 @@ OnnxOperatorList QuantizedOperators() {
       {"ConvInteger", {10, 10, 2, 4, ConvInteger}},
       {"QLinearMatMul", {10, 21, 8, 8, QLinearMatMul}},
       {"QLinearConv", {10, 10, 8, 9, QLinearConv}},
+      {"com.microsoft.QLinearAdd", {1, 1, 1, 8, QLinearAdd}},
+      {"com.microsoft.QLinearMul", {1, 1, 1, 8, QLinearMul}},
+      {"com.microsoft.QLinearSigmoid", {1, 1, 1, 5, QLinearSigmoid}},
+      {"com.microsoft.QLinearLeakyRelu", {1, 1, 1, 5, QLinearLeakyRelu}},
+      {"com.microsoft.QLinearSoftmax", {1, 1, 1, 5, QLinearSoftmax}},
+      {"com.microsoft.QLinearAveragePool", {1, 1, 1, 5, QLinearAveragePool}},
+      {"com.microsoft.QLinearGlobalAveragePool", {1, 1, 1, 5, QLinearGlobalAveragePool}},
+      {"com.microsoft.QLinearConcat", {1, 1, 1, -1, QLinearConcat}},
+      {"com.microsoft.QGemm", {1, 1, 1, 9, QGemm}},
+      {"com.microsoft.MatMulIntegerToFloat", {1, 1, 4, 7, MatMulIntegerToFloat}},
+      {"com.microsoft.DynamicQuantizeMatMul", {1, 1, 3, 5, DynamicQuantizeMatMul}},
   };
 }
 

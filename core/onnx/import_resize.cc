@@ -3,14 +3,11 @@
 #include <cmath>
 #include <map>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
 
 namespace rewright {
 namespace {
-
-using Values = absl::StatusOr<std::vector<Value>>;
 
 // Beyond so many input positions for an output position a product with a matrix is cheaper than adding them up.
 constexpr size_t kMaxTaps = 4;
@@ -104,9 +101,9 @@ class Resizer {
     size_t most = 1;
     for (size_t i = 0; i < taps.size(); ++i) {
       const double source = SourceOf(axis, modes_.coordinates, static_cast<double>(i));
-      if (!(std::abs(source) < 1e15)) return node_.Invalid(absl::StrCat("resizing by ", axis.scale));
+      if (!(std::abs(source) < 1e15)) return InvalidArgument("resizing by ", axis.scale);
       taps[i] = TapsAt(axis, modes_, source);
-      if (taps[i].empty()) return node_.Unsupported("exclude_outside where no element is inside");
+      if (taps[i].empty()) return Unimplemented("exclude_outside where no element is inside");
       most = std::max(most, taps[i].size());
       outside[i] =
           modes_.coordinates == "tf_crop_and_resize" && (source < 0 || source > static_cast<double>(axis.in - 1));
@@ -129,17 +126,11 @@ class Resizer {
         indices.push_back(tap->first);
         weights.push_back(k < row.size() ? tap->second : 0);
       }
-      ASSIGN_OR_RETURN(Value term,
-                       node_.Apply("gather", {x, node_.Constant(Tensor::Int64s(indices))}, {{"axis", axis.axis}}));
+      Value term = node_("gather", {x, node_.Constant(Tensor::Int64s(indices))}, {{"axis", axis.axis}});
       if (most > 1 || modes_.mode != "nearest") {
-        ASSIGN_OR_RETURN(const Value weight, AlongAxis(Tensor::FromVector(dtype, {axis.out}, weights), axis.axis, x));
-        ASSIGN_OR_RETURN(term, node_.Apply("mul", {term, weight}));
+        term = node_("mul", {term, AlongAxis(Tensor::FromVector(dtype, {axis.out}, weights), axis.axis, x)});
       }
-      if (k == 0) {
-        sum = term;
-      } else {
-        ASSIGN_OR_RETURN(sum, node_.Apply("add", {sum, term}));
-      }
+      sum = k == 0 ? term : node_("add", {sum, term});
     }
     return sum;
   }
@@ -157,16 +148,15 @@ class Resizer {
     return node_.MapAxis(x, matrix, axis.axis);
   }
 
-  absl::StatusOr<Value> Extrapolated(Value y, const AxisResize& axis, const std::vector<bool>& outside) {
+  Value Extrapolated(Value y, const AxisResize& axis, const std::vector<bool>& outside) {
     if (std::find(outside.begin(), outside.end(), true) == outside.end()) return y;
     const Tensor mask =
         Tensor::FromVector(DType::kBool, {axis.out}, std::vector<double>(outside.begin(), outside.end()));
-    ASSIGN_OR_RETURN(const Value is_outside, AlongAxis(mask, axis.axis, y));
-    return node_.Apply("where", {is_outside, node_.Number(node_.type(y).dtype, modes_.extrapolation), y});
+    return node_("where", {AlongAxis(mask, axis.axis, y), node_.Number(y, modes_.extrapolation), y});
   }
 
   // A list as a tensor that broadcasts along the other axes of `like`.
-  absl::StatusOr<Value> AlongAxis(const Tensor& list, int64_t axis, Value like) {
+  Value AlongAxis(const Tensor& list, int64_t axis, Value like) {
     Shape shape(static_cast<size_t>(node_.type(like).rank() - axis), 1);
     shape[0] = list.num_elements();
     return node_.Reshape(node_.Constant(list), shape);
@@ -178,33 +168,31 @@ class Resizer {
 
 absl::StatusOr<Modes> ReadModes(OnnxNode& node) {
   Modes modes;
-  ASSIGN_OR_RETURN(modes.mode, node.String("mode", "nearest"));
+  modes.mode = node.String("mode", "nearest");
   if (modes.mode == "bilinear") modes.mode = "linear";  // of opset 7 and 8
   if (modes.mode != "nearest" && modes.mode != "linear" && modes.mode != "cubic") {
-    return node.Invalid(absl::StrCat("attribute mode is \"", modes.mode, "\"; expected nearest, linear or cubic"));
+    return InvalidArgument("attribute mode is \"", modes.mode, "\"; expected nearest, linear or cubic");
   }
   if (node.op_type() != "Resize" || node.opset() < 11) return modes;
-  ASSIGN_OR_RETURN(modes.coordinates, node.String("coordinate_transformation_mode", "half_pixel"));
-  ASSIGN_OR_RETURN(modes.nearest, node.String("nearest_mode", "round_prefer_floor"));
-  ASSIGN_OR_RETURN(modes.cubic_a, node.Float("cubic_coeff_a", -0.75));
-  ASSIGN_OR_RETURN(const int64_t exclude_outside, node.Int("exclude_outside", 0));
-  ASSIGN_OR_RETURN(const int64_t antialias, node.Int("antialias", 0));
-  ASSIGN_OR_RETURN(modes.extrapolation, node.Float("extrapolation_value", 0));
-  modes.exclude_outside = exclude_outside != 0;
-  modes.antialias = antialias != 0;
+  modes.coordinates = node.String("coordinate_transformation_mode", "half_pixel");
+  modes.nearest = node.String("nearest_mode", "round_prefer_floor");
+  modes.cubic_a = node.Float("cubic_coeff_a", -0.75);
+  modes.exclude_outside = node.Flag("exclude_outside");
+  modes.antialias = node.Flag("antialias");
+  modes.extrapolation = node.Float("extrapolation_value", 0);
   const std::vector<std::string> known = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
                                           "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
   if (std::find(known.begin(), known.end(), modes.coordinates) == known.end()) {
-    return node.Invalid(absl::StrCat("attribute coordinate_transformation_mode is \"", modes.coordinates, "\""));
+    return InvalidArgument("attribute coordinate_transformation_mode is \"", modes.coordinates, "\"");
   }
   return modes;
 }
 
 // A list of reals at an input, as an attribute before opset 9; empty where it is not given.
-absl::StatusOr<std::vector<double>> Reals(OnnxNode& node, int input, const std::string& name) {
+std::vector<double> Reals(OnnxNode& node, int input, const std::string& name) {
   std::vector<double> reals;
   if (!node.has_input(input)) return reals;
-  ASSIGN_OR_RETURN(const Tensor tensor, node.ConstantInput(input, name));
+  const Tensor tensor = node.ConstantInput(input, name);
   for (int64_t i = 0; i < tensor.num_elements(); ++i) reals.push_back(tensor.At(i));
   return reals;
 }
@@ -214,37 +202,26 @@ absl::StatusOr<std::vector<AxisResize>> ReadResizes(OnnxNode& node) {
   const Shape& shape = node.input_type(0).shape;
   const bool resize = node.op_type() == "Resize";
   const bool newer = resize && node.opset() >= 11;
-  std::vector<int64_t> given(shape.size());
-  for (size_t i = 0; i < given.size(); ++i) given[i] = static_cast<int64_t>(i);
-  if (newer) {
-    ASSIGN_OR_RETURN(given, node.Ints("axes", given));
-  }
+  std::vector<int64_t> given = AxesFrom(0, node.input_rank(0));
+  if (newer) given = node.Ints("axes", given);
   ASSIGN_OR_RETURN(const std::vector<int64_t> names, OnnxNode::Axes(given, node.input_rank(0)));
-  std::vector<double> scales, roi;
+  const std::vector<double> scales =
+      !resize && node.opset() < 9 ? node.Floats("scales") : Reals(node, newer ? 2 : 1, "scales");
+  std::vector<double> roi;
   std::vector<int64_t> sizes;
-  if (!resize && node.opset() < 9) {
-    ASSIGN_OR_RETURN(scales, node.Floats("scales"));
-  } else {
-    ASSIGN_OR_RETURN(scales, Reals(node, newer ? 2 : 1, "scales"));
-  }
-  if (newer && node.has_input(3)) {
-    ASSIGN_OR_RETURN(sizes, node.IntsInput(3, "sizes"));
-  }
-  if (newer) {
-    ASSIGN_OR_RETURN(roi, Reals(node, 1, "roi"));
-  }
-  if (scales.empty() == sizes.empty()) return node.Invalid("either scales or sizes are given");
-  ASSIGN_OR_RETURN(const std::string policy, node.String("keep_aspect_ratio_policy", "stretch"));
+  if (newer && node.has_input(3)) sizes = node.IntsInput(3, "sizes");
+  if (newer) roi = Reals(node, 1, "roi");
+  if (scales.empty() == sizes.empty()) return InvalidArgument("either scales or sizes are given");
+  const std::string policy = node.String("keep_aspect_ratio_policy", "stretch");
   if (std::max(scales.size(), sizes.size()) != names.size()) {
-    return node.Invalid(
-        absl::StrCat(std::max(scales.size(), sizes.size()), " scales or sizes for ", names.size(), " axes"));
+    return InvalidArgument(std::max(scales.size(), sizes.size()), " scales or sizes for ", names.size(), " axes");
   }
   std::vector<AxisResize> axes;
   for (size_t i = 0; i < names.size(); ++i) {
     AxisResize axis;
     axis.axis = names[i];
     axis.in = shape[static_cast<size_t>(names[i])];
-    if (axis.in == 0) return node.Unsupported("resizing an empty axis");
+    if (axis.in == 0) return Unimplemented("resizing an empty axis");
     axis.scale = scales.empty() ? static_cast<double>(sizes[i]) / static_cast<double>(axis.in) : scales[i];
     if (roi.size() == 2 * names.size()) {
       axis.begin = roi[i];
@@ -262,12 +239,12 @@ absl::StatusOr<std::vector<AxisResize>> ReadResizes(OnnxNode& node) {
     AxisResize& axis = axes[i];
     const double size = axis.scale * static_cast<double>(axis.in);
     if (!(size >= 1 && size < 2147483648.0)) {
-      return node.Invalid(absl::StrCat("resizing ", axis.in, " by ", axis.scale));
+      return InvalidArgument("resizing ", axis.in, " by ", axis.scale);
     }
     axis.out = static_cast<int64_t>(size);
     if (!sizes.empty()) axis.out = policy == "stretch" ? sizes[i] : static_cast<int64_t>(size + 0.5);
     if (!axis.IsIdentity() && std::max(axis.in, axis.out) > kMaxSize) {
-      return node.Unsupported(absl::StrCat("resizing ", axis.in, " to ", axis.out));
+      return Unimplemented("resizing ", axis.in, " to ", axis.out);
     }
   }
   return axes;
@@ -288,13 +265,13 @@ Values Resize(OnnxNode& node) {
   ASSIGN_OR_RETURN(const std::vector<AxisResize> axes, ReadResizes(node));
   Value x = node.input(0);
   if (modes.mode != "nearest" && !IsFloating(node.type(x).dtype)) {
-    return node.Unsupported(absl::StrCat("mode ", modes.mode, " of integers"));
+    return Unimplemented("mode ", modes.mode, " of integers");
   }
   std::vector<int64_t> repeats(node.shape(x).size(), 1);
   for (const AxisResize& axis : axes) {
     if (Repeats(axis, modes)) repeats[static_cast<size_t>(axis.axis)] = axis.out / axis.in;
   }
-  ASSIGN_OR_RETURN(x, Repeat(node, x, repeats, /*inner=*/true));
+  x = Repeat(node, x, repeats, /*inner=*/true);
   Resizer resizer(node, modes);
   for (const AxisResize& axis : axes) {
     if (axis.IsIdentity() || Repeats(axis, modes)) continue;

@@ -1,15 +1,13 @@
-// Elements by lists of indices: pairs and tuples of them, one-hot rows, windows laid out and laid back.
+// Elements by lists of indices: pairs and tuples of them, one-hot rows, windows laid out and laid back; sums where data
+// says, orders of elements, random numbers.
 #include <algorithm>
 #include <numeric>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
 
 namespace rewright {
 namespace {
-
-using Values = absl::StatusOr<std::vector<Value>>;
 
 constexpr int64_t kMaxWindow = 1024;  // positions of a window that are added one by one
 
@@ -20,182 +18,193 @@ int64_t Product(const Shape& shape, size_t begin, size_t end) {
 
 Values OneHot(OnnxNode& node) {
   const int rank = node.input_rank(0);
-  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", -1));
-  ASSIGN_OR_RETURN(const int64_t axis, OnnxNode::Axis(given_axis, rank + 1));
-  ASSIGN_OR_RETURN(const Tensor depths, node.ConstantInput(1, "depth"));
+  ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(-1, rank + 1));
+  const Tensor depths = node.ConstantInput(1, "depth");
   if (depths.num_elements() != 1 || !(depths.At(0) >= 1 && depths.At(0) < 2147483648.0)) {
-    return node.Invalid("depth is not one number, of at least 1");
+    return InvalidArgument("depth is not one number, of at least 1");
   }
   const auto depth = static_cast<int64_t>(depths.At(0));
   const Value values = node.input(2);
-  if (node.shape(values) != Shape{2}) return node.Invalid(absl::StrCat("values are ", node.type(values).ToString()));
-  ASSIGN_OR_RETURN(Value indices, node.CastTo(node.input(0), DType::kInt64));
+  if (node.shape(values) != Shape{2}) return InvalidArgument("values are ", node.type(values).ToString());
+  Value indices = node.CastTo(node.input(0), DType::kInt64);
   Shape shape = node.shape(indices);
   shape.insert(shape.begin() + axis, 1);
-  ASSIGN_OR_RETURN(indices, node.Reshape(indices, shape));
-  ASSIGN_OR_RETURN(const Value numbers, node.CountAlong(depth, axis, rank + 1));
-  std::vector<Value> off_on(2);
-  for (int64_t k = 0; k < 2; ++k) {
-    ASSIGN_OR_RETURN(const Value one, node.SliceAxis(values, 0, k, k + 1));
-    ASSIGN_OR_RETURN(off_on[static_cast<size_t>(k)], node.Reshape(one, {}));
-  }
-  Formula f(node);
+  indices = node.Reshape(indices, shape);
+  const Value numbers = node.CountAlong(depth, axis, rank + 1);
+  std::vector<Value> off_on;
+  for (int64_t k = 0; k < 2; ++k) off_on.push_back(node.Reshape(node.SliceAxis(values, 0, k, k + 1), {}));
   // Counted from the end where negative; beyond both ends nothing is hot.
-  const Value from_end = f("add", {indices, f.Number(indices, static_cast<double>(depth))});
-  const Value index = f("where", {f("less", {indices, f.Number(indices, 0)}), from_end, indices});
-  return f.Output(f("where", {f("equal", {index, numbers}), off_on[1], off_on[0]}));
+  const Value from_end = node("add", {indices, node.Number(indices, static_cast<double>(depth))});
+  const Value index = node("where", {node("less", {indices, node.Number(indices, 0)}), from_end, indices});
+  return OneOutput(node("where", {node("equal", {index, numbers}), off_on[1], off_on[0]}));
 }
 
 // One at the first maximum along the axis, zero elsewhere. Before opset 13 over all axes from `axis` on.
 Values Hardmax(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t given_axis, node.Int("axis", node.opset() < 13 ? 1 : -1));
+  const int64_t given_axis = node.Int("axis", node.opset() < 13 ? 1 : -1);
   Value x = node.input(0);
   const Shape shape = node.shape(x);
   ASSIGN_OR_RETURN(int64_t axis, OnnxNode::Axis(given_axis, node.input_rank(0)));
   if (node.opset() < 13) {
     ASSIGN_OR_RETURN(const Shape matrix, AsMatrix(shape, axis));
-    ASSIGN_OR_RETURN(x, node.Reshape(x, matrix));
+    x = node.Reshape(x, matrix);
     axis = 1;
   }
   const int rank = node.type(x).rank();
-  ASSIGN_OR_RETURN(const Value numbers, node.CountAlong(node.shape(x)[static_cast<size_t>(axis)], axis, rank));
-  Formula f(node);
-  const Value first = f("argmax", {x}, {{"axis", axis}, {"keepdims", int64_t{1}}});
-  ASSIGN_OR_RETURN(const Value y, f.Done(f("where", {f("equal", {first, numbers}), f.Number(x, 1), f.Number(x, 0)})));
+  const Value numbers = node.CountAlong(node.shape(x)[static_cast<size_t>(axis)], axis, rank);
+  const Value first = node("argmax", {x}, {{"axis", axis}, {"keepdims", int64_t{1}}});
+  const Value y = node("where", {node("equal", {first, numbers}), node.Number(x, 1), node.Number(x, 0)});
   return OneOutput(node.Reshape(y, shape));
 }
 
+// Tuples of indices into the axes [begin, begin + k) of a tensor as numbers into these axes joined to one: the last
+// axis of the indices, which are i64, goes. Where there is one alone it may still count from the end.
+Value JoinIndices(OnnxNode& node, Value indices, const Shape& shape, size_t begin) {
+  const int last = node.type(indices).rank() - 1;
+  const int64_t count = node.shape(indices)[static_cast<size_t>(last)];
+  if (const Tensor* known = node.KnownTensor(indices)) {
+    for (int64_t i = 0; i < known->num_elements(); ++i) {
+      const int64_t size = shape[begin + static_cast<size_t>(i % count)];
+      if (known->AtInt(i) < -size || known->AtInt(i) >= size) {
+        return node.Fail(InvalidArgument("index ", known->AtInt(i), " into an axis of ", size));
+      }
+    }
+  }
+  Shape single = node.shape(indices);
+  single.pop_back();
+  Value joined;
+  for (int64_t k = 0; k < count; ++k) {
+    Value index = node.Reshape(node.SliceAxis(indices, last, k, k + 1), single);
+    const Value size = node.Number(index, static_cast<double>(shape[begin + static_cast<size_t>(k)]));
+    if (count > 1) index = node("mod", {index, size});  // from the end where negative
+    if (k > 0) index = node("add", {node("mul", {joined, size}), index});
+    joined = index;
+  }
+  return joined;
+}
+
 Values GatherNd(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t batch, node.Int("batch_dims", 0));
+  const int64_t batch = node.Int("batch_dims", 0);
   const Shape shape = node.input_type(0).shape;
-  ASSIGN_OR_RETURN(Value indices, node.CastTo(node.input(1), DType::kInt64));
+  Value indices = node.CastTo(node.input(1), DType::kInt64);
   const Shape index_shape = node.shape(indices);
   const auto batches = static_cast<size_t>(batch);
   if (batch < 0 || index_shape.size() <= batches || shape.size() < batches ||
       !std::equal(shape.begin(), shape.begin() + batch, index_shape.begin())) {
-    return node.Invalid(
-        absl::StrCat(batch, " batch axes of ", node.input_type(0).ToString(), " and ", node.input_type(1).ToString()));
+    return InvalidArgument(batch, " batch axes of ", node.input_type(0).ToString(), " and ",
+                           node.input_type(1).ToString());
   }
   const int64_t count = index_shape.back();
   if (count < 1 || batches + static_cast<size_t>(count) > shape.size()) {
-    return node.Invalid(absl::StrCat("tuples of ", count, " indices into ", node.input_type(0).ToString()));
+    return InvalidArgument("tuples of ", count, " indices into ", node.input_type(0).ToString());
   }
   const size_t end = batches + static_cast<size_t>(count);
-  ASSIGN_OR_RETURN(Value index, JoinIndices(node, indices, shape, batches));
+  Value index = JoinIndices(node, indices, shape, batches);
   Shape flat(shape.begin() + static_cast<ptrdiff_t>(end), shape.end());
   const int64_t joined = Product(shape, batches, end);
   const int64_t parts = Product(shape, 0, batches);
   flat.insert(flat.begin(), parts * joined);
-  if (flat[0] == 0) return node.Unsupported("indices into an empty tensor");
+  if (flat[0] == 0) return Unimplemented("indices into an empty tensor");
   if (batches > 0) {  // the parts of the batch lie one behind the other
-    Shape by_part = node.shape(index);
-    const Shape wanted = by_part;
-    by_part = {parts, Product(wanted, batches, wanted.size())};
-    ASSIGN_OR_RETURN(index, node.Reshape(index, by_part));
-    ASSIGN_OR_RETURN(const Value number, node.CountAlong(parts, 0, 2));
-    Formula f(node);
-    ASSIGN_OR_RETURN(index,
-                     f.Done(f("add", {f("mul", {number, f.Number(number, static_cast<double>(joined))}), index})));
-    ASSIGN_OR_RETURN(index, node.Reshape(index, wanted));
+    RETURN_IF_ERROR(node.status());
+    const Shape wanted = node.shape(index);
+    index = node.Reshape(index, {parts, Product(wanted, batches, wanted.size())});
+    const Value number = node.CountAlong(parts, 0, 2);
+    index = node("add", {node("mul", {number, node.Number(number, static_cast<double>(joined))}), index});
+    index = node.Reshape(index, wanted);
   }
-  ASSIGN_OR_RETURN(const Value data, node.Reshape(node.input(0), flat));
-  return OneOutput(node.Apply("gather", {data, index}, {{"axis", int64_t{0}}}));
+  return OneOutput(node("gather", {node.Reshape(node.input(0), flat), index}, {{"axis", int64_t{0}}}));
 }
 
 // The elements where a condition holds that is known.
 Values Compress(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const Tensor condition, node.ConstantInput(1, "condition"));
+  const Tensor condition = node.ConstantInput(1, "condition");
   Value x = node.input(0);
   int64_t axis = 0;
   if (node.HasAttribute("axis")) {
-    ASSIGN_OR_RETURN(const int64_t given, node.Int("axis", 0));
-    ASSIGN_OR_RETURN(axis, OnnxNode::Axis(given, node.input_rank(0)));
+    ASSIGN_OR_RETURN(axis, node.AxisAttribute(0, node.input_rank(0)));
   } else {
-    ASSIGN_OR_RETURN(x, node.Reshape(x, {node.type(x).num_elements()}));
+    x = node.Reshape(x, {node.type(x).num_elements()});
   }
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < condition.num_elements(); ++i) {
     if (condition.At(i) == 0) continue;
     if (i >= node.shape(x)[static_cast<size_t>(axis)]) {
-      return node.Invalid(absl::StrCat("element ", i, " of ", node.type(x).ToString()));
+      return InvalidArgument("element ", i, " of ", node.type(x).ToString());
     }
     indices.push_back(i);
   }
-  if (indices.empty()) return node.Unsupported("nothing is left");
-  return OneOutput(node.Apply("gather", {x, node.Constant(Tensor::Int64s(indices))}, {{"axis", axis}}));
+  if (indices.empty()) return Unimplemented("nothing is left");
+  return OneOutput(node("gather", {x, node.Constant(Tensor::Int64s(indices))}, {{"axis", axis}}));
 }
 
 // The first so many elements of each sequence in the opposite order.
 Values ReverseSequence(OnnxNode& node) {
-  ASSIGN_OR_RETURN(const int64_t batch_axis, node.Int("batch_axis", 1));
-  ASSIGN_OR_RETURN(const int64_t time_axis, node.Int("time_axis", 0));
+  const int64_t batch_axis = node.Int("batch_axis", 1);
+  const int64_t time_axis = node.Int("time_axis", 0);
   const Value x = node.input(0);
   const Shape shape = node.shape(x);
   if (shape.size() < 2 || batch_axis + time_axis != 1 || batch_axis * time_axis != 0) {
-    return node.Invalid("batch_axis and time_axis are 0 and 1 of at least two axes");
+    return InvalidArgument("batch_axis and time_axis are 0 and 1 of at least two axes");
   }
   const int64_t steps = shape[static_cast<size_t>(time_axis)];
   const int64_t batch = shape[static_cast<size_t>(batch_axis)];
   if (node.input_type(1).shape != Shape{batch}) {
-    return node.Invalid(absl::StrCat("lengths ", node.input_type(1).ToString(), "; expected ", batch));
+    return InvalidArgument("lengths ", node.input_type(1).ToString(), "; expected ", batch);
   }
-  ASSIGN_OR_RETURN(Value lengths, node.CastTo(node.input(1), DType::kInt64));
-  ASSIGN_OR_RETURN(lengths, node.Reshape(lengths, batch_axis == 0 ? Shape{batch, 1} : Shape{1, batch}));
-  ASSIGN_OR_RETURN(const Value time, node.CountAlong(steps, time_axis, 2));
-  Formula f(node);
-  const Value mirrored = f("sub", {f("sub", {lengths, f.Number(lengths, 1)}), time});
-  ASSIGN_OR_RETURN(Value index, f.Done(f("where", {f("less", {time, lengths}), mirrored, time})));
+  Value lengths = node.CastTo(node.input(1), DType::kInt64);
+  lengths = node.Reshape(lengths, batch_axis == 0 ? Shape{batch, 1} : Shape{1, batch});
+  const Value time = node.CountAlong(steps, time_axis, 2);
+  const Value mirrored = node("sub", {node("sub", {lengths, node.Number(lengths, 1)}), time});
+  Value index = node("where", {node("less", {time, lengths}), mirrored, time});
   Shape spread(shape.size(), 1);
   spread[0] = shape[0];
   spread[1] = shape[1];
-  ASSIGN_OR_RETURN(index, node.Reshape(index, spread));
-  ASSIGN_OR_RETURN(index, node.Expand(index, shape));
-  return OneOutput(node.Apply("gather_elements", {x, index}, {{"axis", time_axis}}));
+  index = node.Expand(node.Reshape(index, spread), shape);
+  return OneOutput(node("gather_elements", {x, index}, {{"axis", time_axis}}));
 }
 
 Values CenterCropPad(OnnxNode& node) {
   Value x = node.input(0);
   const Shape shape = node.shape(x);
-  std::vector<int64_t> all(shape.size());
-  std::iota(all.begin(), all.end(), 0);
-  ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.Ints("axes", all));
+  const std::vector<int64_t> given = node.Ints("axes", AxesFrom(0, node.input_rank(0)));
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes, OnnxNode::Axes(given, node.input_rank(0)));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, node.IntsInput(1, "shape"));
-  if (sizes.size() != axes.size()) return node.Invalid(absl::StrCat(sizes.size(), " sizes for ", axes.size(), " axes"));
+  const std::vector<int64_t> sizes = node.IntsInput(1, "shape");
+  if (sizes.size() != axes.size()) return InvalidArgument(sizes.size(), " sizes for ", axes.size(), " axes");
   RETURN_IF_ERROR(OnnxNode::CheckMagnitude("shape", sizes));
   std::vector<int64_t> before(shape.size(), 0), after(shape.size(), 0);
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i]);
-    if (sizes[i] < 1) return node.Invalid(absl::StrCat("size ", sizes[i]));
+    if (sizes[i] < 1) return InvalidArgument("size ", sizes[i]);
     const int64_t missing = sizes[i] - shape[axis];
     if (missing > 0) {
       before[axis] = missing / 2;
       after[axis] = missing - before[axis];
     } else {
-      ASSIGN_OR_RETURN(x, node.SliceAxis(x, axes[i], -missing / 2, -missing / 2 + sizes[i]));
+      x = node.SliceAxis(x, axes[i], -missing / 2, -missing / 2 + sizes[i]);
     }
   }
   if (std::count(after.begin(), after.end(), 0) == std::ssize(after)) return std::vector<Value>{x};
-  return OneOutput(node.Apply("pad", {x}, {{"before", before}, {"after", after}, {"value", 0.0}}));
+  return OneOutput(node("pad", {x}, {{"before", before}, {"after", after}, {"value", 0.0}}));
 }
 
 // [n, c * window, positions] as images: each element of a window is spread over where its windows lie, and all are
 // added up.
 Values Col2Im(OnnxNode& node) {
   const Shape shape = node.input_type(0).shape;
-  ASSIGN_OR_RETURN(const std::vector<int64_t> image, node.IntsInput(1, "image_shape"));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> window, node.IntsInput(2, "block_shape"));
+  const std::vector<int64_t> image = node.IntsInput(1, "image_shape");
+  const std::vector<int64_t> window = node.IntsInput(2, "block_shape");
   const size_t axes = image.size();
   const std::vector<int64_t> ones(axes, 1);
-  ASSIGN_OR_RETURN(const std::vector<int64_t> strides, node.Ints("strides", ones));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> dilations, node.Ints("dilations", ones));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> pads, node.Ints("pads", std::vector<int64_t>(2 * axes, 0)));
+  const std::vector<int64_t> strides = node.Ints("strides", ones);
+  const std::vector<int64_t> dilations = node.Ints("dilations", ones);
+  const std::vector<int64_t> pads = node.Ints("pads", std::vector<int64_t>(2 * axes, 0));
   for (const auto& [list, least] :
        {std::pair(&image, int64_t{1}), {&window, 1}, {&strides, 1}, {&dilations, 1}, {&pads, 0}}) {
     RETURN_IF_ERROR(OnnxNode::CheckMagnitude("sizes", *list));
     if (std::any_of(list->begin(), list->end(), [least = least](int64_t x) { return x < least; }) ||
         list->size() != (list == &pads ? 2 * axes : axes)) {
-      return node.Invalid(
+      return InvalidArgument(
           "image_shape, block_shape, strides, dilations and pads are of so many axes, and not negative");
     }
   }
@@ -205,17 +214,16 @@ Values Col2Im(OnnxNode& node) {
   }
   RETURN_IF_ERROR(CheckedElements(window).status());
   const int64_t size = Product(window, 0, axes);
-  if (size > kMaxWindow) return node.Unsupported(absl::StrCat("windows of ", size, " elements"));
+  if (size > kMaxWindow) return Unimplemented("windows of ", size, " elements");
   if (axes == 0 || shape.size() != 3 || shape[1] % size != 0 || *std::min_element(windows.begin(), windows.end()) < 1 ||
       shape[2] != Product(windows, 0, axes)) {
-    return node.Invalid(absl::StrCat("operand ", node.input_type(0).ToString(), " for an image ", ShapeString(image),
-                                     " and windows ", ShapeString(window)));
+    return InvalidArgument("operand ", node.input_type(0).ToString(), " for an image ", ShapeString(image),
+                           " and windows ", ShapeString(window));
   }
   Shape parted = {shape[0], shape[1] / size, size};
   parted.insert(parted.end(), windows.begin(), windows.end());
-  ASSIGN_OR_RETURN(const Value columns, node.Reshape(node.input(0), parted));
+  const Value columns = node.Reshape(node.input(0), parted);
   parted.erase(parted.begin() + 2);
-  Formula f(node);
   Value sum;
   for (int64_t k = 0; k < size; ++k) {
     std::vector<int64_t> before(2, 0), after(2, 0), interior(2, 0);
@@ -230,42 +238,106 @@ Values Col2Im(OnnxNode& node) {
       interior.push_back(strides[i] - 1);
       after.push_back(image[i] - before.back() - ((windows[i] - 1) * strides[i] + 1));
     }
-    ASSIGN_OR_RETURN(const Value element, node.SliceAxis(columns, 2, k, k + 1));
-    ASSIGN_OR_RETURN(const Value points, node.Reshape(element, parted));
+    const Value points = node.Reshape(node.SliceAxis(columns, 2, k, k + 1), parted);
     const Value spread =
-        f("pad", {points}, {{"before", before}, {"after", after}, {"interior", interior}, {"value", 0.0}});
-    sum = k == 0 ? spread : f("add", {sum, spread});
+        node("pad", {points}, {{"before", before}, {"after", after}, {"interior", interior}, {"value", 0.0}});
+    sum = k == 0 ? spread : node("add", {sum, spread});
   }
-  return f.Output(sum);
+  return OneOutput(sum);
+}
+
+// ---------------------------------------------------------------- sums where data says, orders, random numbers
+
+// Adds, or where the indices are known and no two equal, replaces: what a later update does to an earlier one is open.
+absl::StatusOr<bool> ReadsAdds(OnnxNode& node) {
+  const std::string reduction = node.String("reduction", "none");
+  if (reduction != "add" && reduction != "none") {
+    return Unimplemented("reduction = ", reduction, "; expected add or none");
+  }
+  return reduction == "add";
+}
+
+// `op` adds updates to its first operand where indices say. Replacing is adding to zeros, at the places of a mask.
+absl::StatusOr<Value> Scatter(OnnxNode& node, bool adds, const std::string& op, Value data, Value indices,
+                              Value updates, const Attrs& attrs) {
+  if (adds) return node(op, {data, indices, updates}, attrs);
+  const TensorType type = node.type(data);
+  node.ConstantInput(1, "indices");
+  RETURN_IF_ERROR(node.status());
+  if (type.dtype == DType::kBool) return Unimplemented("reduction = none of truth values");
+  RETURN_IF_ERROR(node.ChargeGenerated({DType::kInt64, type.shape}));
+  const Value zeros = node.Expand(node.Number(DType::kInt64, 0), type.shape);
+  const Value ones = node.Expand(node.Number(DType::kInt64, 1), node.shape(updates));
+  const Value counts = node(op, {zeros, indices, ones}, attrs);
+  RETURN_IF_ERROR(node.status());
+  ASSIGN_OR_RETURN(const Tensor known, EvaluateWeightOnly(node.shared_arena(), counts));
+  for (int64_t i = 0; i < known.num_elements(); ++i) {
+    if (known.AtInt(i) > 1) return Unimplemented("reduction = none at indices that are there twice");
+  }
+  const Value empty = node.Expand(node.Number(type.dtype, 0), type.shape);
+  const Value placed = node(op, {empty, indices, updates}, attrs);
+  return node("where", {node("equal", {node.Constant(known), node.Number(zeros, 1)}), placed, data});
+}
+
+Values ScatterElements(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const bool adds, ReadsAdds(node));
+  ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(0, node.input_rank(0)));
+  RETURN_IF_ERROR(CheckIndices(node, node.input(1), axis));
+  return OneOutput(
+      Scatter(node, adds, "scatter_elements_add", node.input(0), node.input(1), node.input(2), {{"axis", axis}}));
+}
+
+// Of indices into the first axes, which are joined to one.
+Values ScatterNd(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const bool adds, ReadsAdds(node));
+  const Shape shape = node.input_type(0).shape;
+  const Shape index_shape = node.input_type(1).shape;
+  if (index_shape.empty()) return InvalidArgument("the indices are a scalar");
+  const int64_t count = index_shape.back();
+  if (count < 1 || static_cast<size_t>(count) > shape.size()) {
+    return InvalidArgument("tuples of ", count, " indices into ", node.input_type(0).ToString());
+  }
+  const Value indices = JoinIndices(node, node.CastTo(node.input(1), DType::kInt64), shape, 0);
+  Shape flat(shape.begin() + count, shape.end());
+  int64_t joined = 1;
+  for (int64_t k = 0; k < count; ++k) joined *= shape[static_cast<size_t>(k)];
+  flat.insert(flat.begin(), joined);
+  if (joined == 0) return Unimplemented("indices into an empty tensor");
+  const Value data = node.Reshape(node.input(0), flat);
+  ASSIGN_OR_RETURN(const Value y,
+                   Scatter(node, adds, "scatter_add", data, indices, node.input(2), {{"axis", int64_t{0}}}));
+  return OneOutput(node.Reshape(y, shape));
+}
+
+// Unless they are asked for sorted, the elements may come in any order: ours are sorted.
+Values TopK(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(-1, node.input_rank(0)));
+  int64_t k = 0;
+  bool largest = true;
+  if (node.opset() >= 10) {
+    if (!node.has_input(1)) return InvalidArgument("k is missing");
+    const std::vector<int64_t> ks = node.IntsInput(1, "k");
+    if (ks.size() != 1) return InvalidArgument("k has ", ks.size(), " elements, expected one");
+    k = ks[0];
+  } else {
+    k = node.Int("k");
+  }
+  if (node.opset() >= 11) {
+    largest = node.Flag("largest", true);
+    node.Ignore({"sorted"});
+  }
+  return node.ApplyAll("top_k", {node.input(0)}, {{"axis", axis}, {"k", k}, {"largest", int64_t{largest}}});
+}
+
+Values RandomUniform(OnnxNode& node) {
+  const std::vector<int64_t> shape = node.Ints("shape");
+  const int64_t stream = node.Int("stream", 0);
+  RETURN_IF_ERROR(OnnxNode::CheckMagnitude("shape", shape));
+  const char* op = node.inputs().size() > 1 ? "random_uniform_from" : "random_uniform";
+  return OneOutput(node(op, node.inputs(), {{"shape", shape}, {"stream", stream}}));
 }
 
 }  // namespace
-
-absl::StatusOr<Value> JoinIndices(OnnxNode& node, Value indices, const Shape& shape, size_t begin) {
-  const int last = node.type(indices).rank() - 1;
-  const int64_t count = node.shape(indices)[static_cast<size_t>(last)];
-  if (const Tensor* known = node.KnownTensor(indices)) {
-    for (int64_t i = 0; i < known->num_elements(); ++i) {
-      const int64_t size = shape[begin + static_cast<size_t>(i % count)];
-      if (known->AtInt(i) < -size || known->AtInt(i) >= size) {
-        return node.Invalid(absl::StrCat("index ", known->AtInt(i), " into an axis of ", size));
-      }
-    }
-  }
-  Shape single = node.shape(indices);
-  single.pop_back();
-  Value joined;
-  for (int64_t k = 0; k < count; ++k) {
-    ASSIGN_OR_RETURN(Value index, node.SliceAxis(indices, last, k, k + 1));
-    ASSIGN_OR_RETURN(index, node.Reshape(index, single));
-    Formula f(node);
-    const Value size = f.Number(index, static_cast<double>(shape[begin + static_cast<size_t>(k)]));
-    if (count > 1) index = f("mod", {index, size});  // from the end where negative
-    if (k > 0) index = f("add", {f("mul", {joined, size}), index});
-    ASSIGN_OR_RETURN(joined, f.Done(index));
-  }
-  return joined;
-}
 
 OnnxOperatorList SelectOperators() {
   return {
@@ -276,6 +348,11 @@ OnnxOperatorList SelectOperators() {
       {"ReverseSequence", {10, 28, 2, 2, ReverseSequence}},
       {"CenterCropPad", {18, 18, 2, 2, CenterCropPad}},
       {"Col2Im", {18, 18, 3, 3, Col2Im}},
+      {"Scatter", {9, 11, 3, 3, ScatterElements}},
+      {"ScatterElements", {11, 18, 3, 3, ScatterElements}},
+      {"ScatterND", {11, 18, 3, 3, ScatterNd}},
+      {"TopK", {1, 24, 1, 2, TopK}},
+      {absl::StrCat(kOwnDomain, ".RandomUniform"), {1, 1, 1, 2, RandomUniform}},
   };
 }
 

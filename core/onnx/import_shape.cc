@@ -1,35 +1,27 @@
 // Operators that keep the elements in their order and give them another shape, and those that do nothing.
 #include <algorithm>
-#include <optional>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/tensor_proto.h"
 
 namespace rewright {
 namespace {
-
-using Values = absl::StatusOr<std::vector<Value>>;
 
 Values Identity(OnnxNode& node) { return std::vector<Value>{node.input(0)}; }
 
 // Sizes of 0 keep the operand's (unless allowzero is set), one of -1 takes what is left.
 Values Reshape(OnnxNode& node) {
-  int64_t allow_zero = 0;
-  if (node.opset() >= 14) {
-    ASSIGN_OR_RETURN(allow_zero, node.Int("allowzero", 0));
-  }
+  const bool allow_zero = node.opset() >= 14 && node.Flag("allowzero");
   const Value x = node.input(0);
   const Shape& old_shape = node.shape(x);
-  ASSIGN_OR_RETURN(const std::vector<int64_t> given, node.IntsInput(1, "shape"));
+  const std::vector<int64_t> given = node.IntsInput(1, "shape");
   const auto bad = [&](const std::string& why) {
-    return node.Invalid(absl::StrCat("shape ", ShapeString(given), " for ", node.type(x).ToString(), ": ", why));
+    return InvalidArgument("shape ", ShapeString(given), " for ", node.type(x).ToString(), ": ", why);
   };
   Shape shape = given;
   std::optional<size_t> open;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0 && allow_zero == 0) {
+    if (shape[i] == 0 && !allow_zero) {
       if (i >= old_shape.size()) return bad(absl::StrCat("there is no axis ", i, " to keep"));
       shape[i] = old_shape[i];
     } else if (shape[i] == -1) {
@@ -52,7 +44,7 @@ Values Reshape(OnnxNode& node) {
 }
 
 Values Flatten(OnnxNode& node) {
-  ASSIGN_OR_RETURN(int64_t axis, node.Int("axis", 1));
+  int64_t axis = node.Int("axis", 1);
   const Value x = node.input(0);
   const Shape& shape = node.shape(x);
   const int rank = node.type(x).rank();
@@ -66,7 +58,7 @@ Values Flatten(OnnxNode& node) {
 Values Squeeze(OnnxNode& node) {
   const Value x = node.input(0);
   const Shape& shape = node.shape(x);
-  ASSIGN_OR_RETURN(const auto given, AxesOf(node, 13));
+  const auto given = AxesOf(node, 13);
   std::vector<int64_t> axes;
   if (given) {
     ASSIGN_OR_RETURN(axes, OnnxNode::Axes(*given, node.type(x).rank()));
@@ -75,7 +67,7 @@ Values Squeeze(OnnxNode& node) {
   for (size_t i = 0; i < shape.size(); ++i) {
     const bool named = std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end();
     if (named && shape[i] != 1) {
-      return node.Invalid(absl::StrCat("axis ", i, " of ", node.type(x).ToString(), " has not size one"));
+      return InvalidArgument("axis ", i, " of ", node.type(x).ToString(), " has not size one");
     }
     if (!named && (given || shape[i] != 1)) squeezed.push_back(shape[i]);
   }
@@ -86,10 +78,10 @@ Values Squeeze(OnnxNode& node) {
 Values Unsqueeze(OnnxNode& node) {
   const Value x = node.input(0);
   const Shape& shape = node.shape(x);
-  ASSIGN_OR_RETURN(const auto given, AxesOf(node, 13));
-  if (!given) return node.Invalid("axes are missing");
+  const auto given = AxesOf(node, 13);
+  if (!given) return InvalidArgument("axes are missing");
   const size_t rank = shape.size() + given->size();
-  if (rank > kMaxRank) return node.Invalid(absl::StrCat("the result would have ", rank, " axes"));
+  if (rank > kMaxRank) return InvalidArgument("the result would have ", rank, " axes");
   ASSIGN_OR_RETURN(const std::vector<int64_t> axes, OnnxNode::Axes(*given, static_cast<int>(rank)));
   Shape unsqueezed;
   auto next = shape.begin();

@@ -5,7 +5,6 @@
 
 #include <limits>
 #include <memory>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"

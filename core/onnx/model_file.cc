@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -74,8 +75,8 @@ bool ModelFile::Holds(const std::string& path) const {
 absl::StatusOr<bool> ModelFile::IsMissing(const std::string& name, const std::string& from,
                                           const std::string& path) const {
   const auto refuse = [&](const std::string& why) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": the model's data lies in ", name, " beside it; ", why,
-                                                   "; expected another folder or name"));
+    return InvalidArgument(path, ": the model's data lies in ", name, " beside it; ", why,
+                           "; expected another folder or name");
   };
   const std::string folder = FolderOf(path);
   const std::string to = absl::StrCat(folder, "/", name);
@@ -101,7 +102,7 @@ absl::StatusOr<std::vector<ModelFile::ExternalCopy>> ModelFile::MissingFiles(con
     if (absl::IsNotFound(from.status())) continue;
     if (!from.ok()) {
       if (IsSameFile(from_folder, FolderOf(path))) continue;
-      return absl::InvalidArgumentError(absl::StrCat(path, ": external data: ", from.status().message()));
+      return InvalidArgument(path, ": external data: ", from.status().message());
     }
     ASSIGN_OR_RETURN(const bool is_missing, IsMissing(name, *from, path));
     if (is_missing) missing.push_back({*from, absl::StrCat(FolderOf(path), "/", name)});
@@ -134,8 +135,8 @@ absl::Status ModelFile::CopyTo(const std::string& path) const {
 
 absl::StatusOr<std::string> ModelFile::Bytes() const {
   if (!external_files_.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(file_.path(), ": its data lies in ", external_files_[0],
-                                                   " beside it; expected the name of a file to write, for its folder"));
+    return InvalidArgument(file_.path(), ": its data lies in ", external_files_[0],
+                           " beside it; expected the name of a file to write, for its folder");
   }
   std::string bytes(static_cast<size_t>(file_.size()), '\0');
   RETURN_IF_ERROR(file_.Read(0, file_.size(), bytes.data()));

@@ -150,18 +150,17 @@ class SizeNamer {
       while (i < forms.size() && forms[i].IsConstant()) numbers.push_back(forms[i++].constant());
       if (!numbers.empty()) parts.push_back(writer_.Ints(numbers));
       if (i == forms.size()) break;
-      ASSIGN_OR_RETURN(const std::string part, SizeOf(forms[i++]));
-      parts.push_back(part);
+      ASSIGN_OR_RETURN(parts.emplace_back(), SizeOf(forms[i++]));
     }
     if (scalar) return written = Node("Squeeze", {parts[0]});
     if (parts.size() == 1) return written = parts[0];
-    std::string all = Node("Concat", parts);
-    OnnxWriter::SetInt(&writer_.nodes().back(), "axis", 0);
-    return written = std::move(all);
+    return written = Node("Concat", parts, {{"axis", 0}});
   }
 
-  std::string Node(const std::string& op_type, const std::vector<std::string>& inputs) {
-    return writer_.AddNode(op_type, inputs, {writer_.UniqueName("size")})->output(0);
+  std::string Node(const std::string& op_type, const std::vector<std::string>& inputs, const OnnxAttrs& attrs = {}) {
+    const std::string result = writer_.UniqueName("size");
+    writer_.AddNode(op_type, inputs, {result}, attrs);
+    return result;
   }
 
   // A list of one element.

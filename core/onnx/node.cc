@@ -1,11 +1,9 @@
 #include "core/onnx/node.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/integer.h"
 #include "core/base/status_macros.h"
@@ -34,6 +32,16 @@ OnnxNode::OnnxNode(ImportState& state, const onnx::NodeProto& proto, const OnnxO
                    std::vector<std::optional<Value>> inputs)
     : state_(state), proto_(proto), op_(op), inputs_(std::move(inputs)) {}
 
+Value OnnxNode::Fail(const absl::Status& error) {
+  if (status_.ok()) status_ = error;
+  return Value{};
+}
+
+const TensorType& OnnxNode::type(Value value) const {
+  static const auto* const stand_in = new TensorType{DType::kFloat32, Shape(kMaxRank, 1)};
+  return value.node < 0 ? *stand_in : state_.arena->type(value);
+}
+
 // ---------------------------------------------------------------- inputs
 
 Value OnnxNode::input(int i) const {
@@ -51,33 +59,38 @@ std::vector<Value> OnnxNode::inputs() const {
 
 absl::Status OnnxNode::CheckGiven(std::initializer_list<int> required) const {
   for (int i : required) {
-    if (!has_input(i)) return Invalid(absl::StrCat("input ", i, " is missing"));
+    if (!has_input(i)) return InvalidArgument("input ", i, " is missing");
   }
   return absl::OkStatus();
 }
 
 const Tensor* OnnxNode::KnownTensor(Value value) const {
+  if (value.node < 0) return nullptr;
   const Node& node = state_.arena->node(value.node);
   return node.leaf == LeafKind::kConstant ? &node.data : nullptr;
 }
 
-absl::StatusOr<Tensor> OnnxNode::ConstantInput(int i, const std::string& name) {
+Tensor OnnxNode::ConstantInput(int i, const std::string& name) {
   const Value value = input(i);
   if (const Tensor* known = KnownTensor(value)) return *known;
   if (!state_.arena->IsKnown(value)) {
-    return Unsupported(absl::StrCat("input ", name, " (tensor \"", proto_.input(i),
-                                    "\") depends on the inputs of the model; its value must be known beforehand"));
+    Fail(Unimplemented("input ", name, " (tensor \"", proto_.input(i),
+                       "\") depends on the inputs of the model; its value must be known beforehand"));
+  } else if (type(value).num_elements() > kMaxKnownElements) {
+    Fail(InvalidArgument("input ", name, ": ", type(value).ToString(), " is too large"));
+  } else if (const absl::StatusOr<Tensor> computed = EvaluateWeightOnly(state_.arena, value); computed.ok()) {
+    return *computed;
+  } else {
+    Fail(computed.status());
   }
-  if (type(value).num_elements() > kMaxKnownElements) {
-    return Invalid(absl::StrCat("input ", name, ": ", type(value).ToString(), " is too large"));
-  }
-  return EvaluateWeightOnly(state_.arena, value);
+  return Tensor::Int64s({});
 }
 
-absl::StatusOr<std::vector<int64_t>> OnnxNode::IntsInput(int i, const std::string& name) {
-  ASSIGN_OR_RETURN(const Tensor tensor, ConstantInput(i, name));
+std::vector<int64_t> OnnxNode::IntsInput(int i, const std::string& name) {
+  const Tensor tensor = ConstantInput(i, name);
   if (!IsInteger(tensor.dtype()) || tensor.type().rank() > 1) {
-    return Invalid(absl::StrCat("input ", name, " is ", tensor.type().ToString(), "; expected a list of integers"));
+    Fail(InvalidArgument("input ", name, " is ", tensor.type().ToString(), "; expected a list of integers"));
+    return {};
   }
   std::vector<int64_t> values;
   for (int64_t k = 0; k < tensor.num_elements(); ++k) values.push_back(tensor.AtInt(k));
@@ -86,14 +99,14 @@ absl::StatusOr<std::vector<int64_t>> OnnxNode::IntsInput(int i, const std::strin
 
 // ---------------------------------------------------------------- training
 
-absl::StatusOr<Value> OnnxNode::StateInput(int i) {
+Value OnnxNode::StateInput(int i) {
   const Value value = input(i);
   if (state_.arena->node(value.node).leaf == LeafKind::kState) return value;
   const Tensor* known = KnownTensor(value);
-  if (known == nullptr) {
-    return Unsupported(absl::StrCat("input ", i, " (tensor \"", proto_.input(i), "\") is no initializer"));
-  }
-  return state_.arena->AddState(proto_.input(i), *known);
+  if (known == nullptr)
+    return Fail(Unimplemented("input ", i, " (tensor \"", proto_.input(i), "\") is no initializer"));
+  const absl::StatusOr<Value> state = state_.arena->AddState(proto_.input(i), *known);
+  return state.ok() ? *state : Fail(state.status());
 }
 
 Value OnnxNode::Latest(Value state) const {
@@ -104,6 +117,7 @@ Value OnnxNode::Latest(Value state) const {
 }
 
 void OnnxNode::SetLatest(Value state, Value next) {
+  if (!status_.ok()) return;
   for (Output& update : state_.updates) {
     if (update.updates != state) continue;
     update.value = next;
@@ -112,83 +126,90 @@ void OnnxNode::SetLatest(Value state, Value next) {
   state_.updates.push_back({next, state_.arena->node(state.node).name, state});
 }
 
-absl::StatusOr<Value> OnnxNode::Random(const Shape& shape) {
+Value OnnxNode::Random(const Shape& shape) {
   // Streams of one seed do not overlap up to 2^32: 31 bits leave room for as many steps.
   Tensor start({DType::kInt64, {}});
   start.SetInt(0, static_cast<int64_t>(MixBits(state_.seed) >> 33));
-  ASSIGN_OR_RETURN(const Value seed, state_.arena->AddState(kDropoutState, start));
-  ASSIGN_OR_RETURN(const Value next, Apply("add", {seed, Number(DType::kInt64, 1)}));
-  SetLatest(seed, next);
-  return Apply("random_uniform", {seed}, {{"shape", shape}, {"stream", state_.masks++}});
+  const absl::StatusOr<Value> seed = state_.arena->AddState(kDropoutState, start);
+  if (!seed.ok()) return Fail(seed.status());
+  SetLatest(*seed, (*this)("add", {*seed, Number(DType::kInt64, 1)}));
+  return (*this)("random_uniform", {*seed}, {{"shape", shape}, {"stream", state_.masks++}});
 }
 
 // ---------------------------------------------------------------- attributes
 
 const onnx::AttributeProto* OnnxNode::Find(const std::string& name) {
   known_attributes_.insert(name);
-  for (const onnx::AttributeProto& attribute : proto_.attribute()) {
-    if (attribute.name() == name) return &attribute;
-  }
-  return nullptr;
+  return FindAttribute(proto_, name);
 }
 
-absl::StatusOr<const onnx::AttributeProto*> OnnxNode::Find(const std::string& name, int type, bool required) {
+const onnx::AttributeProto* OnnxNode::Find(const std::string& name, int type, bool required) {
   const onnx::AttributeProto* attribute = Find(name);
   if (attribute == nullptr) {
-    if (required) return Invalid(absl::StrCat("attribute ", name, " is missing"));
-    return attribute;
+    if (required) Fail(InvalidArgument("attribute ", name, " is missing"));
+    return nullptr;
   }
   if (!attribute->ref_attr_name().empty()) {
-    return Invalid(absl::StrCat("attribute ", name, " refers to an attribute of a function; there is none around"));
+    Fail(InvalidArgument("attribute ", name, " refers to an attribute of a function; there is none around"));
+    return nullptr;
   }
-  if (attribute->type() != type) {
-    return Invalid(absl::StrCat(
-        "attribute ", name, " is of type ", onnx::AttributeProto::AttributeType_Name(attribute->type()), "; expected ",
-        onnx::AttributeProto::AttributeType_Name(static_cast<onnx::AttributeProto::AttributeType>(type))));
-  }
-  return attribute;
+  if (attribute->type() == type) return attribute;
+  Fail(InvalidArgument(
+      "attribute ", name, " is of type ", onnx::AttributeProto::AttributeType_Name(attribute->type()), "; expected ",
+      onnx::AttributeProto::AttributeType_Name(static_cast<onnx::AttributeProto::AttributeType>(type))));
+  return nullptr;
 }
 
 bool OnnxNode::HasAttribute(const std::string& name) { return Find(name) != nullptr; }
 
-absl::StatusOr<int64_t> OnnxNode::Int(const std::string& name, std::optional<int64_t> fallback) {
-  ASSIGN_OR_RETURN(const auto* attribute, Find(name, onnx::AttributeProto::INT, !fallback));
-  return attribute != nullptr ? attribute->i() : *fallback;
+int64_t OnnxNode::Int(const std::string& name, std::optional<int64_t> fallback) {
+  const onnx::AttributeProto* attribute = Find(name, onnx::AttributeProto::INT, !fallback);
+  return attribute != nullptr ? attribute->i() : fallback.value_or(0);
 }
 
-absl::StatusOr<double> OnnxNode::Float(const std::string& name, std::optional<double> fallback) {
-  ASSIGN_OR_RETURN(const auto* attribute, Find(name, onnx::AttributeProto::FLOAT, !fallback));
-  return attribute != nullptr ? attribute->f() : *fallback;
+double OnnxNode::Float(const std::string& name, std::optional<double> fallback) {
+  const onnx::AttributeProto* attribute = Find(name, onnx::AttributeProto::FLOAT, !fallback);
+  return attribute != nullptr ? attribute->f() : fallback.value_or(0);
 }
 
-absl::StatusOr<std::string> OnnxNode::String(const std::string& name, const std::string& fallback) {
-  ASSIGN_OR_RETURN(const auto* attribute, Find(name, onnx::AttributeProto::STRING, false));
+std::string OnnxNode::String(const std::string& name, const std::string& fallback) {
+  const onnx::AttributeProto* attribute = Find(name, onnx::AttributeProto::STRING, false);
   return attribute != nullptr ? attribute->s() : fallback;
 }
 
-absl::StatusOr<std::vector<int64_t>> OnnxNode::Ints(const std::string& name, const std::vector<int64_t>& fallback) {
-  ASSIGN_OR_RETURN(const auto* attribute, Find(name, onnx::AttributeProto::INTS, false));
+std::vector<int64_t> OnnxNode::Ints(const std::string& name, const std::vector<int64_t>& fallback) {
+  const onnx::AttributeProto* attribute = Find(name, onnx::AttributeProto::INTS, false);
   if (attribute == nullptr) return fallback;
-  return std::vector<int64_t>(attribute->ints().begin(), attribute->ints().end());
+  return {attribute->ints().begin(), attribute->ints().end()};
 }
 
-absl::StatusOr<std::vector<double>> OnnxNode::Floats(const std::string& name) {
-  ASSIGN_OR_RETURN(const auto* attribute, Find(name, onnx::AttributeProto::FLOATS, true));
-  return std::vector<double>(attribute->floats().begin(), attribute->floats().end());
+std::vector<double> OnnxNode::Floats(const std::string& name) {
+  const onnx::AttributeProto* attribute = Find(name, onnx::AttributeProto::FLOATS, true);
+  if (attribute == nullptr) return {};
+  return {attribute->floats().begin(), attribute->floats().end()};
 }
 
-absl::StatusOr<std::vector<std::string>> OnnxNode::Strings(const std::string& name,
-                                                           const std::vector<std::string>& fallback) {
-  ASSIGN_OR_RETURN(const auto* attribute, Find(name, onnx::AttributeProto::STRINGS, false));
+std::vector<std::string> OnnxNode::Strings(const std::string& name, const std::vector<std::string>& fallback) {
+  const onnx::AttributeProto* attribute = Find(name, onnx::AttributeProto::STRINGS, false);
   if (attribute == nullptr) return fallback;
-  return std::vector<std::string>(attribute->strings().begin(), attribute->strings().end());
+  return {attribute->strings().begin(), attribute->strings().end()};
 }
 
-absl::StatusOr<Tensor> OnnxNode::TensorAttribute(const std::string& name) {
-  ASSIGN_OR_RETURN(const auto* attribute, Find(name, onnx::AttributeProto::TENSOR, true));
-  auto tensor = TensorFromProto(attribute->t(), state_.directory);
-  if (tensor.ok()) return tensor;
-  return ErrorAt(absl::StrCat("attribute ", name), tensor.status());
+Tensor OnnxNode::TensorAttribute(const std::string& name) {
+  const onnx::AttributeProto* attribute = Find(name, onnx::AttributeProto::TENSOR, true);
+  if (attribute == nullptr) return Tensor::Int64s({});
+  const absl::StatusOr<Tensor> tensor = TensorFromProto(attribute->t(), state_.directory);
+  if (tensor.ok()) return *tensor;
+  Fail(ErrorAt(absl::StrCat("attribute ", name), tensor.status()));
+  return Tensor::Int64s({});
+}
+
+DType OnnxNode::DTypeAttribute(const std::string& name, std::optional<DType> fallback) {
+  const int64_t number = fallback ? Int(name, 0) : Int(name);
+  if (fallback && number == 0) return *fallback;
+  const absl::StatusOr<DType> dtype = DTypeFromOnnx(number);
+  if (!dtype.ok()) Fail(dtype.status());
+  return dtype.value_or(DType::kFloat32);
 }
 
 void OnnxNode::Ignore(std::initializer_list<const char*> names) {
@@ -198,7 +219,7 @@ void OnnxNode::Ignore(std::initializer_list<const char*> names) {
 absl::Status OnnxNode::CheckAttributes() const {
   for (const onnx::AttributeProto& attribute : proto_.attribute()) {
     if (!known_attributes_.contains(attribute.name())) {
-      return Invalid(absl::StrCat("attribute ", attribute.name(), " is not known in opset ", state_.opset));
+      return InvalidArgument("attribute ", attribute.name(), " is not known in opset ", state_.opset);
     }
   }
   return absl::OkStatus();
@@ -207,38 +228,39 @@ absl::Status OnnxNode::CheckAttributes() const {
 absl::Status OnnxNode::CheckMagnitude(const std::string& what, const std::vector<int64_t>& values) {
   constexpr int64_t kLimit = int64_t{1} << 31;
   for (int64_t value : values) {
-    if (value < -kLimit || value > kLimit) {
-      return absl::InvalidArgumentError(absl::StrCat(what, ": ", value, " is too large"));
-    }
+    if (value < -kLimit || value > kLimit) return InvalidArgument(what, ": ", value, " is too large");
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> OnnxNode::Axis(int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank) {
-    return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " of a tensor with ", rank, " axes"));
-  }
+  if (axis < -rank || axis >= rank) return InvalidArgument("axis ", axis, " of a tensor with ", rank, " axes");
   return axis < 0 ? axis + rank : axis;
 }
 
 absl::StatusOr<std::vector<int64_t>> OnnxNode::Axes(const std::vector<int64_t>& axes, int rank) {
-  if (axes.size() > static_cast<size_t>(rank)) {
-    return absl::InvalidArgumentError(absl::StrCat(axes.size(), " axes of a tensor with ", rank));
-  }
+  if (axes.size() > static_cast<size_t>(rank)) return InvalidArgument(axes.size(), " axes of a tensor with ", rank);
   std::vector<int64_t> result;
   for (int64_t axis : axes) {
     ASSIGN_OR_RETURN(const int64_t canonical, Axis(axis, rank));
     if (std::find(result.begin(), result.end(), canonical) != result.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("axis ", axis, " is named twice"));
+      return InvalidArgument("axis ", axis, " is named twice");
     }
     result.push_back(canonical);
   }
   return result;
 }
 
+absl::StatusOr<int64_t> OnnxNode::AxisAttribute(std::optional<int64_t> fallback, int rank) {
+  const int64_t axis = Int("axis", fallback);
+  RETURN_IF_ERROR(status_);
+  return Axis(axis, rank);
+}
+
 // ---------------------------------------------------------------- building
 
-absl::StatusOr<std::vector<Value>> OnnxNode::ApplyAll(const std::string& op, std::vector<Value> operands, Attrs attrs) {
+Values OnnxNode::ApplyAll(const std::string& op, std::vector<Value> operands, Attrs attrs) {
+  RETURN_IF_ERROR(status_);
   Arena& arena = *state_.arena;
   ASSIGN_OR_RETURN(const NodeId id, arena.Add(op, std::move(operands), std::move(attrs)));
   const Node& node = arena.node(id);
@@ -260,73 +282,68 @@ absl::StatusOr<std::vector<Value>> OnnxNode::ApplyAll(const std::string& op, std
   return values;
 }
 
-absl::StatusOr<Value> OnnxNode::Apply(const std::string& op, std::vector<Value> operands, Attrs attrs) {
-  ASSIGN_OR_RETURN(const std::vector<Value> values, ApplyAll(op, std::move(operands), std::move(attrs)));
-  return values[0];
+Value OnnxNode::operator()(const std::string& op, const std::vector<Value>& operands, const Attrs& attrs) {
+  const Values values = ApplyAll(op, operands, attrs);
+  return values.ok() ? values->front() : Fail(values.status());
 }
 
-absl::StatusOr<Value> OnnxNode::Reshape(Value x, const Shape& shape) {
+Value OnnxNode::Reshape(Value x, const Shape& shape) {
   if (this->shape(x) == shape) return x;
-  ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(shape));
-  if (elements == 0 && type(x).num_elements() == 0) return Constant(Tensor(TensorType{type(x).dtype, shape}));
-  return Apply("reshape", {x}, {{"shape", shape}});
+  const absl::StatusOr<int64_t> elements = CheckedElements(shape);
+  if (!elements.ok()) return Fail(elements.status());
+  if (*elements == 0 && type(x).num_elements() == 0) return Constant(Tensor(TensorType{type(x).dtype, shape}));
+  return (*this)("reshape", {x}, {{"shape", shape}});
 }
 
-absl::StatusOr<Value> OnnxNode::Transpose(Value x, const std::vector<int64_t>& perm) {
-  std::vector<int64_t> same(shape(x).size());
-  std::iota(same.begin(), same.end(), 0);
-  if (perm == same) return x;
-  return Apply("transpose", {x}, {{"perm", perm}});
+Value OnnxNode::Transpose(Value x, const std::vector<int64_t>& perm) {
+  return perm == AxesFrom(0, type(x).rank()) ? x : (*this)("transpose", {x}, {{"perm", perm}});
 }
 
-absl::StatusOr<Value> OnnxNode::Expand(Value x, const Shape& shape) {
+Value OnnxNode::Expand(Value x, const Shape& shape) {
   if (this->shape(x) == shape) return x;
-  ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(shape));
-  if (elements == 0) return Constant(Tensor(TensorType{type(x).dtype, shape}));
-  return Apply("expand", {x}, {{"shape", shape}});
+  const absl::StatusOr<int64_t> elements = CheckedElements(shape);
+  if (!elements.ok()) return Fail(elements.status());
+  if (*elements == 0) return Constant(Tensor(TensorType{type(x).dtype, shape}));
+  return (*this)("expand", {x}, {{"shape", shape}});
 }
 
-absl::StatusOr<Value> OnnxNode::CastTo(Value x, DType dtype) {
-  if (type(x).dtype == dtype) return x;
-  return Apply("cast", {x}, {{"to", dtype}});
+Value OnnxNode::CastTo(Value x, DType dtype) {
+  return type(x).dtype == dtype ? x : (*this)("cast", {x}, {{"to", dtype}});
 }
 
-absl::StatusOr<Value> OnnxNode::SliceAxis(Value x, int64_t axis, int64_t begin, int64_t end) {
-  std::vector<int64_t> starts(shape(x).size(), 0);
-  std::vector<int64_t> stops = shape(x);
+Value OnnxNode::SliceAxis(Value x, int64_t axis, int64_t begin, int64_t end) {
+  std::vector<int64_t> starts(shape(x).size(), 0), stops = shape(x);
   const size_t at = axis;
   if (begin == 0 && end == stops[at]) return x;
   starts[at] = begin;
   stops[at] = end;
-  return Apply("slice", {x}, {{"starts", starts}, {"stops", stops}});
+  return (*this)("slice", {x}, {{"starts", starts}, {"stops", stops}});
 }
 
-absl::StatusOr<Value> OnnxNode::Concat(const std::vector<Value>& parts, int64_t axis) {
-  if (parts.size() == 1) return parts[0];
-  return Apply("concat", parts, {{"axis", axis}});
+Value OnnxNode::Concat(const std::vector<Value>& parts, int64_t axis) {
+  return parts.size() == 1 ? parts[0] : (*this)("concat", parts, {{"axis", axis}});
 }
 
-absl::StatusOr<Value> OnnxNode::MapAxis(Value x, Value matrix, int64_t axis) {
-  ASSIGN_OR_RETURN(const Value y, Apply("dot_general", {x, matrix},
-                                        {{"lhs_contracting", std::vector<int64_t>{axis}},
-                                         {"rhs_contracting", std::vector<int64_t>{1}}}));
+Value OnnxNode::MapAxis(Value x, Value matrix, int64_t axis) {
+  const Value y =
+      (*this)("dot_general", {x, matrix},
+              {{"lhs_contracting", std::vector<int64_t>{axis}}, {"rhs_contracting", std::vector<int64_t>{1}}});
   // The new axis is last.
-  std::vector<int64_t> perm(static_cast<size_t>(type(y).rank()) - 1);
-  std::iota(perm.begin(), perm.end(), 0);
+  std::vector<int64_t> perm = AxesFrom(0, type(y).rank() - 1);
   perm.insert(perm.begin() + axis, type(y).rank() - 1);
   return Transpose(y, perm);
 }
 
-absl::StatusOr<Value> OnnxNode::CountAlong(int64_t count, int64_t axis, int rank) {
-  if (count < 1) return Unsupported("an empty axis");
+Value OnnxNode::CountAlong(int64_t count, int64_t axis, int rank) {
+  if (count < 1) return Fail(Unimplemented("an empty axis"));
   Shape shape(static_cast<size_t>(rank - axis), 1);
   shape[0] = count;
-  return Apply("iota", {}, {{"shape", shape}, {"axis", int64_t{0}}, {"dtype", DType::kInt64}});
+  return (*this)("iota", {}, {{"shape", shape}, {"axis", int64_t{0}}, {"dtype", DType::kInt64}});
 }
 
 absl::Status OnnxNode::CheckListed(int64_t count) const {
   constexpr int64_t kMostListed = int64_t{1} << 24;
-  return count <= kMostListed ? absl::OkStatus() : Unsupported(absl::StrCat("a list of ", count, " numbers"));
+  return count <= kMostListed ? absl::OkStatus() : Unimplemented("a list of ", count, " numbers");
 }
 
 absl::Status OnnxNode::ChargeGenerated(const TensorType& type) {
@@ -340,30 +357,17 @@ absl::Status OnnxNode::ChargeGenerated(const TensorType& type) {
   return absl::OkStatus();
 }
 
-// ---------------------------------------------------------------- formulas and leaves
+// ---------------------------------------------------------------- outputs and leaves
 
-Value Formula::operator()(const std::string& op, const std::vector<Value>& operands, const Attrs& attrs) {
-  if (!status_.ok()) return Value{};
-  absl::StatusOr<Value> value = node_.Apply(op, operands, attrs);
-  if (value.ok()) return *value;
-  status_ = value.status();
-  return Value{};
-}
-
-Value Formula::Number(Value like, double value) {
-  return status_.ok() ? node_.Number(node_.type(like).dtype, value) : Value{};
-}
-
-absl::StatusOr<Value> Formula::Done(Value result) const {
-  if (!status_.ok()) return status_;
-  return result;
-}
-
-absl::StatusOr<std::vector<Value>> Formula::Output(Value result) const { return OneOutput(Done(result)); }
-
-absl::StatusOr<std::vector<Value>> OneOutput(absl::StatusOr<Value> value) {
+Values OneOutput(absl::StatusOr<Value> value) {
   if (!value.ok()) return value.status();
   return std::vector<Value>{*value};
+}
+
+std::vector<int64_t> AxesFrom(int64_t first, int64_t end) {
+  std::vector<int64_t> axes(static_cast<size_t>(end - first));
+  std::iota(axes.begin(), axes.end(), first);
+  return axes;
 }
 
 absl::StatusOr<Value> AddModelTensor(Arena& arena, const std::string& name, const Tensor& data) {

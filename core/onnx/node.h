@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/errors.h"
 #include "core/ir/graph.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
@@ -31,9 +32,11 @@ struct ImportState {
 };
 
 class OnnxNode;
+using Values = absl::StatusOr<std::vector<Value>>;
 // Gives the values of the node's outputs, of which the last may be left away if they are optional. An
-// UnimplementedError: the node uses what Rewright does not support.
-using OnnxImporter = absl::StatusOr<std::vector<Value>> (*)(OnnxNode&);
+// UnimplementedError: the node uses what Rewright does not support. What the node remembers (OnnxNode::status) counts
+// before what the importer returns.
+using OnnxImporter = Values (*)(OnnxNode&);
 
 // An operator of ONNX's own domain.
 struct OnnxOperator {
@@ -48,12 +51,16 @@ struct OnnxOperator {
 // All that can be imported, by name (operators.cc).
 const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable();
 
+// The first error of what is read and built is remembered: afterwards nothing more is built, and what is given stands
+// for a value that there is not. Its shape has as many axes as a tensor may have, all of size one, so importers look at
+// the status only where they go by more than that: before a loop over the axes of what they built, say.
 class OnnxNode {
  public:
   // `inputs` has no value where an optional input is left away.
   OnnxNode(ImportState& state, const onnx::NodeProto& proto, const OnnxOperator& op,
            std::vector<std::optional<Value>> inputs);
 
+  const absl::Status& status() const { return status_; }
   const std::string& op_type() const { return proto_.op_type(); }
   // Our operator of the table's entry.
   std::string op() const { return op_.op; }
@@ -70,38 +77,44 @@ class OnnxNode {
   bool has_input(int i) const { return i < num_inputs() && inputs_[i].has_value(); }
   Value input(int i) const;           // the required ones exist
   std::vector<Value> inputs() const;  // those that are given
+  std::optional<Value> optional_input(int i) const { return has_input(i) ? inputs_[i] : std::nullopt; }
   // Where some that may be left away stand before one that may not.
   absl::Status CheckGiven(std::initializer_list<int> required) const;
-  const TensorType& type(Value value) const { return state_.arena->type(value); }
+  const TensorType& type(Value value) const;
   const Shape& shape(Value value) const { return type(value).shape; }
   const TensorType& input_type(int i) const { return type(input(i)); }
   int input_rank(int i) const { return input_type(i).rank(); }
-  // An input whose value must be known while importing; computed where it depends on weights and constants alone.
-  absl::StatusOr<Tensor> ConstantInput(int i, const std::string& name);
+  // An input whose value must be known while importing; computed where it depends on weights and constants alone. No
+  // elements after an error.
+  Tensor ConstantInput(int i, const std::string& name);
   // The same of integers, in a list of one axis or a scalar.
-  absl::StatusOr<std::vector<int64_t>> IntsInput(int i, const std::string& name);
+  std::vector<int64_t> IntsInput(int i, const std::string& name);
   // The value of a constant without computing anything; null for all others.
   const Tensor* KnownTensor(Value value) const;
 
   // ---- training
   OnnxTraining training() const { return state_.training; }
   // An input that must be an initializer, as a state of its name, of a single element too.
-  absl::StatusOr<Value> StateInput(int i);
+  Value StateInput(int i);
   // What the state holds behind the nodes so far, and what it holds from here on.
   Value Latest(Value state) const;
   void SetLatest(Value state, Value next);
   // Numbers in [0, 1) that differ from those of all other nodes and steps.
-  absl::StatusOr<Value> Random(const Shape& shape);
+  Value Random(const Shape& shape);
 
-  // ---- attributes; an error where the type is another. Those that are never asked for are unknown.
+  // ---- attributes; an error where the type is another, or one without a fallback is missing. Those that are never
+  // asked for are unknown.
   bool HasAttribute(const std::string& name);
-  absl::StatusOr<int64_t> Int(const std::string& name, std::optional<int64_t> fallback);
-  absl::StatusOr<double> Float(const std::string& name, std::optional<double> fallback);
-  absl::StatusOr<std::string> String(const std::string& name, const std::string& fallback);
-  absl::StatusOr<std::vector<int64_t>> Ints(const std::string& name, const std::vector<int64_t>& fallback);
-  absl::StatusOr<std::vector<double>> Floats(const std::string& name);
-  absl::StatusOr<std::vector<std::string>> Strings(const std::string& name, const std::vector<std::string>& fallback);
-  absl::StatusOr<Tensor> TensorAttribute(const std::string& name);
+  int64_t Int(const std::string& name, std::optional<int64_t> fallback = std::nullopt);
+  bool Flag(const std::string& name, bool fallback = false) { return Int(name, fallback) != 0; }
+  double Float(const std::string& name, std::optional<double> fallback = std::nullopt);
+  std::string String(const std::string& name, const std::string& fallback);
+  std::vector<int64_t> Ints(const std::string& name, const std::vector<int64_t>& fallback = {});
+  std::vector<double> Floats(const std::string& name);
+  std::vector<std::string> Strings(const std::string& name, const std::vector<std::string>& fallback);
+  Tensor TensorAttribute(const std::string& name);
+  // An element type by its number; of number 0, where there is a fallback, that.
+  DType DTypeAttribute(const std::string& name, std::optional<DType> fallback = std::nullopt);
   // Takes note of attributes that make no difference here.
   void Ignore(std::initializer_list<const char*> names);
   // An error naming an attribute that nobody asked for.
@@ -112,63 +125,54 @@ class OnnxNode {
   // 0..rank-1 of an axis that may be counted from the end.
   static absl::StatusOr<int64_t> Axis(int64_t axis, int rank);
   static absl::StatusOr<std::vector<int64_t>> Axes(const std::vector<int64_t>& axes, int rank);
+  // The same of the attribute `axis`.
+  absl::StatusOr<int64_t> AxisAttribute(std::optional<int64_t> fallback, int rank);
 
   // ---- building; applications to small constants are computed at once
-  absl::StatusOr<Value> Apply(const std::string& op, std::vector<Value> operands, Attrs attrs = {});
-  absl::StatusOr<std::vector<Value>> ApplyAll(const std::string& op, std::vector<Value> operands, Attrs attrs = {});
+  Value operator()(const std::string& op, const std::vector<Value>& operands, const Attrs& attrs = {});
+  Values ApplyAll(const std::string& op, std::vector<Value> operands, Attrs attrs = {});
   Value Constant(const Tensor& data) { return state_.arena->AddConstant(data); }
   Value Number(DType dtype, double value) { return Constant(Tensor::Scalar(dtype, value)); }
+  // Of the type of `like`.
+  Value Number(Value like, double value) { return Number(type(like).dtype, value); }
   // These give the operand itself where there is nothing to do.
-  absl::StatusOr<Value> Reshape(Value x, const Shape& shape);
-  absl::StatusOr<Value> Transpose(Value x, const std::vector<int64_t>& perm);
-  absl::StatusOr<Value> Expand(Value x, const Shape& shape);
-  absl::StatusOr<Value> CastTo(Value x, DType dtype);
+  Value Reshape(Value x, const Shape& shape);
+  Value Transpose(Value x, const std::vector<int64_t>& perm);
+  Value Expand(Value x, const Shape& shape);
+  Value CastTo(Value x, DType dtype);
   // The indices [begin, end) of one axis.
-  absl::StatusOr<Value> SliceAxis(Value x, int64_t axis, int64_t begin, int64_t end);
-  absl::StatusOr<Value> Concat(const std::vector<Value>& parts, int64_t axis);
+  Value SliceAxis(Value x, int64_t axis, int64_t begin, int64_t end);
+  Value Concat(const std::vector<Value>& parts, int64_t axis);
   // Sums over `axis` of x times a row of the matrix [k, n], for each k, which takes the place of n.
-  absl::StatusOr<Value> MapAxis(Value x, Value matrix, int64_t axis);
+  Value MapAxis(Value x, Value matrix, int64_t axis);
   // 0, 1, .. count - 1 along an axis of tensors with `rank` axes; the others are of size one.
-  absl::StatusOr<Value> CountAlong(int64_t count, int64_t axis, int rank);
+  Value CountAlong(int64_t count, int64_t axis, int rank);
   // Whether so many numbers may be listed one by one while importing.
   absl::Status CheckListed(int64_t count) const;
   // A new tensor that the model does not hold: charged against the limit. Weights or constants as for initializers.
   absl::Status ChargeGenerated(const TensorType& type);
 
-  // ---- errors
-  absl::Status Unsupported(const std::string& what) const { return absl::UnimplementedError(what); }
-  absl::Status Invalid(const std::string& what) const { return absl::InvalidArgumentError(what); }
+  // Remembers the error; what stands for the value.
+  Value Fail(const absl::Status& error);
 
  private:
   const onnx::AttributeProto* Find(const std::string& name);
-  absl::StatusOr<const onnx::AttributeProto*> Find(const std::string& name, int type, bool required);
+  // Null after an error.
+  const onnx::AttributeProto* Find(const std::string& name, int type, bool required);
 
   ImportState& state_;
   const onnx::NodeProto& proto_;
   const OnnxOperator& op_;
   std::vector<std::optional<Value>> inputs_;
   std::set<std::string> known_attributes_;
-};
-
-// A composition of operators whose shapes need not be looked at on the way. Remembers the first error; after it
-// nothing more is built.
-class Formula {
- public:
-  explicit Formula(OnnxNode& node) : node_(node) {}
-  Value operator()(const std::string& op, const std::vector<Value>& operands, const Attrs& attrs = {});
-  // The number as a scalar of the type of `like`, which is an input of the node.
-  Value Number(Value like, double value);
-  absl::StatusOr<Value> Done(Value result) const;
-  // The same for the single output of a node.
-  absl::StatusOr<std::vector<Value>> Output(Value result) const;
-
- private:
-  OnnxNode& node_;
   absl::Status status_;
 };
 
 // A node's only output.
-absl::StatusOr<std::vector<Value>> OneOutput(absl::StatusOr<Value> value);
+Values OneOutput(absl::StatusOr<Value> value);
+
+// first, first + 1, .. end - 1
+std::vector<int64_t> AxesFrom(int64_t first, int64_t end);
 
 // A leaf for data of the model: floating tensors of several elements are weights, and so are quantized ones of many;
 // all others are constants.

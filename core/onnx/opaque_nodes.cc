@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
@@ -57,14 +58,6 @@ std::string Alone(const onnx::NodeProto& node, const onnx::ModelProto& model) {
   return alone.SerializeAsString();
 }
 
-void Declare(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info) {
-  info->set_name(name);
-  onnx::TypeProto::Tensor* const tensor = info->mutable_type()->mutable_tensor_type();
-  tensor->set_elem_type(DTypeToOnnx(type.dtype));
-  tensor->mutable_shape();  // present even for a scalar
-  for (int64_t size : type.shape) tensor->mutable_shape()->add_dim()->set_dim_value(size);
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> OpaqueNodeModel(const OpaqueNode& node, const std::vector<TensorType>& operands,
@@ -78,10 +71,10 @@ absl::StatusOr<std::string> OpaqueNodeModel(const OpaqueNode& node, const std::v
     if (known[k] != nullptr) {
       FillTensor(name, *known[k], graph.add_initializer());
     } else {
-      Declare(name, operands[k], graph.add_input());
+      FillInfo(name, operands[k], graph.add_input());
     }
   }
-  for (size_t k = 0; k < outputs.size(); ++k) Declare(absl::StrCat("y", k), outputs[k], graph.add_output());
+  for (size_t k = 0; k < outputs.size(); ++k) FillInfo(absl::StrCat("y", k), outputs[k], graph.add_output());
   if (model.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     return absl::InvalidArgumentError(node.node + ": what it reads is larger than 2 GiB, where protobuf ends");
   }
@@ -94,9 +87,7 @@ absl::StatusOr<TensorType> GraphImporter::DeclaredType(const std::string& name) 
       for (const onnx::ValueInfoProto& info : *list) declared_.emplace(info.name(), &info);
     }
   }
-  const auto what = [&](const std::string& found) {
-    return absl::UnimplementedError(absl::StrCat("its output \"", name, "\" ", found));
-  };
+  const auto what = [&](const std::string& found) { return Unimplemented("its output \"", name, "\" ", found); };
   const auto found = declared_.find(name);
   if (found == declared_.end()) return what("has no declared type");
   if (!found->second->type().has_tensor_type()) return what("is declared as no tensor");

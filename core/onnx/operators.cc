@@ -1,7 +1,6 @@
 #include "core/onnx/operators.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "core/base/check.h"
 #include "core/onnx/onnx.h"
@@ -11,29 +10,11 @@ namespace rewright {
 const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable() {
   static const auto* const table = [] {
     auto* result = new absl::flat_hash_map<std::string, OnnxOperator>;
-    for (OnnxOperatorList (*family)() : {ElementwiseOperators,
-                                         ActivationOperators,
-                                         ProductOperators,
-                                         QuantizedOperators,
-                                         MicrosoftQuantizedOperators,
-                                         MicrosoftOperators,
-                                         MicrosoftAttentionOperators,
-                                         EinsumOperators,
-                                         PoolOperators,
-                                         NormOperators,
-                                         TrainingOperators,
-                                         ReduceOperators,
-                                         ShapeOperators,
-                                         MoveOperators,
-                                         ResizeOperators,
-                                         AttentionOperators,
-                                         RecurrentOperators,
-                                         LinearAttentionOperators,
-                                         SelectOperators,
-                                         GridOperators,
-                                         SignalOperators,
-                                         ConstantOperators,
-                                         ScatterOperators}) {
+    for (OnnxOperatorList (*family)() :
+         {ElementwiseOperators, ProductOperators, QuantizedOperators, MicrosoftOperators, EinsumOperators,
+          PoolOperators, NormOperators, TrainingOperators, ReduceOperators, ShapeOperators, MoveOperators,
+          ResizeOperators, AttentionOperators, RecurrentOperators, LinearAttentionOperators, SelectOperators,
+          GridOperators, SignalOperators, ConstantOperators}) {
       for (auto& [name, op] : family()) CHECK(result->emplace(name, op).second) << name << " is there twice";
     }
     return result;

@@ -24,17 +24,15 @@ struct OnnxFunction {
   const char* op_type;  // ONNX's
   int first_opset;
   int newest_version;
+  int operands = 1;
   std::vector<std::pair<const char*, float>> attrs = {};  // real numbers, of one name here and there; ONNX's defaults
 };
 const std::vector<OnnxFunction>& OnnxFunctions();
 
 OnnxOperatorList ElementwiseOperators();         // import_elementwise.cc
-OnnxOperatorList ActivationOperators();          // import_activation.cc
 OnnxOperatorList ProductOperators();             // import_product.cc: MatMul, Gemm, Conv, ConvTranspose
 OnnxOperatorList QuantizedOperators();           // import_quantize.cc: integers that stand for reals
-OnnxOperatorList MicrosoftQuantizedOperators();  // import_microsoft_quantize.cc: those of onnxruntime's quantizer
 OnnxOperatorList MicrosoftOperators();           // import_microsoft.cc: what onnxruntime fuses
-OnnxOperatorList MicrosoftAttentionOperators();  // import_microsoft_attention.cc
 OnnxOperatorList EinsumOperators();              // import_einsum.cc
 OnnxOperatorList PoolOperators();                // import_pool.cc
 OnnxOperatorList NormOperators();                // import_norm.cc
@@ -46,24 +44,25 @@ OnnxOperatorList ResizeOperators();              // import_resize.cc
 OnnxOperatorList AttentionOperators();           // import_attention.cc: attention, rotary embeddings
 OnnxOperatorList LinearAttentionOperators();     // import_linear_attention.cc: LinearAttention, CausalConvWithState
 OnnxOperatorList RecurrentOperators();           // import_recurrent.cc: RNN, GRU, LSTM, step by step
-OnnxOperatorList SelectOperators();              // import_select.cc: elements by lists of indices, one-hot
+OnnxOperatorList SelectOperators();              // import_select.cc: elements by lists of indices, orders
 OnnxOperatorList GridOperators();                // import_grid.cc: images read at computed positions
 OnnxOperatorList SignalOperators();              // import_signal.cc: Fourier transforms, windows
 OnnxOperatorList ConstantOperators();            // import_constant.cc
-OnnxOperatorList ScatterOperators();             // import_scatter.cc: sums where data says, orders, random numbers
 
 // The value of axis attributes or inputs: attribute `axes` before opset `input_since`, from then on input 1. No value
 // where it is not given.
-absl::StatusOr<std::optional<std::vector<int64_t>>> AxesOf(OnnxNode& node, int64_t input_since);
+std::optional<std::vector<int64_t>> AxesOf(OnnxNode& node, int64_t input_since);
 
 // Each axis so many times: the tensor again and again, or with `inner` each element.
-absl::StatusOr<Value> Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner);
+Value Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner);
 
 // a b, where vectors are a row on the left and a column on the right.
-absl::StatusOr<Value> Product(OnnxNode& node, Value a, Value b);
+Value Product(OnnxNode& node, Value a, Value b);
 // The convolution of x by w with the attributes of Conv.
 absl::StatusOr<Value> Convolve(OnnxNode& node, Value x, Value w);
 
+// x times the factor.
+Value Scaled(OnnxNode& node, Value x, double factor);
 // Conv and Gemm: alpha * A' B' + beta * C.
 absl::StatusOr<Value> ConvOf(OnnxNode& node);
 absl::StatusOr<Value> GemmOf(OnnxNode& node);
@@ -71,18 +70,10 @@ absl::StatusOr<Value> GemmOf(OnnxNode& node);
 absl::StatusOr<Value> AveragePoolOf(OnnxNode& node, Value x);
 
 // x over the root of its mean square along the axes from `axis` on, times the scale.
-absl::StatusOr<Value> RmsNormalized(OnnxNode& node, Value x, Value scale, int64_t axis, double epsilon);
-
-// [b, s, heads * d] as [b, heads, s, d], and back.
-absl::StatusOr<Value> ToHeads(OnnxNode& node, Value x, int64_t heads);
-absl::StatusOr<Value> FromHeads(OnnxNode& node, Value x);
+Value RmsNormalized(OnnxNode& node, Value x, Value scale, int64_t axis, double epsilon);
 
 // Indices along an axis of input 0 that are known lie in it; they may count from its end.
 absl::Status CheckIndices(const OnnxNode& node, Value indices, int64_t axis);
-
-// Tuples of indices into the axes [begin, begin + k) of a tensor as numbers into these axes joined to one: the last
-// axis of the indices, which are i64, goes. Where there is one alone it may still count from the end.
-absl::StatusOr<Value> JoinIndices(OnnxNode& node, Value indices, const Shape& shape, size_t begin);
 
 // The shape as a matrix: the axes before `axis` (0..rank) are its rows.
 absl::StatusOr<Shape> AsMatrix(const Shape& shape, int64_t axis);
@@ -97,7 +88,7 @@ struct OnnxWindow {
 absl::StatusOr<OnnxWindow> ReadAxes(OnnxNode& node, const Shape& shape, const std::vector<int64_t>& kernel);
 absl::StatusOr<OnnxWindow> ReadWindow(OnnxNode& node, const Shape& shape, const std::vector<int64_t>& kernel);
 // [n, c, l] as [n, c, 1, l] where the window is one-dimensional, and back.
-absl::StatusOr<Value> ToImages(OnnxNode& node, const OnnxWindow& window, Value x);
-absl::StatusOr<Value> FromImages(OnnxNode& node, const OnnxWindow& window, Value y);
+Value ToImages(OnnxNode& node, const OnnxWindow& window, Value x);
+Value FromImages(OnnxNode& node, const OnnxWindow& window, Value y);
 
 }  // namespace rewright

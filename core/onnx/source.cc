@@ -15,11 +15,6 @@ constexpr int kWorthMore = 12;         // nodes in the place of one of several
 constexpr int kMostRestored = 4;       // nodes before one
 constexpr int kMaxDepth = 256;         // of a chain of nodes that compute a constant
 
-bool HasAttribute(const onnx::NodeProto& node, const std::string& name) {
-  return std::any_of(node.attribute().begin(), node.attribute().end(),
-                     [&](const onnx::AttributeProto& attribute) { return attribute.name() == name; });
-}
-
 // A change of an operator's definition after which a node of before reads otherwise.
 struct Change {
   const char* op_type;
@@ -78,7 +73,7 @@ bool MeansTheSame(const onnx::NodeProto& node, int64_t from, int64_t to) {
   if (node.op_type() == "BatchNormalization" && from < 14 && to >= 14 && node.output_size() > 1) return false;
   return std::none_of(std::begin(kChanges), std::end(kChanges), [&](const Change& change) {
     return change.opset > from && change.opset <= to && node.op_type() == change.op_type &&
-           (change.attribute[0] == '\0' || HasAttribute(node, change.attribute));
+           (change.attribute[0] == '\0' || FindAttribute(node, change.attribute) != nullptr);
   });
 }
 

@@ -1,10 +1,9 @@
 #include "core/onnx/tensor_file.h"
 
 #include <limits>
-#include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/proto.h"
@@ -28,9 +27,7 @@ absl::StatusOr<Tensor> LoadTensorProto(const InputFile& file) {
 
 absl::StatusOr<Tensor> LoadTensorFile(const std::string& path) {
   const bool npy = absl::EndsWith(path, ".npy");
-  if (!npy && !absl::EndsWith(path, ".pb")) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a file named .npy or .pb"));
-  }
+  if (!npy && !absl::EndsWith(path, ".pb")) return InvalidArgument(path, ": expected a file named .npy or .pb");
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   auto tensor = npy ? LoadNpy(file) : LoadTensorProto(file);
   if (!tensor.ok()) {
@@ -41,14 +38,11 @@ absl::StatusOr<Tensor> LoadTensorFile(const std::string& path) {
 
 absl::Status SaveTensorProto(const std::string& path, const std::string& name, const Tensor& tensor) {
   if (tensor.num_bytes() > int64_t{2000} << 20) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", tensor.type().ToString(), " is too large for protobuf"));
+    return InvalidArgument(path, ": ", tensor.type().ToString(), " is too large for protobuf");
   }
   onnx::TensorProto proto;
   FillTensor(name, tensor, &proto);
-  const std::string bytes = proto.SerializeAsString();
-  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
-  RETURN_IF_ERROR(file.Write(bytes.data(), static_cast<int64_t>(bytes.size())));
-  return file.Commit();
+  return WriteText(path, proto.SerializeAsString());
 }
 
 }  // namespace rewright

@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
@@ -62,8 +63,7 @@ absl::StatusOr<ExternalData> ReadExternalEntries(const onnx::TensorProto& proto)
     } else if (entry.key() == "offset" || entry.key() == "length") {
       int64_t& number = entry.key() == "offset" ? external.offset : external.length;
       if (!absl::SimpleAtoi(entry.value(), &number) || number < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("external data: ", entry.key(), " is \"", entry.value(), "\"; expected a number"));
+        return InvalidArgument("external data: ", entry.key(), " is \"", entry.value(), "\"; expected a number");
       }
     }
   }
@@ -80,13 +80,11 @@ absl::StatusOr<Tensor> ReadExternalTensor(const onnx::TensorProto& proto, Tensor
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(*path));
   const int64_t bytes = type.num_bytes();
   if (external.length >= 0 && external.length != bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("external data: length ", external.length, "; ", type.ToString(), " has ", bytes, " bytes"));
+    return InvalidArgument("external data: length ", external.length, "; ", type.ToString(), " has ", bytes, " bytes");
   }
   if (external.offset > file.size() || bytes > file.size() - external.offset) {
-    return absl::InvalidArgumentError(absl::StrCat("external data: ", bytes, " bytes at offset ", external.offset,
-                                                   " do not lie in \"", external.location, "\", which has ",
-                                                   file.size(), " bytes"));
+    return InvalidArgument("external data: ", bytes, " bytes at offset ", external.offset, " do not lie in \"",
+                           external.location, "\", which has ", file.size(), " bytes");
   }
   ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(std::move(type), "the tensor"));
   RETURN_IF_ERROR(file.Read(external.offset, bytes, tensor.data()));
@@ -95,8 +93,7 @@ absl::StatusOr<Tensor> ReadExternalTensor(const onnx::TensorProto& proto, Tensor
 
 absl::Status CheckCount(int64_t found, const TensorType& type, const char* what) {
   if (found == type.num_elements()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " has ", found, " elements; ", type.ToString(), " has ", type.num_elements()));
+  return InvalidArgument(what, " has ", found, " elements; ", type.ToString(), " has ", type.num_elements());
 }
 
 // The elements from a field; those of 8 and 16 bits stand in int32_data, 16-bit floats as their bits.
@@ -133,8 +130,7 @@ absl::StatusOr<Tensor> FromTypedField(const onnx::TensorProto& proto, TensorType
 
 absl::Status CheckRawData(const std::string& raw, const TensorType& type) {
   if (static_cast<int64_t>(raw.size()) == type.num_bytes()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("raw_data has ", raw.size(), " bytes; ", type.ToString(), " has ", type.num_bytes()));
+  return InvalidArgument("raw_data has ", raw.size(), " bytes; ", type.ToString(), " has ", type.num_bytes());
 }
 
 absl::StatusOr<Tensor> FromRawData(const std::string& raw, TensorType type) {
@@ -152,8 +148,7 @@ absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type) {
     if (number == data_type) return dtype;
     absl::StrAppend(&known, known.empty() ? "" : ", ", TypeName(number));
   }
-  return absl::UnimplementedError(
-      absl::StrCat("element type ", TypeName(data_type), " is not supported; expected one of ", known));
+  return Unimplemented("element type ", TypeName(data_type), " is not supported; expected one of ", known);
 }
 
 int32_t DTypeToOnnx(DType dtype) {
@@ -205,6 +200,14 @@ void FillTensorType(const std::string& name, const TensorType& type, onnx::Tenso
   proto->set_name(name);
   proto->set_data_type(DTypeToOnnx(type.dtype));
   for (int64_t size : type.shape) proto->add_dims(size);
+}
+
+void FillInfo(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info) {
+  info->set_name(name);
+  onnx::TypeProto::Tensor* const tensor = info->mutable_type()->mutable_tensor_type();
+  tensor->set_elem_type(DTypeToOnnx(type.dtype));
+  tensor->mutable_shape();  // present even for a scalar
+  for (int64_t size : type.shape) tensor->mutable_shape()->add_dim()->set_dim_value(size);
 }
 
 void FillTensor(const std::string& name, const Tensor& tensor, onnx::TensorProto* proto) {

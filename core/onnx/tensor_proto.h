@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/ir/tensor.h"
@@ -29,6 +28,7 @@ std::optional<TensorType> TypeOfRawData(const onnx::TensorProto& proto, size_t b
 
 // Name, type and shape alone.
 void FillTensorType(const std::string& name, const TensorType& type, onnx::TensorProto* proto);
+void FillInfo(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info);
 // With the elements as raw bytes.
 void FillTensor(const std::string& name, const Tensor& tensor, onnx::TensorProto* proto);
 

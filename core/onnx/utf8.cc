@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -12,8 +12,7 @@ namespace {
 absl::Status Check(const std::string& text) {
   if (IsUtf8(text)) return absl::OkStatus();
   constexpr size_t kShown = 40;
-  return absl::InvalidArgumentError(
-      absl::StrCat("holds text that is not UTF-8, \"", absl::CHexEscape(text.substr(0, kShown)), "\"; damaged?"));
+  return InvalidArgument("holds text that is not UTF-8, \"", absl::CHexEscape(text.substr(0, kShown)), "\"; damaged?");
 }
 
 template <typename Texts>

@@ -1,7 +1,7 @@
 #include "core/onnx/writer.h"
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/onnx/tensor_proto.h"
 
 namespace rewright {
 
@@ -13,14 +13,30 @@ std::string OnnxWriter::UniqueName(const std::string& wanted) {
   }
 }
 
-onnx::NodeProto* OnnxWriter::AddNode(const std::string& op_type, const std::vector<std::string>& inputs,
-                                     const std::vector<std::string>& outputs) {
+void OnnxWriter::AddNode(const std::string& op_type, const std::vector<std::string>& inputs,
+                         const std::vector<std::string>& outputs, const OnnxAttrs& attrs) {
   onnx::NodeProto& node = nodes_.emplace_back();
   node.set_op_type(op_type);
   node.set_name(NumberedNodeName(op_type));
   for (const std::string& name : inputs) node.add_input(name);
   for (const std::string& name : outputs) node.add_output(name);
-  return &node;
+  for (const auto& [name, value] : attrs) {
+    onnx::AttributeProto& attribute = *node.add_attribute();
+    attribute.set_name(name);
+    if (const auto* integer = std::get_if<int64_t>(&value)) {
+      attribute.set_type(onnx::AttributeProto::INT);
+      attribute.set_i(*integer);
+    } else if (const auto* real = std::get_if<double>(&value)) {
+      attribute.set_type(onnx::AttributeProto::FLOAT);
+      attribute.set_f(static_cast<float>(*real));
+    } else if (const auto* text = std::get_if<std::string>(&value)) {
+      attribute.set_type(onnx::AttributeProto::STRING);
+      attribute.set_s(*text);
+    } else {
+      attribute.set_type(onnx::AttributeProto::INTS);
+      for (int64_t item : std::get<std::vector<int64_t>>(value)) attribute.add_ints(item);
+    }
+  }
 }
 
 void OnnxWriter::AddCopy(onnx::NodeProto node) {
@@ -33,34 +49,6 @@ std::string OnnxWriter::NumberedNodeName(const std::string& stem) {
     std::string name = absl::StrCat(stem, "_", node_counts_[stem]++);
     if (!file_names_.contains(name)) return name;
   }
-}
-
-void OnnxWriter::SetInt(onnx::NodeProto* node, const std::string& name, int64_t value) {
-  onnx::AttributeProto* attribute = node->add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(onnx::AttributeProto::INT);
-  attribute->set_i(value);
-}
-
-void OnnxWriter::SetFloat(onnx::NodeProto* node, const std::string& name, double value) {
-  onnx::AttributeProto* attribute = node->add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(onnx::AttributeProto::FLOAT);
-  attribute->set_f(static_cast<float>(value));
-}
-
-void OnnxWriter::SetString(onnx::NodeProto* node, const std::string& name, const std::string& value) {
-  onnx::AttributeProto* attribute = node->add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(onnx::AttributeProto::STRING);
-  attribute->set_s(value);
-}
-
-void OnnxWriter::SetInts(onnx::NodeProto* node, const std::string& name, const std::vector<int64_t>& values) {
-  onnx::AttributeProto* attribute = node->add_attribute();
-  attribute->set_name(name);
-  attribute->set_type(onnx::AttributeProto::INTS);
-  for (int64_t value : values) attribute->add_ints(value);
 }
 
 const std::string& OnnxWriter::AddInitializer(const std::string& name, const Tensor& tensor) {
@@ -80,6 +68,31 @@ std::string OnnxWriter::Number(DType dtype, double value) {
   std::string& name = numbers_[{dtype, bytes}];
   if (name.empty()) name = AddInitializer(UniqueName(absl::StrCat("number_", numbers_.size() - 1)), tensor);
   return name;
+}
+
+OnnxAttrs AttrsOf(const ExportedNode& node) {
+  OnnxAttrs attrs;
+  for (const auto& [name, attr] : node.node.attrs) {
+    const std::string written = name == "kernel"   ? "kernel_shape"
+                                : name == "groups" ? "group"
+                                : name == "block"  ? "blocksize"
+                                                   : name;
+    if (const auto* integer = std::get_if<int64_t>(&attr)) attrs.emplace_back(written, *integer);
+    if (const auto* real = std::get_if<double>(&attr)) attrs.emplace_back(written, *real);
+    if (const auto* list = std::get_if<std::vector<int64_t>>(&attr)) attrs.emplace_back(written, *list);
+  }
+  return attrs;
+}
+
+std::string Step(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
+                 const std::vector<std::string>& inputs, const OnnxAttrs& attrs) {
+  const std::string result = writer.Temporary(node);
+  writer.AddNode(op_type, inputs, {result}, attrs);
+  return result;
+}
+
+std::string CastTo(OnnxWriter& writer, const ExportedNode& node, const std::string& x, DType to) {
+  return Step(writer, node, "Cast", {x}, {{"to", DTypeToOnnx(to)}});
 }
 
 }  // namespace rewright

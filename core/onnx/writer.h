@@ -5,17 +5,21 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/status/status.h"
 #include "core/ir/graph.h"
 #include "core/onnx/proto.h"
 
 namespace rewright {
 
 class OnnxWriter;
+
+// Attributes of a node of ONNX, in their order; reals are written as f32.
+using OnnxAttr = std::variant<int64_t, double, std::string, std::vector<int64_t>>;
+using OnnxAttrs = std::vector<std::pair<std::string, OnnxAttr>>;
 
 // One application on its way out: its operands and results have names.
 struct ExportedNode {
@@ -55,17 +59,12 @@ class OnnxWriter {
   // False where the name is taken.
   bool Reserve(const std::string& name) { return taken_.insert(name).second; }
 
-  onnx::NodeProto* AddNode(const std::string& op_type, const std::vector<std::string>& inputs,
-                           const std::vector<std::string>& outputs);
+  void AddNode(const std::string& op_type, const std::vector<std::string>& inputs,
+               const std::vector<std::string>& outputs, const OnnxAttrs& attrs = {});
   // A node of the file that was read, as it is; under a number behind its name where a copy has the name already.
   void AddCopy(onnx::NodeProto node);
   // Names of the file's nodes, which added nodes do not get: readers refuse two nodes of one name. Before all nodes.
   void KeepNodeName(const std::string& name) { file_names_.insert(name); }
-  static void SetInt(onnx::NodeProto* node, const std::string& name, int64_t value);
-  static void SetFloat(onnx::NodeProto* node, const std::string& name, double value);
-  static void SetString(onnx::NodeProto* node, const std::string& name, const std::string& value);
-  static void SetInts(onnx::NodeProto* node, const std::string& name, const std::vector<int64_t>& values);
-
   // An initializer; `name` is free (UniqueName). Gives the name.
   const std::string& AddInitializer(const std::string& name, const Tensor& tensor);
   // Lists and numbers that nodes read; equal ones are one initializer.
@@ -92,9 +91,12 @@ class OnnxWriter {
   std::map<std::pair<DType, std::string>, std::string> numbers_;  // by their bytes
 };
 
+// Our attributes under the names that ONNX gives them.
+OnnxAttrs AttrsOf(const ExportedNode& node);
 // Adds a node with one result in between, whose name it gives.
 std::string Step(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
-                 const std::vector<std::string>& inputs);
+                 const std::vector<std::string>& inputs, const OnnxAttrs& attrs = {});
+std::string CastTo(OnnxWriter& writer, const ExportedNode& node, const std::string& x, DType to);
 
 // A tensor spread out and padded (export_move.cc). Spreading appends zeros to every element, in an axis of their own,
 // and cuts off those behind the last.

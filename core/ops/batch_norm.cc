@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -5,11 +6,8 @@ namespace rewright {
 
 // out[n, c, i..] = (x[n, c, i..] - mean[c]) * (scale[c] / sqrt(var[c] + epsilon)) + bias[c]
 static absl::Status BatchNormMeaning(OpBuilder& b) {
-  if (absl::Status error = FirstError({CheckElements(b, Elements::kFloats), CheckRankAtLeast(b, 0, 2),
-                                       CheckRank(b, 1, 1), CheckRank(b, 2, 1), CheckRank(b, 3, 1), CheckRank(b, 4, 1)});
-      !error.ok()) {
-    return error;
-  }
+  RETURN_IF_ERROR(FirstError({CheckElements(b, Elements::kFloats), CheckRankAtLeast(b, 0, 2), CheckRank(b, 1, 1),
+                              CheckRank(b, 2, 1), CheckRank(b, 3, 1), CheckRank(b, 4, 1)}));
   for (int input = 1; input < 5; ++input) {
     b.Require(b.size(input, 0) == b.size(0, 1), b.op().inputs[input] + " must have one element per channel");
   }
@@ -44,11 +42,8 @@ OpDef BatchNormOp() {
 //   out[n, c, i..] = (x[n, c, i..] - mean[c]) / sqrt(var[c] + epsilon) * scale[c] + bias[c]
 // The outputs are out, mean and var, from which running averages are made.
 static absl::Status BatchNormTrainMeaning(OpBuilder& b) {
-  if (absl::Status error = FirstError(
-          {CheckElements(b, Elements::kFloats), CheckRankAtLeast(b, 0, 2), CheckRank(b, 1, 1), CheckRank(b, 2, 1)});
-      !error.ok()) {
-    return error;
-  }
+  RETURN_IF_ERROR(FirstError(
+      {CheckElements(b, Elements::kFloats), CheckRankAtLeast(b, 0, 2), CheckRank(b, 1, 1), CheckRank(b, 2, 1)}));
   const Index channels = b.size(0, 1);
   for (int input = 1; input < 3; ++input) {
     b.Require(b.size(input, 0) == channels, b.op().inputs[input] + " must have one element per channel");

@@ -1,4 +1,5 @@
-// Elementwise functions of two operands that broadcast together as in NumPy: out[i..] = f(a[i..], b[i..]).
+// Elementwise functions of two operands that broadcast together as in NumPy: out[i..] = f(a[i..], b[i..]); and those of
+// three.
 #include <functional>
 
 #include "core/base/status_macros.h"
@@ -17,9 +18,31 @@ struct Domain {
 };
 
 using BinaryFn = std::function<Scalar(const Scalar& a, const Scalar& b)>;
+using ElementFn = std::function<Scalar(const std::vector<Scalar>& operands)>;
+
+// out[i..] = f of what all operands have there
+absl::Status Elementwise(OpBuilder& b, DType to, const ElementFn& f) {
+  std::vector<int> inputs;
+  for (int k = 0; k < b.num_inputs(); ++k) inputs.push_back(k);
+  const Broadcast common(b, inputs);
+  b.Output(to, common.shape(), [&](const std::vector<Index>& i) {
+    std::vector<Scalar> operands;
+    for (int k : inputs) operands.push_back(b.Read(k, common.At(k, i)));
+    return f(operands);
+  });
+  return absl::OkStatus();
+}
+
+// Operands of these types.
+OpSample RandomOperands(Rng& rng, const std::vector<DType>& types, Domain domain = {}) {
+  OpSample sample{.low = domain.low, .high = domain.high};
+  const std::vector<Shape> shapes = RandomBroadcast(rng, static_cast<int>(types.size()), 4);
+  for (size_t k = 0; k < types.size(); ++k) sample.inputs.push_back({types[k], shapes[k]});
+  return sample;
+}
 
 OpDef Binary(const std::string& name, const std::string& summary, Elements elements, Order order, const BinaryFn& f,
-             Result result = Result::kSameType, Domain domain = {}) {
+             Domain domain = {}, Result result = Result::kSameType) {
   return OpDef{.name = name,
                .summary = summary,
                .inputs = {"a", "b"},
@@ -28,23 +51,31 @@ OpDef Binary(const std::string& name, const std::string& summary, Elements eleme
                .attrs = {},
                .meaning = [elements, f, result](OpBuilder& b) -> absl::Status {
                  RETURN_IF_ERROR(CheckElements(b, elements));
-                 const Broadcast common(b, {0, 1});
-                 b.Output(result == Result::kBool ? DType::kBool : b.dtype(0), common.shape(),
-                          [&](const std::vector<Index>& i) {
-                            return f(b.Read(0, common.At(0, i)), b.Read(1, common.At(1, i)));
-                          });
-                 return absl::OkStatus();
+                 return Elementwise(b, result == Result::kBool ? DType::kBool : b.dtype(0),
+                                    [&](const std::vector<Scalar>& x) { return f(x[0], x[1]); });
                },
                .sample =
                    [elements, domain](Rng& rng) {
                      const DType dtype = RandomDType(rng, elements);
-                     const std::vector<Shape> shapes = RandomBroadcast(rng, 2, 4);
-                     return OpSample{.inputs = {{dtype, shapes[0]}, {dtype, shapes[1]}},
-                                     .attrs = {},
-                                     .low = domain.low,
-                                     .high = domain.high};
+                     return RandomOperands(rng, {dtype, dtype}, domain);
                    }};
 }
+
+OpDef Comparison(const std::string& name, const std::string& summary, Elements elements, Order order,
+                 const BinaryFn& f) {
+  return Binary(name, summary, elements, order, f, {}, Result::kBool);
+}
+
+BinaryFn Of(Fn fn) {
+  return [fn](const Scalar& a, const Scalar& b) { return Call(fn, {a, b}); };
+}
+
+// Of the operands in the opposite order.
+BinaryFn Swapped(Fn fn) {
+  return [fn](const Scalar& a, const Scalar& b) { return Call(fn, {b, a}); };
+}
+
+Scalar Differ(const Scalar& a, const Scalar& b) { return Call(Fn::kNot, {Call(Fn::kEqual, {a, b})}); }
 
 }  // namespace
 
@@ -69,7 +100,7 @@ OpDef MulOp() {
 // out[i..] = a[i..] / b[i..]; of integers, rounded toward zero
 OpDef DivOp() {
   return Binary("div", "The quotient of two operands; of integers, rounded toward zero.", Elements::kNumbers,
-                Order::kFixed, [](const Scalar& a, const Scalar& b) { return a / b; }, Result::kSameType, {1, 4});
+                Order::kFixed, [](const Scalar& a, const Scalar& b) { return a / b; }, {1, 4});
 }
 
 // What division of integers leaves over: it has the sign of the dividend.
@@ -78,20 +109,20 @@ static Scalar Remainder(const Scalar& a, const Scalar& b) { return a - b * (a / 
 // out[i..] = a[i..] - b[i..] * (a[i..] / b[i..]), the quotient rounded toward zero
 OpDef RemOp() {
   return Binary("rem", "The remainder of division rounded toward zero: it has the sign of the dividend.",
-                Elements::kIntegers, Order::kFixed, Remainder, Result::kSameType, {1, 9});
+                Elements::kIntegers, Order::kFixed, Remainder, {1, 9});
 }
 
 // out[i..] = a[i..] - b[i..] * (a[i..] / b[i..]), the quotient rounded down
 OpDef ModOp() {
   return Binary("mod", "The remainder of division rounded down: it has the sign of the divisor.", Elements::kIntegers,
                 Order::kFixed, [](const Scalar& a, const Scalar& b) { return Remainder(Remainder(a, b) + b, b); },
-                Result::kSameType, {1, 9});
+                {1, 9});
 }
 
 // out[i..] = a[i..] to the power b[i..]
 OpDef PowOp() {
   return Binary("pow", "The first operand raised to the power of the second.", Elements::kFloats, Order::kFixed,
-                [](const Scalar& a, const Scalar& b) { return Pow(a, b); }, Result::kSameType, {0.25, 2});
+                [](const Scalar& a, const Scalar& b) { return Pow(a, b); }, {0.25, 2});
 }
 
 // out[i..] = min(a[i..], b[i..])
@@ -108,84 +139,51 @@ OpDef MaxOp() {
 
 // out[i..] = a[i..] = b[i..]
 OpDef EqualOp() {
-  return Binary(
-      "equal", "Whether two operands are equal.", Elements::kAny, Order::kCommutative,
-      [](const Scalar& a, const Scalar& b) {
-        return Call(Fn::kEqual, {a, b});
-      },
-      Result::kBool);
+  return Comparison("equal", "Whether two operands are equal.", Elements::kAny, Order::kCommutative, Of(Fn::kEqual));
 }
 
 // out[i..] = a[i..] < b[i..]
 OpDef LessOp() {
-  return Binary(
-      "less", "Whether the first operand is less than the second.", Elements::kNumbers, Order::kFixed,
-      [](const Scalar& a, const Scalar& b) {
-        return Call(Fn::kLess, {a, b});
-      },
-      Result::kBool);
+  return Comparison("less", "Whether the first operand is less than the second.", Elements::kNumbers, Order::kFixed,
+                    Of(Fn::kLess));
 }
 
 // out[i..] = a[i..] <= b[i..]
 OpDef LessEqualOp() {
-  return Binary(
-      "less_equal", "Whether the first operand is at most the second.", Elements::kNumbers, Order::kFixed,
-      [](const Scalar& a, const Scalar& b) {
-        return Call(Fn::kLessEqual, {a, b});
-      },
-      Result::kBool);
+  return Comparison("less_equal", "Whether the first operand is at most the second.", Elements::kNumbers, Order::kFixed,
+                    Of(Fn::kLessEqual));
 }
 
 // out[i..] = not (a[i..] = b[i..])
 OpDef NotEqualOp() {
-  return Binary(
-      "not_equal", "Whether two operands differ.", Elements::kAny, Order::kCommutative,
-      [](const Scalar& a, const Scalar& b) {
-        return Call(Fn::kNot, {Call(Fn::kEqual, {a, b})});
-      },
-      Result::kBool);
+  return Comparison("not_equal", "Whether two operands differ.", Elements::kAny, Order::kCommutative, Differ);
 }
 
 // out[i..] = b[i..] < a[i..]
 OpDef GreaterOp() {
-  return Binary(
-      "greater", "Whether the first operand is greater than the second.", Elements::kNumbers, Order::kFixed,
-      [](const Scalar& a, const Scalar& b) {
-        return Call(Fn::kLess, {b, a});
-      },
-      Result::kBool);
+  return Comparison("greater", "Whether the first operand is greater than the second.", Elements::kNumbers,
+                    Order::kFixed, Swapped(Fn::kLess));
 }
 
 // out[i..] = b[i..] <= a[i..]
 OpDef GreaterEqualOp() {
-  return Binary(
-      "greater_equal", "Whether the first operand is at least the second.", Elements::kNumbers, Order::kFixed,
-      [](const Scalar& a, const Scalar& b) {
-        return Call(Fn::kLessEqual, {b, a});
-      },
-      Result::kBool);
+  return Comparison("greater_equal", "Whether the first operand is at least the second.", Elements::kNumbers,
+                    Order::kFixed, Swapped(Fn::kLessEqual));
 }
 
 // out[i..] = a[i..] and b[i..]
 OpDef LogicalAndOp() {
-  return Binary("logical_and", "Whether both operands are true.", Elements::kBools, Order::kCommutative,
-                [](const Scalar& a, const Scalar& b) {
-                  return Call(Fn::kAnd, {a, b});
-                });
+  return Binary("logical_and", "Whether both operands are true.", Elements::kBools, Order::kCommutative, Of(Fn::kAnd));
 }
 
 // out[i..] = a[i..] or b[i..]
 OpDef LogicalOrOp() {
   return Binary("logical_or", "Whether one operand at least is true.", Elements::kBools, Order::kCommutative,
-                [](const Scalar& a, const Scalar& b) {
-                  return Call(Fn::kOr, {a, b});
-                });
+                Of(Fn::kOr));
 }
 
 static OpDef OfBits(Fn fn, const std::string& summary, Order order, Domain domain = {}) {
-  return Binary(InfoOf(fn).name, summary, Elements::kIntegers, order, [fn](const Scalar& a, const Scalar& b) {
-    return Call(fn, {a, b});
-  }, Result::kSameType, domain);
+  return Binary(InfoOf(fn).name, summary, Elements::kIntegers, order, Of(fn), domain);
 }
 
 // out[i..] = a[i..] & b[i..], bit by bit
@@ -210,10 +208,61 @@ OpDef ShiftRightOp() {
 
 // out[i..] = not (a[i..] = b[i..])
 OpDef LogicalXorOp() {
-  return Binary("logical_xor", "Whether exactly one operand is true.", Elements::kBools, Order::kCommutative,
-                [](const Scalar& a, const Scalar& b) {
-                  return Call(Fn::kNot, {Call(Fn::kEqual, {a, b})});
-                });
+  return Binary("logical_xor", "Whether exactly one operand is true.", Elements::kBools, Order::kCommutative, Differ);
+}
+
+// out[i..] = condition[i..] ? a[i..] : b[i..]
+static absl::Status WhereMeaning(OpBuilder& b) {
+  RETURN_IF_ERROR(CheckElements(b, 0, Elements::kBools));
+  if (b.dtype(1) != b.dtype(2)) {
+    return b.Error(std::string("a and b must have one element type, not ") + DTypeName(b.dtype(1)) + " and " +
+                   DTypeName(b.dtype(2)));
+  }
+  return Elementwise(b, b.dtype(1), [](const std::vector<Scalar>& x) { return Select(Holds(x[0]), x[1], x[2]); });
+}
+
+static OpSample WhereSample(Rng& rng) {
+  const DType dtype = RandomDType(rng, Elements::kAny);
+  return RandomOperands(rng, {DType::kBool, dtype, dtype});
+}
+
+OpDef WhereOp() {
+  return OpDef{.name = "where",
+               .summary = "Chooses between two operands, element by element.",
+               .inputs = {"condition", "a", "b"},
+               .broadcasts = true,
+               .attrs = {},
+               .meaning = WhereMeaning,
+               .sample = WhereSample};
+}
+
+// out[i..] = min(max(x[i..], low[i..]), high[i..]). Bounds that are equal to one another are one bound: at it the slope
+// is x's alone.
+static absl::Status ClampMeaning(OpBuilder& b) {
+  RETURN_IF_ERROR(CheckElements(b, Elements::kNumbers));
+  return Elementwise(b, b.dtype(0), [](const std::vector<Scalar>& operands) {
+    const Scalar &low = operands[0], &x = operands[1], &high = operands[2];
+    const Scalar within = Min(Max(x, low), high);
+    if (!IsFloating(x.dtype())) return within;
+    const auto holds = [](Fn fn, const Scalar& p, const Scalar& q) { return Holds(Call(fn, {p, q})); };
+    return Select(holds(Fn::kEqual, low, high),
+                  Select(holds(Fn::kLess, x, low), low, Select(holds(Fn::kLess, high, x), high, x)), within);
+  });
+}
+
+static OpSample ClampSample(Rng& rng) {
+  const DType dtype = RandomDType(rng, Elements::kNumbers);
+  return RandomOperands(rng, {dtype, dtype, dtype});
+}
+
+OpDef ClampOp() {
+  return OpDef{.name = "clamp",
+               .summary = "The second operand held between the first and the third.",
+               .inputs = {"low", "x", "high"},
+               .broadcasts = true,
+               .attrs = {},
+               .meaning = ClampMeaning,
+               .sample = ClampSample};
 }
 
 }  // namespace rewright

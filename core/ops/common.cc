@@ -2,19 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace rewright {
 namespace {
-
-AttrSpec Spec(const std::string& name, AttrKind kind, bool structural, std::optional<Attr> fallback,
-              const std::string& doc, int64_t min = INT64_MIN) {
-  return AttrSpec{
-      .name = name, .kind = kind, .structural = structural, .fallback = std::move(fallback), .doc = doc, .min = min};
-}
 
 std::string InputName(const OpBuilder& b, int input) {
   const std::vector<std::string>& names = b.op().inputs;
@@ -44,46 +36,6 @@ const char* ElementsText(Elements allowed) {
 }
 
 }  // namespace
-
-// ---------------------------------------------------------------- attributes
-
-AttrSpec FlagAttr(const std::string& name, bool fallback, const std::string& doc) {
-  return Spec(name, AttrKind::kFlag, true, Attr(int64_t{fallback}), doc);
-}
-
-AttrSpec AxisAttr(const std::string& name, std::optional<Attr> fallback, const std::string& doc) {
-  return Spec(name, AttrKind::kAxis, true, std::move(fallback), doc);
-}
-
-AttrSpec AxesAttr(const std::string& name, const std::string& doc) {
-  return Spec(name, AttrKind::kAxes, true, std::nullopt, doc);
-}
-
-AttrSpec DTypeAttr(const std::string& name, const std::string& doc) {
-  return Spec(name, AttrKind::kDType, true, std::nullopt, doc);
-}
-
-AttrSpec StructuralInts(const std::string& name, const std::string& doc, std::optional<Attr> fallback) {
-  return Spec(name, AttrKind::kInts, true, std::move(fallback), doc);
-}
-
-AttrSpec StructuralInt(const std::string& name, int64_t min, const std::string& doc) {
-  return Spec(name, AttrKind::kInt, true, std::nullopt, doc, min);
-}
-
-AttrSpec SymbolicInts(const std::string& name, std::optional<Attr> fallback, int64_t min, const std::string& doc) {
-  return Spec(name, AttrKind::kInts, false, std::move(fallback), doc, min);
-}
-
-AttrSpec SymbolicInt(const std::string& name, std::optional<Attr> fallback, int64_t min, const std::string& doc) {
-  return Spec(name, AttrKind::kInt, false, std::move(fallback), doc, min);
-}
-
-AttrSpec RealAttr(const std::string& name, std::optional<double> fallback, const std::string& doc) {
-  return Spec(name, AttrKind::kReal, false, fallback ? std::optional<Attr>(*fallback) : std::nullopt, doc);
-}
-
-std::optional<Attr> List(std::vector<int64_t> values) { return Attr(std::move(values)); }
 
 // ---------------------------------------------------------------- checks
 
@@ -132,6 +84,12 @@ absl::Status FirstError(std::initializer_list<absl::Status> checks) {
 }
 
 // ---------------------------------------------------------------- shapes and positions
+
+std::vector<Index> Symbols(const OpBuilder& b, const std::string& attr) {
+  std::vector<Index> symbols;
+  for (int k = 0; k < b.Length(attr); ++k) symbols.push_back(b.Sym(attr, k));
+  return symbols;
+}
 
 Index Product(const std::vector<Index>& sizes) {
   Index product = 1;
@@ -257,6 +215,18 @@ std::vector<int64_t> RandomAxes(Rng& rng, int rank) {
   }
   if (axes.empty() && rank > 0) axes.push_back(RandomInt(rng, 0, rank - 1));
   return axes;
+}
+
+Shape RandomElements(Rng& rng, const Shape& whole, int64_t axis) {
+  Shape shape = whole;
+  for (int64_t& size : shape) size = RandomInt(rng, 1, size);
+  shape[axis] = RandomInt(rng, 1, 7);
+  return shape;
+}
+
+OpSample IndexSample(std::vector<TensorType> inputs, int64_t axis) {
+  const double size = static_cast<double>(inputs[0].shape[axis]);
+  return OpSample{.inputs = std::move(inputs), .attrs = {{"axis", axis}}, .low = -size, .high = size - 1};
 }
 
 }  // namespace rewright

@@ -1,4 +1,4 @@
-// What several declarations share: attribute specs, checks of element types and ranks, broadcasting, windows, and the
+// What several declarations share: checks of element types and ranks, broadcasting, windows, and the
 // random numbers of samples.
 #pragma once
 
@@ -7,25 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/ir/attr_specs.h"
 #include "core/ir/op.h"
 
 namespace rewright {
-
-// ---------------------------------------------------------------- attributes
-
-AttrSpec FlagAttr(const std::string& name, bool fallback, const std::string& doc);
-AttrSpec AxisAttr(const std::string& name, std::optional<Attr> fallback, const std::string& doc);
-AttrSpec AxesAttr(const std::string& name, const std::string& doc);
-AttrSpec DTypeAttr(const std::string& name, const std::string& doc);
-// Integers and lists of them: fixed by the expression, or symbols of at least `min`.
-AttrSpec StructuralInts(const std::string& name, const std::string& doc, std::optional<Attr> fallback = std::nullopt);
-AttrSpec SymbolicInts(const std::string& name, std::optional<Attr> fallback, int64_t min, const std::string& doc);
-AttrSpec StructuralInt(const std::string& name, int64_t min, const std::string& doc);
-AttrSpec SymbolicInt(const std::string& name, std::optional<Attr> fallback, int64_t min, const std::string& doc);
-AttrSpec RealAttr(const std::string& name, std::optional<double> fallback, const std::string& doc);
-
-// A fallback: the list `values`.
-std::optional<Attr> List(std::vector<int64_t> values);
 
 // ---------------------------------------------------------------- checks
 
@@ -44,6 +29,9 @@ bool AreAxes(std::vector<int64_t> axes, int rank);
 absl::Status FirstError(std::initializer_list<absl::Status> checks);
 
 // ---------------------------------------------------------------- shapes and positions
+
+// The list of symbols of an attribute.
+std::vector<Index> Symbols(const OpBuilder& b, const std::string& attr);
 
 // The product of the sizes; 1 of none.
 Index Product(const std::vector<Index>& sizes);
@@ -115,5 +103,9 @@ TensorType RandomTensor(Rng& rng, Elements allowed, int min_rank, int max_rank);
 std::vector<Shape> RandomBroadcast(Rng& rng, int count, int max_rank);
 // Some axes of a tensor, in order; at least one when there is one.
 std::vector<int64_t> RandomAxes(Rng& rng, int rank);
+// No larger than `whole`, but along the axis.
+Shape RandomElements(Rng& rng, const Shape& whole, int64_t axis);
+// Integers are indices along an axis of the first input, some counted from its end.
+OpSample IndexSample(std::vector<TensorType> inputs, int64_t axis);
 
 }  // namespace rewright

@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -8,12 +9,9 @@ namespace rewright {
 //                                  * w[o, d, r, s]
 // A read outside the height or width of x is 0.
 static absl::Status Conv2dMeaning(OpBuilder& b) {
-  if (absl::Status error =
-          FirstError({CheckElements(b, Elements::kNumbers), CheckRank(b, 0, 4), CheckRank(b, 1, 4),
-                      CheckLength(b, "strides", 2), CheckLength(b, "pads", 4), CheckLength(b, "dilations", 2)});
-      !error.ok()) {
-    return error;
-  }
+  RETURN_IF_ERROR(
+      FirstError({CheckElements(b, Elements::kNumbers), CheckRank(b, 0, 4), CheckRank(b, 1, 4),
+                  CheckLength(b, "strides", 2), CheckLength(b, "pads", 4), CheckLength(b, "dilations", 2)}));
   const Index batch = b.size(0, 0);
   const Index in_channels = b.size(0, 1);
   const Index out_channels = b.size(1, 0);

@@ -10,11 +10,8 @@ namespace rewright {
 // A term counts where every h is an index of x.
 static absl::Status ConvolutionMeaning(OpBuilder& b) {
   const int axes = b.rank(0) - 2;
-  if (absl::Status error =
-          FirstError({CheckElements(b, Elements::kNumbers), CheckRankAtLeast(b, 0, 3), CheckRank(b, 1, b.rank(0))});
-      !error.ok()) {
-    return error;
-  }
+  RETURN_IF_ERROR(
+      FirstError({CheckElements(b, Elements::kNumbers), CheckRankAtLeast(b, 0, 3), CheckRank(b, 1, b.rank(0))}));
   for (const char* list : {"strides", "lhs_dilations", "rhs_dilations"}) {
     if (b.Length(list) == 0) continue;
     RETURN_IF_ERROR(CheckLength(b, list, axes));

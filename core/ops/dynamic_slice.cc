@@ -1,5 +1,6 @@
 // Windows whose place depends on data: one scalar operand for each axis gives its start. A start is moved so that the
 // window lies inside.
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -10,10 +11,7 @@ namespace {
 absl::Status CheckStarts(const OpBuilder& b, int first) {
   if (b.num_inputs() != first + b.rank(0)) return b.Error("there must be one start for each axis of x");
   for (int input = first; input < b.num_inputs(); ++input) {
-    if (absl::Status error = FirstError({CheckElements(b, input, Elements::kIntegers), CheckRank(b, input, 0)});
-        !error.ok()) {
-      return error;
-    }
+    RETURN_IF_ERROR(FirstError({CheckElements(b, input, Elements::kIntegers), CheckRank(b, input, 0)}));
   }
   return absl::OkStatus();
 }
@@ -43,11 +41,8 @@ OpSample RandomWindow(Rng& rng, Shape* window) {
 
 // s = max(0, min(start, n - size)) along every axis: out[.., i, ..] = x[.., s + i, ..]
 static absl::Status DynamicSliceMeaning(OpBuilder& b) {
-  if (absl::Status error = FirstError({CheckLength(b, "sizes", b.rank(0)), CheckStarts(b, 1)}); !error.ok()) {
-    return error;
-  }
-  std::vector<Index> sizes;
-  for (int axis = 0; axis < b.rank(0); ++axis) sizes.push_back(b.Sym("sizes", axis));
+  RETURN_IF_ERROR(FirstError({CheckLength(b, "sizes", b.rank(0)), CheckStarts(b, 1)}));
+  const std::vector<Index> sizes = Symbols(b, "sizes");
   const std::vector<Index> starts = Starts(b, 1, sizes);
   b.Output(b.dtype(0), sizes, [&](std::vector<Index> i) {
     for (int axis = 0; axis < b.rank(0); ++axis) i[axis] = starts[axis] + i[axis];
@@ -77,7 +72,7 @@ OpDef DynamicSliceOp() {
 //   out[.., i, ..] = 0 <= i - s < m along every axis ? update[.., i - s, ..] : x[.., i, ..]
 static absl::Status DynamicUpdateSliceMeaning(OpBuilder& b) {
   if (b.dtype(0) != b.dtype(1)) return b.Error("x and update must have one element type");
-  if (absl::Status error = FirstError({CheckRank(b, 1, b.rank(0)), CheckStarts(b, 2)}); !error.ok()) return error;
+  RETURN_IF_ERROR(FirstError({CheckRank(b, 1, b.rank(0)), CheckStarts(b, 2)}));
   const std::vector<Index> starts = Starts(b, 2, b.sizes(1));
   b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
     std::vector<Index> at;

@@ -1,14 +1,13 @@
 #include "core/ops/foreign.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/errors.h"
+#include "core/ir/made_op.h"
 #include "core/ops/common.h"
 
 namespace rewright {
@@ -33,17 +32,14 @@ absl::Status ForeignMeaning(OpBuilder& b) {
   if (size != sizes.end()) return b.Error("sizes must list the sizes of all outputs and no others");
   const auto reference = [name = b.op().name.substr(sizeof kMark - 1)](const Bindings&, const std::vector<Tensor>&,
                                                                        std::vector<Tensor>*) -> absl::Status {
-    return absl::UnimplementedError(
-        absl::StrCat("what ", name, " computes is not known here; --device onnxruntime ", "runs a model with it"));
+    return Unimplemented("what ", name, " computes is not known here; --device onnxruntime ", "runs a model with it");
   };
   b.Opaque(outputs, reference, Index());
   return absl::OkStatus();
 }
 
 AttrSpec Listed(const std::string& name, const std::string& doc) {
-  AttrSpec spec = StructuralInts(name, doc);
-  spec.min = 0;
-  return spec;
+  return StructuralInts(name, doc, std::nullopt, /*min=*/0);
 }
 
 std::unique_ptr<const OpDef> Make(const std::string& name) {
@@ -75,12 +71,8 @@ const OpDef& ForeignOp(const std::string& name) {
 
 const OpDef* FindForeignOp(const std::string& name, const OpDef* (*)(const std::string&)) {
   if (!absl::StartsWith(name, kMark) || name.size() == sizeof kMark - 1) return nullptr;
-  static auto* const mutex = new std::mutex;
-  static auto* const made = new std::map<std::string, std::unique_ptr<const OpDef>>;
-  const std::lock_guard<std::mutex> lock(*mutex);
-  std::unique_ptr<const OpDef>& op = (*made)[name];
-  if (op == nullptr) op = Make(name);
-  return op.get();
+  static auto* const made = new MadeOnce<std::string, std::unique_ptr<const OpDef>>;
+  return made->Get(name, [&] { return Make(name); }).get();
 }
 
 Attrs ForeignAttrs(int64_t node, const std::vector<TensorType>& outputs) {

@@ -31,11 +31,7 @@ static absl::Status GatherMeaning(OpBuilder& b) {
 static OpSample GatherSample(Rng& rng) {
   const TensorType x = RandomTensor(rng, Elements::kAny, 1, 3);
   const int64_t axis = RandomInt(rng, 0, x.rank() - 1);
-  const double size = static_cast<double>(x.shape[axis]);
-  return OpSample{.inputs = {x, RandomTensor(rng, Elements::kIntegers, 0, 2)},
-                  .attrs = {{"axis", axis}},
-                  .low = -size,
-                  .high = size - 1};
+  return IndexSample({x, RandomTensor(rng, Elements::kIntegers, 0, 2)}, axis);
 }
 
 OpDef GatherOp() {
@@ -66,14 +62,8 @@ static absl::Status GatherElementsMeaning(OpBuilder& b) {
 static OpSample GatherElementsSample(Rng& rng) {
   const TensorType x = RandomTensor(rng, Elements::kAny, 1, 3);
   const int64_t axis = RandomInt(rng, 0, x.rank() - 1);
-  Shape shape = x.shape;
-  for (int64_t& size : shape) size = RandomInt(rng, 1, size);
-  shape[axis] = RandomInt(rng, 1, 7);
-  const double size = static_cast<double>(x.shape[axis]);
-  return OpSample{.inputs = {x, {RandomDType(rng, Elements::kIntegers), shape}},
-                  .attrs = {{"axis", axis}},
-                  .low = -size,
-                  .high = size - 1};
+  const Shape shape = RandomElements(rng, x.shape, axis);
+  return IndexSample({x, {RandomDType(rng, Elements::kIntegers), shape}}, axis);
 }
 
 OpDef GatherElementsOp() {

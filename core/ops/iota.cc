@@ -10,8 +10,7 @@ static absl::Status IotaMeaning(OpBuilder& b) {
   const DType dtype = b.Type("dtype");
   if (axis >= rank) return b.Error("axis must be one of the axes of shape");
   if (dtype == DType::kBool) return b.Error("the elements must be numbers");
-  std::vector<Index> shape;
-  for (int k = 0; k < rank; ++k) shape.push_back(b.Sym("shape", k));
+  const std::vector<Index> shape = Symbols(b, "shape");
   b.Output(dtype, shape, [&](const std::vector<Index>& i) { return FromIndex(i[axis], dtype); });
   return absl::OkStatus();
 }

@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -10,11 +11,7 @@ namespace rewright {
 static absl::Status LayerNormMeaning(OpBuilder& b) {
   const int axis = static_cast<int>(b.Int("axis"));
   const int inner = b.rank(0) - axis;
-  if (absl::Status error =
-          FirstError({CheckElements(b, Elements::kFloats), CheckRank(b, 1, inner), CheckRank(b, 2, inner)});
-      !error.ok()) {
-    return error;
-  }
+  RETURN_IF_ERROR(FirstError({CheckElements(b, Elements::kFloats), CheckRank(b, 1, inner), CheckRank(b, 2, inner)}));
   OpBuilder::Ranges ranges;
   std::vector<Index> inner_sizes;
   for (int k = 0; k < inner; ++k) {

@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -6,9 +7,7 @@ namespace rewright {
 // out[n, c, i..] = x[n, c, i..] / (bias + alpha / size * (sum k < size: x[n, c - (size-1) div 2 + k, i..]^2))^beta
 // A read beyond the channels of x is 0.
 static absl::Status LrnMeaning(OpBuilder& b) {
-  if (absl::Status error = FirstError({CheckElements(b, Elements::kFloats), CheckRankAtLeast(b, 0, 2)}); !error.ok()) {
-    return error;
-  }
+  RETURN_IF_ERROR(FirstError({CheckElements(b, Elements::kFloats), CheckRankAtLeast(b, 0, 2)}));
   const DType dtype = b.dtype(0);
   const Index size = b.Sym("size");
   b.Output(dtype, b.sizes(0), [&](const std::vector<Index>& i) {

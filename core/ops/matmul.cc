@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -6,11 +7,8 @@ namespace rewright {
 // a[b.., m, k], b[b.., k, n]:  out[b.., m, n] = sum k: a[b.., m, k] * b[b.., k, n]
 // The batch axes broadcast together as in NumPy.
 static absl::Status MatmulMeaning(OpBuilder& b) {
-  if (absl::Status error =
-          FirstError({CheckElements(b, Elements::kNumbers), CheckRankAtLeast(b, 0, 2), CheckRankAtLeast(b, 1, 2)});
-      !error.ok()) {
-    return error;
-  }
+  RETURN_IF_ERROR(
+      FirstError({CheckElements(b, Elements::kNumbers), CheckRankAtLeast(b, 0, 2), CheckRankAtLeast(b, 1, 2)}));
   const Broadcast batch(b, {0, 1}, /*trailing=*/2);
   const Index rows = b.size(0, b.rank(0) - 2);
   const Index inner = b.size(0, b.rank(0) - 1);

@@ -1,7 +1,6 @@
 #include "core/ops/ops.h"
 
 #include <map>
-#include <utility>
 
 #include "core/adjoint/free_shift.h"
 #include "core/adjoint/operators.h"

@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -8,12 +9,9 @@ namespace rewright {
 static absl::Status PadMeaning(OpBuilder& b) {
   const int rank = b.rank(0);
   const bool spread = b.Length("interior") > 0;
-  if (absl::Status error =
-          FirstError({CheckElements(b, Elements::kNumbers), CheckLength(b, "before", rank),
-                      CheckLength(b, "after", rank), spread ? CheckLength(b, "interior", rank) : absl::OkStatus()});
-      !error.ok()) {
-    return error;
-  }
+  RETURN_IF_ERROR(
+      FirstError({CheckElements(b, Elements::kNumbers), CheckLength(b, "before", rank), CheckLength(b, "after", rank),
+                  spread ? CheckLength(b, "interior", rank) : absl::OkStatus()}));
   std::vector<SpreadAxis> axes;
   std::vector<Index> shape;
   for (int axis = 0; axis < rank; ++axis) {

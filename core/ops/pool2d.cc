@@ -53,7 +53,7 @@ OpSample RandomPool(Rng& rng, int64_t max_dilation) {
 
 // out[n, c, y, z] = max r, s: x[n, c, y*sh - top + r*dh, z*sw - left + s*dw], leaving out points beyond x
 static absl::Status MaxPool2dMeaning(OpBuilder& b) {
-  if (absl::Status error = FirstError({CheckPool(b), CheckLength(b, "dilations", 2)}); !error.ok()) return error;
+  RETURN_IF_ERROR(FirstError({CheckPool(b), CheckLength(b, "dilations", 2)}));
   const auto [rows, columns] = PoolWindows(b);
   b.Require(rows.dilation <= rows.size, "the dilation must not exceed the height");
   b.Require(columns.dilation <= columns.size, "the dilation must not exceed the width");

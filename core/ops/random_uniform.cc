@@ -15,8 +15,7 @@ static absl::Status RandomMeaning(OpBuilder& b) {
     if (b.dtype(k) != DType::kInt64) return b.Error(absl::StrCat("the ", b.op().inputs[k], " must be an i64"));
   }
   constexpr double kStreams = 4294967296.0, kDropped = 256, kStep = 1.0 / 16777216;
-  std::vector<Index> shape;
-  for (int k = 0; k < b.Length("shape"); ++k) shape.push_back(b.Sym("shape", k));
+  const std::vector<Index> shape = Symbols(b, "shape");
   b.Output(DType::kFloat32, shape, [&](const std::vector<Index>& i) {
     Index place = 0;
     for (size_t k = 0; k < shape.size(); ++k) place = place * shape[k] + i[k];

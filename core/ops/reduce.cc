@@ -13,6 +13,10 @@ using ElementFn = std::function<Scalar(const Scalar&)>;
 Scalar Itself(const Scalar& x) { return x; }
 Scalar Not(const Scalar& x) { return Call(Fn::kNot, {x}); }
 
+// What becomes of `count` elements that are reduced to one.
+using ResultFn = std::function<Scalar(const Scalar& reduced, const Index& count)>;
+Scalar ThatItself(const Scalar& reduced, const Index&) { return reduced; }
+
 // How the axes `axes` of input 0 are reduced.
 class Reduction {
  public:
@@ -56,15 +60,10 @@ class Reduction {
 
 AttrSpec Keepdims() { return FlagAttr("keepdims", true, "whether the reduced axes stay, with size one"); }
 
-OpSample RandomReduction(Rng& rng, Elements elements) {
-  const TensorType x = RandomTensor(rng, elements, 0, 4);
-  return OpSample{.inputs = {x}, .attrs = {{"axes", RandomAxes(rng, x.rank())}, {"keepdims", RandomInt(rng, 0, 1)}}};
-}
-
 // out = after(the reduction of before(x))
 OpDef Reduce(const std::string& name, const std::string& summary, ReduceKind kind,
              Elements elements = Elements::kNumbers, const ElementFn& before = Itself,
-             const ElementFn& after = Itself) {
+             const ResultFn& after = ThatItself) {
   return OpDef{.name = name,
                .summary = summary,
                .inputs = {"x"},
@@ -72,11 +71,18 @@ OpDef Reduce(const std::string& name, const std::string& summary, ReduceKind kin
                .meaning = [=](OpBuilder& b) -> absl::Status {
                  RETURN_IF_ERROR(CheckElements(b, elements));
                  const Reduction reduction(b, b.Ints("axes"));
-                 b.Output(b.dtype(0), reduction.shape(),
-                          [&](const std::vector<Index>& i) { return after(reduction.Over(kind, i, before)); });
+                 b.Output(b.dtype(0), reduction.shape(), [&](const std::vector<Index>& i) {
+                   return after(reduction.Over(kind, i, before), reduction.count());
+                 });
                  return absl::OkStatus();
                },
-               .sample = [elements](Rng& rng) { return RandomReduction(rng, elements); }};
+               .sample =
+                   [elements](Rng& rng) {
+                     const TensorType x = RandomTensor(rng, elements, 0, 4);
+                     return OpSample{
+                         .inputs = {x},
+                         .attrs = {{"axes", RandomAxes(rng, x.rank())}, {"keepdims", RandomInt(rng, 0, 1)}}};
+                   }};
 }
 
 }  // namespace
@@ -101,28 +107,13 @@ OpDef ReduceAndOp() {
 // out[i..] = or r..: x[i.., r..] = not (and r..: not x[i.., r..])
 OpDef ReduceOrOp() {
   return Reduce("reduce_or", "Whether an element over some axes is true.", ReduceKind::kProd, Elements::kBools, Not,
-                Not);
+                [](const Scalar& none, const Index&) { return Not(none); });
 }
 
 // out[i..] = (sum r..: x[i.., r..]) / the number of r..
-static absl::Status ReduceMeanMeaning(OpBuilder& b) {
-  RETURN_IF_ERROR(CheckElements(b, Elements::kFloats));
-  const Reduction reduction(b, b.Ints("axes"));
-  b.Output(b.dtype(0), reduction.shape(), [&](const std::vector<Index>& i) {
-    return reduction.Over(ReduceKind::kSum, i) / FromIndex(reduction.count(), b.dtype(0));
-  });
-  return absl::OkStatus();
-}
-
-static OpSample ReduceMeanSample(Rng& rng) { return RandomReduction(rng, Elements::kFloats); }
-
 OpDef ReduceMeanOp() {
-  return OpDef{.name = "reduce_mean",
-               .summary = "The mean over some axes.",
-               .inputs = {"x"},
-               .attrs = {AxesAttr("axes", "axes that are reduced"), Keepdims()},
-               .meaning = ReduceMeanMeaning,
-               .sample = ReduceMeanSample};
+  return Reduce("reduce_mean", "The mean over some axes.", ReduceKind::kSum, Elements::kFloats, Itself,
+                [](const Scalar& sum, const Index& count) { return sum / FromIndex(count, sum.dtype()); });
 }
 
 // out[i..] = argmax r: x[i.., r, ..], the first of several

@@ -45,8 +45,7 @@ Shape RandomReshape(Rng& rng, const Shape& shape) {
 
 // out[i..] = x[j..] where i.. in out and j.. in x come at the same place in row-major order.
 static absl::Status ReshapeMeaning(OpBuilder& b) {
-  std::vector<Index> shape;
-  for (int k = 0; k < b.Length("shape"); ++k) shape.push_back(b.Sym("shape", k));
+  const std::vector<Index> shape = Symbols(b, "shape");
   const std::vector<Index> old_shape = b.sizes(0);
   b.Require(Product(old_shape) == Product(shape), "the numbers of elements must be equal");
   b.Output(b.dtype(0), shape,

@@ -59,9 +59,7 @@ static OpSample ScatterAddSample(Rng& rng) {
   Shape updates(x.shape.begin(), x.shape.begin() + axis);
   updates.insert(updates.end(), indices.shape.begin(), indices.shape.end());
   updates.insert(updates.end(), x.shape.begin() + axis + 1, x.shape.end());
-  const double size = static_cast<double>(x.shape[axis]);
-  return OpSample{
-      .inputs = {x, indices, TensorType{x.dtype, updates}}, .attrs = {{"axis", axis}}, .low = -size, .high = size - 1};
+  return IndexSample({x, indices, {x.dtype, updates}}, axis);
 }
 
 OpDef ScatterAddOp() {
@@ -102,14 +100,8 @@ static absl::Status ScatterElementsAddMeaning(OpBuilder& b) {
 static OpSample ScatterElementsAddSample(Rng& rng) {
   const TensorType x = RandomTensor(rng, Elements::kNumbers, 1, 3);
   const int64_t axis = RandomInt(rng, 0, x.rank() - 1);
-  Shape shape = x.shape;
-  for (int64_t& size : shape) size = RandomInt(rng, 1, size);
-  shape[axis] = RandomInt(rng, 1, 7);
-  const double size = static_cast<double>(x.shape[axis]);
-  return OpSample{.inputs = {x, {RandomDType(rng, Elements::kIntegers), shape}, {x.dtype, shape}},
-                  .attrs = {{"axis", axis}},
-                  .low = -size,
-                  .high = size - 1};
+  const Shape shape = RandomElements(rng, x.shape, axis);
+  return IndexSample({x, {RandomDType(rng, Elements::kIntegers), shape}, {x.dtype, shape}}, axis);
 }
 
 OpDef ScatterElementsAddOp() {

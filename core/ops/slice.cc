@@ -1,3 +1,4 @@
+#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -7,11 +8,8 @@ namespace rewright {
 static absl::Status SliceMeaning(OpBuilder& b) {
   const int rank = b.rank(0);
   const bool stepped = b.Length("steps") > 0;
-  if (absl::Status error = FirstError({CheckLength(b, "starts", rank), CheckLength(b, "stops", rank),
-                                       stepped ? CheckLength(b, "steps", rank) : absl::OkStatus()});
-      !error.ok()) {
-    return error;
-  }
+  RETURN_IF_ERROR(FirstError({CheckLength(b, "starts", rank), CheckLength(b, "stops", rank),
+                              stepped ? CheckLength(b, "steps", rank) : absl::OkStatus()}));
   auto step = [&](int axis) { return stepped ? b.Sym("steps", axis) : Index(1); };
   std::vector<Index> shape;
   for (int axis = 0; axis < rank; ++axis) {

@@ -81,8 +81,7 @@ static OpSample CrossEntropySample(Rng& rng) {
   const int64_t axis = RandomInt(rng, 0, x.rank() - 1);
   TensorType labels{RandomDType(rng, Elements::kIntegers), x.shape};
   labels.shape.erase(labels.shape.begin() + axis);
-  const double classes = static_cast<double>(x.shape[axis]);
-  return OpSample{.inputs = {x, labels}, .attrs = {{"axis", axis}}, .low = -classes, .high = classes - 1};
+  return IndexSample({x, labels}, axis);
 }
 
 OpDef CrossEntropyOp() {

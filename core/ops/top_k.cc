@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
-#include <vector>
 
 #include "core/base/status_macros.h"
 #include "core/ops/common.h"

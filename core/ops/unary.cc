@@ -1,7 +1,6 @@
 // Elementwise functions of one operand: out[i..] = f(x[i..]). Those that are one function of floating-point elements,
 // exp and the like, are rows of core/ir/functions.def.
 #include <functional>
-#include <vector>
 
 #include "core/base/status_macros.h"
 #include "core/ops/common.h"
