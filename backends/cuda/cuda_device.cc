@@ -11,7 +11,6 @@
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/measure.h"
 #include "backends/group.h"
-#include "backends/measured_costs.h"
 #include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 
