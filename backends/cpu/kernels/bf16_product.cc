@@ -126,7 +126,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   } else {
     ASSIGN_OR_RETURN(problem.b, PlainOperand(lowering, b, rank, &b_place));
     if (flat) {
-      problem.b = Layout{{k, n}, {problem.b.strides[static_cast<size_t>(rank) - 2], problem.b.strides.back()}};
+      problem.b = Layout{{k, n}, {problem.b.strides[rank - 2], problem.b.strides.back()}};
     }
   }
   const absl::StatusOr<Primitive> desc = CatchDnnl("matmul", [&] { return MakeDesc(*lowering.context(), problem); });

@@ -191,9 +191,7 @@ absl::StatusOr<int> WeightsInBlocks(Lowering& lowering, Value w, const ConvProbl
     const bool is_plain = !place.layout.blocked() && place.layout.IsDense();
     if (const std::optional<memory::desc> found = DescOf(place.layout); is_plain && found) {
       if (absl::StatusOr<KernelPtr> reorder = MakeReorder(lowering.context(), *found, wanted); reorder.ok()) {
-        const int result = lowering.AddScratch(wanted.get_size());
-        lowering.Emit(*std::move(reorder), {Lowering::Read(place.buffer), Lowering::Write(result)}, "reorder");
-        return result;
+        return lowering.EmitToScratch(*std::move(reorder), place.buffer, wanted.get_size(), "reorder");
       }
     }
   }
@@ -255,10 +253,9 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   } else if (problem.residual_in_place) {
     result = lowering.Define(out, plan.dst).buffer;
     // With what fills up blocks of channels.
-    const size_t element = DTypeSize(problem.dtype);
-    const Layout all = Layout::RowMajor({static_cast<int64_t>(lowering.Bytes(out, plan.dst) / element)});
-    lowering.Emit(MakeCopyKernel(all, 0, all, 0, element, lowering.threads()),
-                  {Lowering::Read(residual_place.buffer), Lowering::Write(result)}, "copy");
+    const size_t elements = lowering.Bytes(out, plan.dst) / DTypeSize(problem.dtype);
+    const Layout all = Layout::RowMajor({static_cast<int64_t>(elements)});
+    lowering.EmitCopy({residual_place.buffer, all}, {result, all}, problem.dtype, "copy");
   } else {
     if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
     result = lowering.Define(out, plan.dst).buffer;
