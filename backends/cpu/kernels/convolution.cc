@@ -150,15 +150,14 @@ struct Choice {
 
 bool IsEmpty(const dnnl::primitive_desc_base& desc) { return desc.get(/*allow_empty=*/true) == nullptr; }
 
-template <typename Primitive>
-std::optional<Choice> ChoiceOf(Direction direction, const typename Primitive::primitive_desc& desc) {
+std::optional<Choice> ChoiceOf(Direction direction, const dnnl::primitive_desc_base& desc) {
   if (IsEmpty(desc)) return std::nullopt;
   const auto arg = [&](int number) { return DnnlArg{number, desc.query_md(dnnl::query::exec_arg_md, number)}; };
   Choice choice{arg(direction == Direction::kData ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC),
                 arg(direction == Direction::kWeights ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS),
                 arg(direction == Direction::kForward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST),
                 desc.scratchpad_desc(),
-                Primitive(desc),
+                dnnl::primitive(desc.get()),
                 desc.impl_info_str()};
   choice.slowness = Slowness(choice.implementation);
   if (!LayoutOf(choice.src.desc) || !LayoutOf(choice.dst.desc)) return std::nullopt;
@@ -171,21 +170,20 @@ std::optional<Choice> Make(const DnnlContext& context, const Problem& p, const m
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
   const Shape dims = WithoutGroup(Layout::RowMajor(p.weights)).dims;
   const memory::desc weights(dims, memory::data_type::f32, memory::format_tag::any);
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::primitive_attr attr = AttrOf();
   const bool forward = p.direction == Direction::kForward;
   const auto kind = forward ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
   const dnnl::convolution_forward::primitive_desc hint(
       {kind, kDirect, src, weights, dst, p.strides, p.dilations, p.before, p.after}, attr, context.engine, true);
-  if (forward || IsEmpty(hint)) return ChoiceOf<dnnl::convolution_forward>(p.direction, hint);
-  const auto backward = [&](auto primitive) {
-    using Primitive = typename decltype(primitive)::element_type;
-    return ChoiceOf<Primitive>(
-        p.direction,
-        {{kDirect, src, weights, dst, p.strides, p.dilations, p.before, p.after}, attr, context.engine, hint, true});
-  };
-  return p.direction == Direction::kData ? backward(std::unique_ptr<dnnl::convolution_backward_data>())
-                                         : backward(std::unique_ptr<dnnl::convolution_backward_weights>());
+  if (forward || IsEmpty(hint)) return ChoiceOf(p.direction, hint);
+  if (p.direction == Direction::kData) {
+    const dnnl::convolution_backward_data::primitive_desc desc(
+        {kDirect, src, weights, dst, p.strides, p.dilations, p.before, p.after}, attr, context.engine, hint, true);
+    return ChoiceOf(p.direction, desc);
+  }
+  const dnnl::convolution_backward_weights::primitive_desc desc(
+      {kDirect, src, weights, dst, p.strides, p.dilations, p.before, p.after}, attr, context.engine, hint, true);
+  return ChoiceOf(p.direction, desc);
 }
 
 // The best in any layout, blocked ones first; none where loops over single elements would run.
