@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "backends/attrs.h"
+#include "backends/group.h"
 #include "core/ops/ops.h"
 
 namespace rewright {
@@ -27,28 +29,16 @@ class AnalyticDevice : public Device {
       const NodeId id = graph.nodes()[i];
       const Node& node = graph.node(id);
       if (!graph.IsRun(node) || taken[i]) continue;
-      Group group;
-      group.nodes = {id};
-      int last = i;
+      std::vector<int> members = {i};
       if (node.op == ops::Conv2d() && !graph.is_output({id, 0}) && graph.users(i).size() == 1) {
         const int user = graph.users(i)[0];
         const OpDef* const op = graph.node(graph.nodes()[user]).op;
         if (op == ops::Relu() || op == ops::Sigmoid() || op == ops::Tanh()) {
           taken[user] = true;
-          last = user;
-          group.nodes.push_back(graph.nodes()[user]);
+          members.push_back(user);
         }
       }
-      for (Value operand : node.operands) {
-        if (std::find(group.inputs.begin(), group.inputs.end(), operand) == group.inputs.end()) {
-          group.inputs.push_back(operand);
-        }
-      }
-      const NodeId result = group.nodes.back();
-      for (int k = 0; k < static_cast<int>(graph.node(result).outputs.size()); ++k) {
-        group.outputs.push_back({result, k});
-      }
-      groups[last] = std::move(group);
+      groups[members.back()] = MakeGroup(graph, members);
     }
     std::erase_if(groups, [](const Group& group) { return group.nodes.empty(); });
     return groups;
@@ -80,8 +70,8 @@ class AnalyticDevice : public Device {
     if (node.op != ops::Split()) return false;
     if (!strict_) return true;
     const TensorType& type = graph.type(node.operands[0]);
-    const int64_t axis = std::get<int64_t>(node.attrs.at("axis"));
-    return std::all_of(type.shape.begin(), type.shape.begin() + axis, [](int64_t size) { return size == 1; });
+    return std::all_of(type.shape.begin(), type.shape.begin() + Int(node, "axis"),
+                       [](int64_t size) { return size == 1; });
   }
 
   static double Flops(const Graph& graph, const Node& node) {
@@ -92,7 +82,7 @@ class AnalyticDevice : public Device {
     }
     if (node.op == ops::Matmul()) return 2 * out * static_cast<double>(graph.type(node.operands[0]).shape.back());
     if (node.op == ops::MaxPool2d() || node.op == ops::AvgPool2d()) {
-      const auto& kernel = std::get<std::vector<int64_t>>(node.attrs.at("kernel"));
+      const std::vector<int64_t>& kernel = Ints(node, "kernel");
       return out * static_cast<double>(kernel[0] * kernel[1]);
     }
     double all = 0;

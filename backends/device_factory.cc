@@ -1,6 +1,7 @@
 #include "backends/device_factory.h"
 
-#include <map>
+#include <algorithm>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -28,9 +29,8 @@ absl::StatusOr<std::unique_ptr<Device>> MakeByFormula(const std::string& name) {
     }
     path = *std::move(shipped);
   }
-  absl::StatusOr<RooflineSpec> spec = ReadRooflineSpec(path);
-  if (!spec.ok()) return spec.status();
-  return MakeRooflineDevice(*spec);
+  ASSIGN_OR_RETURN(const RooflineSpec spec, ReadRooflineSpec(path));
+  return MakeRooflineDevice(spec);
 }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeCuda(const std::string& spec, const DeviceOptions& options) {
@@ -40,12 +40,9 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCuda(const std::string& spec, const 
     return absl::InvalidArgumentError(absl::StrCat("device ", spec, ": expected cuda or cuda:N"));
   }
   cuda::CudaOptions cuda_options;
-  const std::map<std::string, cuda::Precision> precisions = {{"fp32", cuda::Precision::kFp32},
-                                                             {"tf32", cuda::Precision::kTf32},
-                                                             {"fp16", cuda::Precision::kFp16},
-                                                             {"bf16", cuda::Precision::kBf16}};
-  const auto precision = precisions.find(options.precision);
-  if (precision == precisions.end()) {
+  const auto* const precision = std::find_if(std::begin(cuda::kPrecisions), std::end(cuda::kPrecisions),
+                                             [&](const auto& named) { return named.first == options.precision; });
+  if (precision == std::end(cuda::kPrecisions)) {
     return absl::InvalidArgumentError(
         absl::StrCat("precision ", options.precision, ": expected fp32, tf32, fp16 or bf16"));
   }

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "core/ir/random_inputs.h"
@@ -38,12 +39,8 @@ Group MakeGroup(const Graph& graph, const std::vector<int>& members, std::vector
 }
 
 std::string GroupLabel(const Graph& graph, const Group& group) {
-  std::string label;
-  for (NodeId id : group.nodes) {
-    if (!label.empty()) label += "+";
-    label += graph.node(id).op->name;
-  }
-  return label;
+  return absl::StrJoin(group.nodes, "+",
+                       [&](std::string* out, NodeId id) { absl::StrAppend(out, graph.node(id).op->name); });
 }
 
 std::string GroupText(const Graph& graph, const Group& group) {
@@ -93,31 +90,25 @@ absl::Status AddCopy(const Graph& graph, const Group& group, int copy, Arena& ar
     const Value from = group.inputs[i];
     const TensorType& type = graph.type(from);
     const std::string name = copy == 0 ? absl::StrCat("x", i) : absl::StrCat("x", i, ".", copy);
-    absl::StatusOr<Value> value;
+    Value& value = values[from];
     if (const Tensor* constant = SingleConstant(graph, from); constant != nullptr) {
       value = arena.AddConstant(*constant);
     } else if (graph.IsKnown(from)) {
-      absl::StatusOr<Tensor> data = AllocateTensor(type, absl::StrCat("a weight of ", GroupLabel(graph, group)));
-      if (!data.ok()) return data.status();
-      FillTypical(data->data(), type.dtype, type.num_elements(), TypicalIntegers(graph, from));
-      value = arena.AddState(name, *data);
+      ASSIGN_OR_RETURN(Tensor data, AllocateTensor(type, absl::StrCat("a weight of ", GroupLabel(graph, group))));
+      FillTypical(data.data(), type.dtype, type.num_elements(), TypicalIntegers(graph, from));
+      ASSIGN_OR_RETURN(value, arena.AddState(name, data));
     } else {
-      value = arena.AddInput(name, type);
-      if (value.ok()) {
-        inputs->push_back(*value);
-        result->origin[*value] = from;
-      }
+      ASSIGN_OR_RETURN(value, arena.AddInput(name, type));
+      inputs->push_back(value);
+      result->origin[value] = from;
     }
-    if (!value.ok()) return value.status();
-    values[from] = *value;
   }
   for (NodeId id : group.nodes) {
     const Node& node = graph.node(id);
     std::vector<Value> operands;
     for (Value operand : node.operands) operands.push_back(values.at(operand));
-    absl::StatusOr<NodeId> added = arena.Add(*node.op, std::move(operands), node.attrs);
-    if (!added.ok()) return added.status();
-    for (int k = 0; k < static_cast<int>(node.outputs.size()); ++k) values[Value{id, k}] = Value{*added, k};
+    ASSIGN_OR_RETURN(const NodeId added, arena.Add(*node.op, std::move(operands), node.attrs));
+    for (int k = 0; k < static_cast<int>(node.outputs.size()); ++k) values[Value{id, k}] = Value{added, k};
   }
   for (Value output : group.outputs) outputs->push_back({values.at(output), absl::StrCat("y", outputs->size())});
   return absl::OkStatus();

@@ -137,6 +137,12 @@ std::vector<size_t> AxesByStride(const Layout& layout) {
   return order;
 }
 
+AxisSizes SizesAround(const Shape& dims, size_t axis) {
+  AxisSizes sizes{1, dims[axis], 1};
+  for (size_t k = 0; k < dims.size(); ++k) (k < axis ? sizes.outer : sizes.inner) *= k == axis ? 1 : dims[k];
+  return sizes;
+}
+
 Layout Simplified(const Layout& layout) {
   if (layout.block == 0 || layout.IsPadded()) return layout;
   for (size_t k = 2; k < layout.dims.size(); ++k) {

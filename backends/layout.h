@@ -48,6 +48,12 @@ bool ReshapeLayout(const Layout& from, const Shape& dims, Layout* to);
 // strides keep their order. Not for blocked layouts.
 std::vector<size_t> AxesByStride(const Layout& layout);
 
+// A tensor as [outer, size, inner], where the axis in the middle is one of its own.
+struct AxisSizes {
+  int64_t outer = 1, size = 1, inner = 1;
+};
+AxisSizes SizesAround(const Shape& dims, size_t axis);
+
 // The plain form of a blocked layout that has one: channels in order, because there is one point per image.
 Layout Simplified(const Layout& layout);
 

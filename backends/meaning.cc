@@ -33,12 +33,20 @@ std::optional<LinearIndex> Linear(const Form& form, const std::vector<const inde
 
 }  // namespace
 
+std::vector<TensorType> OperandTypes(const Graph& graph, const Node& node) {
+  std::vector<TensorType> types;
+  for (Value operand : node.operands) types.push_back(graph.type(operand));
+  return types;
+}
+
+Bindings BindingsOf(const Graph& graph, const Node& node) {
+  return rewright::BindingsOf(*node.meaning, OperandTypes(graph, node), node.attrs);
+}
+
 std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int output) {
   const OutputMeaning& meaning = node.meaning->outputs[output];
   if (!meaning.element->IsRead()) return std::nullopt;
-  std::vector<TensorType> inputs;
-  for (Value operand : node.operands) inputs.push_back(graph.type(operand));
-  const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
+  const Bindings bindings = BindingsOf(graph, node);
   index::Space space;
   std::vector<Form> variables(bindings.variables.begin(), bindings.variables.end());
   std::vector<const index::Atom*> axes;

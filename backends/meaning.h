@@ -13,6 +13,11 @@
 
 namespace rewright {
 
+// The types of what the node reads.
+std::vector<TensorType> OperandTypes(const Graph& graph, const Node& node);
+// Of its symbols.
+Bindings BindingsOf(const Graph& graph, const Node& node);
+
 // An index that is linear in the output position: constant + sum_k coefficients[k] * position_k.
 struct LinearIndex {
   int64_t constant = 0;

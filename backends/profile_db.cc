@@ -41,21 +41,6 @@ constexpr char kPutLimit[] =
     "INSERT INTO search_limit (device, graph, setting, seconds) VALUES (?1, ?2, ?3, ?4)"
     " ON CONFLICT DO UPDATE SET seconds = max(seconds, excluded.seconds)";
 
-struct Finalize {
-  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-};
-using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
-
-void BindText(sqlite3_stmt* statement, int place, const std::string& text) {
-  sqlite3_bind_text(statement, place, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
-}
-
-void BindKey(sqlite3_stmt* statement, const std::string& device, const std::string& signature) {
-  sqlite3_reset(statement);
-  BindText(statement, 1, device);
-  BindText(statement, 2, signature);
-}
-
 // Any value as a text; nothing where it is null.
 std::string TextAt(sqlite3_stmt* row, int column) {
   const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
@@ -90,18 +75,11 @@ absl::Status ProfileDb::Init() {
   for (const char* create : {kCreate, kCreateComparisons, kCreateLimits}) {
     if (sqlite3_exec(db_, create, nullptr, nullptr, nullptr) != SQLITE_OK) return Error("is not usable");
   }
-  if (sqlite3_prepare_v2(db_, kFind, -1, &find_, nullptr) != SQLITE_OK ||
-      sqlite3_prepare_v2(db_, kPut, -1, &put_, nullptr) != SQLITE_OK) {
-    return Error("has another schema");
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(Prepared(kFind, {}).status());
+  return Prepared(kPut, {}).status();
 }
 
-ProfileDb::~ProfileDb() {
-  sqlite3_finalize(find_);
-  sqlite3_finalize(put_);
-  sqlite3_close(db_);
-}
+ProfileDb::~ProfileDb() { sqlite3_close(db_); }
 
 absl::Status ProfileDb::Error(const std::string& what) const {
   const std::string text =
@@ -111,11 +89,35 @@ absl::Status ProfileDb::Error(const std::string& what) const {
   return no_room ? absl::ResourceExhaustedError(text) : absl::FailedPreconditionError(text);
 }
 
-absl::StatusOr<sqlite3_stmt*> ProfileDb::Prepared(const char* sql, const std::vector<std::string>& texts) const {
+void ProfileDb::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+
+absl::StatusOr<ProfileDb::Statement> ProfileDb::Prepared(const char* sql, const std::vector<std::string>& texts) const {
   sqlite3_stmt* made = nullptr;
   if (sqlite3_prepare_v2(db_, sql, -1, &made, nullptr) != SQLITE_OK) return Error("has another schema");
-  for (size_t k = 0; k < texts.size(); ++k) BindText(made, static_cast<int>(k) + 1, texts[k]);
-  return made;
+  int place = 0;
+  for (const std::string& text : texts) {
+    sqlite3_bind_text(made, ++place, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
+  }
+  return Statement(made);
+}
+
+absl::StatusOr<ProfileDb::Statement> ProfileDb::FirstRow(const char* sql, const std::vector<std::string>& texts) const {
+  ASSIGN_OR_RETURN(Statement statement, Prepared(sql, texts));
+  const int result = sqlite3_step(statement.get());
+  if (result == SQLITE_DONE) return nullptr;
+  if (result != SQLITE_ROW) return Error("cannot be read");
+  return statement;
+}
+
+absl::Status ProfileDb::ForRows(const char* sql, const std::function<absl::Status(sqlite3_stmt*)>& read) const {
+  ASSIGN_OR_RETURN(const Statement statement, FirstRow(sql, {}));
+  int result = statement == nullptr ? SQLITE_DONE : SQLITE_ROW;
+  for (; result == SQLITE_ROW; result = sqlite3_step(statement.get())) RETURN_IF_ERROR(read(statement.get()));
+  return result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be read");
+}
+
+absl::Status ProfileDb::Run(const Statement& statement) const {
+  return sqlite3_step(statement.get()) == SQLITE_DONE ? absl::OkStatus() : Error("cannot be written");
 }
 
 absl::Status ProfileDb::WrongEntry(const std::string& device, const std::string& signature,
@@ -149,45 +151,27 @@ absl::StatusOr<ProfileEntry> ProfileDb::EntryAt(sqlite3_stmt* row, int first, co
 }
 
 absl::StatusOr<std::optional<ProfileEntry>> ProfileDb::Find(const std::string& device, const std::string& signature) {
-  BindKey(find_, device, signature);
-  const int result = sqlite3_step(find_);
-  std::optional<ProfileEntry> entry;
-  absl::Status status = result == SQLITE_ROW || result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be read");
-  if (result == SQLITE_ROW) {
-    const absl::StatusOr<ProfileEntry> read = EntryAt(find_, 0, device, signature);
-    if (read.ok()) entry = *read;
-    status = read.status();
-  }
-  sqlite3_reset(find_);
-  if (!status.ok()) return status;
-  return entry;
+  ASSIGN_OR_RETURN(const Statement row, FirstRow(kFind, {device, signature}));
+  if (row == nullptr) return std::nullopt;
+  return EntryAt(row.get(), 0, device, signature);
 }
 
 absl::StatusOr<std::vector<std::string>> ProfileDb::Devices() {
   std::vector<std::string> devices;
-  sqlite3_stmt* statement = nullptr;
-  const char kDevices[] = "SELECT DISTINCT device FROM profile ORDER BY device";
-  if (sqlite3_prepare_v2(db_, kDevices, -1, &statement, nullptr) != SQLITE_OK) return Error("cannot be read");
-  int result = sqlite3_step(statement);
-  for (; result == SQLITE_ROW; result = sqlite3_step(statement)) {
-    devices.push_back(TextAt(statement, 0));
-  }
-  absl::Status status = result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be read");
-  sqlite3_finalize(statement);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(ForRows("SELECT DISTINCT device FROM profile ORDER BY device", [&](sqlite3_stmt* row) {
+    devices.push_back(TextAt(row, 0));
+    return absl::OkStatus();
+  }));
   return devices;
 }
 
 absl::Status ProfileDb::Put(const std::string& device, const std::string& signature, const ProfileEntry& entry) {
-  BindKey(put_, device, signature);
-  sqlite3_bind_double(put_, 3, entry.fastest);
-  sqlite3_bind_double(put_, 4, entry.median);
-  sqlite3_bind_double(put_, 5, entry.spread);
-  sqlite3_bind_int64(put_, 6, entry.count);
-  const int result = sqlite3_step(put_);
-  absl::Status status = result == SQLITE_DONE ? absl::OkStatus() : Error("cannot be written");
-  sqlite3_reset(put_);
-  return status;
+  ASSIGN_OR_RETURN(const Statement put, Prepared(kPut, {device, signature}));
+  sqlite3_bind_double(put.get(), 3, entry.fastest);
+  sqlite3_bind_double(put.get(), 4, entry.median);
+  sqlite3_bind_double(put.get(), 5, entry.spread);
+  sqlite3_bind_int64(put.get(), 6, entry.count);
+  return Run(put);
 }
 
 absl::Status ProfileDb::PutAll(const std::vector<ProfileRecord>& records) {
@@ -207,14 +191,11 @@ absl::Status ProfileDb::PutAll(const std::vector<ProfileRecord>& records) {
 absl::StatusOr<std::optional<ProfileComparison>> ProfileDb::FindComparison(const std::string& device,
                                                                            const std::string& first,
                                                                            const std::string& second) {
-  ASSIGN_OR_RETURN(sqlite3_stmt* const made, Prepared(kFindComparison, {device, first, second}));
-  const Statement statement(made);
-  const int result = sqlite3_step(made);
-  if (result == SQLITE_DONE) return std::optional<ProfileComparison>();
-  if (result != SQLITE_ROW) return Error("cannot be read");
-  ProfileComparison found{sqlite3_column_double(made, 0), sqlite3_column_double(made, 1),
-                          sqlite3_column_double(made, 2), sqlite3_column_double(made, 3),
-                          sqlite3_column_int64(made, 4),  sqlite3_column_int64(made, 5)};
+  ASSIGN_OR_RETURN(const Statement statement, FirstRow(kFindComparison, {device, first, second}));
+  if (statement == nullptr) return std::nullopt;
+  sqlite3_stmt* const row = statement.get();
+  ProfileComparison found{sqlite3_column_double(row, 0), sqlite3_column_double(row, 1), sqlite3_column_double(row, 2),
+                          sqlite3_column_double(row, 3), sqlite3_column_int64(row, 4),  sqlite3_column_int64(row, 5)};
   const auto is_time = [](double seconds) { return seconds >= 0 && seconds <= kMaxProfileSeconds; };
   if (is_time(found.first) && is_time(found.second) && found.ratio > 0 && found.ratio_at_most > 0 && found.wins >= 0 &&
       found.losses >= 0 && found.wins + found.losses <= kMaxProfilePairs) {
@@ -228,50 +209,57 @@ absl::StatusOr<std::optional<ProfileComparison>> ProfileDb::FindComparison(const
 
 absl::Status ProfileDb::PutComparison(const std::string& device, const std::string& first, const std::string& second,
                                       const ProfileComparison& comparison) {
-  ASSIGN_OR_RETURN(sqlite3_stmt* const made, Prepared(kPutComparison, {device, first, second}));
-  const Statement statement(made);
-  sqlite3_bind_double(made, 4, comparison.first);
-  sqlite3_bind_double(made, 5, comparison.second);
-  sqlite3_bind_double(made, 6, comparison.ratio);
-  sqlite3_bind_double(made, 7, comparison.ratio_at_most);
-  sqlite3_bind_int64(made, 8, comparison.wins);
-  sqlite3_bind_int64(made, 9, comparison.losses);
-  return sqlite3_step(made) == SQLITE_DONE ? absl::OkStatus() : Error("cannot be written");
+  ASSIGN_OR_RETURN(const Statement put, Prepared(kPutComparison, {device, first, second}));
+  sqlite3_bind_double(put.get(), 4, comparison.first);
+  sqlite3_bind_double(put.get(), 5, comparison.second);
+  sqlite3_bind_double(put.get(), 6, comparison.ratio);
+  sqlite3_bind_double(put.get(), 7, comparison.ratio_at_most);
+  sqlite3_bind_int64(put.get(), 8, comparison.wins);
+  sqlite3_bind_int64(put.get(), 9, comparison.losses);
+  return Run(put);
 }
 
 absl::StatusOr<double> ProfileDb::FindLimit(const std::string& device, const std::string& graph,
                                             const std::string& setting) {
-  ASSIGN_OR_RETURN(sqlite3_stmt* const made, Prepared(kFindLimit, {device, graph, setting}));
-  const Statement statement(made);
-  const int result = sqlite3_step(made);
-  if (result == SQLITE_DONE) return 0.0;
-  return result == SQLITE_ROW ? absl::StatusOr<double>(sqlite3_column_double(made, 0)) : Error("cannot be read");
+  ASSIGN_OR_RETURN(const Statement row, FirstRow(kFindLimit, {device, graph, setting}));
+  return row == nullptr ? 0.0 : sqlite3_column_double(row.get(), 0);
 }
 
 absl::Status ProfileDb::PutLimit(const std::string& device, const std::string& graph, const std::string& setting,
                                  double seconds) {
-  ASSIGN_OR_RETURN(sqlite3_stmt* const made, Prepared(kPutLimit, {device, graph, setting}));
-  const Statement statement(made);
-  sqlite3_bind_double(made, 4, seconds);
-  return sqlite3_step(made) == SQLITE_DONE ? absl::OkStatus() : Error("cannot be written");
+  ASSIGN_OR_RETURN(const Statement put, Prepared(kPutLimit, {device, graph, setting}));
+  sqlite3_bind_double(put.get(), 4, seconds);
+  return Run(put);
 }
 
 absl::StatusOr<std::vector<ProfileRecord>> ProfileDb::List() {
-  sqlite3_stmt* statement = nullptr;
-  if (sqlite3_prepare_v2(db_, kList, -1, &statement, nullptr) != SQLITE_OK) return Error("has another schema");
   std::vector<ProfileRecord> records;
-  absl::Status status;
-  int result;
-  while (status.ok() && (result = sqlite3_step(statement)) == SQLITE_ROW) {
-    ProfileRecord& record = records.emplace_back(ProfileRecord{TextAt(statement, 0), TextAt(statement, 1), {}});
-    const absl::StatusOr<ProfileEntry> entry = EntryAt(statement, 2, record.device, record.signature);
-    if (entry.ok()) record.entry = *entry;
-    status = entry.status();
-  }
-  if (status.ok() && result != SQLITE_DONE) status = Error("cannot be read");
-  sqlite3_finalize(statement);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(ForRows(kList, [&](sqlite3_stmt* row) -> absl::Status {
+    ProfileRecord& record = records.emplace_back(ProfileRecord{TextAt(row, 0), TextAt(row, 1), {}});
+    ASSIGN_OR_RETURN(record.entry, EntryAt(row, 2, record.device, record.signature));
+    return absl::OkStatus();
+  }));
   return records;
+}
+
+absl::StatusOr<std::optional<double>> MeasuredCosts::Find(const std::string& signature) {
+  if (const auto found = known_.find(signature); found != known_.end()) return found->second;
+  if (profile_ == nullptr) return std::nullopt;
+  ASSIGN_OR_RETURN(const std::optional<ProfileEntry> stored, profile_->Find(device_, signature));
+  if (!stored) return std::nullopt;
+  return known_[signature] = stored->fastest;
+}
+
+absl::StatusOr<double> MeasuredCosts::Of(const std::string& signature,
+                                         const std::function<absl::StatusOr<ProfileEntry>()>& measure, bool needed) {
+  ASSIGN_OR_RETURN(const std::optional<double> found, Find(signature));
+  if (found) return *found;
+  if (profile_ != nullptr && !profile_->grows() && !needed) {
+    return absl::NotFoundError(absl::StrCat("profile database ", profile_->path(), ": it was not measured before"));
+  }
+  ASSIGN_OR_RETURN(const ProfileEntry measured, measure());
+  if (profile_ != nullptr) profile_->Tolerate(profile_->Put(device_, signature, measured));
+  return known_[signature] = measured.fastest;
 }
 
 }  // namespace rewright

@@ -2,11 +2,13 @@
 // against one another, and which searches a time limit has ended.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -92,8 +94,16 @@ class ProfileDb {
   explicit ProfileDb(std::string path) : path_(std::move(path)) {}
   absl::Status Init();
   absl::Status Error(const std::string& what) const;
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
   // A statement with its texts bound; an error where the database has another schema.
-  absl::StatusOr<sqlite3_stmt*> Prepared(const char* sql, const std::vector<std::string>& texts) const;
+  absl::StatusOr<Statement> Prepared(const char* sql, const std::vector<std::string>& texts) const;
+  // At the first row that it gives; null where there is none.
+  absl::StatusOr<Statement> FirstRow(const char* sql, const std::vector<std::string>& texts) const;
+  absl::Status ForRows(const char* sql, const std::function<absl::Status(sqlite3_stmt* row)>& read) const;
+  absl::Status Run(const Statement& statement) const;
   absl::Status WrongEntry(const std::string& device, const std::string& signature, const std::string& what) const;
   // The four columns from `first` on of the row that the statement is at.
   absl::StatusOr<ProfileEntry> EntryAt(sqlite3_stmt* row, int first, const std::string& device,
@@ -103,8 +113,28 @@ class ProfileDb {
   absl::Status lost_;
   bool grows_ = true;
   sqlite3* db_ = nullptr;
-  sqlite3_stmt* find_ = nullptr;
-  sqlite3_stmt* put_ = nullptr;
+};
+
+// Costs of groups that are measured once: found in memory, else in the profile database, else measured and kept in
+// both. Not thread-safe.
+class MeasuredCosts {
+ public:
+  // `device` is the key of the database. `profile` null: costs are kept in memory alone.
+  MeasuredCosts(std::string device, std::shared_ptr<ProfileDb> profile)
+      : device_(std::move(device)), profile_(std::move(profile)) {}
+
+  // Seconds, the fastest of the measured runs. Errors are those of reading the database and of `measure`; what cannot
+  // be written there is lost (ProfileDb::lost). Where the profile does not grow, what it has not got is a NotFound
+  // error, unless it is `needed` for more than an estimate.
+  absl::StatusOr<double> Of(const std::string& signature, const std::function<absl::StatusOr<ProfileEntry>()>& measure,
+                            bool needed = false);
+  // What is known without a measurement.
+  absl::StatusOr<std::optional<double>> Find(const std::string& signature);
+
+ private:
+  const std::string device_;
+  const std::shared_ptr<ProfileDb> profile_;
+  absl::flat_hash_map<std::string, double> known_;
 };
 
 }  // namespace rewright

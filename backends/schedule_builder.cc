@@ -16,6 +16,31 @@ int ScheduleBuilder::AddConstant(std::shared_ptr<void> data, size_t bytes) {
   return id;
 }
 
+int ScheduleBuilder::AddConstant(Tensor tensor) {
+  const auto held = std::make_shared<Tensor>(std::move(tensor));
+  return AddConstant(std::shared_ptr<void>(held, held->data()), static_cast<size_t>(held->num_bytes()));
+}
+
+void ScheduleBuilder::AddInputs(const Graph& graph, const std::map<Value, Layout>& layouts,
+                                const std::function<int(Value, const Layout&)>& add) {
+  for (Value input : graph.inputs()) {
+    const auto given = layouts.find(input);
+    const Layout layout = given != layouts.end() ? given->second : Layout::RowMajor(graph.type(input).shape);
+    schedule_.inputs.push_back(graph.contains(input.node) ? add(input, layout) : -1);
+  }
+}
+
+void ScheduleBuilder::AddStates(const Graph& graph, const std::function<void(Value, int, const Layout&)>& define) {
+  if (graph.mode() != Mode::kTraining) return;
+  for (Value state : graph.states()) {
+    const auto value = std::make_shared<Tensor>(*graph.arena()->Elements(state.node));
+    const int id = AddBuffer(Buffer::Kind::kState, static_cast<size_t>(value->num_bytes()));
+    buffer(id).data = std::shared_ptr<void>(value, value->data());
+    schedule_.states[graph.node(state.node).name] = id;
+    define(state, id, Layout::RowMajor(value->shape()));
+  }
+}
+
 int ScheduleBuilder::AddView(int base, size_t offset, size_t bytes) {
   if (buffer(base).kind == Buffer::Kind::kConstant) {
     const std::shared_ptr<void>& data = buffer(base).data;

@@ -1,10 +1,13 @@
 // What every lowering does: buffers, views of them, steps.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "backends/layout.h"
 #include "core/ir/device.h"
 #include "core/ir/graph.h"
 #include "runtime/schedule.h"
@@ -15,7 +18,13 @@ class ScheduleBuilder {
  protected:
   int AddBuffer(Buffer::Kind kind, size_t bytes);
   int AddConstant(std::shared_ptr<void> data, size_t bytes);
+  int AddConstant(Tensor tensor);
   int AddScratch(size_t bytes) { return AddBuffer(Buffer::Kind::kActivation, bytes); }
+  // Buffers of what a graph is given: of its inputs, where it has them, by `add`, laid out as `layouts` says or else
+  // row-major; and of its states in training, with their values, which `define` is told of.
+  void AddInputs(const Graph& graph, const std::map<Value, Layout>& layouts,
+                 const std::function<int(Value input, const Layout& layout)>& add);
+  void AddStates(const Graph& graph, const std::function<void(Value state, int buffer, const Layout& layout)>& define);
   // The bytes [offset, offset + bytes) of a buffer.
   int AddView(int buffer, size_t offset, size_t bytes);
   // The same, for a part of a concatenation: no part has an element of another.

@@ -221,7 +221,7 @@ std::vector<int64_t> LiveBytes(const std::vector<Lifetime>& lifetimes) {
   std::vector<int64_t> live(static_cast<size_t>(steps) + 1, 0);
   for (const Lifetime& item : lifetimes) {
     live[item.first] += item.bytes;
-    live[static_cast<size_t>(item.last) + 1] -= item.bytes;
+    live[item.last + 1] -= item.bytes;
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
   return live;

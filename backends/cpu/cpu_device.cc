@@ -11,7 +11,6 @@
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/measure.h"
-#include "backends/measured_costs.h"
 #include "backends/processor.h"
 #include "core/base/guarded.h"
 #include "core/base/status_macros.h"

@@ -28,12 +28,21 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/activation.h"
 #include "backends/cpu/quantized.h"
 #include "core/ir/device.h"
 #include "core/ir/graph.h"
 
 namespace rewright::cpu {
+
+// Functions that kernels apply to what they compute before it is stored. What exporters write as chains of simpler
+// operators is brought to these by proved rules, before a device sees it.
+enum class Activation : uint8_t { kRelu, kClip, kSigmoid, kTanh, kGelu, kGeluTanh, kSwish, kHardSwish };
+
+// y = max(x, 0) + alpha * min(x, 0) for kRelu, min(max(x, alpha), beta) for kClip; alpha and beta are unused elsewhere.
+struct ActivationFunction {
+  Activation activation = Activation::kRelu;
+  double alpha = 0, beta = 0;
+};
 
 struct EpilogueStep {
   // In the order in which they may follow one another. The first four have weights or numbers per channel at `node`.

@@ -43,13 +43,11 @@ absl::StatusOr<Place> ComputeConstant(Lowering& lowering, const PointwiseProgram
   }
   const Layout layout = layouts[0];
   ASSIGN_OR_RETURN(const KernelPtr kernel, MakePointwiseKernel(program, layouts, layout, {-1}, lowering.threads()));
-  ASSIGN_OR_RETURN(Tensor allocated,
+  ASSIGN_OR_RETURN(Tensor tensor,
                    AllocateTensor({program.TypeOf(program.results[0]), layout.dims}, "a weight computed beforehand"));
-  auto tensor = std::make_shared<Tensor>(std::move(allocated));
-  addresses.push_back(tensor->data());
+  addresses.push_back(tensor.data());
   RETURN_IF_ERROR(RunKernel(*kernel, addresses.data()));
-  const size_t bytes = tensor->num_bytes();
-  return Place{lowering.AddConstant(std::shared_ptr<void>(tensor, tensor->data()), bytes), layout};
+  return Place{lowering.AddConstant(std::move(tensor)), layout};
 }
 
 absl::StatusOr<PointwiseProgram> ProgramOf(Lowering& lowering, const Group& group, const PointwiseOperand* row) {

@@ -43,20 +43,19 @@ absl::Status PlanOutput(Lowering& lowering, Value out) {
     return found.ok() ? found->layout : Layout::RowMajor(graph.type(node.operands[input]).shape);
   });
   RETURN_IF_ERROR(status);
-  const Value x = node.operands[static_cast<size_t>(view->moved.input)];
+  const Value x = node.operands[view->moved.input];
   ASSIGN_OR_RETURN(const Place place, view->convert ? lowering.FindRowMajor(x) : lowering.Find(x));
   const Layout& layout = view->moved.layout;
-  const size_t element = DTypeSize(graph.type(x).dtype);
+  const DType dtype = graph.type(x).dtype;
   if (view->moved.is_view) {
-    const size_t offset = static_cast<size_t>(view->moved.offset) * element;
+    const size_t offset = static_cast<size_t>(view->moved.offset) * DTypeSize(dtype);
     lowering.DefineAt(out, lowering.AddView(place.buffer, offset, lowering.Bytes(out, layout)), layout);
     return absl::OkStatus();
   }
   // Backwards.
   const Layout to = Layout::RowMajor(graph.type(out).shape);
-  const int result = lowering.Define(out, to).buffer;
-  lowering.Emit(MakeCopyKernel(layout, view->moved.offset, to, 0, element, lowering.threads()),
-                {Lowering::Read(place.buffer), Lowering::Write(result)}, node.op->name);
+  lowering.EmitCopy({place.buffer, layout}, {lowering.Define(out, to).buffer, to}, dtype, node.op->name,
+                    view->moved.offset);
   return absl::OkStatus();
 }
 

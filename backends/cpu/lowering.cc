@@ -1,7 +1,6 @@
 #include "backends/cpu/lowering.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/kernel_list.h"
@@ -29,19 +28,12 @@ absl::StatusOr<Schedule> Lowering::Run() {
   for (const Output& output : graph_.outputs()) {
     if (output.updates.node >= 0) states_of_.emplace(output.value, output.updates);
   }
-  for (Value input : graph_.inputs()) {
-    if (!graph_.contains(input.node)) {
-      schedule_.inputs.push_back(-1);
-      continue;
-    }
-    const auto given = options_.input_layouts.find(input);
-    const Layout layout =
-        given != options_.input_layouts.end() ? given->second : Layout::RowMajor(graph_.type(input).shape);
+  AddInputs(graph_, options_.input_layouts, [&](Value input, const Layout& layout) {
     const int buffer = AddBuffer(Buffer::Kind::kInput, Bytes(input, layout));
-    schedule_.inputs.push_back(buffer);
     DefineAt(input, buffer, layout);
-  }
-  AddStates();
+    return buffer;
+  });
+  AddStates(graph_, [&](Value state, int buffer, const Layout& layout) { DefineAt(state, buffer, layout); });
   for (size_t i = 0; i < groups.size(); ++i) {
     group_ = static_cast<int>(i);
     current_ = &groups[i].group;
@@ -74,12 +66,6 @@ std::vector<FusedGroup> Lowering::OrderedGroups() const {
 
 // ---------------------------------------------------------------- buffers
 
-int Lowering::AddConstantFloats(const std::vector<float>& values) {
-  auto tensor = std::make_shared<Tensor>(TensorType{DType::kFloat32, {static_cast<int64_t>(values.size())}});
-  std::memcpy(tensor->data(), values.data(), values.size() * sizeof(float));
-  return AddConstant(std::shared_ptr<void>(tensor, tensor->data()), values.size() * sizeof(float));
-}
-
 size_t Lowering::Bytes(Value value, const Layout& layout) const {
   return static_cast<size_t>(layout.Span()) * DTypeSize(graph_.type(value).dtype);
 }
@@ -92,17 +78,16 @@ absl::StatusOr<Place> Lowering::Find(Value value) {
   if (!IsConstant(value)) {
     return absl::InternalError(absl::StrCat("value ", value.node, ".", value.output, " is read before it is computed"));
   }
-  auto tensor = std::make_shared<Tensor>();
+  Tensor tensor;
   Layout layout;
   int64_t offset = 0;
-  if (!folded_.contains(value) && ConstantView(value, tensor.get(), &layout, &offset)) {
-    char* data = static_cast<char*>(tensor->data()) + static_cast<size_t>(offset) * DTypeSize(tensor->dtype());
-    DefineAt(value, AddConstant(std::shared_ptr<void>(tensor, data), Bytes(value, layout)), layout);
+  if (!folded_.contains(value) && ConstantView(value, &tensor, &layout, &offset)) {
+    const auto held = std::make_shared<Tensor>(tensor);
+    char* const data = held->as<char>() + offset * static_cast<int64_t>(DTypeSize(tensor.dtype()));
+    DefineAt(value, AddConstant(std::shared_ptr<void>(held, data), Bytes(value, layout)), layout);
   } else {
-    ASSIGN_OR_RETURN(*tensor, ConstantTensor(value));
-    const size_t bytes = tensor->num_bytes();
-    DefineAt(value, AddConstant(std::shared_ptr<void>(tensor, tensor->data()), bytes),
-             Layout::RowMajor(tensor->shape()));
+    ASSIGN_OR_RETURN(tensor, ConstantTensor(value));
+    DefineAt(value, AddConstant(tensor), Layout::RowMajor(tensor.shape()));
   }
   return places_[value].front();
 }
@@ -125,9 +110,7 @@ absl::StatusOr<Place> Lowering::FindAs(Value value, const Layout& layout) {
     RETURN_IF_ERROR(RunKernel(*kernel, addresses));
     place.buffer = AddConstant(std::move(data), bytes);
   } else {
-    const bool output = results_.contains(value) && layout.IsRowMajor() && !options_.keep_output_layouts &&
-                        output_taken_.insert(value).second;
-    place.buffer = AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, bytes);
+    place.buffer = AddResult(value, layout);
     Emit(std::move(kernel), {Read(from.buffer), Write(place.buffer)}, "reorder");
     // A conversion before a group is work of that group.
     values_in_buffer_[place.buffer].push_back(value);
@@ -140,6 +123,11 @@ absl::StatusOr<Place> Lowering::FindRowMajor(Value value) {
   return FindAs(value, Layout::RowMajor(graph_.type(value).shape));
 }
 
+absl::StatusOr<Place> Lowering::FindPlain(Value value) {
+  ASSIGN_OR_RETURN(const Place place, Find(value));
+  return place.layout.blocked() ? FindRowMajor(value) : place;
+}
+
 Layout Lowering::LayoutOf(const FusedGroup& group, Value value) const {
   const auto of = [&](Value input) {
     return IsConstant(input) ? std::nullopt : std::optional(places_.at(input).front().layout);
@@ -149,12 +137,44 @@ Layout Lowering::LayoutOf(const FusedGroup& group, Value value) const {
 }
 
 Place Lowering::Define(Value value, const Layout& layout) {
-  const Layout simple = Simplified(layout);
-  const bool output = results_.contains(value) && simple.IsRowMajor() && !options_.keep_output_layouts &&
-                      output_taken_.insert(value).second;
-  const int buffer = AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, Bytes(value, layout));
-  DefineAt(value, buffer, simple);
+  const int buffer = AddResult(value, layout);
+  DefineAt(value, buffer, layout);
   return {buffer, layout};
+}
+
+bool Lowering::IsReturnedIn(Value value, const Layout& layout) const {
+  return results_.contains(value) && layout.IsRowMajor() && !options_.keep_output_layouts;
+}
+
+int Lowering::AddResult(Value value, const Layout& layout) {
+  const bool output = IsReturnedIn(value, Simplified(layout)) && output_taken_.insert(value).second;
+  return AddBuffer(output ? Buffer::Kind::kOutput : Buffer::Kind::kActivation, Bytes(value, layout));
+}
+
+absl::Status Lowering::EmitRowMajor(NodeId id, std::unique_ptr<Kernel> kernel, const std::string& label) {
+  const Node& node = graph_.node(id);
+  std::vector<BufferUse> uses;
+  for (Value operand : node.operands) {
+    ASSIGN_OR_RETURN(const Place place, FindRowMajor(operand));
+    uses.push_back(Read(place.buffer));
+  }
+  for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
+    uses.push_back(WriteRowMajor({id, output}));
+  }
+  Emit(std::move(kernel), std::move(uses), label);
+  return absl::OkStatus();
+}
+
+int Lowering::EmitToScratch(std::unique_ptr<Kernel> kernel, int from, size_t bytes, const std::string& label) {
+  const int to = AddScratch(bytes);
+  Emit(std::move(kernel), {Read(from), Write(to)}, label);
+  return to;
+}
+
+void Lowering::EmitCopy(const Place& from, const Place& to, DType dtype, const std::string& label, int64_t from_offset,
+                        int64_t to_offset) {
+  Emit(MakeCopyKernel(from.layout, from_offset, to.layout, to_offset, DTypeSize(dtype), threads()),
+       {Read(from.buffer), Write(to.buffer)}, label);
 }
 
 void Lowering::DefineAt(Value value, int buffer, const Layout& layout) {
@@ -191,7 +211,7 @@ std::optional<Value> Lowering::NextValueOf(Value value, const Layout& layout) co
 }
 
 bool Lowering::CanOverwrite(Value operand, const Place& place, Value result, const Layout& layout) const {
-  if (results_.contains(result) && layout.IsRowMajor() && !options_.keep_output_layouts) return false;
+  if (IsReturnedIn(result, layout)) return false;
   if (place.layout != layout || DTypeSize(graph_.type(operand).dtype) != DTypeSize(graph_.type(result).dtype)) {
     return false;
   }
@@ -234,26 +254,12 @@ absl::StatusOr<KernelPtr> Lowering::Converter(const Layout& from, const Layout& 
   return MakeCopyKernel(from, 0, to, 0, DTypeSize(dtype), context_->threads);
 }
 
-// What a graph for training keeps from run to run.
-void Lowering::AddStates() {
-  if (graph_.mode() != Mode::kTraining) return;
-  for (Value state : graph_.states()) {
-    const auto value = std::make_shared<Tensor>(*graph_.arena()->Elements(state.node));
-    const Layout layout = Layout::RowMajor(value->shape());
-    const int buffer = AddBuffer(Buffer::Kind::kState, Bytes(state, layout));
-    schedule_.buffers[buffer].data = std::shared_ptr<void>(value, value->data());
-    schedule_.states[graph_.node(state.node).name] = buffer;
-    DefineAt(state, buffer, layout);
-  }
-}
-
 absl::StatusOr<Place> Lowering::FindBeside(Value value, Buffer::Kind kind) {
   ASSIGN_OR_RETURN(Place place, FindRowMajor(value));
   if (schedule_.buffers[Root(place.buffer)].kind != Buffer::Kind::kState) return place;
-  const int copy = AddBuffer(kind, Bytes(value, place.layout));
-  Emit(MakeCopyKernel(place.layout, 0, place.layout, 0, DTypeSize(graph_.type(value).dtype), context_->threads),
-       {Read(place.buffer), Write(copy)}, "state");
-  return Place{copy, place.layout};
+  const Place copy{AddBuffer(kind, Bytes(value, place.layout)), place.layout};
+  EmitCopy(place, copy, graph_.type(value).dtype, "state");
+  return copy;
 }
 
 absl::Status Lowering::CommitStates() {
@@ -267,20 +273,18 @@ absl::Status Lowering::CommitStates() {
     next.push_back({output.updates, place});
   }
   for (const auto& [state, place] : next) {
-    const int to = schedule_.states.at(graph_.node(state.node).name);
-    Emit(MakeCopyKernel(place.layout, 0, place.layout, 0, DTypeSize(graph_.type(state).dtype), context_->threads),
-         {Read(place.buffer), Write(to)}, "update");
+    EmitCopy(place, {StateBuffer(state), place.layout}, graph_.type(state).dtype, "update");
   }
   return absl::OkStatus();
 }
 
 absl::Status Lowering::Finish() {
   for (const Output& output : graph_.results()) {
-    absl::StatusOr<Place> place = options_.keep_output_layouts       ? Find(output.value)
-                                  : graph_.mode() == Mode::kTraining ? FindBeside(output.value, Buffer::Kind::kOutput)
-                                                                     : FindRowMajor(output.value);
-    if (!place.ok()) return place.status();
-    schedule_.outputs.push_back(place->buffer);
+    ASSIGN_OR_RETURN(const Place place, options_.keep_output_layouts ? Find(output.value)
+                                        : graph_.mode() == Mode::kTraining
+                                            ? FindBeside(output.value, Buffer::Kind::kOutput)
+                                            : FindRowMajor(output.value));
+    schedule_.outputs.push_back(place.buffer);
   }
   RETURN_IF_ERROR(CommitStates());
   DropUnusedConstants();

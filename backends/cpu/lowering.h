@@ -68,7 +68,19 @@ class Lowering : private ScheduleBuilder {
   using ScheduleBuilder::Scratch;
   using ScheduleBuilder::Update;
   using ScheduleBuilder::Write;
-  int AddConstantFloats(const std::vector<float>& values);
+  template <typename T>
+  int AddConstantNumbers(std::vector<T> values) {
+    const auto held = std::make_shared<std::vector<T>>(std::move(values));
+    return AddConstant(std::shared_ptr<void>(held, held->data()), held->size() * sizeof(T));
+  }
+  int AddConstantFloats(std::vector<float> values) { return AddConstantNumbers(std::move(values)); }
+  // A step from a buffer to a new one of so many bytes, which is given.
+  int EmitToScratch(std::unique_ptr<Kernel> kernel, int from, size_t bytes, const std::string& label);
+  // A step that copies elements between two layouts of equal dims, which begin there so many elements in.
+  void EmitCopy(const Place& from, const Place& to, DType dtype, const std::string& label, int64_t from_offset = 0,
+                int64_t to_offset = 0);
+  // A step of one node on all its operands, in order, and then its results, all of them row-major.
+  absl::Status EmitRowMajor(NodeId id, std::unique_ptr<Kernel> kernel, const std::string& label);
   // Where a constant buffer is kept as a packed factor of products, by those sizes and strides; -1 until it is set. So
   // a weight that many products read (a recurrent cell's at every step) is packed once for all. `rows` of the products,
   // where the form depends on them.
@@ -83,6 +95,8 @@ class Lowering : private ScheduleBuilder {
   // Where it is in the given layout; converts it when needed.
   absl::StatusOr<Place> FindAs(Value value, const Layout& layout);
   absl::StatusOr<Place> FindRowMajor(Value value);
+  // The primary location where that is not blocked, else row-major.
+  absl::StatusOr<Place> FindPlain(Value value);
   // The layout that an output of the group has to have (kernel_list.h).
   Layout LayoutOf(const FusedGroup& group, Value value) const;
   // The law that the group's kernel goes by; empty: none.
@@ -91,6 +105,10 @@ class Lowering : private ScheduleBuilder {
   }
   // Makes room for a result.
   Place Define(Value value, const Layout& layout);
+  // The use of that room where the result is row-major.
+  BufferUse WriteRowMajor(Value value) {
+    return Write(Define(value, Layout::RowMajor(graph_.type(value).shape)).buffer);
+  }
   // The result lies in existing memory.
   void DefineAt(Value value, int buffer, const Layout& layout);
   // The operand's memory can take the result of the current group: expendable, of that layout, and no other input of
@@ -118,7 +136,10 @@ class Lowering : private ScheduleBuilder {
   // Nothing but `value` and the views of it that nobody reads any more lies in its memory.
   bool IsAlone(Value value) const;
   absl::StatusOr<KernelPtr> Converter(const Layout& from, const Layout& to, DType dtype);
-  void AddStates();
+  // Whether the caller gets the value where it is in that layout.
+  bool IsReturnedIn(Value value, const Layout& layout) const;
+  // A buffer for the value in that layout: the one that the caller gets, where it has none yet.
+  int AddResult(Value value, const Layout& layout);
   absl::Status Finish();
   // The next values of states, behind all other steps.
   absl::Status CommitStates();

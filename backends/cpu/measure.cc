@@ -10,7 +10,6 @@
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
-#include "backends/sampling.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
@@ -61,26 +60,24 @@ void Cool(const Schedule& schedule) {
 absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
                                           const Group& group, CpuLayouts& layouts, DisturbanceProbe& probe,
                                           const MeasureOptions& how) {
-  absl::StatusOr<GroupGraph> extracted = ExtractGroup(graph, group);
-  if (!extracted.ok()) return extracted.status();
+  ASSIGN_OR_RETURN(const GroupGraph extracted, ExtractGroup(graph, group));
   LoweringOptions options;
   options.keep_output_layouts = true;
   if (!how.law.empty()) options.law_of = [&how](const FusedGroup&) { return how.law; };
-  for (const auto& [input, origin] : extracted->origin) options.input_layouts[input] = layouts.Of(graph, origin);
-  absl::StatusOr<Schedule> schedule = Lowering(context, extracted->graph, std::move(options)).Run();
-  if (!schedule.ok()) return schedule.status();
-  if (schedule->steps.empty()) return ProfileEntry{0, 0, 0, 1};
+  for (const auto& [input, origin] : extracted.origin) options.input_layouts[input] = layouts.Of(graph, origin);
+  ASSIGN_OR_RETURN(const Schedule schedule, Lowering(context, extracted.graph, std::move(options)).Run());
+  if (schedule.steps.empty()) return ProfileEntry{0, 0, 0, 1};
   const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
-  ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(*schedule, {.separate = true, .externals = true}));
+  ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(schedule, {.separate = true, .externals = true}));
   RETURN_IF_ERROR(CheckMemory(plan.bytes, what));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Instance> instance, Instance::Create(*schedule, plan, HostMemory()));
-  for (size_t i = 0; i < schedule->inputs.size(); ++i) {
-    const int buffer = schedule->inputs[i];
+  ASSIGN_OR_RETURN(const std::unique_ptr<Instance> instance, Instance::Create(schedule, plan, HostMemory()));
+  for (size_t i = 0; i < schedule.inputs.size(); ++i) {
+    const int buffer = schedule.inputs[i];
     if (buffer < 0) continue;
-    const TensorType& type = extracted->graph.type(extracted->graph.inputs()[i]);
-    const size_t bytes = schedule->buffers[buffer].bytes;
+    const TensorType& type = extracted.graph.type(extracted.graph.inputs()[i]);
+    const size_t bytes = schedule.buffers[buffer].bytes;
     FillTypical(instance->address(buffer), type.dtype, static_cast<int64_t>(bytes / DTypeSize(type.dtype)),
-                TypicalIntegers(extracted->graph, extracted->graph.inputs()[i]));
+                TypicalIntegers(extracted.graph, extracted.graph.inputs()[i]));
   }
   RETURN_IF_ERROR(instance->Run());
   ASSIGN_OR_RETURN(const double first, Seconds(*instance, 1));
@@ -90,7 +87,7 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   if (how.brief) limits = {.least = kBriefSamples, .most = kBriefSamples, .patient = false};
   return TakeSamples(
       [&] {
-        if (how.cold) Cool(*schedule);
+        if (how.cold) Cool(schedule);
         return Seconds(*instance, repetitions);
       },
       repetitions, limits, probe);

@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "backends/cpu/context_layout.h"
-#include "backends/cpu/disturbance.h"
 #include "backends/cpu/kernels/dnnl_util.h"
 #include "backends/profile_db.h"
+#include "backends/sampling.h"
 #include "core/ir/device.h"
 
 namespace rewright::cpu {

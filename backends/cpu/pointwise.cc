@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "backends/meaning.h"
@@ -28,15 +29,12 @@ class Builder {
       results_[Value{id, 0}] = Read(node.operands[0], {});
       return absl::OkStatus();
     }
-    std::vector<TensorType> inputs;
-    for (Value operand : node.operands) inputs.push_back(graph_.type(operand));
-    const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
+    const Bindings bindings = BindingsOf(graph_, node);
     Scope scope{node, bindings, {}};
-    absl::StatusOr<int> result = Build(scope, *node.meaning->outputs[0].element);
-    if (!result.ok()) return result.status();
+    ASSIGN_OR_RETURN(const int result, Build(scope, *node.meaning->outputs[0].element));
     // Integers wrap around where each result would be stored; 16-bit floats are rounded at the end alone.
     const DType dtype = node.outputs[0].dtype;
-    results_[Value{id, 0}] = IsFloating(dtype) ? *result : Widened(Narrowed(*result, dtype), dtype);
+    results_[Value{id, 0}] = IsFloating(dtype) ? result : Widened(Narrowed(result, dtype), dtype);
     return absl::OkStatus();
   }
 
@@ -68,9 +66,8 @@ class Builder {
 
   absl::StatusOr<int> Build(Scope& scope, const ExprNode& expr) {
     if (const auto found = scope.memo.find(&expr); found != scope.memo.end()) return found->second;
-    absl::StatusOr<int> result = BuildNew(scope, expr);
-    if (result.ok()) scope.memo[&expr] = *result;
-    return result;
+    ASSIGN_OR_RETURN(const int result, BuildNew(scope, expr));
+    return scope.memo[&expr] = result;
   }
 
   // An element of type `dtype` as it is computed with, and as it is stored.
@@ -96,11 +93,9 @@ class Builder {
       case ExprKind::kRead: return BuildRead(scope, expr);
       case ExprKind::kHolds: return Build(scope, *expr.arg(0));
       case ExprKind::kCast: {
-        absl::StatusOr<int> a = Build(scope, *expr.arg(0));
-        if (!a.ok()) return a;
+        ASSIGN_OR_RETURN(const int a, Build(scope, *expr.arg(0)));
         const DType from = ComputedDType(expr.arg(0)->dtype());
-        if (from == dtype) return Widened(Narrowed(*a, expr.dtype()), expr.dtype());
-        const int cast = Emit({kTileCopy, from, dtype, *a});
+        const int cast = from == dtype ? a : Emit({kTileCopy, from, dtype, a});
         return Widened(Narrowed(cast, expr.dtype()), expr.dtype());
       }
       case ExprKind::kAnd:
@@ -115,9 +110,7 @@ class Builder {
   absl::StatusOr<int> BuildCall(Scope& scope, const ExprNode& expr) {
     std::vector<int> args;
     for (const ExprPtr& arg : expr.args()) {
-      absl::StatusOr<int> value = Build(scope, *arg);
-      if (!value.ok()) return value;
-      args.push_back(*value);
+      ASSIGN_OR_RETURN(args.emplace_back(), Build(scope, *arg));
     }
     args.resize(3, -1);
     switch (expr.kind()) {
@@ -208,8 +201,10 @@ class Extractor {
   std::map<int, int> operand_of;  // of a replaced value, in `to`
 
   void Extract(const std::vector<int>& roots) {
-    Operands(roots);
-    Constants(roots);
+    for (const bool constants : {false, true}) {
+      std::set<int> seen;
+      for (int root : roots) Leaves(root, constants, &seen);
+    }
     instruction_base_ = static_cast<int>(to_->operands.size() + to_->constants.size());
     for (int root : roots) to_->results.push_back(Instructions(root));
   }
@@ -226,35 +221,23 @@ class Extractor {
   }
 
   // Leaves get their numbers first: operands, then constants.
-  template <typename F>
-  void ForLeaves(int value, std::map<int, bool>* seen, const F& f) {
-    if (value < 0 || !seen->emplace(value, true).second) return;
+  void Leaves(int value, bool constants, std::set<int>* seen) {
+    if (value < 0 || !seen->insert(value).second) return;
     if (const PointwiseInstruction* instruction = InstructionOf(value); instruction != nullptr) {
-      for (int operand : {instruction->a, instruction->b, instruction->c}) ForLeaves(operand, seen, f);
-    } else {
-      f(value);
+      for (int operand : {instruction->a, instruction->b, instruction->c}) Leaves(operand, constants, seen);
+      return;
     }
-  }
-  template <typename F>
-  void ForLeaves(const std::vector<int>& roots, const F& f) {
-    std::map<int, bool> seen;
-    for (int root : roots) ForLeaves(root, &seen, f);
-  }
-  void Operands(const std::vector<int>& roots) {
-    ForLeaves(roots, [&](int value) {
-      if (IsConstantValue(value) && replaced.count(value) == 0) return;
-      number_[value] = static_cast<int>(to_->operands.size());
-      const auto other = replaced.find(value);
-      if (other != replaced.end()) operand_of[value] = number_[value];
-      to_->operands.push_back(other != replaced.end() ? other->second : from_.operands[value]);
-    });
-  }
-  void Constants(const std::vector<int>& roots) {
-    ForLeaves(roots, [&](int value) {
-      if (!IsConstantValue(value) || replaced.count(value) > 0) return;
-      number_[value] = static_cast<int>(to_->operands.size() + to_->constants.size());
-      to_->constants.push_back(from_.constants[static_cast<size_t>(value) - from_.operands.size()]);
-    });
+    const auto other = replaced.find(value);
+    if (constants != (IsConstantValue(value) && other == replaced.end())) return;
+    number_[value] = static_cast<int>(to_->operands.size() + to_->constants.size());
+    if (constants) {
+      to_->constants.push_back(from_.constants[value - from_.operands.size()]);
+    } else if (other == replaced.end()) {
+      to_->operands.push_back(from_.operands[value]);
+    } else {
+      operand_of[value] = number_[value];
+      to_->operands.push_back(other->second);
+    }
   }
   int Instructions(int value) {
     if (value < 0) return value;
@@ -321,7 +304,7 @@ std::vector<HoistedProgram> HoistConstants(const std::function<bool(Value)>& is_
         kind = -2;
       }
     }
-    like[static_cast<size_t>(leaves) + i] = kind;
+    like[leaves + i] = kind;
     if (kind != -2) continue;
     for (int operand : {instruction.a, instruction.b, instruction.c}) read(operand);
   }

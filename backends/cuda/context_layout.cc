@@ -1,11 +1,71 @@
 #include "backends/cuda/context_layout.h"
 
-#include "backends/cuda/concat.h"
+#include <algorithm>
+
+#include "backends/attrs.h"
 #include "backends/cuda/lowering.h"
 #include "backends/meaning.h"
 #include "core/ops/ops.h"
 
 namespace rewright::cuda {
+namespace {
+
+constexpr int kMaxEpilogue = 3;  // nodes behind a product
+
+// Whether a library call gives the value, for node `reader` alone.
+bool IsCallResult(const Graph& graph, Value value, NodeId reader) {
+  int user = graph.index(reader);
+  for (int depth = 0; depth <= kMaxEpilogue; ++depth) {
+    const Node& node = graph.node(value.node);
+    if (!graph.IsRun(node) || node.outputs.size() != 1 || graph.is_output(value)) return false;
+    if (node.outputs[0].dtype != DType::kFloat32 || node.outputs[0].num_elements() == 0) return false;
+    const int at = graph.index(value.node);
+    const std::vector<int>& users = graph.users(at);
+    if (users.size() != 1 || users[0] != user) return false;
+    if (node.op == ops::Conv2d() || node.op == ops::Matmul()) return true;
+    if (node.op == ops::Relu()) {
+      value = node.operands[0];
+    } else if (node.op == ops::Add()) {
+      // What is added is a bias; another sum would have to lie like the result.
+      const bool first = graph.IsKnown(node.operands[1]);
+      if (!first && !graph.IsKnown(node.operands[0])) return false;
+      value = node.operands[first ? 0 : 1];
+    } else {
+      return false;
+    }
+    user = at;
+  }
+  return false;
+}
+
+}  // namespace
+
+Layout ConcatLayout(const Shape& dims, bool channels_last) {
+  return channels_last && dims.size() == 4 ? Layout::ChannelsLast(dims) : Layout::RowMajor(dims);
+}
+
+std::vector<std::optional<ConcatSlot>> ConcatSlots(const Graph& graph, NodeId id, bool channels_last,
+                                                   int element_bytes) {
+  const Node& node = graph.node(id);
+  if (node.op == nullptr || node.op != ops::Concat() || graph.IsKnown(node)) return {};
+  constexpr int64_t kAlignment = 16;
+  const Layout whole = ConcatLayout(node.outputs[0].shape, channels_last);
+  const size_t axis = Int(node, "axis");
+  // Where channels are innermost, every pixel begins at a multiple of the channels.
+  const bool aligned_rows = whole.IsRowMajor() || whole.dims[1] * element_bytes % kAlignment == 0;
+  std::vector<std::optional<ConcatSlot>> slots;
+  int64_t begin = 0;
+  for (Value operand : node.operands) {
+    const Shape& dims = graph.type(operand).shape;
+    const int64_t offset = begin * whole.strides[axis];
+    begin += dims[axis];
+    slots.emplace_back();
+    if (!aligned_rows || offset * element_bytes % kAlignment != 0) continue;
+    if (std::count(node.operands.begin(), node.operands.end(), operand) != 1) continue;
+    if (IsCallResult(graph, operand, id)) slots.back() = ConcatSlot{Layout{dims, whole.strides, 0}, offset};
+  }
+  return slots;
+}
 
 Layout ResultLayout(const Graph& graph, Value value, bool channels_last, const std::function<Layout(Value)>& of) {
   const Node& node = graph.node(value.node);

@@ -1,5 +1,7 @@
 #include "backends/cuda/cuda_device.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <iterator>
 #include <mutex>
@@ -11,7 +13,7 @@
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/measure.h"
 #include "backends/group.h"
-#include "backends/measured_costs.h"
+#include "core/base/data_file.h"
 #include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 
@@ -22,13 +24,9 @@ namespace {
 constexpr int kKernelVersion = 9;
 
 const char* PrecisionName(Precision precision) {
-  switch (precision) {
-    case Precision::kFp32: return "fp32";
-    case Precision::kTf32: return "tf32";
-    case Precision::kFp16: return "fp16";
-    case Precision::kBf16: return "bf16";
-  }
-  return "?";
+  return std::find_if(std::begin(kPrecisions), std::end(kPrecisions),
+                      [&](const auto& named) { return named.second == precision; })
+      ->first;
 }
 
 class CudaDevice : public Device {
@@ -47,8 +45,7 @@ class CudaDevice : public Device {
 
   std::vector<Group> Partition(const Graph& graph) const override {
     std::vector<Group> groups;
-    const FusionOptions fusion = FusionOptionsOf(options_.precision, options_.channels_last);
-    for (FusedGroup& group : FuseGraph(graph, fusion)) groups.push_back(std::move(group.group));
+    for (FusedGroup& group : FuseGraph(graph, FusionOptionsOf(options_))) groups.push_back(std::move(group.group));
     return groups;
   }
 
@@ -63,7 +60,7 @@ class CudaDevice : public Device {
     return costs_.Of(signature, [&]() -> absl::StatusOr<ProfileEntry> {
       if (gpu_ != nullptr) {
         const std::lock_guard<std::mutex> turn(*memory_->turns());
-        return Guarded([&] { return MeasureGroup(*gpu_, graph, group, layouts_, LoweringOptionsOf()); });
+        return Guarded([&] { return MeasureGroup(*gpu_, graph, group, layouts_, {options_}); });
       }
       return absl::NotFoundError(
           absl::StrCat("the profile holds no time of ", GroupLabel(graph, group), " on ", name_, " (", signature, ")"));
@@ -84,7 +81,7 @@ class CudaDevice : public Device {
     }
     RETURN_IF_ERROR(CheckTypes(graph, graph.nodes()));
     const std::lock_guard<std::mutex> turn(*memory_->turns());
-    return Guarded([&] { return Lowering(*gpu_, graph, LoweringOptionsOf()).Run(); });
+    return Guarded([&] { return Lowering(*gpu_, graph, {options_}).Run(); });
   }
 
  private:
@@ -103,19 +100,11 @@ class CudaDevice : public Device {
   // Of a concatenation: a bit for each operand that is written in place.
   uint64_t SlotsOf(const Graph& graph, const Group& group) const {
     if (group.nodes.size() != 1) return 0;
-    const FusionOptions fusion = FusionOptionsOf(options_.precision, options_.channels_last);
+    const FusionOptions fusion = FusionOptionsOf(options_);
     const auto slots = ConcatSlots(graph, group.nodes[0], fusion.channels_last, fusion.element_bytes);
     uint64_t bits = 0;
     for (size_t i = 0; i < std::min<size_t>(slots.size(), 63); ++i) bits |= uint64_t{slots[i].has_value()} << i;
     return bits;
-  }
-
-  LoweringOptions LoweringOptionsOf() const {
-    LoweringOptions options;
-    options.precision = options_.precision;
-    options.channels_last = options_.channels_last;
-    options.min_vectorized = options_.min_vectorized;
-    return options;
   }
 
   const std::string name_;
@@ -153,11 +142,10 @@ std::unique_ptr<Device> MakeCudaDevice(std::unique_ptr<Gpu> gpu, std::shared_ptr
 
 absl::StatusOr<std::unique_ptr<Device>> MakeProfiledCudaDevice(std::shared_ptr<ProfileDb> profile,
                                                                const CudaOptions& options) {
-  absl::StatusOr<std::vector<std::string>> devices = profile->Devices();
-  if (!devices.ok()) return devices.status();
+  ASSIGN_OR_RETURN(const std::vector<std::string> devices, profile->Devices());
   std::vector<std::string> known;
   const std::string suffix = Suffix(options);
-  for (const std::string& name : *devices) {
+  for (const std::string& name : devices) {
     const bool fits = name.compare(0, 6, "cuda (") == 0 && name.size() > suffix.size() &&
                       name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0;
     if (fits) known.push_back(name);
@@ -168,6 +156,35 @@ absl::StatusOr<std::unique_ptr<Device>> MakeProfiledCudaDevice(std::shared_ptr<P
                                             "; expected 1"));
   }
   return std::unique_ptr<Device>(std::make_unique<CudaDevice>(known[0], nullptr, std::move(profile), options));
+}
+
+absl::StatusOr<std::unique_ptr<Gpu>> OpenGpu(int ordinal) {
+  const std::string name = "librewright_cuda.so";
+  // Beside the program, where it is built and installed, as the library may be too; else wherever the loader looks.
+  const std::string code = CodeFolder();
+  const absl::StatusOr<std::string> found = FindInFolders(name, {code, absl::StrCat(code, "/../bin")});
+  const bool there = found.ok();
+  void* library = dlopen(there ? found->c_str() : name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const std::string reason = dlerror();
+    if (!there && reason.find(name) != std::string::npos) {
+      return absl::NotFoundError(absl::StrCat("device cuda: there is no plugin: neither ", code, "/", name,
+                                              " nor where the loader looks; it is built where CMake finds the CUDA "
+                                              "toolkit and cuDNN 9"));
+    }
+    // It names the first library that is missing.
+    return absl::NotFoundError(absl::StrCat("device cuda: the plugin cannot be opened: ", reason,
+                                            " (cuDNN 9, cuBLASLt and NVRTC must be where the loader looks: "
+                                            "LD_LIBRARY_PATH)"));
+  }
+  const auto open = reinterpret_cast<OpenGpuFunction>(dlsym(library, kOpenGpu));
+  if (open == nullptr) {
+    return absl::NotFoundError(absl::StrCat("device cuda: ", name, " has no function ", kOpenGpu));
+  }
+  Fault fault;
+  std::unique_ptr<Gpu> gpu(open(ordinal, &fault));
+  if (gpu == nullptr) return absl::NotFoundError(absl::StrCat("device cuda:", ordinal, ": ", fault));
+  return gpu;
 }
 
 }  // namespace rewright::cuda

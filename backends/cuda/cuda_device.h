@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "backends/cuda/gpu.h"
@@ -11,10 +12,14 @@
 
 namespace rewright::cuda {
 
+// By the names that users know them by.
+inline constexpr std::pair<const char*, Precision> kPrecisions[] = {
+    {"fp32", Precision::kFp32}, {"tf32", Precision::kTf32}, {"fp16", Precision::kFp16}, {"bf16", Precision::kBf16}};
+
 struct CudaOptions {
   Precision precision = Precision::kFp32;
   bool channels_last = false;  // convolutions on images with channels innermost
-  // Smallest number of elements for which a thread of a generated kernel takes several.
+  // Smallest number of elements for which a thread of a generated kernel takes several; tests lower it.
   int64_t min_vectorized = 1 << 17;
 };
 

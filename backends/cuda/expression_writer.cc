@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "backends/cuda/kernel_text.h"
+#include "backends/meaning.h"
 
 namespace rewright::cuda {
 
@@ -279,10 +280,7 @@ std::string ExpressionWriter::Inlined(Value value, const std::vector<Form>& at) 
 std::pair<const std::vector<double>*, const std::vector<Form>*> ExpressionWriter::Bound(NodeId id) {
   auto& entry = bound_[id];
   if (entry == nullptr) {
-    const Node& node = graph_.node(id);
-    std::vector<TensorType> inputs;
-    for (Value operand : node.operands) inputs.push_back(graph_.type(operand));
-    const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
+    const Bindings bindings = BindingsOf(graph_, graph_.node(id));
     entry = std::make_unique<std::pair<std::vector<double>, std::vector<Form>>>();
     entry->first = bindings.params;
     entry->second.assign(bindings.variables.begin(), bindings.variables.end());

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "backends/attrs.h"
-#include "backends/cuda/concat.h"
+#include "backends/cuda/context_layout.h"
 #include "backends/cuda/kernel_source.h"
 #include "backends/fuser.h"
 #include "backends/group.h"

@@ -9,7 +9,7 @@
 //      value of the same shape, one relu (behind a convolution also with an upper limit) or, behind a product, GELU,
 //      in this order. In front of the addition or activation behind a product there may be a reshape that keeps the
 //      last axis.
-//   2. A concatenation with parts that such calls can write in place (concat.h) is alone.
+//   2. A concatenation with parts that such calls can write in place (context_layout.h) is alone.
 //   3. Everything else becomes generated kernels. A producer joins the group of its readers when they are all in one
 //      group and computing its element anew at each of them costs little, or where it reduces the rows that the
 //      group's kernel has a block for (an RMS norm written out is one kernel). Since a kernel is one expression

@@ -1,11 +1,13 @@
 #include "backends/cuda/kernel_source.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/cuda/expression_writer.h"
 #include "backends/cuda/kernel_text.h"
+#include "backends/meaning.h"
 #include "core/base/text_hash.h"
 #include "core/ir/index_value.h"
 
@@ -139,10 +141,7 @@ class KernelWriter : private ExpressionWriter {
     Line(absl::StrCat("const index_t column = own < ", size, " ? own : ", size - 1, ";"));
     at[axis] = Variable("column", 0, size - 1, 0);
     const std::string value = ResultAt(at);
-    Form address;
-    for (size_t k = 0; k < at.size(); ++k) address = address + at[k] * request_.out.strides[k];
-    Line(absl::StrCat("if (threadIdx.x < ", columns, " && own < ", size, ") store(out + ", Text(address), ", ", value,
-                      ");"));
+    Line(absl::StrCat("if (threadIdx.x < ", columns, " && own < ", size, ") ", Store(AddressOf(at), value)));
     body_ = Pop();
   }
 
@@ -169,34 +168,22 @@ class KernelWriter : private ExpressionWriter {
     Push();
     Line("const index_t row = blockIdx.x;");
     const std::vector<Form> outer_at = Unflatten(Variable("row", 0, rows - 1, 0), outer);
-    // The element at a place of the row, and where it is stored.
-    const auto element = [&](const Form& place, Form* address) {
+    const Places places = [&](const Form& place) {
       const std::vector<Form> inner_at = Unflatten(place, inner);
       std::vector<Form> at(shape.size());
       for (size_t k = 0; k < outer_axes.size(); ++k) at[outer_axes[k]] = outer_at[k];
       for (size_t k = 0; k < inner_axes.size(); ++k) at[inner_axes[k]] = inner_at[k];
-      *address = Form();
-      for (size_t k = 0; k < at.size(); ++k) *address = *address + at[k] * request_.out.strides[k];
-      return ResultAt(at);
+      return at;
     };
     const int64_t whole = lanes_ > 1 ? row / lanes_ : 0;
     if (whole > 0) {
-      const std::string body = NeighbourScope(/*conditional=*/false, [&] {
-        const Form chunk = Variable("e", 0, whole - 1, 1);
-        std::vector<std::string> values;
-        std::vector<Form> addresses(static_cast<size_t>(lanes_));
-        for (int lane = 0; lane < lanes_; ++lane) {
-          values.push_back(element(chunk * lanes_ + Form(lane), &addresses[lane]));
-        }
-        StoreNeighbours(addresses, values);
-      });
+      const std::string body =
+          NeighbourScope(/*conditional=*/false, [&] { StoreNeighbours(Variable("e", 0, whole - 1, 1), places); });
       Line(absl::StrCat("for (index_t e = threadIdx.x; e < ", whole, "; e += kThreads) {\n", body, "}"));
     }
     if (const int64_t first = whole * lanes_; first < row) {
       Push();
-      Form address;
-      const std::string value = element(Variable("e", first, row - 1, 1), &address);
-      Line(absl::StrCat("store(out + ", Text(address), ", ", value, ");"));
+      StoreAt(places(Variable("e", first, row - 1, 1)));
       const std::string body = Pop();
       Line(absl::StrCat("for (index_t e = ", first, " + threadIdx.x; e < ", row, "; e += kThreads) {\n", body, "}"));
     }
@@ -210,8 +197,31 @@ class KernelWriter : private ExpressionWriter {
     return sizes;
   }
 
-  // Values of one thread: as few accesses as their addresses allow.
-  void StoreNeighbours(const std::vector<Form>& addresses, const std::vector<std::string>& values) {
+  // Where an element is of the result that numbers tell apart in some order.
+  using Places = std::function<std::vector<Form>(const Form& number)>;
+
+  Form AddressOf(const std::vector<Form>& at) const {
+    Form address;
+    for (size_t k = 0; k < at.size(); ++k) address = address + at[k] * request_.out.strides[k];
+    return address;
+  }
+  std::string Store(const Form& address, const std::string& value) {
+    return absl::StrCat("store(out + ", Text(address), ", ", value, ");");
+  }
+  void StoreAt(const std::vector<Form>& at) {
+    const std::string value = ResultAt(at);
+    Line(Store(AddressOf(at), value));
+  }
+
+  // The elements of one thread, number chunk * lanes_ and those behind it: as few accesses as their addresses allow.
+  void StoreNeighbours(const Form& chunk, const Places& places) {
+    std::vector<std::string> values;
+    std::vector<Form> addresses;
+    for (int lane = 0; lane < lanes_; ++lane) {
+      const std::vector<Form> at = places(chunk * lanes_ + Form(lane));
+      values.push_back(ResultAt(at));
+      addresses.push_back(AddressOf(at));
+    }
     const DType dtype = graph_.type(request_.result).dtype;
     const size_t width = std::min(lanes_, kVectorBytes / OutBytes());
     for (size_t i = 0; i < values.size(); i += width) {
@@ -227,9 +237,8 @@ class KernelWriter : private ExpressionWriter {
         Line(absl::StrCat("store_pair(", name, ".at + ", k, ", ", values[i + k], ", ", values[i + k + 1], ");"));
       }
       for (size_t k = 0; !pairs && k < width; ++k) {
-        const std::string to =
-            together ? absl::StrCat("&", name, ".at[", k, "]") : absl::StrCat("out + ", Text(addresses[i + k]));
-        Line(absl::StrCat("store(", to, ", ", values[i + k], ");"));
+        Line(together ? absl::StrCat("store(&", name, ".at[", k, "], ", values[i + k], ");")
+                      : Store(addresses[i + k], values[i + k]));
       }
       if (together) Line(absl::StrCat("*(", vector, "*)(out + ", Text(addresses[i]), ") = ", name, ";"));
     }
@@ -274,12 +283,9 @@ class KernelWriter : private ExpressionWriter {
     Line(absl::StrCat("const index_t a0 = ", Text(at[a] * kTile), ", b0 = ", Text(at[b] * kTile), ";"));
     at[a] = Variable("a", 0, size_a - 1, 1);
     at[b] = Variable("b", 0, size_b - 1, 1);
-    Form address;
-    for (size_t k = 0; k < at.size(); ++k) address = address + at[k] * request_.out.strides[k];
     Push(/*conditional=*/true);
     tile_scope_ = top();
-    const std::string value = ResultAt(at);
-    Line(absl::StrCat("store(out + ", Text(address), ", ", value, ");"));
+    StoreAt(at);
     const std::string element = Pop();
     std::string fill;
     for (const StagedLoad& load : staged_) {
@@ -299,18 +305,6 @@ class KernelWriter : private ExpressionWriter {
     body_ = Pop();
   }
 
-  // The code for the element that `flat` numbers in the order of memory, and where it is stored.
-  std::string FlatElement(const Form& flat, const std::vector<size_t>& order, Form* address) {
-    const std::vector<Form> sorted = Unflatten(flat, SizesOf(order));
-    std::vector<Form> at(order.size());
-    *address = Form();
-    for (size_t k = 0; k < order.size(); ++k) {
-      at[order[k]] = sorted[k];
-      *address = *address + sorted[k] * request_.out.strides[order[k]];
-    }
-    return ResultAt(at);
-  }
-
   void WriteFlat(const std::vector<size_t>& order, int64_t elements) {
     const bool many = elements >= request_.min_vectorized && survey_.reductions.empty();
     lanes_ = !many ? 1 : OutBytes() == 2 ? kManyLanes : kFewLanes;
@@ -318,27 +312,22 @@ class KernelWriter : private ExpressionWriter {
     const int64_t single = elements - whole * lanes_;
     const int64_t threads = whole + single;
     kernel_.blocks = (threads + kFlatThreads - 1) / kFlatThreads;
+    // In the order of memory.
+    const Places places = [&](const Form& flat) {
+      const std::vector<Form> sorted = Unflatten(flat, SizesOf(order));
+      std::vector<Form> at(order.size());
+      for (size_t k = 0; k < order.size(); ++k) at[order[k]] = sorted[k];
+      return at;
+    };
     Push();
     Line("const index_t t = (index_t)blockIdx.x * kThreads + threadIdx.x;");
     std::string together, one;
     if (whole > 0) {
-      together = NeighbourScope(/*conditional=*/true, [&] {
-        const Form thread = Variable("t", 0, whole - 1, 0);
-        std::vector<std::string> values;
-        std::vector<Form> addresses(static_cast<size_t>(lanes_));
-        for (int lane = 0; lane < lanes_; ++lane) {
-          const Form flat = thread * lanes_ + Form(lane);
-          values.push_back(FlatElement(flat, order, &addresses[lane]));
-        }
-        StoreNeighbours(addresses, values);
-      });
+      together = NeighbourScope(/*conditional=*/true, [&] { StoreNeighbours(Variable("t", 0, whole - 1, 0), places); });
     }
     if (single > 0) {
       Push(/*conditional=*/true);
-      const Form flat = Variable("t", whole, threads - 1, 0) + Form(whole * (lanes_ - 1));
-      Form address;
-      const std::string value = FlatElement(flat, order, &address);
-      Line(absl::StrCat("store(out + ", Text(address), ", ", value, ");"));
+      StoreAt(places(Variable("t", whole, threads - 1, 0) + Form(whole * (lanes_ - 1))));
       one = Pop();
     }
     large_ = large_ || threads + kFlatThreads > kLargeIndex;
@@ -396,10 +385,7 @@ bool ReducesOncePerRow(const Graph& graph, const std::vector<NodeId>& nodes, Val
 
 double ElementWork(const Graph& graph, NodeId id, int output) {
   const Node& node = graph.node(id);
-  std::vector<TensorType> inputs;
-  for (Value operand : node.operands) inputs.push_back(graph.type(operand));
-  const Bindings bindings = BindingsOf(*node.meaning, inputs, node.attrs);
-  return WorkOf(*node.meaning->outputs[output].element, bindings);
+  return WorkOf(*node.meaning->outputs[output].element, BindingsOf(graph, node));
 }
 
 }  // namespace rewright::cuda

@@ -62,13 +62,12 @@ absl::StatusOr<Lowering::Alternative> Lowering::AlternativeOf(const FusedGroup& 
   if (out.storage != storage) return alternative;
   Layout x_layout;
   for (size_t i = 0; i < node.operands.size(); ++i) {
-    absl::StatusOr<Place> place = Find(node.operands[i]);
-    if (!place.ok()) return place.status();
+    ASSIGN_OR_RETURN(const Place place, Find(node.operands[i]));
     // Scale and bias are f32.
-    if (!place->aligned || place->storage != (i == 0 ? storage : Storage::kNative)) return alternative;
-    if (!pool && !place->layout.IsRowMajor()) return alternative;
-    if (i == 0) x_layout = place->layout;
-    alternative.buffers.push_back(place->buffer);
+    if (!place.aligned || place.storage != (i == 0 ? storage : Storage::kNative)) return alternative;
+    if (!pool && !place.layout.IsRowMajor()) return alternative;
+    if (i == 0) x_layout = place.layout;
+    alternative.buffers.push_back(place.buffer);
   }
   alternative.buffers.push_back(out.buffer);
   Fault fault;
@@ -125,18 +124,15 @@ absl::StatusOr<bool> Lowering::IsFaster(const Alternative& alternative, const Ge
 }
 
 absl::Status Lowering::EmitFaster(const FusedGroup& group, Value result, const Place& out, const std::string& label) {
-  absl::StatusOr<GeneratedWork> generated = Generate(group.group.nodes, result, out);
-  if (!generated.ok()) return generated.status();
-  absl::StatusOr<Alternative> alternative = AlternativeOf(group, out);
-  if (!alternative.ok()) return alternative.status();
-  if (alternative->call != nullptr) {
-    absl::StatusOr<bool> faster = IsFaster(*alternative, *generated);
-    if (!faster.ok()) return faster.status();
-    if (*faster) {
-      return EmitCall(std::move(alternative->call), std::move(alternative->buffers), out.buffer, label + " (library)");
+  ASSIGN_OR_RETURN(GeneratedWork generated, Generate(group.group.nodes, result, out));
+  ASSIGN_OR_RETURN(Alternative alternative, AlternativeOf(group, out));
+  if (alternative.call != nullptr) {
+    ASSIGN_OR_RETURN(const bool faster, IsFaster(alternative, generated));
+    if (faster) {
+      return EmitCall(std::move(alternative.call), std::move(alternative.buffers), out.buffer, label + " (library)");
     }
   }
-  EmitWork(*std::move(generated), label);
+  EmitWork(std::move(generated), label);
   return absl::OkStatus();
 }
 

@@ -1,7 +1,6 @@
 // Groups that are calls of a library: products, convolutions, attention.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -29,21 +28,6 @@ class CallStep : public Kernel {
  private:
   const std::unique_ptr<LibraryCall> call_;
 };
-
-// Elements as they are stored: to the nearest, ties to even.
-std::vector<char> Stored(const float* values, int64_t count, Storage storage) {
-  std::vector<char> bytes(static_cast<size_t>(count) * (storage == Storage::kNative ? 4 : 2));
-  for (int64_t i = 0; i < count; ++i) {
-    char* to = bytes.data() + i * (storage == Storage::kNative ? 4 : 2);
-    if (storage == Storage::kNative) {
-      std::memcpy(to, &values[i], 4);
-    } else {
-      const uint16_t bits = storage == Storage::kFp16 ? Fp16Bits(values[i]) : Bf16Bits(values[i]);
-      std::memcpy(to, &bits, 2);
-    }
-  }
-  return bytes;
-}
 
 // With leading axes of size one to rank 4.
 Shape Extended(Shape dims) {
@@ -82,10 +66,11 @@ absl::StatusOr<Lowering::Place> Lowering::Bias(Value value, int64_t channels, St
       values[c] = static_cast<float>(given.At(given.num_elements() == 1 ? 0 : c));
     }
   }
-  const std::vector<char> stored = Stored(values.data(), channels, storage);
-  absl::StatusOr<int> uploaded = Upload(stored.data(), stored.size());
-  if (!uploaded.ok()) return uploaded.status();
-  return Place{*uploaded, Layout::RowMajor({channels}), true, storage};
+  const bool native = storage == Storage::kNative;
+  const std::vector<char> halves = native ? std::vector<char>() : Halves(values, storage == Storage::kFp16);
+  ASSIGN_OR_RETURN(const int uploaded, native ? Upload(values.data(), values.size() * sizeof(float))
+                                              : Upload(halves.data(), halves.size()));
+  return Place{uploaded, Layout::RowMajor({channels}), true, storage};
 }
 
 absl::Status Lowering::AddEpilogue(const FusedGroup& group, bool bias, int64_t channels, const Layout& out,
@@ -95,9 +80,8 @@ absl::Status Lowering::AddEpilogue(const FusedGroup& group, bool bias, int64_t c
     buffers->push_back(place.buffer);
   }
   if (group.residual.node >= 0) {
-    absl::StatusOr<Place> place = FindAs(group.residual, out, storage, /*aligned=*/true);
-    if (!place.ok()) return place.status();
-    buffers->push_back(place->buffer);
+    ASSIGN_OR_RETURN(const Place place, FindAs(group.residual, out, storage, /*aligned=*/true));
+    buffers->push_back(place.buffer);
   }
   return absl::OkStatus();
 }
@@ -455,16 +439,15 @@ absl::Status Lowering::LowerMatmulCall(const FusedGroup& group) {
 // ---------------------------------------------------------------- attention
 
 absl::StatusOr<Layout> Lowering::AttentionLayout(Value value, size_t inner) {
-  absl::StatusOr<Place> found = Find(value);
-  if (!found.ok()) return found.status();
+  ASSIGN_OR_RETURN(const Place found, Find(value));
   const Shape& dims = graph_.type(value).shape;
   // The library reads 16 bytes at a time.
-  bool readable = found->storage == StorageOf(DType::kFloat32) && found->aligned && found->layout.strides[inner] == 1;
+  bool readable = found.storage == StorageOf(DType::kFloat32) && found.aligned && found.layout.strides[inner] == 1;
   for (size_t k = 0; k < dims.size(); ++k) {
-    const int64_t stride = found->layout.strides[k];
+    const int64_t stride = found.layout.strides[k];
     readable = readable && (k == inner || dims[k] == 1 || (stride > 0 && stride % kAttentionUnit == 0));
   }
-  if (readable) return found->layout;
+  if (readable) return found.layout;
   Layout dense = Layout::RowMajor(dims);
   if (const size_t last = dims.size() - 1; inner != last) {
     dense.strides[inner] = 1;
@@ -482,9 +465,7 @@ absl::Status Lowering::LowerAttention(const FusedGroup& group) {
       {first.operands[0], rank - 1}, {first.operands[1], rank - 2}, {last.operands[1], rank - 1}};
   Layout layouts[3];
   for (size_t i = 0; i < 3; ++i) {
-    absl::StatusOr<Layout> layout = AttentionLayout(factors[i].first, factors[i].second);
-    if (!layout.ok()) return layout.status();
-    layouts[i] = *std::move(layout);
+    ASSIGN_OR_RETURN(layouts[i], AttentionLayout(factors[i].first, factors[i].second));
   }
   // Behind the heads stands the transpose that puts them side by side: written in its order, it is a view.
   Layout out = LayoutForReader(graph_, result);
@@ -514,24 +495,21 @@ absl::Status Lowering::LowerAttention(const FusedGroup& group) {
   std::unique_ptr<LibraryCall> call;
   if (Fault fault = gpu_.Plan(problem, &call); !fault.empty()) {
     RETURN_IF_ERROR(FinalStatusOf(fault));
-    for (const FusedGroup& part : FuseNodes(graph_, group.group.nodes)) {
-      RETURN_IF_ERROR(LowerGroup(part));
-    }
-    return absl::OkStatus();
+    return LowerParts(group, Epilogue::kWhole);
   }
   std::vector<int> buffers;
   const Storage storage = StorageOf(DType::kFloat32);
   for (size_t i = 0; i < 3; ++i) {
-    absl::StatusOr<Place> place = FindAs(factors[i].first, layouts[i], storage, /*aligned=*/true);
-    if (!place.ok()) return place.status();
-    buffers.push_back(place->buffer);
+    ASSIGN_OR_RETURN(const Place place, FindAs(factors[i].first, layouts[i], storage, /*aligned=*/true));
+    buffers.push_back(place.buffer);
   }
-  absl::StatusOr<Place> mask;
-  if (problem.mask) mask = FindAs(group.mask, mask_layout, storage, /*aligned=*/true);
-  if (problem.mask && !mask.ok()) return mask.status();
+  Place mask;
+  if (problem.mask) {
+    ASSIGN_OR_RETURN(mask, FindAs(group.mask, mask_layout, storage, /*aligned=*/true));
+  }
   const int written = Define(result, out, /*by_library=*/true).buffer;
   buffers.push_back(written);
-  if (problem.mask) buffers.push_back(mask->buffer);
+  if (problem.mask) buffers.push_back(mask.buffer);
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
 }
 

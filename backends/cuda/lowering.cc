@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
-#include "backends/cuda/context_layout.h"
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/kernel_prelude.h"
 #include "backends/cuda/queues.h"
@@ -55,22 +54,17 @@ Lowering::Lowering(Gpu& gpu, const Graph& graph, LoweringOptions options)
     : gpu_(gpu), memory_(gpu), graph_(graph), options_(std::move(options)) {}
 
 absl::StatusOr<Schedule> Lowering::Run() {
-  const std::vector<FusedGroup> groups = FuseGraph(graph_, FusionOptionsOf(options_.precision, options_.channels_last));
+  const std::vector<FusedGroup> groups = FuseGraph(graph_, FusionOptionsOf(options_));
   RETURN_IF_ERROR(FoldConstants());
-  for (Value input : graph_.inputs()) {
-    if (!graph_.contains(input.node)) {
-      schedule_.inputs.push_back(-1);
-      continue;
-    }
-    const auto given = options_.input_layouts.find(input);
-    const Layout layout =
-        given != options_.input_layouts.end() ? given->second : Layout::RowMajor(graph_.type(input).shape);
+  AddInputs(graph_, options_.input_layouts, [&](Value input, const Layout& layout) {
     const Storage storage = options_.inside ? StorageOf(graph_.type(input).dtype) : Storage::kNative;
     const int buffer = AddBuffer(Buffer::Kind::kInput, Bytes(input, layout, storage));
-    schedule_.inputs.push_back(buffer);
     places_[input].push_back({buffer, layout, true, storage});
-  }
-  AddStates();
+    return buffer;
+  });
+  AddStates(graph_, [&](Value state, int buffer, const Layout& layout) {
+    places_[state].push_back({buffer, layout, true, Storage::kNative});
+  });
   for (const Output& output : graph_.results()) results_.insert(output.value);
   for (const FusedGroup& group : groups) {
     if (group.kind == FusedGroup::Kind::kConcat) PlaceConcat(group);
@@ -101,10 +95,9 @@ absl::Status Lowering::FoldConstants() {
 }
 
 absl::StatusOr<int> Lowering::Upload(const void* data, size_t bytes) {
-  absl::StatusOr<std::shared_ptr<void>> memory = Allocate(gpu_, bytes);
-  if (!memory.ok()) return memory.status();
-  RETURN_IF_ERROR(StatusOf(gpu_.CopyIn(memory->get(), data, bytes)));
-  return AddConstant(*std::move(memory), bytes);
+  ASSIGN_OR_RETURN(std::shared_ptr<void> memory, Allocate(gpu_, bytes));
+  RETURN_IF_ERROR(StatusOf(gpu_.CopyIn(memory.get(), data, bytes)));
+  return AddConstant(std::move(memory), bytes);
 }
 
 // ---------------------------------------------------------------- buffers and places
@@ -113,10 +106,6 @@ Storage Lowering::StorageOf(DType dtype) const {
   if (dtype != DType::kFloat32) return Storage::kNative;
   if (options_.precision == Precision::kFp16) return Storage::kFp16;
   return options_.precision == Precision::kBf16 ? Storage::kBf16 : Storage::kNative;
-}
-
-int64_t Lowering::ElementBytes(Value value, Storage storage) const {
-  return storage == Storage::kNative ? static_cast<int64_t>(DTypeSize(graph_.type(value).dtype)) : 2;
 }
 
 size_t Lowering::Bytes(Value value, const Layout& layout, Storage storage) const {
@@ -132,21 +121,19 @@ absl::StatusOr<Lowering::Place> Lowering::Find(Value value) {
   }
   const Tensor& tensor = folded != folded_.end() ? folded->second : *graph_.arena()->Elements(value.node);
   const size_t bytes = tensor.num_bytes();
-  absl::StatusOr<int> uploaded = Upload(tensor.data(), bytes);
-  if (!uploaded.ok()) return uploaded.status();
-  const Place place{*uploaded, Layout::RowMajor(tensor.shape()), true};
+  ASSIGN_OR_RETURN(const int uploaded, Upload(tensor.data(), bytes));
+  const Place place{uploaded, Layout::RowMajor(tensor.shape()), true};
   places_[value].push_back(place);
   return place;
 }
 
 absl::StatusOr<Lowering::Place> Lowering::FindAs(Value value, const Layout& layout, Storage storage, bool aligned) {
-  absl::StatusOr<Place> from = Find(value);
-  if (!from.ok()) return from;
+  RETURN_IF_ERROR(Find(value).status());
   for (const Place& place : places_[value]) {
     if (place.layout == layout && place.storage == storage && (place.aligned || !aligned)) return place;
   }
   const Place place = MakePlace(value, layout, storage);
-  if (absl::Status status = EmitGenerated({}, value, place, "reorder"); !status.ok()) return status;
+  RETURN_IF_ERROR(EmitGenerated({}, value, place, "reorder"));
   places_[value].push_back(place);
   return place;
 }
@@ -200,17 +187,12 @@ absl::StatusOr<Lowering::GeneratedWork> Lowering::Generate(const std::vector<Nod
     return place != nullptr && place->aligned;
   };
   request.single_constant = [&](Value value) { return SingleConstant(graph_, value); };
-  absl::StatusOr<GeneratedKernel> kernel = GenerateKernel(graph_, request);
-  if (!kernel.ok()) return kernel.status();
-  if (!status.ok()) return status;
+  ASSIGN_OR_RETURN(GeneratedKernel kernel, GenerateKernel(graph_, request));
+  RETURN_IF_ERROR(status);
   std::vector<int> buffers;
-  for (Value argument : kernel->arguments) {
-    absl::StatusOr<Place> place = Find(argument);
-    if (!place.ok()) return place.status();
-    buffers.push_back(place->buffer);
-  }
+  for (Value argument : kernel.arguments) buffers.push_back(places_.at(argument).front().buffer);
   buffers.push_back(out.buffer);
-  return GeneratedWork{*std::move(kernel), std::move(buffers)};
+  return GeneratedWork{std::move(kernel), std::move(buffers)};
 }
 
 void Lowering::EmitWork(GeneratedWork work, const std::string& label) {
@@ -226,9 +208,8 @@ void Lowering::EmitWork(GeneratedWork work, const std::string& label) {
 
 absl::Status Lowering::EmitGenerated(const std::vector<NodeId>& nodes, Value result, const Place& out,
                                      const std::string& label) {
-  absl::StatusOr<GeneratedWork> work = Generate(nodes, result, out);
-  if (!work.ok()) return work.status();
-  EmitWork(*std::move(work), label);
+  ASSIGN_OR_RETURN(GeneratedWork work, Generate(nodes, result, out));
+  EmitWork(std::move(work), label);
   return absl::OkStatus();
 }
 
@@ -297,18 +278,6 @@ std::optional<Layout> Lowering::LayoutOf(Value value) const {
   return found == places_.end() ? std::nullopt : std::optional(found->second.front().layout);
 }
 
-void Lowering::AddStates() {
-  if (graph_.mode() != Mode::kTraining) return;
-  for (Value state : graph_.states()) {
-    const auto value = std::make_shared<Tensor>(*graph_.arena()->Elements(state.node));
-    const Layout layout = Layout::RowMajor(value->shape());
-    const int id = AddBuffer(Buffer::Kind::kState, Bytes(state, layout, Storage::kNative));
-    buffer(id).data = std::shared_ptr<void>(value, value->data());
-    schedule_.states[graph_.node(state.node).name] = id;
-    places_[state].push_back({id, layout, true, Storage::kNative});
-  }
-}
-
 absl::StatusOr<Lowering::Place> Lowering::FindBeside(Value value, Buffer::Kind kind) {
   const Layout layout = Layout::RowMajor(graph_.type(value).shape);
   ASSIGN_OR_RETURN(Place place, FindAs(value, layout, Storage::kNative));
@@ -338,10 +307,9 @@ absl::Status Lowering::CommitStates() {
 
 absl::Status Lowering::Finish() {
   for (const Output& output : graph_.results()) {
-    absl::StatusOr<Place> place =
-        options_.inside ? Find(output.value) : FindBeside(output.value, Buffer::Kind::kOutput);
-    if (!place.ok()) return place.status();
-    int written = place->buffer;
+    ASSIGN_OR_RETURN(const Place place,
+                     options_.inside ? Find(output.value) : FindBeside(output.value, Buffer::Kind::kOutput));
+    int written = place.buffer;
     // A copy for a reader may lie where the caller reads, though it was not needed for that.
     for (const Place& other : places_[output.value]) {
       if (buffer(other.buffer).kind == Buffer::Kind::kOutput && buffer(other.buffer).alias_of < 0) {
@@ -385,7 +353,7 @@ absl::Status Lowering::LowerView(const FusedGroup& group) {
     RETURN_IF_ERROR(place.status());
     if (!moved || !moved->is_view || type.num_elements() == 0) {
       const Place out = Define(result, Layout::RowMajor(type.shape));
-      if (absl::Status status = EmitGenerated({id}, result, out, node.op->name); !status.ok()) return status;
+      RETURN_IF_ERROR(EmitGenerated({id}, result, out, node.op->name));
       continue;
     }
     const size_t bytes = moved->offset * ElementBytes(result, place->storage);
@@ -466,7 +434,7 @@ absl::Status Lowering::LowerConcat(const FusedGroup& group) {
     const Layout layout{dims, whole.layout.strides, 0};
     const Place part{AddPart(whole.buffer, static_cast<size_t>(bytes), Bytes(operand, layout, whole.storage)), layout,
                      bytes % static_cast<int64_t>(kVectorBytes) == 0, whole.storage};
-    if (absl::Status status = EmitGenerated({}, operand, part, node.op->name); !status.ok()) return status;
+    RETURN_IF_ERROR(EmitGenerated({}, operand, part, node.op->name));
   }
   places_[Value{id, 0}].push_back(whole);
   return absl::OkStatus();

@@ -18,23 +18,20 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "backends/cuda/concat.h"
+#include "backends/cuda/context_layout.h"
+#include "backends/cuda/cuda_device.h"
 #include "backends/cuda/fusion.h"
 #include "backends/cuda/gpu.h"
 #include "backends/cuda/gpu_memory.h"
 #include "backends/cuda/kernel_source.h"
+#include "backends/cuda/kernel_text.h"
 #include "backends/layout.h"
 #include "backends/schedule_builder.h"
 #include "core/ir/device.h"
 
 namespace rewright::cuda {
 
-struct LoweringOptions {
-  Precision precision = Precision::kFp32;
-  // Convolutions with channels innermost.
-  bool channels_last = false;
-  // Smallest number of elements for which a thread of a generated kernel takes several; tests lower it.
-  int64_t min_vectorized = 1 << 17;
+struct LoweringOptions : CudaOptions {
   // For measuring a group alone: inputs lie like this, inputs and outputs are stored as between kernels.
   std::map<Value, Layout> input_layouts;
   bool inside = false;
@@ -43,8 +40,8 @@ struct LoweringOptions {
 // The layout of a dense tensor whose axes follow one another in memory as in `like`, of the same rank.
 Layout DenseLike(const Layout& like, const Shape& dims);
 // What decides over groups.
-inline FusionOptions FusionOptionsOf(Precision precision, bool channels_last) {
-  return {IsHalf(precision), channels_last, IsHalf(precision) ? 2 : 4};
+inline FusionOptions FusionOptionsOf(const CudaOptions& options) {
+  return {IsHalf(options.precision), options.channels_last, IsHalf(options.precision) ? 2 : 4};
 }
 // How the result of a product (or attention) that nothing follows lies: in the order of the transpose that reads it,
 // where one stride, or two of two axes, walk over the batches; else row-major.
@@ -77,7 +74,7 @@ class Lowering : private ScheduleBuilder {
 
   // How values of a type are stored between kernels.
   Storage StorageOf(DType dtype) const;
-  int64_t ElementBytes(Value value, Storage storage) const;
+  int64_t ElementBytes(Value value, Storage storage) const { return StorageBytes(graph_.type(value).dtype, storage); }
   size_t Bytes(Value value, const Layout& layout, Storage storage) const;
   absl::StatusOr<Place> Find(Value value);
   absl::StatusOr<Place> FindAs(Value value, const Layout& layout, Storage storage, bool aligned = false);
@@ -112,7 +109,6 @@ class Lowering : private ScheduleBuilder {
   // Tells the work of a step from all other work.
   std::string KeyOf(const Step& step) const;
   // As in backends/cpu/lowering.h.
-  void AddStates();
   absl::Status Finish();
   absl::Status CommitStates();
   // In row-major memory that no commit overwrites: a copy, of kind `kind`, of what lies in a state.

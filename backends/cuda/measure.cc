@@ -1,14 +1,14 @@
 #include "backends/cuda/measure.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/gpu_memory.h"
 #include "backends/cuda/half.h"
-#include "backends/cuda/operand_sets.h"
+#include "backends/cuda/trial.h"
 #include "backends/group.h"
+#include "backends/sampling.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/instance.h"
@@ -29,41 +29,35 @@ std::vector<char> TypicalData(DType dtype, Precision precision, size_t bytes) {
   }
   std::vector<float> values(bytes / 2);
   FillTypical(values.data(), dtype, static_cast<int64_t>(values.size()));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint16_t bits = precision == Precision::kFp16 ? Fp16Bits(values[i]) : Bf16Bits(values[i]);
-    std::memcpy(data.data() + 2 * i, &bits, 2);
-  }
-  return data;
+  return Halves(values, precision == Precision::kFp16);
 }
 
 }  // namespace
 
 absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Group& group, ContextLayouts& layouts,
                                           LoweringOptions options) {
-  absl::StatusOr<GroupGraph> extracted = ExtractGroup(graph, group);
-  if (!extracted.ok()) return extracted.status();
+  ASSIGN_OR_RETURN(const GroupGraph extracted, ExtractGroup(graph, group));
   options.inside = true;
   const Precision precision = options.precision;
-  for (const auto& [input, origin] : extracted->origin) options.input_layouts[input] = layouts.Of(graph, origin);
-  absl::StatusOr<Schedule> schedule = Lowering(gpu, extracted->graph, std::move(options)).Run();
-  if (!schedule.ok()) return schedule.status();
-  if (schedule->steps.empty()) return ProfileEntry{0, 0, 0, 1};
+  for (const auto& [input, origin] : extracted.origin) options.input_layouts[input] = layouts.Of(graph, origin);
+  ASSIGN_OR_RETURN(const Schedule schedule, Lowering(gpu, extracted.graph, std::move(options)).Run());
+  if (schedule.steps.empty()) return ProfileEntry{0, 0, 0, 1};
 
   ASSIGN_OR_RETURN(const MemoryPlan plan,
-                   PlanMemory(*schedule, {.separate = true, .externals = true, .constants = true}));
+                   PlanMemory(schedule, {.separate = true, .externals = true, .constants = true}));
   const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
   RETURN_IF_ERROR(CheckMemory(plan.bytes, what));  // typical data are made here
   const int64_t sets = NumSets(gpu.description(), plan.bytes, kMaxSets);
   std::vector<char> contents(static_cast<size_t>(plan.bytes));
-  for (size_t k = 0; k < schedule->inputs.size(); ++k) {
-    const int buffer = schedule->inputs[k];
+  for (size_t k = 0; k < schedule.inputs.size(); ++k) {
+    const int buffer = schedule.inputs[k];
     if (buffer < 0) continue;
-    const DType dtype = extracted->graph.type(extracted->graph.inputs()[k]).dtype;
-    const std::vector<char> data = TypicalData(dtype, precision, schedule->buffers[buffer].bytes);
+    const DType dtype = extracted.graph.type(extracted.graph.inputs()[k]).dtype;
+    const std::vector<char> data = TypicalData(dtype, precision, schedule.buffers[buffer].bytes);
     std::copy(data.begin(), data.end(), contents.begin() + plan.offsets[buffer]);
   }
   GpuMemory memory(gpu);
-  ASSIGN_OR_RETURN(const auto instances, MakeSets(*schedule, plan, memory, sets, std::move(contents)));
+  ASSIGN_OR_RETURN(const auto instances, MakeSets(schedule, plan, memory, sets, std::move(contents)));
   const int64_t runs = std::max<int64_t>(kRuns, sets);
   // Once as it is: what kernels do at their first run must not be recorded.
   RETURN_IF_ERROR(instances[0]->Run());
@@ -78,8 +72,7 @@ absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Gr
     if (i > 0) samples.push_back(seconds / static_cast<double>(runs));  // the first warms up
   }
   std::sort(samples.begin(), samples.end());
-  const size_t n = samples.size();
-  return ProfileEntry{samples[0], samples[n / 2], samples[n * 3 / 4] - samples[n / 4], static_cast<int64_t>(n) * runs};
+  return EntryOf(samples, runs);
 }
 
 }  // namespace rewright::cuda

@@ -1,19 +1,19 @@
 #include "backends/onnxruntime/ort_device.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <limits>
-#include <mutex>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/group.h"
-#include "backends/measured_costs.h"
-#include "backends/onnxruntime/measure.h"
 #include "backends/onnxruntime/partition.h"
 #include "backends/processor.h"
 #include "backends/schedule_builder.h"
 #include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 #include "core/ops/foreign.h"
 #include "core/ops/ops.h"
 
@@ -22,6 +22,84 @@ namespace {
 
 // Raised when groups or the way to measure them change, so that times measured before are not used.
 constexpr int kMethodVersion = 1;
+
+constexpr int64_t kMaxCopies = 32;
+constexpr int64_t kActivationBytes = int64_t{16} << 20;  // of all copies: results of the node before lie in caches
+
+// Of weights, all copies together: what is read in turn is in no cache of half the size.
+int64_t WeightBytes() {
+  constexpr int64_t kUsualCache = int64_t{32} << 20;
+  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return 2 * (cache > 0 ? cache : kUsualCache);
+}
+
+int64_t CopiesOf(const Graph& graph, const Group& group) {
+  int64_t weights = 1, activations = 1;
+  for (Value input : group.inputs) {
+    (graph.IsKnown(input) ? weights : activations) += graph.type(input).num_bytes();
+  }
+  for (Value output : group.outputs) activations += graph.type(output).num_bytes();
+  const int64_t copies = std::min(WeightBytes() / weights + 1, kActivationBytes / activations);
+  return std::clamp<int64_t>(copies, 1, kMaxCopies);
+}
+
+struct Operands {
+  std::vector<Tensor> tensors;
+  std::vector<void*> addresses;
+
+  absl::Status Add(const TensorType& type, const std::string& what) {
+    ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, what));
+    tensors.push_back(std::move(tensor));
+    addresses.push_back(tensors.back().data());
+    return absl::OkStatus();
+  }
+};
+
+// The inputs, or the results, of a graph as a model that is written of it has them.
+std::vector<Port> InputPorts(const Graph& graph) {
+  std::vector<Port> ports;
+  for (Value input : graph.inputs()) ports.push_back({graph.node(input.node).name, graph.type(input)});
+  return ports;
+}
+
+std::vector<Port> OutputPorts(const Graph& graph) {
+  std::vector<Port> ports;
+  for (const Output& output : graph.results()) ports.push_back({output.name, graph.type(output.value)});
+  return ports;
+}
+
+// The time of a group by itself: of one model of several copies of it, each on operands of its own: so many that their
+// weights exceed the caches, as those of a whole model do, and that what a run costs besides counts little. Errors:
+// FailedPrecondition where onnxruntime refuses the group, with its words; too little memory; no form in ONNX.
+absl::StatusOr<ProfileEntry> MeasureGroup(const Library& library, int threads, const Graph& graph, const Group& group,
+                                          DisturbanceProbe& probe) {
+  const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
+  const int64_t copies = CopiesOf(graph, group);
+  ASSIGN_OR_RETURN(const GroupGraph extracted, ExtractGroup(graph, group, static_cast<int>(copies)));
+  ExportOptions options;
+  options.max_inline_bytes = std::numeric_limits<int32_t>::max();
+  ASSIGN_OR_RETURN(const std::string model, ExportOnnxBytes(extracted.graph, {}, options));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Session> session,
+                   library.Load(model, InputPorts(extracted.graph), OutputPorts(extracted.graph), threads));
+  Operands inputs, outputs;
+  for (Value input : extracted.graph.inputs()) {
+    const TensorType& type = extracted.graph.type(input);
+    RETURN_IF_ERROR(inputs.Add(type, what));
+    FillTypical(inputs.addresses.back(), type.dtype, type.num_elements(), TypicalIntegers(extracted.graph, input));
+  }
+  for (const Output& output : extracted.graph.outputs()) {
+    RETURN_IF_ERROR(outputs.Add(extracted.graph.type(output.value), what));
+  }
+  RETURN_IF_ERROR(session->Run(inputs.addresses.data(), outputs.addresses.data()));  // plans its memory
+  return TakeSamples(
+      [&]() -> absl::StatusOr<double> {
+        const auto start = std::chrono::steady_clock::now();
+        RETURN_IF_ERROR(session->Run(inputs.addresses.data(), outputs.addresses.data()));
+        const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+        return elapsed.count() / static_cast<double>(copies);
+      },
+      static_cast<int>(copies), {}, probe);
+}
 
 class SessionSchedule : private ScheduleBuilder {
  public:
@@ -56,77 +134,54 @@ bool OnlyReshapes(const Graph& graph, const Group& group) {
 
 }  // namespace
 
-struct OrtDevice::Parts {
-  std::shared_ptr<const Library> library;
-  int threads;
-  std::string name;
-  struct File {
-    std::weak_ptr<Arena> arena;
-    ModelMetadata metadata;
-    std::weak_ptr<const OnnxSource> source;
-  };
-  std::vector<File> files;
-  mutable std::mutex mutex;  // of what follows
-  MeasuredCosts costs;
-  std::optional<cpu::DisturbanceProbe> probe;
-  std::vector<std::string> faults;
-
-  Parts(std::shared_ptr<const Library> loaded, int num_threads, std::string device, std::shared_ptr<ProfileDb> profile)
-      : library(std::move(loaded)), threads(num_threads), name(std::move(device)), costs(name, std::move(profile)) {}
-
-  // Requires the mutex.
-  absl::StatusOr<double> Measured(const Graph& graph, const Group& group) {
-    return costs.Of(GroupSignature(graph, group, [](Value) { return ""; }), [&]() -> absl::StatusOr<ProfileEntry> {
-      if (!probe) probe.emplace(threads);
-      absl::StatusOr<ProfileEntry> measured = MeasureGroup(*library, threads, graph, group, *probe);
-      if (measured.ok() || absl::IsResourceExhausted(measured.status())) return measured;
-      faults.push_back(absl::StrCat(GroupText(graph, group), ": ", measured.status().message()));
-      return ProfileEntry{kRefusedSeconds, kRefusedSeconds, 0, 1};
-    });
-  }
-};
-
 OrtDevice::OrtDevice(std::shared_ptr<const Library> library, int threads, std::shared_ptr<ProfileDb> profile)
-    : parts_(std::make_unique<Parts>(library, threads,
-                                     absl::StrCat("onnxruntime (cpu, ", ProcessorName(), ", ", library->version(),
-                                                  ", method ", kMethodVersion, ", threads ", threads, ")"),
-                                     std::move(profile))) {}
-
-OrtDevice::~OrtDevice() = default;
+    : library_(std::move(library)),
+      threads_(threads),
+      name_(absl::StrCat("onnxruntime (cpu, ", ProcessorName(), ", ", library_->version(), ", method ", kMethodVersion,
+                         ", threads ", threads, ")")),
+      costs_(name_, std::move(profile)) {}
 
 void OrtDevice::UseSource(const ImportedModel& model) {
-  std::erase_if(parts_->files, [](const Parts::File& file) { return file.source.expired(); });
-  parts_->files.push_back({model.graph.arena(), model.metadata, model.source});
+  std::erase_if(files_, [](const File& file) { return file.source.expired(); });
+  files_.push_back({model.graph.arena(), model.metadata, model.source});
 }
-
-std::string OrtDevice::name() const { return parts_->name; }
 
 std::vector<Group> OrtDevice::Partition(const Graph& graph) const { return GroupsOf(graph); }
 
+absl::StatusOr<double> OrtDevice::Measured(const Graph& graph, const Group& group) {
+  return costs_.Of(GroupSignature(graph, group, [](Value) { return ""; }), [&]() -> absl::StatusOr<ProfileEntry> {
+    if (!probe_) probe_.emplace(threads_);
+    absl::StatusOr<ProfileEntry> measured = MeasureGroup(*library_, threads_, graph, group, *probe_);
+    if (measured.ok() || absl::IsResourceExhausted(measured.status())) return measured;
+    faults_.push_back(absl::StrCat(GroupText(graph, group), ": ", measured.status().message()));
+    return ProfileEntry{kRefusedSeconds, kRefusedSeconds, 0, 1};
+  });
+}
+
 absl::StatusOr<double> OrtDevice::Cost(const Graph& graph, const Group& group) {
   if (IsForeign(graph.node(group.nodes[0]))) return 0;  // by itself, see GroupsOf
-  const std::lock_guard<std::mutex> lock(parts_->mutex);
-  if (!OnlyReshapes(graph, group)) return parts_->Measured(graph, group);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!OnlyReshapes(graph, group)) return Measured(graph, group);
   // In a graph it moves nothing; alone, it would copy an input to an output.
   ASSIGN_OR_RETURN(const Graph nothing, NodeThatDoesNothing());
-  ASSIGN_OR_RETURN(const double seconds, parts_->Measured(nothing, GroupsOf(nothing)[0]));
+  ASSIGN_OR_RETURN(const double seconds, Measured(nothing, GroupsOf(nothing)[0]));
   return seconds * static_cast<double>(group.nodes.size());
 }
 
 std::vector<std::string> OrtDevice::faults() const {
-  const std::lock_guard<std::mutex> lock(parts_->mutex);
-  return parts_->faults;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return faults_;
 }
 
 absl::StatusOr<Schedule> OrtDevice::CompileFile(const Graph& graph, const std::string& path) const {
   ASSIGN_OR_RETURN(std::shared_ptr<const Session> session,
-                   parts_->library->LoadFile(path, InputPorts(graph), OutputPorts(graph), parts_->threads));
+                   library_->LoadFile(path, InputPorts(graph), OutputPorts(graph), threads_));
   return SessionSchedule().Make(graph, std::move(session), Partition(graph));
 }
 
 absl::StatusOr<Schedule> OrtDevice::CompileBytes(const Graph& graph, const std::string& bytes) const {
   ASSIGN_OR_RETURN(std::shared_ptr<const Session> session,
-                   parts_->library->Load(bytes, InputPorts(graph), OutputPorts(graph), parts_->threads));
+                   library_->Load(bytes, InputPorts(graph), OutputPorts(graph), threads_));
   return SessionSchedule().Make(graph, std::move(session), Partition(graph));
 }
 
@@ -137,7 +192,7 @@ absl::StatusOr<Schedule> OrtDevice::Compile(const Graph& graph) {
   ExportOptions options;
   options.max_inline_bytes = std::numeric_limits<int32_t>::max();
   ModelMetadata metadata;
-  for (const Parts::File& file : parts_->files) {
+  for (const File& file : files_) {
     if (file.arena.lock() != graph.arena()) continue;
     options.source = file.source.lock();
     metadata = file.metadata;

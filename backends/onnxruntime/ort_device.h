@@ -2,12 +2,16 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "backends/device_factory.h"
 #include "backends/onnxruntime/library.h"
 #include "backends/profile_db.h"
+#include "backends/sampling.h"
 #include "core/ir/device.h"
 #include "core/onnx/onnx.h"
 
@@ -21,7 +25,6 @@ inline constexpr double kRefusedSeconds = kMaxProfileSeconds;
 class OrtDevice : public Device {
  public:
   OrtDevice(std::shared_ptr<const Library> library, int threads, std::shared_ptr<ProfileDb> profile);
-  ~OrtDevice() override;
 
   // Graphs of the arena of this model, which keeps its source, are written from now on as its file is: with its nodes
   // where no rule touched them. While the source lives.
@@ -30,7 +33,7 @@ class OrtDevice : public Device {
   absl::StatusOr<Schedule> CompileFile(const Graph& graph, const std::string& path) const;
   absl::StatusOr<Schedule> CompileBytes(const Graph& graph, const std::string& bytes) const;
 
-  std::string name() const override;
+  std::string name() const override { return name_; }
   std::vector<Group> Partition(const Graph& graph) const override;
   // kRefusedSeconds for what onnxruntime refuses; faults() has its words. 0 for nodes that are not known here.
   absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override;
@@ -38,8 +41,22 @@ class OrtDevice : public Device {
   absl::StatusOr<Schedule> Compile(const Graph& graph) override;
 
  private:
-  struct Parts;
-  const std::unique_ptr<Parts> parts_;
+  // Requires the mutex.
+  absl::StatusOr<double> Measured(const Graph& graph, const Group& group);
+
+  const std::shared_ptr<const Library> library_;
+  const int threads_;
+  const std::string name_;
+  struct File {
+    std::weak_ptr<Arena> arena;
+    ModelMetadata metadata;
+    std::weak_ptr<const OnnxSource> source;
+  };
+  std::vector<File> files_;
+  mutable std::mutex mutex_;  // of what follows
+  MeasuredCosts costs_;
+  std::optional<DisturbanceProbe> probe_;
+  std::vector<std::string> faults_;
 };
 
 // Errors: those of Library::Open and of the profile database.

@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 
 namespace rewright {
 namespace {
@@ -21,7 +22,7 @@ struct Stretch {
 Stretch StretchOf(const Tensor& tensor, int axis, int64_t begin, int64_t count) {
   const Shape& shape = tensor.shape();
   CHECK(axis >= 0 && axis < tensor.type().rank()) << axis << " of " << tensor.type().ToString();
-  const int64_t size = shape[static_cast<size_t>(axis)];
+  const int64_t size = shape[axis];
   CHECK(begin >= 0 && count >= 0 && begin + count <= size) << begin << " + " << count << " of " << size;
   int64_t rows = 1, inner = static_cast<int64_t>(DTypeSize(tensor.dtype()));
   for (int k = 0; k < tensor.type().rank(); ++k) (k < axis ? rows : inner) *= k == axis ? 1 : shape[k];
@@ -37,7 +38,7 @@ Stretch AllOf(const Tensor& tensor) {
 // Of PartOfRank.
 Stretch PartOf(const Tensor& whole, int axis, int rank, int size) {
   if (axis >= 0) {
-    const int64_t block = whole.shape()[static_cast<size_t>(axis)] / size;
+    const int64_t block = whole.shape()[axis] / size;
     return StretchOf(whole, axis, rank * block, block);
   }
   Stretch part = AllOf(whole);
@@ -115,7 +116,7 @@ class Transfers {
   std::vector<std::pair<int, Message>> out_, in_;
 };
 
-int64_t SizeOf(const Tensor& tensor, int axis) { return tensor.shape()[static_cast<size_t>(axis)]; }
+int64_t SizeOf(const Tensor& tensor, int axis) { return tensor.shape()[axis]; }
 
 // What the ranks have of this rank's block of a tensor, each in one piece of memory.
 class Parts {
@@ -163,7 +164,7 @@ class Parts {
 }  // namespace
 
 TensorType BlockType(TensorType whole, int axis, int64_t degree) {
-  int64_t& size = whole.shape[static_cast<size_t>(axis)];
+  int64_t& size = whole.shape[axis];
   CHECK(size % degree == 0) << whole.ToString() << ", axis " << axis << ", " << degree;
   size /= degree;
   return whole;
@@ -171,6 +172,12 @@ TensorType BlockType(TensorType whole, int axis, int64_t degree) {
 
 void CopyElements(const Tensor& from, Tensor* to) {
   if (from.num_bytes() > 0) std::memcpy(to->data(), from.data(), static_cast<size_t>(from.num_bytes()));
+}
+
+absl::StatusOr<Tensor> CopyOf(const Tensor& tensor, const std::string& what) {
+  ASSIGN_OR_RETURN(Tensor copy, AllocateTensor(tensor.type(), what));
+  CopyElements(tensor, &copy);
+  return copy;
 }
 
 void CopyPositions(const Tensor& from, int axis, int64_t from_begin, int64_t count, Tensor* to, int64_t to_begin) {
@@ -183,19 +190,7 @@ void CopyBlock(const Tensor& whole, int axis, int64_t number, Tensor* block) {
 }
 
 absl::Status AllGather(Communicator& ranks, const std::string& what, const Tensor& block, int axis, Tensor* whole) {
-  const int64_t size = SizeOf(block, axis);
-  const Stretch own = StretchOf(block, axis, 0, size);
-  Transfers transfers(ranks);
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    const Stretch there = StretchOf(*whole, axis, rank * size, size);
-    if (rank == ranks.rank()) {
-      Copy(own, there);
-      continue;
-    }
-    transfers.Send(rank, own);
-    transfers.Receive(rank, there);
-  }
-  return transfers.Run(what);
+  return AllGather(ranks, what, {{block, axis, *whole}});
 }
 
 absl::Status ReduceScatter(Communicator& ranks, const std::string& what, Reduction reduction, const Tensor& part,
@@ -244,14 +239,13 @@ absl::Status AllGather(Communicator& ranks, const std::string& what, const std::
   return transfers.Run(what);
 }
 
-absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers,
-                       const std::vector<std::pair<TensorType, int>>& tensors_and_axes, const std::vector<Tensor>& leaf,
-                       std::vector<TreeSum*> sums) {
+absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers, const std::vector<LeafSum>& tensors,
+                       const std::vector<Tensor>& leaf) {
   const int self = ranks.rank(), size = ranks.size();
   Transfers transfers(ranks);
-  std::vector<std::vector<Tensor>> parts(tensors_and_axes.size());
-  for (size_t k = 0; k < tensors_and_axes.size(); ++k) {
-    const auto& [type, axis] = tensors_and_axes[k];
+  std::vector<std::vector<Tensor>> parts(tensors.size());
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    const auto& [type, axis, sum] = tensors[k];
     for (int rank = 0; rank < size; ++rank) {
       const bool gives = rank < givers;
       if (gives) parts[k].push_back(ranks.memory().Take(PartOfRank(type, axis, self, size)));
@@ -265,7 +259,7 @@ absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers,
   }
   RETURN_IF_ERROR(transfers.Run(what));
   for (size_t k = 0; k < parts.size(); ++k) {
-    for (Tensor& part : parts[k]) sums[k]->Add(std::move(part));
+    for (Tensor& part : parts[k]) tensors[k].sum->Add(std::move(part));
   }
   return absl::OkStatus();
 }

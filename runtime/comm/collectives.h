@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/ir/tensor.h"
 #include "runtime/comm/all_reduce.h"
 #include "runtime/comm/communicator.h"
@@ -23,6 +24,8 @@ TensorType BlockType(TensorType whole, int axis, int64_t degree);
 
 // Copies the elements of a tensor into another of the same type.
 void CopyElements(const Tensor& from, Tensor* to);
+// A copy with elements of its own. Error: too little memory, for `what`.
+absl::StatusOr<Tensor> CopyOf(const Tensor& tensor, const std::string& what);
 
 // Copies `count` positions along an axis, which begin at `from_begin`, to those that begin at `to_begin`. REQUIRES: the
 // types are equal but for that axis.
@@ -59,9 +62,13 @@ absl::Status AllGather(Communicator& ranks, const std::string& what, const std::
 
 // One leaf of each of the ranks 0..givers-1, several tensors of it: every rank adds its part of each tensor to the
 // sums, leaf by leaf in the order of ranks. `leaf` is empty for a rank that gives none.
-absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers,
-                       const std::vector<std::pair<TensorType, int>>& tensors_and_axes, const std::vector<Tensor>& leaf,
-                       std::vector<TreeSum*> sums);
+struct LeafSum {
+  TensorType type;
+  int axis = -1;  // PartOfRank
+  TreeSum* sum = nullptr;
+};
+absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers, const std::vector<LeafSum>& tensors,
+                       const std::vector<Tensor>& leaf);
 
 // From blocks along the axis `joined` to blocks along the axis `cut`. REQUIRES: these differ.
 absl::Status AllToAll(Communicator& ranks, const std::string& what, const Tensor& part, int joined, int cut,

@@ -12,6 +12,35 @@
 #include "runtime/comm/background.h"
 
 namespace rewright {
+namespace {
+
+// Some of the ranks, as ranks of their own.
+class Group : public Communicator {
+ public:
+  Group(Communicator& all, const std::vector<int>& members, int rank)
+      : Communicator(rank, static_cast<int>(members.size())), all_(all), members_(members) {
+    set_limit(all.limit());
+  }
+
+  void Abort(const absl::Status& reason) override { all_.Abort(reason); }
+  bool for_one_thread() const override { return all_.for_one_thread(); }
+  absl::Status Wait(Transfer& transfer) override { return all_.Wait(transfer); }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Transfer>> Begin(const std::string& what, const std::vector<Outgoing>& out,
+                                                  const std::vector<Incoming>& in) override {
+    std::vector<Outgoing> out_there = out;
+    std::vector<Incoming> in_there = in;
+    for (Outgoing& part : out_there) part.to = members_[part.to];
+    for (Incoming& part : in_there) part.from = members_[part.from];
+    return all_.Start(what, out_there, in_there);
+  }
+
+  Communicator& all_;
+  const std::vector<int> members_;
+};
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Transfer>> Communicator::Start(const std::string& what, const std::vector<Outgoing>& out,
                                                               const std::vector<Incoming>& in) {
@@ -50,12 +79,18 @@ absl::Status Communicator::WaitedFor(const std::string& what, const std::vector<
                                                   absl::StrJoin(chain, ", which waits for rank "), ", which may hang"));
 }
 
+std::unique_ptr<Communicator> GroupOf(Communicator& all, const std::vector<int>& members) {
+  const auto self = std::find(members.begin(), members.end(), all.rank());
+  CHECK(self != members.end()) << all.rank();
+  return std::make_unique<Group>(all, members, static_cast<int>(self - members.begin()));
+}
+
 absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const std::string& what,
                                                    const std::string& mine) {
   std::vector<std::string> all(static_cast<size_t>(ranks.size()));
   std::vector<uint64_t> sizes(all.size());
   const uint64_t size = mine.size();
-  all[static_cast<size_t>(ranks.rank())] = mine;
+  all[ranks.rank()] = mine;
   const auto with_all = [&](const void* data, size_t bytes, const auto& to) {
     std::vector<Outgoing> out;
     std::vector<Incoming> in;
@@ -66,12 +101,10 @@ absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const st
     }
     return ranks.Exchange(what, out, in);
   };
-  RETURN_IF_ERROR(with_all(&size, sizeof size, [&](int other) {
-    return Incoming{other, &sizes[static_cast<size_t>(other)], sizeof size};
-  }));
+  RETURN_IF_ERROR(with_all(&size, sizeof size, [&](int other) { return Incoming{other, &sizes[other], sizeof size}; }));
   RETURN_IF_ERROR(with_all(mine.data(), mine.size(), [&](int other) {
-    std::string& text = all[static_cast<size_t>(other)];
-    text.resize(sizes[static_cast<size_t>(other)]);
+    std::string& text = all[other];
+    text.resize(sizes[other]);
     return Incoming{other, text.data(), text.size()};
   }));
   return all;

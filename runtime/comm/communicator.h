@@ -96,6 +96,10 @@ class Communicator {
   MemoryPool memory_;
 };
 
+// The ranks `members` of `all`, this one among them, as ranks 0, 1, ..; `all` outlives the group. Messages between two
+// ranks keep their order whether they go by the group or by `all`, whose limit, errors and count of bytes hold.
+std::unique_ptr<Communicator> GroupOf(Communicator& all, const std::vector<int>& members);
+
 // What every rank gives, in the order of ranks, at all of them.
 absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const std::string& what,
                                                    const std::string& mine);

@@ -46,7 +46,7 @@ class InProcess : public Communicator {
       : Communicator(rank, size), expected_(static_cast<size_t>(size)), group_(std::move(group)) {}
   ~InProcess() override {
     const std::lock_guard<std::mutex> lock(group_->mutex);
-    group_->has_ended[static_cast<size_t>(rank())] = true;
+    group_->has_ended[rank()] = true;
     group_->changed.notify_all();
   }
 
@@ -79,7 +79,7 @@ class InProcess : public Communicator {
     for (const Incoming& part : in) {
       arrivals->parts.push_back(part);
       arrivals->done.push_back(std::make_shared<bool>(false));
-      expected_[static_cast<size_t>(part.from)].emplace_back(part, arrivals->done.back());
+      expected_[part.from].emplace_back(part, arrivals->done.back());
     }
     return arrivals;
   }
@@ -87,10 +87,8 @@ class InProcess : public Communicator {
   // The next message of a rank, for whoever waits for it first.
   absl::Status Take(const std::string& what, int from, Clock::time_point start, std::unique_lock<std::mutex>& lock) {
     std::deque<std::string>& messages = Messages(from, rank());
-    const auto may_go_on = [&] {
-      return !messages.empty() || !group_->failure.ok() || group_->has_ended[static_cast<size_t>(from)];
-    };
-    int& waits_for = group_->waits_for[static_cast<size_t>(rank())];
+    const auto may_go_on = [&] { return !messages.empty() || !group_->failure.ok() || group_->has_ended[from]; };
+    int& waits_for = group_->waits_for[rank()];
     while (!may_go_on()) {
       waits_for = from;
       const double left = limit() - std::chrono::duration<double>(Clock::now() - start).count();
@@ -104,7 +102,7 @@ class InProcess : public Communicator {
       return Fail(
           absl::UnavailableError(absl::StrCat(what, ": rank ", from, " has ended; rank ", rank(), " waits for it")));
     }
-    auto& expected = expected_[static_cast<size_t>(from)];
+    auto& expected = expected_[from];
     const auto [part, done] = std::move(expected.front());
     expected.pop_front();
     const std::string message = std::move(messages.front());
@@ -118,13 +116,11 @@ class InProcess : public Communicator {
     return absl::OkStatus();
   }
 
-  std::deque<std::string>& Messages(int from, int to) {
-    return group_->messages[static_cast<size_t>(from * size() + to)];
-  }
+  std::deque<std::string>& Messages(int from, int to) { return group_->messages[from * size() + to]; }
   // That rank, whom it waits for, and so on.
   std::vector<int> ChainFrom(int other) const {
     std::vector<int> chain = {other};
-    for (int next; (next = group_->waits_for[static_cast<size_t>(chain.back())]) >= 0;) {
+    for (int next; (next = group_->waits_for[chain.back()]) >= 0;) {
       if (next == rank() || std::count(chain.begin(), chain.end(), next) > 0) break;
       chain.push_back(next);
     }

@@ -246,7 +246,7 @@ class MpiRanks : private Environment, public Communicator {
 std::vector<int> MpiRanks::OnThisMachine(const std::function<bool(const std::string&, char)>& is) const {
   std::vector<int> found;
   for (int other = 0; other < size(); ++other) {
-    const std::vector<std::string> words = absl::StrSplit(processes_[static_cast<size_t>(other)], ' ');
+    const std::vector<std::string> words = absl::StrSplit(processes_[other], ' ');
     if (other == rank() || words[0] != HostName()) continue;
     std::ifstream file(absl::StrCat("/proc/", words[1], "/stat"));  // "17 (name) S ..."
     std::string stat;
@@ -300,7 +300,7 @@ absl::Status MpiRanks::Wait(Transfer& transfer) {
     const int code =
         MPI_Testany(static_cast<int>(under_way.requests.size()), under_way.requests.data(), &index, &done, &status);
     if (done != 0 && index != MPI_UNDEFINED) {
-      const int other = under_way.others[static_cast<size_t>(index)];
+      const int other = under_way.others[index];
       RETURN_IF_ERROR(Checked(under_way.what, other, code));
       --left;
       waited.Restart();

@@ -48,7 +48,7 @@ class PassFinder {
   }
 
  private:
-  const Node& node(int i) const { return graph_.node(graph_.nodes()[static_cast<size_t>(i)]); }
+  const Node& node(int i) const { return graph_.node(graph_.nodes()[i]); }
   bool IsRun(int i) const { return graph_.IsRun(node(i)); }
 
   // What the loss needs, the longest way to each operand first: so what is short, such as the labels as they are
@@ -124,7 +124,7 @@ class PassFinder {
   // What reads the forward pass alone, as a mask does, is made where it is read: else groups would reach from where an
   // operand was used last, which is late for one that a residual adds, to the reader.
   void Delay(int i) {
-    if (forward_[i] || !IsRun(i) || graph_.is_output(Value{graph_.nodes()[static_cast<size_t>(i)], 0})) return;
+    if (forward_[i] || !IsRun(i) || graph_.is_output(Value{graph_.nodes()[i], 0})) return;
     const std::vector<int>& users = graph_.users(i);
     if (users.empty()) return;
     int position = 0;
@@ -258,14 +258,14 @@ Layers CutIntoLayers(const Graph& graph, const Passes& passes, const std::vector
     if (place == passes.nodes.end()) {
       for (int producer : graph.producers(static_cast<int>(i))) piece = std::max(piece, numbers[producer]);
     } else {
-      piece = layers[static_cast<size_t>(place->second.position)];
+      piece = layers[place->second.position];
       if (!place->second.forward) piece = 2 * cut.count - 1 - piece;
     }
     numbers.push_back(piece);
   }
   cut.pieces = PiecesOf(graph, numbers, 2 * cut.count, graph.states());
   for (const Output& output : graph.outputs()) {
-    const int piece = numbers[static_cast<size_t>(graph.index(output.value.node))];
+    const int piece = numbers[graph.index(output.value.node)];
     cut.homes.push_back(cut.LayerOf(piece));
   }
   return cut;

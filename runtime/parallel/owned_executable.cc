@@ -41,7 +41,7 @@ std::vector<OwnedExecutable::Place> OwnedExecutable::PlacesOf(const RankGraph& r
     Place place;
     const Node& node = graph.node(graph.nodes()[i]);
     if (const auto operand = operands.find(graph.nodes()[i]); operand != operands.end()) {
-      place = places[static_cast<size_t>(graph.index(operand->second))];
+      place = places[graph.index(operand->second)];
       ++place.level;
       return place;
     }
@@ -94,18 +94,13 @@ absl::Status OwnedExecutable::MakePieces(const std::map<std::string, int>& owner
   for (const Place& place : places) levels_ = std::max(levels_, place.level + 1);
   std::vector<int> numbers;
   for (const Place& place : places) numbers.push_back(PieceOf(place.level, place.owner));
-  std::map<std::string, Value> by_name;
-  for (Value state : graph.states()) by_name[graph.node(state.node).name] = state;
-  std::vector<Value> states;
-  for (const Leaf& state : states_) states.push_back(by_name.at(state.name));
-  pieces_ = PiecesOf(graph, numbers, levels_ * (ranks_.size() + 1), states);
+  pieces_ = PiecesOf(graph, numbers, levels_ * (ranks_.size() + 1), rank_.StatesInOrder());
   executables_.resize(pieces_.pieces.size());
   for (int level = 0; level < levels_; ++level) {
     for (int owner : {kAll, ranks_.rank()}) {
       const int piece = PieceOf(level, owner);
-      if (pieces_.pieces[static_cast<size_t>(piece)].outputs.empty()) continue;
-      ASSIGN_OR_RETURN(executables_[static_cast<size_t>(piece)],
-                       runner.Prepare(pieces_.pieces[static_cast<size_t>(piece)].graph));
+      if (pieces_.pieces[piece].outputs.empty()) continue;
+      ASSIGN_OR_RETURN(executables_[piece], runner.Prepare(pieces_.pieces[piece].graph));
     }
   }
   const size_t first_result = inputs_.size(), first_state = graph.inputs().size();
@@ -114,7 +109,7 @@ absl::Status OwnedExecutable::MakePieces(const std::map<std::string, int>& owner
     if (piece >= 0) {
       places_.push_back({piece % per_level - 1, piece / per_level});
     } else if (k >= first_result && k < first_state) {
-      places_.push_back(places[static_cast<size_t>(graph.index(graph.inputs()[k].node))]);
+      places_.push_back(places[graph.index(graph.inputs()[k].node)]);
     } else {
       places_.push_back({k < first_result ? inputs_[k].owner : states_[k - first_state].owner});
     }
@@ -127,11 +122,11 @@ void OwnedExecutable::FindExchanges() {
   const Graph& graph = rank_.graph;
   std::vector<std::set<std::pair<int, int>>> shared(static_cast<size_t>(levels_));
   const auto share = [&](int tensor) {
-    const Place& place = places_[static_cast<size_t>(tensor)];
-    if (place.owner != kAll) shared[static_cast<size_t>(place.level)].emplace(tensor, place.owner);
+    const Place& place = places_[tensor];
+    if (place.owner != kAll) shared[place.level].emplace(tensor, place.owner);
   };
   for (int level = 0; level < levels_; ++level) {
-    for (int tensor : pieces_.pieces[static_cast<size_t>(PieceOf(level, kAll))].inputs) share(tensor);
+    for (int tensor : pieces_.pieces[PieceOf(level, kAll)].inputs) share(tensor);
   }
   const size_t first_operand = graph.outputs().size() - rank_.collectives.size();
   for (size_t k = 0; k < first_operand; ++k) {
@@ -142,8 +137,8 @@ void OwnedExecutable::FindExchanges() {
       results_.push_back(tensor);
       continue;
     }
-    const size_t state = *Find(graph.node(updates.node).name);
-    if (places_[static_cast<size_t>(tensor)].owner != states_[state].owner) share(tensor);
+    const size_t state = *rank_.FindState(graph.node(updates.node).name);
+    if (places_[tensor].owner != states_[state].owner) share(tensor);
     if (IsMine(states_[state].owner)) updates_.emplace_back(tensor, state);
   }
   for (const auto& tensors : shared) shared_.emplace_back(tensors.begin(), tensors.end());
@@ -151,7 +146,7 @@ void OwnedExecutable::FindExchanges() {
   for (size_t k = 0; k < rank_.collectives.size(); ++k) {
     const size_t result = inputs_.size() + k;
     if (!IsMine(places_[result].owner)) continue;
-    collectives_[static_cast<size_t>(places_[result].level) - 1].push_back(
+    collectives_[places_[result].level - 1].push_back(
         {k, pieces_.outputs[first_operand + k], static_cast<int>(result)});
   }
 }
@@ -160,28 +155,23 @@ void OwnedExecutable::FindExchanges() {
 absl::Status OwnedExecutable::PlanTensors() {
   const Graph& graph = rank_.graph;
   tensors_.resize(pieces_.tensors.size());
-  std::vector<Use> uses(tensors_.size(), Use{3 * levels_, -1});
-  const auto use = [&](int tensor, int time) {
-    Use& of = uses[static_cast<size_t>(tensor)];
-    of = {std::min(of.first, time), std::max(of.last, time)};
-  };
+  std::vector<Use> uses(tensors_.size());
   std::vector<PieceRun> runs;
   for (int level = 0; level < levels_; ++level) {
     for (int owner : {kAll, ranks_.rank()}) {
       const auto number = static_cast<size_t>(PieceOf(level, owner));
       const int time = 3 * level + (owner == kAll ? 0 : 1);
-      for (int tensor : pieces_.pieces[number].inputs) use(tensor, time);
-      for (int tensor : pieces_.pieces[number].outputs) use(tensor, time);
+      AddUses(pieces_.pieces[number], time, &uses);
       runs.push_back({executables_[number].get(), time});
     }
-    for (const auto& [tensor, owner] : shared_[static_cast<size_t>(level)]) use(tensor, 3 * level + 2);
-    for (const Gather& gather : collectives_[static_cast<size_t>(level)]) {
-      use(gather.operand, 3 * level + 2);
-      use(gather.result, 3 * level + 2);
+    for (const auto& [tensor, owner] : shared_[level]) uses[tensor].Add(3 * level + 2);
+    for (const Gather& gather : collectives_[level]) {
+      uses[gather.operand].Add(3 * level + 2);
+      uses[gather.result].Add(3 * level + 2);
     }
   }
-  for (int tensor : results_) use(tensor, 3 * levels_);
-  for (const auto& [tensor, state] : updates_) use(tensor, 3 * levels_);
+  for (int tensor : results_) uses[tensor].Add(3 * levels_);
+  for (const auto& [tensor, state] : updates_) uses[tensor].Add(3 * levels_);
   // What others send of their inputs and states has memory here; one's own is elsewhere.
   const size_t first_state = graph.inputs().size();
   for (size_t k = 0; k < inputs_.size(); ++k) {
@@ -192,11 +182,9 @@ absl::Status OwnedExecutable::PlanTensors() {
   }
   ASSIGN_OR_RETURN(memory_, SharedMemory::Place(pieces_.tensors, uses, runs, &tensors_));
   for (Value leaf : graph.states()) {
-    ASSIGN_OR_RETURN(const size_t k, Find(graph.node(leaf.node).name));
+    ASSIGN_OR_RETURN(const size_t k, rank_.FindState(graph.node(leaf.node).name));
     if (!IsMine(states_[k].owner)) continue;
-    Tensor& tensor = tensors_[first_state + k];
-    ASSIGN_OR_RETURN(tensor, AllocateTensor(graph.type(leaf), states_[k].name));
-    CopyElements(*graph.arena()->Elements(leaf.node), &tensor);
+    ASSIGN_OR_RETURN(tensors_[first_state + k], CopyOf(*graph.arena()->Elements(leaf.node), states_[k].name));
   }
   return absl::OkStatus();
 }
@@ -211,14 +199,17 @@ absl::Status OwnedExecutable::Run(const std::vector<Tensor>& inputs, std::vector
       tensors_[k] = inputs[k];
     }
     for (int level = 0; level < levels_; ++level) {
-      RETURN_IF_ERROR(RunPiece(PieceOf(level, kAll)));
-      RETURN_IF_ERROR(RunPiece(PieceOf(level, ranks_.rank())));
+      for (int owner : {kAll, ranks_.rank()}) {
+        const int piece = PieceOf(level, owner);
+        const auto at = [&](int tensor) -> Tensor& { return tensors_[tensor]; };
+        RETURN_IF_ERROR(RunPiece(executables_[piece].get(), pieces_.pieces[piece], at));
+      }
       RETURN_IF_ERROR(Share(level));
       RETURN_IF_ERROR(RunCollectives(level));
     }
     RETURN_IF_ERROR(signature_.PrepareOutputs(inputs, {}, outputs));
     for (size_t k = 0; k < results_.size(); ++k) {
-      CopyElements(tensors_[static_cast<size_t>(results_[k])], &(*outputs)[k]);
+      CopyElements(tensors_[results_[k]], &(*outputs)[k]);
     }
     RETURN_IF_ERROR(Update());
     for (size_t k = 0; k < inputs.size(); ++k) {  // is not kept from whoever gave it
@@ -228,22 +219,11 @@ absl::Status OwnedExecutable::Run(const std::vector<Tensor>& inputs, std::vector
   });
 }
 
-absl::Status OwnedExecutable::RunPiece(int number) {
-  if (executables_[static_cast<size_t>(number)] == nullptr) return absl::OkStatus();
-  const Pieces::Piece& piece = pieces_.pieces[static_cast<size_t>(number)];
-  std::vector<Tensor> inputs, outputs;
-  for (int tensor : piece.inputs) inputs.push_back(tensors_[static_cast<size_t>(tensor)]);
-  for (int tensor : piece.outputs) outputs.push_back(tensors_[static_cast<size_t>(tensor)]);
-  RETURN_IF_ERROR(executables_[static_cast<size_t>(number)]->Run(inputs, &outputs));
-  for (size_t k = 0; k < outputs.size(); ++k) tensors_[static_cast<size_t>(piece.outputs[k])] = std::move(outputs[k]);
-  return absl::OkStatus();
-}
-
 absl::Status OwnedExecutable::Share(int level) {
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
-  for (const auto& [number, owner] : shared_[static_cast<size_t>(level)]) {
-    Tensor& tensor = tensors_[static_cast<size_t>(number)];
+  for (const auto& [number, owner] : shared_[level]) {
+    Tensor& tensor = tensors_[number];
     const auto bytes = static_cast<size_t>(tensor.num_bytes());
     if (owner != ranks_.rank()) {
       in.push_back({owner, tensor.data(), bytes});
@@ -257,10 +237,9 @@ absl::Status OwnedExecutable::Share(int level) {
 }
 
 absl::Status OwnedExecutable::RunCollectives(int level) {
-  for (const Gather& gather : collectives_[static_cast<size_t>(level)]) {
+  for (const Gather& gather : collectives_[level]) {
     RETURN_IF_ERROR(RunCollective(partners_, absl::StrCat("run ", runs_), rank_.collectives[gather.collective],
-                                  tensors_[static_cast<size_t>(gather.operand)],
-                                  &tensors_[static_cast<size_t>(gather.result)]));
+                                  tensors_[gather.operand], &tensors_[gather.result]));
   }
   return absl::OkStatus();
 }
@@ -269,12 +248,10 @@ absl::Status OwnedExecutable::Update() {
   std::vector<Tensor> next;
   const size_t first_state = rank_.graph.inputs().size();
   for (const auto& [number, state] : updates_) {
-    Tensor value = tensors_[static_cast<size_t>(number)];
+    Tensor value = tensors_[number];
     const auto position = static_cast<size_t>(number);
     if (position >= first_state && position < first_state + states_.size()) {  // may be overwritten before
-      ASSIGN_OR_RETURN(Tensor copy, AllocateTensor(value.type(), "a next value"));
-      CopyElements(value, &copy);
-      value = std::move(copy);
+      ASSIGN_OR_RETURN(value, CopyOf(value, "a next value"));
     }
     next.push_back(std::move(value));
   }
@@ -282,21 +259,14 @@ absl::Status OwnedExecutable::Update() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<size_t> OwnedExecutable::Find(const std::string& name) const {
-  for (size_t k = 0; k < states_.size(); ++k) {
-    if (states_[k].name == name) return k;
-  }
-  return absl::NotFoundError("no state " + name);
-}
-
 absl::StatusOr<RankPart> OwnedExecutable::LocalState(const std::string& name) const {
-  ASSIGN_OR_RETURN(const size_t number, Find(name));
+  ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
   if (!IsMine(states_[number].owner)) return RankPart{};
   return RankPart{tensors_[rank_.graph.inputs().size() + number], states_[number].axis};
 }
 
 absl::StatusOr<Tensor> OwnedExecutable::ReadState(const std::string& name) {
-  ASSIGN_OR_RETURN(const size_t number, Find(name));
+  ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
   const Leaf& leaf = states_[number];
   const Tensor& own = tensors_[rank_.graph.inputs().size() + number];
   ASSIGN_OR_RETURN(Tensor value, AllocateTensor(leaf.whole, name));
@@ -326,7 +296,7 @@ int64_t OwnedExecutable::state_bytes() const {
 }
 
 int64_t OwnedExecutable::BytesSentToRead(const std::string& name) const {
-  const absl::StatusOr<size_t> number = Find(name);
+  const absl::StatusOr<size_t> number = rank_.FindState(name);
   if (!number.ok() || !IsMine(states_[*number].owner)) return 0;
   const Leaf& leaf = states_[*number];
   const int64_t joined = leaf.axis < 0 ? 0 : leaf.whole.num_bytes() / partners_.size() * (partners_.size() - 1);
@@ -337,14 +307,14 @@ int64_t OwnedExecutable::bytes_sent() const {
   int64_t bytes = 0;
   for (const auto& level : shared_) {
     for (const auto& [tensor, owner] : level) {
-      if (owner == ranks_.rank()) bytes += pieces_.tensors[static_cast<size_t>(tensor)].num_bytes();
+      if (owner == ranks_.rank()) bytes += pieces_.tensors[tensor].num_bytes();
     }
   }
   bytes *= ranks_.size() - 1;
   for (const auto& level : collectives_) {
     for (const Gather& gather : level) {
-      bytes += BytesSent(rank_.collectives[gather.collective], pieces_.tensors[static_cast<size_t>(gather.operand)],
-                         pieces_.tensors[static_cast<size_t>(gather.result)], partners_.rank(), partners_.size());
+      bytes += BytesSent(rank_.collectives[gather.collective], pieces_.tensors[gather.operand],
+                         pieces_.tensors[gather.result], partners_.rank(), partners_.size());
     }
   }
   return bytes;

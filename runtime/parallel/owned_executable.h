@@ -71,11 +71,9 @@ class OwnedExecutable : public ExecutableOfRanks {
   bool IsMine(int owner) const { return owner < 0 || owner == ranks_.rank(); }
   // Pieces of a level: that of all ranks, then those of each.
   int PieceOf(int level, int owner) const { return level * (ranks_.size() + 1) + owner + 1; }
-  absl::Status RunPiece(int piece);
   absl::Status Share(int level);
   absl::Status RunCollectives(int level);
   absl::Status Update();
-  absl::StatusOr<size_t> Find(const std::string& name) const;
 
   const Signature signature_;
   Communicator& ranks_;

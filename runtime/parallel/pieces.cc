@@ -95,7 +95,7 @@ class Cutter {
       here = {piece.arena->AddLike(node, {operand}), 0};
     } else {
       const int tensor = Escaping(value);
-      const int maker = result_.makers[static_cast<size_t>(tensor)];
+      const int maker = result_.makers[tensor];
       CHECK(maker < static_cast<int>(number)) << "piece " << number << " reads what piece " << maker << " makes";
       const std::string name = node.name.empty() ? absl::StrCat(prefix_, tensor) : node.name;
       here = piece.arena->AddInput(name, graph_.type(value)).value();
@@ -143,6 +143,21 @@ Pieces PiecesOf(const Graph& graph, const std::vector<int>& numbers, int count, 
   return Cutter(graph, numbers, count).Run(states);
 }
 
+absl::Status RunPiece(Executable* executable, const Pieces::Piece& piece, const std::function<Tensor&(int)>& at) {
+  if (executable == nullptr) return absl::OkStatus();
+  std::vector<Tensor> inputs, outputs;
+  for (int tensor : piece.inputs) inputs.push_back(at(tensor));
+  for (int tensor : piece.outputs) outputs.push_back(at(tensor));
+  RETURN_IF_ERROR(executable->Run(inputs, &outputs));
+  for (size_t k = 0; k < outputs.size(); ++k) at(piece.outputs[k]) = std::move(outputs[k]);
+  return absl::OkStatus();
+}
+
+void AddUses(const Pieces::Piece& piece, int time, std::vector<Use>* uses) {
+  for (int tensor : piece.inputs) (*uses)[tensor].Add(time);
+  for (int tensor : piece.outputs) (*uses)[tensor].Add(time);
+}
+
 absl::StatusOr<SharedMemory> SharedMemory::Place(const std::vector<TensorType>& types, const std::vector<Use>& uses,
                                                  const std::vector<PieceRun>& runs, std::vector<Tensor>* tensors) {
   SharedMemory shared;
@@ -183,7 +198,7 @@ void SharedMemory::MoveTo(std::shared_ptr<void> memory, const std::vector<PieceR
 
 Tensor TakeOutput(const Pieces& pieces, size_t output, std::vector<Tensor>* tensors) {
   const int number = pieces.outputs[output];
-  Tensor& made = (*tensors)[static_cast<size_t>(number)];
+  Tensor& made = (*tensors)[number];
   const bool is_read = std::any_of(pieces.pieces.begin(), pieces.pieces.end(), [&](const Pieces::Piece& piece) {
     return std::count(piece.inputs.begin(), piece.inputs.end(), number) > 0;
   });

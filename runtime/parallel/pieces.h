@@ -1,6 +1,7 @@
 // A graph in pieces that are compiled and run one by one, and the tensors that they hand on.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,10 +40,20 @@ Pieces PiecesOf(const Graph& graph, const std::vector<int>& numbers, int count, 
 // where other outputs are the same tensor. `tensors` are those of the pieces, by number.
 Tensor TakeOutput(const Pieces& pieces, size_t output, std::vector<Tensor>* tensors);
 
+// Runs what computes a piece on its tensors, each of which is, or is to be, at(number); nothing where it is null.
+absl::Status RunPiece(Executable* executable, const Pieces::Piece& piece, const std::function<Tensor&(int)>& at);
+
 // When a tensor is used by pieces that run at the times 0, 1, ..; never where last < 0.
 struct Use {
   int first = 0, last = -1;
+
+  void Add(int time) {
+    first = last < 0 ? time : std::min(first, time);
+    last = std::max(last, time);
+  }
 };
+// Of what a piece reads and makes, by tensor.
+void AddUses(const Pieces::Piece& piece, int time, std::vector<Use>* uses);
 // What runs a piece, at that time; null: nothing.
 struct PieceRun {
   Executable* executable = nullptr;

@@ -10,16 +10,6 @@
 #include "runtime/comm/collectives.h"
 
 namespace rewright {
-namespace {
-
-// A copy with elements of its own.
-absl::StatusOr<Tensor> Clone(const Tensor& tensor, const std::string& what) {
-  ASSIGN_OR_RETURN(Tensor clone, AllocateTensor(tensor.type(), what));
-  CopyElements(tensor, &clone);
-  return clone;
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<RankExecutable>> RankExecutable::Create(const Graph& cut, Communicator& ranks,
                                                                        GraphRunner& runner, Takes takes,
@@ -50,8 +40,8 @@ absl::Status RankExecutable::Init(const Graph& cut, GraphRunner& runner, const R
   for (Value leaf : rank_.graph.states()) {
     if (rank_.graph.mode() != Mode::kTraining) break;
     const std::string& name = rank_.graph.node(leaf.node).name;
-    ASSIGN_OR_RETURN(const size_t number, Find(name));
-    ASSIGN_OR_RETURN(state(number), Clone(*rank_.graph.arena()->Elements(leaf.node), name));
+    ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
+    ASSIGN_OR_RETURN(state(number), CopyOf(*rank_.graph.arena()->Elements(leaf.node), name));
   }
   return PlanTensors();
 }
@@ -98,7 +88,8 @@ absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<
       }
     }
     for (size_t s = 0; s < executables_.size(); ++s) {
-      if (executables_[s] != nullptr) RETURN_IF_ERROR(RunStage(s));
+      RETURN_IF_ERROR(RunPiece(executables_[s].get(), stages_.pieces.pieces[s],
+                               [&](int tensor) -> Tensor& { return tensors_[tensor]; }));
       for (int collective : stages_.collectives[s]) {
         RETURN_IF_ERROR(RunCollective(static_cast<size_t>(collective)));
       }
@@ -107,7 +98,7 @@ absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<
     size_t result = 0;
     for (size_t k = 0; k < stages_.outputs.size(); ++k) {
       if (rank_.graph.outputs()[k].updates.node >= 0) continue;
-      CopyElements(tensors_[static_cast<size_t>(stages_.outputs[k])], &(*outputs)[result++]);
+      CopyElements(tensors_[stages_.outputs[k]], &(*outputs)[result++]);
     }
     RETURN_IF_ERROR(Update());
     for (size_t k = 0; k < inputs.size(); ++k) {  // is not kept from whoever gave it
@@ -117,18 +108,8 @@ absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<
   });
 }
 
-absl::Status RankExecutable::RunStage(size_t number) {
-  const Pieces::Piece& stage = stages_.pieces.pieces[number];
-  std::vector<Tensor> inputs, outputs;
-  for (int tensor : stage.inputs) inputs.push_back(tensors_[static_cast<size_t>(tensor)]);
-  for (int tensor : stage.outputs) outputs.push_back(tensors_[static_cast<size_t>(tensor)]);
-  RETURN_IF_ERROR(executables_[number]->Run(inputs, &outputs));
-  for (size_t k = 0; k < outputs.size(); ++k) tensors_[static_cast<size_t>(stage.outputs[k])] = std::move(outputs[k]);
-  return absl::OkStatus();
-}
-
 absl::Status RankExecutable::RunCollective(size_t number) {
-  const Tensor& operand = tensors_[static_cast<size_t>(stages_.operands[number])];
+  const Tensor& operand = tensors_[stages_.operands[number]];
   return rewright::RunCollective(ranks_, absl::StrCat("run ", runs_), rank_.collectives[number], operand,
                                  &tensors_[rank_.inputs.size() + number]);
 }
@@ -142,7 +123,7 @@ absl::Status RankExecutable::Update() {
   for (size_t k = 0; k < stages_.outputs.size(); ++k) {
     const Value updates = rank_.graph.outputs()[k].updates;
     if (updates.node < 0) continue;
-    ASSIGN_OR_RETURN(const size_t number, Find(rank_.graph.node(updates.node).name));
+    ASSIGN_OR_RETURN(const size_t number, rank_.FindState(rank_.graph.node(updates.node).name));
     const auto from = static_cast<size_t>(stages_.outputs[k]);
     if (has_next_[from] && !taken[from]) {
       taken[from] = true;
@@ -151,7 +132,7 @@ absl::Status RankExecutable::Update() {
     }
     Tensor value = tensors_[from];
     if (from >= first_state && from < end_states) {  // another state, which may be overwritten before
-      ASSIGN_OR_RETURN(value, Clone(value, "a next value"));
+      ASSIGN_OR_RETURN(value, CopyOf(value, "a next value"));
     }
     copied.emplace_back(number, std::move(value));
   }
@@ -160,30 +141,23 @@ absl::Status RankExecutable::Update() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<size_t> RankExecutable::Find(const std::string& name) const {
-  for (size_t k = 0; k < rank_.states.size(); ++k) {
-    if (rank_.states[k].name == name) return k;
-  }
-  return absl::NotFoundError("no state " + name);
-}
-
 absl::StatusOr<RankPart> RankExecutable::LocalState(const std::string& name) {
-  ASSIGN_OR_RETURN(const size_t number, Find(name));
+  ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
   return RankPart{state(number), rank_.states[number].axis};
 }
 
 absl::StatusOr<Tensor> RankExecutable::ReadState(const std::string& name) {
-  ASSIGN_OR_RETURN(const size_t number, Find(name));
+  ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
   const std::lock_guard<std::mutex> lock(mutex_);
   const RankLeaf& leaf = rank_.states[number];
-  if (leaf.axis < 0) return Clone(state(number), name);
+  if (leaf.axis < 0) return CopyOf(state(number), name);
   ASSIGN_OR_RETURN(Tensor whole, AllocateTensor(leaf.whole, name));
   RETURN_IF_ERROR(AllGather(ranks_, absl::StrCat("state ", name), state(number), leaf.axis, &whole));
   return whole;
 }
 
 absl::Status RankExecutable::WriteState(const std::string& name, const Tensor& value) {
-  ASSIGN_OR_RETURN(const size_t number, Find(name));
+  ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
   RETURN_IF_ERROR(signature_.CheckState(name, value));
   const std::lock_guard<std::mutex> lock(mutex_);
   const RankLeaf& leaf = rank_.states[number];
@@ -204,7 +178,7 @@ int64_t RankExecutable::state_bytes() const {
 }
 
 int64_t RankExecutable::BytesSentToRead(const std::string& name) const {
-  const absl::StatusOr<size_t> number = Find(name);
+  const absl::StatusOr<size_t> number = rank_.FindState(name);
   if (!number.ok() || rank_.states[*number].axis < 0) return 0;
   return stages_.pieces.tensors[rank_.graph.inputs().size() + *number].num_bytes() * (ranks_.size() - 1);
 }
@@ -212,7 +186,7 @@ int64_t RankExecutable::BytesSentToRead(const std::string& name) const {
 int64_t RankExecutable::bytes_sent() const {
   int64_t bytes = 0;
   for (size_t k = 0; k < rank_.collectives.size(); ++k) {
-    const TensorType& operand = stages_.pieces.tensors[static_cast<size_t>(stages_.operands[k])];
+    const TensorType& operand = stages_.pieces.tensors[stages_.operands[k]];
     const TensorType& result = stages_.pieces.tensors[rank_.inputs.size() + k];
     bytes += BytesSent(rank_.collectives[k], operand, result, ranks_.rank(), ranks_.size());
   }

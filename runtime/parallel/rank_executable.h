@@ -65,13 +65,10 @@ class RankExecutable : public ExecutableOfRanks, public ArenaUser {
   absl::Status Init(const Graph& cut, GraphRunner& runner, const RewritePart& rewrite);
   absl::Status PlanTensors();
   std::vector<PieceRun> Runs() const;
-  absl::Status RunStage(size_t number);
   absl::Status RunCollective(size_t number);
   // Whether what a run is given of it lies in one piece: else the rank's block is copied out of it.
   bool IsGivenInPlace(const RankLeaf& input) const { return input.axis <= 0 || takes_parts_; }
   absl::Status Update();
-  // The number of the state in RankGraph::states.
-  absl::StatusOr<size_t> Find(const std::string& name) const;
   Tensor& state(size_t number) { return tensors_[rank_.graph.inputs().size() + number]; }
 
   Signature signature_;

@@ -1,6 +1,7 @@
 #include "runtime/parallel/rank_graph.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -377,6 +378,21 @@ class Projector {
 };
 
 }  // namespace
+
+absl::StatusOr<size_t> RankGraph::FindState(const std::string& name) const {
+  for (size_t k = 0; k < states.size(); ++k) {
+    if (states[k].name == name) return k;
+  }
+  return absl::NotFoundError("no state " + name);
+}
+
+std::vector<Value> RankGraph::StatesInOrder() const {
+  std::map<std::string, Value> by_name;
+  for (Value state : graph.states()) by_name[graph.node(state.node).name] = state;
+  std::vector<Value> ordered;
+  for (const RankLeaf& state : states) ordered.push_back(by_name.at(state.name));
+  return ordered;
+}
 
 const char* CollectiveName(Collective::Kind kind) {
   switch (kind) {

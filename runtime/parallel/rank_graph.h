@@ -60,6 +60,11 @@ struct RankGraph {
   std::vector<RankLeaf> inputs;         // of the cut graph, in order
   std::vector<RankLeaf> states;         // in training; at inference they are in the graph's arena
   std::vector<Collective> collectives;  // in an order in which they can be run; the same one on every rank
+
+  // The number of a state in `states`. Error: there is none of that name.
+  absl::StatusOr<size_t> FindState(const std::string& name) const;
+  // The graph's states in the order of `states`.
+  std::vector<Value> StatesInOrder() const;
 };
 
 // What depends on weights and constants alone, at inference, is exchanged here, once: every rank has them all.

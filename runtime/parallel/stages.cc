@@ -1,11 +1,10 @@
 #include "runtime/parallel/stages.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
@@ -66,25 +65,25 @@ class LevelsOfNodes {
   }
 
  private:
-  int LevelOf(int i) const { return waits_[static_cast<size_t>(i)] ? latest_[static_cast<size_t>(i)] : First(i); }
-  int First(int i) const { return first_.nodes[static_cast<size_t>(i)]; }
+  int LevelOf(int i) const { return waits_[i] ? latest_[i] : First(i); }
+  int First(int i) const { return first_.nodes[i]; }
 
   void FindLatest() {
     latest_.assign(waits_.size(), last_);
     const size_t results = graph_.outputs().size() - first_.collectives.size();
     for (size_t k = 0; k < first_.collectives.size(); ++k) {
-      int& latest = latest_[static_cast<size_t>(graph_.index(graph_.outputs()[results + k].value.node))];
+      int& latest = latest_[graph_.index(graph_.outputs()[results + k].value.node)];
       latest = std::min(latest, first_.collectives[k]);
     }
     for (int i = static_cast<int>(waits_.size()) - 1; i >= 0; --i) {
       for (int user : graph_.users(i)) {
-        latest_[static_cast<size_t>(i)] = std::min(latest_[static_cast<size_t>(i)], LevelOf(user));
+        latest_[i] = std::min(latest_[i], LevelOf(user));
       }
     }
   }
 
   bool MayWait(int i) const {
-    const Node& node = graph_.node(graph_.nodes()[static_cast<size_t>(i)]);
+    const Node& node = graph_.node(graph_.nodes()[i]);
     if (!graph_.IsRun(node)) return false;
     int64_t given = 0, read = 0;
     for (const TensorType& type : node.outputs) given += type.num_bytes();
@@ -107,22 +106,17 @@ class LevelsOfNodes {
 
 absl::StatusOr<Stages> StagesOf(const RankGraph& rank) {
   const Graph& graph = rank.graph;
-  auto levels = FirstLevels(graph, rank.collectives.size());
-  if (!levels.ok()) return levels.status();
-  const int count = *std::max_element(levels->nodes.begin(), levels->nodes.end()) + 1;
-  levels->nodes = LevelsOfNodes(graph, *levels, count - 1).Run();
-  std::map<std::string, Value> by_name;
-  for (Value state : graph.states()) by_name[graph.node(state.node).name] = state;
-  std::vector<Value> states;
-  for (const RankLeaf& state : rank.states) states.push_back(by_name.at(state.name));
+  ASSIGN_OR_RETURN(Levels levels, FirstLevels(graph, rank.collectives.size()));
+  const int count = *std::max_element(levels.nodes.begin(), levels.nodes.end()) + 1;
+  levels.nodes = LevelsOfNodes(graph, levels, count - 1).Run();
   Stages stages;
-  stages.pieces = PiecesOf(graph, levels->nodes, count, states);
+  stages.pieces = PiecesOf(graph, levels.nodes, count, rank.StatesInOrder());
   const auto operands = stages.pieces.outputs.end() - static_cast<std::ptrdiff_t>(rank.collectives.size());
   stages.outputs.assign(stages.pieces.outputs.begin(), operands);
   stages.operands.assign(operands, stages.pieces.outputs.end());
   stages.collectives.resize(static_cast<size_t>(count));
   for (size_t k = 0; k < rank.collectives.size(); ++k) {
-    stages.collectives[static_cast<size_t>(levels->collectives[k])].push_back(static_cast<int>(k));
+    stages.collectives[levels.collectives[k]].push_back(static_cast<int>(k));
   }
   return stages;
 }
@@ -132,22 +126,18 @@ StageUses UsesOf(const RankGraph& rank, const Stages& stages) {
   const int end = 2 * static_cast<int>(pieces.size());
   const size_t first_result = rank.inputs.size(), first_state = rank.graph.inputs().size();
   StageUses result;
-  result.uses.assign(stages.pieces.tensors.size(), Use{end, -1});
-  const auto use = [&](int tensor, int time) {
-    const auto number = static_cast<size_t>(tensor);
-    if (number < first_result || (number >= first_state && number < first_state + rank.states.size())) return;
-    result.uses[number].first = std::min(result.uses[number].first, time);
-    result.uses[number].last = std::max(result.uses[number].last, time);
-  };
+  result.uses.resize(stages.pieces.tensors.size());
   for (int s = 0; s < static_cast<int>(pieces.size()); ++s) {
-    for (int tensor : pieces[static_cast<size_t>(s)].inputs) use(tensor, 2 * s);
-    for (int tensor : pieces[static_cast<size_t>(s)].outputs) use(tensor, 2 * s);
-    for (int collective : stages.collectives[static_cast<size_t>(s)]) {
-      use(stages.operands[static_cast<size_t>(collective)], 2 * s + 1);
-      use(static_cast<int>(first_result) + collective, 2 * s + 1);
+    AddUses(pieces[s], 2 * s, &result.uses);
+    for (int collective : stages.collectives[s]) {
+      result.uses[stages.operands[collective]].Add(2 * s + 1);
+      result.uses[first_result + collective].Add(2 * s + 1);
     }
   }
-  for (int tensor : stages.outputs) use(tensor, end);
+  for (int tensor : stages.outputs) result.uses[tensor].Add(end);
+  const auto leave_out = [&](size_t begin, size_t count) { std::fill_n(result.uses.begin() + begin, count, Use()); };
+  leave_out(0, first_result);
+  leave_out(first_state, rank.states.size());
   // All next values are there at the end of a run, so they could share memory with little else. Inputs and states that
   // are next values of states are copied.
   result.has_next.assign(result.uses.size(), false);

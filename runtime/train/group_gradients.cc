@@ -21,14 +21,6 @@ GroupGradients::GroupGradients(std::unique_ptr<Executable> executable, const std
       group_(group),
       partners_(partners) {}
 
-absl::Status GroupGradients::ReadWeights(Executable& from) {
-  for (const std::string& name : updated_) {
-    ASSIGN_OR_RETURN(const Tensor value, from.ViewState(name));
-    RETURN_IF_ERROR(executable_->WriteState(name, value));
-  }
-  return absl::OkStatus();
-}
-
 int64_t GroupGradients::BytesSent(const Executable& from) const {
   const int rank = partners_.rank(), size = partners_.size();
   const bool in_turns = zero_ >= 2;
@@ -69,7 +61,7 @@ absl::StatusOr<std::vector<Tensor>> GroupGradients::Sums(const std::string& what
 absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsOfOwn(const std::string& what, Prefetcher& batches) {
   const std::vector<LeafRange> leaves = LeavesOfRanks(count_, partners_.size());
   std::vector<TreeSum> sums(sums_.size());
-  for (int64_t i = 0; i < leaves[static_cast<size_t>(partners_.rank())].count; ++i) {
+  for (int64_t i = 0; i < leaves[partners_.rank()].count; ++i) {
     ASSIGN_OR_RETURN(std::vector<Tensor> leaf, Leaf(batches));
     for (size_t k = 0; k < sums.size(); ++k) sums[k].Add(std::move(leaf[k]));
   }
@@ -80,19 +72,15 @@ absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsOfOwn(const std::string&
 
 absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsInTurns(const std::string& what, Prefetcher& batches) {
   std::vector<TreeSum> sums(sums_.size());
-  std::vector<std::pair<TensorType, int>> tensors;
-  std::vector<TreeSum*> to;
-  for (size_t k = 0; k < sums.size(); ++k) {
-    tensors.emplace_back(LeafType(k), axes_[k]);
-    to.push_back(&sums[k]);
-  }
+  std::vector<LeafSum> tensors;
+  for (size_t k = 0; k < sums.size(); ++k) tensors.push_back({LeafType(k), axes_[k], &sums[k]});
   for (int64_t first = 0; first < count_; first += partners_.size()) {
     const int givers = static_cast<int>(std::min<int64_t>(partners_.size(), count_ - first));
     std::vector<Tensor> leaf;
     if (partners_.rank() < givers) {
       ASSIGN_OR_RETURN(leaf, Leaf(batches));
     }
-    RETURN_IF_ERROR(AddLeaves(partners_, what, givers, tensors, leaf, to));
+    RETURN_IF_ERROR(AddLeaves(partners_, what, givers, tensors, leaf));
   }
   std::vector<Tensor> inputs;
   for (TreeSum& sum : sums) inputs.push_back(sum.Take());

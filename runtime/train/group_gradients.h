@@ -27,7 +27,7 @@ class GroupGradients : public GradientSums {
                  std::vector<TensorType> sums, std::vector<int> axes, int zero, int64_t count, Communicator& group,
                  Communicator& partners);
 
-  absl::Status ReadWeights(Executable& from) override;
+  absl::Status ReadWeights(Executable& from) override { return CopyStates(from, updated_, *executable_); }
   // Of what is cut the rank's blocks.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
   int64_t BytesSent(const Executable& from) const override;

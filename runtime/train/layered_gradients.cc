@@ -27,7 +27,7 @@ struct LayersOfGraph {
   int PieceOf(NodeId id) const {
     const auto place = passes.nodes.find(id);
     if (place == passes.nodes.end()) return 2 * layers.count - 1;
-    const int layer = by_position[static_cast<size_t>(place->second.position)];
+    const int layer = by_position[place->second.position];
     return place->second.forward ? layer : 2 * layers.count - 1 - layer;
   }
 };
@@ -51,17 +51,10 @@ LayersOfGraph LayersOf(const Graph& unpacked, const Graph& step, const std::vect
 // When tensors that are handed on are used; the first `leaves`, and the sums, lie elsewhere.
 std::vector<Use> UsesOf(const Pieces& cut, size_t leaves) {
   const std::vector<Pieces::Piece>& pieces = cut.pieces;
-  std::vector<Use> uses(cut.tensors.size(), Use{static_cast<int>(pieces.size()), -1});
-  for (int p = 0; p < static_cast<int>(pieces.size()); ++p) {
-    for (const auto* numbers : {&pieces[static_cast<size_t>(p)].inputs, &pieces[static_cast<size_t>(p)].outputs}) {
-      for (int tensor : *numbers) {
-        Use& use = uses[static_cast<size_t>(tensor)];
-        use = {std::min(use.first, p), std::max(use.last, p)};
-      }
-    }
-  }
+  std::vector<Use> uses(cut.tensors.size());
+  for (int p = 0; p < static_cast<int>(pieces.size()); ++p) AddUses(pieces[p], p, &uses);
   for (size_t k = 0; k < leaves; ++k) uses[k].last = -1;
-  for (int tensor : cut.outputs) uses[static_cast<size_t>(tensor)].last = -1;
+  for (int tensor : cut.outputs) uses[tensor].last = -1;
   return uses;
 }
 
@@ -117,7 +110,7 @@ absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step
   }
   LayeredPlan plan;
   for (int p = 0; p < static_cast<int>(pieces.pieces.size()); ++p) {
-    const Pieces::Piece& piece = pieces.pieces[static_cast<size_t>(p)];
+    const Pieces::Piece& piece = pieces.pieces[p];
     if (piece.outputs.empty()) continue;
     ASSIGN_OR_RETURN(const PieceBytes bytes, bytes_of(piece.graph));
     plan.bytes += bytes.own;
@@ -132,7 +125,7 @@ absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step
                    [&](const Group& a, const Group& b) { return piece_of(a) < piece_of(b); });
   std::vector<int64_t> live = LiveBytes(lifetimes);
   live.resize(pieces.pieces.size() + 1, 0);
-  for (const Group& group : plan.groups) plan.live.push_back(live[static_cast<size_t>(piece_of(group))]);
+  for (const Group& group : plan.groups) plan.live.push_back(live[piece_of(group)]);
   return plan;
 }
 
@@ -157,7 +150,7 @@ std::vector<int64_t> LayeredGradients::MicroBatchesOf(int zero, int64_t count, c
   if (zero >= 2) {
     for (int64_t i = ranks.rank(); i < count; i += ranks.size()) own.push_back(i);
   } else {
-    const LeafRange range = LeavesOfRanks(count, ranks.size())[static_cast<size_t>(ranks.rank())];
+    const LeafRange range = LeavesOfRanks(count, ranks.size())[ranks.rank()];
     for (int64_t i = 0; i < range.count; ++i) own.push_back(range.first + i);
   }
   return own;
@@ -173,7 +166,7 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
   layers_ = LayersOf(unpacked, step, updated, options_).layers;
   buckets_.resize(layers_.pieces.pieces.size());
   for (size_t k = 0; k < sums_.size(); ++k) {
-    buckets_[static_cast<size_t>(2 * layers_.count - 1 - layers_.homes[k])].push_back(k);
+    buckets_[2 * layers_.count - 1 - layers_.homes[k]].push_back(k);
   }
   for (const Pieces::Piece& piece : layers_.pieces.pieces) {
     executables_.emplace_back();
@@ -273,18 +266,11 @@ absl::Status LayeredGradients::ReadWeights(Executable& from) {
 }
 
 absl::Status LayeredGradients::RunPiece(size_t number) {
-  if (executables_[number] == nullptr) return absl::OkStatus();
-  const Pieces::Piece& piece = layers_.pieces.pieces[number];
-  std::vector<Tensor> inputs, outputs;
-  for (int tensor : piece.inputs) inputs.push_back(tensors_[static_cast<size_t>(tensor)]);
-  for (int tensor : piece.outputs) {
-    Tensor& made = tensors_[static_cast<size_t>(tensor)];
-    if (made.data() == nullptr) made = ranks_.memory().Take(layers_.pieces.tensors[static_cast<size_t>(tensor)]);
-    outputs.push_back(made);
-  }
-  RETURN_IF_ERROR(executables_[number]->Run(inputs, &outputs));
-  for (size_t k = 0; k < outputs.size(); ++k) tensors_[static_cast<size_t>(piece.outputs[k])] = std::move(outputs[k]);
-  return absl::OkStatus();
+  return rewright::RunPiece(executables_[number].get(), layers_.pieces.pieces[number], [&](int tensor) -> Tensor& {
+    Tensor& there = tensors_[tensor];
+    if (there.data() == nullptr) there = ranks_.memory().Take(layers_.pieces.tensors[tensor]);
+    return there;
+  });
 }
 
 absl::StatusOr<std::vector<Tensor>> LayeredGradients::Sums(const std::string& what, Prefetcher& batches) {
@@ -340,7 +326,7 @@ void LayeredGradients::StartSum(const std::string& what, const std::vector<size_
 }
 
 absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsOfOwn(const std::string& what, Prefetcher& batches) {
-  const int64_t count = leaves_[static_cast<size_t>(ranks_.rank())].count;
+  const int64_t count = leaves_[ranks_.rank()].count;
   std::vector<TreeSum> sums(sums_.size());
   std::vector<Tensor> inputs(sums_.size());
   for (int64_t i = 0; i < count; ++i) {
@@ -400,13 +386,9 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsInTurns(const std::str
       // Whole are those that were made just now, and those that were on their way meanwhile.
       RETURN_IF_ERROR(background_.Wait(last_sum));
       last_sum = background_.Start([this, what, givers, &bucket, leaf = std::move(leaf), sums] {
-        std::vector<std::pair<TensorType, int>> tensors;
-        std::vector<TreeSum*> to;
-        for (size_t k : bucket) {
-          tensors.emplace_back(sums_[k], axes_[k]);
-          to.push_back(&(*sums)[k]);
-        }
-        return AddLeaves(ranks_, absl::StrCat(what, ", sum of gradients"), givers, tensors, leaf, to);
+        std::vector<LeafSum> tensors;
+        for (size_t k : bucket) tensors.push_back({sums_[k], axes_[k], &(*sums)[k]});
+        return AddLeaves(ranks_, absl::StrCat(what, ", sum of gradients"), givers, tensors, leaf);
       });
     }
   }

@@ -20,21 +20,6 @@ constexpr std::pair<const char*, PipelineSchedule> kSchedules[] = {{"1f1b", Pipe
                                                                    {"gpipe", PipelineSchedule::kGPipe},
                                                                    {"interleaved", PipelineSchedule::kInterleaved}};
 
-constexpr const char* kKept[] = {".momentum", ".adam_m", ".adam_v"};
-
-}  // namespace
-
-std::string WeightOf(const std::string& state) {
-  for (const std::string suffix : kKept) {
-    if (state.size() > suffix.size() && state.ends_with(suffix)) {
-      return state.substr(0, state.size() - suffix.size());
-    }
-  }
-  return state;
-}
-
-namespace {
-
 // Numbers first, first + step, ..
 std::vector<int> Stepping(int first, int step, int count) {
   std::vector<int> ranks;
@@ -43,6 +28,15 @@ std::vector<int> Stepping(int first, int step, int count) {
 }
 
 }  // namespace
+
+std::string WeightOf(const std::string& state) {
+  for (const std::string suffix : kKeptSuffixes) {
+    if (!suffix.empty() && state.size() > suffix.size() && state.ends_with(suffix)) {
+      return state.substr(0, state.size() - suffix.size());
+    }
+  }
+  return state;
+}
 
 std::vector<int> Layout::GroupOfRank(int rank) const {
   return Stepping(rank / group_size() * group_size(), 1, group_size());
@@ -162,7 +156,7 @@ StateAxes ZeroAxes(const Graph& step, int64_t degree, int zero) {
     const auto first = std::find_if(shape.begin(), shape.end(), divides);
     if (first == shape.end()) continue;
     const int shared = SharedAxis(shape);
-    const int axis = divides(shape[static_cast<size_t>(shared)]) ? shared : static_cast<int>(first - shape.begin());
+    const int axis = divides(shape[shared]) ? shared : static_cast<int>(first - shape.begin());
     placed.emplace_back(name, axis);
     sums[SumOfGradients(weight)] = axis;
   }

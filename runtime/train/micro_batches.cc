@@ -18,17 +18,17 @@ MicroBatches::MicroBatches(std::unique_ptr<Executable> executable, const std::ve
       sums_(std::move(sums)),
       leaves_(LeavesOfRanks(count, ranks.size())) {}
 
-absl::Status MicroBatches::ReadWeights(Executable& from) {
-  for (const std::string& name : updated_) {
+absl::Status CopyStates(Executable& from, const std::vector<std::string>& names, Executable& to) {
+  for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const Tensor value, from.ViewState(name));
-    RETURN_IF_ERROR(executable_->WriteState(name, value));
+    RETURN_IF_ERROR(to.WriteState(name, value));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<Tensor>> MicroBatches::Sums(const std::string& what, Prefetcher& batches) {
   std::vector<TreeSum> sums;
-  for (int64_t i = 0; i < leaves_[static_cast<size_t>(ranks_.rank())].count; ++i) {
+  for (int64_t i = 0; i < leaves_[ranks_.rank()].count; ++i) {
     ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
     std::vector<Tensor> results;
     RETURN_IF_ERROR(executable_->Run(batch, &results));
@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<Tensor>> MicroBatches::Sums(const std::string& what, 
 }
 
 int64_t MicroBatches::BytesSent(const Executable& from) const {
-  int64_t bytes = leaves_[static_cast<size_t>(ranks_.rank())].count * BytesSentBy(*executable_);
+  int64_t bytes = leaves_[ranks_.rank()].count * BytesSentBy(*executable_);
   for (const std::string& name : updated_) bytes += BytesSentToRead(from, name);
   return bytes + BytesOfSumOverRanks(sums_, std::vector<int>(sums_.size(), -1), ranks_.rank(), ranks_.size());
 }

@@ -32,6 +32,9 @@ class GradientSums {
   virtual int64_t arena_bytes() const = 0;
 };
 
+// Writes the states of these names over those of another executable.
+absl::Status CopyStates(Executable& from, const std::vector<std::string>& names, Executable& to);
+
 // By one graph for a micro-batch, whose results are added when all are there.
 class MicroBatches : public GradientSums {
  public:
@@ -40,7 +43,7 @@ class MicroBatches : public GradientSums {
   MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
                std::vector<TensorType> sums, int64_t count, Communicator& ranks);
 
-  absl::Status ReadWeights(Executable& from) override;
+  absl::Status ReadWeights(Executable& from) override { return CopyStates(from, updated_, *executable_); }
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
   int64_t BytesSent(const Executable& from) const override;
   int64_t arena_bytes() const override { return executable_->arena_bytes(); }

@@ -276,8 +276,7 @@ Graph MakeMlp(const MlpOptions& options, int64_t batch, uint64_t seed) {
 
 absl::StatusOr<TrainableModel> WithWeights(const TrainableModel& model, const NamedTensors& weights) {
   const auto with = [&](const Graph& graph) -> absl::StatusOr<Graph> {
-    NamedTensors states;
-    for (Value state : graph.states()) states[graph.node(state.node).name] = *graph.arena()->Elements(state.node);
+    NamedTensors states = StatesOf(graph);
     for (const auto& [name, tensor] : weights) {
       const auto state = states.find(name);
       if (state == states.end()) {

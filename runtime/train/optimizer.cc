@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numbers>
 #include <numeric>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
 #include "core/ops/ops.h"
+#include "runtime/train/safetensors.h"
 #include "runtime/train/term.h"
 
 namespace rewright {
@@ -33,7 +33,7 @@ Term SumOfSquares(const Term& gradient) {
   if (shape.empty()) return rows.Cast(DType::kFloat64);
   const int axis = SharedAxis(shape);
   const int64_t before = NumElements(Shape(shape.begin(), shape.begin() + axis));
-  int64_t size = shape[static_cast<size_t>(axis)];
+  int64_t size = shape[axis];
   const int64_t blocks = std::gcd(size, kNormBlocks);
   if (axis + 1 < gradient.type().rank()) {
     rows = Sum(rows, AxesFrom(gradient, axis + 1));
@@ -241,14 +241,11 @@ absl::StatusOr<OptimizerGraph> AddOptimizer(Arena& arena, const OptimizerOptions
 }
 
 absl::StatusOr<Graph> AtSmoothStates(const Graph& step) {
-  std::map<std::string, Tensor> states;
-  for (Value state : step.states()) {
-    const std::string& name = step.node(state.node).name;
-    Tensor& value = states[name] = *step.arena()->Elements(state.node);
-    if (absl::EndsWith(name, kSecondMoment)) {
-      value = Tensor(value.type());
-      for (int64_t i = 0; i < value.num_elements(); ++i) value.Set(i, 1);
-    }
+  NamedTensors states = StatesOf(step);
+  for (auto& [name, value] : states) {
+    if (!absl::EndsWith(name, kSecondMoment)) continue;
+    value = Tensor(value.type());
+    for (int64_t i = 0; i < value.num_elements(); ++i) value.Set(i, 1);
   }
   return ParseGraph(PrintGraph(step), states);
 }

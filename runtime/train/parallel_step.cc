@@ -9,7 +9,6 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
-#include "runtime/comm/group.h"
 #include "runtime/train/group_gradients.h"
 #include "runtime/train/layered_gradients.h"
 

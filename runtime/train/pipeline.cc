@@ -15,7 +15,7 @@ namespace rewright {
 
 int64_t PipelinePlan::BytesSent(int rank, int64_t micro_batches) const {
   int64_t bytes = 0;
-  const auto size = [&](int tensor) { return layers.pieces.tensors[static_cast<size_t>(tensor)].num_bytes(); };
+  const auto size = [&](int tensor) { return layers.pieces.tensors[tensor].num_bytes(); };
   for (const Message& message : messages) {
     if (message.stage % shape.ranks == rank / shape.together) bytes += micro_batches * size(message.tensor);
   }
@@ -62,14 +62,14 @@ void FindMessages(PipelinePlan* plan) {
   std::set<std::pair<int, int>> found;  // tensor, rank of the line
   for (int p = 0; p < static_cast<int>(pieces.pieces.size()); ++p) {
     const int to = plan->layers.LayerOf(p) % shape.ranks;
-    for (int tensor : pieces.pieces[static_cast<size_t>(p)].inputs) {
-      const int maker = pieces.makers[static_cast<size_t>(tensor)];
+    for (int tensor : pieces.pieces[p].inputs) {
+      const int maker = pieces.makers[tensor];
       if (maker >= 0) {
         const int stage = plan->layers.LayerOf(maker);
         if (stage % shape.ranks == to || !found.emplace(tensor, to).second) continue;
         plan->messages.push_back({tensor, stage, p, to, stage < plan->layers.LayerOf(p)});
       } else if (static_cast<size_t>(tensor) >= first_state && found.emplace(tensor, to).second) {
-        const auto home = homes.find(plan->gradients.node(states[static_cast<size_t>(tensor) - first_state].node).name);
+        const auto home = homes.find(plan->gradients.node(states[tensor - first_state].node).name);
         if (home == homes.end()) continue;
         for (int number = 0; number < shape.together; ++number) {
           const int rank = shape.RankOf(to, number);
@@ -98,7 +98,7 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& s
   ASSIGN_OR_RETURN(const std::vector<int> layer_of_position, LayersByTime(passes, shape.stages()));
   plan.seconds.assign(static_cast<size_t>(shape.stages()), 0);
   for (size_t i = 0; i < layer_of_position.size(); ++i) {
-    plan.seconds[static_cast<size_t>(layer_of_position[i])] += passes.seconds[i];
+    plan.seconds[layer_of_position[i]] += passes.seconds[i];
   }
   plan.layers = CutIntoLayers(plan.gradients, passes, layer_of_position);
   ShareWeights(step, weights, &plan);
@@ -133,9 +133,9 @@ absl::StatusOr<int64_t> PipelineBytes(const PipelinePlan& plan, int64_t micro_ba
     std::set<int> weights, kept;
     for (int p = 0; p < static_cast<int>(pieces.pieces.size()); ++p) {
       if (plan.layers.LayerOf(p) % plan.shape.ranks != rank) continue;
-      const Pieces::Piece& piece = pieces.pieces[static_cast<size_t>(p)];
+      const Pieces::Piece& piece = pieces.pieces[p];
       for (int tensor : piece.inputs) {
-        const bool is_made = pieces.makers[static_cast<size_t>(tensor)] >= 0;
+        const bool is_made = pieces.makers[tensor] >= 0;
         if (is_made || static_cast<size_t>(tensor) >= first_state) (is_made ? kept : weights).insert(tensor);
       }
       for (int tensor : piece.outputs) {
@@ -148,7 +148,7 @@ absl::StatusOr<int64_t> PipelineBytes(const PipelinePlan& plan, int64_t micro_ba
     }
     const auto size = [&](const std::set<int>& tensors) {
       int64_t sum = 0;
-      for (int tensor : tensors) sum += pieces.tensors[static_cast<size_t>(tensor)].num_bytes();
+      for (int tensor : tensors) sum += pieces.tensors[tensor].num_bytes();
       return sum;
     };
     bytes += shared + size(weights) + MostBegun(rank, plan.shape, micro_batches, schedule) * size(kept);
@@ -185,8 +185,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(PipelinePlan plan, co
 
 int64_t Pipeline::ScheduledMicroBatches() const {
   const int groups = ranks_.partners.size();
-  return InTurns() ? (options_.micro_batches + groups - 1) / groups
-                   : leaves_[static_cast<size_t>(ranks_.partners.rank())].count;
+  return InTurns() ? (options_.micro_batches + groups - 1) / groups : leaves_[ranks_.partners.rank()].count;
 }
 
 int Pipeline::GroupsWith(int64_t micro_batch) const {
@@ -197,7 +196,7 @@ int Pipeline::GroupsWith(int64_t micro_batch) const {
 
 const Pieces::Piece& Pipeline::PieceOf(bool forward, int stage) const {
   const int number = forward ? stage : 2 * plan_.layers.count - 1 - stage;
-  return plan_.layers.pieces.pieces[static_cast<size_t>(number)];
+  return plan_.layers.pieces.pieces[number];
 }
 
 absl::Status Pipeline::Init(const PreparePass& prepare, const OwnedExecutable& update) {
@@ -239,8 +238,7 @@ absl::Status Pipeline::InitStates(const OwnedExecutable& update) {
   }
   for (const PipelinePlan::WeightMessage& message : plan_.weight_messages) {
     if (message.to != ranks_.group.rank()) continue;
-    states_[static_cast<size_t>(message.tensor) - first_state_] =
-        Tensor(plan_.layers.pieces.tensors[static_cast<size_t>(message.tensor)]);
+    states_[message.tensor - first_state_] = Tensor(plan_.layers.pieces.tensors[message.tensor]);
   }
   return absl::OkStatus();
 }
@@ -277,7 +275,7 @@ absl::Status Pipeline::GatherWeights(const std::string& what, int chunk) {
   if (gathered_ == chunk) return absl::OkStatus();
   gathered_ = chunk;
   std::vector<Joined> joined;
-  for (const auto& [state, whole] : gathers_[static_cast<size_t>(chunk)]) {
+  for (const auto& [state, whole] : gathers_[chunk]) {
     const RankPart& block = blocks_.at(state);
     joined.push_back({block.tensor, block.axis, whole});
     states_[state] = whole;
@@ -298,7 +296,7 @@ void Pipeline::ExpectMessages(int64_t count) {
       for (const PipelinePlan::Message& message : plan_.messages) {
         const bool sends = message.stage == StageOf(rank, action.chunk) && message.forward == action.forward;
         if (!sends || message.to != ranks_.line.rank()) continue;
-        arrivals_[static_cast<size_t>(rank)].push_back({message.tensor, action.micro_batch, i});
+        arrivals_[rank].push_back({message.tensor, action.micro_batch, i});
       }
     }
   }
@@ -309,7 +307,7 @@ absl::Status Pipeline::ReadWeights(Executable&) {
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   for (const PipelinePlan::WeightMessage& message : plan_.weight_messages) {
-    Tensor& weight = states_[static_cast<size_t>(message.tensor) - first_state_];
+    Tensor& weight = states_[message.tensor - first_state_];
     const auto bytes = static_cast<size_t>(weight.num_bytes());
     if (message.from == ranks_.group.rank()) out.push_back({message.to, weight.data(), bytes});
     if (message.to == ranks_.group.rank()) in.push_back({message.from, weight.data(), bytes});
@@ -329,7 +327,7 @@ int64_t Pipeline::BytesSent(const Executable&) const {
   for (const StageAction& action :
        StageSchedule(ranks_.line.rank(), plan_.shape, ScheduledMicroBatches(), options_.schedule)) {
     if (std::exchange(whole, action.chunk) == action.chunk) continue;
-    for (const auto& [state, tensor] : gathers_[static_cast<size_t>(action.chunk)]) {
+    for (const auto& [state, tensor] : gathers_[action.chunk]) {
       bytes += blocks_.at(state).tensor.num_bytes() * (size - 1);
     }
   }
@@ -368,12 +366,12 @@ Pipeline::Slot& Pipeline::SlotOf(int64_t micro_batch) {
 }
 
 absl::Status Pipeline::ReceiveNext(const std::string& what, int from) {
-  const Arrival next = arrivals_[static_cast<size_t>(from)].front();
-  Tensor& tensor = SlotOf(next.micro_batch).tensors[static_cast<size_t>(next.tensor)];
-  if (tensor.data() == nullptr) tensor = Tensor(plan_.layers.pieces.tensors[static_cast<size_t>(next.tensor)]);
+  const Arrival next = arrivals_[from].front();
+  Tensor& tensor = SlotOf(next.micro_batch).tensors[next.tensor];
+  if (tensor.data() == nullptr) tensor = Tensor(plan_.layers.pieces.tensors[next.tensor]);
   RETURN_IF_ERROR(ranks_.line.Receive(what, from, tensor.data(), static_cast<size_t>(tensor.num_bytes())));
-  arrivals_[static_cast<size_t>(from)].pop_front();
-  seen_[static_cast<size_t>(from)] = next.action + 1;
+  arrivals_[from].pop_front();
+  seen_[from] = next.action + 1;
   return absl::OkStatus();
 }
 
@@ -384,7 +382,7 @@ absl::Status Pipeline::Receive(const std::string& what, const Pieces::Piece& pie
     if (message.to != ranks_.line.rank()) continue;
     if (std::count(piece.inputs.begin(), piece.inputs.end(), message.tensor) == 0) continue;
     const int from = message.stage % plan_.shape.ranks;
-    const std::deque<Arrival>& arrivals = arrivals_[static_cast<size_t>(from)];
+    const std::deque<Arrival>& arrivals = arrivals_[from];
     const auto is_it = [&](const Arrival& arrival) {
       return arrival.tensor == message.tensor && arrival.micro_batch == micro_batch;
     };
@@ -398,7 +396,7 @@ absl::Status Pipeline::Send(const std::string& what, const StageAction& action) 
   std::vector<Outgoing> out;
   for (const PipelinePlan::Message& message : plan_.messages) {
     if (message.stage != StageOf(ranks_.line.rank(), action.chunk) || message.forward != action.forward) continue;
-    departure.tensors.push_back(SlotOf(action.micro_batch).tensors[static_cast<size_t>(message.tensor)]);
+    departure.tensors.push_back(SlotOf(action.micro_batch).tensors[message.tensor]);
     const Tensor& tensor = departure.tensors.back();
     out.push_back({message.to, tensor.data(), static_cast<size_t>(tensor.num_bytes())});
     const bool forward = message.reader < plan_.layers.count;
@@ -414,9 +412,8 @@ absl::Status Pipeline::Send(const std::string& what, const StageAction& action) 
 absl::Status Pipeline::EndDepartures(bool all) {
   std::vector<Departure> left;
   for (Departure& departure : departures_) {
-    const bool arrived = std::all_of(departure.actions.begin(), departure.actions.end(), [&](const auto& needs) {
-      return seen_[static_cast<size_t>(needs.first)] > needs.second;
-    });
+    const bool arrived = std::all_of(departure.actions.begin(), departure.actions.end(),
+                                     [&](const auto& needs) { return seen_[needs.first] > needs.second; });
     if (all || arrived) {
       RETURN_IF_ERROR(ranks_.line.Wait(*departure.transfer));
     } else {
@@ -428,20 +425,9 @@ absl::Status Pipeline::EndDepartures(bool all) {
 }
 
 absl::Status Pipeline::RunPass(const StageAction& action, Slot* slot) {
-  Executable* const pass = passes_[action.forward][static_cast<size_t>(action.chunk)].get();
-  if (pass == nullptr) return absl::OkStatus();
-  const Pieces::Piece& piece = PieceOf(action.forward, StageOf(ranks_.line.rank(), action.chunk));
-  std::vector<Tensor> inputs, outputs;
-  for (int tensor : piece.inputs) {
-    inputs.push_back(IsState(tensor) ? states_[static_cast<size_t>(tensor) - first_state_]
-                                     : slot->tensors[static_cast<size_t>(tensor)]);
-  }
-  for (int tensor : piece.outputs) outputs.push_back(slot->tensors[static_cast<size_t>(tensor)]);
-  RETURN_IF_ERROR(pass->Run(inputs, &outputs));
-  for (size_t k = 0; k < outputs.size(); ++k) {
-    slot->tensors[static_cast<size_t>(piece.outputs[k])] = std::move(outputs[k]);
-  }
-  return absl::OkStatus();
+  return RunPiece(
+      passes_[action.forward][action.chunk].get(), PieceOf(action.forward, StageOf(ranks_.line.rank(), action.chunk)),
+      [&](int tensor) -> Tensor& { return IsState(tensor) ? states_[tensor - first_state_] : slot->tensors[tensor]; });
 }
 
 absl::Status Pipeline::AddGradients(const std::string& what, int stage, int64_t micro_batch,
@@ -449,16 +435,14 @@ absl::Status Pipeline::AddGradients(const std::string& what, int stage, int64_t 
   const int givers = GroupsWith(micro_batch);
   const bool gives = ranks_.partners.rank() < givers;
   std::vector<Tensor> leaf;
-  std::vector<std::pair<TensorType, int>> tensors;
-  std::vector<TreeSum*> to;
+  std::vector<LeafSum> tensors;
   for (size_t k = 0; k < sums->size(); ++k) {
     if (plan_.layers.homes[k] != stage || plan_.adders[k] != ranks_.group.rank()) continue;
     if (gives) leaf.push_back(TakeOutput(plan_.layers.pieces, k, &SlotOf(micro_batch).tensors));
-    tensors.emplace_back(SumType(k), axes_[k]);
-    to.push_back(&(*sums)[k]);
+    tensors.push_back({SumType(k), axes_[k], &(*sums)[k]});
   }
-  if (InTurns()) return AddLeaves(ranks_.partners, what, givers, tensors, leaf, to);
-  for (size_t k = 0; k < to.size(); ++k) to[k]->Add(std::move(leaf[k]));
+  if (InTurns()) return AddLeaves(ranks_.partners, what, givers, tensors, leaf);
+  for (size_t k = 0; k < tensors.size(); ++k) tensors[k].sum->Add(std::move(leaf[k]));
   return absl::OkStatus();
 }
 
@@ -466,7 +450,7 @@ void Pipeline::Release(int64_t micro_batch) {
   const auto found = slots_.find(micro_batch);
   for (const PipelinePlan::Message& message : plan_.messages) {  // what is sent may be on its way still
     if (message.stage % plan_.shape.ranks != ranks_.line.rank()) continue;
-    found->second->tensors[static_cast<size_t>(message.tensor)] = Tensor();
+    found->second->tensors[message.tensor] = Tensor();
   }
   free_.push_back(std::move(found->second));
   slots_.erase(found);

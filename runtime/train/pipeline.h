@@ -167,9 +167,7 @@ class Pipeline : public GradientSums {
   absl::Status AddGradients(const std::string& what, int stage, int64_t micro_batch, std::vector<TreeSum>* sums);
   // The inputs of the step, of all groups.
   absl::StatusOr<std::vector<Tensor>> Totals(const std::string& what, std::vector<TreeSum>* sums);
-  const TensorType& SumType(size_t sum) const {
-    return plan_.layers.pieces.tensors[static_cast<size_t>(plan_.layers.pieces.outputs[sum])];
-  }
+  const TensorType& SumType(size_t sum) const { return plan_.layers.pieces.tensors[plan_.layers.pieces.outputs[sum]]; }
   // Its memory is free for others.
   void Release(int64_t micro_batch);
   bool IsState(int tensor) const {

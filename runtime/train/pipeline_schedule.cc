@@ -36,8 +36,8 @@ std::vector<StageAction> StageSchedule(int rank, const PipelineShape& shape, int
   }
   std::vector<StageAction> actions;
   for (int64_t i = 0; i < all + ahead; ++i) {
-    if (i < all) actions.push_back(forward[static_cast<size_t>(i)]);
-    if (i + 1 >= ahead && i + 1 - ahead < all) actions.push_back(backward[static_cast<size_t>(i + 1 - ahead)]);
+    if (i < all) actions.push_back(forward[i]);
+    if (i + 1 >= ahead && i + 1 - ahead < all) actions.push_back(backward[i + 1 - ahead]);
   }
   return actions;
 }

@@ -160,6 +160,12 @@ absl::StatusOr<NamedTensors> Read(const InputFile& file) {
 
 }  // namespace
 
+NamedTensors StatesOf(const Graph& graph) {
+  NamedTensors states;
+  for (Value state : graph.states()) states[graph.node(state.node).name] = *graph.arena()->Elements(state.node);
+  return states;
+}
+
 absl::Status WriteSafetensors(const std::string& path, const NamedTensors& tensors) {
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
   RETURN_IF_ERROR(Write(tensors, [&](const void* data, int64_t bytes) { return file.Write(data, bytes); }));

@@ -7,11 +7,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/ir/graph.h"
 #include "core/ir/tensor.h"
 
 namespace rewright {
 
 using NamedTensors = std::map<std::string, Tensor>;
+
+// The states of a graph with their values, by name.
+NamedTensors StatesOf(const Graph& graph);
 
 // Equal tensors give equal bytes: they stand in the order of their names. Writes a temporary file and renames it.
 absl::Status WriteSafetensors(const std::string& path, const NamedTensors& tensors);

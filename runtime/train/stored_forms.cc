@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 
 absl::StatusOr<Value> SliceOf(Arena& arena, Value whole, int64_t axis, int64_t begin, int64_t end) {
   std::vector<int64_t> stops = arena.type(whole).shape, starts(stops.size(), 0);
-  starts[static_cast<size_t>(axis)] = begin;
-  stops[static_cast<size_t>(axis)] = end;
+  starts[axis] = begin;
+  stops[axis] = end;
   return arena.Apply("slice", {whole}, {{"starts", std::move(starts)}, {"stops", std::move(stops)}});
 }
 
@@ -112,7 +112,7 @@ class Rebuilder {
     ASSIGN_OR_RETURN(const Value joined, arena_.AddState(name, value));
     int64_t begin = 0;
     for (Value state : states) {
-      const int64_t end = begin + arena_.type(state).shape[static_cast<size_t>(form.axis)];
+      const int64_t end = begin + arena_.type(state).shape[form.axis];
       ASSIGN_OR_RETURN(replaced_[state], SliceOf(arena_, joined, form.axis, begin, end));
       begin = end;
     }
@@ -224,7 +224,7 @@ std::map<std::string, StoredPart> PartsOf(const Graph& step, const std::vector<S
         const auto type = types.find(part + suffix);
         if (type == types.end()) continue;
         parts[part + suffix] = {form.Name(suffix), form.axis, begin, type->second};
-        begin += type->second.shape[static_cast<size_t>(form.axis)];
+        begin += type->second.shape[form.axis];
       }
     }
   }
@@ -234,7 +234,7 @@ std::map<std::string, StoredPart> PartsOf(const Graph& step, const std::vector<S
 Tensor Part(const Tensor& whole, const StoredPart& part) {
   Tensor cut(part.type);
   const auto axis = static_cast<int>(part.axis);
-  CopyPositions(whole, axis, part.begin, part.type.shape[static_cast<size_t>(axis)], &cut, 0);
+  CopyPositions(whole, axis, part.begin, part.type.shape[axis], &cut, 0);
   return cut;
 }
 

@@ -84,12 +84,6 @@ absl::StatusOr<Graph> ReadProgram(const std::string& name, const std::string& te
   return graph;
 }
 
-void AddStates(const Graph& graph, NamedTensors* states) {
-  for (Value state : graph.states()) {
-    (*states)[graph.node(state.node).name] = *graph.arena()->Elements(state.node);
-  }
-}
-
 // A number of a checkpoint's train.json.
 absl::Status ReadInt(const Json& json, const std::string& name, int64_t* value) {
   const Json found = json.value(name, Json());
@@ -171,9 +165,10 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     RETURN_IF_ERROR(CheckWritable(absl::StrCat(folder, "/latest")));
   }
   ASSIGN_OR_RETURN(StepGraphs graphs, BuildStep(model_, step));
-  NamedTensors states;
-  AddStates(graphs.step, &states);
-  if (graphs.has_gradients()) AddStates(graphs.gradients, &states);
+  NamedTensors states = StatesOf(graphs.step);
+  if (graphs.has_gradients()) {
+    for (auto& [name, value] : StatesOf(graphs.gradients)) states[name] = value;
+  }
   trained_ = graphs.trained;
   first_seed_ = graphs.first_seed;
   const Graph derived = graphs.step;
@@ -302,7 +297,7 @@ absl::Status Trainer::CheckFinite(const Tensor& magnitudes, StepReport* report) 
     if (std::isfinite(magnitudes.At(i))) continue;
     report->skipped = true;
     if (config_.skip_non_finite) return absl::OkStatus();
-    const std::string what = i == 0 ? "the loss" : "the gradient of " + trained_[static_cast<size_t>(i) - 1];
+    const std::string what = i == 0 ? "the loss" : "the gradient of " + trained_[i - 1];
     return absl::FailedPreconditionError(absl::StrCat("step ", report->step, ": ", what, " is not finite (found ",
                                                       magnitudes.At(i), "); the weights are as before this step"));
   }
@@ -311,7 +306,7 @@ absl::Status Trainer::CheckFinite(const Tensor& magnitudes, StepReport* report) 
 
 absl::StatusOr<std::vector<Tensor>> Trainer::MakeBatch(int64_t number) const {
   const int64_t size = config_.micro_batch(), count = static_cast<int64_t>(own_.size());
-  const int64_t step = number / count, micro_batch = own_[static_cast<size_t>(number % count)];
+  const int64_t step = number / count, micro_batch = own_[number % count];
   ASSIGN_OR_RETURN(std::vector<Tensor> batch, data_.Gather(order_.Rows(step, micro_batch * size, size)));
   if (first_seed_) {
     for (const int64_t value : {*first_seed_ + step, micro_batch}) {

@@ -201,7 +201,7 @@ output z = %2
   const auto channels = [&] {
     const Graph graph = GraphWithWeights(text, -1, 1, 1);
     cuda::IdleGpu gpu;
-    EXPECT_TRUE(cuda::Lowering(gpu, graph, {.precision = options.precision, .channels_last = true}).Run().ok());
+    EXPECT_TRUE(cuda::Lowering(gpu, graph, {{.precision = options.precision, .channels_last = true}}).Run().ok());
     std::vector<int64_t> found;
     for (const cuda::Problem& problem : gpu.problems()) {
       const auto& conv = std::get<cuda::ConvProblem>(problem);

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/concat.h"
 #include "backends/cuda/context_layout.h"
 #include "backends/cuda/idle_gpu.h"
 #include "backends/cuda/lowering.h"

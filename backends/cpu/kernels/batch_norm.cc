@@ -52,9 +52,10 @@ struct Moments {
 // Buffers: x, scale, bias, out, mean, var; x and out are [samples, channels, size], row-major.
 class BatchNormTrainKernel : public Kernel {
  public:
-  BatchNormTrainKernel(int64_t samples, int64_t channels, int64_t size, double epsilon, int threads)
-      : samples_(samples), channels_(channels), size_(size), epsilon_(epsilon) {
-    threads_ = samples * channels * size < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, channels));
+  BatchNormTrainKernel(const AxisSizes& sizes, double epsilon, int threads)
+      : samples_(sizes.outer), channels_(sizes.size), size_(sizes.inner), epsilon_(epsilon) {
+    const bool small = samples_ * channels_ * size_ < kGrain;
+    threads_ = small ? 1 : static_cast<int>(std::min<int64_t>(threads, channels_));
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
@@ -105,24 +106,13 @@ class BatchNormTrainKernel : public Kernel {
 };
 
 absl::StatusOr<bool> PlanBatchNormTrain(Lowering& lowering, const FusedGroup& group) {
-  const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
-  const Node& node = graph.node(id);
+  const Node& node = lowering.graph().node(id);
   const TensorType& type = node.outputs[0];
   if (type.dtype != DType::kFloat32) return false;
-  std::vector<BufferUse> buffers;
-  for (Value operand : node.operands) {
-    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand));
-    buffers.push_back(Lowering::Read(place.buffer));
-  }
-  for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
-    const Value out{id, output};
-    buffers.push_back(Lowering::Write(lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer));
-  }
-  const int64_t samples = type.shape[0], channels = type.shape[1];
-  lowering.Emit(std::make_unique<BatchNormTrainKernel>(samples, channels, type.num_elements() / (samples * channels),
-                                                       Real(node, "epsilon"), lowering.threads()),
-                std::move(buffers), node.op->name);
+  const AxisSizes sizes = SizesAround(type.shape, 1);
+  RETURN_IF_ERROR(lowering.EmitRowMajor(
+      id, std::make_unique<BatchNormTrainKernel>(sizes, Real(node, "epsilon"), lowering.threads()), node.op->name));
   return true;
 }
 

@@ -22,8 +22,6 @@ struct Problem {
   Layout a, b, c;
   bool packs = false;
   PostOps post_ops;
-
-  size_t rank() const { return c.dims.size(); }
 };
 
 // Strides of axes of size 1 as they are in memory without gaps: oneDNN knows layouts by their strides.
@@ -37,46 +35,18 @@ memory::desc Bf16Desc(Layout layout) {
   return *desc;
 }
 
-// f32, one element per column.
-memory::desc PerColumn(const Problem& problem) {
-  Shape dims(problem.rank(), 1);
-  dims.back() = problem.c.dims.back();
-  return *DescOf(Layout::RowMajor(dims));
-}
-
 Primitive MakeDesc(const DnnlContext& context, const Problem& problem) {
   const memory::desc a = Bf16Desc(problem.a), c = Bf16Desc(problem.c);
   const memory::desc b = problem.packs ? memory::desc(problem.b.dims, memory::data_type::bf16, memory::format_tag::any)
                                        : Bf16Desc(problem.b);
-  const PostOps& given = problem.post_ops;
+  Shape columns(problem.c.dims.size(), 1);
+  columns.back() = problem.c.dims.back();
+  const memory::desc per_column = *DescOf(Layout::RowMajor(columns));  // f32, one element each
   const dnnl::matmul::desc desc =
-      given.bias ? dnnl::matmul::desc(a, b, PerColumn(problem), c) : dnnl::matmul::desc(a, b, c);
-  dnnl::post_ops post_ops;
-  if (given.scale) post_ops.append_binary(dnnl::algorithm::binary_mul, PerColumn(problem));
-  if (given.shift) post_ops.append_binary(dnnl::algorithm::binary_add, PerColumn(problem));
-  if (given.residual) post_ops.append_binary(dnnl::algorithm::binary_add, c);
-  for (const ActivationFunction& f : given.activations) AppendActivation(f, &post_ops);
-  dnnl::primitive_attr attr;
-  attr.set_post_ops(post_ops);
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const Primitive made(desc, attr, context.engine);
+      problem.post_ops.bias ? dnnl::matmul::desc(a, b, per_column, c) : dnnl::matmul::desc(a, b, c);
+  const Primitive made(desc, AttrOf(problem.post_ops, per_column, c), context.engine);
   if (Slowness(made.impl_info_str()) > 0) throw dnnl::error(dnnl_unimplemented, "no kernel made for bf16");
   return made;
-}
-
-std::vector<DnnlArg> ArgumentsOf(const Problem& problem, const Primitive& desc) {
-  std::vector<DnnlArg> args = {{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}};
-  if (problem.post_ops.bias) args.push_back({DNNL_ARG_BIAS, desc.bias_desc()});
-  int post_op = 0;
-  const auto add_operand = [&](const memory::desc& operand) {
-    args.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_op++) | DNNL_ARG_SRC_1, operand});
-  };
-  if (problem.post_ops.scale) add_operand(PerColumn(problem));
-  if (problem.post_ops.shift) add_operand(PerColumn(problem));
-  if (problem.post_ops.residual) add_operand(desc.dst_desc());
-  args.push_back({DNNL_ARG_DST, desc.dst_desc()});
-  if (desc.scratchpad_desc().get_size() > 0) args.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc()});
-  return args;
 }
 
 // The buffer of a constant factor as oneDNN reads it, once for all products of as many rows with it.
@@ -126,7 +96,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   } else {
     ASSIGN_OR_RETURN(problem.b, PlainOperand(lowering, b, rank, &b_place));
     if (flat) {
-      problem.b = Layout{{k, n}, {problem.b.strides[static_cast<size_t>(rank) - 2], problem.b.strides.back()}};
+      problem.b = Layout{{k, n}, {problem.b.strides[rank - 2], problem.b.strides.back()}};
     }
   }
   const absl::StatusOr<Primitive> desc = CatchDnnl("matmul", [&] { return MakeDesc(*lowering.context(), problem); });
@@ -150,7 +120,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   }
   ASSIGN_OR_RETURN(KernelPtr kernel, CatchDnnl("matmul", [&]() -> KernelPtr {
                      return std::make_unique<DnnlKernel>(lowering.context(), dnnl::matmul(*desc),
-                                                         ArgumentsOf(problem, *desc));
+                                                         ArgsOf(*desc, ProductArgs(problem.post_ops)));
                    }));
   lowering.Emit(std::move(kernel), std::move(buffers),
                 absl::StrCat(GroupLabel(graph, group.group), " (", desc->impl_info_str(), ")"));

@@ -57,20 +57,9 @@ Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const
   }
   const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
                                              src, weights, bias, dst, strides, dilations, before, after);
-  dnnl::post_ops post_ops;
-  if (operands) {
-    const memory::desc per_channel = PerChannelDesc(problem, dst);
-    if (problem.post_ops.scale) post_ops.append_binary(dnnl::algorithm::binary_mul, per_channel);
-    if (problem.post_ops.shift) post_ops.append_binary(dnnl::algorithm::binary_add, per_channel);
-    if (problem.post_ops.residual && !problem.residual_in_place) {
-      post_ops.append_binary(dnnl::algorithm::binary_add, dst);
-    }
-  }
-  if (problem.residual_in_place) post_ops.append_sum();
-  for (const ActivationFunction& f : problem.post_ops.activations) AppendActivation(f, &post_ops);
-  dnnl::primitive_attr attr;
-  attr.set_post_ops(post_ops);
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  PostOps post_ops = problem.post_ops;
+  if (!operands) post_ops.scale = post_ops.shift = post_ops.residual = false;
+  const dnnl::primitive_attr attr = AttrOf(post_ops, PerChannelDesc(problem, dst), dst, problem.residual_in_place);
   return Primitive(desc, attr, context.engine, /*allow_empty=*/true);
 }
 
@@ -119,18 +108,8 @@ ConvPlan Build(const std::shared_ptr<const DnnlContext>& context, const ConvProb
   plan.scratch_bytes = desc.scratchpad_desc().get_size();
   plan.implementation = desc.impl_info_str();
   plan.slowness = Slowness(desc.impl_info_str());
-  std::vector<DnnlArg> args = {{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}};
-  if (problem.post_ops.bias) args.push_back({DNNL_ARG_BIAS, desc.bias_desc()});
-  int post_op = 0;
-  const auto add_operand = [&](const memory::desc& operand) {
-    args.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(post_op++) | DNNL_ARG_SRC_1, operand});
-  };
-  if (problem.post_ops.scale) add_operand(PerChannelDesc(problem, desc.dst_desc()));
-  if (problem.post_ops.shift) add_operand(PerChannelDesc(problem, desc.dst_desc()));
-  if (problem.post_ops.residual && !problem.residual_in_place) add_operand(desc.dst_desc());
-  args.push_back({DNNL_ARG_DST, desc.dst_desc()});
-  if (plan.scratch_bytes > 0) args.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc()});
-  plan.kernel = std::make_unique<DnnlKernel>(context, dnnl::convolution_forward(desc), std::move(args));
+  plan.kernel = std::make_unique<DnnlKernel>(context, dnnl::convolution_forward(desc),
+                                             ArgsOf(desc, ProductArgs(problem.post_ops)));
   return plan;
 }
 
@@ -191,9 +170,7 @@ absl::StatusOr<int> WeightsInBlocks(Lowering& lowering, Value w, const ConvProbl
     const bool is_plain = !place.layout.blocked() && place.layout.IsDense();
     if (const std::optional<memory::desc> found = DescOf(place.layout); is_plain && found) {
       if (absl::StatusOr<KernelPtr> reorder = MakeReorder(lowering.context(), *found, wanted); reorder.ok()) {
-        const int result = lowering.AddScratch(wanted.get_size());
-        lowering.Emit(*std::move(reorder), {Lowering::Read(place.buffer), Lowering::Write(result)}, "reorder");
-        return result;
+        return lowering.EmitToScratch(*std::move(reorder), place.buffer, wanted.get_size(), "reorder");
       }
     }
   }
@@ -228,6 +205,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
                   lowering.CanOverwrite(residual, residual_place, out, plan.dst));
     if (!problem.post_ops.scale && (overwrites || graph.mode() == Mode::kTraining)) {
       ConvProblem in_place = problem;
+      in_place.post_ops.residual = false;
       in_place.residual_in_place = true;
       absl::StatusOr<ConvPlan> other = MakeConv(lowering.context(), in_place);
       if (other.ok() && other->dst == plan.dst && other->src == plan.src && other->slowness <= plan.slowness) {
@@ -255,10 +233,9 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   } else if (problem.residual_in_place) {
     result = lowering.Define(out, plan.dst).buffer;
     // With what fills up blocks of channels.
-    const size_t element = DTypeSize(problem.dtype);
-    const Layout all = Layout::RowMajor({static_cast<int64_t>(lowering.Bytes(out, plan.dst) / element)});
-    lowering.Emit(MakeCopyKernel(all, 0, all, 0, element, lowering.threads()),
-                  {Lowering::Read(residual_place.buffer), Lowering::Write(result)}, "copy");
+    const size_t elements = lowering.Bytes(out, plan.dst) / DTypeSize(problem.dtype);
+    const Layout all = Layout::RowMajor({static_cast<int64_t>(elements)});
+    lowering.EmitCopy({residual_place.buffer, all}, {result, all}, problem.dtype, "copy");
   } else {
     if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
     result = lowering.Define(out, plan.dst).buffer;

@@ -19,7 +19,7 @@ struct ConvProblem {
   std::vector<int64_t> strides, pads, dilations;
   int64_t groups = 1;
   PostOps post_ops;
-  bool residual_in_place = false;  // the residual lies where the result is written; not with a scale
+  bool residual_in_place = false;  // it lies where the result is written, and is none of post_ops; not with a scale
 };
 
 // Buffers: src, weights, [bias], [scale], [shift], [residual unless in place], dst, [scratch]. Scale and shift are

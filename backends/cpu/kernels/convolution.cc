@@ -139,20 +139,28 @@ Layout PlainWeights(const Problem& problem) {
   return WithoutGroup(layout);
 }
 
-// A primitive with the layouts that it takes.
+// A primitive with its arguments, in the layouts that it takes.
 struct Choice {
-  memory::desc src, weights, dst, scratch;
+  DnnlArg src, weights, dst;
+  memory::desc scratch;
   dnnl::primitive primitive;
   std::string implementation;
   int slowness = 0;
 };
 
-template <typename Primitive>
-std::optional<Choice> ChoiceOf(const typename Primitive::primitive_desc& desc, const memory::desc& src,
-                               const memory::desc& weights, const memory::desc& dst) {
-  Choice choice{src, weights, dst, desc.scratchpad_desc(), Primitive(desc), desc.impl_info_str()};
+bool IsEmpty(const dnnl::primitive_desc_base& desc) { return desc.get(/*allow_empty=*/true) == nullptr; }
+
+std::optional<Choice> ChoiceOf(Direction direction, const dnnl::primitive_desc_base& desc) {
+  if (IsEmpty(desc)) return std::nullopt;
+  const auto arg = [&](int number) { return DnnlArg{number, desc.query_md(dnnl::query::exec_arg_md, number)}; };
+  Choice choice{arg(direction == Direction::kData ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC),
+                arg(direction == Direction::kWeights ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS),
+                arg(direction == Direction::kForward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST),
+                desc.scratchpad_desc(),
+                dnnl::primitive(desc.get()),
+                desc.impl_info_str()};
   choice.slowness = Slowness(choice.implementation);
-  if (!LayoutOf(src) || !LayoutOf(dst)) return std::nullopt;
+  if (!LayoutOf(choice.src.desc) || !LayoutOf(choice.dst.desc)) return std::nullopt;
   return choice;
 }
 
@@ -162,34 +170,25 @@ std::optional<Choice> Make(const DnnlContext& context, const Problem& p, const m
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
   const Shape dims = WithoutGroup(Layout::RowMajor(p.weights)).dims;
   const memory::desc weights(dims, memory::data_type::f32, memory::format_tag::any);
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::primitive_attr attr = AttrOf();
   const bool forward = p.direction == Direction::kForward;
   const auto kind = forward ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
   const dnnl::convolution_forward::primitive_desc hint(
       {kind, kDirect, src, weights, dst, p.strides, p.dilations, p.before, p.after}, attr, context.engine, true);
-  const auto empty = [](const dnnl::primitive_desc_base& desc) { return desc.get(/*allow_empty=*/true) == nullptr; };
-  if (empty(hint)) return std::nullopt;
-  if (forward) {
-    return ChoiceOf<dnnl::convolution_forward>(hint, hint.src_desc(), hint.weights_desc(), hint.dst_desc());
-  }
+  if (forward || IsEmpty(hint)) return ChoiceOf(p.direction, hint);
   if (p.direction == Direction::kData) {
     const dnnl::convolution_backward_data::primitive_desc desc(
         {kDirect, src, weights, dst, p.strides, p.dilations, p.before, p.after}, attr, context.engine, hint, true);
-    if (empty(desc)) return std::nullopt;
-    return ChoiceOf<dnnl::convolution_backward_data>(desc, desc.diff_src_desc(), desc.weights_desc(),
-                                                     desc.diff_dst_desc());
+    return ChoiceOf(p.direction, desc);
   }
   const dnnl::convolution_backward_weights::primitive_desc desc(
       {kDirect, src, weights, dst, p.strides, p.dilations, p.before, p.after}, attr, context.engine, hint, true);
-  if (empty(desc)) return std::nullopt;
-  return ChoiceOf<dnnl::convolution_backward_weights>(desc, desc.src_desc(), desc.diff_weights_desc(),
-                                                      desc.diff_dst_desc());
+  return ChoiceOf(p.direction, desc);
 }
 
 // The best in any layout, blocked ones first; none where loops over single elements would run.
-absl::StatusOr<std::optional<Choice>> Choose(const DnnlContext& context, const Problem& problem) {
-  return CatchDnnl("convolution", [&] {
+std::optional<Choice> Choose(const DnnlContext& context, const Problem& problem) {
+  const auto choose = [&] {
     const auto any = [](const Shape& dims) {
       return memory::desc(dims, memory::data_type::f32, memory::format_tag::any);
     };
@@ -206,7 +205,8 @@ absl::StatusOr<std::optional<Choice>> Choose(const DnnlContext& context, const P
     take(any(problem.src), any(problem.dst));
     take(plain(problem.src), plain(problem.dst));
     return best;
-  });
+  };
+  return CatchDnnl("convolution", choose).value_or(std::nullopt);
 }
 
 // The value with its first two axes exchanged, as the primitive reads it. Images of several groups, x[a, g * m, ..],
@@ -227,17 +227,14 @@ absl::StatusOr<int> Exchanged(Lowering& lowering, Value value, int64_t groups, c
     layout.dims[0] = from.dims[0];
     layout.dims[1] = groups * from.dims[2];
     layout = Layout::RowMajor(layout.dims);
-    const int copy = lowering.AddScratch(static_cast<size_t>(layout.num_elements()) * sizeof(float));
-    lowering.Emit(MakeCopyKernel(from, 0, Layout::RowMajor(from.dims), 0, sizeof(float), lowering.threads()),
-                  {Lowering::Read(place.buffer), Lowering::Write(copy)}, "copy");
-    place.buffer = copy;
+    place.buffer = lowering.EmitToScratch(
+        MakeCopyKernel(from, 0, Layout::RowMajor(from.dims), 0, sizeof(float), lowering.threads()), place.buffer,
+        static_cast<size_t>(layout.num_elements()) * sizeof(float), "copy");
   }
   const memory::desc found = *DescOf(layout);
   if (found == wanted) return place.buffer;
   ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(lowering.context(), found, wanted));
-  const int result = lowering.AddScratch(wanted.get_size());
-  lowering.Emit(std::move(reorder), {Lowering::Read(place.buffer), Lowering::Write(result)}, "reorder");
-  return result;
+  return lowering.EmitToScratch(std::move(reorder), place.buffer, wanted.get_size(), "reorder");
 }
 
 // The kernel as the primitive reads it: for direction kData turned round in every axis.
@@ -265,14 +262,13 @@ std::optional<Layout> ConvolutionLayout(const LayoutQuery& query) {
   }
   const std::optional<Problem> problem = ProblemOf(query.graph, query.node());
   if (!problem || problem->direction == Direction::kWeights) return std::nullopt;
-  const absl::StatusOr<std::optional<Choice>> choice = Choose(query.context, *problem);
-  if (!choice.ok() || !*choice) return std::nullopt;
-  return LayoutOf(problem->direction == Direction::kData ? (*choice)->src : (*choice)->dst);
+  const std::optional<Choice> choice = Choose(query.context, *problem);
+  if (!choice) return std::nullopt;
+  return LayoutOf((problem->direction == Direction::kData ? choice->src : choice->dst).desc);
 }
 
-void EmitPrimitive(Lowering& lowering, const Node& node, const Choice& choice, const std::vector<DnnlArg>& given,
+void EmitPrimitive(Lowering& lowering, const Node& node, const Choice& choice, std::vector<DnnlArg> args,
                    std::vector<BufferUse> uses) {
-  std::vector<DnnlArg> args = given;
   if (choice.scratch.get_size() > 0) {
     args.push_back({DNNL_ARG_SCRATCHPAD, choice.scratch});
     uses.push_back(Lowering::Scratch(lowering.AddScratch(choice.scratch.get_size())));
@@ -286,12 +282,12 @@ absl::Status EmitWeights(Lowering& lowering, const Node& node, const Choice& cho
                          const Layout& plain, Value out) {
   const memory::desc wanted = *DescOf(plain);
   const int result = lowering.Define(out, Layout::RowMajor(lowering.graph().type(out).shape)).buffer;
-  const int weights = choice.weights == wanted ? result : lowering.AddScratch(choice.weights.get_size());
-  EmitPrimitive(lowering, node, choice,
-                {{DNNL_ARG_SRC, choice.src}, {DNNL_ARG_DIFF_DST, choice.dst}, {DNNL_ARG_DIFF_WEIGHTS, choice.weights}},
+  const memory::desc& found = choice.weights.desc;
+  const int weights = found == wanted ? result : lowering.AddScratch(found.get_size());
+  EmitPrimitive(lowering, node, choice, {choice.src, choice.dst, choice.weights},
                 {Lowering::Read(src), Lowering::Read(dst), Lowering::Write(weights)});
   if (weights == result) return absl::OkStatus();
-  ASSIGN_OR_RETURN(KernelPtr unpack, MakeReorder(lowering.context(), choice.weights, wanted));
+  ASSIGN_OR_RETURN(KernelPtr unpack, MakeReorder(lowering.context(), found, wanted));
   lowering.Emit(std::move(unpack), {Lowering::Read(weights), Lowering::Write(result)}, "reorder");
   return absl::OkStatus();
 }
@@ -299,12 +295,12 @@ absl::Status EmitWeights(Lowering& lowering, const Node& node, const Choice& cho
 // The gradient by weights of `x`, images with cotangent `u`: out[o, c, ..], or out[c, o, ..] where it is `exchanged`.
 absl::StatusOr<bool> PlanWeights(Lowering& lowering, const Node& node, const Problem& problem, Value x, Value u,
                                  Value out, bool exchanged) {
-  const absl::StatusOr<std::optional<Choice>> choice = Choose(*lowering.context(), problem);
-  if (!choice.ok() || !*choice) return false;
-  ASSIGN_OR_RETURN(const Place src, lowering.FindAs(x, *LayoutOf((*choice)->src)));
-  ASSIGN_OR_RETURN(const Place dst, lowering.FindAs(u, *LayoutOf((*choice)->dst)));
+  const std::optional<Choice> choice = Choose(*lowering.context(), problem);
+  if (!choice) return false;
+  ASSIGN_OR_RETURN(const Place src, lowering.FindAs(x, *LayoutOf(choice->src.desc)));
+  ASSIGN_OR_RETURN(const Place dst, lowering.FindAs(u, *LayoutOf(choice->dst.desc)));
   const Layout plain = exchanged ? PlainWeights(problem) : WithoutGroup(Layout::RowMajor(problem.weights));
-  RETURN_IF_ERROR(EmitWeights(lowering, node, **choice, src.buffer, dst.buffer, plain, out));
+  RETURN_IF_ERROR(EmitWeights(lowering, node, *choice, src.buffer, dst.buffer, plain, out));
   return true;
 }
 
@@ -344,24 +340,20 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (node.op == ops::DotGeneral()) return PlanProduct(lowering, node, out);
   const std::optional<Problem> problem = ProblemOf(lowering.graph(), node);
   if (!problem) return false;
-  const absl::StatusOr<std::optional<Choice>> chosen = Choose(*lowering.context(), *problem);
-  if (!chosen.ok() || !*chosen) return false;
-  const Choice& choice = **chosen;
+  const std::optional<Choice> choice = Choose(*lowering.context(), *problem);
+  if (!choice) return false;
   if (problem->direction == Direction::kWeights) {
-    ASSIGN_OR_RETURN(const int src, Exchanged(lowering, x, problem->weights[0], choice.src));
-    ASSIGN_OR_RETURN(const int dst, Exchanged(lowering, w, 1, choice.dst));
-    RETURN_IF_ERROR(EmitWeights(lowering, node, choice, src, dst, PlainWeights(*problem), out));
+    ASSIGN_OR_RETURN(const int src, Exchanged(lowering, x, problem->weights[0], choice->src.desc));
+    ASSIGN_OR_RETURN(const int dst, Exchanged(lowering, w, 1, choice->dst.desc));
+    RETURN_IF_ERROR(EmitWeights(lowering, node, *choice, src, dst, PlainWeights(*problem), out));
     return true;
   }
   const bool data = problem->direction == Direction::kData;
-  const memory::desc &read = data ? choice.dst : choice.src, &written = data ? choice.src : choice.dst;
-  ASSIGN_OR_RETURN(const Place place, lowering.FindAs(x, *LayoutOf(read)));
-  ASSIGN_OR_RETURN(const int kernels, Kernels(lowering, w, *problem, choice.weights));
-  const int result = lowering.Define(out, *LayoutOf(written)).buffer;
-  EmitPrimitive(lowering, node, choice,
-                {{data ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC, read},
-                 {DNNL_ARG_WEIGHTS, choice.weights},
-                 {data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, written}},
+  const DnnlArg &read = data ? choice->dst : choice->src, &written = data ? choice->src : choice->dst;
+  ASSIGN_OR_RETURN(const Place place, lowering.FindAs(x, *LayoutOf(read.desc)));
+  ASSIGN_OR_RETURN(const int kernels, Kernels(lowering, w, *problem, choice->weights.desc));
+  const int result = lowering.Define(out, *LayoutOf(written.desc)).buffer;
+  EmitPrimitive(lowering, node, *choice, {read, choice->weights, written},
                 {Lowering::Read(place.buffer), Lowering::Read(kernels), Lowering::Write(result)});
   return true;
 }

@@ -1,6 +1,4 @@
 // Strided copies between two layouts of any element type.
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -52,16 +50,7 @@ class CopyKernel : public Kernel {
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const T* from = static_cast<const T*>(buffers[0]) + from_offset_;
     T* to = static_cast<T*>(buffers[1]) + to_offset_;
-    const int64_t units = outer_count_ * stripes_;
-    if (threads_ == 1) {
-      Units(from, to, 0, units);
-      return absl::OkStatus();
-    }
-#pragma omp parallel num_threads(threads_)
-    {
-      const int64_t count = omp_get_num_threads(), me = omp_get_thread_num();
-      Units(from, to, units * me / count, units * (me + 1) / count);
-    }
+    ForParts(outer_count_ * stripes_, threads_, [&](int64_t begin, int64_t end) { Units(from, to, begin, end); });
     return absl::OkStatus();
   }
 

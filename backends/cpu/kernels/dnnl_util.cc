@@ -63,6 +63,9 @@ int Slowness(const std::string& implementation) {
   return implementation.find("gemm") != std::string::npos ? 1 : 0;
 }
 
+namespace {
+
+// The function as the next thing that is done to a result.
 void AppendActivation(const ActivationFunction& f, dnnl::post_ops* post_ops) {
   const float alpha = static_cast<float>(f.alpha), beta = static_cast<float>(f.beta);
   switch (f.activation) {
@@ -75,6 +78,40 @@ void AppendActivation(const ActivationFunction& f, dnnl::post_ops* post_ops) {
     case Activation::kSwish: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_swish, 1, 0); break;
     case Activation::kHardSwish: post_ops->append_eltwise(1, dnnl::algorithm::eltwise_hardswish, 0, 0); break;
   }
+}
+
+}  // namespace
+
+dnnl::primitive_attr AttrOf(const PostOps& post_ops, const dnnl::memory::desc& per_channel,
+                            const dnnl::memory::desc& dst, bool sums) {
+  dnnl::post_ops steps;
+  if (post_ops.scale) steps.append_binary(dnnl::algorithm::binary_mul, per_channel);
+  if (post_ops.shift) steps.append_binary(dnnl::algorithm::binary_add, per_channel);
+  if (post_ops.residual) steps.append_binary(dnnl::algorithm::binary_add, dst);
+  if (sums) steps.append_sum();
+  for (const ActivationFunction& f : post_ops.activations) AppendActivation(f, &steps);
+  dnnl::primitive_attr attr;
+  attr.set_post_ops(steps);
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+std::vector<int> ProductArgs(const PostOps& post_ops) {
+  std::vector<int> numbers = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
+  if (post_ops.bias) numbers.push_back(DNNL_ARG_BIAS);
+  int place = 0;
+  for (const bool there : {post_ops.scale, post_ops.shift, post_ops.residual}) {
+    if (there) numbers.push_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(place++) | DNNL_ARG_SRC_1);
+  }
+  numbers.push_back(DNNL_ARG_DST);
+  return numbers;
+}
+
+std::vector<DnnlArg> ArgsOf(const dnnl::primitive_desc_base& desc, const std::vector<int>& numbers) {
+  std::vector<DnnlArg> args;
+  for (int number : numbers) args.push_back({number, desc.query_md(dnnl::query::exec_arg_md, number)});
+  if (desc.scratchpad_desc().get_size() > 0) args.push_back({DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc()});
+  return args;
 }
 
 class DnnlKernel::Handles : public KernelHandles {

@@ -48,13 +48,20 @@ std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc);
 // windows (1) and loops over single elements (2) come last.
 int Slowness(const std::string& implementation);
 
-// The function as the next thing that is done to a result.
-void AppendActivation(const ActivationFunction& f, dnnl::post_ops* post_ops);
+// The attributes of a primitive that is given its scratch space, and behind which these steps come. Scale and shift lie
+// like `per_channel`, the residual like `dst`; `sums`: what the result's memory holds is added, behind these three.
+dnnl::primitive_attr AttrOf(const PostOps& post_ops = {}, const dnnl::memory::desc& per_channel = {},
+                            const dnnl::memory::desc& dst = {}, bool sums = false);
+
+// oneDNN's numbers for the arguments of a product: src, weights, [bias], [scale], [shift], [residual], dst.
+std::vector<int> ProductArgs(const PostOps& post_ops);
 
 struct DnnlArg {
   int arg;
   dnnl::memory::desc desc;
 };
+// These arguments of a primitive, then scratch space where it needs some.
+std::vector<DnnlArg> ArgsOf(const dnnl::primitive_desc_base& desc, const std::vector<int>& numbers);
 
 // Runs one primitive. Buffers: the arguments in order, then scratch space when `scratch_bytes` is not 0. Its handles
 // are the stream and the memory objects, which know the addresses of the last run.

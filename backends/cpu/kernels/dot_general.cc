@@ -23,10 +23,7 @@ struct Matrices {
 // Where its axes do not lie so that three strides do, it is copied.
 absl::StatusOr<Matrices> MatricesOf(Lowering& lowering, const Node& node, size_t input, const char* batch_name,
                                     const char* contracting_name) {
-  ASSIGN_OR_RETURN(Place place, lowering.Find(node.operands[input]));
-  if (place.layout.blocked()) {
-    ASSIGN_OR_RETURN(place, lowering.FindRowMajor(node.operands[input]));
-  }
+  ASSIGN_OR_RETURN(const Place place, lowering.FindPlain(node.operands[input]));
   const std::vector<int64_t>&batch = Ints(node, batch_name), &contracting = Ints(node, contracting_name);
   const auto has = [](const std::vector<int64_t>& list, int64_t axis) {
     return std::find(list.begin(), list.end(), axis) != list.end();
@@ -48,9 +45,9 @@ absl::StatusOr<Matrices> MatricesOf(Lowering& lowering, const Node& node, size_t
   matrices.buffer = place.buffer;
   if (ReshapeLayout(moved, dims, &matrices.layout)) return matrices;
   matrices.layout = Layout::RowMajor(dims);
-  matrices.buffer = lowering.AddScratch(static_cast<size_t>(moved.num_elements()) * sizeof(float));
-  lowering.Emit(MakeCopyKernel(moved, 0, Layout::RowMajor(moved.dims), 0, sizeof(float), lowering.threads()),
-                {Lowering::Read(place.buffer), Lowering::Write(matrices.buffer)}, "transpose");
+  matrices.buffer = lowering.EmitToScratch(
+      MakeCopyKernel(moved, 0, Layout::RowMajor(moved.dims), 0, sizeof(float), lowering.threads()), place.buffer,
+      static_cast<size_t>(moved.num_elements()) * sizeof(float), "transpose");
   return matrices;
 }
 
@@ -78,7 +75,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (const size_t bytes = MatmulScratchBytes(problem, lowering.threads()); bytes > 0) {
     uses.push_back(Lowering::Scratch(lowering.AddScratch(bytes)));
   }
-  uses.push_back(Lowering::Write(lowering.Define(Value{id, 0}, Layout::RowMajor(node.outputs[0].shape)).buffer));
+  uses.push_back(lowering.WriteRowMajor({id, 0}));
   lowering.Emit(MakeMatmulKernel(problem, lowering.threads()), std::move(uses),
                 absl::StrCat(node.op->name, " (", Simd().name, ")"));
   return true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
@@ -94,15 +95,36 @@ bool IsOfType(const Graph& graph, const Group& group, DType dtype) {
 }
 
 absl::StatusOr<Layout> PlainOperand(Lowering& lowering, Value value, int64_t rank, Place* place) {
-  ASSIGN_OR_RETURN(*place, lowering.Find(value));
-  if (place->layout.blocked()) {
-    ASSIGN_OR_RETURN(*place, lowering.FindRowMajor(value));
-  }
+  ASSIGN_OR_RETURN(*place, lowering.FindPlain(value));
   Layout layout = place->layout;
   const size_t added = static_cast<size_t>(rank) - layout.dims.size();
   layout.dims.insert(layout.dims.begin(), added, 1);
   layout.strides.insert(layout.strides.begin(), added, 0);
   return layout;
+}
+
+std::vector<int64_t> BatchStarts(const Layout& layout, const Shape& out) {
+  std::vector<int64_t> starts = {0};
+  for (size_t axis = 0; axis + 2 < out.size(); ++axis) {
+    const int64_t step = layout.dims[axis] == 1 ? 0 : layout.strides[axis];
+    std::vector<int64_t> longer;
+    for (int64_t start : starts) {
+      for (int64_t i = 0; i < out[axis]; ++i) longer.push_back(start + i * step);
+    }
+    starts = std::move(longer);
+  }
+  return starts;
+}
+
+std::vector<int64_t> Numbered(const std::vector<int64_t>& places, std::vector<int64_t>* distinct) {
+  std::map<int64_t, int64_t> numbers;
+  std::vector<int64_t> result;
+  for (int64_t place : places) {
+    const auto [found, added] = numbers.emplace(place, static_cast<int64_t>(distinct->size()));
+    if (added) distinct->push_back(place);
+    result.push_back(found->second);
+  }
+  return result;
 }
 
 absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorType& weights) {
@@ -127,9 +149,7 @@ absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, std::vector<P
     ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(weights));
     int buffer = place.buffer;
     for (PackingStep& step : steps) {
-      const int next = lowering.AddScratch(step.bytes);
-      lowering.Emit(std::move(step.kernel), {Lowering::Read(buffer), Lowering::Write(next)}, step.label);
-      buffer = next;
+      buffer = lowering.EmitToScratch(std::move(step.kernel), buffer, step.bytes, step.label);
     }
     return buffer;
   }

@@ -33,6 +33,12 @@ bool IsOfType(const Graph& graph, const Group& group, DType dtype);
 // The value as matrices: its place, not blocked, and its layout with leading axes of size 1 up to `rank`.
 absl::StatusOr<Layout> PlainOperand(Lowering& lowering, Value value, int64_t rank, Place* place);
 
+// Where the matrices of each batch of a product of sizes `out` begin, in an operand of as many axes, those of size 1
+// broadcast.
+std::vector<int64_t> BatchStarts(const Layout& layout, const Shape& out);
+// Numbers places in order of their first use.
+std::vector<int64_t> Numbered(const std::vector<int64_t>& places, std::vector<int64_t>* distinct);
+
 // Memory for weights in the form in which a kernel reads them.
 absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorType& weights);
 

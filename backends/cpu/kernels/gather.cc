@@ -37,18 +37,8 @@ int64_t FromStart(Index index, int64_t size) {
   return index < 0 ? static_cast<int64_t>(index) + size : static_cast<int64_t>(index);
 }
 
-// A tensor [outer, size, inner] whose axis in the middle indices name.
-struct IndexedShape {
-  int64_t outer = 1, size = 1, inner = 1;
-};
-IndexedShape IndexedShapeOf(const Shape& dims, size_t axis) {
-  IndexedShape shape;
-  shape.size = dims[axis];
-  for (size_t k = 0; k < axis; ++k) shape.outer *= dims[k];
-  for (size_t k = axis + 1; k < dims.size(); ++k) shape.inner *= dims[k];
-  return shape;
-}
-
+// x is [outer, range.size(), inner], `count` indices pick along the axis; negative ones count from the end. An index
+// outside the range is an error.
 template <typename Index>
 class GatherKernel : public Kernel {
  public:
@@ -77,20 +67,18 @@ class GatherKernel : public Kernel {
   int threads_;
 };
 
-// x is [outer, range.size(), inner], `count` indices pick along the axis; negative ones count from the end. An index
-// outside the range is an error.
-KernelPtr MakeGatherKernel(IndexRange range, int64_t outer, int64_t inner, int64_t count, size_t element_bytes,
-                           DType index_type, int threads) {
-  const size_t slice_bytes = static_cast<size_t>(inner) * element_bytes;
-  if (index_type == DType::kInt32) {
-    return std::make_unique<GatherKernel<int32_t>>(std::move(range), outer, count, slice_bytes, threads);
-  }
-  return std::make_unique<GatherKernel<int64_t>>(std::move(range), outer, count, slice_bytes, threads);
-}
-
 bool IsPlainIndex(const Graph& graph, const FusedGroup& group) {
   const DType indices = graph.type(graph.node(group.group.nodes[0]).operands[1]).dtype;
   return indices == DType::kInt32 || indices == DType::kInt64;
+}
+
+// The kernel that make(an index of their type, the range that they lie in) gives.
+template <typename Make>
+KernelPtr ForIndices(const Graph& graph, NodeId id, const Make& make) {
+  const Node& node = graph.node(id);
+  IndexRange range(graph, id, {.indices = 1, .indexed = 0, .axis = static_cast<int>(Int(node, "axis")), .wraps = true});
+  if (graph.type(node.operands[1]).dtype == DType::kInt32) return make(int32_t{0}, std::move(range));
+  return make(int64_t{0}, std::move(range));
 }
 
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
@@ -98,18 +86,15 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (!IsPlainIndex(graph, group)) return false;
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
-  const Value x = node.operands[0], indices = node.operands[1], out{id, 0};
-  ASSIGN_OR_RETURN(const Place x_place, lowering.FindRowMajor(x));
-  ASSIGN_OR_RETURN(const Place index_place, lowering.FindRowMajor(indices));
-  const Shape& dims = graph.type(x).shape;
-  const size_t axis = Int(node, "axis");
-  const IndexedShape shape = IndexedShapeOf(dims, axis);
-  const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
-  IndexRange range(graph, id, {.indices = 1, .indexed = 0, .axis = static_cast<int>(axis), .wraps = true});
-  lowering.Emit(MakeGatherKernel(std::move(range), shape.outer, shape.inner, graph.type(indices).num_elements(),
-                                 DTypeSize(graph.type(x).dtype), graph.type(indices).dtype, lowering.threads()),
-                {Lowering::Read(x_place.buffer), Lowering::Read(index_place.buffer), Lowering::Write(result)},
-                node.op->name);
+  const TensorType& type = graph.type(node.operands[0]);
+  const AxisSizes sizes = SizesAround(type.shape, Int(node, "axis"));
+  const int64_t count = graph.type(node.operands[1]).num_elements();
+  const size_t slice_bytes = static_cast<size_t>(sizes.inner) * DTypeSize(type.dtype);
+  KernelPtr kernel = ForIndices(graph, id, [&](auto index, IndexRange range) -> KernelPtr {
+    return std::make_unique<GatherKernel<decltype(index)>>(std::move(range), sizes.outer, count, slice_bytes,
+                                                           lowering.threads());
+  });
+  RETURN_IF_ERROR(lowering.EmitRowMajor(id, std::move(kernel), node.op->name));
   return true;
 }
 
@@ -119,7 +104,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 template <typename T, typename Index>
 class ScatterAddKernel : public Kernel {
  public:
-  ScatterAddKernel(IndexRange range, const IndexedShape& shape, int64_t count, std::optional<T> start, int threads)
+  ScatterAddKernel(IndexRange range, const AxisSizes& shape, int64_t count, std::optional<T> start, int threads)
       : range_(std::move(range)), shape_(shape), count_(count), start_(start) {
     const int64_t elements = shape.outer * (shape.size + count) * shape.inner;
     threads_ = static_cast<size_t>(elements) * sizeof(T) < kSerialBytes ? 1 : threads;
@@ -167,7 +152,7 @@ class ScatterAddKernel : public Kernel {
   }
 
   const IndexRange range_;
-  const IndexedShape shape_;
+  const AxisSizes shape_;
   const int64_t count_;
   const std::optional<T> start_;
   int threads_;
@@ -205,15 +190,11 @@ absl::StatusOr<bool> PlanScatter(Lowering& lowering, const FusedGroup& group) {
   }
   if (result < 0) result = lowering.Define(out, layout).buffer;
   buffers.push_back(Lowering::Write(result));
-  const int axis = static_cast<int>(Int(node, "axis"));
-  IndexRange range(graph, id, {.indices = 1, .indexed = 0, .axis = axis, .wraps = true});
-  const IndexedShape shape = IndexedShapeOf(layout.dims, static_cast<size_t>(axis));
-  const int64_t count = graph.type(indices).num_elements();
-  const auto make = [&](auto zero) -> KernelPtr {
-    return std::make_unique<ScatterAddKernel<T, decltype(zero)>>(std::move(range), shape, count, start,
-                                                                 lowering.threads());
-  };
-  KernelPtr kernel = graph.type(indices).dtype == DType::kInt32 ? make(int32_t{0}) : make(int64_t{0});
+  const AxisSizes shape = SizesAround(layout.dims, Int(node, "axis"));
+  KernelPtr kernel = ForIndices(graph, id, [&](auto index, IndexRange range) -> KernelPtr {
+    return std::make_unique<ScatterAddKernel<T, decltype(index)>>(
+        std::move(range), shape, graph.type(indices).num_elements(), start, lowering.threads());
+  });
   lowering.Emit(std::move(kernel), std::move(buffers), node.op->name);
   return true;
 }

@@ -7,12 +7,12 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/epilogue.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
@@ -135,8 +135,8 @@ class IntegerProductKernel : public Kernel {
   IntegerProductKernel(Product product, Side side, int64_t a_count, int64_t b_count, bool packed, int threads)
       : product_(std::move(product)), side_(std::move(side)), a_count_(a_count), b_count_(b_count), packed_(packed) {
     const auto batches = static_cast<int64_t>(product_.c.size());
-    for (int64_t start : product_.a) a_slot_.push_back(a_starts_.emplace(start, a_starts_.size()).first->second);
-    for (int64_t start : product_.b) b_slot_.push_back(b_starts_.emplace(start, b_starts_.size()).first->second);
+    a_slot_ = Numbered(product_.a, &a_starts_);
+    b_slot_ = Numbered(product_.b, &b_starts_);
     threads_ = batches * product_.rows * product_.columns * product_.depth < kSerialProducts ? 1 : threads;
     row_parts_ = 1;
     if (batches * product_.panels() < threads_) {
@@ -149,9 +149,9 @@ class IntegerProductKernel : public Kernel {
     return b_starts_.size() * static_cast<size_t>(product_.panels() * product_.panel_slots(true)) * sizeof(int32_t);
   }
   void PackAll(const int32_t* b, int32_t* panels) const {
-    for (const auto& [start, slot] : b_starts_) {
-      for (int64_t panel = 0; panel < product_.panels(); ++panel) {
-        PackPanel<true>(b + start, panel, panels + (slot * product_.panels() + panel) * product_.panel_slots(true));
+    for (int64_t start : b_starts_) {
+      for (int64_t panel = 0; panel < product_.panels(); ++panel, panels += product_.panel_slots(true)) {
+        PackPanel<true>(b + start, panel, panels);
       }
     }
   }
@@ -195,11 +195,12 @@ class IntegerProductKernel : public Kernel {
   template <bool kPairs>
   void Multiply(const At& at) const {
     const int64_t slots = product_.slots(kPairs), panels = product_.panels();
-    for (const auto& [start, slot] : a_starts_) {
+    for (size_t slot = 0; slot < a_starts_.size(); ++slot) {
+      const int32_t* const a = at.a + a_starts_[slot];
+      int32_t* const rows = at.rows + static_cast<int64_t>(slot) * product_.rows * slots;
 #pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
       for (int64_t i = 0; i < product_.rows; ++i) {
-        PackLine<kPairs>(at.a + start + i * product_.depth, product_.depth,
-                         at.rows + (slot * product_.rows + i) * slots);
+        PackLine<kPairs>(a + i * product_.depth, product_.depth, rows + i * slots);
       }
     }
     const int64_t tasks = static_cast<int64_t>(product_.c.size()) * panels * row_parts_;
@@ -235,30 +236,11 @@ class IntegerProductKernel : public Kernel {
   const Side side_;
   const int64_t a_count_, b_count_;
   const bool packed_;
-  std::map<int64_t, int64_t> a_starts_, b_starts_;  // distinct matrices, and their places among the packed ones
-  std::vector<int64_t> a_slot_, b_slot_;            // by g
+  std::vector<int64_t> a_starts_, b_starts_;  // of distinct matrices, in the order of the packed ones
+  std::vector<int64_t> a_slot_, b_slot_;      // by g
   int threads_ = 1;
   int64_t row_parts_ = 1;
 };
-
-// Where the matrices of each batch begin, in an operand whose batch axes broadcast to `dims`.
-std::vector<int64_t> Starts(const Shape& operand, const Shape& dims) {
-  const size_t batch_axes = dims.size() - 2, missing = dims.size() - operand.size();
-  std::vector<int64_t> starts = {0};
-  for (size_t axis = 0; axis < batch_axes; ++axis) {
-    int64_t step = 0;
-    if (axis >= missing && operand[axis - missing] != 1) {
-      step = 1;
-      for (size_t k = axis - missing + 1; k < operand.size(); ++k) step *= operand[k];
-    }
-    std::vector<int64_t> longer;
-    for (int64_t start : starts) {
-      for (int64_t i = 0; i < dims[axis]; ++i) longer.push_back(start + i * step);
-    }
-    starts = std::move(longer);
-  }
-  return starts;
-}
 
 Product MatmulProduct(const Shape& a, const Shape& b, const Shape& out) {
   Product product{.rows = out[out.size() - 2], .columns = out.back(), .depth = a.back()};
@@ -267,9 +249,13 @@ Product MatmulProduct(const Shape& a, const Shape& b, const Shape& out) {
     product.a = product.b = product.c = {0};
     return product;
   }
-  product.a = Starts(a, out);
-  product.b = Starts(b, out);
-  product.c = Starts(out, out);
+  const auto starts = [&](Shape dims) {
+    dims.insert(dims.begin(), out.size() - dims.size(), 1);
+    return BatchStarts(Layout::RowMajor(dims), out);
+  };
+  product.a = starts(a);
+  product.b = starts(b);
+  product.c = starts(out);
   return product;
 }
 
@@ -305,13 +291,10 @@ absl::Status Emit(Lowering& lowering, NodeId id, Product product, Side side, Val
     const auto slots = static_cast<int64_t>(kernel->packed_bytes() / sizeof(int32_t));
     ASSIGN_OR_RETURN(Tensor panels, AllocateTensor({DType::kInt32, {slots}}, "packed weights"));
     kernel->PackAll(static_cast<const int32_t*>(known.data()), static_cast<int32_t*>(panels.data()));
-    const auto held = std::make_shared<Tensor>(std::move(panels));
-    buffers.push_back(Lowering::Read(
-        lowering.AddConstant(std::shared_ptr<void>(held, held->data()), static_cast<size_t>(slots) * sizeof(int32_t))));
+    buffers.push_back(Lowering::Read(lowering.AddConstant(std::move(panels))));
   }
   buffers.push_back(Lowering::Scratch(lowering.AddScratch(kernel->scratch_bytes())));
-  const Value out{id, 0};
-  buffers.push_back(Lowering::Write(lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer));
+  buffers.push_back(lowering.WriteRowMajor({id, 0}));
   lowering.Emit(std::move(kernel), std::move(buffers), absl::StrCat(graph.node(id).op->name, " (", Simd().name, ")"));
   return absl::OkStatus();
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "backends/cpu/activation.h"
+#include "backends/cpu/fusion.h"
 #include "backends/cpu/pointwise.h"
 #include "backends/layout.h"
 #include "core/ir/device.h"

@@ -22,17 +22,14 @@ absl::StatusOr<LrnPlan> MakeLrn(const std::shared_ptr<const DnnlContext>& contex
     const auto real = [&](const char* name) { return static_cast<float>(Real(node, name)); };
     const dnnl::lrn_forward::desc desc(dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels, *from,
                                        Int(node, "size"), real("alpha"), real("beta"), real("bias"));
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::lrn_forward::primitive_desc primitive(desc, attr, context->engine);
+    const dnnl::lrn_forward::primitive_desc primitive(desc, AttrOf(), context->engine);
     const std::optional<Layout> dst = LayoutOf(primitive.dst_desc());
     if (!dst) throw dnnl::error(dnnl_unimplemented, "no layout for the result");
     LrnPlan plan;
     plan.dst = *dst;
     plan.scratch_bytes = primitive.scratchpad_desc().get_size();
-    std::vector<DnnlArg> args = {{DNNL_ARG_SRC, primitive.src_desc()}, {DNNL_ARG_DST, primitive.dst_desc()}};
-    if (plan.scratch_bytes > 0) args.push_back({DNNL_ARG_SCRATCHPAD, primitive.scratchpad_desc()});
-    plan.kernel = std::make_unique<DnnlKernel>(context, dnnl::lrn_forward(primitive), std::move(args));
+    plan.kernel = std::make_unique<DnnlKernel>(context, dnnl::lrn_forward(primitive),
+                                               ArgsOf(primitive, {DNNL_ARG_SRC, DNNL_ARG_DST}));
     return plan;
   });
 }

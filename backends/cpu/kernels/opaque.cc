@@ -28,7 +28,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   }
   ASSIGN_OR_RETURN(KernelPtr kernel, lowering.context()->opaque->MakeKernel(graph, id, known, lowering.threads()));
   for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
-    buffers.push_back(Lowering::Write(lowering.Define(Value{id, k}, Layout::RowMajor(node.outputs[k].shape)).buffer));
+    buffers.push_back(lowering.WriteRowMajor({id, k}));
   }
   lowering.Emit(std::move(kernel), std::move(buffers), node.op->name);
   return true;

@@ -1,9 +1,8 @@
 // Pointwise groups, shared by threads.
-#include <omp.h>
-
 #include <algorithm>
 
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/kernels/tile_program.h"
 #include "core/base/status_macros.h"
 
@@ -22,15 +21,8 @@ class PointwiseKernel : public Kernel {
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const int64_t tiles = (positions_ + kTile - 1) / kTile;
     const int threads = positions_ < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads_, tiles));
-    if (threads <= 1) {
-      RunRange(buffers, 0, positions_);
-      return absl::OkStatus();
-    }
-#pragma omp parallel num_threads(threads)
-    {
-      const int64_t count = omp_get_num_threads(), me = omp_get_thread_num();
-      RunRange(buffers, tiles * me / count * kTile, std::min(positions_, tiles * (me + 1) / count * kTile));
-    }
+    ForParts(tiles, threads,
+             [&](int64_t begin, int64_t end) { RunRange(buffers, begin * kTile, std::min(positions_, end * kTile)); });
     return absl::OkStatus();
   }
 

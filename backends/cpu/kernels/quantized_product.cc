@@ -2,13 +2,13 @@
 // and the kernel for that (byte_product.h).
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/byte_product.h"
+#include "backends/cpu/kernels/epilogue.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
@@ -27,45 +27,6 @@ FactorBytes BytesOf(const Graph& graph, const CentredFactor& factor) {
   return bytes;
 }
 
-// The value's place, plain, with leading axes of size one up to `rank`.
-absl::StatusOr<Place> PlainPlace(Lowering& lowering, Value value, size_t rank) {
-  ASSIGN_OR_RETURN(Place place, lowering.Find(value));
-  if (place.layout.blocked()) {
-    ASSIGN_OR_RETURN(place, lowering.FindRowMajor(value));
-  }
-  const size_t added = rank - place.layout.dims.size();
-  place.layout.dims.insert(place.layout.dims.begin(), added, 1);
-  place.layout.strides.insert(place.layout.strides.begin(), added, 0);
-  return place;
-}
-
-// Where the matrices of each batch begin.
-std::vector<int64_t> Starts(const Layout& layout, const Shape& out) {
-  std::vector<int64_t> starts = {0};
-  for (size_t axis = 0; axis + 2 < out.size(); ++axis) {
-    std::vector<int64_t> longer;
-    for (int64_t start : starts) {
-      for (int64_t i = 0; i < out[axis]; ++i) {
-        longer.push_back(start + (layout.dims[axis] == 1 ? 0 : i * layout.strides[axis]));
-      }
-    }
-    starts = std::move(longer);
-  }
-  return starts;
-}
-
-// Numbers places in order of their first use.
-std::vector<int64_t> Numbered(const std::vector<int64_t>& places, std::vector<int64_t>* distinct) {
-  std::map<int64_t, int64_t> numbers;
-  std::vector<int64_t> result;
-  for (int64_t place : places) {
-    const auto [found, added] = numbers.emplace(place, static_cast<int64_t>(distinct->size()));
-    if (added) distinct->push_back(place);
-    result.push_back(found->second);
-  }
-  return result;
-}
-
 void PlanMatrices(Layout a, Shape out, const std::optional<Layout>& b, ByteProblem* problem) {
   problem->depth = a.dims.back();
   problem->columns = out.back();
@@ -75,10 +36,10 @@ void PlanMatrices(Layout a, Shape out, const std::optional<Layout>& b, ByteProbl
     out = {flat.dims[0], problem->columns};
   }
   const size_t rank = out.size();
-  const std::vector<int64_t> a_numbers = Numbered(Starts(a, out), &problem->matrices.starts);
+  const std::vector<int64_t> a_numbers = Numbered(BatchStarts(a, out), &problem->matrices.starts);
   std::vector<int64_t> b_numbers(a_numbers.size(), 0);
   if (b) {
-    b_numbers = Numbered(Starts(*b, out), &problem->right_starts);
+    b_numbers = Numbered(BatchStarts(*b, out), &problem->right_starts);
     problem->right_row = b->strides[rank - 2];
     problem->right_column = b->strides[rank - 1];
   }
@@ -162,12 +123,6 @@ std::vector<T> ByColumn(const Tensor& given, const ByteProblem& problem) {
   return values;
 }
 
-template <typename T>
-int AddNumbers(Lowering& lowering, std::vector<T> values) {
-  const auto held = std::make_shared<std::vector<T>>(std::move(values));
-  return lowering.AddConstant(std::shared_ptr<void>(held, held->data()), held->size() * sizeof(T));
-}
-
 // The panels of weights and the sums of their columns.
 absl::StatusOr<std::pair<int, int>> PackKnown(Lowering& lowering, const Tensor& weights, const ByteProblem& problem) {
   ASSIGN_OR_RETURN(Tensor panels,
@@ -196,10 +151,8 @@ absl::StatusOr<std::pair<int, int>> PackKnown(Lowering& lowering, const Tensor& 
         to);
     ColumnSums(problem, to, sums.data() + panel * width);
   }
-  const auto held = std::make_shared<Tensor>(std::move(panels));
-  const int buffer =
-      lowering.AddConstant(std::shared_ptr<void>(held, held->data()), static_cast<size_t>(held->num_bytes()));
-  return std::pair(buffer, AddNumbers(lowering, std::move(sums)));
+  const int buffer = lowering.AddConstant(std::move(panels));
+  return std::pair(buffer, lowering.AddConstantNumbers(std::move(sums)));
 }
 
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
@@ -224,8 +177,10 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     problem.packed = true;
     problem.right_zero = *zero;
   }
-  ASSIGN_OR_RETURN(const Place a, PlainPlace(lowering, product.left.value, out.size()));
-  std::vector<BufferUse> buffers = {Lowering::Read(a.buffer)};
+  const auto rank = static_cast<int64_t>(out.size());
+  Place place;
+  ASSIGN_OR_RETURN(const Layout left, PlainOperand(lowering, product.left.value, rank, &place));
+  std::vector<BufferUse> buffers = {Lowering::Read(place.buffer)};
   const auto read_zero = [&](const FactorBytes& factor, Value zero) -> absl::Status {
     if (!factor.zero_at_run) return absl::OkStatus();
     ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(zero));
@@ -236,15 +191,14 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   std::optional<Layout> right;
   if (product.right) {
     problem.right = BytesOf(graph, *product.right);
-    ASSIGN_OR_RETURN(const Place b, PlainPlace(lowering, product.right->value, out.size()));
-    right = b.layout;
-    buffers.push_back(Lowering::Read(b.buffer));
+    ASSIGN_OR_RETURN(right, PlainOperand(lowering, product.right->value, rank, &place));
+    buffers.push_back(Lowering::Read(place.buffer));
     RETURN_IF_ERROR(read_zero(problem.right, product.right->zero));
   }
   if (node.op == ops::Conv2d()) {
-    PlanImages(node, a.layout, graph.type(node.operands[1]).shape, &problem);
+    PlanImages(node, left, graph.type(node.operands[1]).shape, &problem);
   } else {
-    PlanMatrices(a.layout, out, right, &problem);
+    PlanMatrices(left, out, right, &problem);
   }
   const double products = static_cast<double>(NumElements(out)) * static_cast<double>(problem.depth);
   problem.threads = products < kSerialProducts ? 1 : lowering.threads();
@@ -257,8 +211,10 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   if (product.bias.node >= 0) {
     ASSIGN_OR_RETURN(bias, lowering.ConstantTensor(product.bias));
   }
-  buffers.push_back(Lowering::Read(AddNumbers(lowering, ByColumn<int32_t>(bias, problem))));
-  if (product.requantized) buffers.push_back(Lowering::Read(AddNumbers(lowering, ByColumn<float>(factors, problem))));
+  buffers.push_back(Lowering::Read(lowering.AddConstantNumbers(ByColumn<int32_t>(bias, problem))));
+  if (product.requantized) {
+    buffers.push_back(Lowering::Read(lowering.AddConstantNumbers(ByColumn<float>(factors, problem))));
+  }
   ByteProduct made = MakeByteProduct(std::move(problem));
   buffers.push_back(Lowering::Scratch(lowering.AddScratch(made.scratch_bytes)));
   const Value result = product.result();

@@ -285,15 +285,7 @@ class RowsKernel : public Kernel {
         threads_(rows * size < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, rows))) {}
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
-    if (threads_ <= 1) {
-      RunRows(buffers, 0, rows_);
-      return absl::OkStatus();
-    }
-#pragma omp parallel num_threads(threads_)
-    {
-      const int64_t all = omp_get_num_threads(), me = omp_get_thread_num();
-      RunRows(buffers, rows_ * me / all, rows_ * (me + 1) / all);
-    }
+    ForParts(rows_, threads_, [&](int64_t begin, int64_t end) { RunRows(buffers, begin, end); });
     return absl::OkStatus();
   }
 
@@ -403,10 +395,9 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     ASSIGN_OR_RETURN(place, lowering.FindRowMajor(x));
   }
   const Sizes sizes = SizesOf(node, graph.type(x).shape);
-  const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
   std::vector<ReduceAxis> axes = AxesOf(place.layout, sizes.reduced, Layout::RowMajor(sizes.kept));
   lowering.Emit(std::make_unique<ReduceKernel>(ReductionOf(node), std::move(axes), std::nullopt, lowering.threads()),
-                {Lowering::Read(place.buffer), Lowering::Write(result)}, node.op->name);
+                {Lowering::Read(place.buffer), lowering.WriteRowMajor(out)}, node.op->name);
   return true;
 }
 
@@ -431,8 +422,7 @@ absl::StatusOr<bool> PlanFused(Lowering& lowering, const FusedGroup& group) {
   std::vector<ReduceAxis> axes = AxesOf(layout, sizes.reduced, Layout::RowMajor(sizes.kept));
   const std::optional<TileJoin> join = IsByRows(axes) ? std::optional(JoinOf(ReductionOf(node))) : std::nullopt;
   ASSIGN_OR_RETURN(TileProgram program, TileProgram::Make(planned.program, planned.layouts, layout, {-1}, join));
-  const int result = lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer;
-  planned.buffers.push_back(Lowering::Write(result));
+  planned.buffers.push_back(lowering.WriteRowMajor(out));
   lowering.Emit(
       std::make_unique<ReduceKernel>(ReductionOf(node), std::move(axes), std::move(program), lowering.threads()),
       std::move(planned.buffers), GroupLabel(graph, group.group));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "backends/cpu/kernel_list.h"
+#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/index_range.h"
@@ -58,24 +59,14 @@ class ReferenceKernel : public Kernel {
 absl::Status PlanNode(Lowering& lowering, NodeId id) {
   const Graph& graph = lowering.graph();
   const Node& node = graph.node(id);
-  std::vector<TensorType> inputs;
-  std::vector<BufferUse> buffers;
-  for (Value operand : node.operands) {
-    inputs.push_back(graph.type(operand));
-    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand));
-    buffers.push_back(Lowering::Read(place.buffer));
-  }
-  for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
-    const Value out{id, output};
-    buffers.push_back(Lowering::Write(lowering.Define(out, Layout::RowMajor(graph.type(out).shape)).buffer));
-  }
+  std::vector<TensorType> inputs = OperandTypes(graph, node);
   ASSIGN_OR_RETURN(CompiledMeaning meaning,
                    CompiledMeaning::Compile(*node.meaning, BindingsOf(*node.meaning, inputs, node.attrs), inputs,
                                             node.outputs, Precision::kNative));
-  lowering.Emit(std::make_unique<ReferenceKernel>(std::move(meaning), IndicesOf(graph, id), std::move(inputs),
-                                                  node.outputs, lowering.threads()),
-                std::move(buffers), node.op->name);
-  return absl::OkStatus();
+  return lowering.EmitRowMajor(id,
+                               std::make_unique<ReferenceKernel>(std::move(meaning), IndicesOf(graph, id),
+                                                                 std::move(inputs), node.outputs, lowering.threads()),
+                               node.op->name);
 }
 
 absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {

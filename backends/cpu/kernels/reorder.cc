@@ -87,9 +87,7 @@ absl::StatusOr<KernelPtr> MakeReorder(const std::shared_ptr<const DnnlContext>& 
     return std::make_unique<Unblock>(*blocks, context->threads);
   }
   return CatchDnnl("reorder", [&]() -> KernelPtr {
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::reorder::primitive_desc desc(context->engine, from, context->engine, to, attr);
+    const dnnl::reorder::primitive_desc desc(context->engine, from, context->engine, to, AttrOf());
     if (desc.scratchpad_desc().get_size() > 0) throw dnnl::error(dnnl_unimplemented, "reorder needs scratch space");
     return std::make_unique<DnnlKernel>(context, dnnl::reorder(desc),
                                         std::vector<DnnlArg>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});

@@ -19,23 +19,21 @@ void ForRows(int64_t rows, int64_t size, int threads, const F& f) {
   for (int64_t row = 0; row < rows; ++row) f(row);
 }
 
-enum class RowOp : uint8_t { kSoftmax, kLogSoftmax };
-
 // Buffers: x, out: `rows` rows of `size` contiguous elements. out may be x.
 class SoftmaxKernel : public Kernel {
  public:
-  SoftmaxKernel(RowOp op, int64_t rows, int64_t size, int threads)
-      : op_(op), rows_(rows), size_(size), threads_(threads) {}
+  SoftmaxKernel(bool logarithm, int64_t rows, int64_t size, int threads)
+      : logarithm_(logarithm), rows_(rows), size_(size), threads_(threads) {}
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* x = static_cast<const float*>(buffers[0]);
     float* out = static_cast<float*>(buffers[1]);
-    const auto f = op_ == RowOp::kSoftmax ? Simd().softmax_row : Simd().log_softmax_row;
+    const auto f = logarithm_ ? Simd().log_softmax_row : Simd().softmax_row;
     ForRows(rows_, size_, threads_, [&](int64_t row) { f(out + row * size_, x + row * size_, size_); });
     return absl::OkStatus();
   }
 
  private:
-  const RowOp op_;
+  const bool logarithm_;
   const int64_t rows_, size_;
   const int threads_;
 };
@@ -67,9 +65,7 @@ Layout RowsLayout(const Node& node) {
   const Shape& dims = node.outputs[0].shape;
   const size_t axis = Int(node, "axis");
   Layout layout = Layout::RowMajor(dims);
-  int64_t inner = 1;
-  for (size_t k = axis + 1; k < dims.size(); ++k) inner *= dims[k];
-  if (inner != 1) {
+  if (SizesAround(dims, axis).inner != 1) {
     for (size_t k = axis + 1; k < dims.size(); ++k) layout.strides[k] *= dims[axis];
     layout.strides[axis] = 1;
   }
@@ -94,9 +90,9 @@ absl::StatusOr<bool> PlanSoftmax(Lowering& lowering, const FusedGroup& group) {
   } else {
     result = lowering.Define(out, layout).buffer;
   }
-  const RowOp op = node.op == ops::Softmax() ? RowOp::kSoftmax : RowOp::kLogSoftmax;
+  const bool logarithm = node.op == ops::LogSoftmax();
   const int64_t size = layout.dims[Int(node, "axis")];
-  lowering.Emit(std::make_unique<SoftmaxKernel>(op, layout.num_elements() / size, size, lowering.threads()),
+  lowering.Emit(std::make_unique<SoftmaxKernel>(logarithm, layout.num_elements() / size, size, lowering.threads()),
                 {Lowering::Read(place.buffer), Lowering::Write(result)}, node.op->name);
   return true;
 }
@@ -105,19 +101,13 @@ absl::StatusOr<bool> PlanLayerNorm(Lowering& lowering, const FusedGroup& group) 
   const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
-  const Value out{id, 0};
-  const TensorType& type = graph.type(out);
+  const TensorType& type = node.outputs[0];
   if (type.dtype != DType::kFloat32) return false;
-  std::vector<BufferUse> buffers;
-  for (Value operand : node.operands) {
-    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand));
-    buffers.push_back(Lowering::Read(place.buffer));
-  }
   const int64_t size = graph.type(node.operands[1]).num_elements();
-  buffers.push_back(Lowering::Write(lowering.Define(out, Layout::RowMajor(type.shape)).buffer));
-  lowering.Emit(
+  RETURN_IF_ERROR(lowering.EmitRowMajor(
+      id,
       std::make_unique<LayerNormKernel>(type.num_elements() / size, size, Real(node, "epsilon"), lowering.threads()),
-      std::move(buffers), node.op->name);
+      node.op->name));
   return true;
 }
 

@@ -1,5 +1,7 @@
-// Walking over elements of a tensor in the order of an iteration space.
+// Walking over elements of a tensor in the order of an iteration space, and sharing such a space among threads.
 #pragma once
+
+#include <omp.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -37,5 +39,16 @@ class StridedReader {
 };
 
 constexpr int kMaxAxes = 24;
+
+// Calls f(begin, end) for the parts of 0..count-1 that so many threads have.
+template <typename F>
+void ForParts(int64_t count, int threads, const F& f) {
+  if (threads <= 1) return f(int64_t{0}, count);
+#pragma omp parallel num_threads(threads)
+  {
+    const int64_t all = omp_get_num_threads(), me = omp_get_thread_num();
+    f(count * me / all, count * (me + 1) / all);
+  }
+}
 
 }  // namespace rewright::cpu

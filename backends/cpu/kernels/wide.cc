@@ -2,8 +2,6 @@
 // the graph is compiled), results rounded behind; inside of a group nothing is rounded (docs/decisions/054).
 // Convolutions hand on their images in the blocks of channels in which those of f32 do, and go by the laws of those;
 // without a law those of bf16 are left to oneDNN where the processor multiplies such numbers.
-#include <omp.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/conv.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ir/convert.h"
@@ -29,7 +28,7 @@ class ConvertKernel : public Kernel {
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
-    const auto part = [&](int64_t begin, int64_t end) {
+    ForParts(count_, threads_, [&](int64_t begin, int64_t end) {
       const void* const from = static_cast<const char*>(buffers[0]) + begin * static_cast<int64_t>(DTypeSize(from_));
       void* const to = static_cast<char*>(buffers[1]) + begin * static_cast<int64_t>(DTypeSize(to_));
       if (from_ == DType::kBFloat16 && to_ == DType::kFloat32) {
@@ -39,16 +38,7 @@ class ConvertKernel : public Kernel {
       } else {
         ConvertElements(from_, from, to_, to, end - begin);
       }
-    };
-    if (threads_ <= 1) {
-      part(0, count_);
-      return absl::OkStatus();
-    }
-#pragma omp parallel num_threads(threads_)
-    {
-      const int64_t all = omp_get_num_threads(), me = omp_get_thread_num();
-      part(count_ * me / all, count_ * (me + 1) / all);
-    }
+    });
     return absl::OkStatus();
   }
 

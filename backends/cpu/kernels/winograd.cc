@@ -19,7 +19,6 @@
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/epilogue.h"
-#include "backends/cpu/kernels/winograd_factors.h"
 #include "backends/cpu/kernels/winograd_meaning.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
@@ -118,7 +117,7 @@ void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels
         for (int j = 0; j < aw; ++j) {
           double sum = 0;
           for (int s = 0; s < t.kernel_columns; ++s) sum += entry(columns, t.kernel_columns, j, s) * half[s];
-          points[static_cast<size_t>((i * aw + j) * plane + c * problem.image.outputs + o)] = static_cast<float>(sum);
+          points[(i * aw + j) * plane + c * problem.image.outputs + o] = static_cast<float>(sum);
         }
       }
     }

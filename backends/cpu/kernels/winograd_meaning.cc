@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cpu/kernels/winograd_factors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright::cpu {

@@ -64,14 +64,11 @@ class Attention : public GraphCall {
     Descriptor reduce(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
     reduce.Set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
     reduce.Set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, reduction);
-    reduce.Finalize();
-    const size_t applied = Add(std::move(reduce));
     const size_t result = Rows();
-    Descriptor operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-    operation.Set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, part(x));
-    operation.Set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, part(result));
-    operation.Set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, part(applied));
-    AddOperation(std::move(operation));
+    AddOperation(Descriptor(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR),
+                 {{CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x},
+                  {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, result},
+                  {CUDNN_ATTR_OPERATION_REDUCTION_DESC, Add(std::move(reduce))}});
     return result;
   }
 

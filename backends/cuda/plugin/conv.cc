@@ -47,16 +47,13 @@ class Conv : public GraphCall {
     conv.Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, after, 2);
     conv.Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, p_.dilations, 2);
     conv.Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, p_.strides, 2);
-    conv.Finalize();
-    const size_t convolution = Add(std::move(conv));
     Descriptor operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-    operation.Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, part(convolution));
-    operation.Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, part(x));
-    operation.Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, part(w));
-    operation.Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, part(out));
     operation.Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1.0f);
     operation.Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 0.0f);
-    AddOperation(std::move(operation));
+    AddOperation(std::move(operation), {{CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, Add(std::move(conv))},
+                                        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x},
+                                        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w},
+                                        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, out}});
   }
 
   std::string Key() const {

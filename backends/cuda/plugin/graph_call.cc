@@ -33,7 +33,6 @@ size_t GraphCall::AddTensor(cudnnDataType_t type, const int64_t* sizes, const in
   tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, int64_t{by_value ? 4 : 16});
   tensor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, is_virtual);
   if (by_value) tensor.Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, by_value);
-  tensor.Finalize();
   return Add(std::move(tensor));
 }
 
@@ -56,7 +55,9 @@ size_t GraphCall::Scalar(float value) {
   return AddTensor(CUDNN_DATA_FLOAT, ones, ones, /*is_virtual=*/false, /*by_value=*/true);
 }
 
-void GraphCall::AddOperation(Descriptor operation) {
+void GraphCall::AddOperation(Descriptor operation,
+                             const std::vector<std::pair<cudnnBackendAttributeName_t, size_t>>& parts) {
+  for (const auto& [name, part] : parts) operation.Set(name, parts_[part]);
   operation.Finalize();
   operations_.push_back(std::move(operation));
 }
@@ -69,27 +70,22 @@ void GraphCall::Pointwise(cudnnPointwiseMode_t mode, size_t x, const size_t* oth
     function.Set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, 0.0);
     function.Set(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, most);
   }
-  function.Finalize();
-  const size_t applied = Add(std::move(function));
-  Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, part(applied));
-  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, part(x));
-  if (other != nullptr) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, part(*other));
-  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, part(out));
-  AddOperation(std::move(operation));
+  std::vector<std::pair<cudnnBackendAttributeName_t, size_t>> parts = {
+      {CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, Add(std::move(function))},
+      {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x},
+      {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, out}};
+  if (other != nullptr) parts.emplace_back(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *other);
+  AddOperation(Descriptor(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR), parts);
 }
 
 void GraphCall::Multiply(size_t left, size_t right, size_t out) {
   Descriptor matmul(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   matmul.Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
-  matmul.Finalize();
-  const size_t product = Add(std::move(matmul));
-  Descriptor operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, part(left));
-  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, part(right));
-  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, part(out));
-  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_DESC, part(product));
-  AddOperation(std::move(operation));
+  AddOperation(Descriptor(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR),
+               {{CUDNN_ATTR_OPERATION_MATMUL_ADESC, left},
+                {CUDNN_ATTR_OPERATION_MATMUL_BDESC, right},
+                {CUDNN_ATTR_OPERATION_MATMUL_CDESC, out},
+                {CUDNN_ATTR_OPERATION_MATMUL_DESC, Add(std::move(matmul))}});
 }
 
 // ---------------------------------------------------------------- choosing

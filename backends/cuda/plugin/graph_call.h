@@ -78,10 +78,10 @@ class GraphCall : public LibraryCall {
 
   // Descriptors are called by their number.
   size_t Add(Descriptor descriptor) {
+    descriptor.Finalize();
     parts_.push_back(std::move(descriptor));
     return parts_.size() - 1;
   }
-  const Descriptor& part(size_t i) const { return parts_[i]; }
   // A tensor in memory, which becomes the next binding. Stored as the precision says, or
   // as `type`.
   size_t Bound(const int64_t* sizes, const int64_t* strides) { return Bound(sizes, strides, CudnnType(precision_)); }
@@ -90,7 +90,8 @@ class GraphCall : public LibraryCall {
   size_t Virtual(cudnnDataType_t type, const int64_t* sizes, const int64_t* strides);
   // One f32 that the host passes with every call.
   size_t Scalar(float value);
-  void AddOperation(Descriptor operation);
+  // With these descriptors as its parts.
+  void AddOperation(Descriptor operation, const std::vector<std::pair<cudnnBackendAttributeName_t, size_t>>& parts);
   // out = mode(x) or mode(x, *other).
   // `most`: of relu.
   void Pointwise(cudnnPointwiseMode_t mode, size_t x, const size_t* other, size_t out,

@@ -19,12 +19,11 @@ class LayerNorm : public GraphCall {
     Descriptor operation(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR);
     operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_TYPE_NORM_MODE, CUDNN_LAYER_NORM);
     operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_TYPE_NORM_FWD_PHASE, CUDNN_NORM_FWD_INFERENCE);
-    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, part(x));
-    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, part(scale));
-    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, part(bias));
-    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, part(epsilon));
-    operation.Set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, part(out));
-    AddOperation(std::move(operation));
+    AddOperation(std::move(operation), {{CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, x},
+                                        {CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, scale},
+                                        {CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, bias},
+                                        {CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, epsilon},
+                                        {CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, out}});
     // Epsilon is passed with every call and belongs to no choice.
     return Finish(KeyOf("layer_norm", p_.rows, p_.columns, static_cast<int64_t>(p_.precision)));
   }

@@ -25,13 +25,10 @@ class Pool : public GraphCall {
     resample.Set(CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, CUDNN_TYPE_FRACTION, before, 2);
     resample.Set(CUDNN_ATTR_RESAMPLE_POST_PADDINGS, CUDNN_TYPE_FRACTION, after, 2);
     resample.Set(CUDNN_ATTR_RESAMPLE_STRIDES, CUDNN_TYPE_FRACTION, strides, 2);
-    resample.Finalize();
-    const size_t applied = Add(std::move(resample));
-    Descriptor operation(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
-    operation.Set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, part(x));
-    operation.Set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, part(out));
-    operation.Set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, part(applied));
-    AddOperation(std::move(operation));
+    AddOperation(Descriptor(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR),
+                 {{CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, x},
+                  {CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, out},
+                  {CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, Add(std::move(resample))}});
     return Finish(Key());
   }
 

@@ -10,7 +10,6 @@
 #include <limits>
 
 #include "core/ir/random_tensor.h"
-#include "runtime/comm/group.h"
 #include "runtime/comm/in_process.h"
 
 namespace rewright {
@@ -124,7 +123,7 @@ TEST(CollectivesTest, LeavesOfSeveralRanksAreAddedInTheOrderOfTheTree) {
         std::vector<Tensor> leaf;
         if (own < kLeaves) leaf = {leaves[static_cast<size_t>(own)], odd[static_cast<size_t>(own)]};
         const absl::Status done =
-            AddLeaves(ranks, "leaves", givers, {{leaves[0].type(), 1}, {odd[0].type(), -1}}, leaf, {&sum, &sum_odd});
+            AddLeaves(ranks, "leaves", givers, {{leaves[0].type(), 1, &sum}, {odd[0].type(), -1, &sum_odd}}, leaf);
         if (!done.ok()) return done;
       }
       EXPECT_TRUE(sum.Take().BitEqual(Block(expected, 1, size, ranks.rank()))) << size;

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "runtime/comm/background.h"
-#include "runtime/comm/group.h"
 #include "runtime/comm/in_process.h"
 
 namespace rewright {

@@ -1,0 +1,195 @@
+// Operators that move elements and are no views: copies by strides.
+#include <algorithm>
+
+#include "backends/attrs.h"
+#include "backends/cpu/kernel_list.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
+
+namespace rewright::cpu {
+namespace {
+
+// ---- concatenation: operands are written straight into the result where they lie in one piece, else copied
+
+// Blocked where all operands are, with whole blocks. One point per image is row-major and blocked at once.
+std::optional<Layout> ConcatLayout(const LayoutQuery& query) {
+  const int64_t block = query.operand(0).block;
+  for (size_t k = 0; k < query.node().operands.size(); ++k) {
+    const Layout layout = query.operand(k);
+    if (layout.block != block || layout.IsPadded()) return std::nullopt;
+  }
+  return block > 0 ? std::optional(Layout::Blocked(query.dims(), block)) : std::nullopt;
+}
+
+absl::StatusOr<bool> PlanConcat(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph.node(id);
+  const Value out{id, 0};
+  const Shape& dims = graph.type(out).shape;
+  const size_t axis = Int(node, "axis");
+  const DType dtype = graph.type(out).dtype;
+  std::vector<Place> places;
+  for (Value x : node.operands) {
+    ASSIGN_OR_RETURN(places.emplace_back(), lowering.Find(x));
+  }
+  const Layout to = lowering.LayoutOf(group, out);
+  const bool is_whole = SizesAround(dims, axis).outer == 1;
+  const int result = lowering.Define(out, to).buffer;
+  int64_t begin = 0;
+  for (size_t k = 0; k < node.operands.size(); ++k) {
+    const Value x = node.operands[k];
+    const Shape& x_dims = graph.type(x).shape;
+    const Layout own = to.blocked() ? Layout::Blocked(x_dims, to.block) : Layout::RowMajor(x_dims);
+    const int64_t offset = to.blocked() && axis == 1 ? begin / to.block * to.strides[1] : begin * to.strides[axis];
+    begin += x_dims[axis];
+    Place place = places[k];
+    if (is_whole && place.layout == Simplified(own) &&
+        lowering.ClaimPart(place.buffer, lowering.Bytes(x, own), result,
+                           static_cast<size_t>(offset) * DTypeSize(dtype))) {
+      continue;
+    }
+    if (place.layout.IsPadded() || (place.layout.blocked() && to.blocked() && place.layout.block != to.block)) {
+      ASSIGN_OR_RETURN(place, lowering.FindAs(x, own));
+    }
+    lowering.EmitCopy(place, {result, {x_dims, to.strides, to.block}}, dtype, "concat", 0, offset);
+  }
+  return true;
+}
+
+// ---- channels and points exchanged: two views with the block's rows and columns as axes of their own
+
+absl::StatusOr<bool> PlanDepthSpace(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph.node(id);
+  const Value x = node.operands[0];
+  ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(x));
+  const int64_t b = Int(node, "block");
+  const Shape& dims = graph.type(x).shape;
+  const std::vector<int64_t>& s = place.layout.strides;
+  Layout from;
+  if (node.op == ops::SpaceToDepth()) {
+    from.dims = {dims[0], b, b, dims[1], dims[2] / b, dims[3] / b};
+    from.strides = {s[0], s[2], s[3], s[1], s[2] * b, s[3] * b};
+  } else {
+    const int64_t depth = dims[1] / (b * b);
+    const bool channel_first = Int(node, "channel_first") != 0;
+    const int64_t channel = (channel_first ? b * b : 1) * s[1], column = (channel_first ? 1 : depth) * s[1];
+    from.dims = {dims[0], depth, dims[2], b, dims[3], b};
+    from.strides = {s[0], channel, s[2], column * b, s[3], column};
+  }
+  const int result = lowering.Define({id, 0}, Layout::RowMajor(node.outputs[0].shape)).buffer;
+  lowering.EmitCopy({place.buffer, from}, {result, Layout::RowMajor(from.dims)}, graph.type(x).dtype, node.op->name);
+  return true;
+}
+
+// ---- a value that may have been in a second tier of memory: a copy, as it lies. Where there is such a tier,
+// runtime/offload puts copies there and back in the place of this one.
+
+// All bytes between the first element and the last are the tensor's, or padding.
+bool FillsItsSpan(const Layout& layout) {
+  if (!layout.IsPadded()) return layout.IsDense();
+  Shape whole = layout.dims;
+  whole[1] = (whole[1] + layout.block - 1) / layout.block * layout.block;
+  return layout.Span() == NumElements(whole);
+}
+
+Layout FetchedLayout(const Layout& from) { return FillsItsSpan(from) ? from : Layout::RowMajor(from.dims); }
+
+std::optional<Layout> FetchLayout(const LayoutQuery& query) { return FetchedLayout(query.operand(0)); }
+
+absl::StatusOr<bool> PlanFetch(Lowering& lowering, const FusedGroup& group) {
+  const NodeId id = group.group.nodes[0];
+  const Value x = lowering.graph().node(id).operands[0];
+  ASSIGN_OR_RETURN(const Place found, lowering.Find(x));
+  ASSIGN_OR_RETURN(const Place from, lowering.FindAs(x, FetchedLayout(found.layout)));
+  const Place to = lowering.Define({id, 0}, from.layout);
+  // Its readers get the layout that x has, so their kernels are those that read x itself.
+  const Layout line = Layout::RowMajor({from.layout.Span()});
+  lowering.EmitCopy({from.buffer, line}, {to.buffer, line}, lowering.graph().type(x).dtype, "fetch");
+  return true;
+}
+
+// ---- padding: the result is filled, then the operand copied into it
+
+template <typename T>
+class FillKernel : public Kernel {
+ public:
+  FillKernel(int64_t count, double value, int threads)
+      : count_(count), value_(static_cast<T>(value)), threads_(count < 65536 ? 1 : threads) {}
+  absl::Status Run(void* const* buffers, RunContext&) const override {
+    T* to = static_cast<T*>(buffers[0]);
+#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
+    for (int64_t i = 0; i < count_; ++i) to[i] = value_;
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t count_;
+  const T value_;
+  const int threads_;
+};
+
+// Sets `count` elements to `value`.
+KernelPtr MakeFillKernel(int64_t count, DType dtype, double value, int threads) {
+  return VisitDType(dtype, [&](auto t) -> KernelPtr {
+    return std::make_unique<FillKernel<typename decltype(t)::Type>>(count, value, threads);
+  });
+}
+
+// Adds elements around the operand and does nothing else: no entry cuts off, nothing comes between.
+bool OnlyAdds(const Node& pad) {
+  const auto all_of = [&](const char* list, const auto& test) {
+    const std::vector<int64_t>& entries = Ints(pad, list);
+    return std::all_of(entries.begin(), entries.end(), test);
+  };
+  const auto adds = [](int64_t entry) { return entry >= 0; };
+  return all_of("before", adds) && all_of("after", adds) &&
+         all_of("interior", [](int64_t entry) { return entry == 0; });
+}
+
+// Blocks stay where they are whole and no channels are added.
+Layout PaddedLayout(const Node& pad, const Layout& from) {
+  const Shape& dims = pad.outputs[0].shape;
+  const bool blocked = from.blocked() && !from.IsPadded() && Ints(pad, "before")[1] == 0 && Ints(pad, "after")[1] == 0;
+  return blocked ? Layout::Blocked(dims, from.block) : Layout::RowMajor(dims);
+}
+
+std::optional<Layout> PadLayout(const LayoutQuery& query) {
+  if (!OnlyAdds(query.node())) return std::nullopt;
+  return PaddedLayout(query.node(), query.operand(0));
+}
+
+absl::StatusOr<bool> PlanPad(Lowering& lowering, const FusedGroup& group) {
+  const Graph& graph = lowering.graph();
+  const NodeId id = group.group.nodes[0];
+  const Node& node = graph.node(id);
+  if (!OnlyAdds(node)) return false;
+  const Value x = node.operands[0], out{id, 0};
+  ASSIGN_OR_RETURN(Place place, lowering.Find(x));
+  const Layout to = lowering.LayoutOf(group, out);
+  if (place.layout.blocked() && !to.blocked()) {
+    ASSIGN_OR_RETURN(place, lowering.FindRowMajor(x));
+  }
+  const int result = lowering.Define(out, to).buffer;
+  const DType dtype = graph.type(out).dtype;
+  lowering.Emit(MakeFillKernel(to.Span(), dtype, Real(node, "value"), lowering.threads()), {Lowering::Write(result)},
+                "pad");
+  const std::vector<int64_t>& before = Ints(node, "before");
+  int64_t offset = 0;
+  for (size_t k = 0; k < before.size(); ++k) {
+    if (!to.blocked() || k != 1) offset += before[k] * to.strides[k];
+  }
+  lowering.EmitCopy(place, {result, {graph.type(x).shape, to.strides, to.block}}, dtype, "pad", 0, offset);
+  return true;
+}
+
+}  // namespace
+
+KernelEntry ConcatEntry() { return {.ops = {ops::Concat()}, .plan = PlanConcat, .layout = ConcatLayout}; }
+KernelEntry DepthSpaceEntry() { return {.ops = {ops::DepthToSpace(), ops::SpaceToDepth()}, .plan = PlanDepthSpace}; }
+KernelEntry FetchEntry() { return {.ops = {ops::Fetch()}, .plan = PlanFetch, .layout = FetchLayout}; }
+KernelEntry PadEntry() { return {.ops = {ops::Pad()}, .plan = PlanPad, .layout = PadLayout}; }
+
+}  // namespace rewright::cpu
