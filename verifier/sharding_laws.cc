@@ -16,15 +16,15 @@ namespace {
 using sharding::Conjecture;
 using sharding::Factor;
 
-struct Sampled {
+struct SampledApplication {
   OpSample sample;
   Application application;
 };
 
 // Applications to numbers of 32 bits first: laws say nothing about element types.
-absl::StatusOr<std::vector<Sampled>> Structures(const OpDef& op, int count) {
+absl::StatusOr<std::vector<SampledApplication>> Structures(const OpDef& op, int count) {
   constexpr uint64_t kSeeds = 200;
-  std::vector<Sampled> structures;
+  std::vector<SampledApplication> structures;
   std::set<StructuralKey> seen;
   MeaningCache cache;
   for (const bool plain : {true, false}) {
@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<Sampled>> Structures(const OpDef& op, int count) {
   return structures;
 }
 
-std::string Describe(const OpDef& op, const Sampled& structure) {
+std::string Describe(const OpDef& op, const SampledApplication& structure) {
   std::vector<int> ranks;
   for (const TensorType& input : structure.sample.inputs) ranks.push_back(input.rank());
   std::string text = ranks.empty() ? "" : absl::StrCat("ranks ", absl::StrJoin(ranks, " "));
@@ -77,9 +77,9 @@ bool OnlyOrdersZeros(const Conjecture& conjecture, const RuleVerdict& verdict) {
 absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double time_limit_s,
                                                      bool certify) {
   std::vector<FactorLaws> all;
-  ASSIGN_OR_RETURN(const std::vector<Sampled> applications, Structures(op, structures));
+  ASSIGN_OR_RETURN(const std::vector<SampledApplication> applications, Structures(op, structures));
   for (size_t number = 0; number < applications.size(); ++number) {
-    const Sampled& structure = applications[number];
+    const SampledApplication& structure = applications[number];
     ASSIGN_OR_RETURN(std::vector<Factor> factors,
                      sharding::FactorsOf(op, structure.sample.inputs, structure.application.attrs));
     for (Factor& factor : factors) {

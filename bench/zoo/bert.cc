@@ -8,17 +8,15 @@
 namespace rewright::zoo {
 namespace {
 
-constexpr int64_t kVocabulary = 30522;
 constexpr int64_t kPositions = 512;
 constexpr int64_t kHidden = 768;
-constexpr int64_t kHeads = 12;
-constexpr int64_t kHeadSize = kHidden / kHeads;
+constexpr int64_t kHeads = kHidden / kHeadSize;
 constexpr int64_t kFeedForward = 3072;
-constexpr double kEpsilon = 1e-12;
-constexpr double kEmbeddingStddev = 0.5;
+constexpr double kBertEpsilon = 1e-12;
 
 // Token ids [n, s] to vectors [n, s, kHidden].
 Value Embeddings(Net& net, Value ids, Value token_types) {
+  constexpr int64_t kVocabulary = 30522;
   const std::string name = "embeddings.";
   const Value words = net.Weight(name + "word_embeddings.weight", {kVocabulary, kHidden}, 0, kEmbeddingStddev);
   const Value types = net.Weight(name + "token_type_embeddings.weight", {2, kHidden}, 0, kEmbeddingStddev);
@@ -27,7 +25,7 @@ Value Embeddings(Net& net, Value ids, Value token_types) {
   Value x = net.Add(net.Op("gather", {words, ids}, {{"axis", int64_t{0}}}),
                     net.Op("gather", {types, token_types}, {{"axis", int64_t{0}}}));
   x = net.Add(x, net.Op("gather", {positions, position_ids}, {{"axis", int64_t{0}}}));
-  return net.LayerNorm(x, name + "LayerNorm", kEpsilon);
+  return net.LayerNorm(x, name + "LayerNorm", kBertEpsilon);
 }
 
 // x [n, s, kHidden]; `mask` is added to the scores [n, heads, s, s] where it is given.
@@ -45,14 +43,14 @@ Value SelfAttention(Net& net, Value x, Value mask, const std::string& name) {
   const Value probabilities = net.Op("softmax", {scores}, {{"axis", int64_t{3}}});
   const Value context = net.Transpose(net.MatMul(probabilities, v), {0, 2, 1, 3});
   const Value y = net.Linear(net.Reshape(context, {n, s, kHidden}), name + ".output.dense", kHidden);
-  return net.LayerNorm(net.Add(y, x), name + ".output.LayerNorm", kEpsilon);
+  return net.LayerNorm(net.Add(y, x), name + ".output.LayerNorm", kBertEpsilon);
 }
 
 Value Layer(Net& net, Value x, Value mask, const std::string& name) {
   const Value attention = SelfAttention(net, x, mask, name + ".attention");
   const Value hidden = net.Gelu(net.Linear(attention, name + ".intermediate.dense", kFeedForward));
   const Value y = net.Linear(hidden, name + ".output.dense", kHidden, kAfterRelu);
-  return net.LayerNorm(net.Add(y, attention), name + ".output.LayerNorm", kEpsilon);
+  return net.LayerNorm(net.Add(y, attention), name + ".output.LayerNorm", kBertEpsilon);
 }
 
 // 1 where a token counts becomes 0 added to its scores, 0 becomes a large negative number.

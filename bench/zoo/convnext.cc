@@ -7,7 +7,7 @@
 namespace rewright::zoo {
 namespace {
 
-constexpr double kEpsilon = 1e-6;
+constexpr double kConvNeXtEpsilon = 1e-6;
 constexpr int64_t kExpansion = 4;
 // Mean of the factors by channel on a residual branch; they begin at 1e-6 and are trained.
 constexpr double kLayerScale = 0.5;
@@ -16,13 +16,13 @@ Value ChannelsLast(Net& net, Value x) { return net.Transpose(x, {0, 2, 3, 1}); }
 Value ChannelsFirst(Net& net, Value x) { return net.Transpose(x, {0, 3, 1, 2}); }
 
 Value LayerNorm2d(Net& net, Value x, const std::string& name) {
-  return ChannelsFirst(net, net.LayerNorm(ChannelsLast(net, x), name, kEpsilon));
+  return ChannelsFirst(net, net.LayerNorm(ChannelsLast(net, x), name, kConvNeXtEpsilon));
 }
 
 Value Block(Net& net, Value x, const std::string& name) {
   const int64_t channels = net.Dim(x, 1);
   Value y = net.ConvBias(x, name + ".block.0", Conv::Same(channels, 7, 1, channels), kLinear);
-  y = net.LayerNorm(ChannelsLast(net, y), name + ".block.2", kEpsilon);
+  y = net.LayerNorm(ChannelsLast(net, y), name + ".block.2", kConvNeXtEpsilon);
   y = net.Gelu(net.Linear(y, name + ".block.3", kExpansion * channels));
   y = ChannelsFirst(net, net.Linear(y, name + ".block.5", channels, kAfterRelu));
   return net.Add(x, net.Mul(net.Weight(name + ".layer_scale", {channels, 1, 1}, kLayerScale, 0.1), y));

@@ -8,11 +8,8 @@
 namespace rewright::zoo {
 namespace {
 
-constexpr int64_t kVocabulary = 50257;
 constexpr int64_t kPositions = 1024;
-constexpr int64_t kHeadSize = 64;
-constexpr double kEpsilon = 1e-5;
-constexpr double kEmbeddingStddev = 0.5;
+constexpr double kGpt2Epsilon = 1e-5;
 
 // gelu(x) = 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
 Value Gelu(Net& net, Value x) {
@@ -59,6 +56,7 @@ absl::StatusOr<Graph> BuildGpt2Small(const ZooOptions& options) {
   }
   Net net(options.seed);
   const Value ids = net.Input("input_ids", DType::kInt64, {Default(options.batch, 1), length});
+  constexpr int64_t kVocabulary = 50257;
   const Value words = net.Weight("transformer.wte.weight", {kVocabulary, width}, 0, kEmbeddingStddev);
   const Value positions = net.Weight("transformer.wpe.weight", {kPositions, width}, 0, kEmbeddingStddev);
   Value x = net.Add(net.Op("gather", {words, ids}, {{"axis", int64_t{0}}}),
@@ -67,12 +65,12 @@ absl::StatusOr<Graph> BuildGpt2Small(const ZooOptions& options) {
   const int64_t layers = Default(options.layers, 12);
   for (int64_t i = 0; i < layers; ++i) {
     const std::string name = absl::StrCat("transformer.h.", i);
-    x = net.Add(x, Attention(net, net.LayerNorm(x, name + ".ln_1", kEpsilon), mask, name + ".attn"));
-    const Value hidden = Gelu(net, Project(net, net.LayerNorm(x, name + ".ln_2", kEpsilon), name + ".mlp.c_fc",
+    x = net.Add(x, Attention(net, net.LayerNorm(x, name + ".ln_1", kGpt2Epsilon), mask, name + ".attn"));
+    const Value hidden = Gelu(net, Project(net, net.LayerNorm(x, name + ".ln_2", kGpt2Epsilon), name + ".mlp.c_fc",
                                            4 * width, kLinear));
     x = net.Add(x, Project(net, hidden, name + ".mlp.c_proj", width, kAfterRelu));
   }
-  x = net.LayerNorm(x, "transformer.ln_f", kEpsilon);
+  x = net.LayerNorm(x, "transformer.ln_f", kGpt2Epsilon);
   return net.Finish({{net.MatMul(x, net.Transpose(words, {1, 0})), "logits"}});
 }
 

@@ -9,16 +9,12 @@
 namespace rewright::zoo {
 namespace {
 
-constexpr int64_t kVocabulary = 32000;
-constexpr int64_t kHeadSize = 64;
-constexpr double kEpsilon = 1e-5;
-constexpr double kEmbeddingStddev = 0.5;
 constexpr double kRotaryBase = 10000;
 
 Value RmsNorm(Net& net, Value x, const std::string& name) {
   const Value mean = net.Op("reduce_mean", {net.Op("pow", {x, net.Scalar(2)})},
                             {{"axes", Shape{net.Rank(x) - 1}}, {"keepdims", int64_t{1}}});
-  const Value root = net.Op("sqrt", {net.Add(mean, net.Scalar(kEpsilon))});
+  const Value root = net.Op("sqrt", {net.Add(mean, net.Scalar(1e-5))});
   const Value scale = net.Weight(name + ".weight", {net.Dim(x, static_cast<int>(net.Rank(x)) - 1)}, 1, 0.1);
   return net.Mul(scale, net.Mul(x, net.Op("div", {net.Scalar(1), root})));
 }
@@ -90,6 +86,7 @@ absl::StatusOr<Graph> BuildLlamaSmall(const ZooOptions& options) {
   }
   Net net(options.seed);
   const Value ids = net.Input("input_ids", DType::kInt64, {Default(options.batch, 1), length});
+  constexpr int64_t kVocabulary = 32000;
   const Value words = net.Weight("model.embed_tokens.weight", {kVocabulary, width}, 0, kEmbeddingStddev);
   const Tables tables = {Rotations(net, length, std::cos), Rotations(net, length, std::sin), net.CausalMask(length)};
   Value x = net.Op("gather", {words, ids}, {{"axis", int64_t{0}}});

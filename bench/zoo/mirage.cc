@@ -14,10 +14,8 @@
 namespace rewright::zoo {
 namespace {
 
-constexpr int64_t kHeadSize = 64;
 constexpr int64_t kQueries = 256;  // rows of queries that share a head of keys and values
 constexpr int64_t kRank = 16;      // of an adapter
-constexpr double kEpsilon = 1e-6;
 
 Value Squares(Net& net, Value x, const char* reduction) {
   const Shape axes = {net.Rank(x) - 1};
@@ -26,7 +24,7 @@ Value Squares(Net& net, Value x, const char* reduction) {
 
 // x over the root of the mean of its squares along the last axis, without a scale.
 Value RmsNorm(Net& net, Value x) {
-  const Value mean = net.Add(Squares(net, x, "reduce_mean"), net.Scalar(kEpsilon));
+  const Value mean = net.Add(Squares(net, x, "reduce_mean"), net.Scalar(1e-6));
   return net.Op("div", {x, net.Op("sqrt", {mean})});
 }
 

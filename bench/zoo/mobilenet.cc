@@ -5,8 +5,6 @@
 namespace rewright::zoo {
 namespace {
 
-constexpr double kResidualGain = 0.5;
-
 Value ConvBnRelu6(Net& net, Value x, const std::string& name, const Conv& conv, Gain gain) {
   x = net.BatchNorm(net.Conv2d(x, name + ".0", conv, gain), name + ".1");
   return net.Op("clip", {x}, {{"min", 0.0}, {"max", 6.0}});

@@ -6,12 +6,12 @@
 namespace rewright::zoo {
 namespace {
 
-constexpr double kEpsilon = 1e-3;
+constexpr double kNasNetEpsilon = 1e-3;
 // A node of a cell adds two branches: each keeps half of the variance.
 constexpr double kBranch = 0.70710678118654752;
 
 Value ConvNorm(Net& net, Value x, const std::string& name, const Conv& conv, Gain gain = kAfterRelu) {
-  return net.BatchNorm(net.Conv2d(x, name + ".conv", conv, gain), name + ".bn", kEpsilon);
+  return net.BatchNorm(net.Conv2d(x, name + ".conv", conv, gain), name + ".bn", kNasNetEpsilon);
 }
 
 // Twice relu, depthwise, pointwise, batch norm; the first has the stride.
@@ -22,7 +22,7 @@ Value Separable(Net& net, Value x, const std::string& name, int64_t channels, in
     const Conv depthwise = Conv::Same(in, kernel, layer == 1 ? stride : 1, in);
     x = net.Conv2d(net.Relu(x), at + ".depthwise", depthwise, kAfterRelu);
     x = net.Conv2d(x, at + ".pointwise", Conv::Same(channels, 1), kLinear);
-    x = net.BatchNorm(x, at + ".bn", kEpsilon, layer == 1 ? 1 : kBranch);
+    x = net.BatchNorm(x, at + ".bn", kNasNetEpsilon, layer == 1 ? 1 : kBranch);
   }
   return x;
 }
@@ -38,7 +38,7 @@ Value FactorizedReduction(Net& net, Value x, const std::string& name, int64_t ch
       net.Op("slice", {padded}, {{"starts", Shape{0, 0, 1, 1}}, {"stops", Shape{n, c, h + 1, w + 1}}});
   const Value second =
       net.Conv2d(net.AvgPool(shifted, every_second), name + ".path2", Conv::Same(channels - channels / 2, 1));
-  return net.BatchNorm(net.Concat({first, second}, 1), name + ".bn", kEpsilon);
+  return net.BatchNorm(net.Concat({first, second}, 1), name + ".bn", kNasNetEpsilon);
 }
 
 struct Cell {

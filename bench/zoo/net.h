@@ -48,6 +48,12 @@ struct Gain {
 // For layers whose input is a relu's output (He): the relu halves the mean square.
 inline constexpr Gain kAfterRelu{1.4142135623730951};
 inline constexpr Gain kLinear{1};
+// Mean of the scale of a residual branch's last batch norm: 16 residual sums keep an ordinary size.
+inline constexpr double kResidualGain = 0.5;
+
+// Of the transformers here.
+inline constexpr int64_t kHeadSize = 64;
+inline constexpr double kEmbeddingStddev = 0.5;
 
 class Net {
  public:

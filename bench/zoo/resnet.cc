@@ -11,9 +11,6 @@ struct Variant {
   int64_t width_per_group = 64;
 };
 
-// The last batch norm of a block is scaled down, so that 16 residual sums keep an ordinary size.
-constexpr double kResidualGain = 0.5;
-
 Value Bottleneck(Net& net, Value x, const std::string& name, int64_t planes, int64_t stride, const Variant& variant) {
   const int64_t width = planes * variant.width_per_group / 64 * variant.groups;
   const int64_t out = planes * 4;

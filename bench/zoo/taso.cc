@@ -49,7 +49,7 @@ Value Stages(Net& net, Value x, const std::vector<Stage>& stages, int64_t expans
 // ---------------------------------------------------------------- NasNet-A
 
 // A convolution with few input channels per group, then one of 1x1.
-Value Separable(Net& net, Value x, const std::string& name, int64_t channels, int64_t kernel, int64_t stride) {
+Value TasoSeparable(Net& net, Value x, const std::string& name, int64_t channels, int64_t kernel, int64_t stride) {
   // The weight is [channels, in/channels, kernel, kernel]: as many groups as output channels.
   const Value y = net.Conv2d(x, name + ".depthwise", Conv::Same(channels, kernel, stride, channels), kLinear);
   return net.Conv2d(y, name + ".pointwise", Conv::Same(channels, 1), kLinear);
@@ -65,12 +65,12 @@ Value Fit(Net& net, Value current, Value previous, const std::string& name, int6
   return net.Relu(net.Conv2d(previous, name, Conv::Same(channels, 3, 2)));
 }
 
-Value NormalCell(Net& net, Value previous, Value current, const std::string& name, int64_t channels) {
+Value TasoNormalCell(Net& net, Value previous, Value current, const std::string& name, int64_t channels) {
   const Value cur = Squeeze(net, current, name + ".squeeze", channels);
   const Value prev = Fit(net, cur, previous, name + ".fit", channels);
   int count = 0;
   const auto sep = [&](Value x) {
-    return Separable(net, x, absl::StrCat(name, ".separable", count++), channels, 3, 1);
+    return TasoSeparable(net, x, absl::StrCat(name, ".separable", count++), channels, 3, 1);
   };
   const auto average = [&](Value x) { return net.AvgPool(x, {3, 1, 1}); };
   const Value a = net.Add(sep(cur), cur);
@@ -83,12 +83,12 @@ Value NormalCell(Net& net, Value previous, Value current, const std::string& nam
   return net.Concat({a, b, c, d, e}, 1);
 }
 
-Value ReductionCell(Net& net, Value previous, Value current, const std::string& name, int64_t channels) {
+Value TasoReductionCell(Net& net, Value previous, Value current, const std::string& name, int64_t channels) {
   const Value cur = Squeeze(net, current, name + ".squeeze", channels);
   const Value prev = Fit(net, cur, previous, name + ".fit", channels);
   int count = 0;
   const auto sep = [&](Value x, int64_t kernel, int64_t stride) {
-    return Separable(net, x, absl::StrCat(name, ".separable", count++), channels, kernel, stride);
+    return TasoSeparable(net, x, absl::StrCat(name, ".separable", count++), channels, kernel, stride);
   };
   const Pool halve = {3, 2, 1};
   const Value o0_prev = sep(prev, 7, 2);
@@ -175,12 +175,12 @@ absl::StatusOr<Graph> BuildTasoNasNetA(const ZooOptions& options) {
     Value previous = x;
     Value current = x;
     for (int64_t cell = 0; cell < normal_cells; ++cell) {
-      const Value next = NormalCell(net, previous, current, absl::StrCat("stage", stage, ".", cell), channels);
+      const Value next = TasoNormalCell(net, previous, current, absl::StrCat("stage", stage, ".", cell), channels);
       previous = current;
       current = next;
     }
     channels *= 2;
-    x = ReductionCell(net, previous, current, absl::StrCat("stage", stage, ".reduction"), channels);
+    x = TasoReductionCell(net, previous, current, absl::StrCat("stage", stage, ".reduction"), channels);
   }
   return net.Finish({{x, "output"}});
 }

@@ -14,7 +14,7 @@ namespace rewright {
 namespace {
 
 constexpr size_t kInstances = 5;  // of a rule
-constexpr int64_t kMaxElements = 4096;
+constexpr int64_t kMaxGrown = 4096;
 constexpr uint64_t kInstanceSeed = 20240615;
 
 }  // namespace
@@ -137,7 +137,7 @@ class RandomGraphs::Grower {
     const Node& node = arena_->node(id);
     for (Value operand : node.operands) read_.insert(operand);
     for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
-      if (node.outputs[k].num_elements() <= kMaxElements) made_.push_back({id, k});
+      if (node.outputs[k].num_elements() <= kMaxGrown) made_.push_back({id, k});
     }
   }
 

@@ -14,7 +14,7 @@
 namespace rewright::cuda {
 namespace {
 
-constexpr size_t kWorkspaceLimit = size_t{64} << 20;
+constexpr size_t kMatmulWorkspace = size_t{64} << 20;
 constexpr int kCandidates = 24;
 // Of the arrays of addresses, and threads of the kernel that writes them.
 constexpr size_t kTableAlignment = 256;
@@ -141,7 +141,7 @@ class Matmul : public LibraryCall {
       return FaultOf(cublasLtMatmulPreferenceSetAttribute(raw, attribute, &value, sizeof value),
                      "preference " + std::to_string(attribute) + " of a product");
     };
-    REWRIGHT_RETURN_FAULT(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceLimit));
+    REWRIGHT_RETURN_FAULT(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMatmulWorkspace));
     // Partial sums are not rounded to the type of the result.
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     REWRIGHT_RETURN_FAULT(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));

@@ -133,6 +133,12 @@ OperatorChoice Constant(const std::string& name, OperatorChoice::Constant kind, 
           .denominator = denominator};
 }
 
+Space Merges(Space space) {
+  space.max_outputs = 2;
+  space.merges_only = true;
+  return space;
+}
+
 Space ScaledParts(const std::string& name, int parts, size_t axis, const std::vector<std::string>& axes,
                   const std::vector<std::vector<int64_t>>& others, int rank) {
   const int first = static_cast<int>(axes.size());  // of the variables: sizes of parts, and where the third one begins

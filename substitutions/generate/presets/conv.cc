@@ -24,13 +24,6 @@ Space Images(const std::string& name, std::vector<InputGroup> inputs, int max_op
           .nominal = {2, 4, 5, 5}};
 }
 
-// Deep, but only for what merges work.
-Space Merges(Space space) {
-  space.max_outputs = 2;
-  space.merges_only = true;
-  return space;
-}
-
 Space OneOutput(Space space) {
   space.max_outputs = 1;
   return space;

@@ -11,12 +11,6 @@ const std::vector<Size> kBias = {Var(kK)};
 const std::vector<Size> kDataBatch = {Var(kB), Var(kM), Var(kK)};
 const std::vector<Size> kWeightBatch = {Var(kB), Var(kK), Var(kK)};
 
-// Deep, but only for what merges work.
-Space Merges(Space space) {
-  space.merges_only = true;
-  return space;
-}
-
 Space Matrices(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
                std::vector<OperatorChoice> operators) {
   return {.name = name,

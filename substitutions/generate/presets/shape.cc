@@ -4,10 +4,10 @@
 namespace rewright::generate {
 namespace {
 
-enum : int { kB, kM, kN, kP, kQ };
-const std::vector<Size> kVector = {Var(kN)};
-const std::vector<Size> kMatrix = {Var(kM), Var(kN)};
-const std::vector<Size> kCube = {Var(kB), Var(kM), Var(kN)};
+enum : int { kDepth, kRows, kColumns, kCut, kSecondCut };
+const std::vector<Size> kVector = {Var(kColumns)};
+const std::vector<Size> kMatrix = {Var(kRows), Var(kColumns)};
+const std::vector<Size> kCube = {Var(kDepth), Var(kRows), Var(kColumns)};
 
 Space Shapes(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
              std::vector<OperatorChoice> operators) {
@@ -35,7 +35,7 @@ Space ThreeOutputs(Space space) {
 
 // Tensors that are two parts along their last axis, and the parts of others.
 InputGroup InTwo(const std::string& name, int count) {
-  return {.name = name, .shape = kMatrix, .count = count, .cut_axis = 1, .cuts = {Var(kP)}};
+  return {.name = name, .shape = kMatrix, .count = count, .cut_axis = 1, .cuts = {Var(kCut)}};
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ std::vector<Space> ShapeSpaces() {
       // A tensor of two or three parts, and what is done to each of them.
       ThreeOutputs(Shapes("parts",
                           {InTwo("x", 1),
-                           {.name = "y", .shape = kMatrix, .cut_axis = 1, .cuts = {Var(kP), Var(kQ)}},
+                           {.name = "y", .shape = kMatrix, .cut_axis = 1, .cuts = {Var(kCut), Var(kSecondCut)}},
                            {"z", kMatrix, 3}},
                           2, {Split(1), Split(1, 3), Concat(2, 1), Concat(2, 1, 3)})),
       TwoOutputs(Shapes("functions-of-parts", {InTwo("x", 1)}, 3,

@@ -197,7 +197,7 @@ void CheckProgram(const Program& program) {
   }
 }
 
-void BindProgram(const Program& program, Bindings* bindings) {
+void BindProgram(const Program& program, BoundTensors* bindings) {
   std::set<int64_t> known;
   ForEachTensor(program, [&](const ProgramTensor& tensor) {
     known.insert(tensor.uid);
@@ -218,7 +218,7 @@ void BindProgram(const Program& program, Bindings* bindings) {
   }
 }
 
-void RunProgram(const Program& program, const Bindings& bindings) {
+void RunProgram(const Program& program, const BoundTensors& bindings) {
   std::map<int64_t, Values> values;
   const auto value_of = [&](const ProgramTensor& tensor) {
     const auto known = values.find(tensor.uid);

@@ -37,7 +37,7 @@ struct Program {
   std::vector<ProgramOperation> operations;
 };
 
-struct Bindings {
+struct BoundTensors {
   std::map<int64_t, void*> addresses;  // by uid
   std::map<int64_t, float> values;     // of what the host passes
 };
@@ -45,7 +45,7 @@ struct Bindings {
 // Misuse where an operation reads what none before it gives, or sizes do not fit.
 void CheckProgram(const Program& program);
 // Misuse where a tensor has no address, or one whose memory does not hold it. Values of the host are taken now.
-void BindProgram(const Program& program, Bindings* bindings);
-void RunProgram(const Program& program, const Bindings& bindings);
+void BindProgram(const Program& program, BoundTensors* bindings);
+void RunProgram(const Program& program, const BoundTensors& bindings);
 
 }  // namespace rewright::standin

@@ -101,7 +101,7 @@ cudaError_t Note(cudaError_t error) {
 
 // Runs work in a random order that keeps `after`, until nothing of `wanted` is left; null: all of it.
 void RunWork(WorkList& work, const std::vector<int>* wanted) {
-  const Access access;
+  const OpenMemory opened;
   const auto left = [&](int i) { return work.IsLeft(i); };
   for (;;) {
     if (wanted != nullptr && std::none_of(wanted->begin(), wanted->end(), left)) break;
@@ -121,7 +121,7 @@ void RunWork(WorkList& work, const std::vector<int>* wanted) {
 }
 
 void CheckZones(char* memory, size_t bytes) {
-  const Access access;
+  const OpenMemory opened;
   const auto red = [](const char* zone) {
     return std::all_of(zone, zone + kZone, [](char c) { return static_cast<unsigned char>(c) == kRed; });
   };
@@ -189,10 +189,10 @@ bool Lost() { return gpu.lost; }
 void Lose() { gpu.lost = true; }
 bool Capturing() { return gpu.origin != nullptr; }
 
-Access::Access() {
+OpenMemory::OpenMemory() {
   if (gpu.access++ == 0) CHECK(mprotect(gpu.space, gpu.next + 4096, PROT_READ | PROT_WRITE) == 0);
 }
-Access::~Access() {
+OpenMemory::~OpenMemory() {
   if (--gpu.access == 0) CHECK(mprotect(gpu.space, gpu.next + 4096, PROT_NONE) == 0);
 }
 
@@ -278,7 +278,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   CHECK(gpu.next + rounded + 2 * kZone + 4096 < kSpace) << "the stand-in's memory is never used again";
   char* start = gpu.space + gpu.next;
   gpu.next += rounded + 2 * kZone;
-  const Access access;
+  const OpenMemory opened;
   std::memset(start, kRed, rounded + 2 * kZone);
   std::memset(start + kZone, kFresh, bytes);
   *memory = start + kZone;
@@ -298,7 +298,7 @@ cudaError_t cudaFree(void* memory) {
   }
   CheckZones(found->first, found->second);
   {
-    const Access access;
+    const OpenMemory opened;
     std::memset(found->first, kFreed, found->second);
   }
   gpu.allocated -= found->second;

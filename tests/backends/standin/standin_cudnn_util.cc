@@ -368,7 +368,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const auto uids = All<int64_t>(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto data = All<void*>(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   if (uids.size() != data.size()) return Misuse("as many addresses as names are expected"), CUDNN_STATUS_BAD_PARAM;
-  Bindings bindings;
+  BoundTensors bindings;
   for (size_t i = 0; i < uids.size(); ++i) bindings.addresses[uids[i]] = data[i];
   BindProgram(*plan.program, &bindings);
   void* workspace = One<void*>(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);

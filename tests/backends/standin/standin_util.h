@@ -56,10 +56,10 @@ void Lose();
 bool Capturing();
 
 // While one lives, device memory can be read and written.
-class Access {
+class OpenMemory {
  public:
-  Access();
-  ~Access();
+  OpenMemory();
+  ~OpenMemory();
 };
 // Misuse unless the range lies within one allocation and is aligned.
 void CheckRange(const void* address, size_t bytes, size_t alignment, const std::string& what);
