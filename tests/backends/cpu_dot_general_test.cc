@@ -67,5 +67,43 @@ TEST(CpuDotGeneral, IsTheInterpretersInEveryOrderOfAxes) {
   }
 }
 
+// More than one chunk of the depth, block of rows and block of panels, none of them whole; each factor lies row by row
+// or column by column; right factors of their own, one for all batches, or a state.
+TEST(CpuDotGeneral, LargeOnesAreTheInterpreters) {
+  const auto device = MakeDevice("cpu", {2});
+  ASSERT_TRUE(device.ok()) << device.status();
+  Rng rng(20261126);
+  const Shape sizes[] = {{13, 1030, 270}, {203, 515, 131}, {9, 77, 300}};  // rows, depth, columns
+  for (const Shape& size : sizes) {
+    for (int variant = 0; variant < 12; ++variant) {
+      const bool lhs_turned = variant % 2 == 1, rhs_turned = variant / 2 % 2 == 1;
+      const int batches = variant / 4;  // 0: a state, 1: one for all, 2: their own
+      Shape lhs = {size[0], size[1]}, rhs = {size[1], size[2]};
+      if (lhs_turned) std::swap(lhs[0], lhs[1]);
+      if (rhs_turned) std::swap(rhs[0], rhs[1]);
+      if (batches > 0) lhs.insert(lhs.begin(), 3);
+      if (batches > 1) rhs.insert(rhs.begin(), 3);
+      auto arena = std::make_shared<Arena>();
+      std::vector<Value> inputs = {*arena->AddInput("x", {DType::kFloat32, lhs})};
+      const TensorType type{DType::kFloat32, rhs};
+      if (batches > 0) inputs.push_back(*arena->AddInput("w", type));
+      const Value w = batches > 0 ? inputs[1] : *arena->AddState("w", RandomTensor(type, -1, 1, rng));
+      const int64_t axis = batches > 0 ? 1 : 0;
+      const Axes batch = batches > 1 ? Axes{0} : Axes{};
+      const auto y = arena->Apply("dot_general", {inputs[0], w},
+                                  {{"lhs_batch", batch},
+                                   {"rhs_batch", batch},
+                                   {"lhs_contracting", Axes{axis + (lhs_turned ? 0 : 1)}},
+                                   {"rhs_contracting", Axes{(batches > 1 ? 1 : 0) + (rhs_turned ? 1 : 0)}}});
+      ASSERT_TRUE(y.ok()) << y.status();
+      const Graph graph(arena, inputs, {{*y, "y"}});
+      SCOPED_TRACE(PrintGraph(graph));
+      auto schedule = (*device)->Compile(graph);
+      ASSERT_TRUE(schedule.ok()) << schedule.status();
+      ExpectAgrees(*std::move(schedule), graph, -1, 1, 2);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rewright
