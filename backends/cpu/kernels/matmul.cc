@@ -99,7 +99,7 @@ struct Packing {
     blocks = !problem.packed && !left && (separate || batches == 1);
     if (!problem.packed && !blocks) shared = (separate ? batches : 1) * panels * PanelElements(depth);
     const int64_t chunk = std::min(depth, kDepthChunk);
-    if (left) of_thread = kRowBlock * chunk;
+    if (left) of_thread = std::min(problem.a.dims[rank - 2], kRowBlock) * chunk;
     if (blocks) of_thread = std::min(panels, kPanelsPerBlock) * PanelElements(chunk);
     total = shared + threads * of_thread;
   }
