@@ -306,7 +306,7 @@ TEST(StepMemory, OffloadsWhatCannotBeComputedAgain) {
   const auto cpu = Cpu();
   const StepMemory before = Memory(step, *cpu);
   const auto arena = static_cast<double>(before.run.bytes - before.state_bytes);
-  const int64_t limit = before.state_bytes + static_cast<int64_t>(0.36 * arena);
+  const int64_t limit = before.state_bytes + static_cast<int64_t>(0.35 * arena);
   EXPECT_TRUE(absl::IsResourceExhausted(WithinMemory(step, *cpu, limit, /*measured=*/false).status()));
 
   const auto tiers = TwoTiers(limit, int64_t{1} << 28);
@@ -326,7 +326,7 @@ TEST(StepMemory, ASecondTierThatIsTooSmallIsAnError) {
   const Graph step = StepOf(kShortGpt, 8);
   const StepMemory before = Memory(step, *Cpu());
   const auto arena = static_cast<double>(before.run.bytes - before.state_bytes);
-  const int64_t limit = before.state_bytes + static_cast<int64_t>(0.36 * arena);
+  const int64_t limit = before.state_bytes + static_cast<int64_t>(0.35 * arena);
   const auto less = WithinMemory(step, *TwoTiers(limit, 4096), limit, /*measured=*/false);
   ASSERT_TRUE(absl::IsResourceExhausted(less.status())) << less.status();
   EXPECT_THAT(std::string(less.status().message()), HasSubstr("in the second tier, which has 0.0 MB"));
