@@ -1,7 +1,11 @@
-// The kernel of dot_general against the interpreter: operands whose axes stand in every order.
+// The kernel of dot_general against the interpreter: operands whose axes stand in every order; products by themselves.
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/device_factory.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
@@ -101,6 +105,50 @@ TEST(CpuDotGeneral, LargeOnesAreTheInterpreters) {
       auto schedule = (*device)->Compile(graph);
       ASSERT_TRUE(schedule.ok()) << schedule.status();
       ExpectAgrees(*std::move(schedule), graph, -1, 1, 2);
+    }
+  }
+}
+
+// Neither more scratch space than the kernel asks for is written, nor is anything read that it did not write there.
+TEST(CpuProducts, StayWithinTheirScratchSpace) {
+  Rng rng(20261127);
+  for (int round = 0; round < 60; ++round) {
+    const int64_t rows = 1 + static_cast<int64_t>(rng() % 230), columns = 1 + static_cast<int64_t>(rng() % 300);
+    const int64_t depth = 1 + static_cast<int64_t>(rng() % (round % 10 == 0 ? 1100 : 60));
+    const int threads = 1 + round % 2;
+    const auto matrix = [](int64_t m, int64_t n, bool turned) {
+      return turned ? Layout{{m, n}, {1, m}} : Layout::RowMajor({m, n});
+    };
+    cpu::MatmulProblem problem;
+    problem.a = matrix(rows, depth, round % 3 != 0);
+    problem.b = matrix(depth, columns, round % 5 == 0);
+    problem.c = Layout::RowMajor({rows, columns});
+    SCOPED_TRACE(absl::StrCat(rows, "x", depth, "x", columns, ", ", threads, " threads, round ", round));
+    const auto floats = [&](int64_t n) {
+      std::vector<float> all(static_cast<size_t>(n));
+      for (float& x : all) x = static_cast<float>(static_cast<int>(rng() % 9) - 4);  // sums are exact
+      return all;
+    };
+    std::vector<float> a = floats(rows * depth), b = floats(depth * columns), c = floats(rows * columns);
+    const size_t asked = cpu::MatmulScratchBytes(problem, threads) / sizeof(float);
+    constexpr float kGuard = 12345.0f;
+    std::vector<float> scratch(asked + 4096, kGuard);
+    std::fill_n(scratch.begin(), asked, std::numeric_limits<float>::quiet_NaN());
+    std::vector<void*> buffers = {a.data(), b.data()};
+    if (asked > 0) buffers.push_back(scratch.data());
+    buffers.push_back(c.data());
+    RunContext context;
+    ASSERT_TRUE(cpu::MakeMatmulKernel(problem, threads)->Run(buffers.data(), context).ok());
+    EXPECT_EQ(std::count(scratch.begin() + static_cast<int64_t>(asked), scratch.end(), kGuard), 4096);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < depth; ++k) {
+          sum += static_cast<double>(a[static_cast<size_t>(i * problem.a.strides[0] + k * problem.a.strides[1])]) *
+                 static_cast<double>(b[static_cast<size_t>(k * problem.b.strides[0] + j * problem.b.strides[1])]);
+        }
+        ASSERT_EQ(static_cast<double>(c[static_cast<size_t>(i * columns + j)]), sum) << i << ", " << j;
+      }
     }
   }
 }

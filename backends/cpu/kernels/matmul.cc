@@ -68,13 +68,14 @@ void PackPanel(const float* b, int64_t depth, int64_t columns, int64_t k_stride,
   }
 }
 
-// The left factor's rows [0, rows) x [0, depth), whose columns lie side by side, in tiles of `tile` rows: element (i,
-// k) at to[i / tile * tile * depth + k * tile + i % tile].
+// The left factor's rows [0, rows) x [0, depth), whose columns lie side by side, in tiles of `tile` rows and a last one
+// of those that are left: a tile begins at to[first row * depth], its column k as many elements further as k of its
+// rows.
 void PackTiles(const float* a, int64_t a_step, int64_t rows, int64_t depth, int64_t tile, float* to) {
   for (int64_t k = 0; k < depth; ++k) {
     for (int64_t row = 0; row < rows; row += tile) {
-      std::memcpy(to + row * depth + k * tile, a + k * a_step + row,
-                  static_cast<size_t>(std::min(tile, rows - row)) * sizeof(float));
+      const int64_t some = std::min(tile, rows - row);
+      std::memcpy(to + row * depth + k * some, a + k * a_step + row, static_cast<size_t>(some) * sizeof(float));
     }
   }
 }
@@ -311,10 +312,11 @@ class MatmulKernel : public Kernel {
     const float* const bias = at.bias != nullptr && !on_residual ? at.bias + panel * width : nullptr;
     const int lines = ahead && !packing_.blocks ? static_cast<int>(width / kLineFloats) : 0;
     for (int64_t row = 0; row < rows; row += tile) {
+      const int64_t some = std::min(tile, rows - row);
       const float* const a =
           packing_.left ? at.scratch + row * depth : at.a + (first_row + row) * a_row_ + chunk * a_step_;
-      simd.gemm_block(a, packing_.left ? 1 : a_row_, packing_.left ? tile : a_step_, b, depth,
-                      at.c + (first_row + row) * c_row_ + panel * width, c_row_, std::min(tile, rows - row),
+      simd.gemm_block(a, packing_.left ? 1 : a_row_, packing_.left ? some : a_step_, b, depth,
+                      at.c + (first_row + row) * c_row_ + panel * width, c_row_, some,
                       std::min(width, columns_ - panel * width), chunk > 0 || on_residual, bias,
                       b + PanelElements(depth_), row == 0 ? lines : 0);
     }
