@@ -76,6 +76,10 @@ class Lowering : private ScheduleBuilder {
   int AddConstantFloats(std::vector<float> values) { return AddConstantNumbers(std::move(values)); }
   // A step from a buffer to a new one of so many bytes, which is given.
   int EmitToScratch(std::unique_ptr<Kernel> kernel, int from, size_t bytes, const std::string& label);
+  // Scratch space as the next argument of a kernel, where it needs some.
+  void UseScratch(size_t bytes, std::vector<BufferUse>* uses) {
+    if (bytes > 0) uses->push_back(Scratch(AddScratch(bytes)));
+  }
   // A step that copies elements between two layouts of equal dims, which begin there so many elements in.
   void EmitCopy(const Place& from, const Place& to, DType dtype, const std::string& label, int64_t from_offset = 0,
                 int64_t to_offset = 0);

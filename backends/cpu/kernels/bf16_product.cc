@@ -115,9 +115,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     buffers.push_back(Lowering::Read(residual.buffer));
   }
   buffers.push_back(Lowering::Write(lowering.Define(out, out_layout).buffer));
-  if (const size_t bytes = desc->scratchpad_desc().get_size(); bytes > 0) {
-    buffers.push_back(Lowering::Scratch(lowering.AddScratch(bytes)));
-  }
+  lowering.UseScratch(desc->scratchpad_desc().get_size(), &buffers);
   ASSIGN_OR_RETURN(KernelPtr kernel, CatchDnnl("matmul", [&]() -> KernelPtr {
                      return std::make_unique<DnnlKernel>(lowering.context(), dnnl::matmul(*desc),
                                                          ArgsOf(*desc, ProductArgs(problem.post_ops)));

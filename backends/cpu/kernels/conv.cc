@@ -241,7 +241,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     result = lowering.Define(out, plan.dst).buffer;
   }
   buffers.push_back(problem.residual_in_place ? Lowering::Update(result) : Lowering::Write(result));
-  if (plan.scratch_bytes > 0) buffers.push_back(Lowering::Scratch(lowering.AddScratch(plan.scratch_bytes)));
+  lowering.UseScratch(plan.scratch_bytes, &buffers);
   lowering.Emit(std::move(plan.kernel), std::move(buffers),
                 absl::StrCat(GroupLabel(graph, group.group), " (", plan.implementation, ")"));
   return true;

@@ -269,10 +269,8 @@ std::optional<Layout> ConvolutionLayout(const LayoutQuery& query) {
 
 void EmitPrimitive(Lowering& lowering, const Node& node, const Choice& choice, std::vector<DnnlArg> args,
                    std::vector<BufferUse> uses) {
-  if (choice.scratch.get_size() > 0) {
-    args.push_back({DNNL_ARG_SCRATCHPAD, choice.scratch});
-    uses.push_back(Lowering::Scratch(lowering.AddScratch(choice.scratch.get_size())));
-  }
+  if (choice.scratch.get_size() > 0) args.push_back({DNNL_ARG_SCRATCHPAD, choice.scratch});
+  lowering.UseScratch(choice.scratch.get_size(), &uses);
   lowering.Emit(std::make_unique<DnnlKernel>(lowering.context(), choice.primitive, std::move(args)), std::move(uses),
                 absl::StrCat(node.op->name, " (", choice.implementation, ")"));
 }

@@ -72,9 +72,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
                                               rhs.layout.strides[1], rhs.layout.strides[2]));
   }
   std::vector<BufferUse> uses = {Lowering::Read(lhs.buffer), Lowering::Read(rhs.buffer)};
-  if (const size_t bytes = MatmulScratchBytes(problem, lowering.threads()); bytes > 0) {
-    uses.push_back(Lowering::Scratch(lowering.AddScratch(bytes)));
-  }
+  lowering.UseScratch(MatmulScratchBytes(problem, lowering.threads()), &uses);
   uses.push_back(lowering.WriteRowMajor({id, 0}));
   lowering.Emit(MakeMatmulKernel(problem, lowering.threads()), std::move(uses),
                 absl::StrCat(node.op->name, " (", Simd().name, ")"));

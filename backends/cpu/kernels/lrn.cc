@@ -54,7 +54,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   ASSIGN_OR_RETURN(place, lowering.FindAs(x, *src));
   const int result = lowering.Define(Value{id, 0}, plan->dst).buffer;
   std::vector<BufferUse> buffers = {Lowering::Read(place.buffer), Lowering::Write(result)};
-  if (plan->scratch_bytes > 0) buffers.push_back(Lowering::Scratch(lowering.AddScratch(plan->scratch_bytes)));
+  lowering.UseScratch(plan->scratch_bytes, &buffers);
   lowering.Emit(std::move(plan->kernel), std::move(buffers), node.op->name);
   return true;
 }

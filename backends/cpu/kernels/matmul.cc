@@ -55,8 +55,10 @@ void PackTurned(const float* b, int64_t depth, int64_t columns, int64_t n_stride
   }
 }
 
-void PackPanel(const float* b, int64_t depth, int64_t columns, int64_t k_stride, int64_t n_stride, float* to) {
-  const int64_t width = Simd().gemm_columns;
+// A panel of b[depth, n].
+void PackPanel(const float* b, int64_t depth, int64_t n, int64_t panel, int64_t k_stride, int64_t n_stride, float* to) {
+  const int64_t width = Simd().gemm_columns, columns = std::min(width, n - panel * width);
+  b += panel * width * n_stride;
   if (k_stride == 1 && n_stride != 1) return PackTurned(b, depth, columns, n_stride, to);
   for (int64_t k = 0; k < depth; ++k) {
     if (n_stride == 1) {
@@ -231,10 +233,8 @@ class MatmulKernel : public Kernel {
   // Rows [first, first + depth) of a panel of a right factor.
   void PackChunk(const float* b, int64_t panel, int64_t first, int64_t depth, float* to) const {
     const size_t rank = problem_.b.dims.size();
-    const int64_t column = panel * Simd().gemm_columns;
     const int64_t k_stride = problem_.b.strides[rank - 2], n_stride = problem_.b.strides[rank - 1];
-    PackPanel(b + first * k_stride + column * n_stride, depth,
-              std::min<int64_t>(Simd().gemm_columns, columns_ - column), k_stride, n_stride, to);
+    PackPanel(b + first * k_stride, depth, columns_, panel, k_stride, n_stride, to);
   }
 
   void RunUnit(const Operands& operands, int64_t unit) const {
@@ -388,12 +388,10 @@ size_t PackedMatmulBytes(int64_t k, int64_t n) {
 }
 
 void PackMatmulWeights(const float* b, int64_t k, int64_t n, int64_t k_stride, int64_t n_stride, float* packed) {
-  const int64_t width = Simd().gemm_columns, panels = Panels(n);
+  const int64_t panels = Panels(n);
 #pragma omp parallel for schedule(static) if (k * n > 65536)
   for (int64_t panel = 0; panel < panels; ++panel) {
-    const int64_t first = panel * width;
-    PackPanel(b + first * n_stride, k, std::min(width, n - first), k_stride, n_stride,
-              packed + panel * PanelElements(k));
+    PackPanel(b, k, n, panel, k_stride, n_stride, packed + panel * PanelElements(k));
   }
 }
 
@@ -495,8 +493,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     result = lowering.Define(out, out_layout).buffer;
   }
   if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
-  if (const size_t bytes = MatmulScratchBytes(problem, lowering.threads()); bytes > 0)
-    buffers.push_back(Lowering::Scratch(lowering.AddScratch(bytes)));
+  lowering.UseScratch(MatmulScratchBytes(problem, lowering.threads()), &buffers);
   buffers.push_back(Lowering::Write(result));
   lowering.Emit(MakeMatmulKernel(problem, lowering.threads()), std::move(buffers), GroupLabel(graph, group.group));
   return true;

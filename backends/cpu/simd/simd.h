@@ -41,7 +41,7 @@ struct SimdTable {
 
   TileFn f32[kNumTileOps];  // null where there is no vectorized form
 
-  // x[i] = f(x[i]), f in the order of Activation (activation.h).
+  // x[i] = f(x[i]), f in the order of Activation (backends/cpu/fusion.h).
   void (*activate[8])(float* x, long n, float alpha, float beta);
 
   // bf16 to f32 and back, rounded to the nearest, halves to the even one; NaN stays NaN (core/ir/float16.h).
