@@ -6,10 +6,7 @@
 
 namespace rewright {
 
-namespace {
-
-// The generator asks for millions of values: no shared pointers and no optionals on the way.
-bool Evaluate(const ExprNode& e, const int64_t* variables, int64_t* value) {
+bool EvalIndex(const ExprNode& e, const std::vector<int64_t>& variables, int64_t* value) {
   const ExprKind kind = e.kind();
   if (kind == ExprKind::kInt) {
     *value = e.value();
@@ -21,7 +18,7 @@ bool Evaluate(const ExprNode& e, const int64_t* variables, int64_t* value) {
   }
   if (kind >= ExprKind::kFromValue) return false;  // the kinds of indices come first, this one last
   int64_t a, b;
-  if (!Evaluate(*e.arg(0), variables, &a) || !Evaluate(*e.arg(1), variables, &b)) return false;
+  if (!EvalIndex(*e.arg(0), variables, &a) || !EvalIndex(*e.arg(1), variables, &b)) return false;
   switch (kind) {
     case ExprKind::kIndexAdd: return CheckedAdd(a, b, value);
     case ExprKind::kIndexSub: return CheckedSubtract(a, b, value);
@@ -33,11 +30,9 @@ bool Evaluate(const ExprNode& e, const int64_t* variables, int64_t* value) {
   }
 }
 
-}  // namespace
-
 std::optional<int64_t> EvalIndex(const ExprPtr& e, const std::vector<int64_t>& variables) {
   int64_t value;
-  return Evaluate(*e, variables.data(), &value) ? std::optional<int64_t>(value) : std::nullopt;
+  return EvalIndex(*e, variables, &value) ? std::optional<int64_t>(value) : std::nullopt;
 }
 
 std::optional<bool> EvalCond(const ExprPtr& e, const std::vector<int64_t>& variables) {
@@ -46,9 +41,9 @@ std::optional<bool> EvalCond(const ExprPtr& e, const std::vector<int64_t>& varia
     case ExprKind::kLess:
     case ExprKind::kLessEqual:
     case ExprKind::kEqual: {
-      const std::optional<int64_t> a = EvalIndex(e->arg(0), variables), b = EvalIndex(e->arg(1), variables);
-      if (!a || !b) return std::nullopt;
-      return e->kind() == ExprKind::kLess ? *a < *b : e->kind() == ExprKind::kEqual ? *a == *b : *a <= *b;
+      int64_t a, b;
+      if (!EvalIndex(*e->arg(0), variables, &a) || !EvalIndex(*e->arg(1), variables, &b)) return std::nullopt;
+      return e->kind() == ExprKind::kLess ? a < b : e->kind() == ExprKind::kEqual ? a == b : a <= b;
     }
     case ExprKind::kAnd:
     case ExprKind::kOr: {

@@ -99,9 +99,10 @@ class TapeCompiler {
   }
 
   int64_t IndexAt(const ExprPtr& e) {
-    const std::optional<int64_t> value = EvalIndex(e, variables_);
-    if (!value) Fail("an index without a value");
-    return value.value_or(0);
+    int64_t value;
+    if (EvalIndex(*e, variables_, &value)) return value;
+    Fail("an index without a value");
+    return 0;
   }
   bool CondAt(const ExprPtr& e) {
     const std::optional<bool> value = EvalCond(e, variables_);
@@ -283,17 +284,14 @@ bool Tape::Run(const uint64_t* const* inputs, uint64_t* const* outputs, std::vec
       }
       case kDot: {
         unsigned __int128 sum = 0;
-        int count = 0;
-        for (int32_t p = i.a; p < i.b; ++p) {
-          const auto& [a, b] = pairs_[p];
-          sum += static_cast<unsigned __int128>(r[a]) * r[b];
-          if (++count == kMaxProducts) {
-            sum = (sum & kFieldPrime) + (sum >> 61);
-            count = 0;
+        for (int32_t p = i.a; p < i.b;) {
+          for (const int32_t end = std::min(i.b, p + kMaxProducts); p < end; ++p) {
+            const auto& [a, b] = pairs_[p];
+            sum += static_cast<unsigned __int128>(r[a]) * r[b];
           }
+          sum = (sum & kFieldPrime) + (sum >> 61);
         }
-        // Folded once more: FieldReduce is exact below 2^122 only.
-        *next = FieldReduce((sum & kFieldPrime) + (sum >> 61));
+        *next = FieldReduce(sum);
         break;
       }
     }
