@@ -44,15 +44,6 @@ bool ParseDType(const std::string& name, DType* type) {
   return false;
 }
 
-std::string AllDTypeNames() {
-  std::string names;
-  for (DType type : kAllDTypes) {
-    if (!names.empty()) names += ", ";
-    names += DTypeName(type);
-  }
-  return names;
-}
-
 double RoundingOf(DType type) { return std::ldexp(1.0, -FormatOf(type).digits); }
 
 double LargestOf(DType type) {

@@ -74,8 +74,6 @@ auto VisitDType(DType dtype, const F& f) {
 const char* DTypeName(DType type);
 // The inverse of DTypeName; false when `name` is not the name of a type.
 bool ParseDType(const std::string& name, DType* type);
-// "f32, f64, i64, ...": for messages.
-std::string AllDTypeNames();
 
 // Bytes of one element in memory (a bool takes one byte).
 inline size_t DTypeSize(DType type) {

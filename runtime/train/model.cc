@@ -270,10 +270,6 @@ const std::vector<std::string>& MlpActivations() {
   return *names;
 }
 
-Graph MakeMlp(const MlpOptions& options, int64_t batch, uint64_t seed) {
-  return Make(options, batch, Builder(Mode::kInference, seed));
-}
-
 absl::StatusOr<TrainableModel> WithWeights(const TrainableModel& model, const NamedTensors& weights) {
   const auto with = [&](const Graph& graph) -> absl::StatusOr<Graph> {
     NamedTensors states = StatesOf(graph);

@@ -14,7 +14,8 @@
 
 namespace rewright {
 
-// Dense layers with an activation between them: x f32[batch, sizes[0]] -> logits f32[batch, sizes.back()].
+// Dense layers with an activation between them: x f32[batch, sizes[0]] -> logits f32[batch, sizes.back()]. States
+// `layer<i>.weight` [in, out] and `layer<i>.bias` [out], uniform in +-1/sqrt(in).
 struct MlpOptions {
   std::vector<int64_t> sizes;  // at least two
   std::string activation = "relu";
@@ -58,8 +59,5 @@ absl::StatusOr<TrainableModel> WithWeights(const TrainableModel& model, const Na
 
 // The activations: operators of one floating operand.
 const std::vector<std::string>& MlpActivations();
-
-// States `layer<i>.weight` [in, out] and `layer<i>.bias` [out], uniform in +-1/sqrt(in).
-Graph MakeMlp(const MlpOptions& options, int64_t batch, uint64_t seed);
 
 }  // namespace rewright

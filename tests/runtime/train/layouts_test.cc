@@ -76,7 +76,7 @@ TEST(LayoutTest, MicroBatchesMayBeSaidByIt) {
 TEST(LayoutTest, WhatTheOptimizerKeepsIsCutAsItsWeightIs) {
   StepOptions options;
   options.micro_batches = 2;
-  const auto graphs = BuildStep(MakeMlp({{4, 6, 3}, "relu"}, 2, 1), options);
+  const auto graphs = BuildStep(MakeModel(MlpOptions{{4, 6, 3}, "relu"}, 2, 1).inference, options);
   ASSERT_TRUE(graphs.ok()) << graphs.status();
   const auto placed = PlacedStates(graphs->step, {{"layer0.*", 1}, {"*.weight", 0}});
   ASSERT_TRUE(placed.ok()) << placed.status();

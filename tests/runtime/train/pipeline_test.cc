@@ -100,7 +100,7 @@ StepGraphs Graphs(const std::vector<int64_t>& sizes, int64_t micro_batches, doub
   StepOptions options;
   options.micro_batches = micro_batches;
   options.optimizer.clip_norm = clip;
-  return *BuildStep(MakeMlp({sizes, "relu"}, 6, 1), options);
+  return *BuildStep(MakeModel(MlpOptions{sizes, "relu"}, 6, 1).inference, options);
 }
 
 TEST(PipelinePlanTest, StagesAreBalancedAndSendOneActivationEach) {

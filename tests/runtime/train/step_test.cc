@@ -69,7 +69,7 @@ void ExpectGradients(const Graph& model, LossKind loss, const Named& batch, uint
 
 // An mlp in f64 whose printed form is that of the built-in one.
 Graph Mlp64(const std::vector<int64_t>& sizes, const std::string& activation, int64_t batch) {
-  std::string text = PrintGraph(MakeMlp({sizes, activation}, batch, 1));
+  std::string text = PrintGraph(MakeModel(MlpOptions{sizes, activation}, batch, 1).inference);
   std::map<std::string, Tensor> states;
   for (size_t at = 0; (at = text.find("f32", at)) != std::string::npos;) text.replace(at, 3, "f64");
   const auto declared = ParseGraph(text);
@@ -148,7 +148,7 @@ TEST(StepTest, SaysWhatIsWrong) {
 TEST(StepTest, FrozenWeightsHaveNoNextValue) {
   StepOptions options;
   options.frozen = {"layer0.*"};
-  const auto graphs = BuildStep(MakeMlp({{4, 5, 3}, "relu"}, 2, 1), options);
+  const auto graphs = BuildStep(MakeModel(MlpOptions{{4, 5, 3}, "relu"}, 2, 1).inference, options);
   ASSERT_TRUE(graphs.ok()) << graphs.status();
   EXPECT_EQ(graphs->trained.size(), 2u);
   for (const Output& output : graphs->step.outputs()) EXPECT_THAT(output.name, ::testing::Not(HasSubstr("layer0")));
@@ -214,7 +214,7 @@ TEST(StepTest, MicroBatchesMakeTheSameStep) {
 TEST(StepTest, TheProgramReadsBackAsItIsPrinted) {
   StepOptions options;
   options.optimizer.clip_norm = 1;
-  const auto graphs = BuildStep(MakeMlp({{4, 5, 3}, "gelu"}, 2, 1), options);
+  const auto graphs = BuildStep(MakeModel(MlpOptions{{4, 5, 3}, "gelu"}, 2, 1).inference, options);
   ASSERT_TRUE(graphs.ok()) << graphs.status();
   const std::string program = PrintGraph(graphs->step);
   const auto parsed = ParseGraph(program);
@@ -230,8 +230,9 @@ TEST(ModelTest, WeightsFollowFromTheSeedAndTheirNames) {
     for (Value state : graph.states()) values[graph.node(state.node).name] = *graph.arena()->Elements(state.node);
     return values;
   };
-  const auto a = values(MakeMlp({{16, 8, 8}, "relu"}, 2, 1)), b = values(MakeMlp({{16, 8, 8}, "relu"}, 5, 1));
-  const auto c = values(MakeMlp({{16, 8, 8}, "relu"}, 2, 2));
+  const auto a = values(MakeModel(MlpOptions{{16, 8, 8}, "relu"}, 2, 1).inference),
+             b = values(MakeModel(MlpOptions{{16, 8, 8}, "relu"}, 5, 1).inference);
+  const auto c = values(MakeModel(MlpOptions{{16, 8, 8}, "relu"}, 2, 2).inference);
   ASSERT_EQ(a.size(), 4u);
   for (const auto& [name, value] : a) {
     EXPECT_TRUE(value.BitEqual(b.at(name))) << name;

@@ -25,7 +25,7 @@ StepGraphs MlpStep(OptimizerOptions::Kind kind) {
   options.optimizer.learning_rate = 0.05;
   options.optimizer.weight_decay = 0.01;
   options.optimizer.clip_norm = 1;
-  auto graphs = BuildStep(MakeMlp({{5, 7, 7, 7}, "relu"}, 4, 1), options);
+  auto graphs = BuildStep(MakeModel(MlpOptions{{5, 7, 7, 7}, "relu"}, 4, 1).inference, options);
   EXPECT_TRUE(graphs.ok()) << graphs.status();
   return *std::move(graphs);
 }
