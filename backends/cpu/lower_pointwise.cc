@@ -130,7 +130,7 @@ int InPlace(const Lowering& lowering, const std::vector<ProgramOperand>& operand
   return -1;
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanPointwise(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kPointwise) return false;
   const std::vector<Value>& results = group.group.outputs;
   ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, group.group, lowering.LayoutOf(group, results[0])));
@@ -218,6 +218,6 @@ absl::StatusOr<PlannedProgram> PlanProgram(Lowering& lowering, const Group& grou
   return planned;
 }
 
-KernelEntry PointwiseEntry() { return {.ops = {}, .plan = Plan, .layout = PointwiseLayout, .version = 2}; }
+KernelEntry PointwiseEntry() { return {.ops = {}, .plan = PlanPointwise, .layout = PointwiseLayout, .version = 2}; }
 
 }  // namespace rewright::cpu

@@ -19,8 +19,6 @@
 namespace rewright::cuda {
 namespace {
 
-constexpr size_t kVectorBytes = 16;
-
 class GeneratedStep : public Kernel {
  public:
   GeneratedStep(int64_t blocks, int threads, int arguments)
@@ -433,7 +431,7 @@ absl::Status Lowering::LowerConcat(const FusedGroup& group) {
     if (in_place || NumElements(dims) == 0) continue;
     const Layout layout{dims, whole.layout.strides, 0};
     const Place part{AddPart(whole.buffer, static_cast<size_t>(bytes), Bytes(operand, layout, whole.storage)), layout,
-                     bytes % static_cast<int64_t>(kVectorBytes) == 0, whole.storage};
+                     bytes % kVectorBytes == 0, whole.storage};
     RETURN_IF_ERROR(EmitGenerated({}, operand, part, node.op->name));
   }
   places_[Value{id, 0}].push_back(whole);

@@ -8,15 +8,12 @@
 
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/strided.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
-
-constexpr int64_t kBlock = 2048;   // elements that stay in the first level of cache between the two sums over them
-constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
-constexpr int64_t kLanes = 16;
 
 // Numbers so far: their count, their mean and the sum of the squares of deviations from it.
 struct Moments {
@@ -37,6 +34,7 @@ struct Moments {
   // In lanes, which a processor adds side by side.
   template <typename F>
   static double Sum(const float* x, int64_t n, const F& term) {
+    constexpr int64_t kLanes = 16;
     double lanes[kLanes] = {};
     int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
@@ -54,8 +52,7 @@ class BatchNormTrainKernel : public Kernel {
  public:
   BatchNormTrainKernel(const AxisSizes& sizes, double epsilon, int threads)
       : samples_(sizes.outer), channels_(sizes.size), size_(sizes.inner), epsilon_(epsilon) {
-    const bool small = samples_ * channels_ * size_ < kGrain;
-    threads_ = small ? 1 : static_cast<int>(std::min<int64_t>(threads, channels_));
+    threads_ = ThreadsFor(samples_ * channels_ * size_, kSharedElements, channels_, threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
@@ -81,6 +78,9 @@ class BatchNormTrainKernel : public Kernel {
   }
 
  private:
+  // Elements that stay in the first level of cache between the two sums over them.
+  static constexpr int64_t kBlock = 2048;
+
   // Of one channel. Short rows of several samples make up a block.
   Moments MomentsOf(const float* x) const {
     Moments moments;

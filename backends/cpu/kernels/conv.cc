@@ -38,11 +38,11 @@ memory::desc PerChannelDesc(const ConvProblem& problem, const memory::desc& dst)
   return memory::desc({1, dims[1], 1, 1}, kF32, Tag::nchw);
 }
 
-using Primitive = dnnl::convolution_forward::primitive_desc;
+using ConvPrimitive = dnnl::convolution_forward::primitive_desc;
 
 // Empty where oneDNN has no implementation. `operands`: with the post-ops that read memory, for which the layout of the
 // result must be known.
-Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const memory::desc& src,
+ConvPrimitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const memory::desc& src,
                    const memory::desc& dst, bool operands) {
   const memory::desc weights(WeightDims(problem), TypeOf(problem), Tag::any);
   const memory::desc bias = problem.post_ops.bias ? memory::desc({problem.dst[1]}, kF32, Tag::a) : memory::desc();
@@ -60,21 +60,19 @@ Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const
   PostOps post_ops = problem.post_ops;
   if (!operands) post_ops.scale = post_ops.shift = post_ops.residual = false;
   const dnnl::primitive_attr attr = AttrOf(post_ops, PerChannelDesc(problem, dst), dst, problem.residual_in_place);
-  return Primitive(desc, attr, context.engine, /*allow_empty=*/true);
+  return ConvPrimitive(desc, attr, context.engine, /*allow_empty=*/true);
 }
 
-bool IsEmpty(const Primitive& desc) { return desc.get(/*allow_empty=*/true) == nullptr; }
-
 // Empty where oneDNN has no implementation in these layouts, or takes others that the device has no form for.
-Primitive InLayouts(const DnnlContext& context, const ConvProblem& problem, Tag src_tag, Tag dst_tag) {
+ConvPrimitive InLayouts(const DnnlContext& context, const ConvProblem& problem, Tag src_tag, Tag dst_tag) {
   memory::desc src(problem.src, TypeOf(problem), src_tag), dst(problem.dst, TypeOf(problem), dst_tag);
   if (dst_tag == Tag::any) {
-    const Primitive asked = MakeDesc(context, problem, src, dst, /*operands=*/false);
+    const ConvPrimitive asked = MakeDesc(context, problem, src, dst, /*operands=*/false);
     if (IsEmpty(asked) || !LayoutOf(asked.src_desc()) || !LayoutOf(asked.dst_desc())) return {};
     src = asked.src_desc();
     dst = asked.dst_desc();
   }
-  const Primitive desc = MakeDesc(context, problem, src, dst, /*operands=*/true);
+  const ConvPrimitive desc = MakeDesc(context, problem, src, dst, /*operands=*/true);
   // With channels last, oneDNN's products with copied windows read the operands of post-ops at wrong places.
   if (!IsEmpty(desc) && Slowness(desc.impl_info_str()) == 1 && dst_tag != Tag::nchw) return {};
   return desc;
@@ -84,13 +82,13 @@ Primitive InLayouts(const DnnlContext& context, const ConvProblem& problem, Tag 
 // last, in which a residual runs elsewhere, pooling is slow and concatenations of channels are copies. Few channels
 // are read as they are. Groups of 4 or 8 channels have blocks of their own, which oneDNN knows, and other odd groups
 // exist with channels last alone.
-Primitive Choose(const DnnlContext& context, const ConvProblem& problem) {
+ConvPrimitive Choose(const DnnlContext& context, const ConvProblem& problem) {
   const Tag blocked = context.block == 16 ? Tag::nChw16c : Tag::nChw8c;
   const std::pair<Tag, Tag> candidates[] = {
       {blocked, blocked}, {Tag::nchw, blocked}, {Tag::any, Tag::any}, {Tag::nhwc, Tag::nhwc}, {Tag::nchw, Tag::nchw}};
-  Primitive best;
+  ConvPrimitive best;
   for (const auto& [src, dst] : candidates) {
-    const Primitive desc = InLayouts(context, problem, src, dst);
+    const ConvPrimitive desc = InLayouts(context, problem, src, dst);
     if (IsEmpty(desc)) continue;
     if (IsEmpty(best) || Slowness(desc.impl_info_str()) < Slowness(best.impl_info_str())) best = desc;
     if (Slowness(best.impl_info_str()) == 0) break;
@@ -100,7 +98,7 @@ Primitive Choose(const DnnlContext& context, const ConvProblem& problem) {
 }
 
 ConvPlan Build(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem) {
-  const Primitive desc = Choose(*context, problem);
+  const ConvPrimitive desc = Choose(*context, problem);
   ConvPlan plan;
   plan.src = *LayoutOf(desc.src_desc());
   plan.dst = *LayoutOf(desc.dst_desc());
@@ -144,7 +142,7 @@ bool ConvRunsInBf16(const DnnlContext& context, const Graph& graph, const FusedG
   ConvProblem narrow = wide;
   narrow.dtype = DType::kBFloat16;
   const auto same = CatchDnnl("conv2d", [&] {
-    const Primitive a = Choose(context, narrow), b = Choose(context, wide);
+    const ConvPrimitive a = Choose(context, narrow), b = Choose(context, wide);
     const Layout src = *LayoutOf(a.src_desc()), dst = *LayoutOf(a.dst_desc());
     return Slowness(a.impl_info_str()) == 0 && src.IsDense() && dst.IsDense() && src == *LayoutOf(b.src_desc()) &&
            dst == *LayoutOf(b.dst_desc());
@@ -180,7 +178,7 @@ absl::StatusOr<int> WeightsInBlocks(Lowering& lowering, Value w, const ConvProbl
   return PackWeights(lowering, w, std::move(packing));
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanConv(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kConv) return false;
   const Graph& graph = lowering.graph();
   const NodeId anchor = group.group.nodes[0];
@@ -249,6 +247,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry ConvEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .layout = ConvLayout, .version = 2}; }
+KernelEntry ConvEntry() { return {.ops = {ops::Conv2d()}, .plan = PlanConv, .layout = ConvLayout, .version = 2}; }
 
 }  // namespace rewright::cpu

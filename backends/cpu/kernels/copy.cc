@@ -16,10 +16,9 @@ struct CopyAxis {
   int64_t to;
 };
 
-constexpr int64_t kSquare = 16;          // side of the squares that a transposing copy works in
-constexpr int64_t kSerialBytes = 65536;  // below this one thread copies
-constexpr int64_t kShortRun = 32;        // elements of a last axis that is copied as if it were one element
-constexpr int64_t kTaps = 9;             // of the most frequent short run, a 3x3 kernel: the compiler knows its length
+constexpr int64_t kSquare = 16;    // side of the squares that a transposing copy works in
+constexpr int64_t kShortRun = 32;  // elements of a last axis that is copied as if it were one element
+constexpr int64_t kTaps = 9;       // of the most frequent short run, a 3x3 kernel: the compiler knows its length
 
 // Copies over `axes`; the last axis is contiguous in `to` where any is. One of the others may be contiguous in `from`
 // (`turned`): then the two are walked in squares, so that lines of both sides are used whole. A short last axis, the
@@ -44,7 +43,7 @@ class CopyKernel : public Kernel {
     for (const CopyAxis& axis : outer_) outer_count_ *= axis.size;
     stripes_ = (middle_.size + kSquare - 1) / kSquare;
     const int64_t bytes = outer_count_ * middle_.size * last_.size * run_.size * static_cast<int64_t>(sizeof(T));
-    threads_ = bytes < kSerialBytes ? 1 : static_cast<int>(std::min<int64_t>(threads, outer_count_ * stripes_));
+    threads_ = ThreadsFor(bytes, kSharedBytes, outer_count_ * stripes_, threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {

@@ -10,6 +10,7 @@
 
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ir/index_range.h"
@@ -17,8 +18,6 @@
 
 namespace rewright::cpu {
 namespace {
-
-constexpr size_t kSerialBytes = 65536;  // below this one thread does everything
 
 // An error where an index is outside the range. They are looked at once, however often they are used.
 template <typename Index>
@@ -44,7 +43,8 @@ class GatherKernel : public Kernel {
  public:
   GatherKernel(IndexRange range, int64_t outer, int64_t count, size_t slice_bytes, int threads)
       : range_(std::move(range)), outer_(outer), axis_(range_.size()), count_(count), slice_bytes_(slice_bytes) {
-    threads_ = static_cast<size_t>(outer * count) * slice_bytes < kSerialBytes ? 1 : threads;
+    const int64_t slices = outer * count;
+    threads_ = ThreadsFor(slices * static_cast<int64_t>(slice_bytes), kSharedBytes, slices, threads);
   }
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const char* x = static_cast<const char*>(buffers[0]);
@@ -81,7 +81,7 @@ KernelPtr ForIndices(const Graph& graph, NodeId id, const Make& make) {
   return make(int64_t{0}, std::move(range));
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanGather(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   if (!IsPlainIndex(graph, group)) return false;
   const NodeId id = group.group.nodes[0];
@@ -107,7 +107,7 @@ class ScatterAddKernel : public Kernel {
   ScatterAddKernel(IndexRange range, const AxisSizes& shape, int64_t count, std::optional<T> start, int threads)
       : range_(std::move(range)), shape_(shape), count_(count), start_(start) {
     const int64_t elements = shape.outer * (shape.size + count) * shape.inner;
-    threads_ = static_cast<size_t>(elements) * sizeof(T) < kSerialBytes ? 1 : threads;
+    threads_ = ThreadsFor(elements * static_cast<int64_t>(sizeof(T)), kSharedBytes, elements, threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
@@ -212,7 +212,7 @@ absl::StatusOr<bool> PlanScatterAdd(Lowering& lowering, const FusedGroup& group)
 
 }  // namespace
 
-KernelEntry GatherEntry() { return {.ops = {ops::Gather()}, .plan = Plan}; }
+KernelEntry GatherEntry() { return {.ops = {ops::Gather()}, .plan = PlanGather}; }
 KernelEntry ScatterAddEntry() { return {.ops = {ops::ScatterAdd()}, .plan = PlanScatterAdd}; }
 
 }  // namespace rewright::cpu

@@ -99,12 +99,12 @@ bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup
   return IsOfType(graph, group.group, DType::kFloat32);
 }
 
-std::optional<Layout> LayoutOfResult(const LayoutQuery& query) {
+std::optional<Layout> GroupedConvLayout(const LayoutQuery& query) {
   if (!IsPossible(query.context, query.graph, query.group)) return std::nullopt;
   return Layout::Blocked(query.dims(), query.context.block);
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanGroupedConv(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   if (!IsPossible(*lowering.context(), graph, group)) return false;
   const Node& node = graph.node(group.group.nodes[0]);
@@ -136,6 +136,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry GroupedConvEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .layout = LayoutOfResult}; }
+KernelEntry GroupedConvEntry() { return {.ops = {ops::Conv2d()}, .plan = PlanGroupedConv, .layout = GroupedConvLayout}; }
 
 }  // namespace rewright::cpu

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kSerialProducts = 100000;
 constexpr int kMostColumns = 64;  // of a panel
-constexpr int64_t kAlign = 16;    // integers in a line of the cache
+constexpr int64_t kLine = 16;     // integers in a line of the cache
 
 // c[g][i, j] = sum k: a[g][i, k] * b[g][k, j], with a in rows and c row-major.
 struct Product {
@@ -181,9 +181,9 @@ class IntegerProductKernel : public Kernel {
   // Room for either form.
   int64_t RowSlots() const {
     const auto matrices = static_cast<int64_t>(a_starts_.size());
-    return (matrices * product_.rows * product_.slots(false) + kAlign - 1) / kAlign * kAlign;
+    return AlignUp(matrices * product_.rows * product_.slots(false), kLine);
   }
-  int64_t PanelRoom() const { return (product_.panel_slots(false) + kAlign - 1) / kAlign * kAlign; }
+  int64_t PanelRoom() const { return AlignUp(product_.panel_slots(false), kLine); }
 
   template <bool kPairs>
   void PackPanel(const int32_t* b, int64_t panel, int32_t* to) const {
@@ -299,7 +299,7 @@ absl::Status Emit(Lowering& lowering, NodeId id, Product product, Side side, Val
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanIntegerProduct(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
@@ -326,6 +326,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry IntegerProductEntry() { return {.ops = {ops::Matmul(), ops::Conv2d()}, .plan = Plan}; }
+KernelEntry IntegerProductEntry() { return {.ops = {ops::Matmul(), ops::Conv2d()}, .plan = PlanIntegerProduct}; }
 
 }  // namespace rewright::cpu

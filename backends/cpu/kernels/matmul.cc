@@ -424,7 +424,7 @@ void Turn(Layout* matrices) {
   std::swap(matrices->strides[rank - 1], matrices->strides[rank - 2]);
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanMatmul(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kMatmul) return false;
   const Graph& graph = lowering.graph();
   const NodeId anchor = group.group.nodes[0];
@@ -512,6 +512,6 @@ Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value) {
   return LayoutForReader(graph, value, turns);
 }
 
-KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan, .layout = MatmulLayout, .version = 5}; }
+KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = PlanMatmul, .layout = MatmulLayout, .version = 5}; }
 
 }  // namespace rewright::cpu

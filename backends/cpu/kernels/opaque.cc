@@ -9,7 +9,7 @@
 namespace rewright::cpu {
 namespace {
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanOpaque(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
@@ -36,6 +36,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry OpaqueEntry() { return {.ops = {}, .plan = Plan}; }
+KernelEntry OpaqueEntry() { return {.ops = {}, .plan = PlanOpaque}; }
 
 }  // namespace rewright::cpu

@@ -5,6 +5,7 @@
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
@@ -35,15 +36,13 @@ WindowRow WindowRowAt(const PoolProblem& problem, const Layout& image, int64_t y
 
 namespace {
 
-constexpr int64_t kGrain = 32768;  // elements read below which one thread does everything
-
 // Buffers: src, dst, which is Layout::Blocked(problem.dst, src.block).
 class PoolKernel : public Kernel {
  public:
   PoolKernel(const PoolProblem& problem, const Layout& src, const Layout& dst, int threads)
       : problem_(problem), src_(src), dst_(dst), blocks_((src.dims[1] + src.block - 1) / src.block) {
     const int64_t rows = dst.dims[0] * blocks_ * dst.dims[2];
-    threads_ = src.num_elements() < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, rows));
+    threads_ = ThreadsFor(src.num_elements(), 2 * kSharedElements, rows, threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
@@ -125,7 +124,7 @@ std::optional<Layout> PoolLayout(const LayoutQuery& query) {
   return Layout::Blocked(query.dims(), src->block);
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanPool(Lowering& lowering, const FusedGroup& group) {
   const NodeId id = group.group.nodes[0];
   const Node& node = lowering.graph().node(id);
   const Value x = node.operands[0];
@@ -156,6 +155,6 @@ PoolProblem PoolProblemOf(const Node& node, bool max, const Shape& windows) {
   return problem;
 }
 
-KernelEntry PoolEntry() { return {.ops = {ops::MaxPool2d(), ops::AvgPool2d()}, .plan = Plan, .layout = PoolLayout}; }
+KernelEntry PoolEntry() { return {.ops = {ops::MaxPool2d(), ops::AvgPool2d()}, .plan = PlanPool, .layout = PoolLayout}; }
 
 }  // namespace rewright::cpu

@@ -6,13 +6,12 @@
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 
 namespace rewright::cpu {
 namespace {
-
-constexpr int64_t kGrain = 32768;  // taps below which one thread does everything
 
 // Of one window along an axis: where tap 0 lies, and which taps lie within the image.
 struct Taps {
@@ -41,7 +40,7 @@ class BlockedMaxPoolGradKernel : public Kernel {
  public:
   BlockedMaxPoolGradKernel(const PoolProblem& problem, const Layout& image, int threads)
       : problem_(problem), image_(image), planes_(image.dims[0] * image.dims[1] / image.block) {
-    threads_ = image.num_elements() < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, planes_));
+    threads_ = ThreadsFor(image.num_elements(), 2 * kSharedElements, planes_, threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
@@ -81,8 +80,8 @@ class PoolGradKernel : public Kernel {
         rows_(TapsOf(problem, image, ceil_mode, 0)),
         columns_(TapsOf(problem, image, ceil_mode, 1)) {
     const int64_t windows = planes_ * problem.dst[2] * problem.dst[3];
-    const bool small = windows * problem.kernel[0] * problem.kernel[1] < kGrain;
-    threads_ = small ? 1 : static_cast<int>(std::min<int64_t>(threads, planes_));
+    const int64_t taps = windows * problem.kernel[0] * problem.kernel[1];
+    threads_ = ThreadsFor(taps, 2 * kSharedElements, planes_, threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
@@ -152,7 +151,7 @@ std::optional<Layout> PoolGradLayout(const LayoutQuery& query) {
   return blocked ? Layout::Blocked(query.dims(), x.block) : Layout::RowMajor(query.dims());
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanPoolGrad(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
@@ -184,7 +183,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 KernelEntry PoolGradEntry() {
   return {.ops = {},
           .derived = {"max_pool2d_grad_x", "avg_pool2d_grad_x"},
-          .plan = Plan,
+          .plan = PlanPoolGrad,
           .layout = PoolGradLayout,
           .version = 2};
 }

@@ -17,7 +17,7 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr double kSerialProducts = 200000;
+constexpr double kSerialByteProducts = 200000;
 
 FactorBytes BytesOf(const Graph& graph, const CentredFactor& factor) {
   FactorBytes bytes{.dtype = factor.dtype, .is_difference = factor.is_difference};
@@ -155,7 +155,7 @@ absl::StatusOr<std::pair<int, int>> PackKnown(Lowering& lowering, const Tensor& 
   return std::pair(buffer, lowering.AddConstantNumbers(std::move(sums)));
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanQuantizedProduct(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kQuantized) return false;
   const Graph& graph = lowering.graph();
   const QuantizedProduct& product = *group.quantized;
@@ -201,7 +201,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     PlanMatrices(left, out, right, &problem);
   }
   const double products = static_cast<double>(NumElements(out)) * static_cast<double>(problem.depth);
-  problem.threads = products < kSerialProducts ? 1 : lowering.threads();
+  problem.threads = products < kSerialByteProducts ? 1 : lowering.threads();
   if (problem.packed) {
     ASSIGN_OR_RETURN(const auto packed, PackKnown(lowering, weights, problem));
     buffers.push_back(Lowering::Read(packed.first));
@@ -232,6 +232,6 @@ std::optional<Layout> QuantizedLayout(const LayoutQuery& query) {
 
 }  // namespace
 
-KernelEntry QuantizedProductEntry() { return {.ops = {}, .plan = Plan, .layout = QuantizedLayout}; }
+KernelEntry QuantizedProductEntry() { return {.ops = {}, .plan = PlanQuantizedProduct, .layout = QuantizedLayout}; }
 
 }  // namespace rewright::cpu

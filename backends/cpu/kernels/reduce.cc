@@ -33,7 +33,6 @@ struct ReduceAxis {
 // Whether what is joined to one number lies in one piece.
 bool IsByRows(const std::vector<ReduceAxis>& axes) { return axes.empty() || axes.back().reduced; }
 
-constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
 constexpr int64_t kPiece = 8192;   // elements of a row that one thread takes at a time
 constexpr int64_t kFewUnits = 8;   // sums below which each is shared by threads
 constexpr int64_t kBlock = 3072;   // elements of a few rows that stay in the first level of cache
@@ -72,8 +71,8 @@ class ReduceKernel : public Kernel {
     pieces_ = (whole + step - 1) / step;
     piece_ = step;
     const int64_t work = kept_count_ * reduced_count_ * inner_.size * lines_, units = kept_count_ * chunks_;
-    if (work >= kGrain && units < kFewUnits) parts_ = std::min(kMaxParts, reduced_count_ * pieces_);
-    threads_ = work < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, std::max(units, parts_)));
+    if (work >= kSharedElements && units < kFewUnits) parts_ = std::min(kMaxParts, reduced_count_ * pieces_);
+    threads_ = ThreadsFor(work, kSharedElements, std::max(units, parts_), threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
@@ -282,7 +281,7 @@ class RowsKernel : public Kernel {
         numbers_(numbers),
         out_bytes_(DTypeSize(results_.program().TypeOf(results_.program().results[0]))),
         scale_(reduction == Reduction::kMean ? 1.0f / static_cast<float>(size) : 1.0f),
-        threads_(rows * size < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, rows))) {}
+        threads_(ThreadsFor(rows * size, kSharedElements, rows, threads)) {}
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     ForParts(rows_, threads_, [&](int64_t begin, int64_t end) { RunRows(buffers, begin, end); });
@@ -384,7 +383,7 @@ Reduction ReductionOf(const Node& node) {
                                         : Reduction::kMin;
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanReduce(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
@@ -471,7 +470,7 @@ absl::StatusOr<bool> PlanRows(Lowering& lowering, const FusedGroup& group) {
 
 KernelEntry RowsEntry() { return {.ops = {}, .plan = PlanRows}; }
 KernelEntry ReduceEntry() {
-  return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()}, .plan = Plan, .version = 3};
+  return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()}, .plan = PlanReduce, .version = 3};
 }
 KernelEntry FusedReduceEntry() { return {.ops = {}, .plan = PlanFused, .version = 2}; }
 

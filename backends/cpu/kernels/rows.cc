@@ -3,6 +3,7 @@
 
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
@@ -10,11 +11,9 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr int64_t kGrain = 8192;  // elements below which one thread does everything
-
 template <typename F>
 void ForRows(int64_t rows, int64_t size, int threads, const F& f) {
-  const int count = rows * size < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, rows));
+  const int count = ThreadsFor(rows * size, kSharedElements / 2, rows, threads);
 #pragma omp parallel for schedule(static) num_threads(count) if (count > 1)
   for (int64_t row = 0; row < rows; ++row) f(row);
 }

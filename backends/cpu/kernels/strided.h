@@ -3,6 +3,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -39,6 +40,14 @@ class StridedReader {
 };
 
 constexpr int kMaxAxes = 24;
+
+constexpr int64_t kSharedElements = 16384;  // fewer are not worth a second thread, nor are their bytes
+constexpr int64_t kSharedBytes = 65536;
+
+// The threads for `work` in so many parts that can be shared: one alone where it is less than `least`.
+inline int ThreadsFor(int64_t work, int64_t least, int64_t parts, int threads) {
+  return work < least ? 1 : static_cast<int>(std::min<int64_t>(threads, parts));
+}
 
 // Calls f(begin, end) for the parts of 0..count-1 that so many threads have.
 template <typename F>

@@ -38,7 +38,7 @@ int64_t PointsOf(const WinogradTransforms& t) {
 }
 
 // The convolution of a group by one of the algorithms.
-struct Problem {
+struct WinogradProblem {
   const WinogradTransforms* transforms = nullptr;
   WinogradImage image;
   int64_t images = 1, points = 0;
@@ -60,7 +60,7 @@ struct Problem {
 // Tiles that go through at a time, in whole runs of the product's kernel. What lies between the stages shall stay in
 // the second cache, as long as the weights, which every block reads again, stay in the third; where they do not, blocks
 // are as large as that one. (Measured: bench/winograd_bench.)
-int64_t ChooseBlock(const Problem& problem, int threads) {
+int64_t ChooseBlock(const WinogradProblem& problem, int threads) {
   constexpr int64_t kSecond = 400 << 10, kThird = 16 << 20, kFewWeights = 4 << 20;
   const int64_t weights = static_cast<int64_t>(problem.weights_bytes());
   const int64_t tile = 4 * problem.points * (problem.image.channels + problem.image.outputs);
@@ -71,8 +71,8 @@ int64_t ChooseBlock(const Problem& problem, int threads) {
   return parts < threads ? problem.tiles : (problem.tiles + parts - 1) / parts;
 }
 
-Problem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv, int64_t lanes, int threads) {
-  Problem problem;
+WinogradProblem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv, int64_t lanes, int threads) {
+  WinogradProblem problem;
   problem.transforms = &transforms;
   problem.image = {conv.src[2],
                    conv.src[3],
@@ -93,7 +93,7 @@ Problem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv,
 }
 
 // weights[o, c, r, s] at the points, each point packed for the product.
-void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels, const Problem& problem,
+void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels, const WinogradProblem& problem,
                          char* packed) {
   const WinogradTransforms& t = *problem.transforms;
   const WinogradFactors rows = FactorsOf(t.rows, t.kernel_rows), columns = FactorsOf(t.columns, t.kernel_columns);
@@ -135,7 +135,7 @@ class WinogradKernel : public Kernel {
  public:
   // `weights`: their sizes [outputs, channels, rows, columns]. `direct` computes the same; `reorder` lays out its
   // weights.
-  WinogradKernel(const Problem& problem, const std::vector<int64_t>& weights, bool weights_known, ConvPlan direct,
+  WinogradKernel(const WinogradProblem& problem, const std::vector<int64_t>& weights, bool weights_known, ConvPlan direct,
                  KernelPtr reorder, int threads)
       : problem_(problem),
         outputs_(weights[0]),
@@ -364,7 +364,7 @@ class WinogradKernel : public Kernel {
     }
   }
 
-  const Problem problem_;
+  const WinogradProblem problem_;
   const int64_t outputs_, channels_;  // as they are, without those that fill blocks
   const bool weights_known_;
   const ConvPlan direct_;
@@ -464,7 +464,7 @@ const WinogradTransforms* Find(const std::string& law) {
   return nullptr;
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanWinograd(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kConv) return false;
   ASSIGN_OR_RETURN(const std::string law, lowering.LawOf(group));
   const WinogradTransforms* const transforms = Find(law);
@@ -476,7 +476,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   ASSIGN_OR_RETURN(ConvPlan direct, MakeConv(lowering.context(), conv));
   if (direct.src != Layout::Blocked(conv.src, lanes) || direct.dst != Layout::Blocked(conv.dst, lanes)) return false;
   ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, conv.dst[1]));
-  const Problem problem = ProblemOf(*transforms, conv, lanes, lowering.threads());
+  const WinogradProblem problem = ProblemOf(*transforms, conv, lanes, lowering.threads());
 
   ASSIGN_OR_RETURN(const Place src, lowering.FindAs(node.operands[0], direct.src));
   std::vector<BufferUse> buffers = {Lowering::Read(src.buffer)};
@@ -513,6 +513,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 }  // namespace
 
 // Its results lie as oneDNN's do: Conv says how.
-KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .laws = Laws, .version = 4}; }
+KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = PlanWinograd, .laws = Laws, .version = 4}; }
 
 }  // namespace rewright::cpu
