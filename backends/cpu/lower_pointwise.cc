@@ -189,13 +189,9 @@ std::vector<int> PlaceResults(Lowering& lowering, const std::vector<Value>& resu
   std::vector<int> taken, over;
   for (Value out : results) {
     const bool in_place = results.size() == 1 || !passes_on;
-    int buffer = in_place ? InPlace(lowering, planned.operands, out, planned.layout, taken) : -1;
-    if (buffer >= 0) {
-      taken.push_back(buffer);
-      lowering.DefineAt(out, buffer, planned.layout);
-    } else {
-      buffer = lowering.Define(out, planned.layout).buffer;
-    }
+    const int found = in_place ? InPlace(lowering, planned.operands, out, planned.layout, taken) : -1;
+    if (found >= 0) taken.push_back(found);
+    const int buffer = lowering.DefineOver(out, planned.layout, found);
     planned.buffers.push_back(Lowering::Write(buffer));
     const auto read = std::find_if(planned.operands.begin(), planned.operands.end(),
                                    [&](const ProgramOperand& operand) { return operand.place.buffer == buffer; });

@@ -28,11 +28,10 @@ class ColumnsKernel : public Kernel {
   // Calls f(i, first, count) for the columns first..first+count-1 of part i of x.
   template <typename F>
   void ForChunks(const F& f) const {
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t unit = 0; unit < sizes_.outer * chunks_; ++unit) {
+    ForEach(sizes_.outer * chunks_, threads_, [&](int64_t unit) {
       const int64_t first = unit % chunks_ * kChunk;
       f(unit / chunks_, first, std::min(kChunk, sizes_.inner - first));
-    }
+    });
   }
 
   const AxisSizes sizes_;

@@ -62,8 +62,7 @@ class BatchNormTrainKernel : public Kernel {
     float* out = static_cast<float*>(buffers[3]);
     float* mean = static_cast<float*>(buffers[4]);
     float* var = static_cast<float*>(buffers[5]);
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t c = 0; c < channels_; ++c) {
+    ForEach(channels_, threads_, [&](int64_t c) {
       const Moments moments = MomentsOf(x + c * size_);
       const double variance = moments.squares / moments.count;
       mean[c] = static_cast<float>(moments.mean);
@@ -73,7 +72,7 @@ class BatchNormTrainKernel : public Kernel {
         const int64_t row = (n * channels_ + c) * size_;
         for (int64_t i = row; i < row + size_; ++i) out[i] = (x[i] - mean[c]) * factor + bias[c];
       }
-    }
+    });
     return absl::OkStatus();
   }
 

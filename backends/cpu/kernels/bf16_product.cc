@@ -57,11 +57,8 @@ absl::StatusOr<int> Packed(Lowering& lowering, Value b, const Bf16Problem& probl
   int& known =
       lowering.PackedFactorOf(weights.buffer, k, n, strides[strides.size() - 2], strides.back(), problem.c.dims[0]);
   if (known >= 0) return known;
-  std::vector<PackingStep> packing(1);
-  ASSIGN_OR_RETURN(packing[0].kernel, MakeReorder(lowering.context(), Bf16Desc(Layout::RowMajor({k, n})), packed));
-  packing[0].bytes = packed.get_size();
-  packing[0].label = "reorder";
-  ASSIGN_OR_RETURN(known, PackWeights(lowering, b, std::move(packing)));
+  ASSIGN_OR_RETURN(KernelPtr pack, MakeReorder(lowering.context(), Bf16Desc(Layout::RowMajor({k, n})), packed));
+  ASSIGN_OR_RETURN(known, PackWeights(lowering, b, {std::move(pack), packed.get_size(), "reorder"}));
   return known;
 }
 
@@ -99,21 +96,15 @@ absl::StatusOr<bool> PlanBf16Product(Lowering& lowering, const FusedGroup& group
       problem.b = Layout{{k, n}, {problem.b.strides[rank - 2], problem.b.strides.back()}};
     }
   }
-  const absl::StatusOr<MatmulPrimitive> desc = CatchDnnl("matmul", [&] { return MakeDesc(*lowering.context(), problem); });
+  const absl::StatusOr<MatmulPrimitive> desc =
+      CatchDnnl("matmul", [&] { return MakeDesc(*lowering.context(), problem); });
   if (!desc.ok()) return false;
 
-  ASSIGN_OR_RETURN(const LinearEpilogue linear, LinearStepsOf(lowering, group, n));
   if (problem.packs) {
     ASSIGN_OR_RETURN(b_place.buffer, Packed(lowering, b, problem, desc->weights_desc()));
   }
   std::vector<BufferUse> buffers = {Lowering::Read(a_place.buffer), Lowering::Read(b_place.buffer)};
-  for (const std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (!values->empty()) buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
-  }
-  if (problem.post_ops.residual) {
-    ASSIGN_OR_RETURN(const Place residual, lowering.FindRowMajor(ResidualOf(group)));
-    buffers.push_back(Lowering::Read(residual.buffer));
-  }
+  RETURN_IF_ERROR(ReadEpilogue(lowering, group, n, n, Layout::RowMajor(dims), &buffers));
   buffers.push_back(Lowering::Write(lowering.Define(out, out_layout).buffer));
   lowering.UseScratch(desc->scratchpad_desc().get_size(), &buffers);
   ASSIGN_OR_RETURN(KernelPtr kernel, CatchDnnl("matmul", [&]() -> KernelPtr {

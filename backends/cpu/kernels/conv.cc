@@ -11,6 +11,7 @@
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 #include "core/ops/ops.h"
 
 namespace rewright::cpu {
@@ -43,7 +44,7 @@ using ConvPrimitive = dnnl::convolution_forward::primitive_desc;
 // Empty where oneDNN has no implementation. `operands`: with the post-ops that read memory, for which the layout of the
 // result must be known.
 ConvPrimitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const memory::desc& src,
-                   const memory::desc& dst, bool operands) {
+                       const memory::desc& dst, bool operands) {
   const memory::desc weights(WeightDims(problem), TypeOf(problem), Tag::any);
   const memory::desc bias = problem.post_ops.bias ? memory::desc({problem.dst[1]}, kF32, Tag::a) : memory::desc();
   const memory::dims strides = problem.strides;
@@ -173,9 +174,7 @@ absl::StatusOr<int> WeightsInBlocks(Lowering& lowering, Value w, const ConvProbl
     }
   }
   ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(lowering.context(), PlainConvWeights(problem), wanted));
-  std::vector<PackingStep> packing;
-  packing.push_back({std::move(reorder), wanted.get_size(), "reorder"});
-  return PackWeights(lowering, w, std::move(packing));
+  return PackWeights(lowering, w, {std::move(reorder), wanted.get_size(), "reorder"});
 }
 
 absl::StatusOr<bool> PlanConv(Lowering& lowering, const FusedGroup& group) {
@@ -184,8 +183,6 @@ absl::StatusOr<bool> PlanConv(Lowering& lowering, const FusedGroup& group) {
   const NodeId anchor = group.group.nodes[0];
   const Node& node = graph.node(anchor);
   const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
-  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, node.outputs[0].shape[1]));
-
   ConvProblem problem = ConvProblemOf(graph, group);
   problem.dtype = graph.type(out).dtype;
   ASSIGN_OR_RETURN(ConvPlan plan, MakeConv(lowering.context(), problem));
@@ -212,31 +209,21 @@ absl::StatusOr<bool> PlanConv(Lowering& lowering, const FusedGroup& group) {
       }
     }
   }
-  ASSIGN_OR_RETURN(const Place src, lowering.FindAs(x, plan.src));
-  std::vector<BufferUse> buffers = {Lowering::Read(src.buffer)};
-
+  std::vector<BufferUse> buffers;
+  ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadAs(x, plan.src));
   ASSIGN_OR_RETURN(const int weights, WeightsInBlocks(lowering, w, problem, plan.weights));
   buffers.push_back(Lowering::Read(weights));
-  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (values->empty()) continue;
-    // Whole blocks of channels may be read.
-    const size_t block = std::max<int64_t>(plan.dst.block, 1);
-    values->resize((values->size() + block - 1) / block * block);
-    buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
-  }
-  int result = -1;
-  if (problem.residual_in_place && overwrites) {
-    result = residual_place.buffer;
-    lowering.DefineAt(out, result, plan.dst);
-  } else if (problem.residual_in_place) {
-    result = lowering.Define(out, plan.dst).buffer;
+  const int64_t channels = problem.dst[1];  // whole blocks of which may be read
+  const int64_t laid_channels = AlignUp(channels, std::max<int64_t>(plan.dst.block, 1));
+  RETURN_IF_ERROR(ReadLinearSteps(lowering, group, channels, laid_channels, &buffers));
+  if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
+  const bool over = problem.residual_in_place && overwrites;
+  const int result = lowering.DefineOver(out, plan.dst, over ? residual_place.buffer : -1);
+  if (problem.residual_in_place && !over) {
     // With what fills up blocks of channels.
     const size_t elements = lowering.Bytes(out, plan.dst) / DTypeSize(problem.dtype);
     const Layout all = Layout::RowMajor({static_cast<int64_t>(elements)});
     lowering.EmitCopy({residual_place.buffer, all}, {result, all}, problem.dtype, "copy");
-  } else {
-    if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
-    result = lowering.Define(out, plan.dst).buffer;
   }
   buffers.push_back(problem.residual_in_place ? Lowering::Update(result) : Lowering::Write(result));
   lowering.UseScratch(plan.scratch_bytes, &buffers);

@@ -50,7 +50,8 @@ std::optional<ConvolutionProblem> ProblemOf(const Graph& graph, const Node& node
   if (type.dtype != DType::kFloat32 || axes > 3) return std::nullopt;
   const int64_t groups = Int(node, "groups");
   const std::vector<int64_t> strides = IntsOr(node, "strides", axes, 1), pads = IntsOr(node, "pads", 2 * axes, 0);
-  const std::vector<int64_t> spread = IntsOr(node, "lhs_dilations", axes, 1), taps = IntsOr(node, "rhs_dilations", axes, 1);
+  const std::vector<int64_t> spread = IntsOr(node, "lhs_dilations", axes, 1),
+                             taps = IntsOr(node, "rhs_dilations", axes, 1);
   const auto all_one = [](const std::vector<int64_t>& list) {
     return std::all_of(list.begin(), list.end(), [](int64_t value) { return value == 1; });
   };
@@ -122,8 +123,8 @@ Layout WithoutGroup(Layout layout) {
   return layout;
 }
 
-// The order of the axes of ConvolutionProblem::weights in w, or in the result of direction kWeights: there the groups are parts of
-// the outputs, which stand behind.
+// The order of the axes of ConvolutionProblem::weights in w, or in the result of direction kWeights: there the groups
+// are parts of the outputs, which stand behind.
 Layout PlainWeights(const ConvolutionProblem& problem) {
   const Shape& dims = problem.weights;
   Layout layout = Layout::RowMajor(dims);
@@ -236,7 +237,8 @@ absl::StatusOr<int> Exchanged(Lowering& lowering, Value value, int64_t groups, c
 }
 
 // The kernel as the primitive reads it: for direction kData turned round in every axis.
-absl::StatusOr<int> Kernels(Lowering& lowering, Value w, const ConvolutionProblem& problem, const memory::desc& wanted) {
+absl::StatusOr<int> Kernels(Lowering& lowering, Value w, const ConvolutionProblem& problem,
+                            const memory::desc& wanted) {
   std::vector<PackingStep> steps;
   if (problem.direction == Direction::kData) {
     const Layout to = Layout::RowMajor(lowering.graph().type(w).shape);
@@ -289,8 +291,8 @@ absl::Status EmitWeights(Lowering& lowering, const Node& node, const Choice& cho
 }
 
 // The gradient by weights of `x`, images with cotangent `u`: out[o, c, ..], or out[c, o, ..] where it is `exchanged`.
-absl::StatusOr<bool> PlanWeights(Lowering& lowering, const Node& node, const ConvolutionProblem& problem, Value x, Value u,
-                                 Value out, bool exchanged) {
+absl::StatusOr<bool> PlanWeights(Lowering& lowering, const Node& node, const ConvolutionProblem& problem, Value x,
+                                 Value u, Value out, bool exchanged) {
   const std::optional<Choice> choice = Choose(*lowering.context(), problem);
   if (!choice) return false;
   ASSIGN_OR_RETURN(const Place src, lowering.FindAs(x, *LayoutOf(choice->src.desc)));

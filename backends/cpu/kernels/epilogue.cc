@@ -17,6 +17,10 @@ namespace {
 
 using Kind = EpilogueStep::Kind;
 
+struct LinearEpilogue {
+  std::vector<float> bias, scale, shift;  // empty: none
+};
+
 template <typename F>
 std::vector<float> PerChannel(int64_t channels, const F& f) {
   std::vector<float> values;
@@ -38,8 +42,6 @@ absl::Status AddBatchNorm(Lowering& lowering, const Node& node, int64_t channels
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::StatusOr<LinearEpilogue> LinearStepsOf(Lowering& lowering, const FusedGroup& group, int64_t channels) {
   LinearEpilogue linear;
   for (const EpilogueStep& step : group.epilogue) {
@@ -57,6 +59,27 @@ absl::StatusOr<LinearEpilogue> LinearStepsOf(Lowering& lowering, const FusedGrou
     values = PerChannel(channels, [&](int64_t c) { return sign * other.At(other.num_elements() == 1 ? 0 : c); });
   }
   return linear;
+}
+
+}  // namespace
+
+absl::Status ReadLinearSteps(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
+                             std::vector<BufferUse>* uses) {
+  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, channels));
+  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (values->empty()) continue;
+    values->resize(static_cast<size_t>(laid_channels));
+    uses->push_back(Lowering::Read(lowering.AddConstantNumbers(std::move(*values))));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadEpilogue(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
+                          const Layout& residual, std::vector<BufferUse>* uses) {
+  RETURN_IF_ERROR(ReadLinearSteps(lowering, group, channels, laid_channels, uses));
+  if (!PostOpsOf(group).residual) return absl::OkStatus();
+  ASSIGN_OR_RETURN(uses->emplace_back(), lowering.ReadAs(ResidualOf(group), residual));
+  return absl::OkStatus();
 }
 
 PostOps PostOpsOf(const FusedGroup& group) {
@@ -162,6 +185,12 @@ absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, std::vector<P
     data = std::move(next);
   }
   return lowering.AddConstant(std::move(data), steps.back().bytes);
+}
+
+absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, PackingStep step) {
+  std::vector<PackingStep> steps;
+  steps.push_back(std::move(step));
+  return PackWeights(lowering, weights, std::move(steps));
 }
 
 }  // namespace rewright::cpu

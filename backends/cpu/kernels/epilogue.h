@@ -11,12 +11,13 @@
 
 namespace rewright::cpu {
 
-// What the linear steps of an epilogue amount to, per channel: (result + bias) * scale + shift.
-struct LinearEpilogue {
-  std::vector<float> bias, scale, shift;  // empty: none
-};
-
-absl::StatusOr<LinearEpilogue> LinearStepsOf(Lowering& lowering, const FusedGroup& group, int64_t channels);
+// Appends what the linear steps of an epilogue amount to, (result + bias) * scale + shift: constants [channels], filled
+// up with zeros to `laid_channels`, of those that there are.
+absl::Status ReadLinearSteps(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
+                             std::vector<BufferUse>* uses);
+// Those, and the residual in that layout where there is one.
+absl::Status ReadEpilogue(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
+                          const Layout& residual, std::vector<BufferUse>* uses);
 
 PostOps PostOpsOf(const FusedGroup& group);
 // What is added in a group whose post-ops have a residual.
@@ -57,5 +58,6 @@ struct PackingStep {
 // The buffer of the weights behind steps that begin at their row-major form: run at once where the weights are
 // constant, else steps of the schedule.
 absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, std::vector<PackingStep> steps);
+absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, PackingStep step);
 
 }  // namespace rewright::cpu

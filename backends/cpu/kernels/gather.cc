@@ -51,12 +51,11 @@ class GatherKernel : public Kernel {
     const Index* indices = static_cast<const Index*>(buffers[1]);
     char* out = static_cast<char*>(buffers[2]);
     RETURN_IF_ERROR(CheckIndices(range_, indices, count_));
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < outer_ * count_; ++i) {
+    ForEach(outer_ * count_, threads_, [&](int64_t i) {
       const int64_t index = FromStart(indices[i % count_], axis_);
       std::memcpy(out + static_cast<size_t>(i) * slice_bytes_,
                   x + static_cast<size_t>(i / count_ * axis_ + index) * slice_bytes_, slice_bytes_);
-    }
+    });
     return absl::OkStatus();
   }
 
@@ -173,23 +172,18 @@ absl::StatusOr<bool> PlanScatter(Lowering& lowering, const FusedGroup& group) {
   const Layout layout = Layout::RowMajor(graph.type(out).shape);
   std::optional<T> start;
   std::vector<BufferUse> buffers;
-  int result = -1;
+  int over = -1;
   if (const Tensor* uniform = UniformOf(graph, x); uniform != nullptr) {
     start = std::is_integral_v<T> ? static_cast<T>(uniform->AtInt(0)) : static_cast<T>(uniform->At(0));
   } else {
     ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(x));
     buffers.push_back(Lowering::Read(place.buffer));
-    if (x != updates && !lowering.IsConstant(x) && lowering.CanOverwrite(x, place, out, layout)) {
-      result = place.buffer;
-      lowering.DefineAt(out, result, layout);
-    }
+    if (x != updates && !lowering.IsConstant(x) && lowering.CanOverwrite(x, place, out, layout)) over = place.buffer;
   }
   for (Value operand : {indices, updates}) {
-    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand));
-    buffers.push_back(Lowering::Read(place.buffer));
+    ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(operand));
   }
-  if (result < 0) result = lowering.Define(out, layout).buffer;
-  buffers.push_back(Lowering::Write(result));
+  buffers.push_back(Lowering::Write(lowering.DefineOver(out, layout, over)));
   const AxisSizes shape = SizesAround(layout.dims, Int(node, "axis"));
   KernelPtr kernel = ForIndices(graph, id, [&](auto index, IndexRange range) -> KernelPtr {
     return std::make_unique<ScatterAddKernel<T, decltype(index)>>(

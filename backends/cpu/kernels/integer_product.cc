@@ -13,6 +13,7 @@
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
@@ -198,10 +199,8 @@ class IntegerProductKernel : public Kernel {
     for (size_t slot = 0; slot < a_starts_.size(); ++slot) {
       const int32_t* const a = at.a + a_starts_[slot];
       int32_t* const rows = at.rows + static_cast<int64_t>(slot) * product_.rows * slots;
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-      for (int64_t i = 0; i < product_.rows; ++i) {
-        PackLine<kPairs>(a + i * product_.depth, product_.depth, rows + i * slots);
-      }
+      ForEach(product_.rows, threads_,
+              [&](int64_t i) { PackLine<kPairs>(a + i * product_.depth, product_.depth, rows + i * slots); });
     }
     const int64_t tasks = static_cast<int64_t>(product_.c.size()) * panels * row_parts_;
 #pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)

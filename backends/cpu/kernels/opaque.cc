@@ -22,8 +22,7 @@ absl::StatusOr<bool> PlanOpaque(Lowering& lowering, const FusedGroup& group) {
       ASSIGN_OR_RETURN(tensors[k], lowering.ConstantTensor(node.operands[k]));
       known[k] = &tensors[k];
     } else {
-      ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(node.operands[k]));
-      buffers.push_back(Lowering::Read(place.buffer));
+      ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(node.operands[k]));
     }
   }
   ASSIGN_OR_RETURN(KernelPtr kernel, lowering.context()->opaque->MakeKernel(graph, id, known, lowering.threads()));

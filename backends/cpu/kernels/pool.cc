@@ -50,12 +50,11 @@ class PoolKernel : public Kernel {
     float* out = static_cast<float*>(buffers[1]);
     const int64_t height = dst_.dims[2];
     const int64_t rows = dst_.dims[0] * blocks_ * height;
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < rows; ++i) {
+    ForEach(rows, threads_, [&](int64_t i) {
       const int64_t y = i % height, block = i / height % blocks_, n = i / height / blocks_;
       Row(x + n * src_.strides[0] + block * src_.strides[1],
           out + n * dst_.strides[0] + block * dst_.strides[1] + y * dst_.strides[2], y);
-    }
+    });
     return absl::OkStatus();
   }
 
@@ -155,6 +154,8 @@ PoolProblem PoolProblemOf(const Node& node, bool max, const Shape& windows) {
   return problem;
 }
 
-KernelEntry PoolEntry() { return {.ops = {ops::MaxPool2d(), ops::AvgPool2d()}, .plan = PlanPool, .layout = PoolLayout}; }
+KernelEntry PoolEntry() {
+  return {.ops = {ops::MaxPool2d(), ops::AvgPool2d()}, .plan = PlanPool, .layout = PoolLayout};
+}
 
 }  // namespace rewright::cpu

@@ -48,15 +48,14 @@ class BlockedMaxPoolGradKernel : public Kernel {
     const float* const u = static_cast<const float*>(buffers[1]);
     float* const out = static_cast<float*>(buffers[2]);
     const int64_t points = image_.strides[1], line = problem_.dst[3] * image_.block, height = problem_.dst[2];
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < planes_; ++i) {
+    ForEach(planes_, threads_, [&](int64_t i) {
       std::fill_n(out + i * points, points, 0.0f);
       for (int64_t y = 0; y < height; ++y) {
         const WindowRow row = WindowRowAt(problem_, image_, y);
         const int64_t at = i * points + row.first;
         Simd().pool_max_grad_row(out + at, x + at, u + (i * height + y) * line, row.windows);
       }
-    }
+    });
     return absl::OkStatus();
   }
 
@@ -89,15 +88,14 @@ class PoolGradKernel : public Kernel {
     const float* u = static_cast<const float*>(buffers[max_ ? 1 : 0]);
     float* out = static_cast<float*>(buffers[max_ ? 2 : 1]);
     const auto image = height_ * width_, windows = std::ssize(rows_) * std::ssize(columns_);
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < planes_; ++i) {
+    ForEach(planes_, threads_, [&](int64_t i) {
       std::fill_n(out + i * image, image, 0.0f);
       if (max_) {
         GiveToLargest(x + i * image, u + i * windows, out + i * image);
       } else {
         Share(u + i * windows, out + i * image);
       }
-    }
+    });
     return absl::OkStatus();
   }
 
@@ -161,9 +159,9 @@ absl::StatusOr<bool> PlanPoolGrad(Lowering& lowering, const FusedGroup& group) {
   std::vector<BufferUse> uses;
   for (Value operand : node.operands) {
     const Shape& dims = graph.type(operand).shape;
-    ASSIGN_OR_RETURN(const Place place, lowering.FindAs(operand, layout.blocked() ? Layout::Blocked(dims, layout.block)
-                                                                                  : Layout::RowMajor(dims)));
-    uses.push_back(Lowering::Read(place.buffer));
+    ASSIGN_OR_RETURN(
+        uses.emplace_back(),
+        lowering.ReadAs(operand, layout.blocked() ? Layout::Blocked(dims, layout.block) : Layout::RowMajor(dims)));
   }
   uses.push_back(Lowering::Write(lowering.Define(Value{id, 0}, layout).buffer));
   const bool max = node.operands.size() == 2, ceil_mode = Int(node, "ceil_mode") != 0;

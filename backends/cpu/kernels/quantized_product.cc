@@ -1,5 +1,5 @@
-// Products and convolutions of 8-bit integers (quantized.h): how their factors lie, what is known of them before the run,
-// and the kernel for that (byte_product.h).
+// Products and convolutions of 8-bit integers (quantized.h): how their factors lie, what is known of them before the
+// run, and the kernel for that (byte_product.h).
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -181,19 +181,17 @@ absl::StatusOr<bool> PlanQuantizedProduct(Lowering& lowering, const FusedGroup& 
   Place place;
   ASSIGN_OR_RETURN(const Layout left, PlainOperand(lowering, product.left.value, rank, &place));
   std::vector<BufferUse> buffers = {Lowering::Read(place.buffer)};
-  const auto read_zero = [&](const FactorBytes& factor, Value zero) -> absl::Status {
-    if (!factor.zero_at_run) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(zero));
-    buffers.push_back(Lowering::Read(place.buffer));
-    return absl::OkStatus();
-  };
-  RETURN_IF_ERROR(read_zero(problem.left, product.left.zero));
+  if (problem.left.zero_at_run) {
+    ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(product.left.zero));
+  }
   std::optional<Layout> right;
   if (product.right) {
     problem.right = BytesOf(graph, *product.right);
     ASSIGN_OR_RETURN(right, PlainOperand(lowering, product.right->value, rank, &place));
     buffers.push_back(Lowering::Read(place.buffer));
-    RETURN_IF_ERROR(read_zero(problem.right, product.right->zero));
+  }
+  if (problem.right.zero_at_run) {
+    ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(product.right->zero));
   }
   if (node.op == ops::Conv2d()) {
     PlanImages(node, left, graph.type(node.operands[1]).shape, &problem);

@@ -439,8 +439,7 @@ absl::StatusOr<bool> PlanRows(Lowering& lowering, const FusedGroup& group) {
   // Of the whole group it is known that it is worth compiling.
   constexpr int64_t kAlways = 0;
   if (parts.terms.nodes.empty()) {
-    ASSIGN_OR_RETURN(const Place x, lowering.FindRowMajor(reduction.operands[0]));
-    buffers.push_back(Lowering::Read(x.buffer));
+    ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(reduction.operands[0]));
   } else {
     ASSIGN_OR_RETURN(const PlannedProgram planned, PlanProgram(lowering, parts.terms, layout));
     ASSIGN_OR_RETURN(terms, TileProgram::Make(planned.program, planned.layouts, layout, {-1},
@@ -470,7 +469,9 @@ absl::StatusOr<bool> PlanRows(Lowering& lowering, const FusedGroup& group) {
 
 KernelEntry RowsEntry() { return {.ops = {}, .plan = PlanRows}; }
 KernelEntry ReduceEntry() {
-  return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()}, .plan = PlanReduce, .version = 3};
+  return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()},
+          .plan = PlanReduce,
+          .version = 3};
 }
 KernelEntry FusedReduceEntry() { return {.ops = {}, .plan = PlanFused, .version = 2}; }
 

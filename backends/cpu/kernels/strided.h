@@ -60,4 +60,12 @@ void ForParts(int64_t count, int threads, const F& f) {
   }
 }
 
+// Calls f(i) for each of 0..count-1, which so many threads share.
+template <typename F>
+void ForEach(int64_t count, int threads, const F& f) {
+  ForParts(count, threads, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(i);
+  });
+}
+
 }  // namespace rewright::cpu

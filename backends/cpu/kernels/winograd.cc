@@ -19,6 +19,7 @@
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/kernels/winograd_meaning.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
@@ -135,8 +136,8 @@ class WinogradKernel : public Kernel {
  public:
   // `weights`: their sizes [outputs, channels, rows, columns]. `direct` computes the same; `reorder` lays out its
   // weights.
-  WinogradKernel(const WinogradProblem& problem, const std::vector<int64_t>& weights, bool weights_known, ConvPlan direct,
-                 KernelPtr reorder, int threads)
+  WinogradKernel(const WinogradProblem& problem, const std::vector<int64_t>& weights, bool weights_known,
+                 ConvPlan direct, KernelPtr reorder, int threads)
       : problem_(problem),
         outputs_(weights[0]),
         channels_(weights[1]),
@@ -218,8 +219,7 @@ class WinogradKernel : public Kernel {
   void ActivateRows(float* dst, size_t first) const {
     const int64_t row = problem_.image.out_width * Simd().lanes;
     const int64_t rows = problem_.images * problem_.image.outputs / Simd().lanes * problem_.image.out_height;
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < rows; ++i) Activate(problem_.post_ops.activations, first, dst + i * row, row);
+    ForEach(rows, threads_, [&](int64_t i) { Activate(problem_.post_ops.activations, first, dst + i * row, row); });
   }
 
   // weights[outputs, channels, rows, columns] at the points, as products read them (PackMatmulWeights). What is behind
@@ -230,8 +230,7 @@ class WinogradKernel : public Kernel {
     const int64_t lanes = Simd().lanes, depth = problem_.image.channels, columns = Simd().gemm_columns;
     const int64_t plane = static_cast<int64_t>(problem_.packed_bytes() / sizeof(float));
     const int64_t vectors = AlignUp(problem_.image.outputs, columns) / lanes;
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t vector = 0; vector < vectors; ++vector) {
+    ForEach(vectors, threads_, [&](int64_t vector) {
       const int64_t output = vector * lanes;
       const int64_t count = std::clamp<int64_t>(outputs_ - output, 0, lanes);
       float* const to = packed + output / columns * columns * depth + output % columns;
@@ -239,7 +238,7 @@ class WinogradKernel : public Kernel {
         const float* const from = c < channels_ && count > 0 ? weights + (output * channels_ + c) * taps : weights;
         transforms.kernel(from, channels_ * taps, c < channels_ ? count : 0, to + c * columns, plane);
       }
-    }
+    });
   }
 
   // Units that a thread takes at a time: few enough that one that gets less of its processor leaves its share to
@@ -260,15 +259,15 @@ class WinogradKernel : public Kernel {
       const int64_t panels = (problem_.image.outputs + Simd().gemm_columns - 1) / Simd().gemm_columns;
 #pragma omp parallel num_threads(threads_) if (threads_ > 1)
       {
-#pragma omp for schedule(dynamic, Claim(problem_.tiles * in_blocks))
+#pragma omp for schedule(dynamic, Claim(problem_.tiles* in_blocks))
         for (int64_t unit = 0; unit < problem_.tiles * in_blocks; ++unit) {
           In(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, v);
         }
-#pragma omp for schedule(dynamic, Claim(problem_.points * panels))
+#pragma omp for schedule(dynamic, Claim(problem_.points* panels))
         for (int64_t unit = 0; unit < problem_.points * panels; ++unit) {
           Product(arguments, unit / panels, unit % panels, unit % panels + 1, problem_.tiles, v, m);
         }
-#pragma omp for schedule(dynamic, Claim(problem_.tiles * out_blocks))
+#pragma omp for schedule(dynamic, Claim(problem_.tiles* out_blocks))
         for (int64_t unit = 0; unit < problem_.tiles * out_blocks; ++unit) {
           distrust(Out(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, m));
         }
@@ -356,9 +355,9 @@ class WinogradKernel : public Kernel {
         const int of_panel = simd.gemm_columns / kLineFloats, lines = parts < of_panel ? of_panel : 1;
         for (int64_t part = 0; part < parts; ++part) {
           const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
-          simd.gemm_block(a + begin * depth + k, depth, 1, weights(point, panel, k), some,
-                          c + begin * columns + column, columns, end - begin, width, k > 0, nullptr,
-                          next + part * some * kLineFloats * lines, part * lines < of_panel && next != nullptr ? lines : 0);
+          simd.gemm_block(a + begin * depth + k, depth, 1, weights(point, panel, k), some, c + begin * columns + column,
+                          columns, end - begin, width, k > 0, nullptr, next + part * some * kLineFloats * lines,
+                          part * lines < of_panel && next != nullptr ? lines : 0);
         }
       }
     }
@@ -475,11 +474,10 @@ absl::StatusOr<bool> PlanWinograd(Lowering& lowering, const FusedGroup& group) {
   const ConvProblem conv = ConvProblemOf(graph, group);
   ASSIGN_OR_RETURN(ConvPlan direct, MakeConv(lowering.context(), conv));
   if (direct.src != Layout::Blocked(conv.src, lanes) || direct.dst != Layout::Blocked(conv.dst, lanes)) return false;
-  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, conv.dst[1]));
   const WinogradProblem problem = ProblemOf(*transforms, conv, lanes, lowering.threads());
 
-  ASSIGN_OR_RETURN(const Place src, lowering.FindAs(node.operands[0], direct.src));
-  std::vector<BufferUse> buffers = {Lowering::Read(src.buffer)};
+  std::vector<BufferUse> buffers;
+  ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadAs(node.operands[0], direct.src));
   const bool known = graph.IsKnown(node.operands[1]);
   if (known) {
     ASSIGN_OR_RETURN(const Tensor plain, lowering.ConstantTensor(node.operands[1]));
@@ -489,17 +487,8 @@ absl::StatusOr<bool> PlanWinograd(Lowering& lowering, const FusedGroup& group) {
                         static_cast<char*>(packed.get()));
     buffers.push_back(Lowering::Read(lowering.AddConstant(std::move(packed), bytes)));
   }
-  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (values->empty()) continue;
-    values->resize(static_cast<size_t>(problem.image.outputs));
-    buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
-  }
-  if (conv.post_ops.residual) {
-    ASSIGN_OR_RETURN(const Place residual, lowering.FindAs(ResidualOf(group), direct.dst));
-    buffers.push_back(Lowering::Read(residual.buffer));
-  }
-  ASSIGN_OR_RETURN(const Place weights, lowering.FindRowMajor(node.operands[1]));
-  buffers.push_back(Lowering::Read(weights.buffer));
+  RETURN_IF_ERROR(ReadEpilogue(lowering, group, conv.dst[1], problem.image.outputs, direct.dst, &buffers));
+  ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(node.operands[1]));
   buffers.push_back(Lowering::Write(lowering.Define(group.group.outputs[0], direct.dst).buffer));
   ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(lowering.context(), PlainConvWeights(conv), direct.weights));
   auto kernel = std::make_unique<WinogradKernel>(problem, conv.weights, known, std::move(direct), std::move(reorder),
