@@ -227,14 +227,9 @@ KernelPtr Make(std::vector<CopyAxis> axes, int64_t from_offset, int64_t to_offse
 
 KernelPtr MakeCopyKernel(const Layout& from, int64_t from_offset, const Layout& to, int64_t to_offset,
                          size_t element_bytes, int threads) {
-  std::vector<CopyAxis> axes = AxesOf(from, to);
-  switch (element_bytes) {
-    case 1: return Make<uint8_t>(std::move(axes), from_offset, to_offset, threads);
-    case 2: return Make<uint16_t>(std::move(axes), from_offset, to_offset, threads);
-    case 4: return Make<uint32_t>(std::move(axes), from_offset, to_offset, threads);
-    case 8: return Make<uint64_t>(std::move(axes), from_offset, to_offset, threads);
-    default: CHECK(false) << element_bytes; return nullptr;
-  }
+  return VisitElement(element_bytes, [&](auto element) {
+    return Make<decltype(element)>(AxesOf(from, to), from_offset, to_offset, threads);
+  });
 }
 
 }  // namespace rewright::cpu

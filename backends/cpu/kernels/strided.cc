@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/base/check.h"
-
 namespace rewright::cpu {
 namespace {
 
@@ -116,21 +114,10 @@ std::optional<int64_t> StridedReader::StepOf(int64_t distance) const {
 }
 
 void StridedReader::Fill(void* dst, const void* base, int64_t start, int64_t count) const {
-  switch (element_bytes_) {
-    case 1:
-      FillSpace(static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(base), sizes_, strides_, start, count);
-      break;
-    case 2:
-      FillSpace(static_cast<uint16_t*>(dst), static_cast<const uint16_t*>(base), sizes_, strides_, start, count);
-      break;
-    case 4:
-      FillSpace(static_cast<uint32_t*>(dst), static_cast<const uint32_t*>(base), sizes_, strides_, start, count);
-      break;
-    case 8:
-      FillSpace(static_cast<uint64_t*>(dst), static_cast<const uint64_t*>(base), sizes_, strides_, start, count);
-      break;
-    default: CHECK(false) << element_bytes_;
-  }
+  VisitElement(element_bytes_, [&](auto element) {
+    using T = decltype(element);
+    FillSpace(static_cast<T*>(dst), static_cast<const T*>(base), sizes_, strides_, start, count);
+  });
 }
 
 }  // namespace rewright::cpu

@@ -9,6 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/check.h"
+
 namespace rewright::cpu {
 
 // The elements that one operand contributes to the positions 0, 1, 2... of an iteration space, in row-major order of
@@ -38,6 +40,17 @@ class StridedReader {
   bool contiguous_ = false;
   bool scalar_ = false;
 };
+
+// f of an element of so many bytes.
+template <typename F>
+auto VisitElement(size_t bytes, const F& f) {
+  switch (bytes) {
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    default: CHECK(bytes == 8) << bytes; return f(uint64_t{});
+  }
+}
 
 constexpr int kMaxAxes = 24;
 

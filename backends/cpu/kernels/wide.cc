@@ -135,7 +135,7 @@ class Splice {
   Splice(Lowering& lowering, Schedule schedule) : lowering_(lowering), schedule_(std::move(schedule)) {}
 
   // `places` of the inputs that are no constants, `layouts` of the outputs.
-  absl::Status Run(const Group& group, const std::vector<Place>& places, const std::vector<Layout>& layouts) {
+  void Run(const Group& group, const std::vector<Place>& places, const std::vector<Layout>& layouts) {
     numbers_.assign(schedule_.buffers.size(), -1);
     size_t at = 0;
     for (Value input : group.inputs) {
@@ -150,7 +150,6 @@ class Splice {
       lowering_.Emit(std::move(step.kernel), std::move(uses), step.label);
     }
     for (size_t i = 0; i < group.outputs.size(); ++i) Give(group.outputs[i], layouts[i], schedule_.outputs[i]);
-    return absl::OkStatus();
   }
 
  private:
@@ -223,7 +222,7 @@ absl::StatusOr<bool> PlanWide(Lowering& lowering, const FusedGroup& group) {
     ASSIGN_OR_RETURN(const Place place, inner.Find(wide.outputs()[i].value));
     CHECK(place.layout == Simplified(layouts[i])) << place.layout.ToString() << ", not " << layouts[i].ToString();
   }
-  RETURN_IF_ERROR(Splice(lowering, std::move(schedule)).Run(group.group, places, layouts));
+  Splice(lowering, std::move(schedule)).Run(group.group, places, layouts);
   return true;
 }
 
