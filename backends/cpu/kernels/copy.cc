@@ -10,12 +10,6 @@
 namespace rewright::cpu {
 namespace {
 
-struct CopyAxis {
-  int64_t size;
-  int64_t from;  // strides
-  int64_t to;
-};
-
 constexpr int64_t kSquare = 16;    // side of the squares that a transposing copy works in
 constexpr int64_t kShortRun = 32;  // elements of a last axis that is copied as if it were one element
 constexpr int64_t kTaps = 9;       // of the most frequent short run, a 3x3 kernel: the compiler knows its length
@@ -160,26 +154,6 @@ class CopyKernel : public Kernel {
   int threads_ = 1;
 };
 
-// Appends the axes of both layouts, the channels cut into blocks where one side is blocked.
-std::vector<CopyAxis> AxesOf(const Layout& from, const Layout& to) {
-  CHECK(from.dims == to.dims) << ShapeString(from.dims) << " " << ShapeString(to.dims);
-  CHECK(!from.IsPadded() && !to.IsPadded()) << from.ToString() << " " << to.ToString();
-  CHECK(from.block == 0 || to.block == 0 || from.block == to.block) << from.ToString() << " " << to.ToString();
-  const int64_t block = std::max(from.block, to.block);
-  std::vector<CopyAxis> axes;
-  for (size_t k = 0; k < from.dims.size(); ++k) {
-    if (block == 0 || k != 1) {
-      axes.push_back({from.dims[k], from.strides[k], to.strides[k]});
-      continue;
-    }
-    auto outer = [&](const Layout& layout) { return layout.strides[1] * (layout.block != 0 ? 1 : block); };
-    auto inner = [&](const Layout& layout) { return layout.block != 0 ? 1 : layout.strides[1]; };
-    axes.push_back({from.dims[1] / block, outer(from), outer(to)});
-    axes.push_back({block, inner(from), inner(to)});
-  }
-  return axes;
-}
-
 // Cuts the last axis, so that threads can share it.
 void Cut(std::vector<CopyAxis>* axes) {
   const CopyAxis last = axes->back();
@@ -192,35 +166,25 @@ void Cut(std::vector<CopyAxis>* axes) {
 
 template <typename T>
 KernelPtr Make(std::vector<CopyAxis> axes, int64_t from_offset, int64_t to_offset, int threads) {
-  std::erase_if(axes, [](const CopyAxis& axis) { return axis.size == 1; });
-  std::stable_sort(axes.begin(), axes.end(), [](const CopyAxis& a, const CopyAxis& b) { return a.to > b.to; });
-  std::vector<CopyAxis> merged;
-  for (const CopyAxis& axis : axes) {
-    if (!merged.empty() && merged.back().from == axis.from * axis.size && merged.back().to == axis.to * axis.size) {
-      merged.back() = {merged.back().size * axis.size, axis.from, axis.to};
-    } else {
-      merged.push_back(axis);
-    }
-  }
-  if (merged.empty()) merged.push_back({1, 1, 1});
+  if (axes.empty()) axes.push_back({1, 1, 1});
   int turned = -1;
   CopyAxis run = {1, 1, 1};
-  if (merged.size() > 1 && merged.back().size <= kShortRun && std::abs(merged.back().from) == 1) {
-    run = merged.back();
-    merged.pop_back();
-    for (size_t k = 0; k + 1 < merged.size(); ++k) {  // what lies closest together in `from`
-      const int64_t closest = merged[turned < 0 ? merged.size() - 1 : static_cast<size_t>(turned)].from;
-      if (std::abs(merged[k].from) < std::abs(closest)) turned = static_cast<int>(k);
+  if (axes.size() > 1 && axes.back().size <= kShortRun && std::abs(axes.back().from) == 1) {
+    run = axes.back();
+    axes.pop_back();
+    for (size_t k = 0; k + 1 < axes.size(); ++k) {  // what lies closest together in `from`
+      const int64_t closest = axes[turned < 0 ? axes.size() - 1 : static_cast<size_t>(turned)].from;
+      if (std::abs(axes[k].from) < std::abs(closest)) turned = static_cast<int>(k);
     }
-    if (turned < 0) Cut(&merged);
-  } else if (merged.back().from != 1) {
-    for (size_t k = 0; k + 1 < merged.size(); ++k) {
-      if (merged[k].from == 1 && merged[k].size >= 4) turned = static_cast<int>(k);
+    if (turned < 0) Cut(&axes);
+  } else if (axes.back().from != 1) {
+    for (size_t k = 0; k + 1 < axes.size(); ++k) {
+      if (axes[k].from == 1 && axes[k].size >= 4) turned = static_cast<int>(k);
     }
-  } else if (merged.size() == 1 && merged[0].to == 1 && merged[0].size > 65536) {
-    Cut(&merged);  // one long run
+  } else if (axes.size() == 1 && axes[0].to == 1 && axes[0].size > 65536) {
+    Cut(&axes);  // one long run
   }
-  return std::make_unique<CopyKernel<T>>(std::move(merged), run, turned, from_offset, to_offset, threads);
+  return std::make_unique<CopyKernel<T>>(std::move(axes), run, turned, from_offset, to_offset, threads);
 }
 
 }  // namespace
@@ -228,7 +192,7 @@ KernelPtr Make(std::vector<CopyAxis> axes, int64_t from_offset, int64_t to_offse
 KernelPtr MakeCopyKernel(const Layout& from, int64_t from_offset, const Layout& to, int64_t to_offset,
                          size_t element_bytes, int threads) {
   return VisitElement(element_bytes, [&](auto element) {
-    return Make<decltype(element)>(AxesOf(from, to), from_offset, to_offset, threads);
+    return Make<decltype(element)>(CopyAxes(from, to), from_offset, to_offset, threads);
   });
 }
 

@@ -334,33 +334,16 @@ class RowsKernel : public Kernel {
   const int threads_;
 };
 
-// The axes of x that do not fall together, by descending stride. `reduced` marks those that are; `out` has the sizes of
-// x with 1 there. `x` is not padded; `out` may be blocked where x is, else it is plain.
-std::vector<ReduceAxis> AxesOf(const Layout& x, const std::vector<bool>& reduced, const Layout& out) {
-  CHECK(!x.IsPadded() && (out.block == 0 || out.block == x.block)) << x.ToString() << " " << out.ToString();
+// The axes of x that do not fall together, by descending stride. `reduced` marks those that are; `kept` has the sizes
+// of x with 1 there. `x` is not padded; the result is row-major.
+std::vector<ReduceAxis> AxesOf(const Layout& x, const std::vector<bool>& reduced, const Shape& kept) {
+  Layout out{x.dims, Layout::RowMajor(kept).strides, 0};  // the number that each element of x goes to
+  for (size_t k = 0; k < reduced.size(); ++k) {
+    if (reduced[k]) out.strides[k] = 0;
+  }
   std::vector<ReduceAxis> axes;
-  for (size_t k = 0; k < x.dims.size(); ++k) {
-    const bool gone = reduced[k];
-    if (x.block == 0 || k != 1) {
-      axes.push_back({x.dims[k], x.strides[k], gone ? 0 : out.strides[k], gone});
-      continue;
-    }
-    const int64_t outer = out.block != 0 ? out.strides[k] : out.strides[k] * x.block;
-    axes.push_back({x.dims[k] / x.block, x.strides[k], gone ? 0 : outer, gone});
-    axes.push_back({x.block, 1, gone ? 0 : out.block != 0 ? 1 : out.strides[k], gone});
-  }
-  std::erase_if(axes, [](const ReduceAxis& axis) { return axis.size == 1; });
-  std::stable_sort(axes.begin(), axes.end(), [](const ReduceAxis& a, const ReduceAxis& b) { return a.x > b.x; });
-  std::vector<ReduceAxis> merged;
-  for (const ReduceAxis& axis : axes) {
-    if (!merged.empty() && merged.back().reduced == axis.reduced && merged.back().x == axis.x * axis.size &&
-        merged.back().out == axis.out * axis.size) {
-      merged.back() = {merged.back().size * axis.size, axis.x, axis.out, axis.reduced};
-    } else {
-      merged.push_back(axis);
-    }
-  }
-  return merged;
+  for (const CopyAxis& axis : CopyAxes(out, x)) axes.push_back({axis.size, axis.to, axis.from, axis.from == 0});
+  return axes;
 }
 
 struct Sizes {
@@ -394,7 +377,7 @@ absl::StatusOr<bool> PlanReduce(Lowering& lowering, const FusedGroup& group) {
     ASSIGN_OR_RETURN(place, lowering.FindRowMajor(x));
   }
   const Sizes sizes = SizesOf(node, graph.type(x).shape);
-  std::vector<ReduceAxis> axes = AxesOf(place.layout, sizes.reduced, Layout::RowMajor(sizes.kept));
+  std::vector<ReduceAxis> axes = AxesOf(place.layout, sizes.reduced, sizes.kept);
   lowering.Emit(std::make_unique<ReduceKernel>(ReductionOf(node), std::move(axes), std::nullopt, lowering.threads()),
                 {Lowering::Read(place.buffer), lowering.WriteRowMajor(out)}, node.op->name);
   return true;
@@ -418,7 +401,7 @@ absl::StatusOr<bool> PlanFused(Lowering& lowering, const FusedGroup& group) {
   const Sizes sizes = SizesOf(node, graph.type(x).shape);
   const Layout layout = LayoutOfMost(graph, pointwise, graph.type(x).shape, layout_of);
   ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, pointwise, layout));
-  std::vector<ReduceAxis> axes = AxesOf(layout, sizes.reduced, Layout::RowMajor(sizes.kept));
+  std::vector<ReduceAxis> axes = AxesOf(layout, sizes.reduced, sizes.kept);
   const std::optional<TileJoin> join = IsByRows(axes) ? std::optional(JoinOf(ReductionOf(node))) : std::nullopt;
   ASSIGN_OR_RETURN(TileProgram program, TileProgram::Make(planned.program, planned.layouts, layout, {-1}, join));
   planned.buffers.push_back(lowering.WriteRowMajor(out));

@@ -75,6 +75,35 @@ void FillSpace(T* dst, const T* base, const std::vector<int64_t>& sizes, const s
 
 }  // namespace
 
+std::vector<CopyAxis> CopyAxes(const Layout& from, const Layout& to) {
+  CHECK(from.dims == to.dims) << ShapeString(from.dims) << " " << ShapeString(to.dims);
+  CHECK(!from.IsPadded() && !to.IsPadded()) << from.ToString() << " " << to.ToString();
+  CHECK(from.block == 0 || to.block == 0 || from.block == to.block) << from.ToString() << " " << to.ToString();
+  const int64_t block = std::max(from.block, to.block);
+  std::vector<CopyAxis> axes;
+  for (size_t k = 0; k < from.dims.size(); ++k) {
+    if (block == 0 || k != 1) {
+      axes.push_back({from.dims[k], from.strides[k], to.strides[k]});
+      continue;
+    }
+    const auto outer = [&](const Layout& layout) { return layout.strides[1] * (layout.block != 0 ? 1 : block); };
+    const auto inner = [&](const Layout& layout) { return layout.block != 0 ? 1 : layout.strides[1]; };
+    axes.push_back({from.dims[1] / block, outer(from), outer(to)});
+    axes.push_back({block, inner(from), inner(to)});
+  }
+  std::erase_if(axes, [](const CopyAxis& axis) { return axis.size == 1; });
+  std::stable_sort(axes.begin(), axes.end(), [](const CopyAxis& a, const CopyAxis& b) { return a.to > b.to; });
+  std::vector<CopyAxis> merged;
+  for (const CopyAxis& axis : axes) {
+    if (!merged.empty() && merged.back().from == axis.from * axis.size && merged.back().to == axis.to * axis.size) {
+      merged.back() = {merged.back().size * axis.size, axis.from, axis.to};
+    } else {
+      merged.push_back(axis);
+    }
+  }
+  return merged;
+}
+
 StridedReader::StridedReader(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                              size_t element_bytes)
     : element_bytes_(element_bytes) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "backends/layout.h"
 #include "core/base/check.h"
 
 namespace rewright::cpu {
@@ -51,6 +52,15 @@ auto VisitElement(size_t bytes, const F& f) {
     default: CHECK(bytes == 8) << bytes; return f(uint64_t{});
   }
 }
+
+// An axis along which one goes through two layouts at once, with its stride in each.
+struct CopyAxis {
+  int64_t size, from, to;
+};
+
+// The axes of layouts of equal dims, neither of them padded, by descending stride in `to`: none of size 1, channels cut
+// into blocks where a layout has blocks, and axes that can be walked as one in both are one.
+std::vector<CopyAxis> CopyAxes(const Layout& from, const Layout& to);
 
 constexpr int kMaxAxes = 24;
 
