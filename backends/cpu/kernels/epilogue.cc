@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
-#include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "core/ops/ops.h"
@@ -109,6 +108,15 @@ void Activate(const std::vector<ActivationFunction>& functions, size_t first, fl
     const ActivationFunction& f = functions[k];
     Simd().activate[static_cast<size_t>(f.activation)](x, n, static_cast<float>(f.alpha), static_cast<float>(f.beta));
   }
+}
+
+ConvEpilogue TakeEpilogue(const PostOps& post_ops, void* const** buffers) {
+  const auto take = [&](bool is_there) { return is_there ? static_cast<const float*>(*(*buffers)++) : nullptr; };
+  return {.bias = take(post_ops.bias),
+          .scale = take(post_ops.scale),
+          .shift = take(post_ops.shift),
+          .residual = take(post_ops.residual),
+          .relu = BeginsWithRelu(post_ops.activations)};
 }
 
 bool IsOfType(const Graph& graph, const Group& group, DType dtype) {

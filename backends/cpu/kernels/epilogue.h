@@ -8,6 +8,7 @@
 #include "backends/cpu/fusion.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/simd/simd.h"
 
 namespace rewright::cpu {
 
@@ -27,6 +28,9 @@ Value ResidualOf(const FusedGroup& group);
 bool BeginsWithRelu(const std::vector<ActivationFunction>& functions);
 // x[i] = the functions from number `first` on, one after the other.
 void Activate(const std::vector<ActivationFunction>& functions, size_t first, float* x, int64_t n);
+
+// What a kernel's next buffers are: [bias], [scale], [shift], [residual]; then these are behind it.
+ConvEpilogue TakeEpilogue(const PostOps& post_ops, void* const** buffers);
 
 // Whether all that the group reads and gives is of that type.
 bool IsOfType(const Graph& graph, const Group& group, DType dtype);

@@ -53,14 +53,9 @@ class GroupedConvKernel : public Kernel {
     void* const* next = buffers;
     const float* const src = static_cast<const float*>(*next++);
     const float* const weights = static_cast<const float*>(*next++);
-    ConvEpilogue epilogue;
-    if (problem_.post_ops.bias) epilogue.bias = static_cast<const float*>(*next++);
-    if (problem_.post_ops.scale) epilogue.scale = static_cast<const float*>(*next++);
-    if (problem_.post_ops.shift) epilogue.shift = static_cast<const float*>(*next++);
-    if (problem_.post_ops.residual) epilogue.residual = static_cast<const float*>(*next++);
+    const ConvEpilogue epilogue = TakeEpilogue(problem_.post_ops, &next);
     float* const dst = static_cast<float*>(*next);
     const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
-    epilogue.relu = BeginsWithRelu(activations);
     const int64_t lanes = Simd().lanes, channels = problem_.weights[1], height = problem_.dst[2];
     const int64_t blocks = problem_.dst[1] / lanes, row = dst_.strides[2];
     const int64_t of_block = problem_.weights[2] * problem_.weights[3] * channels * lanes;

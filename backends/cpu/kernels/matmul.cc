@@ -117,27 +117,16 @@ struct Packing {
 };
 
 // The buffers of a kernel.
-struct Operands {
-  Operands(const MatmulProblem& problem, bool packs, void* const* buffers) {
-    const auto next = [&](bool present) { return present ? static_cast<float*>(*buffers++) : nullptr; };
-    a = next(true);
-    b = next(true);
-    bias = next(problem.post_ops.bias);
-    scale = next(problem.post_ops.scale);
-    shift = next(problem.post_ops.shift);
-    residual = next(problem.post_ops.residual);
-    scratch = next(packs);
-    c = next(true);
+struct Operands : ConvEpilogue {
+  Operands(const MatmulProblem& problem, bool packs, void* const* buffers)
+      : a(static_cast<const float*>(*buffers++)), b(static_cast<const float*>(*buffers++)) {
+    static_cast<ConvEpilogue&>(*this) = TakeEpilogue(problem.post_ops, &buffers);
+    if (packs) scratch = static_cast<float*>(*buffers++);
+    c = static_cast<float*>(*buffers);
   }
 
-  const float* a;
-  const float* b;
-  const float* bias;
-  const float* scale;
-  const float* shift;
-  const float* residual;
-  float* scratch;
-  float* c;
+  const float *a, *b;
+  float *scratch = nullptr, *c = nullptr;
 };
 
 // y[0..n) = columns `first` and on of a row of the product; the residual is that of the row, null where it is in y.

@@ -107,15 +107,9 @@ std::vector<CopyAxis> CopyAxes(const Layout& from, const Layout& to) {
 StridedReader::StridedReader(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                              size_t element_bytes)
     : element_bytes_(element_bytes) {
-  for (size_t k = 0; k < sizes.size(); ++k) {
-    if (sizes[k] == 1) continue;
-    if (!sizes_.empty() && strides_.back() == strides[k] * sizes[k]) {
-      sizes_.back() *= sizes[k];
-      strides_.back() = strides[k];
-    } else {
-      sizes_.push_back(sizes[k]);
-      strides_.push_back(strides[k]);
-    }
+  for (const StridedAxis& axis : MergedAxes(sizes, strides)) {
+    sizes_.push_back(axis.size);
+    strides_.push_back(axis.stride);
   }
   if (sizes_.empty()) {
     sizes_ = {1};

@@ -164,10 +164,7 @@ class WinogradKernel : public Kernel {
     void* const* next = buffers;
     arguments.src = static_cast<const float*>(*next++);
     if (weights_known_) arguments.weights = static_cast<const char*>(*next++);
-    if (problem_.post_ops.bias) arguments.epilogue.bias = static_cast<const float*>(*next++);
-    if (problem_.post_ops.scale) arguments.epilogue.scale = static_cast<const float*>(*next++);
-    if (problem_.post_ops.shift) arguments.epilogue.shift = static_cast<const float*>(*next++);
-    if (problem_.post_ops.residual) arguments.epilogue.residual = static_cast<const float*>(*next++);
+    arguments.epilogue = TakeEpilogue(problem_.post_ops, &next);
     void* const plain = *next++;
     arguments.dst = static_cast<float*>(*next++);
     char* const scratch = static_cast<char*>(*next);
@@ -176,10 +173,9 @@ class WinogradKernel : public Kernel {
       Pack(static_cast<const float*>(plain), reinterpret_cast<float*>(scratch));
       arguments.weights = scratch;
     }
-    const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
-    arguments.epilogue.relu = FusesRelu();
     if (Compute(arguments)) {
-      if (activations.size() > (FusesRelu() ? 1 : 0)) ActivateRows(arguments.dst, FusesRelu() ? 1 : 0);
+      const size_t fused = arguments.epilogue.relu ? 1 : 0;
+      if (problem_.post_ops.activations.size() > fused) ActivateRows(arguments.dst, fused);
       return absl::OkStatus();
     }
     Handles& handles = static_cast<Handles&>(*context.handles);
@@ -214,7 +210,6 @@ class WinogradKernel : public Kernel {
   size_t PackedWeights() const {
     return weights_known_ ? 0 : AlignUp(static_cast<int64_t>(problem_.weights_bytes()), 64);
   }
-  bool FusesRelu() const { return BeginsWithRelu(problem_.post_ops.activations); }
 
   void ActivateRows(float* dst, size_t first) const {
     const int64_t row = problem_.image.out_width * Simd().lanes;
