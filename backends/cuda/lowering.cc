@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cuda/gpu_status.h"
-#include "backends/cuda/kernel_prelude.h"
+#include "backends/cuda/kernel_text.h"
 #include "backends/cuda/queues.h"
 #include "backends/group.h"
 #include "backends/meaning.h"

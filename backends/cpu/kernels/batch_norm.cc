@@ -51,9 +51,11 @@ struct Moments {
 class BatchNormTrainKernel : public Kernel {
  public:
   BatchNormTrainKernel(const AxisSizes& sizes, double epsilon, int threads)
-      : samples_(sizes.outer), channels_(sizes.size), size_(sizes.inner), epsilon_(epsilon) {
-    threads_ = ThreadsFor(samples_ * channels_ * size_, kSharedElements, channels_, threads);
-  }
+      : samples_(sizes.outer),
+        channels_(sizes.size),
+        size_(sizes.inner),
+        epsilon_(epsilon),
+        threads_(ThreadsFor(samples_ * channels_ * size_, kSharedElements, channels_, threads)) {}
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* x = static_cast<const float*>(buffers[0]);
@@ -101,7 +103,7 @@ class BatchNormTrainKernel : public Kernel {
 
   const int64_t samples_, channels_, size_;
   const double epsilon_;
-  int threads_;
+  const int threads_;
 };
 
 absl::StatusOr<bool> PlanBatchNormTrain(Lowering& lowering, const FusedGroup& group) {

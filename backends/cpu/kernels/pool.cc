@@ -40,35 +40,32 @@ namespace {
 class PoolKernel : public Kernel {
  public:
   PoolKernel(const PoolProblem& problem, const Layout& src, const Layout& dst, int threads)
-      : problem_(problem), src_(src), dst_(dst), blocks_((src.dims[1] + src.block - 1) / src.block) {
-    const int64_t rows = dst.dims[0] * blocks_ * dst.dims[2];
-    threads_ = ThreadsFor(src.num_elements(), 2 * kSharedElements, rows, threads);
-  }
+      : problem_(problem),
+        src_(src),
+        dst_(dst),
+        blocks_((src.dims[1] + src.block - 1) / src.block),
+        rows_(dst.dims[0] * blocks_ * dst.dims[2]),
+        threads_(ThreadsFor(src.num_elements(), 2 * kSharedElements, rows_, threads)) {}
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* x = static_cast<const float*>(buffers[0]);
     float* out = static_cast<float*>(buffers[1]);
     const int64_t height = dst_.dims[2];
-    const int64_t rows = dst_.dims[0] * blocks_ * height;
-    ForEach(rows, threads_, [&](int64_t i) {
+    const auto pool = problem_.max ? Simd().pool_max_row : Simd().pool_sum_row;
+    ForEach(rows_, threads_, [&](int64_t i) {
       const int64_t y = i % height, block = i / height % blocks_, n = i / height / blocks_;
-      Row(x + n * src_.strides[0] + block * src_.strides[1],
-          out + n * dst_.strides[0] + block * dst_.strides[1] + y * dst_.strides[2], y);
+      const WindowRow row = WindowRowAt(problem_, src_, y);
+      pool(out + n * dst_.strides[0] + block * dst_.strides[1] + y * dst_.strides[2],
+           x + n * src_.strides[0] + block * src_.strides[1] + row.first, row.windows);
     });
     return absl::OkStatus();
   }
 
  private:
-  void Row(const float* x, float* out, int64_t y) const {
-    const WindowRow row = WindowRowAt(problem_, src_, y);
-    const auto pool = problem_.max ? Simd().pool_max_row : Simd().pool_sum_row;
-    pool(out, x + row.first, row.windows);
-  }
-
   const PoolProblem problem_;
   const Layout src_, dst_;
-  const int64_t blocks_;
-  int threads_;
+  const int64_t blocks_, rows_;
+  const int threads_;
 };
 
 bool EveryWindowSeesAPoint(const PoolProblem& problem, const Layout& src) {

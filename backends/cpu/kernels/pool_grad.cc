@@ -39,9 +39,10 @@ std::vector<Taps> TapsOf(const PoolProblem& problem, const Shape& image, bool ce
 class BlockedMaxPoolGradKernel : public Kernel {
  public:
   BlockedMaxPoolGradKernel(const PoolProblem& problem, const Layout& image, int threads)
-      : problem_(problem), image_(image), planes_(image.dims[0] * image.dims[1] / image.block) {
-    threads_ = ThreadsFor(image.num_elements(), 2 * kSharedElements, planes_, threads);
-  }
+      : problem_(problem),
+        image_(image),
+        planes_(image.dims[0] * image.dims[1] / image.block),
+        threads_(ThreadsFor(image.num_elements(), 2 * kSharedElements, planes_, threads)) {}
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* const x = static_cast<const float*>(buffers[0]);
@@ -63,7 +64,7 @@ class BlockedMaxPoolGradKernel : public Kernel {
   const PoolProblem problem_;
   const Layout image_;
   const int64_t planes_;
-  int threads_;
+  const int threads_;
 };
 
 // Buffers: of a maximum x, then the cotangent and the result; all row-major.
