@@ -43,8 +43,8 @@ class Fuser {
     groups_.push_back(std::move(group));
   }
 
-  // The anchor and what follows it: each node is the only reader of the one before, and take(last, next) says whether it
-  // joins.
+  // The anchor and what follows it: each node is the only reader of the one before, and take(last, next) says whether
+  // it joins.
   template <typename Take>
   std::vector<int> Chain(int anchor, const Take& take) const {
     std::vector<int> members = {anchor};
@@ -56,10 +56,10 @@ class Fuser {
     return members;
   }
 
-  // The sinks and the free producers all of whose readers are members; join(i, members) says whether one joins. Those
-  // that stand last are asked first.
+  // The sinks and the free producers all of whose readers are members, in order; join(i, members) says whether one
+  // joins. Those that stand last are asked first.
   template <typename Join>
-  std::set<int> WithProducers(const std::vector<int>& sinks, const Join& join) const {
+  std::vector<int> WithProducers(const std::vector<int>& sinks, const Join& join) const {
     std::set<int> members(sinks.begin(), sinks.end());
     std::priority_queue<int> candidates;
     const auto push_operands = [&](int i) {
@@ -76,7 +76,7 @@ class Fuser {
       members.insert(i);
       push_operands(i);
     }
-    return members;
+    return std::vector<int>(members.begin(), members.end());
   }
 
   // All groups, operands before users.

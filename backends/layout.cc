@@ -93,19 +93,23 @@ bool operator==(const Layout& a, const Layout& b) {
   return true;
 }
 
+std::vector<StridedAxis> MergedAxes(const Shape& dims, const std::vector<int64_t>& strides) {
+  std::vector<StridedAxis> merged;
+  for (size_t k = 0; k < dims.size(); ++k) {
+    if (dims[k] == 1) continue;
+    if (!merged.empty() && merged.back().stride == strides[k] * dims[k]) {
+      merged.back() = {merged.back().size * dims[k], strides[k]};
+    } else {
+      merged.push_back({dims[k], strides[k]});
+    }
+  }
+  return merged;
+}
+
 bool ReshapeLayout(const Layout& from, const Shape& dims, Layout* to) {
   if (from.block != 0) return false;
   if (from.num_elements() != NumElements(dims)) return false;
-  // Axes that lie contiguously behind one another are one; axes of size one vanish.
-  std::vector<std::pair<int64_t, int64_t>> merged;  // size, stride
-  for (size_t k = 0; k < from.dims.size(); ++k) {
-    if (from.dims[k] == 1) continue;
-    if (!merged.empty() && merged.back().second == from.strides[k] * from.dims[k]) {
-      merged.back() = {merged.back().first * from.dims[k], from.strides[k]};
-    } else {
-      merged.emplace_back(from.dims[k], from.strides[k]);
-    }
-  }
+  const std::vector<StridedAxis> merged = MergedAxes(from.dims, from.strides);
   to->dims = dims;
   to->block = 0;
   to->strides.assign(dims.size(), 1);
@@ -117,8 +121,8 @@ bool ReshapeLayout(const Layout& from, const Shape& dims, Layout* to) {
     if (rest == 1) {
       if (next == 0) return false;
       --next;
-      rest = merged[next].first;
-      stride = merged[next].second;
+      rest = merged[next].size;
+      stride = merged[next].stride;
     }
     if (rest % dims[k] != 0) return false;
     to->strides[k] = stride;

@@ -41,6 +41,12 @@ struct Layout {
 bool operator==(const Layout& a, const Layout& b);
 inline bool operator!=(const Layout& a, const Layout& b) { return !(a == b); }
 
+struct StridedAxis {
+  int64_t size, stride;
+};
+// The axes with those that lie contiguously behind one another as one; axes of size one vanish.
+std::vector<StridedAxis> MergedAxes(const Shape& dims, const std::vector<int64_t>& strides);
+
 // The layout of a row-major reinterpretation with other sizes, when that needs no copy.
 bool ReshapeLayout(const Layout& from, const Shape& dims, Layout* to);
 

@@ -10,8 +10,7 @@
 //     group fits into it, weights always at the rate of memory.
 //
 // What only moves elements (reshape, transpose, slice, split, expand) is a view and free: who reads it reads strided
-// memory. A concatenation is
-// copied.
+// memory. A concatenation is copied.
 #pragma once
 
 #include <memory>

@@ -59,9 +59,7 @@ class CpuFuser : private Fuser<FusedGroup> {
       } else if (IsReduction(i) && GatherReduction(i)) {
         continue;
       } else {
-        FusedGroup group;
-        group.kind = OnlyMoves(graph_, NodeAt(i)) ? FusedGroup::Kind::kView : FusedGroup::Kind::kOther;
-        AddGroup(std::move(group), {i});
+        AddGroup({.kind = OnlyMoves(graph_, NodeAt(i)) ? FusedGroup::Kind::kView : FusedGroup::Kind::kOther}, {i});
       }
     }
     // Next values of states come last, where nobody reads the old ones any more: they may be written over them.
@@ -147,8 +145,7 @@ class CpuFuser : private Fuser<FusedGroup> {
   // ---- anchors
 
   void FuseAnchor(int anchor) {
-    FusedGroup group;
-    group.kind = NodeAt(anchor).op == ops::Conv2d() ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
+    FusedGroup group{.kind = NodeAt(anchor).op == ops::Conv2d() ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul};
     std::vector<int> members = Chain(anchor, [&](int last, int next) {
       const std::optional<EpilogueStep> step = StepOf(group, last, next);
       if (step) group.epilogue.push_back(*step);
@@ -164,10 +161,8 @@ class CpuFuser : private Fuser<FusedGroup> {
     for (NodeId id : product->nodes) members.push_back(graph_.index(id));
     // What stands before it may be in groups of other products as well.
     CHECK(std::all_of(members.begin(), members.end(), [&](int i) { return i < anchor || IsFree(i); }));
-    FusedGroup group;
-    group.kind = FusedGroup::Kind::kQuantized;
-    group.quantized = std::make_shared<const QuantizedProduct>(*product);
-    AddGroup(std::move(group), std::move(members));
+    AddGroup({.kind = FusedGroup::Kind::kQuantized, .quantized = std::make_shared<const QuantizedProduct>(*product)},
+             std::move(members));
   }
 
   bool ExchangesFirstAxes(int i) const {
@@ -192,8 +187,6 @@ class CpuFuser : private Fuser<FusedGroup> {
 
   // With the transposes, which would be copies of images in blocks of channels.
   void FuseWeightGradient(int convolution) {
-    FusedGroup group;
-    group.kind = FusedGroup::Kind::kWeightGradient;
     std::vector<int> members =
         Chain(convolution, [&](int last, int next) { return last == convolution && ExchangesFirstAxes(next); });
     for (Value operand : NodeAt(convolution).operands) {
@@ -205,7 +198,7 @@ class CpuFuser : private Fuser<FusedGroup> {
       }
       members.push_back(transpose);
     }
-    AddGroup(std::move(group), std::move(members));
+    AddGroup({.kind = FusedGroup::Kind::kWeightGradient}, std::move(members));
   }
 
   // What node `user`, the only reader of node `last`, is as the next step.
@@ -329,10 +322,7 @@ class CpuFuser : private Fuser<FusedGroup> {
     ProgramSize size;
     for (int sink : sinks) size.Add(CountProgramLeaves(*NodeAt(sink).meaning), 0);
     if (sinks.size() > 1 && !size.Fits()) return;
-    FusedGroup group;
-    group.kind = FusedGroup::Kind::kPointwise;
-    const std::set<int> members = Program(sinks, NodeAt(sinks[0]).outputs[0].shape, size);
-    AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()), sinks);
+    AddGroup({.kind = FusedGroup::Kind::kPointwise}, Program(sinks, NodeAt(sinks[0]).outputs[0].shape, size), sinks);
   }
 
   bool IsReduction(int i) const {
@@ -341,16 +331,14 @@ class CpuFuser : private Fuser<FusedGroup> {
            IsJoin(node);
   }
   bool GatherReduction(int reduction) {
-    const std::set<int> members = Program({reduction}, graph_.type(NodeAt(reduction).operands[0]).shape, {});
+    std::vector<int> members = Program({reduction}, graph_.type(NodeAt(reduction).operands[0]).shape, {});
     if (members.size() == 1) return false;
-    FusedGroup group;
-    group.kind = FusedGroup::Kind::kReduce;
-    AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()));
+    AddGroup({.kind = FusedGroup::Kind::kReduce}, std::move(members));
     return true;
   }
 
   // The sinks, of this size, and pointwise producers of one shape.
-  std::set<int> Program(const std::vector<int>& sinks, const Shape& shape, ProgramSize size) const {
+  std::vector<int> Program(const std::vector<int>& sinks, const Shape& shape, ProgramSize size) const {
     return WithProducers(sinks, [&](int i, const std::set<int>&) {
       if (!CanJoinPointwise(i) || NodeAt(i).outputs[0].shape != shape) return false;
       const std::vector<int>& users = graph_.users(i);

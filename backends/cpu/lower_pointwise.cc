@@ -130,7 +130,7 @@ int InPlace(const Lowering& lowering, const std::vector<ProgramOperand>& operand
   return -1;
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanPointwise(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kPointwise) return false;
   const std::vector<Value>& results = group.group.outputs;
   ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, group.group, lowering.LayoutOf(group, results[0])));
@@ -189,13 +189,9 @@ std::vector<int> PlaceResults(Lowering& lowering, const std::vector<Value>& resu
   std::vector<int> taken, over;
   for (Value out : results) {
     const bool in_place = results.size() == 1 || !passes_on;
-    int buffer = in_place ? InPlace(lowering, planned.operands, out, planned.layout, taken) : -1;
-    if (buffer >= 0) {
-      taken.push_back(buffer);
-      lowering.DefineAt(out, buffer, planned.layout);
-    } else {
-      buffer = lowering.Define(out, planned.layout).buffer;
-    }
+    const int found = in_place ? InPlace(lowering, planned.operands, out, planned.layout, taken) : -1;
+    if (found >= 0) taken.push_back(found);
+    const int buffer = lowering.DefineOver(out, planned.layout, found);
     planned.buffers.push_back(Lowering::Write(buffer));
     const auto read = std::find_if(planned.operands.begin(), planned.operands.end(),
                                    [&](const ProgramOperand& operand) { return operand.place.buffer == buffer; });
@@ -218,6 +214,6 @@ absl::StatusOr<PlannedProgram> PlanProgram(Lowering& lowering, const Group& grou
   return planned;
 }
 
-KernelEntry PointwiseEntry() { return {.ops = {}, .plan = Plan, .layout = PointwiseLayout, .version = 2}; }
+KernelEntry PointwiseEntry() { return {.ops = {}, .plan = PlanPointwise, .layout = PointwiseLayout, .version = 2}; }
 
 }  // namespace rewright::cpu

@@ -59,7 +59,7 @@ absl::Status PlanOutput(Lowering& lowering, Value out) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanView(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kView) return false;
   const NodeId id = group.group.nodes[0];
   for (int output = 0; output < static_cast<int>(lowering.graph().node(id).outputs.size()); ++output) {
@@ -70,6 +70,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry ViewEntry() { return {.ops = {}, .plan = Plan, .layout = ViewLayout}; }
+KernelEntry ViewEntry() { return {.ops = {}, .plan = PlanView, .layout = ViewLayout}; }
 
 }  // namespace rewright::cpu

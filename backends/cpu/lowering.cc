@@ -123,6 +123,15 @@ absl::StatusOr<Place> Lowering::FindRowMajor(Value value) {
   return FindAs(value, Layout::RowMajor(graph_.type(value).shape));
 }
 
+absl::StatusOr<BufferUse> Lowering::ReadAs(Value value, const Layout& layout) {
+  ASSIGN_OR_RETURN(const Place place, FindAs(value, layout));
+  return Read(place.buffer);
+}
+
+absl::StatusOr<BufferUse> Lowering::ReadRowMajor(Value value) {
+  return ReadAs(value, Layout::RowMajor(graph_.type(value).shape));
+}
+
 absl::StatusOr<Place> Lowering::FindPlain(Value value) {
   ASSIGN_OR_RETURN(const Place place, Find(value));
   return place.layout.blocked() ? FindRowMajor(value) : place;
@@ -155,8 +164,7 @@ absl::Status Lowering::EmitRowMajor(NodeId id, std::unique_ptr<Kernel> kernel, c
   const Node& node = graph_.node(id);
   std::vector<BufferUse> uses;
   for (Value operand : node.operands) {
-    ASSIGN_OR_RETURN(const Place place, FindRowMajor(operand));
-    uses.push_back(Read(place.buffer));
+    ASSIGN_OR_RETURN(uses.emplace_back(), ReadRowMajor(operand));
   }
   for (int output = 0; output < static_cast<int>(node.outputs.size()); ++output) {
     uses.push_back(WriteRowMajor({id, output}));

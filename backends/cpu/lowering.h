@@ -73,7 +73,6 @@ class Lowering : private ScheduleBuilder {
     const auto held = std::make_shared<std::vector<T>>(std::move(values));
     return AddConstant(std::shared_ptr<void>(held, held->data()), held->size() * sizeof(T));
   }
-  int AddConstantFloats(std::vector<float> values) { return AddConstantNumbers(std::move(values)); }
   // A step from a buffer to a new one of so many bytes, which is given.
   int EmitToScratch(std::unique_ptr<Kernel> kernel, int from, size_t bytes, const std::string& label);
   // Scratch space as the next argument of a kernel, where it needs some.
@@ -99,6 +98,9 @@ class Lowering : private ScheduleBuilder {
   // Where it is in the given layout; converts it when needed.
   absl::StatusOr<Place> FindAs(Value value, const Layout& layout);
   absl::StatusOr<Place> FindRowMajor(Value value);
+  // The use of a value in that layout by a kernel that reads it.
+  absl::StatusOr<BufferUse> ReadAs(Value value, const Layout& layout);
+  absl::StatusOr<BufferUse> ReadRowMajor(Value value);
   // The primary location where that is not blocked, else row-major.
   absl::StatusOr<Place> FindPlain(Value value);
   // The layout that an output of the group has to have (kernel_list.h).
@@ -115,6 +117,12 @@ class Lowering : private ScheduleBuilder {
   }
   // The result lies in existing memory.
   void DefineAt(Value value, int buffer, const Layout& layout);
+  // In that buffer, or in room of its own where it is none (-1). Gives the buffer.
+  int DefineOver(Value value, const Layout& layout, int buffer) {
+    if (buffer < 0) return Define(value, layout).buffer;
+    DefineAt(value, buffer, layout);
+    return buffer;
+  }
   // The operand's memory can take the result of the current group: expendable, of that layout, and no other input of
   // the group lies there.
   bool CanOverwrite(Value operand, const Place& place, Value result, const Layout& layout) const;

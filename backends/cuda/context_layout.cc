@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/hash/hash.h"
 #include "backends/attrs.h"
 #include "backends/cuda/lowering.h"
+#include "backends/group.h"
 #include "backends/meaning.h"
 #include "core/ops/ops.h"
 
@@ -86,6 +88,64 @@ Layout ResultLayout(const Graph& graph, Value value, bool channels_last, const s
     if (layout.dims.size() == shape.size()) return DenseLike(layout, shape);
   }
   return row_major;
+}
+
+Layout CudaLayouts::Of(const Graph& graph, Value value) {
+  Prepare(graph, value);
+  return Known(graph, value);
+}
+
+uint64_t CudaLayouts::HashOf(const Graph& graph, const Group& group) {
+  uint64_t hash = 0;
+  for (Value input : group.inputs) {
+    Prepare(graph, input);
+    const Layout* layout = known_.at(input).get();
+    hash = hash * 0x9e3779b97f4a7c15 + (layout == nullptr ? 0 : absl::HashOf(layout->block, layout->strides));
+  }
+  return hash;
+}
+
+std::string CudaLayouts::SignatureOf(const Graph& graph, const Group& group) {
+  return GroupSignature(graph, group, [&](Value value) { return Of(graph, value).ToString(); });
+}
+
+Layout CudaLayouts::Known(const Graph& graph, Value value) const {
+  const auto found = known_.find(value);
+  const Layout* layout = found != known_.end() ? found->second.get() : nullptr;
+  return layout != nullptr ? *layout : Layout::RowMajor(graph.type(value).shape);
+}
+
+void CudaLayouts::Prepare(const Graph& graph, Value value) {
+  if (arena_.lock() != graph.arena()) {
+    arena_ = graph.arena();
+    known_.clear();
+  }
+  // Producers first, without recursion: chains may be long.
+  std::vector<Value> stack = {value};
+  while (!stack.empty()) {
+    const Value top = stack.back();
+    if (known_.contains(top)) {
+      stack.pop_back();
+      continue;
+    }
+    bool ready = true;
+    const Node& node = graph.node(top.node);
+    const bool computed = graph.IsRun(node);
+    if (computed) {
+      for (Value operand : node.operands) {
+        if (known_.contains(operand)) continue;
+        stack.push_back(operand);
+        ready = false;
+      }
+    }
+    if (!ready) continue;
+    stack.pop_back();
+    std::unique_ptr<const Layout>& known = known_[top];
+    if (!computed) continue;
+    const auto of = [&](Value operand) { return Known(graph, operand); };
+    Layout layout = ResultLayout(graph, top, channels_last_, of);
+    if (!layout.IsRowMajor()) known = std::make_unique<const Layout>(std::move(layout));
+  }
 }
 
 }  // namespace rewright::cuda

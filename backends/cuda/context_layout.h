@@ -2,11 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "backends/context_layout.h"
+#include "absl/container/flat_hash_map.h"
 #include "backends/layout.h"
+#include "core/ir/device.h"
 #include "core/ir/graph.h"
 
 namespace rewright::cuda {
@@ -32,16 +35,25 @@ std::vector<std::optional<ConcatSlot>> ConcatSlots(const Graph& graph, NodeId id
 // lowering obeys. `channels_last`: of convolutions.
 Layout ResultLayout(const Graph& graph, Value value, bool channels_last, const std::function<Layout(Value)>& of);
 
-class CudaLayouts : public ContextLayouts {
+// The layout that a value has when its graph is lowered. Remembers its answers for one arena: nodes never change.
+// Leaves and values that depend on weights alone are row-major. Not thread-safe.
+class CudaLayouts {
  public:
   explicit CudaLayouts(bool channels_last) : channels_last_(channels_last) {}
 
+  Layout Of(const Graph& graph, Value value);
+  // Equal for groups whose inputs lie alike.
+  uint64_t HashOf(const Graph& graph, const Group& group);
+  // Of a group with its inputs as they lie (backends/group.h).
+  std::string SignatureOf(const Graph& graph, const Group& group);
+
  private:
-  Layout Compute(const Graph& graph, Value value) const override {
-    return ResultLayout(graph, value, channels_last_, [&](Value operand) { return Known(graph, operand); });
-  }
+  Layout Known(const Graph& graph, Value value) const;
+  void Prepare(const Graph& graph, Value value);
 
   const bool channels_last_;
+  std::weak_ptr<Arena> arena_;
+  absl::flat_hash_map<Value, std::unique_ptr<const Layout>> known_;  // null: row-major
 };
 
 }  // namespace rewright::cuda

@@ -146,9 +146,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeProfiledCudaDevice(std::shared_ptr<P
   std::vector<std::string> known;
   const std::string suffix = Suffix(options);
   for (const std::string& name : devices) {
-    const bool fits = name.compare(0, 6, "cuda (") == 0 && name.size() > suffix.size() &&
-                      name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0;
-    if (fits) known.push_back(name);
+    if (name.starts_with("cuda (") && name.ends_with(suffix)) known.push_back(name);
   }
   if (known.size() != 1) {
     return absl::NotFoundError(absl::StrCat("no GPU, and the profile holds times of ", known.size(),

@@ -24,7 +24,6 @@ namespace rewright::cuda {
 
 using index::Form;
 
-constexpr int kVectorBytes = 16;                   // that one access moves at most
 constexpr int kTile = 32;                          // extents of a tile in shared memory
 constexpr int64_t kLargeIndex = int64_t{1} << 30;  // from here on indices are 64-bit numbers
 

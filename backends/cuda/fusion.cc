@@ -41,9 +41,7 @@ class CudaFuser : private Fuser<FusedGroup> {
     for (int i = count - 1; i >= 0; --i) {
       if (!IsFree(i)) continue;
       if (HasSlots(i)) {
-        FusedGroup group;
-        group.kind = FusedGroup::Kind::kConcat;
-        AddGroup(std::move(group), {i});
+        AddGroup({.kind = FusedGroup::Kind::kConcat}, {i});
       } else {
         Gather(i);
       }
@@ -87,8 +85,7 @@ class CudaFuser : private Fuser<FusedGroup> {
     };
     if (node == nullptr || node->op != ops::Softmax() || Int(*node, "axis") != scores.rank() - 1) return;
     step(node->operands[0]);
-    FusedGroup group;
-    group.kind = FusedGroup::Kind::kAttention;
+    FusedGroup group{.kind = FusedGroup::Kind::kAttention};
     // The mask is the summand that is no scaled product.
     if (node != nullptr && node->op == ops::Add()) {
       const int product = IsScores(node->operands[0]) ? 0 : 1;
@@ -135,8 +132,7 @@ class CudaFuser : private Fuser<FusedGroup> {
   // ---- anchors
 
   void FuseAnchor(int anchor) {
-    FusedGroup group;
-    group.kind = NodeAt(anchor).op == ops::Conv2d() ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul;
+    FusedGroup group{.kind = NodeAt(anchor).op == ops::Conv2d() ? FusedGroup::Kind::kConv : FusedGroup::Kind::kMatmul};
     std::vector<int> members = Chain(anchor, [&](int last, int next) {
       return group.activation == Activation::kNone &&
              (IsReshapedForEpilogue(last, next, group) || Take(IdAt(last), NodeAt(next), &group));
@@ -218,7 +214,7 @@ class CudaFuser : private Fuser<FusedGroup> {
     const bool alone = node.outputs.size() > 1 || moves;
     // What a reduction reads it reads for many results: only the cheapest may be computed anew for each.
     const bool reduces = ElementWork(graph_, IdAt(sink), 0) >= kReduction;
-    const std::set<int> members = WithProducers({sink}, [&](int i, const std::set<int>& so_far) {
+    std::vector<int> members = WithProducers({sink}, [&](int i, const std::set<int>& so_far) {
       if (alone || so_far.size() >= kMaxMembers) return false;
       std::vector<int> trial(so_far.begin(), so_far.end());
       trial.insert(std::lower_bound(trial.begin(), trial.end(), i), i);
@@ -227,9 +223,7 @@ class CudaFuser : private Fuser<FusedGroup> {
         return false;
       return InputsOf(graph_, trial).size() <= kMaxInputs;
     });
-    FusedGroup group;
-    group.kind = moves ? FusedGroup::Kind::kView : FusedGroup::Kind::kKernel;
-    AddGroup(std::move(group), std::vector<int>(members.begin(), members.end()));
+    AddGroup({.kind = moves ? FusedGroup::Kind::kView : FusedGroup::Kind::kKernel}, std::move(members));
   }
 
   // ---- siblings

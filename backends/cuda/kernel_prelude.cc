@@ -1,8 +1,7 @@
-#include "backends/cuda/kernel_prelude.h"
-
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/kernel_text.h"
 #include "core/ir/functions.h"
 
 namespace rewright::cuda {

@@ -11,8 +11,8 @@
 //   row    one block for all elements that share their reductions (a row of a softmax or layer norm, one sum): the
 //          block reduces together, each reduction once, and then maps over the row, again by neighbours;
 //   column one block for neighbouring elements of the result, each a reduction of its own whose terms lie far apart
-//   while
-//          neighbours read neighbours (means over images with channels innermost): a warp reads 16 or 32 neighbours;
+//          while neighbours read neighbours (means over images with channels innermost): a warp reads 16 or 32
+//          neighbours;
 //   tile   where an operand runs along another axis than the result (a transpose): 32 x 32 elements pass through shared
 //          memory, so that neighbouring threads read neighbours and write neighbours.
 // Neighbours are read and written together where their addresses allow; what is left over at the end, one by one.
@@ -30,6 +30,8 @@
 
 namespace rewright::cuda {
 
+constexpr int kVectorBytes = 16;  // that one access moves at most
+
 // How the elements of a tensor are stored.
 enum class Storage : uint8_t { kNative, kFp16, kBf16 };
 
@@ -42,7 +44,7 @@ struct KernelRequest {
   // Of the values that are read from memory; not blocked.
   std::function<Layout(Value)> layout_of;
   std::function<Storage(Value)> storage_of = [](Value) { return Storage::kNative; };
-  // Whether the memory of the result, and of a value that is read, starts at a multiple of 16 bytes.
+  // Whether the memory of the result, and of a value that is read, starts at a multiple of kVectorBytes.
   bool out_aligned = true;
   std::function<bool(Value)> aligned = [](Value) { return true; };
   // The tensor of a constant with one element, or null.

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cuda/gpu_status.h"
-#include "backends/cuda/kernel_prelude.h"
+#include "backends/cuda/kernel_text.h"
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/trial.h"
 #include "core/base/status_macros.h"

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cuda/gpu_status.h"
-#include "backends/cuda/kernel_prelude.h"
+#include "backends/cuda/kernel_text.h"
 #include "backends/cuda/queues.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
@@ -18,8 +18,6 @@
 
 namespace rewright::cuda {
 namespace {
-
-constexpr size_t kVectorBytes = 16;
 
 class GeneratedStep : public Kernel {
  public:
@@ -433,7 +431,7 @@ absl::Status Lowering::LowerConcat(const FusedGroup& group) {
     if (in_place || NumElements(dims) == 0) continue;
     const Layout layout{dims, whole.layout.strides, 0};
     const Place part{AddPart(whole.buffer, static_cast<size_t>(bytes), Bytes(operand, layout, whole.storage)), layout,
-                     bytes % static_cast<int64_t>(kVectorBytes) == 0, whole.storage};
+                     bytes % kVectorBytes == 0, whole.storage};
     RETURN_IF_ERROR(EmitGenerated({}, operand, part, node.op->name));
   }
   places_[Value{id, 0}].push_back(whole);

@@ -34,7 +34,7 @@ std::vector<char> TypicalData(DType dtype, Precision precision, size_t bytes) {
 
 }  // namespace
 
-absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Group& group, ContextLayouts& layouts,
+absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Group& group, CudaLayouts& layouts,
                                           LoweringOptions options) {
   ASSIGN_OR_RETURN(const GroupGraph extracted, ExtractGroup(graph, group));
   options.inside = true;

@@ -23,8 +23,6 @@ enum OrtLogLevel : int { kOrtLogFatal = 4 };
 enum OrtOptimization : int { kOrtOptimizeAll = 99 };
 enum OrtAllocatorKind : int { kOrtDeviceAllocator = 0 };
 enum OrtMemoryKind : int { kOrtDefaultMemory = 0 };
-// Those of ONNX's TensorProto.
-enum OrtElement : int { kOrtFloat = 1, kOrtInt32 = 6, kOrtInt64 = 7, kOrtBool = 9, kOrtDouble = 11 };
 
 struct OrtApi {
   void* unused_0[2];

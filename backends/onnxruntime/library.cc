@@ -18,9 +18,6 @@ namespace {
 
 constexpr char kVariable[] = "REWRIGHT_ONNXRUNTIME";
 
-// Elements have the same numbers there as in ONNX.
-int ElementOf(DType dtype) { return DTypeToOnnx(dtype); }
-
 // The library in the package onnxruntime of PythonProgram(); where there is none, the place where it would be.
 std::string OfPython() {
   namespace fs = std::filesystem;
@@ -81,7 +78,7 @@ absl::Status Session::Run(void* const* inputs, void* const* outputs) const {
     OrtValue* value = nullptr;
     const absl::Status status = library_->ToStatus(api.CreateTensorWithDataAsOrtValue(
         library_->memory_, data == nullptr ? &nothing : data, static_cast<size_t>(type.num_bytes()), type.shape.data(),
-        type.shape.size(), ElementOf(type.dtype), &value));
+        type.shape.size(), DTypeToOnnx(type.dtype), &value));
     owned.emplace_back(value, Released<OrtValue>{api.ReleaseValue});
     values.push_back(value);
     return status;

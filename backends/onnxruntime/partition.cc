@@ -27,13 +27,9 @@ class OrtFuser : private Fuser<PlainGroup> {
     }
     for (int i = num_nodes() - 1; i >= 0; --i) {
       if (!IsFree(i)) continue;
-      std::set<int> members = {i};
-      if (CanBeGathered(i)) {
-        members = WithProducers({i}, [&](int producer, const std::set<int>& so_far) {
-          return so_far.size() < kMaxGathered && CanBeGathered(producer);
-        });
-      }
-      AddGroup({}, std::vector<int>(members.begin(), members.end()));
+      AddGroup({}, WithProducers({i}, [&](int producer, const std::set<int>& so_far) {
+                 return CanBeGathered(i) && so_far.size() < kMaxGathered && CanBeGathered(producer);
+               }));
     }
     std::vector<Group> groups;
     for (PlainGroup& group : TakeGroups()) groups.push_back(std::move(group.group));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
@@ -14,26 +15,23 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr int64_t kChunk = 256;    // columns that are walked together
-constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
+constexpr int64_t kChunk = 256;  // columns that are walked together
 
 // Of row-major x [outer, size, inner] the columns, in chunks that threads share.
 class ColumnsKernel : public Kernel {
  public:
   ColumnsKernel(const AxisSizes& sizes, int threads) : sizes_(sizes), chunks_((sizes.inner + kChunk - 1) / kChunk) {
-    const bool small = sizes.outer * sizes.size * sizes.inner < kGrain;
-    threads_ = small ? 1 : static_cast<int>(std::min<int64_t>(threads, sizes.outer * chunks_));
+    threads_ = ThreadsFor(sizes.outer * sizes.size * sizes.inner, kSharedElements, sizes.outer * chunks_, threads);
   }
 
  protected:
   // Calls f(i, first, count) for the columns first..first+count-1 of part i of x.
   template <typename F>
   void ForChunks(const F& f) const {
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t unit = 0; unit < sizes_.outer * chunks_; ++unit) {
+    ForEach(sizes_.outer * chunks_, threads_, [&](int64_t unit) {
       const int64_t first = unit % chunks_ * kChunk;
       f(unit / chunks_, first, std::min(kChunk, sizes_.inner - first));
-    }
+    });
   }
 
   const AxisSizes sizes_;

@@ -8,15 +8,12 @@
 
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/strided.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 
 namespace rewright::cpu {
 namespace {
-
-constexpr int64_t kBlock = 2048;   // elements that stay in the first level of cache between the two sums over them
-constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
-constexpr int64_t kLanes = 16;
 
 // Numbers so far: their count, their mean and the sum of the squares of deviations from it.
 struct Moments {
@@ -37,6 +34,7 @@ struct Moments {
   // In lanes, which a processor adds side by side.
   template <typename F>
   static double Sum(const float* x, int64_t n, const F& term) {
+    constexpr int64_t kLanes = 16;
     double lanes[kLanes] = {};
     int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
@@ -53,10 +51,11 @@ struct Moments {
 class BatchNormTrainKernel : public Kernel {
  public:
   BatchNormTrainKernel(const AxisSizes& sizes, double epsilon, int threads)
-      : samples_(sizes.outer), channels_(sizes.size), size_(sizes.inner), epsilon_(epsilon) {
-    const bool small = samples_ * channels_ * size_ < kGrain;
-    threads_ = small ? 1 : static_cast<int>(std::min<int64_t>(threads, channels_));
-  }
+      : samples_(sizes.outer),
+        channels_(sizes.size),
+        size_(sizes.inner),
+        epsilon_(epsilon),
+        threads_(ThreadsFor(samples_ * channels_ * size_, kSharedElements, channels_, threads)) {}
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* x = static_cast<const float*>(buffers[0]);
@@ -65,8 +64,7 @@ class BatchNormTrainKernel : public Kernel {
     float* out = static_cast<float*>(buffers[3]);
     float* mean = static_cast<float*>(buffers[4]);
     float* var = static_cast<float*>(buffers[5]);
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t c = 0; c < channels_; ++c) {
+    ForEach(channels_, threads_, [&](int64_t c) {
       const Moments moments = MomentsOf(x + c * size_);
       const double variance = moments.squares / moments.count;
       mean[c] = static_cast<float>(moments.mean);
@@ -76,11 +74,14 @@ class BatchNormTrainKernel : public Kernel {
         const int64_t row = (n * channels_ + c) * size_;
         for (int64_t i = row; i < row + size_; ++i) out[i] = (x[i] - mean[c]) * factor + bias[c];
       }
-    }
+    });
     return absl::OkStatus();
   }
 
  private:
+  // Elements that stay in the first level of cache between the two sums over them.
+  static constexpr int64_t kBlock = 2048;
+
   // Of one channel. Short rows of several samples make up a block.
   Moments MomentsOf(const float* x) const {
     Moments moments;
@@ -102,7 +103,7 @@ class BatchNormTrainKernel : public Kernel {
 
   const int64_t samples_, channels_, size_;
   const double epsilon_;
-  int threads_;
+  const int threads_;
 };
 
 absl::StatusOr<bool> PlanBatchNormTrain(Lowering& lowering, const FusedGroup& group) {

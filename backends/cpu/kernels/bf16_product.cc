@@ -15,10 +15,10 @@ namespace rewright::cpu {
 namespace {
 
 using dnnl::memory;
-using Primitive = dnnl::matmul::primitive_desc;
+using MatmulPrimitive = dnnl::matmul::primitive_desc;
 
 // As MatmulProblem, of bf16. With `packs` oneDNN chooses how b lies.
-struct Problem {
+struct Bf16Problem {
   Layout a, b, c;
   bool packs = false;
   PostOps post_ops;
@@ -35,7 +35,7 @@ memory::desc Bf16Desc(Layout layout) {
   return *desc;
 }
 
-Primitive MakeDesc(const DnnlContext& context, const Problem& problem) {
+MatmulPrimitive MakeDesc(const DnnlContext& context, const Bf16Problem& problem) {
   const memory::desc a = Bf16Desc(problem.a), c = Bf16Desc(problem.c);
   const memory::desc b = problem.packs ? memory::desc(problem.b.dims, memory::data_type::bf16, memory::format_tag::any)
                                        : Bf16Desc(problem.b);
@@ -44,28 +44,25 @@ Primitive MakeDesc(const DnnlContext& context, const Problem& problem) {
   const memory::desc per_column = *DescOf(Layout::RowMajor(columns));  // f32, one element each
   const dnnl::matmul::desc desc =
       problem.post_ops.bias ? dnnl::matmul::desc(a, b, per_column, c) : dnnl::matmul::desc(a, b, c);
-  const Primitive made(desc, AttrOf(problem.post_ops, per_column, c), context.engine);
+  const MatmulPrimitive made(desc, AttrOf(problem.post_ops, per_column, c), context.engine);
   if (Slowness(made.impl_info_str()) > 0) throw dnnl::error(dnnl_unimplemented, "no kernel made for bf16");
   return made;
 }
 
 // The buffer of a constant factor as oneDNN reads it, once for all products of as many rows with it.
-absl::StatusOr<int> Packed(Lowering& lowering, Value b, const Problem& problem, const memory::desc& packed) {
+absl::StatusOr<int> Packed(Lowering& lowering, Value b, const Bf16Problem& problem, const memory::desc& packed) {
   ASSIGN_OR_RETURN(const Place weights, lowering.Find(b));
   const int64_t k = problem.b.dims[0], n = problem.b.dims[1];
   const std::vector<int64_t>& strides = weights.layout.strides;
   int& known =
       lowering.PackedFactorOf(weights.buffer, k, n, strides[strides.size() - 2], strides.back(), problem.c.dims[0]);
   if (known >= 0) return known;
-  std::vector<PackingStep> packing(1);
-  ASSIGN_OR_RETURN(packing[0].kernel, MakeReorder(lowering.context(), Bf16Desc(Layout::RowMajor({k, n})), packed));
-  packing[0].bytes = packed.get_size();
-  packing[0].label = "reorder";
-  ASSIGN_OR_RETURN(known, PackWeights(lowering, b, std::move(packing)));
+  ASSIGN_OR_RETURN(KernelPtr pack, MakeReorder(lowering.context(), Bf16Desc(Layout::RowMajor({k, n})), packed));
+  ASSIGN_OR_RETURN(known, PackWeights(lowering, b, {std::move(pack), packed.get_size(), "reorder"}));
   return known;
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanBf16Product(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   if (group.kind != FusedGroup::Kind::kMatmul || !MultipliesBf16() || !IsOfType(graph, group.group, DType::kBFloat16)) {
     return false;
@@ -78,7 +75,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const Layout out_layout = lowering.LayoutOf(group, out);
   if (!out_layout.IsRowMajor()) return false;
 
-  Problem problem;
+  Bf16Problem problem;
   problem.post_ops = PostOpsOf(group);
   problem.c = Layout::RowMajor(dims);
   Place a_place, b_place;
@@ -99,21 +96,15 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
       problem.b = Layout{{k, n}, {problem.b.strides[rank - 2], problem.b.strides.back()}};
     }
   }
-  const absl::StatusOr<Primitive> desc = CatchDnnl("matmul", [&] { return MakeDesc(*lowering.context(), problem); });
+  const absl::StatusOr<MatmulPrimitive> desc =
+      CatchDnnl("matmul", [&] { return MakeDesc(*lowering.context(), problem); });
   if (!desc.ok()) return false;
 
-  ASSIGN_OR_RETURN(const LinearEpilogue linear, LinearStepsOf(lowering, group, n));
   if (problem.packs) {
     ASSIGN_OR_RETURN(b_place.buffer, Packed(lowering, b, problem, desc->weights_desc()));
   }
   std::vector<BufferUse> buffers = {Lowering::Read(a_place.buffer), Lowering::Read(b_place.buffer)};
-  for (const std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (!values->empty()) buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
-  }
-  if (problem.post_ops.residual) {
-    ASSIGN_OR_RETURN(const Place residual, lowering.FindRowMajor(ResidualOf(group)));
-    buffers.push_back(Lowering::Read(residual.buffer));
-  }
+  RETURN_IF_ERROR(ReadEpilogue(lowering, group, n, n, Layout::RowMajor(dims), &buffers));
   buffers.push_back(Lowering::Write(lowering.Define(out, out_layout).buffer));
   lowering.UseScratch(desc->scratchpad_desc().get_size(), &buffers);
   ASSIGN_OR_RETURN(KernelPtr kernel, CatchDnnl("matmul", [&]() -> KernelPtr {
@@ -128,6 +119,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 }  // namespace
 
 // The layout of what it gives is that of the products with conversions: row-major.
-KernelEntry Bf16ProductEntry() { return {.ops = {ops::Matmul()}, .plan = Plan}; }
+KernelEntry Bf16ProductEntry() { return {.ops = {ops::Matmul()}, .plan = PlanBf16Product}; }
 
 }  // namespace rewright::cpu

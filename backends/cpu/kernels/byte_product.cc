@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/kernels/strided.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 
@@ -95,15 +96,13 @@ class ByteProductKernel : public Kernel {
     if (problem_.conv) {
       const int64_t lines = problem_.images.images * problem_.images.laid_height;
       const int64_t bytes = problem_.images.laid_width * problem_.images.laid_channels;
-#pragma omp parallel for schedule(static) num_threads(static_cast <int>(problem_.threads)) if (problem_.threads > 1)
-      for (int64_t line = 0; line < lines; ++line) LayImageLine(at, line, to + line * bytes);
-      return;
+      return ForEach(lines, static_cast<int>(problem_.threads),
+                     [&](int64_t line) { LayImageLine(at, line, to + line * bytes); });
     }
     const LeftRows& rows = problem_.matrices;
     const auto count = static_cast<int64_t>(rows.starts.size()) * rows.rows;
     problem_.left.Read(at.a, at.left_zero, [&](auto element) {
-#pragma omp parallel for schedule(static) num_threads(static_cast <int>(problem_.threads)) if (problem_.threads > 1)
-      for (int64_t i = 0; i < count; ++i) {
+      ForEach(count, static_cast<int>(problem_.threads), [&](int64_t i) {
         const int64_t from = rows.starts[i / rows.rows] + i % rows.rows * rows.row;
         uint8_t* const line = to + i * problem_.a_row;
         if (rows.step == 1) {
@@ -113,7 +112,7 @@ class ByteProductKernel : public Kernel {
           for (int64_t k = 0; k < problem_.depth; ++k) line[k] = element(from + k * rows.step);
         }
         std::fill(line + problem_.depth, line + problem_.a_row, uint8_t{0});
-      }
+      });
     });
   }
 
@@ -152,13 +151,12 @@ class ByteProductKernel : public Kernel {
   void LayRight(const At& at, int8_t* panels, int32_t* sums) const {
     const auto units = static_cast<int64_t>(problem_.right_starts.size()) * problem_.panels();
     const int64_t width = Simd().gemm_columns;
-#pragma omp parallel for schedule(static) num_threads(static_cast <int>(problem_.threads)) if (problem_.threads > 1)
-    for (int64_t unit = 0; unit < units; ++unit) {
+    ForEach(units, static_cast<int>(problem_.threads), [&](int64_t unit) {
       const int64_t start = problem_.right_starts[unit / problem_.panels()], first = unit % problem_.panels() * width;
       int8_t* const panel = panels + unit * problem_.panel_bytes();
       LayPanel(at, start + first * problem_.right_column, std::min(width, problem_.columns - first), panel);
       ColumnSums(problem_, panel, sums + unit * width);
-    }
+    });
   }
 
   // Of bytes in one piece, four are put together as a number.

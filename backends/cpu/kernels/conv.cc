@@ -11,6 +11,7 @@
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 #include "core/ops/ops.h"
 
 namespace rewright::cpu {
@@ -38,12 +39,12 @@ memory::desc PerChannelDesc(const ConvProblem& problem, const memory::desc& dst)
   return memory::desc({1, dims[1], 1, 1}, kF32, Tag::nchw);
 }
 
-using Primitive = dnnl::convolution_forward::primitive_desc;
+using ConvPrimitive = dnnl::convolution_forward::primitive_desc;
 
 // Empty where oneDNN has no implementation. `operands`: with the post-ops that read memory, for which the layout of the
 // result must be known.
-Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const memory::desc& src,
-                   const memory::desc& dst, bool operands) {
+ConvPrimitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const memory::desc& src,
+                       const memory::desc& dst, bool operands) {
   const memory::desc weights(WeightDims(problem), TypeOf(problem), Tag::any);
   const memory::desc bias = problem.post_ops.bias ? memory::desc({problem.dst[1]}, kF32, Tag::a) : memory::desc();
   const memory::dims strides = problem.strides;
@@ -60,21 +61,19 @@ Primitive MakeDesc(const DnnlContext& context, const ConvProblem& problem, const
   PostOps post_ops = problem.post_ops;
   if (!operands) post_ops.scale = post_ops.shift = post_ops.residual = false;
   const dnnl::primitive_attr attr = AttrOf(post_ops, PerChannelDesc(problem, dst), dst, problem.residual_in_place);
-  return Primitive(desc, attr, context.engine, /*allow_empty=*/true);
+  return ConvPrimitive(desc, attr, context.engine, /*allow_empty=*/true);
 }
 
-bool IsEmpty(const Primitive& desc) { return desc.get(/*allow_empty=*/true) == nullptr; }
-
 // Empty where oneDNN has no implementation in these layouts, or takes others that the device has no form for.
-Primitive InLayouts(const DnnlContext& context, const ConvProblem& problem, Tag src_tag, Tag dst_tag) {
+ConvPrimitive InLayouts(const DnnlContext& context, const ConvProblem& problem, Tag src_tag, Tag dst_tag) {
   memory::desc src(problem.src, TypeOf(problem), src_tag), dst(problem.dst, TypeOf(problem), dst_tag);
   if (dst_tag == Tag::any) {
-    const Primitive asked = MakeDesc(context, problem, src, dst, /*operands=*/false);
+    const ConvPrimitive asked = MakeDesc(context, problem, src, dst, /*operands=*/false);
     if (IsEmpty(asked) || !LayoutOf(asked.src_desc()) || !LayoutOf(asked.dst_desc())) return {};
     src = asked.src_desc();
     dst = asked.dst_desc();
   }
-  const Primitive desc = MakeDesc(context, problem, src, dst, /*operands=*/true);
+  const ConvPrimitive desc = MakeDesc(context, problem, src, dst, /*operands=*/true);
   // With channels last, oneDNN's products with copied windows read the operands of post-ops at wrong places.
   if (!IsEmpty(desc) && Slowness(desc.impl_info_str()) == 1 && dst_tag != Tag::nchw) return {};
   return desc;
@@ -84,13 +83,13 @@ Primitive InLayouts(const DnnlContext& context, const ConvProblem& problem, Tag 
 // last, in which a residual runs elsewhere, pooling is slow and concatenations of channels are copies. Few channels
 // are read as they are. Groups of 4 or 8 channels have blocks of their own, which oneDNN knows, and other odd groups
 // exist with channels last alone.
-Primitive Choose(const DnnlContext& context, const ConvProblem& problem) {
+ConvPrimitive Choose(const DnnlContext& context, const ConvProblem& problem) {
   const Tag blocked = context.block == 16 ? Tag::nChw16c : Tag::nChw8c;
   const std::pair<Tag, Tag> candidates[] = {
       {blocked, blocked}, {Tag::nchw, blocked}, {Tag::any, Tag::any}, {Tag::nhwc, Tag::nhwc}, {Tag::nchw, Tag::nchw}};
-  Primitive best;
+  ConvPrimitive best;
   for (const auto& [src, dst] : candidates) {
-    const Primitive desc = InLayouts(context, problem, src, dst);
+    const ConvPrimitive desc = InLayouts(context, problem, src, dst);
     if (IsEmpty(desc)) continue;
     if (IsEmpty(best) || Slowness(desc.impl_info_str()) < Slowness(best.impl_info_str())) best = desc;
     if (Slowness(best.impl_info_str()) == 0) break;
@@ -100,7 +99,7 @@ Primitive Choose(const DnnlContext& context, const ConvProblem& problem) {
 }
 
 ConvPlan Build(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem) {
-  const Primitive desc = Choose(*context, problem);
+  const ConvPrimitive desc = Choose(*context, problem);
   ConvPlan plan;
   plan.src = *LayoutOf(desc.src_desc());
   plan.dst = *LayoutOf(desc.dst_desc());
@@ -144,7 +143,7 @@ bool ConvRunsInBf16(const DnnlContext& context, const Graph& graph, const FusedG
   ConvProblem narrow = wide;
   narrow.dtype = DType::kBFloat16;
   const auto same = CatchDnnl("conv2d", [&] {
-    const Primitive a = Choose(context, narrow), b = Choose(context, wide);
+    const ConvPrimitive a = Choose(context, narrow), b = Choose(context, wide);
     const Layout src = *LayoutOf(a.src_desc()), dst = *LayoutOf(a.dst_desc());
     return Slowness(a.impl_info_str()) == 0 && src.IsDense() && dst.IsDense() && src == *LayoutOf(b.src_desc()) &&
            dst == *LayoutOf(b.dst_desc());
@@ -175,19 +174,15 @@ absl::StatusOr<int> WeightsInBlocks(Lowering& lowering, Value w, const ConvProbl
     }
   }
   ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(lowering.context(), PlainConvWeights(problem), wanted));
-  std::vector<PackingStep> packing;
-  packing.push_back({std::move(reorder), wanted.get_size(), "reorder"});
-  return PackWeights(lowering, w, std::move(packing));
+  return PackWeights(lowering, w, {std::move(reorder), wanted.get_size(), "reorder"});
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanConv(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kConv) return false;
   const Graph& graph = lowering.graph();
   const NodeId anchor = group.group.nodes[0];
   const Node& node = graph.node(anchor);
   const Value x = node.operands[0], w = node.operands[1], out = group.group.outputs[0];
-  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, node.outputs[0].shape[1]));
-
   ConvProblem problem = ConvProblemOf(graph, group);
   problem.dtype = graph.type(out).dtype;
   ASSIGN_OR_RETURN(ConvPlan plan, MakeConv(lowering.context(), problem));
@@ -214,31 +209,21 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
       }
     }
   }
-  ASSIGN_OR_RETURN(const Place src, lowering.FindAs(x, plan.src));
-  std::vector<BufferUse> buffers = {Lowering::Read(src.buffer)};
-
+  std::vector<BufferUse> buffers;
+  ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadAs(x, plan.src));
   ASSIGN_OR_RETURN(const int weights, WeightsInBlocks(lowering, w, problem, plan.weights));
   buffers.push_back(Lowering::Read(weights));
-  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (values->empty()) continue;
-    // Whole blocks of channels may be read.
-    const size_t block = std::max<int64_t>(plan.dst.block, 1);
-    values->resize((values->size() + block - 1) / block * block);
-    buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
-  }
-  int result = -1;
-  if (problem.residual_in_place && overwrites) {
-    result = residual_place.buffer;
-    lowering.DefineAt(out, result, plan.dst);
-  } else if (problem.residual_in_place) {
-    result = lowering.Define(out, plan.dst).buffer;
+  const int64_t channels = problem.dst[1];  // whole blocks of which may be read
+  const int64_t laid_channels = AlignUp(channels, std::max<int64_t>(plan.dst.block, 1));
+  RETURN_IF_ERROR(ReadLinearSteps(lowering, group, channels, laid_channels, &buffers));
+  if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
+  const bool over = problem.residual_in_place && overwrites;
+  const int result = lowering.DefineOver(out, plan.dst, over ? residual_place.buffer : -1);
+  if (problem.residual_in_place && !over) {
     // With what fills up blocks of channels.
     const size_t elements = lowering.Bytes(out, plan.dst) / DTypeSize(problem.dtype);
     const Layout all = Layout::RowMajor({static_cast<int64_t>(elements)});
     lowering.EmitCopy({residual_place.buffer, all}, {result, all}, problem.dtype, "copy");
-  } else {
-    if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
-    result = lowering.Define(out, plan.dst).buffer;
   }
   buffers.push_back(problem.residual_in_place ? Lowering::Update(result) : Lowering::Write(result));
   lowering.UseScratch(plan.scratch_bytes, &buffers);
@@ -249,6 +234,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry ConvEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .layout = ConvLayout, .version = 2}; }
+KernelEntry ConvEntry() { return {.ops = {ops::Conv2d()}, .plan = PlanConv, .layout = ConvLayout, .version = 2}; }
 
 }  // namespace rewright::cpu

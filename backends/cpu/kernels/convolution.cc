@@ -21,7 +21,7 @@ using dnnl::memory;
 enum class Direction : uint8_t { kForward, kData, kWeights };
 
 // The convolution y = src * weights that is run in a direction; `after` may be negative.
-struct Problem {
+struct ConvolutionProblem {
   Direction direction = Direction::kForward;
   Shape src, dst;                                  // n, c, i..
   Shape weights;                                   // groups, o / groups, c / groups, r..
@@ -32,7 +32,7 @@ int64_t PointsOf(const Shape& shape) {
   return std::accumulate(shape.begin() + 2, shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-std::vector<int64_t> List(const Node& node, const char* name, size_t axes, int64_t otherwise) {
+std::vector<int64_t> IntsOr(const Node& node, const char* name, size_t axes, int64_t otherwise) {
   const std::vector<int64_t>& given = Ints(node, name);
   return given.empty() ? std::vector<int64_t>(axes, otherwise) : given;
 }
@@ -43,18 +43,19 @@ std::vector<int64_t> List(const Node& node, const char* name, size_t axes, int64
 // before = (K - 1) d - pad: that is how a convolution with strides e hands back the gradient of y.
 // Weights: where the kernel is larger than the result, x[a, m, ..] and w[o, m, ..] are data and cotangents of images m,
 // and out[a, o, ..] are weights. So they are in any case where the graph says so (FusedGroup::Kind::kWeightGradient).
-std::optional<Problem> ProblemOf(const Graph& graph, const Node& node, bool by_weights = false) {
+std::optional<ConvolutionProblem> ProblemOf(const Graph& graph, const Node& node, bool by_weights = false) {
   const TensorType& type = graph.type(node.operands[0]);
   const Shape &x = type.shape, &w = graph.type(node.operands[1]).shape, &out = node.outputs[0].shape;
   const size_t axes = x.size() - 2;
   if (type.dtype != DType::kFloat32 || axes > 3) return std::nullopt;
   const int64_t groups = Int(node, "groups");
-  const std::vector<int64_t> strides = List(node, "strides", axes, 1), pads = List(node, "pads", 2 * axes, 0);
-  const std::vector<int64_t> spread = List(node, "lhs_dilations", axes, 1), taps = List(node, "rhs_dilations", axes, 1);
+  const std::vector<int64_t> strides = IntsOr(node, "strides", axes, 1), pads = IntsOr(node, "pads", 2 * axes, 0);
+  const std::vector<int64_t> spread = IntsOr(node, "lhs_dilations", axes, 1),
+                             taps = IntsOr(node, "rhs_dilations", axes, 1);
   const auto all_one = [](const std::vector<int64_t>& list) {
     return std::all_of(list.begin(), list.end(), [](int64_t value) { return value == 1; });
   };
-  Problem problem;
+  ConvolutionProblem problem;
   std::vector<int64_t> dilations = taps;
   if (all_one(spread) && (by_weights || PointsOf(w) > PointsOf(out))) {
     problem.direction = Direction::kWeights;
@@ -95,7 +96,7 @@ std::optional<Problem> ProblemOf(const Graph& graph, const Node& node, bool by_w
 
 // Of out[o, c] = sum n, i..: u[n, o, i..] * x[n, c, i..], with x for the data and u for the cotangent. None for other
 // products.
-std::optional<Problem> PointwiseProblemOf(const Graph& graph, const Node& node) {
+std::optional<ConvolutionProblem> PointwiseProblemOf(const Graph& graph, const Node& node) {
   const TensorType &u = graph.type(node.operands[0]), &x = graph.type(node.operands[1]);
   std::vector<int64_t> all_but_channels(u.shape.size());
   std::iota(all_but_channels.begin(), all_but_channels.end(), int64_t{0});
@@ -105,7 +106,7 @@ std::optional<Problem> PointwiseProblemOf(const Graph& graph, const Node& node) 
     return std::nullopt;
   }
   const size_t axes = u.shape.size() - 2;
-  Problem problem{.direction = Direction::kWeights, .src = x.shape, .dst = u.shape};
+  ConvolutionProblem problem{.direction = Direction::kWeights, .src = x.shape, .dst = u.shape};
   problem.weights.assign(axes + 3, 1);
   problem.weights[1] = u.shape[1];
   problem.weights[2] = x.shape[1];
@@ -122,9 +123,9 @@ Layout WithoutGroup(Layout layout) {
   return layout;
 }
 
-// The order of the axes of Problem::weights in w, or in the result of direction kWeights: there the groups are parts of
-// the outputs, which stand behind.
-Layout PlainWeights(const Problem& problem) {
+// The order of the axes of ConvolutionProblem::weights in w, or in the result of direction kWeights: there the groups
+// are parts of the outputs, which stand behind.
+Layout PlainWeights(const ConvolutionProblem& problem) {
   const Shape& dims = problem.weights;
   Layout layout = Layout::RowMajor(dims);
   const int64_t points = PointsOf(Shape(dims.begin() + 1, dims.end()));
@@ -148,8 +149,6 @@ struct Choice {
   int slowness = 0;
 };
 
-bool IsEmpty(const dnnl::primitive_desc_base& desc) { return desc.get(/*allow_empty=*/true) == nullptr; }
-
 std::optional<Choice> ChoiceOf(Direction direction, const dnnl::primitive_desc_base& desc) {
   if (IsEmpty(desc)) return std::nullopt;
   const auto arg = [&](int number) { return DnnlArg{number, desc.query_md(dnnl::query::exec_arg_md, number)}; };
@@ -165,7 +164,7 @@ std::optional<Choice> ChoiceOf(Direction direction, const dnnl::primitive_desc_b
 }
 
 // None where oneDNN has no implementation in these layouts.
-std::optional<Choice> Make(const DnnlContext& context, const Problem& p, const memory::desc& src,
+std::optional<Choice> Make(const DnnlContext& context, const ConvolutionProblem& p, const memory::desc& src,
                            const memory::desc& dst) {
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
   const Shape dims = WithoutGroup(Layout::RowMajor(p.weights)).dims;
@@ -187,7 +186,7 @@ std::optional<Choice> Make(const DnnlContext& context, const Problem& p, const m
 }
 
 // The best in any layout, blocked ones first; none where loops over single elements would run.
-std::optional<Choice> Choose(const DnnlContext& context, const Problem& problem) {
+std::optional<Choice> Choose(const DnnlContext& context, const ConvolutionProblem& problem) {
   const auto choose = [&] {
     const auto any = [](const Shape& dims) {
       return memory::desc(dims, memory::data_type::f32, memory::format_tag::any);
@@ -238,7 +237,8 @@ absl::StatusOr<int> Exchanged(Lowering& lowering, Value value, int64_t groups, c
 }
 
 // The kernel as the primitive reads it: for direction kData turned round in every axis.
-absl::StatusOr<int> Kernels(Lowering& lowering, Value w, const Problem& problem, const memory::desc& wanted) {
+absl::StatusOr<int> Kernels(Lowering& lowering, Value w, const ConvolutionProblem& problem,
+                            const memory::desc& wanted) {
   std::vector<PackingStep> steps;
   if (problem.direction == Direction::kData) {
     const Layout to = Layout::RowMajor(lowering.graph().type(w).shape);
@@ -260,7 +260,7 @@ std::optional<Layout> ConvolutionLayout(const LayoutQuery& query) {
   if (query.node().op != ops::Convolution() || query.group.kind == FusedGroup::Kind::kWeightGradient) {
     return std::nullopt;  // weights are row-major
   }
-  const std::optional<Problem> problem = ProblemOf(query.graph, query.node());
+  const std::optional<ConvolutionProblem> problem = ProblemOf(query.graph, query.node());
   if (!problem || problem->direction == Direction::kWeights) return std::nullopt;
   const std::optional<Choice> choice = Choose(query.context, *problem);
   if (!choice) return std::nullopt;
@@ -291,8 +291,8 @@ absl::Status EmitWeights(Lowering& lowering, const Node& node, const Choice& cho
 }
 
 // The gradient by weights of `x`, images with cotangent `u`: out[o, c, ..], or out[c, o, ..] where it is `exchanged`.
-absl::StatusOr<bool> PlanWeights(Lowering& lowering, const Node& node, const Problem& problem, Value x, Value u,
-                                 Value out, bool exchanged) {
+absl::StatusOr<bool> PlanWeights(Lowering& lowering, const Node& node, const ConvolutionProblem& problem, Value x,
+                                 Value u, Value out, bool exchanged) {
   const std::optional<Choice> choice = Choose(*lowering.context(), problem);
   if (!choice) return false;
   ASSIGN_OR_RETURN(const Place src, lowering.FindAs(x, *LayoutOf(choice->src.desc)));
@@ -305,7 +305,7 @@ absl::StatusOr<bool> PlanWeights(Lowering& lowering, const Node& node, const Pro
 // Where images lie in blocks of channels, of which other products need copies. In training in any case: where images
 // lie is a matter of where the model is cut into pieces, and other products add in another order.
 absl::StatusOr<bool> PlanProduct(Lowering& lowering, const Node& node, Value out) {
-  const std::optional<Problem> problem = PointwiseProblemOf(lowering.graph(), node);
+  const std::optional<ConvolutionProblem> problem = PointwiseProblemOf(lowering.graph(), node);
   if (!problem) return false;
   bool wanted = lowering.graph().mode() == Mode::kTraining;
   for (Value operand : node.operands) {
@@ -323,20 +323,20 @@ absl::StatusOr<bool> PlanWeightGradient(Lowering& lowering, const FusedGroup& gr
   const NodeId id =
       *std::find_if(nodes.begin(), nodes.end(), [&](NodeId node) { return graph.node(node).op == ops::Convolution(); });
   const Node& node = graph.node(id);
-  const std::optional<Problem> problem = ProblemOf(graph, node, /*by_weights=*/true);
+  const std::optional<ConvolutionProblem> problem = ProblemOf(graph, node, /*by_weights=*/true);
   if (!problem) return false;
   const Value x = graph.node(node.operands[0].node).operands[0], u = graph.node(node.operands[1].node).operands[0];
   return PlanWeights(lowering, node, *problem, x, u, group.group.outputs[0], /*exchanged=*/nodes.back() == id);
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanConvolution(Lowering& lowering, const FusedGroup& group) {
   if (group.kind == FusedGroup::Kind::kWeightGradient) return PlanWeightGradient(lowering, group);
   if (lowering.graph().node(group.group.nodes[0]).op == ops::Transpose()) return false;
   const NodeId id = group.group.nodes[0];
   const Node& node = lowering.graph().node(id);
   const Value x = node.operands[0], w = node.operands[1], out{id, 0};
   if (node.op == ops::DotGeneral()) return PlanProduct(lowering, node, out);
-  const std::optional<Problem> problem = ProblemOf(lowering.graph(), node);
+  const std::optional<ConvolutionProblem> problem = ProblemOf(lowering.graph(), node);
   if (!problem) return false;
   const std::optional<Choice> choice = Choose(*lowering.context(), *problem);
   if (!choice) return false;
@@ -360,7 +360,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 KernelEntry ConvolutionEntry() {
   return {.ops = {ops::Convolution(), ops::DotGeneral(), ops::Transpose()},
-          .plan = Plan,
+          .plan = PlanConvolution,
           .layout = ConvolutionLayout,
           .version = 2};
 }

@@ -10,16 +10,9 @@
 namespace rewright::cpu {
 namespace {
 
-struct CopyAxis {
-  int64_t size;
-  int64_t from;  // strides
-  int64_t to;
-};
-
-constexpr int64_t kSquare = 16;          // side of the squares that a transposing copy works in
-constexpr int64_t kSerialBytes = 65536;  // below this one thread copies
-constexpr int64_t kShortRun = 32;        // elements of a last axis that is copied as if it were one element
-constexpr int64_t kTaps = 9;             // of the most frequent short run, a 3x3 kernel: the compiler knows its length
+constexpr int64_t kSquare = 16;    // side of the squares that a transposing copy works in
+constexpr int64_t kShortRun = 32;  // elements of a last axis that is copied as if it were one element
+constexpr int64_t kTaps = 9;       // of the most frequent short run, a 3x3 kernel: the compiler knows its length
 
 // Copies over `axes`; the last axis is contiguous in `to` where any is. One of the others may be contiguous in `from`
 // (`turned`): then the two are walked in squares, so that lines of both sides are used whole. A short last axis, the
@@ -44,7 +37,7 @@ class CopyKernel : public Kernel {
     for (const CopyAxis& axis : outer_) outer_count_ *= axis.size;
     stripes_ = (middle_.size + kSquare - 1) / kSquare;
     const int64_t bytes = outer_count_ * middle_.size * last_.size * run_.size * static_cast<int64_t>(sizeof(T));
-    threads_ = bytes < kSerialBytes ? 1 : static_cast<int>(std::min<int64_t>(threads, outer_count_ * stripes_));
+    threads_ = ThreadsFor(bytes, kSharedBytes, outer_count_ * stripes_, threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
@@ -161,26 +154,6 @@ class CopyKernel : public Kernel {
   int threads_ = 1;
 };
 
-// Appends the axes of both layouts, the channels cut into blocks where one side is blocked.
-std::vector<CopyAxis> AxesOf(const Layout& from, const Layout& to) {
-  CHECK(from.dims == to.dims) << ShapeString(from.dims) << " " << ShapeString(to.dims);
-  CHECK(!from.IsPadded() && !to.IsPadded()) << from.ToString() << " " << to.ToString();
-  CHECK(from.block == 0 || to.block == 0 || from.block == to.block) << from.ToString() << " " << to.ToString();
-  const int64_t block = std::max(from.block, to.block);
-  std::vector<CopyAxis> axes;
-  for (size_t k = 0; k < from.dims.size(); ++k) {
-    if (block == 0 || k != 1) {
-      axes.push_back({from.dims[k], from.strides[k], to.strides[k]});
-      continue;
-    }
-    auto outer = [&](const Layout& layout) { return layout.strides[1] * (layout.block != 0 ? 1 : block); };
-    auto inner = [&](const Layout& layout) { return layout.block != 0 ? 1 : layout.strides[1]; };
-    axes.push_back({from.dims[1] / block, outer(from), outer(to)});
-    axes.push_back({block, inner(from), inner(to)});
-  }
-  return axes;
-}
-
 // Cuts the last axis, so that threads can share it.
 void Cut(std::vector<CopyAxis>* axes) {
   const CopyAxis last = axes->back();
@@ -193,49 +166,34 @@ void Cut(std::vector<CopyAxis>* axes) {
 
 template <typename T>
 KernelPtr Make(std::vector<CopyAxis> axes, int64_t from_offset, int64_t to_offset, int threads) {
-  std::erase_if(axes, [](const CopyAxis& axis) { return axis.size == 1; });
-  std::stable_sort(axes.begin(), axes.end(), [](const CopyAxis& a, const CopyAxis& b) { return a.to > b.to; });
-  std::vector<CopyAxis> merged;
-  for (const CopyAxis& axis : axes) {
-    if (!merged.empty() && merged.back().from == axis.from * axis.size && merged.back().to == axis.to * axis.size) {
-      merged.back() = {merged.back().size * axis.size, axis.from, axis.to};
-    } else {
-      merged.push_back(axis);
-    }
-  }
-  if (merged.empty()) merged.push_back({1, 1, 1});
+  if (axes.empty()) axes.push_back({1, 1, 1});
   int turned = -1;
   CopyAxis run = {1, 1, 1};
-  if (merged.size() > 1 && merged.back().size <= kShortRun && std::abs(merged.back().from) == 1) {
-    run = merged.back();
-    merged.pop_back();
-    for (size_t k = 0; k + 1 < merged.size(); ++k) {  // what lies closest together in `from`
-      const int64_t closest = merged[turned < 0 ? merged.size() - 1 : static_cast<size_t>(turned)].from;
-      if (std::abs(merged[k].from) < std::abs(closest)) turned = static_cast<int>(k);
+  if (axes.size() > 1 && axes.back().size <= kShortRun && std::abs(axes.back().from) == 1) {
+    run = axes.back();
+    axes.pop_back();
+    for (size_t k = 0; k + 1 < axes.size(); ++k) {  // what lies closest together in `from`
+      const int64_t closest = axes[turned < 0 ? axes.size() - 1 : static_cast<size_t>(turned)].from;
+      if (std::abs(axes[k].from) < std::abs(closest)) turned = static_cast<int>(k);
     }
-    if (turned < 0) Cut(&merged);
-  } else if (merged.back().from != 1) {
-    for (size_t k = 0; k + 1 < merged.size(); ++k) {
-      if (merged[k].from == 1 && merged[k].size >= 4) turned = static_cast<int>(k);
+    if (turned < 0) Cut(&axes);
+  } else if (axes.back().from != 1) {
+    for (size_t k = 0; k + 1 < axes.size(); ++k) {
+      if (axes[k].from == 1 && axes[k].size >= 4) turned = static_cast<int>(k);
     }
-  } else if (merged.size() == 1 && merged[0].to == 1 && merged[0].size > 65536) {
-    Cut(&merged);  // one long run
+  } else if (axes.size() == 1 && axes[0].to == 1 && axes[0].size > 65536) {
+    Cut(&axes);  // one long run
   }
-  return std::make_unique<CopyKernel<T>>(std::move(merged), run, turned, from_offset, to_offset, threads);
+  return std::make_unique<CopyKernel<T>>(std::move(axes), run, turned, from_offset, to_offset, threads);
 }
 
 }  // namespace
 
 KernelPtr MakeCopyKernel(const Layout& from, int64_t from_offset, const Layout& to, int64_t to_offset,
                          size_t element_bytes, int threads) {
-  std::vector<CopyAxis> axes = AxesOf(from, to);
-  switch (element_bytes) {
-    case 1: return Make<uint8_t>(std::move(axes), from_offset, to_offset, threads);
-    case 2: return Make<uint16_t>(std::move(axes), from_offset, to_offset, threads);
-    case 4: return Make<uint32_t>(std::move(axes), from_offset, to_offset, threads);
-    case 8: return Make<uint64_t>(std::move(axes), from_offset, to_offset, threads);
-    default: CHECK(false) << element_bytes; return nullptr;
-  }
+  return VisitElement(element_bytes, [&](auto element) {
+    return Make<decltype(element)>(CopyAxes(from, to), from_offset, to_offset, threads);
+  });
 }
 
 }  // namespace rewright::cpu

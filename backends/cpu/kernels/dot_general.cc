@@ -51,7 +51,7 @@ absl::StatusOr<Matrices> MatricesOf(Lowering& lowering, const Node& node, size_t
   return matrices;
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanDotGeneral(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
@@ -81,6 +81,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry DotGeneralEntry() { return {.ops = {ops::DotGeneral()}, .plan = Plan}; }
+KernelEntry DotGeneralEntry() { return {.ops = {ops::DotGeneral()}, .plan = PlanDotGeneral}; }
 
 }  // namespace rewright::cpu

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/attrs.h"
-#include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "core/ops/ops.h"
@@ -16,6 +15,10 @@ namespace rewright::cpu {
 namespace {
 
 using Kind = EpilogueStep::Kind;
+
+struct LinearEpilogue {
+  std::vector<float> bias, scale, shift;  // empty: none
+};
 
 template <typename F>
 std::vector<float> PerChannel(int64_t channels, const F& f) {
@@ -38,8 +41,6 @@ absl::Status AddBatchNorm(Lowering& lowering, const Node& node, int64_t channels
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::StatusOr<LinearEpilogue> LinearStepsOf(Lowering& lowering, const FusedGroup& group, int64_t channels) {
   LinearEpilogue linear;
   for (const EpilogueStep& step : group.epilogue) {
@@ -57,6 +58,27 @@ absl::StatusOr<LinearEpilogue> LinearStepsOf(Lowering& lowering, const FusedGrou
     values = PerChannel(channels, [&](int64_t c) { return sign * other.At(other.num_elements() == 1 ? 0 : c); });
   }
   return linear;
+}
+
+}  // namespace
+
+absl::Status ReadLinearSteps(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
+                             std::vector<BufferUse>* uses) {
+  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, channels));
+  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
+    if (values->empty()) continue;
+    values->resize(static_cast<size_t>(laid_channels));
+    uses->push_back(Lowering::Read(lowering.AddConstantNumbers(std::move(*values))));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadEpilogue(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
+                          const Layout& residual, std::vector<BufferUse>* uses) {
+  RETURN_IF_ERROR(ReadLinearSteps(lowering, group, channels, laid_channels, uses));
+  if (!PostOpsOf(group).residual) return absl::OkStatus();
+  ASSIGN_OR_RETURN(uses->emplace_back(), lowering.ReadAs(ResidualOf(group), residual));
+  return absl::OkStatus();
 }
 
 PostOps PostOpsOf(const FusedGroup& group) {
@@ -86,6 +108,15 @@ void Activate(const std::vector<ActivationFunction>& functions, size_t first, fl
     const ActivationFunction& f = functions[k];
     Simd().activate[static_cast<size_t>(f.activation)](x, n, static_cast<float>(f.alpha), static_cast<float>(f.beta));
   }
+}
+
+ConvEpilogue TakeEpilogue(const PostOps& post_ops, void* const** buffers) {
+  const auto take = [&](bool is_there) { return is_there ? static_cast<const float*>(*(*buffers)++) : nullptr; };
+  return {.bias = take(post_ops.bias),
+          .scale = take(post_ops.scale),
+          .shift = take(post_ops.shift),
+          .residual = take(post_ops.residual),
+          .relu = BeginsWithRelu(post_ops.activations)};
 }
 
 bool IsOfType(const Graph& graph, const Group& group, DType dtype) {
@@ -162,6 +193,12 @@ absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, std::vector<P
     data = std::move(next);
   }
   return lowering.AddConstant(std::move(data), steps.back().bytes);
+}
+
+absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, PackingStep step) {
+  std::vector<PackingStep> steps;
+  steps.push_back(std::move(step));
+  return PackWeights(lowering, weights, std::move(steps));
 }
 
 }  // namespace rewright::cpu

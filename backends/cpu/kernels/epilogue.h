@@ -8,15 +8,17 @@
 #include "backends/cpu/fusion.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/simd/simd.h"
 
 namespace rewright::cpu {
 
-// What the linear steps of an epilogue amount to, per channel: (result + bias) * scale + shift.
-struct LinearEpilogue {
-  std::vector<float> bias, scale, shift;  // empty: none
-};
-
-absl::StatusOr<LinearEpilogue> LinearStepsOf(Lowering& lowering, const FusedGroup& group, int64_t channels);
+// Appends what the linear steps of an epilogue amount to, (result + bias) * scale + shift: constants [channels], filled
+// up with zeros to `laid_channels`, of those that there are.
+absl::Status ReadLinearSteps(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
+                             std::vector<BufferUse>* uses);
+// Those, and the residual in that layout where there is one.
+absl::Status ReadEpilogue(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
+                          const Layout& residual, std::vector<BufferUse>* uses);
 
 PostOps PostOpsOf(const FusedGroup& group);
 // What is added in a group whose post-ops have a residual.
@@ -26,6 +28,9 @@ Value ResidualOf(const FusedGroup& group);
 bool BeginsWithRelu(const std::vector<ActivationFunction>& functions);
 // x[i] = the functions from number `first` on, one after the other.
 void Activate(const std::vector<ActivationFunction>& functions, size_t first, float* x, int64_t n);
+
+// What a kernel's next buffers are: [bias], [scale], [shift], [residual]; then these are behind it.
+ConvEpilogue TakeEpilogue(const PostOps& post_ops, void* const** buffers);
 
 // Whether all that the group reads and gives is of that type.
 bool IsOfType(const Graph& graph, const Group& group, DType dtype);
@@ -57,5 +62,6 @@ struct PackingStep {
 // The buffer of the weights behind steps that begin at their row-major form: run at once where the weights are
 // constant, else steps of the schedule.
 absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, std::vector<PackingStep> steps);
+absl::StatusOr<int> PackWeights(Lowering& lowering, Value weights, PackingStep step);
 
 }  // namespace rewright::cpu

@@ -10,6 +10,7 @@
 
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ir/index_range.h"
@@ -17,8 +18,6 @@
 
 namespace rewright::cpu {
 namespace {
-
-constexpr size_t kSerialBytes = 65536;  // below this one thread does everything
 
 // An error where an index is outside the range. They are looked at once, however often they are used.
 template <typename Index>
@@ -44,19 +43,19 @@ class GatherKernel : public Kernel {
  public:
   GatherKernel(IndexRange range, int64_t outer, int64_t count, size_t slice_bytes, int threads)
       : range_(std::move(range)), outer_(outer), axis_(range_.size()), count_(count), slice_bytes_(slice_bytes) {
-    threads_ = static_cast<size_t>(outer * count) * slice_bytes < kSerialBytes ? 1 : threads;
+    const int64_t slices = outer * count;
+    threads_ = ThreadsFor(slices * static_cast<int64_t>(slice_bytes), kSharedBytes, slices, threads);
   }
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const char* x = static_cast<const char*>(buffers[0]);
     const Index* indices = static_cast<const Index*>(buffers[1]);
     char* out = static_cast<char*>(buffers[2]);
     RETURN_IF_ERROR(CheckIndices(range_, indices, count_));
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < outer_ * count_; ++i) {
+    ForEach(outer_ * count_, threads_, [&](int64_t i) {
       const int64_t index = FromStart(indices[i % count_], axis_);
       std::memcpy(out + static_cast<size_t>(i) * slice_bytes_,
                   x + static_cast<size_t>(i / count_ * axis_ + index) * slice_bytes_, slice_bytes_);
-    }
+    });
     return absl::OkStatus();
   }
 
@@ -81,7 +80,7 @@ KernelPtr ForIndices(const Graph& graph, NodeId id, const Make& make) {
   return make(int64_t{0}, std::move(range));
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanGather(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   if (!IsPlainIndex(graph, group)) return false;
   const NodeId id = group.group.nodes[0];
@@ -107,7 +106,7 @@ class ScatterAddKernel : public Kernel {
   ScatterAddKernel(IndexRange range, const AxisSizes& shape, int64_t count, std::optional<T> start, int threads)
       : range_(std::move(range)), shape_(shape), count_(count), start_(start) {
     const int64_t elements = shape.outer * (shape.size + count) * shape.inner;
-    threads_ = static_cast<size_t>(elements) * sizeof(T) < kSerialBytes ? 1 : threads;
+    threads_ = ThreadsFor(elements * static_cast<int64_t>(sizeof(T)), kSharedBytes, elements, threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
@@ -173,23 +172,18 @@ absl::StatusOr<bool> PlanScatter(Lowering& lowering, const FusedGroup& group) {
   const Layout layout = Layout::RowMajor(graph.type(out).shape);
   std::optional<T> start;
   std::vector<BufferUse> buffers;
-  int result = -1;
+  int over = -1;
   if (const Tensor* uniform = UniformOf(graph, x); uniform != nullptr) {
     start = std::is_integral_v<T> ? static_cast<T>(uniform->AtInt(0)) : static_cast<T>(uniform->At(0));
   } else {
     ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(x));
     buffers.push_back(Lowering::Read(place.buffer));
-    if (x != updates && !lowering.IsConstant(x) && lowering.CanOverwrite(x, place, out, layout)) {
-      result = place.buffer;
-      lowering.DefineAt(out, result, layout);
-    }
+    if (x != updates && !lowering.IsConstant(x) && lowering.CanOverwrite(x, place, out, layout)) over = place.buffer;
   }
   for (Value operand : {indices, updates}) {
-    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(operand));
-    buffers.push_back(Lowering::Read(place.buffer));
+    ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(operand));
   }
-  if (result < 0) result = lowering.Define(out, layout).buffer;
-  buffers.push_back(Lowering::Write(result));
+  buffers.push_back(Lowering::Write(lowering.DefineOver(out, layout, over)));
   const AxisSizes shape = SizesAround(layout.dims, Int(node, "axis"));
   KernelPtr kernel = ForIndices(graph, id, [&](auto index, IndexRange range) -> KernelPtr {
     return std::make_unique<ScatterAddKernel<T, decltype(index)>>(
@@ -212,7 +206,7 @@ absl::StatusOr<bool> PlanScatterAdd(Lowering& lowering, const FusedGroup& group)
 
 }  // namespace
 
-KernelEntry GatherEntry() { return {.ops = {ops::Gather()}, .plan = Plan}; }
+KernelEntry GatherEntry() { return {.ops = {ops::Gather()}, .plan = PlanGather}; }
 KernelEntry ScatterAddEntry() { return {.ops = {ops::ScatterAdd()}, .plan = PlanScatterAdd}; }
 
 }  // namespace rewright::cpu

@@ -6,6 +6,7 @@
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
 #include "core/base/status_macros.h"
@@ -52,20 +53,14 @@ class GroupedConvKernel : public Kernel {
     void* const* next = buffers;
     const float* const src = static_cast<const float*>(*next++);
     const float* const weights = static_cast<const float*>(*next++);
-    ConvEpilogue epilogue;
-    if (problem_.post_ops.bias) epilogue.bias = static_cast<const float*>(*next++);
-    if (problem_.post_ops.scale) epilogue.scale = static_cast<const float*>(*next++);
-    if (problem_.post_ops.shift) epilogue.shift = static_cast<const float*>(*next++);
-    if (problem_.post_ops.residual) epilogue.residual = static_cast<const float*>(*next++);
+    const ConvEpilogue epilogue = TakeEpilogue(problem_.post_ops, &next);
     float* const dst = static_cast<float*>(*next);
     const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
-    epilogue.relu = BeginsWithRelu(activations);
     const int64_t lanes = Simd().lanes, channels = problem_.weights[1], height = problem_.dst[2];
     const int64_t blocks = problem_.dst[1] / lanes, row = dst_.strides[2];
     const int64_t of_block = problem_.weights[2] * problem_.weights[3] * channels * lanes;
     const auto compute = Simd().grouped_row[channels / 4];
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t unit = 0; unit < problem_.dst[0] * blocks * height; ++unit) {
+    ForEach(problem_.dst[0] * blocks * height, threads_, [&](int64_t unit) {
       const int64_t y = unit % height, block = unit / height % blocks, image = unit / height / blocks;
       const WindowRow windows = WindowRowAt(windows_, src_, y);
       const int64_t place = image * dst_.strides[0] + block * dst_.strides[1] + y * row;
@@ -75,7 +70,7 @@ class GroupedConvKernel : public Kernel {
               weights + block * of_block + windows.first_row * problem_.weights[3] * channels * lanes, windows.windows,
               of_row, block * lanes);
       Activate(activations, epilogue.relu ? 1 : 0, dst + place, row);
-    }
+    });
     return absl::OkStatus();
   }
 
@@ -99,35 +94,26 @@ bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup
   return IsOfType(graph, group.group, DType::kFloat32);
 }
 
-std::optional<Layout> LayoutOfResult(const LayoutQuery& query) {
+std::optional<Layout> GroupedConvLayout(const LayoutQuery& query) {
   if (!IsPossible(query.context, query.graph, query.group)) return std::nullopt;
   return Layout::Blocked(query.dims(), query.context.block);
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanGroupedConv(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   if (!IsPossible(*lowering.context(), graph, group)) return false;
   const Node& node = graph.node(group.group.nodes[0]);
   ConvProblem problem = ConvProblemOf(graph, group);
   const int64_t block = lowering.context()->block;
   const Layout src = Layout::Blocked(problem.src, block), dst = Layout::Blocked(problem.dst, block);
-  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, problem.dst[1]));
-
-  ASSIGN_OR_RETURN(const Place image, lowering.FindAs(node.operands[0], src));
-  std::vector<BufferUse> buffers = {Lowering::Read(image.buffer)};
-  std::vector<PackingStep> packing(1);
-  packing[0].kernel = std::make_unique<PackGroupsKernel>(problem.weights);
-  packing[0].bytes = static_cast<size_t>(NumElements(problem.weights)) * sizeof(float);
-  packing[0].label = "reorder";
-  ASSIGN_OR_RETURN(const int weights, PackWeights(lowering, node.operands[1], std::move(packing)));
+  std::vector<BufferUse> buffers;
+  ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadAs(node.operands[0], src));
+  const size_t bytes = static_cast<size_t>(NumElements(problem.weights)) * sizeof(float);
+  ASSIGN_OR_RETURN(
+      const int weights,
+      PackWeights(lowering, node.operands[1], {std::make_unique<PackGroupsKernel>(problem.weights), bytes, "reorder"}));
   buffers.push_back(Lowering::Read(weights));
-  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (!values->empty()) buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
-  }
-  if (problem.post_ops.residual) {
-    ASSIGN_OR_RETURN(const Place residual, lowering.FindAs(ResidualOf(group), dst));
-    buffers.push_back(Lowering::Read(residual.buffer));
-  }
+  RETURN_IF_ERROR(ReadEpilogue(lowering, group, problem.dst[1], problem.dst[1], dst, &buffers));
   buffers.push_back(Lowering::Write(lowering.Define(group.group.outputs[0], dst).buffer));
   lowering.Emit(std::make_unique<GroupedConvKernel>(std::move(problem), src, dst, lowering.threads()),
                 std::move(buffers), absl::StrCat(GroupLabel(graph, group.group), " (groups:", Simd().name, ")"));
@@ -136,6 +122,8 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry GroupedConvEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .layout = LayoutOfResult}; }
+KernelEntry GroupedConvEntry() {
+  return {.ops = {ops::Conv2d()}, .plan = PlanGroupedConv, .layout = GroupedConvLayout};
+}
 
 }  // namespace rewright::cpu

@@ -13,6 +13,7 @@
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
@@ -23,7 +24,7 @@ namespace {
 
 constexpr int64_t kSerialProducts = 100000;
 constexpr int kMostColumns = 64;  // of a panel
-constexpr int64_t kAlign = 16;    // integers in a line of the cache
+constexpr int64_t kLine = 16;     // integers in a line of the cache
 
 // c[g][i, j] = sum k: a[g][i, k] * b[g][k, j], with a in rows and c row-major.
 struct Product {
@@ -181,9 +182,9 @@ class IntegerProductKernel : public Kernel {
   // Room for either form.
   int64_t RowSlots() const {
     const auto matrices = static_cast<int64_t>(a_starts_.size());
-    return (matrices * product_.rows * product_.slots(false) + kAlign - 1) / kAlign * kAlign;
+    return AlignUp(matrices * product_.rows * product_.slots(false), kLine);
   }
-  int64_t PanelRoom() const { return (product_.panel_slots(false) + kAlign - 1) / kAlign * kAlign; }
+  int64_t PanelRoom() const { return AlignUp(product_.panel_slots(false), kLine); }
 
   template <bool kPairs>
   void PackPanel(const int32_t* b, int64_t panel, int32_t* to) const {
@@ -198,10 +199,8 @@ class IntegerProductKernel : public Kernel {
     for (size_t slot = 0; slot < a_starts_.size(); ++slot) {
       const int32_t* const a = at.a + a_starts_[slot];
       int32_t* const rows = at.rows + static_cast<int64_t>(slot) * product_.rows * slots;
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-      for (int64_t i = 0; i < product_.rows; ++i) {
-        PackLine<kPairs>(a + i * product_.depth, product_.depth, rows + i * slots);
-      }
+      ForEach(product_.rows, threads_,
+              [&](int64_t i) { PackLine<kPairs>(a + i * product_.depth, product_.depth, rows + i * slots); });
     }
     const int64_t tasks = static_cast<int64_t>(product_.c.size()) * panels * row_parts_;
 #pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
@@ -299,7 +298,7 @@ absl::Status Emit(Lowering& lowering, NodeId id, Product product, Side side, Val
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanIntegerProduct(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
@@ -326,6 +325,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry IntegerProductEntry() { return {.ops = {ops::Matmul(), ops::Conv2d()}, .plan = Plan}; }
+KernelEntry IntegerProductEntry() { return {.ops = {ops::Matmul(), ops::Conv2d()}, .plan = PlanIntegerProduct}; }
 
 }  // namespace rewright::cpu

@@ -42,7 +42,7 @@ std::optional<Layout> SourceLayout(const Node& node, const Layout& given) {
 
 std::optional<Layout> LrnLayout(const LayoutQuery& query) { return SourceLayout(query.node(), query.operand(0)); }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanLrn(Lowering& lowering, const FusedGroup& group) {
   const NodeId id = group.group.nodes[0];
   const Node& node = lowering.graph().node(id);
   const Value x = node.operands[0];
@@ -61,6 +61,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry LrnEntry() { return {.ops = {ops::Lrn()}, .plan = Plan, .layout = LrnLayout}; }
+KernelEntry LrnEntry() { return {.ops = {ops::Lrn()}, .plan = PlanLrn, .layout = LrnLayout}; }
 
 }  // namespace rewright::cpu

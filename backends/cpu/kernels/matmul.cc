@@ -11,6 +11,7 @@
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/kernels/turn.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
@@ -116,27 +117,16 @@ struct Packing {
 };
 
 // The buffers of a kernel.
-struct Operands {
-  Operands(const MatmulProblem& problem, bool packs, void* const* buffers) {
-    const auto next = [&](bool present) { return present ? static_cast<float*>(*buffers++) : nullptr; };
-    a = next(true);
-    b = next(true);
-    bias = next(problem.post_ops.bias);
-    scale = next(problem.post_ops.scale);
-    shift = next(problem.post_ops.shift);
-    residual = next(problem.post_ops.residual);
-    scratch = next(packs);
-    c = next(true);
+struct Operands : ConvEpilogue {
+  Operands(const MatmulProblem& problem, bool packs, void* const* buffers)
+      : a(static_cast<const float*>(*buffers++)), b(static_cast<const float*>(*buffers++)) {
+    static_cast<ConvEpilogue&>(*this) = TakeEpilogue(problem.post_ops, &buffers);
+    if (packs) scratch = static_cast<float*>(*buffers++);
+    c = static_cast<float*>(*buffers);
   }
 
-  const float* a;
-  const float* b;
-  const float* bias;
-  const float* scale;
-  const float* shift;
-  const float* residual;
-  float* scratch;
-  float* c;
+  const float *a, *b;
+  float *scratch = nullptr, *c = nullptr;
 };
 
 // y[0..n) = columns `first` and on of a row of the product; the residual is that of the row, null where it is in y.
@@ -363,15 +353,14 @@ class GemvKernel : public Kernel {
     const Operands at(problem_, false, buffers);
     const SimdTable& simd = Simd();
     const int64_t width = simd.gemm_columns, panels = Panels(columns_);
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t panel = 0; panel < panels; ++panel) {
+    ForEach(panels, threads_, [&](int64_t panel) {
       const int64_t first = panel * width, n = std::min(width, columns_ - first);
       float y[64];
       simd.gemv_panel(at.a, at.b + panel * PanelElements(depth_), depth_, y, n,
                       at.bias != nullptr ? at.bias + first : nullptr);
       ApplyPostOps(at, problem_.post_ops, at.residual, first, n, y);
       std::memcpy(at.c + first, y, static_cast<size_t>(n) * sizeof(float));
-    }
+    });
     return absl::OkStatus();
   }
 
@@ -424,7 +413,7 @@ void Turn(Layout* matrices) {
   std::swap(matrices->strides[rank - 1], matrices->strides[rank - 2]);
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanMatmul(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kMatmul) return false;
   const Graph& graph = lowering.graph();
   const NodeId anchor = group.group.nodes[0];
@@ -433,7 +422,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const Shape& dims = node.outputs[0].shape;
   const size_t rank = dims.size();
   const int64_t n = dims[rank - 1];
-  ASSIGN_OR_RETURN(const LinearEpilogue linear, LinearStepsOf(lowering, group, n));
 
   MatmulProblem problem;
   problem.post_ops = PostOpsOf(group);
@@ -482,16 +470,8 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
                lowering.CanOverwrite(residual, residual_place, out, out_layout);
   }
   std::vector<BufferUse> buffers = {Lowering::Read(a_place.buffer), Lowering::Read(b_place.buffer)};
-  for (const std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (!values->empty()) buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
-  }
-  int result = -1;
-  if (in_place) {
-    result = residual_place.buffer;
-    lowering.DefineAt(out, result, out_layout);
-  } else {
-    result = lowering.Define(out, out_layout).buffer;
-  }
+  RETURN_IF_ERROR(ReadLinearSteps(lowering, group, n, n, &buffers));
+  const int result = lowering.DefineOver(out, out_layout, in_place ? residual_place.buffer : -1);
   if (problem.post_ops.residual) buffers.push_back(Lowering::Read(residual_place.buffer));
   lowering.UseScratch(MatmulScratchBytes(problem, lowering.threads()), &buffers);
   buffers.push_back(Lowering::Write(result));
@@ -512,6 +492,6 @@ Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value) {
   return LayoutForReader(graph, value, turns);
 }
 
-KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = Plan, .layout = MatmulLayout, .version = 5}; }
+KernelEntry MatmulEntry() { return {.ops = {ops::Matmul()}, .plan = PlanMatmul, .layout = MatmulLayout, .version = 5}; }
 
 }  // namespace rewright::cpu

@@ -3,6 +3,7 @@
 
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/strided.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 
@@ -117,11 +118,12 @@ template <typename T>
 class FillKernel : public Kernel {
  public:
   FillKernel(int64_t count, double value, int threads)
-      : count_(count), value_(static_cast<T>(value)), threads_(count < 65536 ? 1 : threads) {}
+      : count_(count),
+        value_(static_cast<T>(value)),
+        threads_(ThreadsFor(count, 4 * kSharedElements, count, threads)) {}
   absl::Status Run(void* const* buffers, RunContext&) const override {
     T* to = static_cast<T*>(buffers[0]);
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < count_; ++i) to[i] = value_;
+    ForParts(count_, threads_, [&](int64_t begin, int64_t end) { std::fill(to + begin, to + end, value_); });
     return absl::OkStatus();
   }
 

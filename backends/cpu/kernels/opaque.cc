@@ -9,7 +9,7 @@
 namespace rewright::cpu {
 namespace {
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanOpaque(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
@@ -22,8 +22,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
       ASSIGN_OR_RETURN(tensors[k], lowering.ConstantTensor(node.operands[k]));
       known[k] = &tensors[k];
     } else {
-      ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(node.operands[k]));
-      buffers.push_back(Lowering::Read(place.buffer));
+      ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(node.operands[k]));
     }
   }
   ASSIGN_OR_RETURN(KernelPtr kernel, lowering.context()->opaque->MakeKernel(graph, id, known, lowering.threads()));
@@ -36,6 +35,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry OpaqueEntry() { return {.ops = {}, .plan = Plan}; }
+KernelEntry OpaqueEntry() { return {.ops = {}, .plan = PlanOpaque}; }
 
 }  // namespace rewright::cpu

@@ -9,8 +9,6 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
-
 class PointwiseKernel : public Kernel {
  public:
   PointwiseKernel(TileProgram program, int64_t positions, int threads)
@@ -20,7 +18,7 @@ class PointwiseKernel : public Kernel {
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const int64_t tiles = (positions_ + kTile - 1) / kTile;
-    const int threads = positions_ < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads_, tiles));
+    const int threads = ThreadsFor(positions_, kSharedElements, tiles, threads_);
     ForParts(tiles, threads,
              [&](int64_t begin, int64_t end) { RunRange(buffers, begin * kTile, std::min(positions_, end * kTile)); });
     return absl::OkStatus();

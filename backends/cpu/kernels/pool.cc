@@ -5,6 +5,7 @@
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
@@ -35,42 +36,36 @@ WindowRow WindowRowAt(const PoolProblem& problem, const Layout& image, int64_t y
 
 namespace {
 
-constexpr int64_t kGrain = 32768;  // elements read below which one thread does everything
-
 // Buffers: src, dst, which is Layout::Blocked(problem.dst, src.block).
 class PoolKernel : public Kernel {
  public:
   PoolKernel(const PoolProblem& problem, const Layout& src, const Layout& dst, int threads)
-      : problem_(problem), src_(src), dst_(dst), blocks_((src.dims[1] + src.block - 1) / src.block) {
-    const int64_t rows = dst.dims[0] * blocks_ * dst.dims[2];
-    threads_ = src.num_elements() < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, rows));
-  }
+      : problem_(problem),
+        src_(src),
+        dst_(dst),
+        blocks_((src.dims[1] + src.block - 1) / src.block),
+        rows_(dst.dims[0] * blocks_ * dst.dims[2]),
+        threads_(ThreadsFor(src.num_elements(), 2 * kSharedElements, rows_, threads)) {}
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* x = static_cast<const float*>(buffers[0]);
     float* out = static_cast<float*>(buffers[1]);
     const int64_t height = dst_.dims[2];
-    const int64_t rows = dst_.dims[0] * blocks_ * height;
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < rows; ++i) {
+    const auto pool = problem_.max ? Simd().pool_max_row : Simd().pool_sum_row;
+    ForEach(rows_, threads_, [&](int64_t i) {
       const int64_t y = i % height, block = i / height % blocks_, n = i / height / blocks_;
-      Row(x + n * src_.strides[0] + block * src_.strides[1],
-          out + n * dst_.strides[0] + block * dst_.strides[1] + y * dst_.strides[2], y);
-    }
+      const WindowRow row = WindowRowAt(problem_, src_, y);
+      pool(out + n * dst_.strides[0] + block * dst_.strides[1] + y * dst_.strides[2],
+           x + n * src_.strides[0] + block * src_.strides[1] + row.first, row.windows);
+    });
     return absl::OkStatus();
   }
 
  private:
-  void Row(const float* x, float* out, int64_t y) const {
-    const WindowRow row = WindowRowAt(problem_, src_, y);
-    const auto pool = problem_.max ? Simd().pool_max_row : Simd().pool_sum_row;
-    pool(out, x + row.first, row.windows);
-  }
-
   const PoolProblem problem_;
   const Layout src_, dst_;
-  const int64_t blocks_;
-  int threads_;
+  const int64_t blocks_, rows_;
+  const int threads_;
 };
 
 bool EveryWindowSeesAPoint(const PoolProblem& problem, const Layout& src) {
@@ -125,7 +120,7 @@ std::optional<Layout> PoolLayout(const LayoutQuery& query) {
   return Layout::Blocked(query.dims(), src->block);
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanPool(Lowering& lowering, const FusedGroup& group) {
   const NodeId id = group.group.nodes[0];
   const Node& node = lowering.graph().node(id);
   const Value x = node.operands[0];
@@ -156,6 +151,8 @@ PoolProblem PoolProblemOf(const Node& node, bool max, const Shape& windows) {
   return problem;
 }
 
-KernelEntry PoolEntry() { return {.ops = {ops::MaxPool2d(), ops::AvgPool2d()}, .plan = Plan, .layout = PoolLayout}; }
+KernelEntry PoolEntry() {
+  return {.ops = {ops::MaxPool2d(), ops::AvgPool2d()}, .plan = PlanPool, .layout = PoolLayout};
+}
 
 }  // namespace rewright::cpu

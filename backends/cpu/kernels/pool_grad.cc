@@ -6,13 +6,12 @@
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 
 namespace rewright::cpu {
 namespace {
-
-constexpr int64_t kGrain = 32768;  // taps below which one thread does everything
 
 // Of one window along an axis: where tap 0 lies, and which taps lie within the image.
 struct Taps {
@@ -40,24 +39,24 @@ std::vector<Taps> TapsOf(const PoolProblem& problem, const Shape& image, bool ce
 class BlockedMaxPoolGradKernel : public Kernel {
  public:
   BlockedMaxPoolGradKernel(const PoolProblem& problem, const Layout& image, int threads)
-      : problem_(problem), image_(image), planes_(image.dims[0] * image.dims[1] / image.block) {
-    threads_ = image.num_elements() < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, planes_));
-  }
+      : problem_(problem),
+        image_(image),
+        planes_(image.dims[0] * image.dims[1] / image.block),
+        threads_(ThreadsFor(image.num_elements(), 2 * kSharedElements, planes_, threads)) {}
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* const x = static_cast<const float*>(buffers[0]);
     const float* const u = static_cast<const float*>(buffers[1]);
     float* const out = static_cast<float*>(buffers[2]);
     const int64_t points = image_.strides[1], line = problem_.dst[3] * image_.block, height = problem_.dst[2];
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < planes_; ++i) {
+    ForEach(planes_, threads_, [&](int64_t i) {
       std::fill_n(out + i * points, points, 0.0f);
       for (int64_t y = 0; y < height; ++y) {
         const WindowRow row = WindowRowAt(problem_, image_, y);
         const int64_t at = i * points + row.first;
         Simd().pool_max_grad_row(out + at, x + at, u + (i * height + y) * line, row.windows);
       }
-    }
+    });
     return absl::OkStatus();
   }
 
@@ -65,7 +64,7 @@ class BlockedMaxPoolGradKernel : public Kernel {
   const PoolProblem problem_;
   const Layout image_;
   const int64_t planes_;
-  int threads_;
+  const int threads_;
 };
 
 // Buffers: of a maximum x, then the cotangent and the result; all row-major.
@@ -81,8 +80,8 @@ class PoolGradKernel : public Kernel {
         rows_(TapsOf(problem, image, ceil_mode, 0)),
         columns_(TapsOf(problem, image, ceil_mode, 1)) {
     const int64_t windows = planes_ * problem.dst[2] * problem.dst[3];
-    const bool small = windows * problem.kernel[0] * problem.kernel[1] < kGrain;
-    threads_ = small ? 1 : static_cast<int>(std::min<int64_t>(threads, planes_));
+    const int64_t taps = windows * problem.kernel[0] * problem.kernel[1];
+    threads_ = ThreadsFor(taps, 2 * kSharedElements, planes_, threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
@@ -90,15 +89,14 @@ class PoolGradKernel : public Kernel {
     const float* u = static_cast<const float*>(buffers[max_ ? 1 : 0]);
     float* out = static_cast<float*>(buffers[max_ ? 2 : 1]);
     const auto image = height_ * width_, windows = std::ssize(rows_) * std::ssize(columns_);
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < planes_; ++i) {
+    ForEach(planes_, threads_, [&](int64_t i) {
       std::fill_n(out + i * image, image, 0.0f);
       if (max_) {
         GiveToLargest(x + i * image, u + i * windows, out + i * image);
       } else {
         Share(u + i * windows, out + i * image);
       }
-    }
+    });
     return absl::OkStatus();
   }
 
@@ -152,7 +150,7 @@ std::optional<Layout> PoolGradLayout(const LayoutQuery& query) {
   return blocked ? Layout::Blocked(query.dims(), x.block) : Layout::RowMajor(query.dims());
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanPoolGrad(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
@@ -162,9 +160,9 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   std::vector<BufferUse> uses;
   for (Value operand : node.operands) {
     const Shape& dims = graph.type(operand).shape;
-    ASSIGN_OR_RETURN(const Place place, lowering.FindAs(operand, layout.blocked() ? Layout::Blocked(dims, layout.block)
-                                                                                  : Layout::RowMajor(dims)));
-    uses.push_back(Lowering::Read(place.buffer));
+    ASSIGN_OR_RETURN(
+        uses.emplace_back(),
+        lowering.ReadAs(operand, layout.blocked() ? Layout::Blocked(dims, layout.block) : Layout::RowMajor(dims)));
   }
   uses.push_back(Lowering::Write(lowering.Define(Value{id, 0}, layout).buffer));
   const bool max = node.operands.size() == 2, ceil_mode = Int(node, "ceil_mode") != 0;
@@ -184,7 +182,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 KernelEntry PoolGradEntry() {
   return {.ops = {},
           .derived = {"max_pool2d_grad_x", "avg_pool2d_grad_x"},
-          .plan = Plan,
+          .plan = PlanPoolGrad,
           .layout = PoolGradLayout,
           .version = 2};
 }

@@ -1,5 +1,5 @@
-// Products and convolutions of 8-bit integers (quantized.h): how their factors lie, what is known of them before the run,
-// and the kernel for that (byte_product.h).
+// Products and convolutions of 8-bit integers (quantized.h): how their factors lie, what is known of them before the
+// run, and the kernel for that (byte_product.h).
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -17,7 +17,7 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr double kSerialProducts = 200000;
+constexpr double kSerialByteProducts = 200000;
 
 FactorBytes BytesOf(const Graph& graph, const CentredFactor& factor) {
   FactorBytes bytes{.dtype = factor.dtype, .is_difference = factor.is_difference};
@@ -155,7 +155,7 @@ absl::StatusOr<std::pair<int, int>> PackKnown(Lowering& lowering, const Tensor& 
   return std::pair(buffer, lowering.AddConstantNumbers(std::move(sums)));
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanQuantizedProduct(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kQuantized) return false;
   const Graph& graph = lowering.graph();
   const QuantizedProduct& product = *group.quantized;
@@ -181,19 +181,17 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   Place place;
   ASSIGN_OR_RETURN(const Layout left, PlainOperand(lowering, product.left.value, rank, &place));
   std::vector<BufferUse> buffers = {Lowering::Read(place.buffer)};
-  const auto read_zero = [&](const FactorBytes& factor, Value zero) -> absl::Status {
-    if (!factor.zero_at_run) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const Place place, lowering.FindRowMajor(zero));
-    buffers.push_back(Lowering::Read(place.buffer));
-    return absl::OkStatus();
-  };
-  RETURN_IF_ERROR(read_zero(problem.left, product.left.zero));
+  if (problem.left.zero_at_run) {
+    ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(product.left.zero));
+  }
   std::optional<Layout> right;
   if (product.right) {
     problem.right = BytesOf(graph, *product.right);
     ASSIGN_OR_RETURN(right, PlainOperand(lowering, product.right->value, rank, &place));
     buffers.push_back(Lowering::Read(place.buffer));
-    RETURN_IF_ERROR(read_zero(problem.right, product.right->zero));
+  }
+  if (problem.right.zero_at_run) {
+    ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(product.right->zero));
   }
   if (node.op == ops::Conv2d()) {
     PlanImages(node, left, graph.type(node.operands[1]).shape, &problem);
@@ -201,7 +199,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     PlanMatrices(left, out, right, &problem);
   }
   const double products = static_cast<double>(NumElements(out)) * static_cast<double>(problem.depth);
-  problem.threads = products < kSerialProducts ? 1 : lowering.threads();
+  problem.threads = products < kSerialByteProducts ? 1 : lowering.threads();
   if (problem.packed) {
     ASSIGN_OR_RETURN(const auto packed, PackKnown(lowering, weights, problem));
     buffers.push_back(Lowering::Read(packed.first));
@@ -232,6 +230,6 @@ std::optional<Layout> QuantizedLayout(const LayoutQuery& query) {
 
 }  // namespace
 
-KernelEntry QuantizedProductEntry() { return {.ops = {}, .plan = Plan, .layout = QuantizedLayout}; }
+KernelEntry QuantizedProductEntry() { return {.ops = {}, .plan = PlanQuantizedProduct, .layout = QuantizedLayout}; }
 
 }  // namespace rewright::cpu

@@ -33,7 +33,6 @@ struct ReduceAxis {
 // Whether what is joined to one number lies in one piece.
 bool IsByRows(const std::vector<ReduceAxis>& axes) { return axes.empty() || axes.back().reduced; }
 
-constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
 constexpr int64_t kPiece = 8192;   // elements of a row that one thread takes at a time
 constexpr int64_t kFewUnits = 8;   // sums below which each is shared by threads
 constexpr int64_t kBlock = 3072;   // elements of a few rows that stay in the first level of cache
@@ -72,8 +71,8 @@ class ReduceKernel : public Kernel {
     pieces_ = (whole + step - 1) / step;
     piece_ = step;
     const int64_t work = kept_count_ * reduced_count_ * inner_.size * lines_, units = kept_count_ * chunks_;
-    if (work >= kGrain && units < kFewUnits) parts_ = std::min(kMaxParts, reduced_count_ * pieces_);
-    threads_ = work < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, std::max(units, parts_)));
+    if (work >= kSharedElements && units < kFewUnits) parts_ = std::min(kMaxParts, reduced_count_ * pieces_);
+    threads_ = ThreadsFor(work, kSharedElements, std::max(units, parts_), threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
@@ -282,7 +281,7 @@ class RowsKernel : public Kernel {
         numbers_(numbers),
         out_bytes_(DTypeSize(results_.program().TypeOf(results_.program().results[0]))),
         scale_(reduction == Reduction::kMean ? 1.0f / static_cast<float>(size) : 1.0f),
-        threads_(rows * size < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, rows))) {}
+        threads_(ThreadsFor(rows * size, kSharedElements, rows, threads)) {}
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     ForParts(rows_, threads_, [&](int64_t begin, int64_t end) { RunRows(buffers, begin, end); });
@@ -335,33 +334,16 @@ class RowsKernel : public Kernel {
   const int threads_;
 };
 
-// The axes of x that do not fall together, by descending stride. `reduced` marks those that are; `out` has the sizes of
-// x with 1 there. `x` is not padded; `out` may be blocked where x is, else it is plain.
-std::vector<ReduceAxis> AxesOf(const Layout& x, const std::vector<bool>& reduced, const Layout& out) {
-  CHECK(!x.IsPadded() && (out.block == 0 || out.block == x.block)) << x.ToString() << " " << out.ToString();
+// The axes of x that do not fall together, by descending stride. `reduced` marks those that are; `kept` has the sizes
+// of x with 1 there. `x` is not padded; the result is row-major.
+std::vector<ReduceAxis> AxesOf(const Layout& x, const std::vector<bool>& reduced, const Shape& kept) {
+  Layout out{x.dims, Layout::RowMajor(kept).strides, 0};  // the number that each element of x goes to
+  for (size_t k = 0; k < reduced.size(); ++k) {
+    if (reduced[k]) out.strides[k] = 0;
+  }
   std::vector<ReduceAxis> axes;
-  for (size_t k = 0; k < x.dims.size(); ++k) {
-    const bool gone = reduced[k];
-    if (x.block == 0 || k != 1) {
-      axes.push_back({x.dims[k], x.strides[k], gone ? 0 : out.strides[k], gone});
-      continue;
-    }
-    const int64_t outer = out.block != 0 ? out.strides[k] : out.strides[k] * x.block;
-    axes.push_back({x.dims[k] / x.block, x.strides[k], gone ? 0 : outer, gone});
-    axes.push_back({x.block, 1, gone ? 0 : out.block != 0 ? 1 : out.strides[k], gone});
-  }
-  std::erase_if(axes, [](const ReduceAxis& axis) { return axis.size == 1; });
-  std::stable_sort(axes.begin(), axes.end(), [](const ReduceAxis& a, const ReduceAxis& b) { return a.x > b.x; });
-  std::vector<ReduceAxis> merged;
-  for (const ReduceAxis& axis : axes) {
-    if (!merged.empty() && merged.back().reduced == axis.reduced && merged.back().x == axis.x * axis.size &&
-        merged.back().out == axis.out * axis.size) {
-      merged.back() = {merged.back().size * axis.size, axis.x, axis.out, axis.reduced};
-    } else {
-      merged.push_back(axis);
-    }
-  }
-  return merged;
+  for (const CopyAxis& axis : CopyAxes(out, x)) axes.push_back({axis.size, axis.to, axis.from, axis.from == 0});
+  return axes;
 }
 
 struct Sizes {
@@ -384,7 +366,7 @@ Reduction ReductionOf(const Node& node) {
                                         : Reduction::kMin;
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanReduce(Lowering& lowering, const FusedGroup& group) {
   const Graph& graph = lowering.graph();
   const NodeId id = group.group.nodes[0];
   const Node& node = graph.node(id);
@@ -395,7 +377,7 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     ASSIGN_OR_RETURN(place, lowering.FindRowMajor(x));
   }
   const Sizes sizes = SizesOf(node, graph.type(x).shape);
-  std::vector<ReduceAxis> axes = AxesOf(place.layout, sizes.reduced, Layout::RowMajor(sizes.kept));
+  std::vector<ReduceAxis> axes = AxesOf(place.layout, sizes.reduced, sizes.kept);
   lowering.Emit(std::make_unique<ReduceKernel>(ReductionOf(node), std::move(axes), std::nullopt, lowering.threads()),
                 {Lowering::Read(place.buffer), lowering.WriteRowMajor(out)}, node.op->name);
   return true;
@@ -419,7 +401,7 @@ absl::StatusOr<bool> PlanFused(Lowering& lowering, const FusedGroup& group) {
   const Sizes sizes = SizesOf(node, graph.type(x).shape);
   const Layout layout = LayoutOfMost(graph, pointwise, graph.type(x).shape, layout_of);
   ASSIGN_OR_RETURN(PlannedProgram planned, PlanProgram(lowering, pointwise, layout));
-  std::vector<ReduceAxis> axes = AxesOf(layout, sizes.reduced, Layout::RowMajor(sizes.kept));
+  std::vector<ReduceAxis> axes = AxesOf(layout, sizes.reduced, sizes.kept);
   const std::optional<TileJoin> join = IsByRows(axes) ? std::optional(JoinOf(ReductionOf(node))) : std::nullopt;
   ASSIGN_OR_RETURN(TileProgram program, TileProgram::Make(planned.program, planned.layouts, layout, {-1}, join));
   planned.buffers.push_back(lowering.WriteRowMajor(out));
@@ -440,8 +422,7 @@ absl::StatusOr<bool> PlanRows(Lowering& lowering, const FusedGroup& group) {
   // Of the whole group it is known that it is worth compiling.
   constexpr int64_t kAlways = 0;
   if (parts.terms.nodes.empty()) {
-    ASSIGN_OR_RETURN(const Place x, lowering.FindRowMajor(reduction.operands[0]));
-    buffers.push_back(Lowering::Read(x.buffer));
+    ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(reduction.operands[0]));
   } else {
     ASSIGN_OR_RETURN(const PlannedProgram planned, PlanProgram(lowering, parts.terms, layout));
     ASSIGN_OR_RETURN(terms, TileProgram::Make(planned.program, planned.layouts, layout, {-1},
@@ -471,7 +452,9 @@ absl::StatusOr<bool> PlanRows(Lowering& lowering, const FusedGroup& group) {
 
 KernelEntry RowsEntry() { return {.ops = {}, .plan = PlanRows}; }
 KernelEntry ReduceEntry() {
-  return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()}, .plan = Plan, .version = 3};
+  return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()},
+          .plan = PlanReduce,
+          .version = 3};
 }
 KernelEntry FusedReduceEntry() { return {.ops = {}, .plan = PlanFused, .version = 2}; }
 

@@ -69,7 +69,7 @@ absl::Status PlanNode(Lowering& lowering, NodeId id) {
                                node.op->name);
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanReference(Lowering& lowering, const FusedGroup& group) {
   for (NodeId id : group.group.nodes) {
     RETURN_IF_ERROR(PlanNode(lowering, id));
   }
@@ -78,6 +78,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 
 }  // namespace
 
-KernelEntry ReferenceEntry() { return {.ops = {}, .plan = Plan}; }
+KernelEntry ReferenceEntry() { return {.ops = {}, .plan = PlanReference}; }
 
 }  // namespace rewright::cpu

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "backends/cpu/kernels/dnnl_util.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/kernels/turn.h"
 
 namespace rewright::cpu {
@@ -49,13 +50,12 @@ class Unblock : public Kernel {
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const auto* const from = static_cast<const uint32_t*>(buffers[0]);
     auto* const to = static_cast<uint32_t*>(buffers[1]);
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t a = 0; a < blocks_.count_a; ++a) {
+    ForEach(blocks_.count_a, threads_, [&](int64_t a) {
       for (int64_t b = 0; b < blocks_.count_b; ++b) {
         Block(from + a * blocks_.outer_a + b * blocks_.outer_b,
               to + blocks_.side * (a * blocks_.to_a + b * blocks_.to_b));
       }
-    }
+    });
     return absl::OkStatus();
   }
 

@@ -3,6 +3,7 @@
 
 #include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
@@ -10,25 +11,20 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr int64_t kGrain = 8192;  // elements below which one thread does everything
-
-template <typename F>
-void ForRows(int64_t rows, int64_t size, int threads, const F& f) {
-  const int count = rows * size < kGrain ? 1 : static_cast<int>(std::min<int64_t>(threads, rows));
-#pragma omp parallel for schedule(static) num_threads(count) if (count > 1)
-  for (int64_t row = 0; row < rows; ++row) f(row);
+int ThreadsForRows(int64_t rows, int64_t size, int threads) {
+  return ThreadsFor(rows * size, kSharedElements / 2, rows, threads);
 }
 
 // Buffers: x, out: `rows` rows of `size` contiguous elements. out may be x.
 class SoftmaxKernel : public Kernel {
  public:
   SoftmaxKernel(bool logarithm, int64_t rows, int64_t size, int threads)
-      : logarithm_(logarithm), rows_(rows), size_(size), threads_(threads) {}
+      : logarithm_(logarithm), rows_(rows), size_(size), threads_(ThreadsForRows(rows, size, threads)) {}
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* x = static_cast<const float*>(buffers[0]);
     float* out = static_cast<float*>(buffers[1]);
     const auto f = logarithm_ ? Simd().log_softmax_row : Simd().softmax_row;
-    ForRows(rows_, size_, threads_, [&](int64_t row) { f(out + row * size_, x + row * size_, size_); });
+    ForEach(rows_, threads_, [&](int64_t row) { f(out + row * size_, x + row * size_, size_); });
     return absl::OkStatus();
   }
 
@@ -42,13 +38,16 @@ class SoftmaxKernel : public Kernel {
 class LayerNormKernel : public Kernel {
  public:
   LayerNormKernel(int64_t rows, int64_t size, double epsilon, int threads)
-      : rows_(rows), size_(size), epsilon_(static_cast<float>(epsilon)), threads_(threads) {}
+      : rows_(rows),
+        size_(size),
+        epsilon_(static_cast<float>(epsilon)),
+        threads_(ThreadsForRows(rows, size, threads)) {}
   absl::Status Run(void* const* buffers, RunContext&) const override {
     const float* x = static_cast<const float*>(buffers[0]);
     const float* scale = static_cast<const float*>(buffers[1]);
     const float* bias = static_cast<const float*>(buffers[2]);
     float* out = static_cast<float*>(buffers[3]);
-    ForRows(rows_, size_, threads_, [&](int64_t row) {
+    ForEach(rows_, threads_, [&](int64_t row) {
       Simd().layer_norm_row(out + row * size_, x + row * size_, scale, bias, size_, epsilon_);
     });
     return absl::OkStatus();
@@ -84,12 +83,8 @@ absl::StatusOr<bool> PlanSoftmax(Lowering& lowering, const FusedGroup& group) {
   if (node.outputs[0].dtype != DType::kFloat32) return false;
   const Layout layout = RowsLayout(node);
   ASSIGN_OR_RETURN(const Place place, lowering.FindAs(x, layout));
-  int result = place.buffer;
-  if (lowering.CanOverwrite(x, place, out, layout)) {
-    lowering.DefineAt(out, result, layout);
-  } else {
-    result = lowering.Define(out, layout).buffer;
-  }
+  const int over = lowering.CanOverwrite(x, place, out, layout) ? place.buffer : -1;
+  const int result = lowering.DefineOver(out, layout, over);
   const bool logarithm = node.op == ops::LogSoftmax();
   const int64_t size = layout.dims[Int(node, "axis")];
   lowering.Emit(std::make_unique<SoftmaxKernel>(logarithm, layout.num_elements() / size, size, lowering.threads()),

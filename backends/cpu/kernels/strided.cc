@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/base/check.h"
-
 namespace rewright::cpu {
 namespace {
 
@@ -77,18 +75,41 @@ void FillSpace(T* dst, const T* base, const std::vector<int64_t>& sizes, const s
 
 }  // namespace
 
+std::vector<CopyAxis> CopyAxes(const Layout& from, const Layout& to) {
+  CHECK(from.dims == to.dims) << ShapeString(from.dims) << " " << ShapeString(to.dims);
+  CHECK(!from.IsPadded() && !to.IsPadded()) << from.ToString() << " " << to.ToString();
+  CHECK(from.block == 0 || to.block == 0 || from.block == to.block) << from.ToString() << " " << to.ToString();
+  const int64_t block = std::max(from.block, to.block);
+  std::vector<CopyAxis> axes;
+  for (size_t k = 0; k < from.dims.size(); ++k) {
+    if (block == 0 || k != 1) {
+      axes.push_back({from.dims[k], from.strides[k], to.strides[k]});
+      continue;
+    }
+    const auto outer = [&](const Layout& layout) { return layout.strides[1] * (layout.block != 0 ? 1 : block); };
+    const auto inner = [&](const Layout& layout) { return layout.block != 0 ? 1 : layout.strides[1]; };
+    axes.push_back({from.dims[1] / block, outer(from), outer(to)});
+    axes.push_back({block, inner(from), inner(to)});
+  }
+  std::erase_if(axes, [](const CopyAxis& axis) { return axis.size == 1; });
+  std::stable_sort(axes.begin(), axes.end(), [](const CopyAxis& a, const CopyAxis& b) { return a.to > b.to; });
+  std::vector<CopyAxis> merged;
+  for (const CopyAxis& axis : axes) {
+    if (!merged.empty() && merged.back().from == axis.from * axis.size && merged.back().to == axis.to * axis.size) {
+      merged.back() = {merged.back().size * axis.size, axis.from, axis.to};
+    } else {
+      merged.push_back(axis);
+    }
+  }
+  return merged;
+}
+
 StridedReader::StridedReader(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                              size_t element_bytes)
     : element_bytes_(element_bytes) {
-  for (size_t k = 0; k < sizes.size(); ++k) {
-    if (sizes[k] == 1) continue;
-    if (!sizes_.empty() && strides_.back() == strides[k] * sizes[k]) {
-      sizes_.back() *= sizes[k];
-      strides_.back() = strides[k];
-    } else {
-      sizes_.push_back(sizes[k]);
-      strides_.push_back(strides[k]);
-    }
+  for (const StridedAxis& axis : MergedAxes(sizes, strides)) {
+    sizes_.push_back(axis.size);
+    strides_.push_back(axis.stride);
   }
   if (sizes_.empty()) {
     sizes_ = {1};
@@ -116,21 +137,10 @@ std::optional<int64_t> StridedReader::StepOf(int64_t distance) const {
 }
 
 void StridedReader::Fill(void* dst, const void* base, int64_t start, int64_t count) const {
-  switch (element_bytes_) {
-    case 1:
-      FillSpace(static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(base), sizes_, strides_, start, count);
-      break;
-    case 2:
-      FillSpace(static_cast<uint16_t*>(dst), static_cast<const uint16_t*>(base), sizes_, strides_, start, count);
-      break;
-    case 4:
-      FillSpace(static_cast<uint32_t*>(dst), static_cast<const uint32_t*>(base), sizes_, strides_, start, count);
-      break;
-    case 8:
-      FillSpace(static_cast<uint64_t*>(dst), static_cast<const uint64_t*>(base), sizes_, strides_, start, count);
-      break;
-    default: CHECK(false) << element_bytes_;
-  }
+  VisitElement(element_bytes_, [&](auto element) {
+    using T = decltype(element);
+    FillSpace(static_cast<T*>(dst), static_cast<const T*>(base), sizes_, strides_, start, count);
+  });
 }
 
 }  // namespace rewright::cpu

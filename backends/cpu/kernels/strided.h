@@ -3,10 +3,14 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
+
+#include "backends/layout.h"
+#include "core/base/check.h"
 
 namespace rewright::cpu {
 
@@ -38,7 +42,35 @@ class StridedReader {
   bool scalar_ = false;
 };
 
+// f of an element of so many bytes.
+template <typename F>
+auto VisitElement(size_t bytes, const F& f) {
+  switch (bytes) {
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    default: CHECK(bytes == 8) << bytes; return f(uint64_t{});
+  }
+}
+
+// An axis along which one goes through two layouts at once, with its stride in each.
+struct CopyAxis {
+  int64_t size, from, to;
+};
+
+// The axes of layouts of equal dims, neither of them padded, by descending stride in `to`: none of size 1, channels cut
+// into blocks where a layout has blocks, and axes that can be walked as one in both are one.
+std::vector<CopyAxis> CopyAxes(const Layout& from, const Layout& to);
+
 constexpr int kMaxAxes = 24;
+
+constexpr int64_t kSharedElements = 16384;  // fewer are not worth a second thread, nor are their bytes
+constexpr int64_t kSharedBytes = 65536;
+
+// The threads for `work` in so many parts that can be shared: one alone where it is less than `least`.
+inline int ThreadsFor(int64_t work, int64_t least, int64_t parts, int threads) {
+  return work < least ? 1 : static_cast<int>(std::min<int64_t>(threads, parts));
+}
 
 // Calls f(begin, end) for the parts of 0..count-1 that so many threads have.
 template <typename F>
@@ -49,6 +81,14 @@ void ForParts(int64_t count, int threads, const F& f) {
     const int64_t all = omp_get_num_threads(), me = omp_get_thread_num();
     f(count * me / all, count * (me + 1) / all);
   }
+}
+
+// Calls f(i) for each of 0..count-1, which so many threads share.
+template <typename F>
+void ForEach(int64_t count, int threads, const F& f) {
+  ForParts(count, threads, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(i);
+  });
 }
 
 }  // namespace rewright::cpu

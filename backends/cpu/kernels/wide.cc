@@ -19,13 +19,10 @@
 namespace rewright::cpu {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements below which one thread does everything
-
 class ConvertKernel : public Kernel {
  public:
-  ConvertKernel(DType from, DType to, int64_t count, int threads) : from_(from), to_(to), count_(count) {
-    threads_ = count < kGrain ? 1 : threads;
-  }
+  ConvertKernel(DType from, DType to, int64_t count, int threads)
+      : from_(from), to_(to), count_(count), threads_(ThreadsFor(count, kSharedElements, count, threads)) {}
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     ForParts(count_, threads_, [&](int64_t begin, int64_t end) {
@@ -45,7 +42,7 @@ class ConvertKernel : public Kernel {
  private:
   const DType from_, to_;
   const int64_t count_;
-  int threads_;
+  const int threads_;
 };
 
 DType Widened(DType dtype) { return IsHalf(dtype) ? DType::kFloat32 : dtype; }
@@ -112,12 +109,13 @@ absl::StatusOr<Graph> WideGraph(Lowering& lowering, const Group& group) {
   return Graph(arena, std::move(inputs), std::move(outputs));
 }
 
-// The layout of what a convolution gives, as the kernel of f32 would give it; row-major where its blocks are not
-// filled, and of all else.
-Layout LayoutOfResult(const LayoutQuery& query) {
+// Of what a convolution gives, as the kernel of f32 would give it; row-major where its blocks are not filled, and of
+// all else.
+std::optional<Layout> WideLayout(const LayoutQuery& query) {
+  if (!Computes(query.graph, query.group)) return std::nullopt;
   if (query.group.kind == FusedGroup::Kind::kConv) {
     const std::optional<Layout> blocked = ConvEntry().layout(query);
-    if (blocked && blocked->IsDense()) return *blocked;
+    if (blocked && blocked->IsDense()) return blocked;
   }
   return Layout::RowMajor(query.dims());
 }
@@ -137,7 +135,7 @@ class Splice {
   Splice(Lowering& lowering, Schedule schedule) : lowering_(lowering), schedule_(std::move(schedule)) {}
 
   // `places` of the inputs that are no constants, `layouts` of the outputs.
-  absl::Status Run(const Group& group, const std::vector<Place>& places, const std::vector<Layout>& layouts) {
+  void Run(const Group& group, const std::vector<Place>& places, const std::vector<Layout>& layouts) {
     numbers_.assign(schedule_.buffers.size(), -1);
     size_t at = 0;
     for (Value input : group.inputs) {
@@ -152,7 +150,6 @@ class Splice {
       lowering_.Emit(std::move(step.kernel), std::move(uses), step.label);
     }
     for (size_t i = 0; i < group.outputs.size(); ++i) Give(group.outputs[i], layouts[i], schedule_.outputs[i]);
-    return absl::OkStatus();
   }
 
  private:
@@ -198,7 +195,7 @@ class Splice {
   std::vector<int> numbers_;  // by buffer of the group, that of the whole; -1: none yet
 };
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanWide(Lowering& lowering, const FusedGroup& group) {
   if (!Computes(lowering.graph(), group)) return false;
   ASSIGN_OR_RETURN(const std::string law, lowering.LawOf(group));
   if (group.kind == FusedGroup::Kind::kConv && law.empty() &&
@@ -225,16 +222,12 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
     ASSIGN_OR_RETURN(const Place place, inner.Find(wide.outputs()[i].value));
     CHECK(place.layout == Simplified(layouts[i])) << place.layout.ToString() << ", not " << layouts[i].ToString();
   }
-  RETURN_IF_ERROR(Splice(lowering, std::move(schedule)).Run(group.group, places, layouts));
+  Splice(lowering, std::move(schedule)).Run(group.group, places, layouts);
   return true;
-}
-
-std::optional<Layout> WideLayout(const LayoutQuery& query) {
-  return Computes(query.graph, query.group) ? std::optional(LayoutOfResult(query)) : std::nullopt;
 }
 
 }  // namespace
 
-KernelEntry WideEntry() { return {.ops = {}, .plan = Plan, .layout = WideLayout, .version = 3}; }
+KernelEntry WideEntry() { return {.ops = {}, .plan = PlanWide, .layout = WideLayout, .version = 3}; }
 
 }  // namespace rewright::cpu

@@ -19,6 +19,7 @@
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/kernels/winograd_meaning.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
@@ -38,7 +39,7 @@ int64_t PointsOf(const WinogradTransforms& t) {
 }
 
 // The convolution of a group by one of the algorithms.
-struct Problem {
+struct WinogradProblem {
   const WinogradTransforms* transforms = nullptr;
   WinogradImage image;
   int64_t images = 1, points = 0;
@@ -60,7 +61,7 @@ struct Problem {
 // Tiles that go through at a time, in whole runs of the product's kernel. What lies between the stages shall stay in
 // the second cache, as long as the weights, which every block reads again, stay in the third; where they do not, blocks
 // are as large as that one. (Measured: bench/winograd_bench.)
-int64_t ChooseBlock(const Problem& problem, int threads) {
+int64_t ChooseBlock(const WinogradProblem& problem, int threads) {
   constexpr int64_t kSecond = 400 << 10, kThird = 16 << 20, kFewWeights = 4 << 20;
   const int64_t weights = static_cast<int64_t>(problem.weights_bytes());
   const int64_t tile = 4 * problem.points * (problem.image.channels + problem.image.outputs);
@@ -71,8 +72,8 @@ int64_t ChooseBlock(const Problem& problem, int threads) {
   return parts < threads ? problem.tiles : (problem.tiles + parts - 1) / parts;
 }
 
-Problem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv, int64_t lanes, int threads) {
-  Problem problem;
+WinogradProblem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv, int64_t lanes, int threads) {
+  WinogradProblem problem;
   problem.transforms = &transforms;
   problem.image = {conv.src[2],
                    conv.src[3],
@@ -93,7 +94,7 @@ Problem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv,
 }
 
 // weights[o, c, r, s] at the points, each point packed for the product.
-void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels, const Problem& problem,
+void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels, const WinogradProblem& problem,
                          char* packed) {
   const WinogradTransforms& t = *problem.transforms;
   const WinogradFactors rows = FactorsOf(t.rows, t.kernel_rows), columns = FactorsOf(t.columns, t.kernel_columns);
@@ -135,8 +136,8 @@ class WinogradKernel : public Kernel {
  public:
   // `weights`: their sizes [outputs, channels, rows, columns]. `direct` computes the same; `reorder` lays out its
   // weights.
-  WinogradKernel(const Problem& problem, const std::vector<int64_t>& weights, bool weights_known, ConvPlan direct,
-                 KernelPtr reorder, int threads)
+  WinogradKernel(const WinogradProblem& problem, const std::vector<int64_t>& weights, bool weights_known,
+                 ConvPlan direct, KernelPtr reorder, int threads)
       : problem_(problem),
         outputs_(weights[0]),
         channels_(weights[1]),
@@ -163,10 +164,7 @@ class WinogradKernel : public Kernel {
     void* const* next = buffers;
     arguments.src = static_cast<const float*>(*next++);
     if (weights_known_) arguments.weights = static_cast<const char*>(*next++);
-    if (problem_.post_ops.bias) arguments.epilogue.bias = static_cast<const float*>(*next++);
-    if (problem_.post_ops.scale) arguments.epilogue.scale = static_cast<const float*>(*next++);
-    if (problem_.post_ops.shift) arguments.epilogue.shift = static_cast<const float*>(*next++);
-    if (problem_.post_ops.residual) arguments.epilogue.residual = static_cast<const float*>(*next++);
+    arguments.epilogue = TakeEpilogue(problem_.post_ops, &next);
     void* const plain = *next++;
     arguments.dst = static_cast<float*>(*next++);
     char* const scratch = static_cast<char*>(*next);
@@ -175,10 +173,9 @@ class WinogradKernel : public Kernel {
       Pack(static_cast<const float*>(plain), reinterpret_cast<float*>(scratch));
       arguments.weights = scratch;
     }
-    const std::vector<ActivationFunction>& activations = problem_.post_ops.activations;
-    arguments.epilogue.relu = FusesRelu();
     if (Compute(arguments)) {
-      if (activations.size() > (FusesRelu() ? 1 : 0)) ActivateRows(arguments.dst, FusesRelu() ? 1 : 0);
+      const size_t fused = arguments.epilogue.relu ? 1 : 0;
+      if (problem_.post_ops.activations.size() > fused) ActivateRows(arguments.dst, fused);
       return absl::OkStatus();
     }
     Handles& handles = static_cast<Handles&>(*context.handles);
@@ -213,13 +210,11 @@ class WinogradKernel : public Kernel {
   size_t PackedWeights() const {
     return weights_known_ ? 0 : AlignUp(static_cast<int64_t>(problem_.weights_bytes()), 64);
   }
-  bool FusesRelu() const { return BeginsWithRelu(problem_.post_ops.activations); }
 
   void ActivateRows(float* dst, size_t first) const {
     const int64_t row = problem_.image.out_width * Simd().lanes;
     const int64_t rows = problem_.images * problem_.image.outputs / Simd().lanes * problem_.image.out_height;
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t i = 0; i < rows; ++i) Activate(problem_.post_ops.activations, first, dst + i * row, row);
+    ForEach(rows, threads_, [&](int64_t i) { Activate(problem_.post_ops.activations, first, dst + i * row, row); });
   }
 
   // weights[outputs, channels, rows, columns] at the points, as products read them (PackMatmulWeights). What is behind
@@ -230,8 +225,7 @@ class WinogradKernel : public Kernel {
     const int64_t lanes = Simd().lanes, depth = problem_.image.channels, columns = Simd().gemm_columns;
     const int64_t plane = static_cast<int64_t>(problem_.packed_bytes() / sizeof(float));
     const int64_t vectors = AlignUp(problem_.image.outputs, columns) / lanes;
-#pragma omp parallel for schedule(static) num_threads(threads_) if (threads_ > 1)
-    for (int64_t vector = 0; vector < vectors; ++vector) {
+    ForEach(vectors, threads_, [&](int64_t vector) {
       const int64_t output = vector * lanes;
       const int64_t count = std::clamp<int64_t>(outputs_ - output, 0, lanes);
       float* const to = packed + output / columns * columns * depth + output % columns;
@@ -239,7 +233,7 @@ class WinogradKernel : public Kernel {
         const float* const from = c < channels_ && count > 0 ? weights + (output * channels_ + c) * taps : weights;
         transforms.kernel(from, channels_ * taps, c < channels_ ? count : 0, to + c * columns, plane);
       }
-    }
+    });
   }
 
   // Units that a thread takes at a time: few enough that one that gets less of its processor leaves its share to
@@ -260,15 +254,15 @@ class WinogradKernel : public Kernel {
       const int64_t panels = (problem_.image.outputs + Simd().gemm_columns - 1) / Simd().gemm_columns;
 #pragma omp parallel num_threads(threads_) if (threads_ > 1)
       {
-#pragma omp for schedule(dynamic, Claim(problem_.tiles * in_blocks))
+#pragma omp for schedule(dynamic, Claim(problem_.tiles* in_blocks))
         for (int64_t unit = 0; unit < problem_.tiles * in_blocks; ++unit) {
           In(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, v);
         }
-#pragma omp for schedule(dynamic, Claim(problem_.points * panels))
+#pragma omp for schedule(dynamic, Claim(problem_.points* panels))
         for (int64_t unit = 0; unit < problem_.points * panels; ++unit) {
           Product(arguments, unit / panels, unit % panels, unit % panels + 1, problem_.tiles, v, m);
         }
-#pragma omp for schedule(dynamic, Claim(problem_.tiles * out_blocks))
+#pragma omp for schedule(dynamic, Claim(problem_.tiles* out_blocks))
         for (int64_t unit = 0; unit < problem_.tiles * out_blocks; ++unit) {
           distrust(Out(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, m));
         }
@@ -356,15 +350,15 @@ class WinogradKernel : public Kernel {
         const int of_panel = simd.gemm_columns / kLineFloats, lines = parts < of_panel ? of_panel : 1;
         for (int64_t part = 0; part < parts; ++part) {
           const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
-          simd.gemm_block(a + begin * depth + k, depth, 1, weights(point, panel, k), some,
-                          c + begin * columns + column, columns, end - begin, width, k > 0, nullptr,
-                          next + part * some * kLineFloats * lines, part * lines < of_panel && next != nullptr ? lines : 0);
+          simd.gemm_block(a + begin * depth + k, depth, 1, weights(point, panel, k), some, c + begin * columns + column,
+                          columns, end - begin, width, k > 0, nullptr, next + part * some * kLineFloats * lines,
+                          part * lines < of_panel && next != nullptr ? lines : 0);
         }
       }
     }
   }
 
-  const Problem problem_;
+  const WinogradProblem problem_;
   const int64_t outputs_, channels_;  // as they are, without those that fill blocks
   const bool weights_known_;
   const ConvPlan direct_;
@@ -464,7 +458,7 @@ const WinogradTransforms* Find(const std::string& law) {
   return nullptr;
 }
 
-absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
+absl::StatusOr<bool> PlanWinograd(Lowering& lowering, const FusedGroup& group) {
   if (group.kind != FusedGroup::Kind::kConv) return false;
   ASSIGN_OR_RETURN(const std::string law, lowering.LawOf(group));
   const WinogradTransforms* const transforms = Find(law);
@@ -475,11 +469,10 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
   const ConvProblem conv = ConvProblemOf(graph, group);
   ASSIGN_OR_RETURN(ConvPlan direct, MakeConv(lowering.context(), conv));
   if (direct.src != Layout::Blocked(conv.src, lanes) || direct.dst != Layout::Blocked(conv.dst, lanes)) return false;
-  ASSIGN_OR_RETURN(LinearEpilogue linear, LinearStepsOf(lowering, group, conv.dst[1]));
-  const Problem problem = ProblemOf(*transforms, conv, lanes, lowering.threads());
+  const WinogradProblem problem = ProblemOf(*transforms, conv, lanes, lowering.threads());
 
-  ASSIGN_OR_RETURN(const Place src, lowering.FindAs(node.operands[0], direct.src));
-  std::vector<BufferUse> buffers = {Lowering::Read(src.buffer)};
+  std::vector<BufferUse> buffers;
+  ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadAs(node.operands[0], direct.src));
   const bool known = graph.IsKnown(node.operands[1]);
   if (known) {
     ASSIGN_OR_RETURN(const Tensor plain, lowering.ConstantTensor(node.operands[1]));
@@ -489,17 +482,8 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
                         static_cast<char*>(packed.get()));
     buffers.push_back(Lowering::Read(lowering.AddConstant(std::move(packed), bytes)));
   }
-  for (std::vector<float>* values : {&linear.bias, &linear.scale, &linear.shift}) {
-    if (values->empty()) continue;
-    values->resize(static_cast<size_t>(problem.image.outputs));
-    buffers.push_back(Lowering::Read(lowering.AddConstantFloats(*values)));
-  }
-  if (conv.post_ops.residual) {
-    ASSIGN_OR_RETURN(const Place residual, lowering.FindAs(ResidualOf(group), direct.dst));
-    buffers.push_back(Lowering::Read(residual.buffer));
-  }
-  ASSIGN_OR_RETURN(const Place weights, lowering.FindRowMajor(node.operands[1]));
-  buffers.push_back(Lowering::Read(weights.buffer));
+  RETURN_IF_ERROR(ReadEpilogue(lowering, group, conv.dst[1], problem.image.outputs, direct.dst, &buffers));
+  ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(node.operands[1]));
   buffers.push_back(Lowering::Write(lowering.Define(group.group.outputs[0], direct.dst).buffer));
   ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(lowering.context(), PlainConvWeights(conv), direct.weights));
   auto kernel = std::make_unique<WinogradKernel>(problem, conv.weights, known, std::move(direct), std::move(reorder),
@@ -513,6 +497,6 @@ absl::StatusOr<bool> Plan(Lowering& lowering, const FusedGroup& group) {
 }  // namespace
 
 // Its results lie as oneDNN's do: Conv says how.
-KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = Plan, .laws = Laws, .version = 4}; }
+KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = PlanWinograd, .laws = Laws, .version = 4}; }
 
 }  // namespace rewright::cpu

@@ -38,7 +38,10 @@ class Attention : public GraphCall {
     const size_t probabilities = Scores(CudnnType(precision_));
     Pointwise(CUDNN_POINTWISE_DIV, x, &sum, probabilities);
     Multiply(probabilities, v, out);
-    return Finish(Key());
+    // The scale is passed with every call and belongs to no choice.
+    return Finish(KeyOf("attention", p_.batch, p_.heads, p_.queries, p_.keys, p_.depth, p_.value_depth, p_.mask,
+                        static_cast<int64_t>(p_.precision), p_.query_strides, p_.key_strides, p_.value_strides,
+                        p_.out_strides, p_.mask_sizes, p_.mask_strides));
   }
 
  private:
@@ -70,13 +73,6 @@ class Attention : public GraphCall {
                   {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, result},
                   {CUDNN_ATTR_OPERATION_REDUCTION_DESC, Add(std::move(reduce))}});
     return result;
-  }
-
-  // The scale is passed with every call and belongs to no choice.
-  std::string Key() const {
-    return KeyOf("attention", p_.batch, p_.heads, p_.queries, p_.keys, p_.depth, p_.value_depth, p_.mask,
-                 static_cast<int64_t>(p_.precision), p_.query_strides, p_.key_strides, p_.value_strides, p_.out_strides,
-                 p_.mask_sizes, p_.mask_strides);
   }
 
   const AttentionProblem p_;

@@ -33,7 +33,9 @@ class Conv : public GraphCall {
     if (p_.residual) add(&residual);
     if (p_.bias) add(&bias);
     if (p_.relu) Pointwise(CUDNN_POINTWISE_RELU_FWD, value, nullptr, next(), p_.most);
-    return Finish(Key());
+    return Finish(KeyOf("conv", p_.x, p_.x_strides, p_.w, p_.w_strides, p_.out_strides, p_.strides, p_.pads,
+                        p_.dilations, p_.groups, p_.bias, p_.residual, p_.relu, static_cast<int64_t>(p_.precision),
+                        std::bit_cast<int64_t>(p_.most)));
   }
 
  private:
@@ -54,12 +56,6 @@ class Conv : public GraphCall {
                                         {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x},
                                         {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w},
                                         {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, out}});
-  }
-
-  std::string Key() const {
-    return KeyOf("conv", p_.x, p_.x_strides, p_.w, p_.w_strides, p_.out_strides, p_.strides, p_.pads, p_.dilations,
-                 p_.groups, p_.bias, p_.residual, p_.relu, static_cast<int64_t>(p_.precision),
-                 std::bit_cast<int64_t>(p_.most));
   }
 
   const ConvProblem p_;

@@ -82,8 +82,7 @@ class GraphCall : public LibraryCall {
     parts_.push_back(std::move(descriptor));
     return parts_.size() - 1;
   }
-  // A tensor in memory, which becomes the next binding. Stored as the precision says, or
-  // as `type`.
+  // A tensor in memory, which becomes the next binding. Stored as the precision says, or as `type`.
   size_t Bound(const int64_t* sizes, const int64_t* strides) { return Bound(sizes, strides, CudnnType(precision_)); }
   size_t Bound(const int64_t* sizes, const int64_t* strides, cudnnDataType_t type);
   // A value within the graph, not rounded unless its type says so.
@@ -92,8 +91,7 @@ class GraphCall : public LibraryCall {
   size_t Scalar(float value);
   // With these descriptors as its parts.
   void AddOperation(Descriptor operation, const std::vector<std::pair<cudnnBackendAttributeName_t, size_t>>& parts);
-  // out = mode(x) or mode(x, *other).
-  // `most`: of relu.
+  // out = mode(x) or mode(x, *other). `most`: of relu.
   void Pointwise(cudnnPointwiseMode_t mode, size_t x, const size_t* other, size_t out,
                  double most = std::numeric_limits<double>::infinity());
 

@@ -29,7 +29,8 @@ class Pool : public GraphCall {
                  {{CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, x},
                   {CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, out},
                   {CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, Add(std::move(resample))}});
-    return Finish(Key());
+    return Finish(KeyOf("pool", p_.x, p_.x_strides, p_.out, p_.out_strides, p_.kernel, p_.strides, p_.pads,
+                        static_cast<int64_t>(p_.mode), static_cast<int64_t>(p_.precision)));
   }
 
  private:
@@ -40,11 +41,6 @@ class Pool : public GraphCall {
       case PoolMode::kMeanWithPadding: break;
     }
     return CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING;
-  }
-
-  std::string Key() const {
-    return KeyOf("pool", p_.x, p_.x_strides, p_.out, p_.out_strides, p_.kernel, p_.strides, p_.pads,
-                 static_cast<int64_t>(p_.mode), static_cast<int64_t>(p_.precision));
   }
 
   const PoolProblem p_;

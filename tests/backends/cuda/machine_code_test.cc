@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/kernel_prelude.h"
+#include "backends/cuda/kernel_text.h"
 #include "backends/cuda/lowering.h"
 #include "backends/cuda/plugin/context.h"
 #include "gmock/gmock.h"

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "backends/cuda/cuda_device.h"
-#include "backends/cuda/kernel_prelude.h"
+#include "backends/cuda/kernel_text.h"
 #include "backends/cuda/plugin/context.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"
