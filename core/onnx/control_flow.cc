@@ -12,8 +12,8 @@
 namespace rewright {
 namespace {
 
-constexpr int kMaxDepth = 16;        // of subgraphs in subgraphs
-constexpr int64_t kMaxTurns = 4096;  // of a loop
+constexpr int kMaxSubgraphDepth = 16;  // of subgraphs in subgraphs
+constexpr int64_t kMaxTurns = 4096;    // of a loop
 
 absl::StatusOr<const onnx::GraphProto*> Branch(const onnx::NodeProto& node, const std::string& name) {
   const onnx::AttributeProto* attribute = FindAttribute(node, name);
@@ -60,7 +60,7 @@ absl::StatusOr<Value> Stacked(Arena& arena, std::vector<Value> parts, int64_t ax
 }  // namespace
 
 Values GraphImporter::Subgraph(const onnx::GraphProto& graph, const std::vector<Value>& inputs) {
-  if (depth_ >= kMaxDepth) return Unimplemented("subgraphs more than ", kMaxDepth, " deep");
+  if (depth_ >= kMaxSubgraphDepth) return Unimplemented("subgraphs more than ", kMaxSubgraphDepth, " deep");
   if (static_cast<size_t>(graph.input_size()) != inputs.size()) {
     return InvalidArgument("a subgraph of ", graph.input_size(), " inputs is given ", inputs.size());
   }

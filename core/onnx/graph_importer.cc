@@ -72,7 +72,7 @@ absl::Status UnsupportedList::ToStatus(const std::string& subject, const std::st
   return Unimplemented(only_nodes ? subject + " " : "", "not supported: ", absl::StrJoin(lines, "; "), hint);
 }
 
-GraphImporter::GraphImporter(onnx::ModelProto& model, Initializers& initializers, const std::string& directory,
+GraphImporter::GraphImporter(onnx::ModelProto& model, InitializersByName& initializers, const std::string& directory,
                              int64_t opset, const ImportOptions& options)
     : model_(model), graph_(*model.mutable_graph()), initializers_(initializers), options_(options) {
   state_.opset = opset;

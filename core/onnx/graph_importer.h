@@ -46,13 +46,13 @@ class UnsupportedList {
   std::map<std::string, Entry> entries_;
 };
 
-// The initializers that were read, by name.
-using Initializers = absl::flat_hash_map<std::string, Tensor>;
+// Those that were read.
+using InitializersByName = absl::flat_hash_map<std::string, Tensor>;
 
 class GraphImporter {
  public:
   // The elements of initializers move from the model into `initializers`, or are there already.
-  GraphImporter(onnx::ModelProto& model, Initializers& initializers, const std::string& directory, int64_t opset,
+  GraphImporter(onnx::ModelProto& model, InitializersByName& initializers, const std::string& directory, int64_t opset,
                 const ImportOptions& options);
 
   absl::StatusOr<Graph> Import();
@@ -115,7 +115,7 @@ class GraphImporter {
 
   const onnx::ModelProto& model_;
   onnx::GraphProto& graph_;
-  Initializers& initializers_;
+  InitializersByName& initializers_;
   const ImportOptions& options_;
   ImportState state_;
   std::vector<Value> inputs_;

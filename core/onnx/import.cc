@@ -121,13 +121,15 @@ std::vector<std::string> ExternalFiles(const onnx::ModelProto& model) {
   return std::vector<std::string>(files.begin(), files.end());
 }
 
+}  // namespace
+
 // A model that was read.
 struct ModelParts {
   std::string name, directory;
   std::shared_ptr<onnx::ModelProto> model;
   ModelMetadata metadata;
   std::vector<std::string> external_files;
-  Initializers initializers;
+  InitializersByName initializers;
 
   absl::Status Check() {
     metadata = MetadataOf(*model);
@@ -168,17 +170,13 @@ struct ModelParts {
   }
 };
 
-}  // namespace
-
-struct OnnxModel::Parts : ModelParts {};
-
-OnnxModel::OnnxModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+OnnxModel::OnnxModel(std::unique_ptr<ModelParts> parts) : parts_(std::move(parts)) {}
 OnnxModel::OnnxModel(OnnxModel&&) noexcept = default;
 OnnxModel& OnnxModel::operator=(OnnxModel&&) noexcept = default;
 OnnxModel::~OnnxModel() = default;
 
 absl::StatusOr<OnnxModel> OnnxModel::Open(const std::string& path) {
-  auto parts = std::make_unique<Parts>();
+  auto parts = std::make_unique<ModelParts>();
   parts->name = path;
   parts->directory = FolderOf(path);
   ASSIGN_OR_RETURN(parts->model, ReadModel(path));
@@ -188,7 +186,7 @@ absl::StatusOr<OnnxModel> OnnxModel::Open(const std::string& path) {
 
 absl::StatusOr<OnnxModel> OnnxModel::FromBytes(const std::string& bytes, const std::string& name,
                                                const std::string& directory) {
-  auto parts = std::make_unique<Parts>();
+  auto parts = std::make_unique<ModelParts>();
   parts->directory = directory;
   RETURN_IF_ERROR(parts->Read(bytes.size(), name, [&] {
     google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));

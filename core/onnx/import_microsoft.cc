@@ -59,7 +59,7 @@ Values FusedMatMul(OnnxNode& node) {
 }
 
 // The function of our name for the operator, of x or x + bias.
-Values Gelu(OnnxNode& node) {
+Values GeluOfSum(OnnxNode& node) {
   Value x = node.input(0);
   if (node.has_input(1)) x = node("add", {x, node.input(1)});
   return OneOutput(node(node.op(), {x}));
@@ -140,9 +140,9 @@ OnnxOperatorList MicrosoftOperators() {
       {"com.microsoft.FusedConv", {1, 1, 2, 4, FusedConv}},
       {"com.microsoft.FusedGemm", {1, 1, 2, 3, FusedGemm}},
       {"com.microsoft.FusedMatMul", {1, 1, 2, 2, FusedMatMul}},
-      {"com.microsoft.Gelu", {1, 1, 1, 1, Gelu, "gelu"}},
-      {"com.microsoft.BiasGelu", {1, 1, 2, 2, Gelu, "gelu"}},
-      {"com.microsoft.FastGelu", {1, 1, 1, 2, Gelu, "gelu_tanh"}},
+      {"com.microsoft.Gelu", {1, 1, 1, 1, GeluOfSum, "gelu"}},
+      {"com.microsoft.BiasGelu", {1, 1, 2, 2, GeluOfSum, "gelu"}},
+      {"com.microsoft.FastGelu", {1, 1, 1, 2, GeluOfSum, "gelu_tanh"}},
       {"com.microsoft.QuickGelu", {1, 1, 1, 1, QuickGelu}},
       {"com.microsoft.SkipLayerNormalization", {1, 1, 3, 5, SkipLayerNormalization}},
       {"com.microsoft.SkipSimplifiedLayerNormalization", {1, 1, 3, 4, SkipSimplifiedLayerNormalization}},

@@ -73,14 +73,14 @@ Values Split(OnnxNode& node) {
 }
 
 // One axis of a slice as a range of the axis, or of the axis turned around where the step is negative.
-struct Range {
+struct AxisRange {
   int64_t start = 0, stop = 0, step = 1;
   bool reversed = false;
 };
 
-Range RangeOf(int64_t start, int64_t end, int64_t step, int64_t size) {
+AxisRange RangeOf(int64_t start, int64_t end, int64_t step, int64_t size) {
   constexpr int64_t kMaxStep = int64_t{1} << 41;  // longer than any axis
-  Range range;
+  AxisRange range;
   range.reversed = step < 0;
   range.step = std::abs(std::clamp(step, -kMaxStep, kMaxStep));
   const auto from_front = [&](int64_t bound) { return bound < 0 ? bound + size : bound; };
@@ -136,7 +136,7 @@ Values Slice(OnnxNode& node) {
   for (size_t i = 0; i < bounds.axes.size(); ++i) {
     if (bounds.steps[i] == 0) return InvalidArgument("a step is zero");
     const size_t axis = bounds.axes[i];
-    const Range range = RangeOf(bounds.starts[i], bounds.ends[i], bounds.steps[i], shape[axis]);
+    const AxisRange range = RangeOf(bounds.starts[i], bounds.ends[i], bounds.steps[i], shape[axis]);
     starts[axis] = range.start;
     stops[axis] = range.stop;
     steps[axis] = range.step;

@@ -118,15 +118,16 @@ Values DequantizeLinear(OnnxNode& node) {
 // Rows of the left operand and columns of the right one may have zero points of their own.
 constexpr int64_t kRows = -2, kColumns = -1, kChannels = 1, kKernels = 0;
 
-Value IntegerProduct(OnnxNode& node, int b, int a_zero, int b_zero) {
-  const Value left = Centred(node, node.input(0), a_zero, kRows);
-  const Value right = Centred(node, node.input(b), b_zero, kColumns);
+// The sums of products of i32; zero points by number of the input, for all of a matrix, its rows or its columns.
+Value Sums(OnnxNode& node, Value a, Value b, int a_zero, int b_zero) {
+  const Value left = Centred(node, a, a_zero, kRows);
+  const Value right = Centred(node, b, b_zero, kColumns);
   return Product(node, left, right);
 }
 
 Values DynamicQuantizeLinear(OnnxNode& node) { return DynamicallyQuantized(node, node.input(0)); }
 
-Values MatMulInteger(OnnxNode& node) { return OneOutput(IntegerProduct(node, 1, 2, 3)); }
+Values MatMulInteger(OnnxNode& node) { return OneOutput(Sums(node, node.input(0), node.input(1), 2, 3)); }
 
 Values ConvInteger(OnnxNode& node) {
   const Value x = Centred(node, node.input(0), 2, kChannels);
@@ -139,10 +140,10 @@ Values ConvInteger(OnnxNode& node) {
 absl::StatusOr<Value> Requantized(OnnxNode& node, Value sums, int left, int right, int out, int64_t along) {
   const Value zero = node.input(out + 1);
   RETURN_IF_ERROR(CheckQuantized(node.type(zero).dtype));
-  const Value left_scale = Beside(node, sums, node.input(left), -2, 0);
-  const Value right_scale = Beside(node, sums, node.input(right), along, 0);
-  const Value out_scale = Beside(node, sums, node.input(out), -2, 0);
-  const Value point = Beside(node, sums, zero, -2, 0);
+  const Value left_scale = Beside(node, sums, node.input(left), kRows);
+  const Value right_scale = Beside(node, sums, node.input(right), along);
+  const Value out_scale = Beside(node, sums, node.input(out), kRows);
+  const Value point = Beside(node, sums, zero, kRows);
   const auto real = [&](Value x) { return node.CastTo(x, DType::kFloat32); };
   const Value factor = node("div", {node("mul", {real(left_scale), real(right_scale)}), real(out_scale)});
   const Value multiple = node("mul", {real(sums), factor});
@@ -151,8 +152,8 @@ absl::StatusOr<Value> Requantized(OnnxNode& node, Value sums, int left, int righ
 
 // Inputs: a, its scale and zero point, b, its scale and zero point, those of the result.
 Values QLinearMatMul(OnnxNode& node) {
-  const Value sums = IntegerProduct(node, 3, 2, 5);
-  return OneOutput(Requantized(node, sums, 1, 4, 6, -1));
+  const Value sums = Sums(node, node.input(0), node.input(3), 2, 5);
+  return OneOutput(Requantized(node, sums, 1, 4, 6, kColumns));
 }
 
 // Inputs: x, its scale and zero point, w, its scale and zero point, those of the result, a bias of i32.
@@ -160,8 +161,8 @@ Values QLinearConv(OnnxNode& node) {
   const Value x = Centred(node, node.input(0), 2, kChannels);
   const Value w = Centred(node, node.input(3), 5, kKernels);
   ASSIGN_OR_RETURN(Value sums, Convolve(node, x, w));
-  if (node.has_input(8)) sums = node("add", {sums, Beside(node, sums, node.input(8), 1, 0)});
-  return OneOutput(Requantized(node, sums, 1, 4, 6, 1));
+  if (node.has_input(8)) sums = node("add", {sums, Beside(node, sums, node.input(8), kChannels)});
+  return OneOutput(Requantized(node, sums, 1, 4, 6, kChannels));
 }
 
 // ---------------------------------------------------------------- of the domain com.microsoft, by onnxruntime's
@@ -316,13 +317,6 @@ Values QLinearConcat(OnnxNode& node) {
   return OneOutput(node.Concat(parts, axis));
 }
 
-// The sums of products of i32; zero points by number of the input, for all of a matrix, its rows or its columns.
-Value Sums(OnnxNode& node, Value a, Value b, int a_zero, int b_zero) {
-  const Value left = Centred(node, a, a_zero, -2);
-  const Value right = Centred(node, b, b_zero, -1);
-  return Product(node, left, right);
-}
-
 // Inputs: a, its scale and zero point, b, its scale and zero point, an addend of i32, scale and zero point of the
 // result, without which it is of f32.
 Values QGemm(OnnxNode& node) {
@@ -335,7 +329,7 @@ Values QGemm(OnnxNode& node) {
   Value sums = Sums(node, a, b, 2, 5);
   if (node.has_input(6)) sums = node("add", {sums, node.input(6)});
   const Value a_scale = AsNumber(node, node.input(1));
-  const Value b_scale = Beside(node, sums, node.input(4), -1);
+  const Value b_scale = Beside(node, sums, node.input(4), kColumns);
   const Value factor = node("mul", {node("mul", {node.Number(a_scale, alpha), a_scale}), b_scale});
   const Value real = node.CastTo(sums, DType::kFloat32);
   if (!node.has_input(7)) return OneOutput(node("mul", {real, factor}));
@@ -356,7 +350,7 @@ Values Dequantized(OnnxNode& node, Value sums, Value a_scale, Value b_scale, int
 Values MatMulIntegerToFloat(OnnxNode& node) {
   const Value sums = Sums(node, node.input(0), node.input(1), 4, 5);
   const Value a_scale = AsNumber(node, node.input(2));
-  const Value b_scale = Beside(node, sums, node.input(3), -1);
+  const Value b_scale = Beside(node, sums, node.input(3), kColumns);
   return Dequantized(node, sums, a_scale, b_scale, 6);
 }
 
@@ -364,9 +358,9 @@ Values MatMulIntegerToFloat(OnnxNode& node) {
 Values DynamicQuantizeMatMul(OnnxNode& node) {
   const std::vector<Value> a = DynamicallyQuantized(node, node.input(0));
   const Value left = node("sub", {node.CastTo(a[0], DType::kInt32), node.CastTo(a[2], DType::kInt32)});
-  const Value right = Centred(node, node.input(1), 3, -1);
+  const Value right = Centred(node, node.input(1), 3, kColumns);
   const Value sums = Product(node, left, right);
-  const Value b_scale = Beside(node, sums, node.input(2), -1);
+  const Value b_scale = Beside(node, sums, node.input(2), kColumns);
   return Dequantized(node, sums, a[1], b_scale, 4);
 }
 

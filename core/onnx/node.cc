@@ -259,10 +259,10 @@ absl::StatusOr<int64_t> OnnxNode::AxisAttribute(std::optional<int64_t> fallback,
 
 // ---------------------------------------------------------------- building
 
-Values OnnxNode::ApplyAll(const std::string& op, std::vector<Value> operands, Attrs attrs) {
+Values OnnxNode::ApplyAll(absl::string_view op, absl::Span<const Value> operands, const Attrs& attrs) {
   RETURN_IF_ERROR(status_);
   Arena& arena = *state_.arena;
-  ASSIGN_OR_RETURN(const NodeId id, arena.Add(op, std::move(operands), std::move(attrs)));
+  ASSIGN_OR_RETURN(const NodeId id, arena.Add(std::string(op), {operands.begin(), operands.end()}, attrs));
   const Node& node = arena.node(id);
   std::vector<Value> values;
   for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i) values.push_back(Value{id, i});
@@ -282,7 +282,11 @@ Values OnnxNode::ApplyAll(const std::string& op, std::vector<Value> operands, At
   return values;
 }
 
-Value OnnxNode::operator()(const std::string& op, const std::vector<Value>& operands, const Attrs& attrs) {
+Value OnnxNode::operator()(absl::string_view op, absl::Span<const Value> operands) {
+  return (*this)(op, operands, Attrs());
+}
+
+Value OnnxNode::operator()(absl::string_view op, absl::Span<const Value> operands, const Attrs& attrs) {
   const Values values = ApplyAll(op, operands, attrs);
   return values.ok() ? values->front() : Fail(values.status());
 }

@@ -12,6 +12,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "core/base/errors.h"
 #include "core/ir/graph.h"
 #include "core/onnx/onnx.h"
@@ -129,8 +131,9 @@ class OnnxNode {
   absl::StatusOr<int64_t> AxisAttribute(std::optional<int64_t> fallback, int rank);
 
   // ---- building; applications to small constants are computed at once
-  Value operator()(const std::string& op, const std::vector<Value>& operands, const Attrs& attrs = {});
-  Values ApplyAll(const std::string& op, std::vector<Value> operands, Attrs attrs = {});
+  Value operator()(absl::string_view op, absl::Span<const Value> operands);
+  Value operator()(absl::string_view op, absl::Span<const Value> operands, const Attrs& attrs);
+  Values ApplyAll(absl::string_view op, absl::Span<const Value> operands, const Attrs& attrs);
   Value Constant(const Tensor& data) { return state_.arena->AddConstant(data); }
   Value Number(DType dtype, double value) { return Constant(Tensor::Scalar(dtype, value)); }
   // Of the type of `like`.

@@ -100,6 +100,8 @@ struct ImportedModel {
   std::vector<OpaqueNode> opaque;            // none without ImportOptions::keep_unknown
 };
 
+struct ModelParts;
+
 // A model that was read once and is imported at several sizes of its symbolic dimensions. The graphs share the elements
 // of their weights. Not thread-safe.
 class OnnxModel {
@@ -115,9 +117,8 @@ class OnnxModel {
   absl::StatusOr<ImportedModel> Import(const ImportOptions& options = {});
 
  private:
-  struct Parts;
-  explicit OnnxModel(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  explicit OnnxModel(std::unique_ptr<ModelParts> parts);
+  std::unique_ptr<ModelParts> parts_;
 };
 
 // External data is read from the folder of the model (or below it).

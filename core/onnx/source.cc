@@ -13,7 +13,7 @@ constexpr int64_t kSmallBytes = 1024;  // constants that are written as they are
 constexpr int kWorthRestoring = 2;     // nodes in the place of one
 constexpr int kWorthMore = 12;         // nodes in the place of one of several
 constexpr int kMostRestored = 4;       // nodes before one
-constexpr int kMaxDepth = 256;         // of a chain of nodes that compute a constant
+constexpr int kMaxChainDepth = 256;    // of a chain of nodes that compute a constant
 
 // A change of an operator's definition after which a node of before reads otherwise.
 struct Change {
@@ -149,7 +149,7 @@ class ConstantChain {
 
   bool AddNode(int i, int depth) {
     const onnx::NodeProto& node = source_.node(i);
-    if (depth > kMaxDepth || !source_.CanBeKept(i, opset_)) return false;
+    if (depth > kMaxChainDepth || !source_.CanBeKept(i, opset_)) return false;
     return std::all_of(node.input().begin(), node.input().end(),
                        [&](const std::string& name) { return name.empty() || AddTensor(name, depth); });
   }

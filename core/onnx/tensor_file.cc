@@ -30,19 +30,8 @@ absl::StatusOr<Tensor> LoadTensorFile(const std::string& path) {
   if (!npy && !absl::EndsWith(path, ".pb")) return InvalidArgument(path, ": expected a file named .npy or .pb");
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   auto tensor = npy ? LoadNpy(file) : LoadTensorProto(file);
-  if (!tensor.ok()) {
-    return ErrorAt(path, tensor.status());
-  }
+  if (!tensor.ok()) return ErrorAt(path, tensor.status());
   return tensor;
-}
-
-absl::Status SaveTensorProto(const std::string& path, const std::string& name, const Tensor& tensor) {
-  if (tensor.num_bytes() > int64_t{2000} << 20) {
-    return InvalidArgument(path, ": ", tensor.type().ToString(), " is too large for protobuf");
-  }
-  onnx::TensorProto proto;
-  FillTensor(name, tensor, &proto);
-  return WriteText(path, proto.SerializeAsString());
 }
 
 }  // namespace rewright

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/ir/npy.h"
 #include "core/ir/tensor.h"
@@ -12,8 +11,5 @@ namespace rewright {
 
 // By the extension, .npy or .pb. The file is untrusted: its sizes are checked before memory is taken.
 absl::StatusOr<Tensor> LoadTensorFile(const std::string& path);
-
-// Writes a temporary file and renames it. `name` is the tensor's name in the message.
-absl::Status SaveTensorProto(const std::string& path, const std::string& name, const Tensor& tensor);
 
 }  // namespace rewright

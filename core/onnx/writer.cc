@@ -13,11 +13,11 @@ std::string OnnxWriter::UniqueName(const std::string& wanted) {
   }
 }
 
-void OnnxWriter::AddNode(const std::string& op_type, const std::vector<std::string>& inputs,
-                         const std::vector<std::string>& outputs, const OnnxAttrs& attrs) {
+void OnnxWriter::AddNode(absl::string_view op_type, absl::Span<const std::string> inputs,
+                         absl::Span<const std::string> outputs, const OnnxAttrs& attrs) {
   onnx::NodeProto& node = nodes_.emplace_back();
-  node.set_op_type(op_type);
-  node.set_name(NumberedNodeName(op_type));
+  node.set_op_type(std::string(op_type));
+  node.set_name(NumberedNodeName(node.op_type()));
   for (const std::string& name : inputs) node.add_input(name);
   for (const std::string& name : outputs) node.add_output(name);
   for (const auto& [name, value] : attrs) {
@@ -84,8 +84,8 @@ OnnxAttrs AttrsOf(const ExportedNode& node) {
   return attrs;
 }
 
-std::string Step(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
-                 const std::vector<std::string>& inputs, const OnnxAttrs& attrs) {
+std::string Step(OnnxWriter& writer, const ExportedNode& node, absl::string_view op_type,
+                 absl::Span<const std::string> inputs, const OnnxAttrs& attrs) {
   const std::string result = writer.Temporary(node);
   writer.AddNode(op_type, inputs, {result}, attrs);
   return result;

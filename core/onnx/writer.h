@@ -10,6 +10,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "core/ir/graph.h"
 #include "core/onnx/proto.h"
 
@@ -59,8 +61,8 @@ class OnnxWriter {
   // False where the name is taken.
   bool Reserve(const std::string& name) { return taken_.insert(name).second; }
 
-  void AddNode(const std::string& op_type, const std::vector<std::string>& inputs,
-               const std::vector<std::string>& outputs, const OnnxAttrs& attrs = {});
+  void AddNode(absl::string_view op_type, absl::Span<const std::string> inputs, absl::Span<const std::string> outputs,
+               const OnnxAttrs& attrs = {});
   // A node of the file that was read, as it is; under a number behind its name where a copy has the name already.
   void AddCopy(onnx::NodeProto node);
   // Names of the file's nodes, which added nodes do not get: readers refuse two nodes of one name. Before all nodes.
@@ -94,8 +96,8 @@ class OnnxWriter {
 // Our attributes under the names that ONNX gives them.
 OnnxAttrs AttrsOf(const ExportedNode& node);
 // Adds a node with one result in between, whose name it gives.
-std::string Step(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
-                 const std::vector<std::string>& inputs, const OnnxAttrs& attrs = {});
+std::string Step(OnnxWriter& writer, const ExportedNode& node, absl::string_view op_type,
+                 absl::Span<const std::string> inputs, const OnnxAttrs& attrs = {});
 std::string CastTo(OnnxWriter& writer, const ExportedNode& node, const std::string& x, DType to);
 
 // A tensor spread out and padded (export_move.cc). Spreading appends zeros to every element, in an axis of their own,

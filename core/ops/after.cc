@@ -10,8 +10,7 @@ namespace {
 // instead of being kept.
 absl::Status AfterMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(CheckElements(b, 1, Elements::kFloats));
-  b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) { return b.Read(0, i); });
-  return absl::OkStatus();
+  return OnlyOutput(b, b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) { return b.Read(0, i); });
 }
 
 OpSample AfterSample(Rng& rng) {

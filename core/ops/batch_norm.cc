@@ -11,13 +11,12 @@ static absl::Status BatchNormMeaning(OpBuilder& b) {
   for (int input = 1; input < 5; ++input) {
     b.Require(b.size(input, 0) == b.size(0, 1), b.op().inputs[input] + " must have one element per channel");
   }
-  b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
     const Index c = i[1];
     const Scalar x = b.Read(0, i);
     const Scalar scale = b.Read(1, {c}), bias = b.Read(2, {c}), mean = b.Read(3, {c}), var = b.Read(4, {c});
     return (x - mean) * (scale / Sqrt(var + b.Real("epsilon", b.dtype(0)))) + bias;
   });
-  return absl::OkStatus();
 }
 
 static OpSample BatchNormSample(Rng& rng) {

@@ -25,12 +25,11 @@ absl::Status Elementwise(OpBuilder& b, DType to, const ElementFn& f) {
   std::vector<int> inputs;
   for (int k = 0; k < b.num_inputs(); ++k) inputs.push_back(k);
   const Broadcast common(b, inputs);
-  b.Output(to, common.shape(), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, to, common.shape(), [&](const std::vector<Index>& i) {
     std::vector<Scalar> operands;
     for (int k : inputs) operands.push_back(b.Read(k, common.At(k, i)));
     return f(operands);
   });
-  return absl::OkStatus();
 }
 
 // Operands of these types.

@@ -85,6 +85,12 @@ absl::Status FirstError(std::initializer_list<absl::Status> checks) {
 
 // ---------------------------------------------------------------- shapes and positions
 
+absl::Status OnlyOutput(OpBuilder& b, DType dtype, const std::vector<Index>& shape, const OpBuilder::Body& element,
+                        const std::vector<std::string>& names) {
+  b.Output(dtype, shape, element, names);
+  return absl::OkStatus();
+}
+
 std::vector<Index> Symbols(const OpBuilder& b, const std::string& attr) {
   std::vector<Index> symbols;
   for (int k = 0; k < b.Length(attr); ++k) symbols.push_back(b.Sym(attr, k));

@@ -30,6 +30,10 @@ absl::Status FirstError(std::initializer_list<absl::Status> checks);
 
 // ---------------------------------------------------------------- shapes and positions
 
+// Adds the output of an operator that has one: what a declaration ends with. OK.
+absl::Status OnlyOutput(OpBuilder& b, DType dtype, const std::vector<Index>& shape, const OpBuilder::Body& element,
+                        const std::vector<std::string>& names = {});
+
 // The list of symbols of an attribute.
 std::vector<Index> Symbols(const OpBuilder& b, const std::string& attr);
 

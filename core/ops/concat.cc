@@ -21,13 +21,12 @@ static absl::Status ConcatMeaning(OpBuilder& b) {
   std::vector<Index> ends;  // of the inputs within the output
   for (int k = 0; k < b.num_inputs(); ++k) ends.push_back((k > 0 ? ends.back() : Index(0)) + b.size(k, axis));
 
-  b.Output(b.dtype(0), With(b.sizes(0), axis, ends.back()), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), With(b.sizes(0), axis, ends.back()), [&](const std::vector<Index>& i) {
     auto part = [&](int k) { return b.Read(k, With(i, axis, i[axis] - (k > 0 ? ends[k - 1] : Index(0)))); };
     Scalar element = part(b.num_inputs() - 1);
     for (int k = b.num_inputs() - 2; k >= 0; --k) element = Select(i[axis] < ends[k], part(k), element);
     return element;
   });
-  return absl::OkStatus();
 }
 
 static OpSample ConcatSample(Rng& rng) {

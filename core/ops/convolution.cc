@@ -48,7 +48,7 @@ static absl::Status ConvolutionMeaning(OpBuilder& b) {
     ranges.emplace_back("r" + std::to_string(k), window.kernel);
   }
 
-  b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), shape, [&](const std::vector<Index>& i) {
     return b.Sum(ranges, [&](const std::vector<Index>& bound) {
       std::vector<Index> at = {i[0], FloorDiv(i[1], group_out) * group_in + bound[0]};
       std::vector<Index> tap = {i[1], bound[0]};
@@ -62,7 +62,6 @@ static absl::Status ConvolutionMeaning(OpBuilder& b) {
       return Select(inside, b.Read(0, at), 0.0) * b.Read(1, tap);
     });
   });
-  return absl::OkStatus();
 }
 
 static OpSample ConvolutionSample(Rng& rng) {

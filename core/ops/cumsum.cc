@@ -9,7 +9,7 @@ static absl::Status CumsumMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(CheckElements(b, 0, Elements::kNumbers));
   const int axis = static_cast<int>(b.Int("axis"));
   const bool exclusive = b.Flag("exclusive"), reverse = b.Flag("reverse");
-  b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
     const auto counts = [&](const std::vector<Index>& k) {
       const Index& first = reverse ? i[axis] : k[0];
       const Index& last = reverse ? k[0] : i[axis];
@@ -19,7 +19,6 @@ static absl::Status CumsumMeaning(OpBuilder& b) {
         ReduceKind::kSum, {{"k", b.size(0, axis)}},
         [&](const std::vector<Index>& k) { return b.Read(0, With(i, axis, k[0])); }, counts);
   });
-  return absl::OkStatus();
 }
 
 static OpSample CumsumSample(Rng& rng) {

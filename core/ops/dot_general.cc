@@ -75,7 +75,7 @@ static absl::Status DotGeneralMeaning(OpBuilder& b) {
   for (int64_t axis : lhs.free) shape.push_back(size(0, axis));
   for (int64_t axis : rhs.free) shape.push_back(size(1, axis));
 
-  b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), shape, [&](const std::vector<Index>& i) {
     const auto free = i.begin() + static_cast<int64_t>(lhs.batch.size());
     const auto last = free + static_cast<int64_t>(lhs.free.size());
     const auto product = [&](const std::vector<Index>& k) {
@@ -83,7 +83,6 @@ static absl::Status DotGeneralMeaning(OpBuilder& b) {
     };
     return ranges.empty() ? product({}) : b.Sum(ranges, product);
   });
-  return absl::OkStatus();
 }
 
 // Random roles for the axes of two operands.

@@ -44,11 +44,10 @@ static absl::Status DynamicSliceMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(FirstError({CheckLength(b, "sizes", b.rank(0)), CheckStarts(b, 1)}));
   const std::vector<Index> sizes = Symbols(b, "sizes");
   const std::vector<Index> starts = Starts(b, 1, sizes);
-  b.Output(b.dtype(0), sizes, [&](std::vector<Index> i) {
+  return OnlyOutput(b, b.dtype(0), sizes, [&](std::vector<Index> i) {
     for (int axis = 0; axis < b.rank(0); ++axis) i[axis] = starts[axis] + i[axis];
     return b.Read(0, i);
   });
-  return absl::OkStatus();
 }
 
 static OpSample DynamicSliceSample(Rng& rng) {
@@ -74,7 +73,7 @@ static absl::Status DynamicUpdateSliceMeaning(OpBuilder& b) {
   if (b.dtype(0) != b.dtype(1)) return b.Error("x and update must have one element type");
   RETURN_IF_ERROR(FirstError({CheckRank(b, 1, b.rank(0)), CheckStarts(b, 2)}));
   const std::vector<Index> starts = Starts(b, 2, b.sizes(1));
-  b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
     std::vector<Index> at;
     Cond inside = true;
     for (int axis = 0; axis < b.rank(0); ++axis) {
@@ -83,7 +82,6 @@ static absl::Status DynamicUpdateSliceMeaning(OpBuilder& b) {
     }
     return Select(inside, b.Read(1, at), b.Read(0, i));
   });
-  return absl::OkStatus();
 }
 
 static OpSample DynamicUpdateSliceSample(Rng& rng) {

@@ -14,12 +14,11 @@ static absl::Status LaidInto(OpBuilder& b, const std::vector<Index>& shape, cons
     if (b.is_unit(0, axis)) continue;
     b.Require(b.size(0, axis) == shape[dims[axis]], "a size of x must be one or the size in shape");
   }
-  b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), shape, [&](const std::vector<Index>& i) {
     std::vector<Index> at;
     for (int axis = 0; axis < b.rank(0); ++axis) at.push_back(b.is_unit(0, axis) ? Index(0) : i[dims[axis]]);
     return b.Read(0, at);
   });
-  return absl::OkStatus();
 }
 
 // out[i.., j..] = x[j..], reading index 0 along the axes of x that have size one

@@ -17,7 +17,7 @@ static absl::Status GatherMeaning(OpBuilder& b) {
   std::vector<Index> shape(sizes.begin(), sizes.begin() + axis);
   shape.insert(shape.end(), picks.begin(), picks.end());
   shape.insert(shape.end(), sizes.begin() + axis + 1, sizes.end());
-  b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), shape, [&](const std::vector<Index>& i) {
     const auto begin = i.begin() + axis;
     const Scalar index = b.Read(1, {begin, begin + picked});
     std::vector<Index> at(i.begin(), begin);
@@ -25,7 +25,6 @@ static absl::Status GatherMeaning(OpBuilder& b) {
     at.insert(at.end(), begin + picked, i.end());
     return b.Read(0, at);
   });
-  return absl::OkStatus();
 }
 
 static OpSample GatherSample(Rng& rng) {
@@ -53,10 +52,9 @@ static absl::Status GatherElementsMeaning(OpBuilder& b) {
   for (int k = 0; k < b.rank(0); ++k) {
     if (k != axis) b.Require(b.size(1, k) <= b.size(0, k), "indices must not be larger than x");
   }
-  b.Output(b.dtype(0), b.sizes(1), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), b.sizes(1), [&](const std::vector<Index>& i) {
     return b.Read(0, With(i, axis, Mod(ToIndex(b.Read(1, i)), b.size(0, axis))));
   });
-  return absl::OkStatus();
 }
 
 static OpSample GatherElementsSample(Rng& rng) {

@@ -11,8 +11,7 @@ static absl::Status IotaMeaning(OpBuilder& b) {
   if (axis >= rank) return b.Error("axis must be one of the axes of shape");
   if (dtype == DType::kBool) return b.Error("the elements must be numbers");
   const std::vector<Index> shape = Symbols(b, "shape");
-  b.Output(dtype, shape, [&](const std::vector<Index>& i) { return FromIndex(i[axis], dtype); });
-  return absl::OkStatus();
+  return OnlyOutput(b, dtype, shape, [&](const std::vector<Index>& i) { return FromIndex(i[axis], dtype); });
 }
 
 static OpSample IotaSample(Rng& rng) {

@@ -21,7 +21,7 @@ static absl::Status LayerNormMeaning(OpBuilder& b) {
     ranges.emplace_back("j" + std::to_string(k), size);
     inner_sizes.push_back(size);
   }
-  b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
     const std::vector<Index> outer(i.begin(), i.begin() + axis);
     auto x = [&](const std::vector<Index>& j) {
       std::vector<Index> at = outer;
@@ -36,7 +36,6 @@ static absl::Status LayerNormMeaning(OpBuilder& b) {
     const Scalar deviation = Sqrt(var + b.Real("epsilon", b.dtype(0)));
     return (x(j) - mean) / deviation * b.Read(1, j) + b.Read(2, j);
   });
-  return absl::OkStatus();
 }
 
 static OpSample LayerNormSample(Rng& rng) {

@@ -10,7 +10,7 @@ static absl::Status LrnMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(FirstError({CheckElements(b, Elements::kFloats), CheckRankAtLeast(b, 0, 2)}));
   const DType dtype = b.dtype(0);
   const Index size = b.Sym("size");
-  b.Output(dtype, b.sizes(0), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, dtype, b.sizes(0), [&](const std::vector<Index>& i) {
     const Scalar squares = b.Sum({{"k", size}}, [&](const std::vector<Index>& bound) {
       const Index c = i[1] - FloorDiv(size - 1, 2) + bound[0];
       const Scalar x = b.Read(0, With(i, 1, c));
@@ -19,7 +19,6 @@ static absl::Status LrnMeaning(OpBuilder& b) {
     const Scalar base = b.Real("bias", dtype) + b.Real("alpha", dtype) / FromIndex(size, dtype) * squares;
     return b.Read(0, i) / Pow(base, b.Real("beta", dtype));
   });
-  return absl::OkStatus();
 }
 
 static OpSample LrnSample(Rng& rng) {

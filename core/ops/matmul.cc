@@ -21,8 +21,8 @@ static absl::Status MatmulMeaning(OpBuilder& b) {
   for (size_t i = 0; i < batch.shape().size(); ++i) names.push_back("b" + std::to_string(i));
   names.insert(names.end(), {"m", "n"});
 
-  b.Output(
-      b.dtype(0), shape,
+  return OnlyOutput(
+      b, b.dtype(0), shape,
       [&](const std::vector<Index>& i) {
         const Index m = i[i.size() - 2];
         const Index n = i[i.size() - 1];
@@ -36,7 +36,6 @@ static absl::Status MatmulMeaning(OpBuilder& b) {
         });
       },
       names);
-  return absl::OkStatus();
 }
 
 static OpSample MatmulSample(Rng& rng) {

@@ -20,7 +20,7 @@ static absl::Status PadMeaning(OpBuilder& b) {
     axes.push_back({size, spread ? b.Sym("interior", axis) + 1 : Index(1)});
     shape.push_back(axes.back().Extent() + b.Sym("before", axis) + b.Sym("after", axis));
   }
-  b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), shape, [&](const std::vector<Index>& i) {
     std::vector<Index> at;
     Cond inside = true;
     for (int axis = 0; axis < rank; ++axis) {
@@ -30,7 +30,6 @@ static absl::Status PadMeaning(OpBuilder& b) {
     }
     return Select(inside, b.Read(0, at), b.Real("value", b.dtype(0)));
   });
-  return absl::OkStatus();
 }
 
 // Something is left of every axis.

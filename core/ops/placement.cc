@@ -37,10 +37,9 @@ absl::Status PartitionMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(CheckAxis(b, axis, b.rank(0)));
   const Index degree = b.Sym("degree"), block = FloorDiv(b.size(0, axis), degree);
   b.Require(b.size(0, axis) == degree * block, "the size of the axis must be a multiple of degree");
-  b.Output(b.dtype(0), Prefixed(degree, With(b.sizes(0), axis, block)), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), Prefixed(degree, With(b.sizes(0), axis, block)), [&](const std::vector<Index>& i) {
     return b.Read(0, With({i.begin() + 1, i.end()}, axis, i[0] * block + i[axis + 1]));
   });
-  return absl::OkStatus();
 }
 
 OpSample PartitionSample(Rng& rng) {
@@ -61,18 +60,16 @@ absl::Status CombineMeaning(OpBuilder& b) {
   std::vector<Index> shape = b.sizes(0);
   shape.erase(shape.begin());
   b.Require(block >= 1, "a block must not be empty");
-  b.Output(b.dtype(0), With(shape, axis, b.size(0, 0) * block), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), With(shape, axis, b.size(0, 0) * block), [&](const std::vector<Index>& i) {
     return b.Read(0, Prefixed(FloorDiv(i[axis], block), With(i, axis, Mod(i[axis], block))));
   });
-  return absl::OkStatus();
 }
 
 // out[p, i..] = x[i..]
 absl::Status ReplicateMeaning(OpBuilder& b) {
-  b.Output(b.dtype(0), Prefixed(b.Sym("degree"), b.sizes(0)), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), Prefixed(b.Sym("degree"), b.sizes(0)), [&](const std::vector<Index>& i) {
     return b.Read(0, {i.begin() + 1, i.end()});
   });
-  return absl::OkStatus();
 }
 
 OpSample ReplicateSample(Rng& rng) {
@@ -90,12 +87,11 @@ absl::Status HaloMeaning(OpBuilder& b) {
   const Index size = block + before + b.Sym("after");
   b.Require(block >= 1, "a block must not be empty");
   b.Require(size >= 1, "something must be left of a block");
-  b.Output(b.dtype(0), With(b.sizes(0), axis, size), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), With(b.sizes(0), axis, size), [&](const std::vector<Index>& i) {
     const Index at = i[0] * block + i[axis] - before;
     const Scalar element = b.Read(0, With(With(i, 0, FloorDiv(at, block)), axis, Mod(at, block)));
     return Select(InRange(at, 0, b.size(0, 0) * block), element, 0);
   });
-  return absl::OkStatus();
 }
 
 OpSample HaloSample(Rng& rng) {
@@ -118,13 +114,12 @@ absl::Status GatherRowsMeaning(OpBuilder& b) {
   b.Require(degree == b.size(1, 0), "both must be on as many devices");
   std::vector<Index> shape = b.sizes(1);
   for (int axis = 2; axis < b.rank(0); ++axis) shape.push_back(b.size(0, axis));
-  b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), shape, [&](const std::vector<Index>& i) {
     const Index row = Mod(ToIndex(b.Read(1, {i.begin(), i.begin() + picked})), degree * block);
     std::vector<Index> at = {i[0], Mod(row, block)};
     at.insert(at.end(), i.begin() + picked, i.end());
     return Select(FloorDiv(row, block) == i[0], b.Read(0, at), 0);
   });
-  return absl::OkStatus();
 }
 
 OpSample GatherRowsSample(Rng& rng) {

@@ -16,7 +16,7 @@ static absl::Status RandomMeaning(OpBuilder& b) {
   }
   constexpr double kStreams = 4294967296.0, kDropped = 256, kStep = 1.0 / 16777216;
   const std::vector<Index> shape = Symbols(b, "shape");
-  b.Output(DType::kFloat32, shape, [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, DType::kFloat32, shape, [&](const std::vector<Index>& i) {
     Index place = 0;
     for (size_t k = 0; k < shape.size(); ++k) place = place * shape[k] + i[k];
     const Scalar key = b.Read(0, {}) + FromIndex(b.Sym("stream"), DType::kInt64) * kStreams;
@@ -25,7 +25,6 @@ static absl::Status RandomMeaning(OpBuilder& b) {
     const Scalar bits = Call(Fn::kRandomBits, {key, number});
     return Cast(bits / kDropped, DType::kFloat32) * kStep;
   });
-  return absl::OkStatus();
 }
 
 static std::vector<AttrSpec> RandomAttrs() {

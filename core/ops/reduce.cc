@@ -71,10 +71,9 @@ OpDef Reduce(const std::string& name, const std::string& summary, ReduceKind kin
                .meaning = [=](OpBuilder& b) -> absl::Status {
                  RETURN_IF_ERROR(CheckElements(b, elements));
                  const Reduction reduction(b, b.Ints("axes"));
-                 b.Output(b.dtype(0), reduction.shape(), [&](const std::vector<Index>& i) {
+                 return OnlyOutput(b, b.dtype(0), reduction.shape(), [&](const std::vector<Index>& i) {
                    return after(reduction.Over(kind, i, before), reduction.count());
                  });
-                 return absl::OkStatus();
                },
                .sample =
                    [elements](Rng& rng) {
@@ -121,9 +120,8 @@ static absl::Status ArgmaxMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(CheckElements(b, Elements::kNumbers));
   const Reduction reduction(b, {b.Int("axis")});
   b.Require(reduction.count() >= 1, "the axis must not be empty");
-  b.Output(DType::kInt64, reduction.shape(),
-           [&](const std::vector<Index>& i) { return reduction.Over(ReduceKind::kArgMax, i); });
-  return absl::OkStatus();
+  return OnlyOutput(b, DType::kInt64, reduction.shape(),
+                    [&](const std::vector<Index>& i) { return reduction.Over(ReduceKind::kArgMax, i); });
 }
 
 static OpSample ArgmaxSample(Rng& rng) {

@@ -48,9 +48,9 @@ static absl::Status ReshapeMeaning(OpBuilder& b) {
   const std::vector<Index> shape = Symbols(b, "shape");
   const std::vector<Index> old_shape = b.sizes(0);
   b.Require(Product(old_shape) == Product(shape), "the numbers of elements must be equal");
-  b.Output(b.dtype(0), shape,
-           [&](const std::vector<Index>& i) { return b.Read(0, PositionOf(LinearIndex(i, shape), old_shape)); });
-  return absl::OkStatus();
+  return OnlyOutput(b, b.dtype(0), shape, [&](const std::vector<Index>& i) {
+    return b.Read(0, PositionOf(LinearIndex(i, shape), old_shape));
+  });
 }
 
 static OpSample ReshapeSample(Rng& rng) {

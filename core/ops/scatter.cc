@@ -37,7 +37,7 @@ static absl::Status ScatterAddMeaning(OpBuilder& b) {
     if (k == axis) continue;
     b.Require(b.size(0, k) == b.size(2, k < axis ? k : k - 1 + picked), "other sizes of updates must be those of x");
   }
-  b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
     const auto update = [&](const std::vector<Index>& k) {
       std::vector<Index> at(i.begin(), i.begin() + axis);
       at.insert(at.end(), k.begin(), k.end());
@@ -49,7 +49,6 @@ static absl::Status ScatterAddMeaning(OpBuilder& b) {
     };
     return b.Read(0, i) + b.Reduce(ReduceKind::kSum, ranges, update, comes_here);
   });
-  return absl::OkStatus();
 }
 
 static OpSample ScatterAddSample(Rng& rng) {
@@ -82,7 +81,7 @@ static absl::Status ScatterElementsAddMeaning(OpBuilder& b) {
     b.Require(b.size(1, k) == b.size(2, k), "updates must have the shape of indices");
     if (k != axis) b.Require(b.size(1, k) <= b.size(0, k), "indices must not be larger than x");
   }
-  b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
     const auto at = [&](const std::vector<Index>& k) { return With(i, axis, k[0]); };
     const auto comes_here = [&](const std::vector<Index>& k) {
       Cond exists(true);
@@ -94,7 +93,6 @@ static absl::Status ScatterElementsAddMeaning(OpBuilder& b) {
     const auto update = [&](const std::vector<Index>& k) { return b.Read(2, at(k)); };
     return b.Read(0, i) + b.Reduce(ReduceKind::kSum, {{"k", b.size(1, axis)}}, update, comes_here);
   });
-  return absl::OkStatus();
 }
 
 static OpSample ScatterElementsAddSample(Rng& rng) {

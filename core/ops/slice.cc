@@ -19,12 +19,11 @@ static absl::Status SliceMeaning(OpBuilder& b) {
     b.Require(stop <= b.size(0, axis), "a stop must not lie after the end of its axis");
     shape.push_back(CeilDiv(stop - start, step(axis)));
   }
-  b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), shape, [&](const std::vector<Index>& i) {
     std::vector<Index> at;
     for (int axis = 0; axis < rank; ++axis) at.push_back(b.Sym("starts", axis) + i[axis] * step(axis));
     return b.Read(0, at);
   });
-  return absl::OkStatus();
 }
 
 static OpSample SliceSample(Rng& rng) {
@@ -53,11 +52,10 @@ OpDef SliceOp() {
 
 // out[.., i, ..] = x[.., n - 1 - i, ..] along `axes`
 static absl::Status ReverseMeaning(OpBuilder& b) {
-  b.Output(b.dtype(0), b.sizes(0), [&](std::vector<Index> i) {
+  return OnlyOutput(b, b.dtype(0), b.sizes(0), [&](std::vector<Index> i) {
     for (int64_t axis : b.Ints("axes")) i[axis] = b.size(0, static_cast<int>(axis)) - 1 - i[axis];
     return b.Read(0, i);
   });
-  return absl::OkStatus();
 }
 
 static OpSample ReverseSample(Rng& rng) {

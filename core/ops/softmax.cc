@@ -20,13 +20,12 @@ OpDef AlongAxis(const std::string& name, const std::string& summary, const Norma
         RETURN_IF_ERROR(CheckElements(b, Elements::kFloats));
         const int axis = static_cast<int>(b.Int("axis"));
         const Index size = b.size(0, axis);
-        b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
+        return OnlyOutput(b, b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) {
           auto x = [&](const std::vector<Index>& j) { return b.Read(0, With(i, axis, j[0])); };
           const Scalar max = b.Shift(b.MaxOver({{"k", size}}, x));
           const Scalar sum = b.Sum({{"j", size}}, [&](const std::vector<Index>& j) { return Exp(x(j) - max); });
           return normalize(b.Read(0, i) - max, sum);
         });
-        return absl::OkStatus();
       },
       .sample =
           [](Rng& rng) {
@@ -63,7 +62,7 @@ static absl::Status CrossEntropyMeaning(OpBuilder& b) {
   for (size_t k = 0; k < shape.size(); ++k) {
     b.Require(b.size(1, static_cast<int>(k)) == shape[k], "labels must have the shape of x without its axis");
   }
-  b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), shape, [&](const std::vector<Index>& i) {
     const auto x = [&](const std::vector<Index>& j) {
       std::vector<Index> at = i;
       at.insert(at.begin() + axis, j[0]);
@@ -73,7 +72,6 @@ static absl::Status CrossEntropyMeaning(OpBuilder& b) {
     const Scalar sum = b.Sum({{"j", classes}}, [&](const std::vector<Index>& j) { return Exp(x(j) - max); });
     return Log(sum) - (x({Mod(ToIndex(b.Read(1, i)), classes)}) - max);
   });
-  return absl::OkStatus();
 }
 
 static OpSample CrossEntropySample(Rng& rng) {

@@ -16,12 +16,11 @@ static absl::Status TransposeMeaning(OpBuilder& b) {
   }
   std::vector<Index> shape;
   for (int64_t axis : perm) shape.push_back(b.size(0, static_cast<int>(axis)));
-  b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+  return OnlyOutput(b, b.dtype(0), shape, [&](const std::vector<Index>& i) {
     std::vector<Index> at(perm.size());
     for (size_t k = 0; k < perm.size(); ++k) at[perm[k]] = i[k];
     return b.Read(0, at);
   });
-  return absl::OkStatus();
 }
 
 static OpSample TransposeSample(Rng& rng) {

@@ -19,8 +19,7 @@ constexpr Domain kPositive = {0.1, 3};
 using UnaryFn = std::function<Scalar(const OpBuilder& b, const Scalar& x)>;
 
 absl::Status Elementwise(OpBuilder& b, DType to, const UnaryFn& f) {
-  b.Output(to, b.sizes(0), [&](const std::vector<Index>& i) { return f(b, b.Read(0, i)); });
-  return absl::OkStatus();
+  return OnlyOutput(b, to, b.sizes(0), [&](const std::vector<Index>& i) { return f(b, b.Read(0, i)); });
 }
 
 OpDef Unary(const std::string& name, const std::string& summary, Elements elements, const UnaryFn& f,

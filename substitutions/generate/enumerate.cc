@@ -11,7 +11,7 @@ namespace rewright::generate {
 namespace {
 
 // Elements and nodes that a thread keeps from one subtree to the next.
-constexpr size_t kKeptBytes = size_t{48} << 20;
+constexpr size_t kKeptWorkerBytes = size_t{48} << 20;
 constexpr int kParallelFrom = 4;  // applications; smaller graphs are few
 
 std::vector<std::vector<int64_t>> AssignmentsOf(const Space& space) {
@@ -30,7 +30,7 @@ struct Worker {
 
   // Forgets what came after the mark if it has become too much.
   void Trim(const Terms::Mark& mark) {
-    if (terms.num_bytes() < kKeptBytes) return;
+    if (terms.num_bytes() < kKeptWorkerBytes) return;
     fingerprinter.Release(mark);
     terms.Release(mark);
   }

@@ -21,8 +21,8 @@ namespace {
 
 constexpr uint64_t kBetweenReports = 4096;  // graphs
 constexpr uint32_t kMaxPasses = 256;
-constexpr uint64_t kBytesOfRecord = 72;          // at most, with the free places of the tables while they grow
-constexpr size_t kKeptBytes = size_t{64} << 20;  // of Terms, between pairs
+constexpr uint64_t kBytesOfRecord = 72;               // at most, with the free places of the tables while they grow
+constexpr size_t kKeptTermsBytes = size_t{64} << 20;  // of Terms, between pairs
 
 absl::Status Check(const Space& space) {
   if (space.max_ops < 1 || space.max_ops > kMaxOps) {
@@ -54,7 +54,7 @@ class Divider {
     std::vector<Pair> result;
     std::map<std::pair<std::string, std::vector<uint64_t>>, SmallGraph> others;
     for (const Pair& pair : pairs) {
-      if (terms_.num_bytes() > kKeptBytes) terms_.Release(start_);
+      if (terms_.num_bytes() > kKeptTermsBytes) terms_.Release(start_);
       const std::vector<uint64_t> first = HashesOf(terms_, pair.first), second = HashesOf(terms_, pair.second);
       if (!first.empty() && first == second) {
         result.push_back(pair);

@@ -265,7 +265,7 @@ bool Fingerprinter::Rename(const SmallGraph& graph, const Ref* names, ValueId* v
       operands[k] = values[ref];
     }
     if (i + 1 == graph.size) break;
-    const NodeId node = terms_.Add(application.op, operands);
+    const TermNodeId node = terms_.Add(application.op, operands);
     if (node < 0) return false;
     for (int k = 0; k < terms_.node(node).num_outputs; ++k) values[OutputRef(i, k)] = terms_.node(node).first + k;
   }
@@ -280,7 +280,7 @@ bool Fingerprinter::EvaluateLast(const SmallGraph& graph, bool keep, const Value
   const int arity = space_.operators[application.op].arity;
   for (int k = 0; k < arity; ++k) operands[k] = values[application.operands[k]];
   if (!keep) return terms_.Evaluate(application.op, operands, &last->count, last->hashes, last->supports);
-  const NodeId node = terms_.Add(application.op, operands);
+  const TermNodeId node = terms_.Add(application.op, operands);
   if (node < 0) return false;
   *first = terms_.node(node).first;
   last->count = terms_.node(node).num_outputs;
@@ -292,19 +292,19 @@ bool Fingerprinter::EvaluateLast(const SmallGraph& graph, bool keep, const Value
 }
 
 ValueId Fingerprinter::RenameValue(ValueId value, const Ref* names) {
-  const Node node = terms_.node(terms_.value(value).node);
+  const TermNode node = terms_.node(terms_.value(value).node);
   if (node.op < 0) return names[value];
   ValueId operands[kMaxArity] = {-1, -1, -1};
   for (int k = 0; k < space_.operators[node.op].arity; ++k) {
     operands[k] = RenameValue(node.operands[k], names);
     if (operands[k] < 0) return -1;
   }
-  const NodeId renamed = terms_.Add(node.op, operands);
+  const TermNodeId renamed = terms_.Add(node.op, operands);
   return renamed < 0 ? -1 : terms_.node(renamed).first + (value - node.first);
 }
 
 uint64_t Fingerprinter::FormOf(ValueId value) {
-  const Node& node = terms_.node(terms_.value(value).node);
+  const TermNode& node = terms_.node(terms_.value(value).node);
   if (node.op < 0) return InputForm(terms_.group_of(value));
   uint64_t operands[kMaxArity];
   for (int k = 0; k < space_.operators[node.op].arity; ++k) operands[k] = FormOf(node.operands[k]);
@@ -478,7 +478,7 @@ std::vector<ValueId> EvaluateGraph(Terms& terms, const SmallGraph& graph) {
       const Ref ref = application.operands[k];
       operands[k] = ref < kOutputs ? ref : values[ref];
     }
-    const NodeId node = terms.Add(application.op, operands);
+    const TermNodeId node = terms.Add(application.op, operands);
     if (node < 0) return {};
     for (int k = 0; k < terms.node(node).num_outputs; ++k) values[OutputRef(i, k)] = terms.node(node).first + k;
   }

@@ -9,7 +9,9 @@ namespace {
 
 constexpr size_t kMaxCompared = 48;  // graphs of a class that each further one is compared with
 
-bool IsConstant(const Space& space, const Node& node) { return node.op >= 0 && space.operators[node.op].arity == 0; }
+bool IsConstant(const Space& space, const TermNode& node) {
+  return node.op >= 0 && space.operators[node.op].arity == 0;
+}
 
 // Whether some output is the same operator of equal operands on both sides.
 bool IsCongruent(Terms& terms, const std::vector<ValueId>& left, const std::vector<ValueId>& right) {
@@ -17,7 +19,7 @@ bool IsCongruent(Terms& terms, const std::vector<ValueId>& left, const std::vect
     for (ValueId r : right) {
       if (terms.value(l).hash != terms.value(r).hash) continue;
       if (l == r) return true;
-      const Node &p = terms.node(terms.value(l).node), &q = terms.node(terms.value(r).node);
+      const TermNode &p = terms.node(terms.value(l).node), &q = terms.node(terms.value(r).node);
       if (p.op < 0 || p.op != q.op || l - p.first != r - q.first) continue;
       const OperatorChoice& choice = terms.space().operators[p.op];
       std::vector<uint64_t> x, y;
@@ -68,7 +70,7 @@ class Abstraction {
 
   template <typename F>
   void Collect(ValueId value, const F& visit) {
-    const Node node = terms_.node(terms_.value(value).node);
+    const TermNode node = terms_.node(terms_.value(value).node);
     if (node.op < 0 || IsConstant(terms_.space(), node)) return;
     visit(value);
     for (ValueId operand : node.operands) {
@@ -79,7 +81,7 @@ class Abstraction {
   // Inputs that are read outside the parts.
   uint64_t InputsBeside(ValueId value, const Parts& parts) const {
     if (parts.count(HashOf(value)) == 1) return 0;
-    const Node& node = terms_.node(terms_.value(value).node);
+    const TermNode& node = terms_.node(terms_.value(value).node);
     if (node.op < 0) return uint64_t{1} << value;
     uint64_t inputs = 0;
     for (ValueId operand : node.operands) {
@@ -139,7 +141,7 @@ class Abstraction {
       reached->push_back(found->second);
       return found->second;
     }
-    const Node node = terms_.node(terms_.value(value).node);
+    const TermNode node = terms_.node(terms_.value(value).node);
     if (node.op < 0) {
       reached->push_back(value);
       return value;
@@ -150,7 +152,7 @@ class Abstraction {
       if (operands[k] < 0) return -1;
     }
     if (!terms_.Takes(node.op, operands)) return -1;
-    const NodeId replaced = terms_.Add(node.op, operands);
+    const TermNodeId replaced = terms_.Add(node.op, operands);
     if (replaced < 0) return -1;
     // All outputs of a node belong together.
     reached->push_back(terms_.node(replaced).first);

@@ -129,7 +129,7 @@ class Reverser {
     std::map<std::pair<int, uint32_t>, std::vector<std::string>> found;  // by number
     int instances = 0;
     const auto look = [&](const RandomApplication& application) {
-      const std::vector<rewright::Value>& inputs = application.graph.inputs();
+      const std::vector<Value>& inputs = application.graph.inputs();
       const uint32_t kernels = KernelsOf(application.graph);
       const Gain least = IsElementwise(application.graph) ? Gain::kAtAllSizes : Gain::kAtTheSizes;
       for (uint32_t subset : WeightSubsets(inputs.size())) {

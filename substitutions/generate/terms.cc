@@ -35,7 +35,7 @@ Terms::Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, 
       const ValueId id = num_inputs();
       group_of_.push_back(static_cast<int>(g));
       nodes_.push_back({.first = id});
-      Value value{.node = id, .type = type, .hash = static_cast<uint64_t>(id), .support = uint64_t{1} << id};
+      TermValue value{.node = id, .type = type, .hash = static_cast<uint64_t>(id), .support = uint64_t{1} << id};
       if (with_values) {
         const size_t count = types_[type].begin.back();
         uint64_t* data = Allocate(count);
@@ -107,8 +107,8 @@ TypedApplication* Terms::Unknown() {
 }
 
 size_t Terms::num_bytes() const {
-  return data_bytes_ + nodes_.capacity() * sizeof(Node) + values_.capacity() * sizeof(Value) +
-         node_ids_.capacity() * (sizeof(std::pair<Key, NodeId>) + 1) + keys_.capacity() * sizeof(Key);
+  return data_bytes_ + nodes_.capacity() * sizeof(TermNode) + values_.capacity() * sizeof(TermValue) +
+         node_ids_.capacity() * (sizeof(std::pair<Key, TermNodeId>) + 1) + keys_.capacity() * sizeof(Key);
 }
 
 void Terms::Release(const Mark& mark) {
@@ -190,7 +190,7 @@ bool Terms::Run(int op, const ValueId* operands, const TypedApplication& applica
   for (size_t a = 0; a < application.tapes.size(); ++a) {
     const uint64_t* inputs[kMaxArity];
     for (int k = 0; k < choice.arity; ++k) {
-      const Value& operand = value(operands[k]);
+      const TermValue& operand = value(operands[k]);
       inputs[k] = operand.data + type(operand.type).begin[a];
     }
     uint64_t* outputs[kMaxOutputs];
@@ -231,8 +231,8 @@ uint64_t Terms::HashOf(TypeId id, const uint64_t* data) const {
 const std::vector<uint64_t>& Terms::Dependencies(ValueId id) {
   const auto found = dependencies_.find(id);
   if (found != dependencies_.end()) return found->second;
-  const Value& v = value(id);
-  const Node& n = node(v.node);
+  const TermValue& v = value(id);
+  const TermNode& n = node(v.node);
   const Type& t = type(v.type);
   std::vector<uint64_t> result(static_cast<size_t>(t.begin.back()), v.support);
   const OperatorChoice* choice = n.op < 0 ? nullptr : &space_.operators[n.op];
@@ -304,13 +304,13 @@ bool Terms::Takes(int op, const ValueId* operands) const {
   return true;
 }
 
-NodeId Terms::Find(int op, const ValueId* operands) const {
+TermNodeId Terms::Find(int op, const ValueId* operands) const {
   const auto found = node_ids_.find(KeyOf(op, operands));
   return found == node_ids_.end() ? -1 : found->second;
 }
 
-const TypedApplication& Terms::application(NodeId id) const {
-  const Node& n = node(id);
+const TypedApplication& Terms::application(TermNodeId id) const {
+  const TermNode& n = node(id);
   TypeId types[kMaxArity];
   for (int k = 0; k < space_.operators[n.op].arity; ++k) types[k] = value(n.operands[k]).type;
   return *applications_.find(KeyOf(n.op, types))->second;
@@ -340,7 +340,7 @@ bool Terms::Evaluate(int op, const ValueId* operands, int* num_outputs, uint64_t
   return true;
 }
 
-NodeId Terms::Add(int op, const ValueId* operands) {
+TermNodeId Terms::Add(int op, const ValueId* operands) {
   const Key key = KeyOf(op, operands);
   const auto found = node_ids_.find(key);
   if (found != node_ids_.end()) return found->second;
@@ -354,17 +354,17 @@ NodeId Terms::Add(int op, const ValueId* operands) {
     keys_.push_back(key);
     return node_ids_[key] = -1;
   }
-  const NodeId id = static_cast<NodeId>(nodes_.size());
-  Node added{.op = static_cast<int16_t>(op),
-             .num_outputs = static_cast<int16_t>(application->outputs.size()),
-             .first = static_cast<ValueId>(values_.size())};
+  const TermNodeId id = static_cast<TermNodeId>(nodes_.size());
+  TermNode added{.op = static_cast<int16_t>(op),
+                 .num_outputs = static_cast<int16_t>(application->outputs.size()),
+                 .first = static_cast<ValueId>(values_.size())};
   for (int k = 0; k < arity; ++k) {
     added.operands[k] = key.operands[k];
   }
   nodes_.push_back(added);
   size_t at = 0;
   for (size_t k = 0; k < application->outputs.size(); ++k) {
-    Value output{.node = id, .type = application->outputs[k], .hash = values_.size()};
+    TermValue output{.node = id, .type = application->outputs[k], .hash = values_.size()};
     if (with_values_) {
       const size_t count = type(output.type).begin.back();
       uint64_t* data = Allocate(count);

@@ -21,7 +21,7 @@ namespace rewright::generate {
 
 using TypeId = int32_t;
 using ValueId = int32_t;
-using NodeId = int32_t;
+using TermNodeId = int32_t;
 
 // Where concat put an axis together: positions, by assignment, in the order in which that happened.
 using Cuts = std::vector<std::vector<int64_t>>;
@@ -52,15 +52,15 @@ struct TypedApplication {
   bool drops = false;  // some element of an operand is not read
 };
 
-struct Node {
+struct TermNode {
   int16_t op = -1;  // index into Space::operators; -1: an input
   int16_t num_outputs = 1;
   ValueId operands[kMaxArity] = {-1, -1, -1};
   ValueId first = -1;  // of its outputs
 };
 
-struct Value {
-  NodeId node = -1;
+struct TermValue {
+  TermNodeId node = -1;
   TypeId type = -1;
   uint64_t hash = 0;
   uint64_t support = 0;  // inputs that it depends on, as bits
@@ -79,8 +79,8 @@ class Terms {
 
   const Space& space() const { return space_; }
   const Type& type(TypeId id) const { return types_[id]; }
-  const Node& node(NodeId id) const { return nodes_[id]; }
-  const Value& value(ValueId id) const { return values_[id]; }
+  const TermNode& node(TermNodeId id) const { return nodes_[id]; }
+  const TermValue& value(ValueId id) const { return values_[id]; }
   // Of what is kept, about.
   size_t num_bytes() const;
 
@@ -95,13 +95,13 @@ class Terms {
   bool Takes(int op, const ValueId* operands) const;
 
   // The node, evaluated; -1 where it is illegal or has no value. Takes() is not asked.
-  NodeId Add(int op, const ValueId* operands);
+  TermNodeId Add(int op, const ValueId* operands);
   // -1 where there is no such node yet.
-  NodeId Find(int op, const ValueId* operands) const;
+  TermNodeId Find(int op, const ValueId* operands) const;
   // Hashes and supports of the outputs without keeping the node. False as for Add.
   bool Evaluate(int op, const ValueId* operands, int* num_outputs, uint64_t* hashes, uint64_t* supports);
 
-  const TypedApplication& application(NodeId id) const;
+  const TypedApplication& application(TermNodeId id) const;
 
   // Everything that is added after a mark can be forgotten; its numbers are given out again.
   struct Mark {
@@ -153,9 +153,9 @@ class Terms {
   absl::flat_hash_map<uint64_t, std::vector<TypeId>> types_by_hash_;
   absl::flat_hash_map<Key, std::unique_ptr<TypedApplication>> applications_;
   std::vector<std::vector<std::vector<TypedApplication*>>> known_;  // by operator and types of one or two operands
-  std::vector<Node> nodes_;
-  std::vector<Value> values_;
-  absl::flat_hash_map<Key, NodeId> node_ids_;
+  std::vector<TermNode> nodes_;
+  std::vector<TermValue> values_;
+  absl::flat_hash_map<Key, TermNodeId> node_ids_;
   std::vector<Key> keys_;  // of node_ids_, in the order in which they came
   absl::flat_hash_map<ValueId, std::vector<uint64_t>> dependencies_;
   std::vector<std::unique_ptr<uint64_t[]>> blocks_;

@@ -176,9 +176,9 @@ bool Walk::Try(int depth, int op) {
   if (depth + 1 == size_) {
     return visit_(graph_, values_);
   }
-  const NodeId node = terms_.Add(op, operands);
+  const TermNodeId node = terms_.Add(op, operands);
   if (node < 0) return true;
-  const Node& added = terms_.node(node);
+  const TermNode& added = terms_.node(node);
   // A tensor that is there already needs no second name.
   for (int k = 0; k < added.num_outputs; ++k) {
     for (Ref ref : available_) {
@@ -239,17 +239,17 @@ class RawWalk {
     TypeId types[kMaxArity] = {};
     for (int i = 0; i < space_.operators[op].arity; ++i) types[i] = terms_.value(operands[i]).type;
     if (!terms_.Takes(op, operands) || terms_.Apply(op, types) == nullptr) return;
-    for (NodeId id : nodes_) {
-      const Node& node = terms_.node(id);
+    for (TermNodeId id : nodes_) {
+      const TermNode& node = terms_.node(id);
       if (node.op == op && std::equal(operands, operands + kMaxArity, node.operands)) return;
     }
     if (depth + 1 == max_ops_) {
       ++count_;
       return;
     }
-    const NodeId id = terms_.Add(op, operands);
+    const TermNodeId id = terms_.Add(op, operands);
     nodes_.push_back(id);
-    const Node node = terms_.node(id);
+    const TermNode node = terms_.node(id);
     for (int i = 0; i < node.num_outputs; ++i) values_.push_back(node.first + i);
     Visit(depth + 1);
     values_.resize(values_.size() - static_cast<size_t>(node.num_outputs));
@@ -260,7 +260,7 @@ class RawWalk {
   Terms terms_;
   const int max_ops_;
   std::vector<ValueId> values_;
-  std::vector<NodeId> nodes_;
+  std::vector<TermNodeId> nodes_;
   uint64_t count_ = 0;
 };
 

@@ -11,8 +11,8 @@ const std::vector<Size> kChannels = {Num(1), Var(kC), Num(1), Num(1)};  // a num
 
 std::vector<Size> Kernel(int64_t r, int64_t s) { return {Var(kC), Var(kC), Num(r), Num(s)}; }
 
-Space Images(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
-             std::vector<OperatorChoice> operators) {
+Space ImageSpace(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
+                 std::vector<OperatorChoice> operators) {
   return {.name = name,
           .variables = {"n", "c", "h", "w"},
           .inputs = std::move(inputs),
@@ -42,27 +42,27 @@ std::vector<Space> ConvSpaces() {
   OperatorChoice beside = Concat(4, 0);
   beside.leaf_only = twice.leaf_only = true;
   Space batch_norm =
-      OneOutput(Images("batch-norm", {image, {"u", Kernel(3, 3), 1, true}, {"p", kChannels, 2}}, 5,
-                       {conv3, Stretched("mul", {4, 4}), Stretched("sub", {4, 4}), by_output, mul_channels}));
+      OneOutput(ImageSpace("batch-norm", {image, {"u", Kernel(3, 3), 1, true}, {"p", kChannels, 2}}, 5,
+                           {conv3, Stretched("mul", {4, 4}), Stretched("sub", {4, 4}), by_output, mul_channels}));
   batch_norm.max_simpler_ops = 3;
   const std::vector<std::vector<int64_t>> others = {{2, 4, 3}, {3, 2, 5}, {2, 3, 5}, {4, 2, 3}, {2, 4, 3}};
   return {
-      Images("joins", {{"i", kImage, 3}}, 2, {Binary("add"), Concat(4, 1), Concat(4, 0)}),
-      Images("kernels", {images, {"u", Kernel(3, 3), 2, true}}, 3,
-             {conv3, Binary("add"), Unary("relu"), Concat(4, 1), Concat(4, 0), Split(1), Split(0)}),
-      Images("pools", {images, {"v", Kernel(1, 1), 1, true}, {"d", kDepthwise, 1, true}}, 3,
-             {conv3, conv1, Pool("avg_pool2d"), Pool("avg_pool2d", 2), Pool("max_pool2d"), Pool("max_pool2d", 2),
-              Conv(3, 3, false, 2), Constant("pool_kernel", Kind::kSplat, kDepthwise, 1, 9), Unary("relu"),
-              Binary("add"), Concat(4, 1), Concat(4, 0)}),
+      ImageSpace("joins", {{"i", kImage, 3}}, 2, {Binary("add"), Concat(4, 1), Concat(4, 0)}),
+      ImageSpace("kernels", {images, {"u", Kernel(3, 3), 2, true}}, 3,
+                 {conv3, Binary("add"), Unary("relu"), Concat(4, 1), Concat(4, 0), Split(1), Split(0)}),
+      ImageSpace("pools", {images, {"v", Kernel(1, 1), 1, true}, {"d", kDepthwise, 1, true}}, 3,
+                 {conv3, conv1, Pool("avg_pool2d"), Pool("avg_pool2d", 2), Pool("max_pool2d"), Pool("max_pool2d", 2),
+                  Conv(3, 3, false, 2), Constant("pool_kernel", Kind::kSplat, kDepthwise, 1, 9), Unary("relu"),
+                  Binary("add"), Concat(4, 1), Concat(4, 0)}),
       // A scalar before and after a convolution.
-      Images("scaled", {{"i", kImage, 1}, {"u", Kernel(3, 3), 1, true}, {"s", {}, 1}}, 2, {conv3, Scale()}),
+      ImageSpace("scaled", {{"i", kImage, 1}, {"u", Kernel(3, 3), 1, true}, {"s", {}, 1}}, 2, {conv3, Scale()}),
       // Kernels of several extents: the smaller ones are surrounded by zeros.
-      Merges(Images("enlarged", {image, {"u", Kernel(3, 3), 1, true}, {"v", Kernel(1, 1), 1, true}}, 4,
-                    {conv3, conv1, Enlarge(3, 3), Concat(4, 0), Split(1)})),
-      Merges(Images("groups", {image, {"d", kDepthwise, 2, true}}, 4, {conv3, beside, twice, Split(1)})),
+      Merges(ImageSpace("enlarged", {image, {"u", Kernel(3, 3), 1, true}, {"v", Kernel(1, 1), 1, true}}, 4,
+                        {conv3, conv1, Enlarge(3, 3), Concat(4, 0), Split(1)})),
+      Merges(ImageSpace("groups", {image, {"d", kDepthwise, 2, true}}, 4, {conv3, beside, twice, Split(1)})),
       // A number for each channel before and after a convolution.
-      OneOutput(Images("channels", {image, {"u", Kernel(3, 3), 1, true}, {"p", kChannels, 2}}, 3,
-                       {conv3, Stretched("mul", {4, 4}), Stretched("add", {4, 4}), by_output, mul_channels})),
+      OneOutput(ImageSpace("channels", {image, {"u", Kernel(3, 3), 1, true}, {"p", kChannels, 2}}, 3,
+                           {conv3, Stretched("mul", {4, 4}), Stretched("add", {4, 4}), by_output, mul_channels})),
       ScaledParts("channels-in-two", 2, 1, {"n", "c", "h", "w"}, others, 4),
       ScaledParts("channels-in-three", 3, 1, {"n", "c", "h", "w"}, others, 4),
       // Batch normalization: (conv(x, k) - mean) factor; the shift that follows stays.

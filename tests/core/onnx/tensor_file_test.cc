@@ -5,7 +5,9 @@
 
 #include <random>
 
+#include "core/base/files.h"
 #include "core/ir/random_tensor.h"
+#include "core/onnx/tensor_proto.h"
 #include "model_util.h"
 
 namespace rewright {
@@ -15,6 +17,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string ErrorOf(const std::string& path) { return std::string(LoadTensorFile(path).status().message()); }
+
+absl::Status SaveTensorProto(const std::string& path, const Tensor& tensor) {
+  onnx::TensorProto proto;
+  FillTensor("t", tensor, &proto);
+  return WriteText(path, proto.SerializeAsString());
+}
 
 // A .npy file of version 1 with that header and data.
 std::string Npy(const std::string& header, const std::string& data, char version = 1) {
@@ -32,7 +40,7 @@ TEST(TensorFileTest, WhatIsWrittenIsReadBack) {
     for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3, 4}, Shape{0}, Shape{2, 0, 3}}) {
       const Tensor tensor = RandomTensor({dtype, shape}, rng, -5, 5);
       ASSERT_TRUE(SaveNpy(folder / "t.npy", tensor).ok());
-      ASSERT_TRUE(SaveTensorProto(folder / "t.pb", "t", tensor).ok());
+      ASSERT_TRUE(SaveTensorProto(folder / "t.pb", tensor).ok());
       for (const char* name : {"t.npy", "t.pb"}) {
         const auto loaded = LoadTensorFile(folder / name);
         ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -126,7 +134,7 @@ TEST(TensorFileTest, TypedFieldsOfProtosAreRead) {
 TEST(TensorFileTest, DamagedFilesDoNoHarm) {
   TemporaryFolder folder;
   ASSERT_TRUE(SaveNpy(folder / "t.npy", Iota({2, 3})).ok());
-  ASSERT_TRUE(SaveTensorProto(folder / "t.pb", "t", Iota({2, 3})).ok());
+  ASSERT_TRUE(SaveTensorProto(folder / "t.pb", Iota({2, 3})).ok());
   std::mt19937 random(1);
   for (const char* name : {"t.npy", "t.pb"}) {
     const std::string bytes = FileContents(folder / name);

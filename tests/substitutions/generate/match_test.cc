@@ -43,7 +43,7 @@ class Judge {
   }
 
   Tensor Compute(ValueId value, const std::vector<int>& names) {
-    const Node& node = terms_.node(terms_.value(value).node);
+    const TermNode& node = terms_.node(terms_.value(value).node);
     if (node.op < 0) return inputs_[names[value]];
     const OperatorChoice& choice = space_.operators[node.op];
     std::vector<Tensor> operands;

@@ -146,7 +146,7 @@ class Naive {
   }
 
   std::string Text(ValueId value, const std::vector<int>& names) {
-    const Node& node = terms_.node(terms_.value(value).node);
+    const TermNode& node = terms_.node(terms_.value(value).node);
     if (node.op < 0) return "i" + std::to_string(names[value]);
     const OperatorChoice& choice = space_.operators[node.op];
     std::vector<std::string> operands;
