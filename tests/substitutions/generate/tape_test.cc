@@ -118,6 +118,26 @@ TEST(Tape, AgreesWithTheOracleOnEveryOperator) {
   EXPECT_GT(compared, 100);
 }
 
+// Products of the largest elements, (-1) (-1): 64 of them do not fit the 128 bits that they are summed in.
+TEST(Tape, LongSumsOfLargeProductsAreExact) {
+  for (const int64_t depth : {1, 31, 32, 33, 64, 65, 200}) {
+    const std::vector<TensorType> types = {{DType::kFloat32, {1, depth}}, {DType::kFloat32, {depth, 1}}};
+    MeaningCache meanings;
+    const auto applied = Apply(*FindOp("matmul"), types, {}, meanings);
+    ASSERT_TRUE(applied.ok()) << applied.status();
+    const Bindings bindings = BindingsOf(*applied->meaning, types, applied->attrs);
+    const auto tape = Tape::Compile(*applied->meaning, bindings, types, applied->outputs);
+    ASSERT_TRUE(tape.ok()) << tape.status();
+    const std::vector<uint64_t> minus_ones(static_cast<size_t>(depth), kFieldPrime - 1);
+    const uint64_t* const inputs[] = {minus_ones.data(), minus_ones.data()};
+    uint64_t sum = 0;
+    uint64_t* const outputs[] = {&sum};
+    std::vector<uint64_t> scratch;
+    ASSERT_TRUE(tape->Run(inputs, outputs, &scratch));
+    EXPECT_EQ(sum, static_cast<uint64_t>(depth)) << depth;
+  }
+}
+
 TEST(Tape, OpaqueOperatorsHaveNone) {
   const std::vector<TensorType> x = {{DType::kFloat32, {4, 5}}};
   MeaningCache meanings;
