@@ -12,12 +12,13 @@ where a rank is off its plan by more than 2 %, and says how far the worst is ove
 import argparse
 import csv
 import json
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+
+from ranks import ENVIRONMENT, ranks_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "tools/examples"
@@ -44,13 +45,6 @@ LAYOUTS = [f"dp={n}{zero}" for n in (2, 3, 4) for zero in ("", ",zero=1", ",zero
     "pp=2,tp=2"]
 
 
-def ranks_of(layout):
-    ranks = 1
-    for size in re.findall(r"[dtp]p=(\d+)", layout):
-        ranks *= int(size)
-    return ranks
-
-
 def sent(file):
     """Of messages of the program, not of MPI's own."""
     return sum(int(line.split()[3]) for line in file.read_text().splitlines() if line.startswith("E\t"))
@@ -62,12 +56,11 @@ def run(args, model, layout, steps, micro, folder):
     config.write_text(json.dumps(dict(model, steps=steps)))
     counts = folder / "counts"
     ranks = ranks_of(layout)
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     outcome = subprocess.run(
         ["mpirun", "--oversubscribe", "-n", str(ranks), "--mca", "pml_monitoring_enable", "1", "--mca",
          "pml_monitoring_enable_output", "3", "--mca", "pml_monitoring_filename", counts, args.program, "train",
          "--threads", "1", "--json", "--quiet", "--layout", f"{layout},micro={micro}", config],
-        env=environment, capture_output=True, text=True)
+        env=ENVIRONMENT, capture_output=True, text=True)
     if outcome.returncode != 0:
         sys.exit(f"{layout}: {outcome.stderr}")
     bytes_of = [sent(pathlib.Path(f"{counts}.{rank}.prof")) for rank in range(ranks)]

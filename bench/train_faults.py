@@ -14,7 +14,6 @@ import argparse
 import collections
 import csv
 import json
-import math
 import os
 import pathlib
 import random
@@ -26,6 +25,8 @@ import sys
 import tempfile
 import time
 
+from ranks import ENVIRONMENT, processes_by_rank, ranks_of
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DIGITS = ROOT / "tools/examples/digits"
 # Layouts of one kind give the same bits: of the first that of one rank, of the others those of the ranks that compute
@@ -36,10 +37,6 @@ KINDS = [
     (["dp=2,tp=2,zero=1", "dp=2,tp=2,zero=3"], ["tp=2,zero=1", "tp=2,zero=3"], "tp=2,zero=1"),
     (["pp=2,tp=2"], ["pp=2,tp=2,schedule=gpipe"], "pp=2,tp=2"),
 ]
-
-
-def ranks_of(layout):
-    return math.prod(int(n) for n in re.findall(r"[dtp]p=(\d+)", layout))
 
 
 def is_alive(pid):
@@ -55,12 +52,11 @@ class Job:
     def __init__(self, args, config, checkpoints, layout, folder):
         self.ranks, self.disturbed = ranks_of(layout), False
         resume = ["--resume"] if (checkpoints / "latest").exists() else []
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         self.out, self.err = open(folder / "out", "w+"), open(folder / "err", "w+")
         self.mpirun = subprocess.Popen(
             ["mpirun", "--oversubscribe", "-n", str(self.ranks), args.program, "train", "--threads", "1", "--json",
              "--quiet", "--layout", layout, "--bucket-mb", "0.004", "--hang-limit", str(args.hang_limit), config,
-             "--checkpoint-dir", checkpoints, *resume], stdout=self.out, stderr=self.err, env=environment)
+             "--checkpoint-dir", checkpoints, *resume], stdout=self.out, stderr=self.err, env=ENVIRONMENT)
 
     def text(self, file):
         file.flush()
@@ -73,17 +69,7 @@ class Job:
             time.sleep(0.005)
 
     def processes(self):
-        found = {}
-        children = subprocess.run(["pgrep", "-P", str(self.mpirun.pid)], capture_output=True, text=True).stdout.split()
-        for pid in children:
-            try:
-                environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            for entry in environment:
-                if entry.startswith(b"OMPI_COMM_WORLD_RANK="):
-                    found[int(entry.split(b"=")[1])] = int(pid)
-        return found
+        return processes_by_rank(self.mpirun)
 
     def wait(self, seconds):
         """The status, None where there is none yet. Notes whether this process was stopped itself meanwhile."""

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 
+from ranks import ENVIRONMENT
 from table import machine, write_table
 
 RANKS = 2
@@ -22,9 +23,8 @@ BOUND = ["mpirun", "--bind-to", "core", "-n", str(RANKS)]
 
 
 def ours(args, megabytes):
-    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     command = [*BOUND, args.bench, "--megabytes", str(megabytes), "--repeats", str(args.repeats)]
-    return numbers(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
+    return numbers(subprocess.run(command, check=True, capture_output=True, text=True, env=ENVIRONMENT).stdout)
 
 
 def gloo(args, megabytes):

@@ -16,8 +16,6 @@ import argparse
 import json
 import os
 import pathlib
-import select
-import signal
 import statistics
 import subprocess
 import sys
@@ -25,12 +23,12 @@ import tempfile
 
 import numpy as np
 import torch
+from ranks import Training, Usage
 from table import machine, write_table
 from training_memory import BertBase, resnet50
 from vs_pytorch_training import MODELS, RATE, Mlp, Own, Torch, Zoo, normal, tokens
 
 RANKS = 2
-TICK = os.sysconf("SC_CLK_TCK")
 
 
 class WideMlp(Mlp):
@@ -50,85 +48,23 @@ SAMPLES = {
 }
 
 
-def cpu_seconds(pid):
-    """Of every thread: its name and what it has used."""
-    threads = {}
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        name, fields = (task / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
-        fields = fields.split()
-        threads[int(task.name)] = name, (int(fields[11]) + int(fields[12])) / TICK
-    return threads
-
-
-class Usage:
-    """CPU seconds of processes between two moments, by what threads do."""
-
-    def __init__(self, pids, computes):
-        self.pids, self.computes = pids, computes
-        self.before = [cpu_seconds(pid) for pid in pids]
-
-    def per_rank(self):
-        communication = everything = 0
-        for pid, before in zip(self.pids, self.before):
-            for thread, (name, seconds) in cpu_seconds(pid).items():
-                used = seconds - before.get(thread, (name, 0))[1]
-                everything += used
-                communication += 0 if thread == pid or name in self.computes else used
-        return communication / len(self.pids), everything / len(self.pids)
-
-
-class Ours:
-    """`rewright train` on some ranks, stopped but for its turns."""
-
-    def __init__(self, model, folder, ranks, args, flags=()):
-        rng = np.random.default_rng(1)
-        inputs, target = model.inputs(rng), model.target(rng)
-        for name, array in inputs.items():
-            np.save(folder / f"{name}.npy", np.concatenate([array] * RANKS))
-        np.save(folder / "target.npy", np.concatenate([target] * RANKS))
-        config = {"model": {"onnx": "model.onnx"},
-                  "data": {"inputs": {name: f"{name}.npy" for name in inputs}, "target": "target.npy",
-                           "batch": len(target) * ranks, "micro_batches": ranks, "prefetch_threads": 0},
-                  "loss": model.loss, "optimizer": {"kind": "adamw", "learning_rate": RATE, "weight_decay": 0.01},
-                  "steps": 1000000}
-        if model.output:
-            config["model"]["output"] = model.output
-        path = folder / f"config{ranks}{len(flags)}.json"
-        path.write_text(json.dumps(config))
-        train = [args.rewright, "train", str(path), "--json", "--quiet", "--threads", "1", *flags]
-        mpirun = ["mpirun", "--bind-to", "core", "-n", str(ranks)] if ranks > 1 else ["taskset", "-c", "0"]
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-        self.process = subprocess.Popen(mpirun + train, stdout=subprocess.PIPE, text=True, bufsize=1, env=environment)
-        self.step()
-        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout.split()
-        self.pids = [int(pid) for pid in found] if ranks > 1 else [self.process.pid]
-        self.signal(signal.SIGSTOP)
-
-    def signal(self, number):
-        for pid in self.pids:
-            os.kill(pid, number)
-
-    def step(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"rewright train ended with status {self.process.wait()}")
-        return json.loads(line)["seconds"]
-
-    def turn(self, steps):
-        self.signal(signal.SIGCONT)
-        while select.select([self.process.stdout], [], [], 0.05)[0]:
-            self.step()
-        self.step()  # the one that was stopped
-        usage = Usage(self.pids, ())
-        seconds = statistics.median([self.step() for _ in range(steps)])
-        used = usage.per_rank()
-        self.signal(signal.SIGSTOP)
-        return seconds, [value / steps for value in used]
-
-    def end(self):
-        self.signal(signal.SIGKILL)
-        self.process.kill()
-        self.process.wait()
+def ours(model, folder, ranks, args, flags=()):
+    """`rewright train` on some ranks."""
+    rng = np.random.default_rng(1)
+    inputs, target = model.inputs(rng), model.target(rng)
+    for name, array in inputs.items():
+        np.save(folder / f"{name}.npy", np.concatenate([array] * RANKS))
+    np.save(folder / "target.npy", np.concatenate([target] * RANKS))
+    config = {"model": {"onnx": "model.onnx"},
+              "data": {"inputs": {name: f"{name}.npy" for name in inputs}, "target": "target.npy",
+                       "batch": len(target) * ranks, "micro_batches": ranks, "prefetch_threads": 0},
+              "loss": model.loss, "optimizer": {"kind": "adamw", "learning_rate": RATE, "weight_decay": 0.01},
+              "steps": 1000000}
+    if model.output:
+        config["model"]["output"] = model.output
+    path = folder / f"config{ranks}{len(flags)}.json"
+    path.write_text(json.dumps(config))
+    return Training(args.rewright, path, ranks, flags)
 
 
 class Theirs:
@@ -144,7 +80,7 @@ class Theirs:
         self.all(1)
         usage = Usage([rank.pid for rank in self.ranks], ("pt_autograd_0",))
         seconds = self.all(steps)
-        return seconds, [value / steps for value in usage.per_rank()]
+        return seconds, [[value / steps for value in rank] for rank in usage.by_rank()]
 
     def all(self, steps):
         for rank in self.ranks:
@@ -177,12 +113,12 @@ def compare(name, args):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         model.write(args.rewright, str(folder / "model.onnx"))
-        sides = {"ours": Ours(model, folder, RANKS, args)}
+        sides = {"ours": ours(model, folder, RANKS, args)}
         try:
             sides["ddp"] = Theirs(name, folder)
             if not args.pair:
-                sides["one"] = Ours(model, folder, 1, args)
-                sides["unoverlapped"] = Ours(model, folder, RANKS, args, ("--bucket-mb", "1e6"))
+                sides["one"] = ours(model, folder, 1, args)
+                sides["unoverlapped"] = ours(model, folder, RANKS, args, ("--bucket-mb", "1e6"))
             times, used = {side: [] for side in sides}, {side: [] for side in sides}
             for _ in range(args.turns):
                 for side, runner in sides.items():
@@ -204,8 +140,10 @@ def compare(name, args):
     if not args.pair:
         row["scaling"], row["overlap"] = gain("one", RANKS), gain("unoverlapped")
     for side in ("ours", "ddp"):
-        row[f"{side}_communication_cpu_s"] = f"{statistics.median(u[0] for u in used[side]):.3f}"
-        row[f"{side}_cpu_s"] = f"{statistics.median(u[1] for u in used[side]):.3f}"
+        communication = [statistics.mean(rest for _, rest in ranks) for ranks in used[side]]
+        everything = [statistics.mean(map(sum, ranks)) for ranks in used[side]]
+        row[f"{side}_communication_cpu_s"] = f"{statistics.median(communication):.3f}"
+        row[f"{side}_cpu_s"] = f"{statistics.median(everything):.3f}"
     print(row, flush=True)
     return row
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/ops/ops.h"
 
 namespace rewright {
 namespace {
@@ -39,6 +40,7 @@ class PassFinder {
     FindForward();
     FindLastUses();
     LimitGradients(weights);
+    FindOriginals();
     for (size_t i = 0; i < size; ++i) Place(static_cast<int>(i));
     for (size_t i = size; i-- > 0;) Delay(static_cast<int>(i));
     Measure();
@@ -48,6 +50,8 @@ class PassFinder {
   }
 
  private:
+  static constexpr Value kNone = {-1, 0};
+
   const Node& node(int i) const { return graph_.node(graph_.nodes()[i]); }
   bool IsRun(int i) const { return graph_.IsRun(node(i)); }
 
@@ -111,27 +115,61 @@ class PassFinder {
     }
   }
 
+  // What is computed again behind a trigger has an original in the forward pass.
+  void FindOriginals() {
+    for (int i = 0; i < static_cast<int>(forward_.size()); ++i) {
+      const bool is_there = forward_[i] || !IsRun(i);
+      originals_.push_back(is_there                     ? Value{graph_.nodes()[i], 0}
+                           : node(i).op == ops::After() ? OriginalOf(node(i).operands[0])
+                                                        : CopiedFrom(node(i)));
+    }
+  }
+  // Itself in the forward pass; kNone where it has none.
+  Value OriginalOf(Value value) const {
+    const Value original = originals_[graph_.index(value.node)];
+    return original == kNone ? kNone : Value{original.node, original.output + value.output};
+  }
+  // The node of the forward pass that is like this one but for triggers.
+  Value CopiedFrom(const Node& copy) const {
+    std::vector<Value> operands;
+    for (Value operand : copy.operands) operands.push_back(OriginalOf(operand));
+    if (operands.empty() || std::count(operands.begin(), operands.end(), kNone) > 0) return kNone;
+    for (int user : graph_.users(graph_.index(operands[0].node))) {
+      const Node& like = node(user);
+      if (forward_[user] && like.op == copy.op && like.attrs == copy.attrs && like.operands == operands) {
+        return {graph_.nodes()[user], 0};
+      }
+    }
+    return kNone;
+  }
+
+  // As if nothing were computed again, but for triggers: what reads a copy is where it would read the original, and the
+  // copy is there in time.
   void Place(int i) {
     if (forward_[i]) return;
+    const bool is_copy = IsRun(i) && originals_[i] != kNone;
     int position = limits_[i];
     for (int producer : graph_.producers(i)) {
-      const bool backward = !forward_[producer] && IsRun(producer);
-      position = std::min(position, backward ? positions_[producer] : last_uses_[producer]);
+      const Value original = originals_[producer];
+      if (!forward_[producer] && IsRun(producer)) position = std::min(position, positions_[producer]);
+      if (!is_copy && original != kNone) position = std::min(position, last_uses_[graph_.index(original.node)]);
     }
     positions_[i] = position;
   }
 
-  // What reads the forward pass alone, as a mask does, is made where it is read: else groups would reach from where an
-  // operand was used last, which is late for one that a residual adds, to the reader.
+  // What reads the forward pass alone, as a mask does, is made where it is read, and so is what is computed again: else
+  // groups would reach from where an operand was used last, which is late for one that a residual adds, or from the
+  // trigger, to the reader.
   void Delay(int i) {
     if (forward_[i] || !IsRun(i) || graph_.is_output(Value{graph_.nodes()[i], 0})) return;
     const std::vector<int>& users = graph_.users(i);
     if (users.empty()) return;
     int position = 0;
-    for (int producer : graph_.producers(i)) {
-      if (!IsRun(producer)) continue;
-      if (!forward_[producer]) return;
-      position = std::max(position, positions_[producer]);
+    for (Value operand : node(i).operands) {
+      const int producer = graph_.index(operand.node);
+      if (IsRun(producer) && originals_[producer] == kNone) return;
+      if (forward_[producer] && IsRun(producer)) position = std::max(position, positions_[producer]);
+      if (node(i).op == ops::After()) break;  // the trigger only says when
     }
     for (int user : users) position = std::max(position, positions_[user]);
     positions_[i] = std::min(positions_[i], position);
@@ -177,6 +215,7 @@ class PassFinder {
   // By position in nodes().
   std::vector<bool> forward_;
   std::vector<int> positions_, last_uses_, limits_;
+  std::vector<Value> originals_;
   Passes passes_;
 };
 

@@ -229,6 +229,39 @@ output gradient = %7
   EXPECT_THAT(passes.may_cut, ElementsAre(true, false, true, true, true));
 }
 
+// So does what is computed again, over several nodes, though its trigger is a gradient of a later position.
+TEST(LayersTest, WhatIsComputedAgainStandsWithItsReader) {
+  const auto graph = ParseGraph(R"(training
+input x: f32[4]
+state w: f32[4]
+const %0: f32[] = [0]
+%1 = mul(x, w)
+%2 = exp(%1)
+%3 = tanh(%2)
+%4 = mul(%3, %1)
+%5 = reduce_mean(%4, axes=[0])
+%6 = mul(%3, %3)
+%7 = after(%1, %6)
+%8 = exp(%7)
+%9 = less(%0, %8)
+%10 = mul(%6, %2)
+%11 = where(%9, %10, %0)
+output loss = %5
+output gradient = %11
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const std::vector<NodeId>& nodes = graph->nodes();
+  const auto again = std::find_if(nodes.begin(), nodes.end(), [&](NodeId id) {
+    const Node& node = graph->node(id);
+    return node.op != nullptr && node.op->name == "after";
+  });
+  ASSERT_NE(again, nodes.end());
+  const Passes passes = PassesOf(*graph, {"w"}, {{{*again, again[1], again[2], nodes.back()}}});
+  for (int k : {0, 1, 2}) EXPECT_EQ(passes.nodes.at(again[k]).position, 0) << graph->node(again[k]).op->name;
+  EXPECT_EQ(passes.nodes.at(again[3]).position, 2);
+  EXPECT_THAT(passes.may_cut, ElementsAre(true, true, true, true, true));
+}
+
 TEST(LayersTest, AreCutByTime) {
   Passes passes;
   passes.length = 6;

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Memory that ranks take in a step, against what docs/training.md says that they keep. It is the peak of resident memory
+after some steps, less that of the same run of the same model with layers of a few numbers: program, libraries, messages.
+
+    python3 bench/parallel_memory.py [--rewright build/release/rewright] [--out bench/results/parallel_memory.csv]
+
+zero: a perceptron of equal layers with Adam in float32 and hardly an activation, one layer a bucket. `kept_mb` is what
+  the table says: a rank's weights, sums of gradients, moments, and for zero 2 and 3 two layers' gradients and weights.
+pipeline: layers whose activations outweigh their weights; the first stage of some with some numbers of micro-batches of
+  one size. gpipe holds all, so what a micro-batch holds is the slope of its memory between the two largest numbers;
+  `held` is memory of a run, above that of one micro-batch with the same schedule, in such units, and that one.
+"""
+import argparse
+import json
+import os
+import pathlib
+import tempfile
+
+import numpy as np
+from ranks import Training, ranks_of
+from table import machine, write_table
+
+STEPS = 4
+CLASSES = 10
+
+
+def peaks(args, folder, sizes, samples, micro, layout, flags=()):
+    """Of each rank, in bytes."""
+    rng = np.random.default_rng(1)
+    batch = samples * micro
+    np.save(folder / "x.npy", rng.standard_normal((batch, sizes[0])).astype("float32"))
+    np.save(folder / "target.npy", rng.integers(0, CLASSES, batch))
+    config = {"model": {"mlp": {"sizes": [*sizes, CLASSES]}},
+              "data": {"inputs": {"x": "x.npy"}, "target": "target.npy", "batch": batch, "micro_batches": micro,
+                       "prefetch_threads": 0},
+              "loss": "cross_entropy", "optimizer": {"kind": "adamw", "learning_rate": 1e-4}, "steps": 1000000}
+    (folder / "config.json").write_text(json.dumps(config))
+    run = Training(args.rewright, folder / "config.json", ranks_of(layout), ("--layout", layout, *flags))
+    try:
+        run.turn(2)
+        return run.peak_bytes(STEPS)
+    finally:
+        run.end()
+
+
+def zero_rows(args, folder):
+    width, layers, samples = 2048, 12, 8
+    weight = 4 * width * width
+    for ranks in (1, 2, 4):
+        for zero in (0, 1, 2, 3) if ranks > 1 else (0,):
+            layout = f"dp={ranks}" + (f",zero={zero}" if zero else "")
+            flags = ("--bucket-mb", "1")
+            taken = max(peaks(args, folder, [width] * (layers + 1), samples, ranks, layout, flags))
+            taken -= max(peaks(args, folder, [16] * (layers + 1), samples, ranks, layout, flags))
+            per_parameter = 4 * (1 if zero < 3 else 1 / ranks) + 4 * (1 if zero < 2 else 1 / ranks) + \
+                8 * (1 / ranks if zero else 1)
+            kept = per_parameter * layers * weight / 4 + {2: 2, 3: 4}.get(zero, 0) * weight
+            yield {"what": "zero", "layout": layout, "micro_batches": ranks,
+                   "measured_mb": f"{taken / 1e6:.1f}", "kept_mb": f"{kept / 1e6:.1f}",
+                   "of_kept": f"{taken / kept:.3f}", "bytes_a_parameter": f"{taken / (layers * weight / 4):.2f}"}
+
+
+def pipeline_rows(args, folder):
+    width, layers, samples = 128, 16, 8192
+    for stages in (2, 4):
+        most, taken = 4 * stages, {}
+        for schedule in ("gpipe", "1f1b"):
+            for micro in (1, stages, 2 * stages, most):
+                layout = f"pp={stages},micro={micro},schedule={schedule}"
+                taken[schedule, micro] = peaks(args, folder, [width] * (layers + 1), samples, micro, layout)[0]
+        unit = (taken["gpipe", most] - taken["gpipe", 2 * stages]) / (most - 2 * stages)
+        for (schedule, micro), measured in taken.items():
+            yield {"what": "pipeline", "layout": f"pp={stages},schedule={schedule}", "micro_batches": micro,
+                   "measured_mb": f"{measured / 1e6:.1f}", "micro_batch_mb": f"{unit / 1e6:.1f}",
+                   "held": f"{1 + (measured - taken[schedule, 1]) / unit:.2f}",
+                   "most": micro if schedule == "gpipe" else min(micro, stages)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rewright", default="build/release/rewright")
+    parser.add_argument("--out")
+    parser.add_argument("what", nargs="*", default=["zero", "pipeline"])
+    args = parser.parse_args()
+    args.rewright = os.path.abspath(args.rewright)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for what in args.what:
+            for row in {"zero": zero_rows, "pipeline": pipeline_rows}[what](args, pathlib.Path(folder)):
+                rows.append(row)
+                print(row, flush=True)
+    if args.out:
+        write_table(args.out, f"{machine()}; the rank that takes most (zero), the first stage (pipeline)", rows)
+
+
+if __name__ == "__main__":
+    main()
