@@ -160,11 +160,11 @@ absl::StatusOr<NamedModel> NamesOf(OnnxModel& source, const ImportedModel& origi
 }
 
 // The file of the rewritten graph, which may be `written` already and then has the outputs that the report tells of.
-// Where onnxruntime is the device and does not run it faster than the file that was read, the report takes the original
-// back.
-absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ImportedModel& original, const NamedModel& named,
-                                    const Engine& engine, const OptimizeOptions& options, const TimeLimit& limit,
-                                    WrittenModel written, OptimizeReport* report) {
+// The report takes the original back where that file is the one that was read, since a file does not tell all graphs
+// apart, and where onnxruntime is the device and does not run it faster.
+absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile& input, const ImportedModel& original,
+                                    const NamedModel& named, const Engine& engine, const OptimizeOptions& options,
+                                    const TimeLimit& limit, WrittenModel written, OptimizeReport* report) {
   if (limit.Left() <= 0) {
     TakeBack(original.graph, "no time was left to check its file", report);
     return WrittenModel();
@@ -175,6 +175,10 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ImportedMo
     ASSIGN_OR_RETURN(written, BytesToWrite(report->graph, original, named, flags.output, engine, flags.check));
   }
   if (!written.bytes) return written;
+  if (const absl::StatusOr<std::string> bytes = input.Bytes(); bytes.ok() && *written.bytes == *bytes) {
+    TakeBack(original.graph, "its file would be the input byte for byte", report);
+    return WrittenModel();
+  }
   if (flags.check) {
     RETURN_IF_ERROR(CheckWritten(report->graph, original, named, flags.output, engine,
                                  WithinSeconds(options.checking, limit.Left()), report->checker.get(), &written));
@@ -506,7 +510,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
       ASSIGN_OR_RETURN(named, NamesOf(source, *model, found.search.trace, found.path, rules->all));
       written = WrittenModel();
     }
-    ASSIGN_OR_RETURN(written, FileOf(flags, *model, named, *engine, options, limit, std::move(written), &found));
+    ASSIGN_OR_RETURN(written, FileOf(flags, file, *model, named, *engine, options, limit, std::move(written), &found));
     in_onnxruntime = InOnnxRuntime(flags, model->graph, options, limit, found, written, session);
     return found;
   }();

@@ -102,6 +102,18 @@ TEST_F(Written, ARewrittenGraphSaysItsSizes) {
   EXPECT_TRUE(json["fixed_sizes"].empty());
 }
 
+// A convolution of 1 x 1 that became a product is written as the convolution that it was.
+TEST_F(Written, ARewriteThatTheFileDoesNotShowIsTheInput) {
+  const std::string in = In("squeezenet.onnx"), out = Out("squeezenet.onnx");
+  ASSERT_EQ(Rewright("zoo squeezenet --image-size 64 -o " + in).status, 0);
+  const Outcome outcome = Rewright(absl::StrCat("optimize ", in, " --cost analytic:zen3 -o ", out));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("result:   the original: its file would be the input byte for byte\n"),
+                    HasSubstr("written:  " + out + ", the input byte for byte\n"), Not(HasSubstr("rewrites:"))));
+  EXPECT_EQ(FileContents(out), FileContents(in));
+}
+
 TEST_F(Written, TheInputItselfStays) {
   fs::create_hard_link(In("plain.onnx"), In("hard.onnx"));
   fs::create_symlink("plain.onnx", In("soft.onnx"));
