@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/errors.h"
 #include "core/base/status_macros.h"
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/proto.h"
 
 namespace rewright {
 namespace {

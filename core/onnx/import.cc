@@ -12,11 +12,9 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
 #include "core/onnx/onnx.h"
-#include "core/onnx/parse.h"
 #include "core/onnx/proto.h"
-#include "core/onnx/serialized.h"
+#include "core/onnx/serialization.h"
 #include "core/onnx/source.h"
-#include "core/onnx/utf8.h"
 
 namespace rewright {
 namespace {

@@ -9,8 +9,8 @@
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
+#include "core/onnx/proto.h"
 #include "core/onnx/source.h"
-#include "core/onnx/tensor_proto.h"
 #include "core/ops/foreign.h"
 
 namespace rewright {
