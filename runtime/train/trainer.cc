@@ -14,7 +14,7 @@
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/ranks.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/parallel/run_collective.h"
 
