@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "backends/attrs.h"
 #include "backends/group.h"
+#include "backends/meaning.h"
 #include "core/ops/ops.h"
 
 namespace rewright {

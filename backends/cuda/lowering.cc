@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "backends/attrs.h"
 #include "backends/cuda/gpu_status.h"
 #include "backends/cuda/kernel_text.h"
 #include "backends/cuda/queues.h"
