@@ -15,7 +15,6 @@
 #include "absl/strings/str_format.h"
 #include "backends/analytic.h"
 #include "backends/profile_db.h"
-#include "backends/profile_text.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_inputs.h"
