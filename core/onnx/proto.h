@@ -1,5 +1,5 @@
-// ONNX's protobuf messages: the generated classes, attributes and tensors in that form. No header outside of this folder
-// includes it.
+// ONNX's protobuf messages: the generated classes, attributes and tensors in that form. No header outside of this
+// folder includes it.
 #pragma once
 
 #ifndef ONNX_NAMESPACE
