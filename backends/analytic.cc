@@ -1,10 +1,17 @@
 #include "backends/analytic.h"
 
 #include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "backends/attrs.h"
+#include "backends/cpu/fusion.h"
 #include "backends/group.h"
+#include "backends/meaning.h"
+#include "core/base/data_file.h"
+#include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 
 namespace rewright {
@@ -15,9 +22,17 @@ constexpr double kFlopsPerSecond = 9e12;
 constexpr double kBytesPerSecond = 0.7e12;
 constexpr double kElementBytes = 4;
 
-class AnalyticDevice : public Device {
+class CostModel : public Device {
  public:
-  explicit AnalyticDevice(bool strict) : strict_(strict) {}
+  bool runs() const override { return false; }
+  absl::StatusOr<Schedule> Compile(const Graph&) override {
+    return absl::UnimplementedError(absl::StrCat(name(), ": an analytic device gives costs and runs nothing"));
+  }
+};
+
+class V100Device : public CostModel {
+ public:
+  explicit V100Device(bool strict) : strict_(strict) {}
 
   std::string name() const override { return strict_ ? "analytic:v100-strict" : "analytic:v100"; }
 
@@ -55,11 +70,6 @@ class AnalyticDevice : public Device {
     return kLaunchSeconds + std::max(flops / kFlopsPerSecond, bytes / kBytesPerSecond);
   }
 
-  bool runs() const override { return false; }
-  absl::StatusOr<Schedule> Compile(const Graph&) override {
-    return absl::UnimplementedError(absl::StrCat(name(), ": an analytic device gives costs and runs nothing"));
-  }
-
  private:
   static double Elements(const TensorType& type) { return static_cast<double>(type.num_elements()); }
 
@@ -93,13 +103,110 @@ class AnalyticDevice : public Device {
   const bool strict_;
 };
 
+double Bytes(const TensorType& type) { return static_cast<double>(type.num_bytes()); }
+
+class RooflineDevice : public CostModel {
+ public:
+  explicit RooflineDevice(const RooflineSpec& spec) : spec_(spec) {}
+
+  std::string name() const override { return absl::StrCat("analytic:", spec_.name); }
+
+  std::vector<Group> Partition(const Graph& graph) const override {
+    std::vector<Group> groups;
+    for (cpu::FusedGroup& group : cpu::FuseGraph(graph)) groups.push_back(std::move(group.group));
+    return groups;
+  }
+
+  absl::StatusOr<double> Cost(const Graph& graph, const Group& group) override {
+    if (group.nodes.size() == 1 && OnlyMoves(graph, graph.node(group.nodes[0]))) return 0.0;
+    const double waves = Waves(graph, group);
+    double flops = 0;
+    for (NodeId id : group.nodes) {
+      const Node& node = graph.node(id);
+      flops += FeaturesOf(*node.meaning, OperandTypes(graph, node), node.attrs, node.outputs).flops;
+    }
+    const double arithmetic = flops * waves / spec_.flops_per_second;
+    return spec_.launch_seconds + std::max(arithmetic, MemorySeconds(graph, group));
+  }
+
+ private:
+  // Time of the waves that the tiles take over the time at full use of all processors.
+  double Waves(const Graph& graph, const Group& group) const {
+    double elements = 0;
+    for (Value output : group.outputs) elements += static_cast<double>(graph.type(output).num_elements());
+    const double tiles = std::max(1.0, elements / static_cast<double>(spec_.tile_elements));
+    const double processors = static_cast<double>(spec_.processors);
+    return std::ceil(std::ceil(tiles) / processors) * processors / tiles;
+  }
+
+  double MemorySeconds(const Graph& graph, const Group& group) const {
+    double activations = 0, weights = 0;
+    for (Value input : group.inputs) {
+      (graph.IsKnown(input) ? weights : activations) += Bytes(graph.type(input));
+    }
+    for (Value output : group.outputs) activations += Bytes(graph.type(output));
+    const bool cached = activations + weights <= spec_.cache_bytes;
+    return weights / spec_.bytes_per_second +
+           activations / (cached ? spec_.cache_bytes_per_second : spec_.bytes_per_second);
+  }
+
+  const RooflineSpec spec_;
+};
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> MakeAnalyticDevice(const std::string& name) {
-  if (name != "v100" && name != "v100-strict") {
-    return absl::InvalidArgumentError(absl::StrCat("analytic device ", name, ": expected v100 or v100-strict"));
+absl::StatusOr<RooflineSpec> ReadRooflineSpec(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
+  const nlohmann::json json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a JSON object that describes a device"));
   }
-  return std::unique_ptr<Device>(std::make_unique<AnalyticDevice>(name == "v100-strict"));
+  RooflineSpec spec;
+  absl::Status status;
+  const auto fail = [&](const std::string& member, const char* expected) {
+    const std::string found = json.contains(member) ? json.at(member).dump() : "nothing";
+    status.Update(
+        absl::InvalidArgumentError(absl::StrCat(path, ": \"", member, "\": found ", found, ", expected ", expected)));
+  };
+  const auto text = [&](const char* member) {
+    if (json.contains(member) && json.at(member).is_string()) return json.at(member).get<std::string>();
+    fail(member, "a text");
+    return std::string();
+  };
+  const auto number = [&](const char* member) {
+    const double value = json.contains(member) && json.at(member).is_number() ? json.at(member).get<double>() : 0;
+    if (!(value > 0 && value <= 1e18)) fail(member, "a number above 0 and at most 1e18");
+    return value;
+  };
+  spec.name = text("name");
+  spec.source = text("source");
+  spec.flops_per_second = number("flops_per_second");
+  spec.bytes_per_second = number("bytes_per_second");
+  spec.launch_seconds = number("launch_seconds");
+  spec.processors = static_cast<int64_t>(std::max(1.0, number("processors")));
+  spec.tile_elements = static_cast<int64_t>(std::max(1.0, number("tile_elements")));
+  spec.cache_bytes = number("cache_bytes");
+  spec.cache_bytes_per_second = number("cache_bytes_per_second");
+  if (!status.ok()) return status;
+  return spec;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> MakeAnalyticDevice(const std::string& name) {
+  const bool strict = name == "v100-strict";
+  if (strict || name == "v100") return std::make_unique<V100Device>(strict);
+  std::string path = name;
+  if (!absl::EndsWith(name, ".json")) {
+    absl::StatusOr<std::string> shipped = FindDataFile(absl::StrCat("devices/", name, ".json"), REWRIGHT_BACKENDS_DIR);
+    if (!shipped.ok() || absl::StrContains(name, '/')) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("analytic device ", name,
+                       ": expected v100, v100-strict, v100-roofline, k80, h100, h200, zen3 or a FILE.json"));
+    }
+    path = *std::move(shipped);
+  }
+  ASSIGN_OR_RETURN(const RooflineSpec spec, ReadRooflineSpec(path));
+  return std::make_unique<RooflineDevice>(spec);
 }
 
 }  // namespace rewright

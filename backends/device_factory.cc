@@ -1,37 +1,21 @@
 #include "backends/device_factory.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <fstream>
 #include <iterator>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "backends/analytic.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/onnxruntime/ort_device.h"
-#include "backends/roofline.h"
-#include "core/base/data_file.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
 namespace {
-
-absl::StatusOr<std::unique_ptr<Device>> MakeByFormula(const std::string& name) {
-  if (name == "v100" || name == "v100-strict") return MakeAnalyticDevice(name);
-  std::string path = name;
-  if (!absl::EndsWith(name, ".json")) {
-    absl::StatusOr<std::string> shipped = FindDataFile(absl::StrCat("devices/", name, ".json"), REWRIGHT_BACKENDS_DIR);
-    if (!shipped.ok() || absl::StrContains(name, '/')) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("analytic device ", name,
-                       ": expected v100, v100-strict, v100-roofline, k80, h100, h200, zen3 or a FILE.json"));
-    }
-    path = *std::move(shipped);
-  }
-  ASSIGN_OR_RETURN(const RooflineSpec spec, ReadRooflineSpec(path));
-  return MakeRooflineDevice(spec);
-}
 
 absl::StatusOr<std::unique_ptr<Device>> MakeCuda(const std::string& spec, const DeviceOptions& options) {
   int ordinal = 0;
@@ -63,12 +47,31 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCuda(const std::string& spec, const 
 
 }  // namespace
 
+int DeviceOptions::NumThreads() const {
+  if (threads > 0) return threads;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+std::string ProcessorName() {
+  std::ifstream info("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(info, line)) {
+    if (line.compare(0, 10, "model name") == 0 && line.find(':') != std::string::npos) {
+      return line.substr(line.find(':') + 2);
+    }
+  }
+  return "unknown";
+}
+
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, const DeviceOptions& options) {
   if (spec == "cpu") return cpu::MakeCpuDevice(options);
   if (spec.compare(0, 4, "cuda") == 0) return MakeCuda(spec, options);
   if (spec == "onnxruntime" || spec == "onnxruntime:cpu") return ort::MakeOrtDevice(options);
   const std::string prefix = "analytic:";
-  if (spec.compare(0, prefix.size(), prefix) == 0) return MakeByFormula(spec.substr(prefix.size()));
+  if (spec.compare(0, prefix.size(), prefix) == 0) return MakeAnalyticDevice(spec.substr(prefix.size()));
   return absl::InvalidArgumentError(
       absl::StrCat("device ", spec, ": expected cpu, cuda:N, onnxruntime or analytic:NAME"));
 }

@@ -1,4 +1,4 @@
-// Devices by name.
+// Devices by name, and what their names say of this machine.
 #pragma once
 
 #include <memory>
@@ -21,12 +21,17 @@ struct DeviceOptions {
   std::string precision = "fp32";                      // on a GPU: "fp32", "tf32", "fp16", "bf16"
   std::shared_ptr<const Licences> licences = nullptr;  // of kernels that compute by other operators; null: none may
   std::shared_ptr<const ort::OpaqueNodes> opaque = nullptr;  // of nodes that are not known here; null: none may run
+
+  int NumThreads() const;  // `threads`, or what 0 stands for
 };
+
+// The processor that this process runs on, as the system calls it; "unknown" where it does not tell.
+std::string ProcessorName();
 
 // "cpu"; "cuda" or "cuda:N" for GPU number N, or, where there is none, the GPU whose times the profile database holds
 // (costs alone, see cuda/cuda_device.h); "onnxruntime" or "onnxruntime:cpu" (onnxruntime/ort_device.h);
-// "analytic:v100", "analytic:v100-strict" (analytic.h); "analytic:NAME" for a description that comes with the program,
-// "analytic:FILE.json" for any other (roofline.h). Errors: an unknown name, a damaged description.
+// "analytic:v100", "analytic:v100-strict", "analytic:NAME" for a description that comes with the program,
+// "analytic:FILE.json" for any other (analytic.h). Errors: an unknown name, a damaged description.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const std::string& spec, const DeviceOptions& options = {});
 
 }  // namespace rewright

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backends/attrs.h"
 #include "core/index/form.h"
 #include "core/ops/ops.h"
 

@@ -1,4 +1,4 @@
-// What the device reads off an operator's Meaning, without knowing the operator by name.
+// What a device reads off a node: attributes, and the operator's Meaning, without knowing the operator by name.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,13 @@
 #include "core/ir/pointwise.h"
 
 namespace rewright {
+
+// Attributes by name, as the types that the operator declares.
+inline const std::vector<int64_t>& Ints(const Node& node, const char* name) {
+  return std::get<std::vector<int64_t>>(node.attrs.at(name));
+}
+inline int64_t Int(const Node& node, const char* name) { return std::get<int64_t>(node.attrs.at(name)); }
+inline double Real(const Node& node, const char* name) { return std::get<double>(node.attrs.at(name)); }
 
 // The types of what the node reads.
 std::vector<TensorType> OperandTypes(const Graph& graph, const Node& node);

@@ -1,5 +1,5 @@
 // What was measured, kept across runs in a SQLite file: costs by device and group signature, how whole graphs did
-// against one another, and which searches a time limit has ended.
+// against one another, and which searches a time limit has ended. And the costs as text.
 #pragma once
 
 #include <functional>
@@ -136,5 +136,13 @@ class MeasuredCosts {
   const std::shared_ptr<ProfileDb> profile_;
   absl::flat_hash_map<std::string, double> known_;
 };
+
+// Costs as text, to carry them from the machine that has the device to one that has not.
+//
+//   {"format": "rewright-profile", "version": 1, "entries": [
+//     {"device": "..", "signature": "..", "fastest": 1e-5, "median": 1.1e-5, "spread": 2e-7, "count": 30}, ...]}
+std::string PrintProfile(const std::vector<ProfileRecord>& records);
+// The text is untrusted. Errors are `file: entry N: member: found .., expected ..`; a key that stands twice is one.
+absl::StatusOr<std::vector<ProfileRecord>> ParseProfile(const std::string& text, const std::string& file);
 
 }  // namespace rewright

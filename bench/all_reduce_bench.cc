@@ -12,7 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/comm/all_reduce.h"
-#include "runtime/comm/mpi.h"
+#include "runtime/comm/ranks.h"
 #include "search/resources.h"
 
 namespace rewright {

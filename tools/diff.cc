@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/onnx/tensor_file.h"
+#include "core/onnx/onnx.h"
 #include "tools/flags.h"
 #include "tools/models.h"
 #include "tools/tensor_diff.h"

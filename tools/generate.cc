@@ -14,7 +14,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
-#include "runtime/comm/mpi.h"
+#include "runtime/comm/ranks.h"
 #include "search/resources.h"
 #include "substitutions/generate/combine_rules.h"
 #include "substitutions/generate/counterexamples.h"

@@ -11,7 +11,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_inputs.h"
-#include "core/onnx/tensor_file.h"
+#include "core/onnx/onnx.h"
 #include "tools/flags.h"
 #include "tools/outputs.h"
 #include "tools/suggest.h"

@@ -25,7 +25,6 @@
 #include "core/base/threads.h"
 #include "core/onnx/model_file.h"
 #include "core/onnx/onnx.h"
-#include "core/onnx/serialized.h"
 #include "search/rewriter.h"
 #include "tools/flags.h"
 #include "tools/groups.h"

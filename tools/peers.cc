@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
-#include "core/onnx/tensor_file.h"
+#include "core/onnx/onnx.h"
 
 namespace rewright {
 namespace {

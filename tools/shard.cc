@@ -20,7 +20,7 @@
 #include "core/ir/compare.h"
 #include "core/ir/random_inputs.h"
 #include "core/ir/text.h"
-#include "runtime/comm/mpi.h"
+#include "runtime/comm/ranks.h"
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/timing.h"
 #include "tools/flags.h"

@@ -11,7 +11,6 @@
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/measure.h"
-#include "backends/processor.h"
 #include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 #include "core/ops/foreign.h"
@@ -174,7 +173,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& optio
   context->block = Simd().lanes < 16 ? 8 : 16;
   context->licences = options.licences;
   context->opaque = options.opaque;
-  context->threads = options.threads > 0 ? options.threads : AvailableProcessors();
+  context->threads = options.NumThreads();
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(context), options.profile));
 }
 

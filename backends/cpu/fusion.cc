@@ -6,7 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include "backends/attrs.h"
 #include "backends/cpu/pointwise.h"
 #include "backends/cpu/row_groups.h"
 #include "backends/fuser.h"

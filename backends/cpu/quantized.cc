@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/attrs.h"
 #include "backends/group.h"
 #include "backends/meaning.h"
 #include "core/ops/ops.h"

@@ -6,11 +6,11 @@
 #include <set>
 #include <utility>
 
-#include "backends/attrs.h"
 #include "backends/cpu/jit.h"
 #include "backends/cpu/kernels/tile_program.h"
 #include "backends/cpu/tile_text.h"
 #include "backends/group.h"
+#include "backends/meaning.h"
 #include "core/ops/ops.h"
 
 namespace rewright::cpu {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/hash/hash.h"
-#include "backends/attrs.h"
 #include "backends/cuda/lowering.h"
 #include "backends/group.h"
 #include "backends/meaning.h"

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 
-#include "backends/attrs.h"
 #include "backends/cuda/context_layout.h"
 #include "backends/cuda/kernel_source.h"
 #include "backends/fuser.h"

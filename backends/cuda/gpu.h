@@ -39,8 +39,6 @@ struct GpuDescription {
   std::string name;      // "NVIDIA H200"
   std::string versions;  // of driver and libraries, for the key of the profile database
   int architecture = 0;  // 90: compute capability 9.0
-  int multiprocessors = 0;
-  int64_t memory_bytes = 0;
   int64_t l2_bytes = 0;
 };
 

@@ -1,9 +1,10 @@
 #include "backends/cuda/gpu_memory.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
-#include "backends/cuda/gpu_status.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 
 namespace rewright::cuda {
@@ -26,8 +27,24 @@ class Errors {
 
 }  // namespace
 
+absl::Status StatusOf(const Fault& fault) {
+  if (fault.empty()) return absl::OkStatus();
+  const auto has = [&](const char* words) { return fault.find(words) != Fault::npos; };
+  const absl::StatusCode code = has(kUnusable)      ? absl::StatusCode::kAborted
+                                : has(kOutOfMemory) ? absl::StatusCode::kResourceExhausted
+                                                    : absl::StatusCode::kInternal;
+  return absl::Status(code, absl::StrCat("cuda: ", fault));
+}
+
+absl::Status FinalStatusOf(const Fault& fault) {
+  absl::Status status = StatusOf(fault);
+  return absl::IsResourceExhausted(status) || absl::IsAborted(status) ? status : absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<void>> GpuMemory::Allocate(size_t bytes) {
-  return rewright::cuda::Allocate(gpu_, bytes);
+  void* memory = nullptr;
+  RETURN_IF_ERROR(StatusOf(gpu_.Allocate(std::max<size_t>(bytes, 1), &memory)));
+  return std::shared_ptr<void>(memory, [&gpu = gpu_](void* p) { gpu.Free(p); });
 }
 absl::Status GpuMemory::CopyIn(void* to, const void* from, size_t bytes) {
   return StatusOf(gpu_.CopyIn(to, from, bytes));

@@ -1,4 +1,4 @@
-// The memory and the queues of a GPU, as the runtime sees them.
+// A GPU as the rest of the program sees it: its faults as errors, its memory and queues as the runtime's.
 #pragma once
 
 #include <functional>
@@ -6,12 +6,21 @@
 #include <mutex>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "backends/cuda/gpu.h"
 #include "core/ir/device.h"
 
 namespace rewright::cuda {
 
-// The GPU outlives it.
+// What goes wrong behind the GPU's border, as this program reports it. What is too large for the GPU is
+// ResourceExhausted, which ends the program like other requests that cannot be met; Aborted is what leaves no GPU to go
+// on with.
+absl::Status StatusOf(const Fault& fault);
+// The fault of a way to do something where no other way is to be tried.
+absl::Status FinalStatusOf(const Fault& fault);
+
+// The GPU outlives it, and the memory that it gives.
 class GpuMemory : public DeviceMemory {
  public:
   explicit GpuMemory(Gpu& gpu) : gpu_(gpu) {}

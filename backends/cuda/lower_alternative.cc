@@ -4,11 +4,10 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "backends/attrs.h"
-#include "backends/cuda/gpu_status.h"
 #include "backends/cuda/kernel_text.h"
 #include "backends/cuda/lowering.h"
-#include "backends/cuda/trial.h"
+#include "backends/cuda/measure.h"
+#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

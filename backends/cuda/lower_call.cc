@@ -4,8 +4,6 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "backends/attrs.h"
-#include "backends/cuda/gpu_status.h"
 #include "backends/cuda/half.h"
 #include "backends/cuda/lowering.h"
 #include "backends/group.h"

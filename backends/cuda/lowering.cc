@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "backends/attrs.h"
-#include "backends/cuda/gpu_status.h"
 #include "backends/cuda/kernel_text.h"
 #include "backends/cuda/queues.h"
 #include "backends/group.h"
@@ -93,8 +91,8 @@ absl::Status Lowering::FoldConstants() {
 }
 
 absl::StatusOr<int> Lowering::Upload(const void* data, size_t bytes) {
-  ASSIGN_OR_RETURN(std::shared_ptr<void> memory, Allocate(gpu_, bytes));
-  RETURN_IF_ERROR(StatusOf(gpu_.CopyIn(memory.get(), data, bytes)));
+  ASSIGN_OR_RETURN(std::shared_ptr<void> memory, memory_.Allocate(bytes));
+  RETURN_IF_ERROR(memory_.CopyIn(memory.get(), data, bytes));
   return AddConstant(std::move(memory), bytes);
 }
 

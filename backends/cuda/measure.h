@@ -1,12 +1,20 @@
-// The time of a group by itself on the GPU.
+// What is timed on the GPU: a group by itself, and several ways to do the same, of which the fastest is to be taken.
+// All run on memory of their own, on sets of operands that take turns and exceed the cache together, since in a model
+// what is read comes from memory.
 #pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "backends/cuda/context_layout.h"
 #include "backends/cuda/gpu.h"
+#include "backends/cuda/gpu_memory.h"
 #include "backends/cuda/lowering.h"
 #include "backends/profile_db.h"
 #include "core/ir/device.h"
+#include "runtime/instance.h"
 
 namespace rewright::cuda {
 
@@ -15,5 +23,16 @@ namespace rewright::cuda {
 // together exceed the cache twice.
 absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Group& group, CudaLayouts& layouts,
                                           LoweringOptions options);
+
+using TrialWay = std::function<absl::Status(Instance& trial)>;
+
+// The number of the fastest way. Each runs on memory for these buffers of the schedule, inputs, outputs and constants
+// included, no two of which share any; up to 16 sets of it take turns. What nobody has computed yet is filled with
+// numbers of ordinary size. `key` tells the ways apart from all others (Gpu::Fastest). Where the choice is remembered,
+// `prepare` (which compiles what is to be tried) is not called and no memory is taken. What cannot be tried for want of
+// memory is done the first way.
+absl::StatusOr<int> FastestOnTrial(const Schedule& schedule, const std::vector<int>& buffers, GpuMemory& memory,
+                                   const std::string& key, const std::function<absl::Status()>& prepare,
+                                   const std::vector<TrialWay>& ways);
 
 }  // namespace rewright::cuda

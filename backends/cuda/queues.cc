@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/trial.h"
+#include "backends/cuda/measure.h"
 #include "core/base/status_macros.h"
 
 namespace rewright::cuda {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/proto.h"
 
 namespace rewright::ort {
 namespace {

@@ -5,15 +5,16 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backends/fuser.h"
 #include "backends/group.h"
-#include "backends/onnxruntime/partition.h"
-#include "backends/processor.h"
 #include "backends/schedule_builder.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "core/ir/pointwise.h"
 #include "core/ops/foreign.h"
 #include "core/ops/ops.h"
 
@@ -132,6 +133,71 @@ bool OnlyReshapes(const Graph& graph, const Group& group) {
                      [&](NodeId id) { return graph.node(id).op == ops::Reshape(); });
 }
 
+constexpr size_t kMaxGathered = 16;  // nodes of a gathered group
+
+struct PlainGroup {
+  Group group;
+};
+
+// Which nodes are measured together in onnxruntime.
+//
+// onnxruntime makes kernels of several operators by patterns of its own; what it made is part of what is measured, so
+// that a group need not be one kernel. It is large enough for the usual patterns:
+//   1. A product or convolution with the elementwise operators behind it, each the only reader of the one before, and
+//      the transpositions that it alone reads.
+//   2. Elementwise operators, reductions, softmax and what broadcasts or reshapes, gathered backwards from a sink:
+//      normalizations and activations that are written in parts.
+//   3. Everything else is alone.
+class OrtFuser : private Fuser<PlainGroup> {
+ public:
+  explicit OrtFuser(const Graph& graph) : Fuser(graph) {}
+
+  std::vector<Group> Run() {
+    for (int i = 0; i < num_nodes(); ++i) {
+      if (IsFree(i) && IsAnchor(i)) FuseAnchor(i);
+    }
+    for (int i = num_nodes() - 1; i >= 0; --i) {
+      if (!IsFree(i)) continue;
+      AddGroup({}, WithProducers({i}, [&](int producer, const std::set<int>& so_far) {
+                 return CanBeGathered(i) && so_far.size() < kMaxGathered && CanBeGathered(producer);
+               }));
+    }
+    std::vector<Group> groups;
+    for (PlainGroup& group : TakeGroups()) groups.push_back(std::move(group.group));
+    return groups;
+  }
+
+ private:
+  bool IsAnchor(int i) const {
+    const OpDef* op = NodeAt(i).op;
+    return op == ops::Conv2d() || op == ops::Convolution() || op == ops::Matmul() || op == ops::DotGeneral();
+  }
+
+  bool CanBeGathered(int i) const {
+    const Node& node = NodeAt(i);
+    static const auto* const others = new std::set<const OpDef*>{
+        ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin(),     ops::Softmax(),
+        ops::LayerNorm(), ops::Reshape(),    ops::Expand(),    ops::BroadcastInDim()};
+    return IsPointwise(*node.meaning) || others->count(node.op) > 0;
+  }
+
+  void FuseAnchor(int anchor) {
+    std::vector<int> members = Chain(anchor, [&](int last, int next) {
+      const Node& node = NodeAt(next);
+      return IsPointwise(*node.meaning) && node.outputs.size() == 1 && node.outputs[0] == NodeAt(last).outputs[0];
+    });
+    for (int producer : graph_.producers(anchor)) {
+      const bool joins = IsFree(producer) && NodeAt(producer).op == ops::Transpose() && !Escapes(producer) &&
+                         graph_.users(producer).size() == 1;
+      if (joins) members.push_back(producer);
+    }
+    AddGroup({}, std::move(members));
+  }
+};
+
+// All groups, operands before users. Each has one node whose outputs escape, the last.
+std::vector<Group> GroupsOf(const Graph& graph) { return OrtFuser(graph).Run(); }
+
 }  // namespace
 
 OrtDevice::OrtDevice(std::shared_ptr<const Library> library, int threads, std::shared_ptr<ProfileDb> profile)
@@ -203,7 +269,7 @@ absl::StatusOr<Schedule> OrtDevice::Compile(const Graph& graph) {
 
 absl::StatusOr<std::unique_ptr<Device>> MakeOrtDevice(const DeviceOptions& options) {
   ASSIGN_OR_RETURN(std::shared_ptr<const Library> library, Library::Open());
-  const int threads = options.threads > 0 ? options.threads : AvailableProcessors();
+  const int threads = options.NumThreads();
   return std::unique_ptr<Device>(std::make_unique<OrtDevice>(std::move(library), threads, options.profile));
 }
 

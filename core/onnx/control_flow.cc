@@ -7,7 +7,7 @@
 #include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/proto.h"
 
 namespace rewright {
 namespace {

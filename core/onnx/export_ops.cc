@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "core/onnx/operators.h"
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/proto.h"
 #include "core/onnx/writer.h"
 #include "core/ops/ops.h"
 

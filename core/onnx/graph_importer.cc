@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/errors.h"
 #include "core/base/status_macros.h"
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/proto.h"
 
 namespace rewright {
 namespace {
@@ -82,7 +82,7 @@ GraphImporter::GraphImporter(onnx::ModelProto& model, InitializersByName& initia
   state_.seed = options.seed;
 }
 
-absl::StatusOr<Graph> GraphImporter::Import() {
+absl::StatusOr<ImportedModel> GraphImporter::Import() {
   if (!options_.keep_unknown) RETURN_IF_ERROR(CheckOperators());
   RETURN_IF_ERROR(ImportInitializers());
   RETURN_IF_ERROR(ImportInputs());
@@ -93,7 +93,8 @@ absl::StatusOr<Graph> GraphImporter::Import() {
   outputs.insert(outputs.end(), state_.updates.begin(), state_.updates.end());
   const Graph graph(state_.arena, inputs_, std::move(outputs));
   // While nodes are imported weights count as known: they may be shapes and scales.
-  return options_.training == OnnxTraining::kStep ? CopyGraph(graph, Mode::kTraining) : graph;
+  result_.graph = options_.training == OnnxTraining::kStep ? CopyGraph(graph, Mode::kTraining) : graph;
+  return std::move(result_);
 }
 
 absl::Status GraphImporter::CheckOperators() {
@@ -169,8 +170,8 @@ absl::Status GraphImporter::ImportInputs() {
   if (!defaults.empty()) {
     const auto shown = std::min<ptrdiff_t>(kMaxListedNodes, std::ssize(defaults));
     const std::string listed = absl::StrJoin(defaults.begin(), defaults.begin() + shown, ", ");
-    notes_.push_back(absl::StrCat("inputs with a default are taken for constants: ", listed,
-                                  shown < std::ssize(defaults) ? ", ..." : ""));
+    result_.notes.push_back(absl::StrCat("inputs with a default are taken for constants: ", listed,
+                                         shown < std::ssize(defaults) ? ", ..." : ""));
   }
   return CheckDims();
 }
@@ -186,7 +187,7 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(tensor.elem_type()));
   if (!tensor.has_shape()) return absl::UnimplementedError("its rank is not declared");
   TensorType type{dtype, {}};
-  std::vector<std::string>& names = dim_names_.emplace_back(tensor.shape().dim_size());
+  std::vector<std::string>& names = result_.dim_names.emplace_back(tensor.shape().dim_size());
   for (int axis = 0; axis < tensor.shape().dim_size(); ++axis) {
     const onnx::TensorShapeProto::Dimension& dim = tensor.shape().dim(axis);
     if (dim.has_dim_value() && dim.dim_value() >= 0) {
@@ -198,10 +199,11 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
     const int64_t size = given == options_.dims.end() ? 1 : given->second;
     if (size < 1) return InvalidArgument("dimension ", name, " is set to ", size);
     if (dim.has_dim_value()) {
-      notes_.push_back(absl::StrCat("input \"", info.name(), "\": its size along axis ", axis, " is ", dim.dim_value(),
-                                    ", expected a number of at least 0 or a name: taken for a size that is not given"));
+      result_.notes.push_back(
+          absl::StrCat("input \"", info.name(), "\": its size along axis ", axis, " is ", dim.dim_value(),
+                       ", expected a number of at least 0 or a name: taken for a size that is not given"));
     }
-    dims_.emplace(name, size);
+    result_.dims.emplace(name, size);
     names[axis] = name;
     type.shape.push_back(size);
   }
@@ -211,14 +213,14 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
 
 absl::Status GraphImporter::CheckDims() {
   std::vector<std::string> names;
-  for (const auto& [name, size] : dims_) {
+  for (const auto& [name, size] : result_.dims) {
     names.push_back(name);
     if (!options_.dims.contains(name)) {
-      notes_.push_back(absl::StrCat("dimension ", name, " is symbolic and was not given: taken to be ", size));
+      result_.notes.push_back(absl::StrCat("dimension ", name, " is symbolic and was not given: taken to be ", size));
     }
   }
   for (const auto& [name, size] : options_.dims) {
-    if (dims_.contains(name) || !unsupported_.empty()) continue;
+    if (result_.dims.contains(name) || !unsupported_.empty()) continue;
     return InvalidArgument("there is no symbolic dimension ", name, "; the inputs have ",
                            names.empty() ? "none" : absl::StrJoin(names, ", "));
   }
@@ -332,8 +334,8 @@ void GraphImporter::NoteOtherShape(const onnx::ValueInfoProto& info, const Tenso
     fits = fits && !negative && (!dim.has_dim_value() || dim.dim_value() == type.shape[axis]);
   }
   if (fits) return;
-  notes_.push_back(absl::StrCat("output \"", info.name(), "\": declared with the shape [", absl::StrJoin(sizes, ","),
-                                "], but it is ", type.ToString()));
+  result_.notes.push_back(absl::StrCat("output \"", info.name(), "\": declared with the shape [",
+                                       absl::StrJoin(sizes, ","), "], but it is ", type.ToString()));
 }
 
 absl::StatusOr<std::vector<Output>> GraphImporter::ImportOutputs() {

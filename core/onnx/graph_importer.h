@@ -55,13 +55,10 @@ class GraphImporter {
   GraphImporter(onnx::ModelProto& model, InitializersByName& initializers, const std::string& directory, int64_t opset,
                 const ImportOptions& options);
 
-  absl::StatusOr<Graph> Import();
+  // The graph, and what is found with it: dimensions, notes, opaque nodes.
+  absl::StatusOr<ImportedModel> Import();
 
-  const std::vector<std::string>& notes() const { return notes_; }
-  const std::map<std::string, int64_t>& dims() const { return dims_; }
-  const std::vector<std::vector<std::string>>& dim_names() const { return dim_names_; }
   const absl::flat_hash_map<std::string, Value>& values() const { return values_; }
-  const std::vector<OpaqueNode>& opaque() const { return opaque_; }
 
  private:
   absl::Status CheckOperators();
@@ -118,17 +115,14 @@ class GraphImporter {
   InitializersByName& initializers_;
   const ImportOptions& options_;
   ImportState state_;
+  ImportedModel result_;
   std::vector<Value> inputs_;
   absl::flat_hash_map<std::string, Value> values_;
   absl::flat_hash_map<std::string, int> producers_;  // positions of nodes
   absl::flat_hash_set<std::string> unknown_;         // tensors behind uses that are not supported
   UnsupportedList unsupported_;
-  std::vector<const onnx::NodeProto*> unread_;  // nodes in that list
-  std::vector<OpaqueNode> opaque_;
+  std::vector<const onnx::NodeProto*> unread_;                              // nodes in that list
   absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> declared_;  // by tensor; filled when first asked for
-  std::map<std::string, int64_t> dims_;                                     // the symbolic ones of the inputs
-  std::vector<std::vector<std::string>> dim_names_;                         // by input and axis
-  std::vector<std::string> notes_;
   std::vector<std::string>* scope_ = nullptr;  // of the innermost subgraph: the tensors that it has named so far
   int depth_ = 0;                              // of subgraphs
   int64_t imported_ = 0;                       // nodes

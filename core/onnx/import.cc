@@ -12,11 +12,9 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
 #include "core/onnx/onnx.h"
-#include "core/onnx/parse.h"
 #include "core/onnx/proto.h"
-#include "core/onnx/serialized.h"
+#include "core/onnx/serialization.h"
 #include "core/onnx/source.h"
-#include "core/onnx/utf8.h"
 
 namespace rewright {
 namespace {
@@ -150,22 +148,18 @@ struct ModelParts {
   }
 
   absl::StatusOr<ImportedModel> Import(const ImportOptions& options) {
-    ImportedModel imported;
-    imported.metadata = metadata;
-    imported.external_files = external_files;
     GraphImporter importer(*model, initializers, directory, OpsetOf(metadata), options);
-    ASSIGN_OR_RETURN(imported.graph, importer.Import());
-    imported.notes = importer.notes();
-    imported.dims = importer.dims();
-    imported.dim_names = importer.dim_names();
-    imported.opaque = importer.opaque();
+    absl::StatusOr<ImportedModel> imported = importer.Import();
+    if (!imported.ok()) return ErrorAt(name, imported.status());
+    imported->metadata = metadata;
+    imported->external_files = external_files;
     const auto& nodes = model->graph().node();
-    imported.has_subgraphs = std::any_of(nodes.begin(), nodes.end(), HoldsSubgraph);
+    imported->has_subgraphs = std::any_of(nodes.begin(), nodes.end(), HoldsSubgraph);
     if (options.keep_source) {
-      imported.source =
-          std::make_shared<const OnnxSource>(model, OpsetOf(metadata), imported.graph.arena(), importer.values());
+      imported->source =
+          std::make_shared<const OnnxSource>(model, OpsetOf(metadata), imported->graph.arena(), importer.values());
     }
-    if (model->training_info_size() > 0) imported.notes.emplace_back("the training graphs of the file are left aside");
+    if (model->training_info_size() > 0) imported->notes.emplace_back("the training graphs of the file are left aside");
     return imported;
   }
 };
@@ -195,11 +189,7 @@ absl::StatusOr<OnnxModel> OnnxModel::FromBytes(const std::string& bytes, const s
   return OnnxModel(std::move(parts));
 }
 
-absl::StatusOr<ImportedModel> OnnxModel::Import(const ImportOptions& options) {
-  auto imported = parts_->Import(options);
-  if (!imported.ok()) return ErrorAt(parts_->name, imported.status());
-  return imported;
-}
+absl::StatusOr<ImportedModel> OnnxModel::Import(const ImportOptions& options) { return parts_->Import(options); }
 
 absl::StatusOr<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options) {
   ASSIGN_OR_RETURN(OnnxModel model, OnnxModel::Open(path));
@@ -217,9 +207,7 @@ absl::StatusOr<ImportedModel> ImportSerialized(const absl::Cord& bytes, const st
   ModelParts parts;
   RETURN_IF_ERROR(
       parts.Read(bytes.size(), name, [&] { return ParseModel(bytes, parts.model.get(), &parts.initializers); }));
-  auto imported = parts.Import(options);
-  if (!imported.ok()) return ErrorAt(name, imported.status());
-  return imported;
+  return parts.Import(options);
 }
 
 absl::StatusOr<OnnxContents> InspectOnnx(const std::string& path) {

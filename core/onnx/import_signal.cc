@@ -4,7 +4,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/proto.h"
 
 namespace rewright {
 namespace {

@@ -17,8 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 #include "core/index/fit.h"
 #include "core/ir/graph.h"
 
@@ -186,5 +188,24 @@ absl::Status CheckNames(const ModelMetadata& metadata, const ExportOptions& opti
 // The serialized model; an error where it would need external data.
 absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,
                                             const ExportOptions& options = {});
+
+// A serialized model whose large weights are not copied: they stay where the tensors of a graph have them, on the way
+// into a file and back into a graph (docs/decisions/090).
+struct SerializedModel {
+  absl::Cord bytes;
+  absl::flat_hash_map<Value, Tensor> computed;  // known values of the graph; none where sizes have names
+};
+// As ExportOnnxBytes.
+absl::StatusOr<SerializedModel> SerializeOnnx(const Graph& graph, const ModelMetadata& metadata,
+                                              const ExportOptions& options = {});
+// As ImportOnnxBytes without external data. Tensors of the graph keep the memory of `bytes`.
+absl::StatusOr<ImportedModel> ImportSerialized(const absl::Cord& bytes, const std::string& name,
+                                               const ImportOptions& options = {});
+// As ExportOnnx writes.
+absl::Status WriteSerialized(const absl::Cord& bytes, const std::string& path);
+
+// A single tensor from a file, by the extension .npy (core/ir/npy.h) or .pb (a TensorProto). The file is untrusted: its
+// sizes are checked before memory is taken.
+absl::StatusOr<Tensor> LoadTensorFile(const std::string& path);
 
 }  // namespace rewright

@@ -9,8 +9,8 @@
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
+#include "core/onnx/proto.h"
 #include "core/onnx/source.h"
-#include "core/onnx/tensor_proto.h"
 #include "core/ops/foreign.h"
 
 namespace rewright {
@@ -96,10 +96,10 @@ absl::StatusOr<TensorType> GraphImporter::DeclaredType(const std::string& name) 
   TensorType type;
   ASSIGN_OR_RETURN(type.dtype, DTypeFromOnnx(tensor.elem_type()));
   for (const onnx::TensorShapeProto::Dimension& dim : tensor.shape().dim()) {
-    const auto size = dims_.find(dim.dim_param());
+    const auto size = result_.dims.find(dim.dim_param());
     if (dim.has_dim_value() && dim.dim_value() >= 0) {
       type.shape.push_back(dim.dim_value());
-    } else if (size != dims_.end()) {
+    } else if (size != result_.dims.end()) {
       type.shape.push_back(size->second);
     } else {
       return what(absl::StrCat("has a size that is not known (", dim.dim_param(), ")"));
@@ -126,7 +126,7 @@ absl::StatusOr<std::vector<Value>> GraphImporter::OpaqueValues(const onnx::NodeP
   const int64_t number = NumberOf(node, model_.functions());
   const OpDef& op = ForeignOp(QualifiedName(node));
   ASSIGN_OR_RETURN(const NodeId id, state_.arena->Add(op, std::move(operands), ForeignAttrs(number, types)));
-  opaque_.push_back({NodeText(node), why, number, Alone(node, model_)});
+  result_.opaque.push_back({NodeText(node), why, number, Alone(node, model_)});
   std::vector<Value> values;
   int32_t given = 0;
   for (const std::string& name : node.output()) values.push_back(name.empty() ? Value{} : Value{id, given++});

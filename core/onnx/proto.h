@@ -1,4 +1,5 @@
-// The generated classes of ONNX's protobuf messages; included by the sources of this folder and their tests only.
+// ONNX's protobuf messages: the generated classes, attributes and tensors in that form. No header outside of this
+// folder includes it.
 #pragma once
 
 #ifndef ONNX_NAMESPACE
@@ -9,7 +10,12 @@
 #endif
 #include <onnx/onnx_pb.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
+
+#include "absl/status/statusor.h"
+#include "core/ir/tensor.h"
 
 namespace rewright {
 
@@ -20,5 +26,26 @@ inline const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, co
   }
   return nullptr;
 }
+
+// The element type of that number; an error names the type ("FLOAT16") where there is none of ours.
+absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type);
+int32_t DTypeToOnnx(DType dtype);
+
+// Data may lie in the message or in a file inside `directory` (refused where that is empty). Its size is checked
+// before memory is taken. Errors do not say which tensor.
+absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std::string& directory);
+// From so many bytes on elements are not copied where they need not be. std::string aligns so many as malloc does.
+inline constexpr size_t kManyElementBytes = size_t{1} << 20;
+// The same; many elements stay where they are in memory, which the message then has no longer.
+absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory);
+// The type where so many bytes of raw data are the elements as a tensor of ours has them; else nothing: TensorFromProto
+// converts them, or says what is wrong.
+std::optional<TensorType> TypeOfRawData(const onnx::TensorProto& proto, size_t bytes);
+
+// Name, type and shape alone.
+void FillTensorType(const std::string& name, const TensorType& type, onnx::TensorProto* proto);
+void FillInfo(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info);
+// With the elements as raw bytes.
+void FillTensor(const std::string& name, const Tensor& tensor, onnx::TensorProto* proto);
 
 }  // namespace rewright

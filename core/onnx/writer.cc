@@ -1,7 +1,7 @@
 #include "core/onnx/writer.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/proto.h"
 
 namespace rewright {
 

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstring>
 #include <memory>
-#include <type_traits>
 
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
@@ -14,11 +13,6 @@ namespace {
 
 // Of a node of so many leaves, more than one: those of its left child.
 int64_t LeftLeaves(int64_t leaves) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(leaves) - 1)); }
-
-template <typename T>
-void AddElements(T* a, const T* b, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) a[i] += b[i];
-}
 
 // Integers wrap around, as in the interpreter.
 template <typename T>
@@ -111,13 +105,6 @@ absl::Status AllReduceElements(Communicator& ranks, const std::string& what, Red
   return ranks.Exchange(what, out, in);
 }
 
-// Calls work(elements) with those of a floating-point tensor.
-template <typename Work>
-auto WithElements(Tensor& tensor, const Work& work) {
-  CHECK(IsFloating(tensor.dtype())) << tensor.type().ToString();
-  return tensor.dtype() == DType::kFloat64 ? work(tensor.as<double>()) : work(tensor.as<float>());
-}
-
 }  // namespace
 
 std::vector<LeafRange> LeavesOfRanks(int64_t leaves, int ranks) {
@@ -136,9 +123,8 @@ std::vector<LeafRange> LeavesOfRanks(int64_t leaves, int ranks) {
 
 void AddTo(Tensor& a, const Tensor& b) {
   CHECK(a.type() == b.type()) << a.type().ToString() << " and " << b.type().ToString();
-  WithElements(a, [&](auto* elements) {
-    AddElements(elements, b.as<std::remove_pointer_t<decltype(elements)>>(), b.num_elements());
-  });
+  CHECK(IsFloating(a.dtype())) << a.type().ToString();
+  ReduceElements(Reduction::kSum, a.dtype(), a.data(), a.data(), b.data(), a.num_elements());
 }
 
 void TreeSum::Add(Tensor leaf) {

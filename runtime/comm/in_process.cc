@@ -1,5 +1,3 @@
-#include "runtime/comm/in_process.h"
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/guarded.h"
 #include "core/base/status_macros.h"
+#include "runtime/comm/ranks.h"
 
 namespace rewright {
 namespace {

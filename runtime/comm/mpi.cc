@@ -1,11 +1,9 @@
-#include "runtime/comm/mpi.h"
+#include "runtime/comm/ranks.h"
 
 #ifndef REWRIGHT_MPI
 
 #include <memory>
 #include <utility>
-
-#include "runtime/comm/in_process.h"
 
 namespace rewright {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/ir/memory.h"
 #include "runtime/memory_plan.h"
 #include "runtime/schedule.h"
 
@@ -180,15 +181,12 @@ class Offloader {
 
   // All copies alike, step by step.
   void Widen(int64_t room, int most) {
-    const auto aligned = [](int64_t bytes) {
-      return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-    };
     std::vector<Lifetime> lifetimes = Lifetimes(OldTimes());
-    for (Lifetime& life : lifetimes) life.bytes = aligned(life.bytes);
+    for (Lifetime& life : lifetimes) life.bytes = AlignUp(life.bytes, kArenaAlignment);
     std::vector<int64_t> live = LiveBytes(lifetimes);
     live.resize(schedule_.steps.size() + 1, 0);
     const auto take = [&](int step, int buffer) {
-      const int64_t bytes = aligned(static_cast<int64_t>(schedule_.buffers[root(buffer)].bytes));
+      const int64_t bytes = AlignUp(static_cast<int64_t>(schedule_.buffers[root(buffer)].bytes), kArenaAlignment);
       if (live[step] + bytes > room) return false;
       live[step] += bytes;
       return true;

@@ -19,7 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
-#include "runtime/offload/two_tier_memory.h"
+#include "runtime/offload/two_tier_device.h"
 
 namespace rewright {
 

@@ -297,8 +297,7 @@ Layers CutIntoLayers(const Graph& graph, const Passes& passes, const std::vector
     if (place == passes.nodes.end()) {
       for (int producer : graph.producers(static_cast<int>(i))) piece = std::max(piece, numbers[producer]);
     } else {
-      piece = layers[place->second.position];
-      if (!place->second.forward) piece = 2 * cut.count - 1 - piece;
+      piece = cut.PieceOf(place->second.forward, layers[place->second.position]);
     }
     numbers.push_back(piece);
   }

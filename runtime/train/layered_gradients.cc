@@ -10,6 +10,7 @@
 #include "core/ir/memory.h"
 #include "runtime/comm/collectives.h"
 #include "runtime/memory_plan.h"
+#include "runtime/signature.h"
 #include "runtime/train/layout.h"
 #include "runtime/train/step.h"
 
@@ -27,8 +28,7 @@ struct LayersOfGraph {
   int PieceOf(NodeId id) const {
     const auto place = passes.nodes.find(id);
     if (place == passes.nodes.end()) return 2 * layers.count - 1;
-    const int layer = by_position[place->second.position];
-    return place->second.forward ? layer : 2 * layers.count - 1 - layer;
+    return layers.PieceOf(place->second.forward, by_position[place->second.position]);
   }
 };
 
@@ -145,29 +145,16 @@ absl::StatusOr<std::unique_ptr<LayeredGradients>> LayeredGradients::Create(const
   return made;
 }
 
-std::vector<int64_t> LayeredGradients::MicroBatchesOf(int zero, int64_t count, const Communicator& ranks) {
-  std::vector<int64_t> own;
-  if (zero >= 2) {
-    for (int64_t i = ranks.rank(); i < count; i += ranks.size()) own.push_back(i);
-  } else {
-    const LeafRange range = LeavesOfRanks(count, ranks.size())[ranks.rank()];
-    for (int64_t i = 0; i < range.count; ++i) own.push_back(range.first + i);
-  }
-  return own;
-}
-
 absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
                                     GraphRunner& runner, RankExecutable* update) {
-  for (Value input : step.inputs()) sums_.push_back(step.type(input));
+  sums_ = Signature(step).inputs;
   axes_ = options_.block_axes;
   axes_.resize(sums_.size(), -1);
   update_ = update;
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
   layers_ = LayersOf(unpacked, step, updated, options_).layers;
   buckets_.resize(layers_.pieces.pieces.size());
-  for (size_t k = 0; k < sums_.size(); ++k) {
-    buckets_[2 * layers_.count - 1 - layers_.homes[k]].push_back(k);
-  }
+  for (size_t k = 0; k < sums_.size(); ++k) buckets_[layers_.PieceOf(/*forward=*/false, layers_.homes[k])].push_back(k);
   for (const Pieces::Piece& piece : layers_.pieces.pieces) {
     executables_.emplace_back();
     if (piece.outputs.empty()) continue;

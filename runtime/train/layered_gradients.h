@@ -62,9 +62,6 @@ class LayeredGradients : public GradientSums {
   int64_t BytesSent(const Executable& from) const override;
   int64_t arena_bytes() const override { return memory_.bytes() + gathered_bytes(); }
 
-  // The micro-batches of a step that are this rank's, of `count`.
-  static std::vector<int64_t> MicroBatchesOf(int zero, int64_t count, const Communicator& ranks);
-
   int num_layers() const { return layers_.count; }
   // Memory of this rank for weights that are gathered, and the most that it had of gradients before they were summed.
   int64_t gathered_bytes() const { return gathered_[0].bytes() + gathered_[1].bytes(); }

@@ -1,4 +1,5 @@
-// The gradients of a step that is cut into micro-batches, over all ranks.
+// The gradients of a step that is cut into micro-batches, over all ranks. The order of additions is that of the tree
+// over micro-batches (runtime/comm/all_reduce.h), whoever makes them.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,8 @@ class GradientSums {
   virtual int64_t arena_bytes() const = 0;
 };
 
-// Writes the states of these names over those of another executable.
-absl::Status CopyStates(Executable& from, const std::vector<std::string>& names, Executable& to);
+// The micro-batches of a step that are this rank's, of `count`: with zero 2 and 3 the ranks take them in turns.
+std::vector<int64_t> MicroBatchesOf(int zero, int64_t count, const Communicator& ranks);
 
 // By one graph for a micro-batch, whose results are added when all are there.
 class MicroBatches : public GradientSums {
@@ -43,17 +44,54 @@ class MicroBatches : public GradientSums {
   MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
                std::vector<TensorType> sums, int64_t count, Communicator& ranks);
 
-  absl::Status ReadWeights(Executable& from) override { return CopyStates(from, updated_, *executable_); }
+  absl::Status ReadWeights(Executable& from) override;
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
   int64_t BytesSent(const Executable& from) const override;
   int64_t arena_bytes() const override { return executable_->arena_bytes(); }
 
- private:
+ protected:
+  // The gradients of a micro-batch.
+  virtual absl::StatusOr<std::vector<Tensor>> Leaf(Prefetcher& batches);
+  // Sums of the leaves of this rank's micro-batches.
+  absl::StatusOr<std::vector<Tensor>> SumsOfOwn(Prefetcher& batches);
+  // Of so many micro-batches, and of the weights.
+  int64_t BytesOfPasses(int64_t micro_batches, const Executable& from) const;
+
   const std::unique_ptr<Executable> executable_;
   Communicator& ranks_;
   const std::vector<std::string> updated_;
   const std::vector<TensorType> sums_;
   const std::vector<LeafRange> leaves_;  // micro-batches by rank
+};
+
+// Where a group of ranks computes a micro-batch together and what the optimizer keeps is cut over all ranks (ZeRO), so
+// that every rank gets its blocks of the sums alone.
+//
+//   zero 1     A group adds the gradients of its micro-batches itself; behind the last one they are summed over groups.
+//   zero 2, 3  The groups take the micro-batches in turns, and behind each turn every rank gets its blocks of all
+//              groups' gradients: sums of whole gradients are kept nowhere.
+class GroupGradients : public MicroBatches {
+ public:
+  // `executable` is run by `group`; `partners` have the same part in other groups. Of `sums` a rank needs the block
+  // along `axes`, or all (-1): block `group.rank() * partners.size() + partners.rank()`.
+  GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
+                 std::vector<TensorType> sums, std::vector<int> axes, int zero, int64_t count, Communicator& group,
+                 Communicator& partners);
+
+  // Of what is cut the rank's blocks.
+  absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
+  int64_t BytesSent(const Executable& from) const override;
+
+ private:
+  // Of what is cut the blocks of this rank and its partners, in one tensor.
+  absl::StatusOr<std::vector<Tensor>> Leaf(Prefetcher& batches) override;
+  TensorType LeafType(size_t sum) const;
+  absl::StatusOr<std::vector<Tensor>> SumsInTurns(const std::string& what, Prefetcher& batches);
+
+  const std::vector<int> axes_;
+  const int zero_;
+  const int64_t count_;
+  Communicator& group_;
 };
 
 // Of sums that each rank has of its own micro-batches those over all ranks, `leaves` being theirs: what has an axis as

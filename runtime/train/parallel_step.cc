@@ -9,7 +9,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
-#include "runtime/train/group_gradients.h"
+#include "runtime/signature.h"
 #include "runtime/train/layered_gradients.h"
 
 namespace rewright {
@@ -19,12 +19,6 @@ absl::Status CheckPlaces(const TrainConfig& config, int size) {
   if (!config.places.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("model.places: is missing; the layout tp=", size, " cuts weights as it says"));
-}
-
-std::vector<std::string> InputsOf(const Graph& graph) {
-  std::vector<std::string> names;
-  for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
-  return names;
 }
 
 // Tensor parallel: both graphs are run by the group together. `inputs` are those of the model.
@@ -67,21 +61,17 @@ absl::StatusOr<std::unique_ptr<Executable>> PrepareTogether(const Graph& pass, c
   return RankExecutable::Create(cut, together, runner);
 }
 
-absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradients,
+absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradients,
                                           const std::vector<std::string>& updated, const TrainConfig& config,
                                           const SharingOptions& sharing, const RankGroups& ranks, GraphRunner& runner) {
   const Layout& layout = sharing.layout;
   const int64_t micro_batches = config.step.micro_batches;
-  if (gradients == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", micro_batches,
-                                                   ", expected at least 2 with the layout pp=", layout.pp));
-  }
   StateAxes placed;
   if (layout.tp > 1) {
-    ASSIGN_OR_RETURN(placed, PlacesOfPasses(*gradients, config, layout.tp));
+    ASSIGN_OR_RETURN(placed, PlacesOfPasses(gradients, config, layout.tp));
   }
   const PipelineShape shape{.ranks = layout.pp, .together = layout.tp, .chunks = layout.chunks};
-  absl::StatusOr<PipelinePlan> plan = PlanPipeline(*gradients, step, updated, shape, KnownByAll(sharing, ranks));
+  absl::StatusOr<PipelinePlan> plan = PlanPipeline(gradients, step, updated, shape, KnownByAll(sharing, ranks));
   if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
   ParallelStep made;
   const int zero = layout.dp > 1 ? layout.zero : 0;
@@ -101,19 +91,14 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph* gradie
 }
 
 // Tensor parallel in groups, and what the optimizer keeps cut over all ranks.
-absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph* gradients,
+absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph& gradients,
                                               const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const RankGroups& ranks,
                                               GraphRunner& runner) {
   const Layout& layout = sharing.layout;
   const int64_t count = config.step.micro_batches;
-  if (gradients == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("data.micro_batches: found ", count,
-                                                   ", expected at least 2 with the layout tp=", layout.tp,
-                                                   ",zero=", layout.zero));
-  }
   ASSIGN_OR_RETURN(auto together,
-                   PrepareInGroup(*gradients, InputsOf(*gradients), config, sharing, ranks.group(), runner));
+                   PrepareInGroup(gradients, Signature(gradients).input_names, config, sharing, ranks.group(), runner));
   const StateAxes blocks = ZeroAxes(step, ranks.blocks().size(), layout.zero);
   ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, blocks, ranks.blocks().size(), ranks.blocks(), true));
   ASSIGN_OR_RETURN(auto update, RankExecutable::Create(cut, ranks.blocks(), runner, RankExecutable::Takes::kParts));
@@ -142,7 +127,7 @@ RankGroups::RankGroups(Communicator& all, const Layout& layout)
 
 absl::StatusOr<StateAxes> PlacesOfPasses(const Graph& gradients, const TrainConfig& config, int tp) {
   RETURN_IF_ERROR(CheckPlaces(config, tp));
-  return PlacedStates(gradients, config.places, InputsOf(gradients));
+  return PlacedStates(gradients, config.places, Signature(gradients).input_names);
 }
 
 StateAxes PlacesOfPass(const Graph& pass, const StateAxes& placed) {
@@ -189,30 +174,30 @@ absl::Status ApplyLayout(const Layout& layout, TrainConfig* config) {
   return absl::OkStatus();
 }
 
-std::vector<int64_t> MicroBatchesOfRank(const Layout& layout, int64_t count, const RankGroups& ranks) {
-  return LayeredGradients::MicroBatchesOf(layout.zero, count, ranks.partners());
-}
-
 absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gradients,
                                               const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const RankGroups& ranks,
                                               GraphRunner& runner) {
   const Layout& layout = sharing.layout;
   const int64_t count = config.step.micro_batches;
-  if (layout.pp > 1) return MakePipeline(step, gradients, updated, config, sharing, ranks, runner);
-  if (layout.tp > 1 && layout.zero > 0) {
-    return MakeZeroOfGroups(step, gradients, updated, config, sharing, ranks, runner);
+  const bool pipeline = layout.pp > 1, zero_of_groups = !pipeline && layout.tp > 1 && layout.zero > 0;
+  if (gradients == nullptr && (pipeline || zero_of_groups)) {
+    const std::string kind =
+        pipeline ? absl::StrCat("pp=", layout.pp) : absl::StrCat("tp=", layout.tp, ",zero=", layout.zero);
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.micro_batches: found ", count, ", expected at least 2 with the layout ", kind));
   }
+  if (pipeline) return MakePipeline(step, *gradients, updated, config, sharing, ranks, runner);
+  if (zero_of_groups) return MakeZeroOfGroups(step, *gradients, updated, config, sharing, ranks, runner);
   ParallelStep made;
   if (layout.tp > 1) {
-    ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, InputsOf(gradients == nullptr ? step : *gradients), config,
-                                               sharing, ranks.group(), runner));
+    ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, Signature(gradients == nullptr ? step : *gradients).input_names,
+                                               config, sharing, ranks.group(), runner));
     if (gradients == nullptr) return made;
-    ASSIGN_OR_RETURN(auto together,
-                     PrepareInGroup(*gradients, InputsOf(*gradients), config, sharing, ranks.group(), runner));
-    std::vector<TensorType> sums;
-    for (Value input : step.inputs()) sums.push_back(step.type(input));
-    made.sums = std::make_unique<MicroBatches>(std::move(together), updated, std::move(sums), count, ranks.partners());
+    ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, Signature(*gradients).input_names, config, sharing,
+                                                   ranks.group(), runner));
+    made.sums =
+        std::make_unique<MicroBatches>(std::move(together), updated, Signature(step).inputs, count, ranks.partners());
     return made;
   }
   const int zero = ranks.all().size() > 1 ? layout.zero : 0;

@@ -55,9 +55,6 @@ class RankGroups {
 // or whose batch it does not divide.
 absl::Status ApplyLayout(const Layout& layout, TrainConfig* config);
 
-// The micro-batches of a step that a rank computes alone or with its group, of `count`.
-std::vector<int64_t> MicroBatchesOfRank(const Layout& layout, int64_t count, const RankGroups& ranks);
-
 // How tp cuts the passes of stages (pipeline.h): what is placed of all of them, and of one. Error: nothing is placed.
 absl::StatusOr<StateAxes> PlacesOfPasses(const Graph& gradients, const TrainConfig& config, int tp);
 StateAxes PlacesOfPass(const Graph& pass, const StateAxes& placed);

@@ -195,8 +195,7 @@ int Pipeline::GroupsWith(int64_t micro_batch) const {
 }
 
 const Pieces::Piece& Pipeline::PieceOf(bool forward, int stage) const {
-  const int number = forward ? stage : 2 * plan_.layers.count - 1 - stage;
-  return plan_.layers.pieces.pieces[number];
+  return plan_.layers.pieces.pieces[plan_.layers.PieceOf(forward, stage)];
 }
 
 absl::Status Pipeline::Init(const PreparePass& prepare, const OwnedExecutable& update) {

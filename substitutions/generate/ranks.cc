@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
-#include "runtime/comm/mpi.h"
+#include "runtime/comm/ranks.h"
 
 namespace rewright::generate {
 

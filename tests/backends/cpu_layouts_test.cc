@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "backends/attrs.h"
 #include "backends/cpu/context_layout.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/device_factory.h"
 #include "backends/group.h"
+#include "backends/meaning.h"
 #include "bench/zoo/zoo.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"

@@ -47,7 +47,7 @@ class HostGpu : public cuda::Gpu {
  public:
   HostGpu(HostGpuCounts* counts, const HostGpuOptions& options)
       : counts_(counts != nullptr ? *counts : own_counts_), options_(options) {
-    description_ = {"processor", "host", 0, 4, int64_t{1} << 30, 1 << 14};
+    description_ = {"processor", "host", 0, 1 << 14};
   }
 
   const cuda::GpuDescription& description() const override { return description_; }

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/ir/text.h"
-#include "core/onnx/serialized.h"
+#include "core/onnx/onnx.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/tools/program_util.h"
 

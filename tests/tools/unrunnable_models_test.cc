@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/ir/npy.h"
 #include "core/ir/text.h"
 #include "core/onnx/onnx.h"
-#include "core/onnx/tensor_file.h"
 #include "tests/tools/program_util.h"
 
 namespace rewright {

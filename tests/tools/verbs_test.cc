@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/onnx/tensor_file.h"
+#include "core/ir/npy.h"
+#include "core/onnx/onnx.h"
 #include "tests/tools/program_util.h"
 
 namespace rewright {

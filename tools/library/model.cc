@@ -20,7 +20,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/model_file.h"
-#include "core/onnx/serialized.h"
+#include "core/onnx/onnx.h"
 #include "search/optimize.h"
 #include "tools/library/border.h"
 #include "tools/library/engine.h"

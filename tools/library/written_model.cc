@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_inputs.h"
-#include "core/onnx/serialized.h"
+#include "core/onnx/onnx.h"
 #include "core/ops/foreign.h"
 
 namespace rewright {

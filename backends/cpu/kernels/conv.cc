@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/epilogue.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
+#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "core/ops/ops.h"

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "backends/attrs.h"
+#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "core/ops/ops.h"

@@ -5,7 +5,6 @@
 #include <limits>
 #include <optional>
 
-#include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/kernels/tile_program.h"
@@ -13,6 +12,7 @@
 #include "backends/cpu/row_groups.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
+#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "backends/attrs.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/epilogue.h"
@@ -23,6 +22,7 @@
 #include "backends/cpu/kernels/winograd_meaning.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/group.h"
+#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "core/ops/ops.h"

@@ -90,8 +90,6 @@ class CudaGpu : public Gpu {
                            std::to_string(cudnnGetVersion()) + ", cuBLASLt " + std::to_string(cublasLtGetVersion());
     description.architecture = properties.major * 10 + properties.minor;
     REWRIGHT_RETURN_FAULT(CheckArchitecture(description.name, description.architecture));
-    description.multiprocessors = properties.multiProcessorCount;
-    description.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
     description.l2_bytes = properties.l2CacheSize;
     context_.cache_folder = CacheFolder();
     context_.compile = [this](const Source& source, std::shared_ptr<const Function>* function) -> Fault {

@@ -52,8 +52,7 @@ Fault TrialOperands::Allocate(Context& context, Precision precision, const std::
 
 Fault TrialOperands::Fill(Context& context, Precision precision, const std::vector<Operand>& operands) {
   const std::vector<float> numbers = Numbers();
-  std::vector<uint16_t> halves;
-  for (float number : numbers) halves.push_back(precision == Precision::kFp16 ? Fp16Bits(number) : Bf16Bits(number));
+  const std::vector<char> halves = Halves(numbers, precision == Precision::kFp16);
   const auto copy = [&](void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     return FaultOf(cudaMemcpyAsync(to, from, bytes, kind, context.stream), "filling trial memory");
   };

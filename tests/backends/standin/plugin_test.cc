@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "backends/cuda/cuda_device.h"
-#include "backends/cuda/gpu_status.h"
 #include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "gmock/gmock.h"

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <random>
 
-#include "core/onnx/serialized.h"
+#include "core/onnx/onnx.h"
 #include "model_util.h"
 #include "tests/counts.h"
 

@@ -6,7 +6,7 @@
 
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/proto.h"
 
 namespace rewright {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ir/compare.h"
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/proto.h"
 #include "model_util.h"
 
 namespace rewright {

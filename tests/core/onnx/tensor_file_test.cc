@@ -1,13 +1,13 @@
-#include "core/onnx/tensor_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "core/base/files.h"
+#include "core/ir/npy.h"
 #include "core/ir/random_tensor.h"
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/onnx.h"
+#include "core/onnx/proto.h"
 #include "model_util.h"
 
 namespace rewright {

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "core/ir/random_tensor.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/ranks.h"
 
 namespace rewright {
 namespace {

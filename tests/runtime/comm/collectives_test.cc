@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "core/ir/random_tensor.h"
-#include "runtime/comm/in_process.h"
+#include "runtime/comm/ranks.h"
 
 namespace rewright {
 namespace {

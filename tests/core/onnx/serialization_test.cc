@@ -1,5 +1,5 @@
 // Large weights on their way into serialized models and back.
-#include "core/onnx/parse.h"
+#include "core/onnx/serialization.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <set>
 
 #include "core/ir/text.h"
-#include "core/onnx/serialized.h"
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/onnx.h"
+#include "core/onnx/proto.h"
 #include "model_util.h"
 
 namespace rewright {

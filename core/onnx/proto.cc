@@ -1,16 +1,20 @@
-#include "core/onnx/tensor_proto.h"
+#include "core/onnx/proto.h"
 
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/errors.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
+#include "core/ir/npy.h"
+#include "core/onnx/onnx.h"
 
 namespace rewright {
 namespace {
@@ -140,6 +144,17 @@ absl::StatusOr<Tensor> FromRawData(const std::string& raw, TensorType type) {
   return tensor;
 }
 
+absl::StatusOr<Tensor> LoadTensorProto(const InputFile& file) {
+  if (file.size() > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError("larger than 2 GiB, where protobuf ends");
+  }
+  std::string bytes(static_cast<size_t>(file.size()), '\0');
+  RETURN_IF_ERROR(file.Read(0, file.size(), bytes.data()));
+  onnx::TensorProto proto;
+  if (!proto.ParseFromString(bytes)) return absl::InvalidArgumentError("not a TensorProto");
+  return TensorFromProto(proto, /*directory=*/"");
+}
+
 }  // namespace
 
 absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type) {
@@ -213,6 +228,15 @@ void FillInfo(const std::string& name, const TensorType& type, onnx::ValueInfoPr
 void FillTensor(const std::string& name, const Tensor& tensor, onnx::TensorProto* proto) {
   FillTensorType(name, tensor.type(), proto);
   proto->set_raw_data(tensor.data(), static_cast<size_t>(tensor.num_bytes()));
+}
+
+absl::StatusOr<Tensor> LoadTensorFile(const std::string& path) {
+  const bool npy = absl::EndsWith(path, ".npy");
+  if (!npy && !absl::EndsWith(path, ".pb")) return InvalidArgument(path, ": expected a file named .npy or .pb");
+  ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  auto tensor = npy ? LoadNpy(file) : LoadTensorProto(file);
+  if (!tensor.ok()) return ErrorAt(path, tensor.status());
+  return tensor;
 }
 
 }  // namespace rewright

@@ -1,0 +1,48 @@
+// Serialized models as protobuf messages, and the other way: a written model's initializers are in it, or in a file
+// beside it. For the sources of this folder only.
+#pragma once
+
+#include <google/protobuf/io/zero_copy_stream.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
+#include "core/base/files.h"
+#include "core/ir/tensor.h"
+#include "core/onnx/proto.h"
+
+namespace rewright {
+
+// Error: what is read is no model.
+absl::Status ParseModel(google::protobuf::io::ZeroCopyInputStream* stream, onnx::ModelProto* model);
+
+// The same, but elements of many bytes that lie in one piece stay where they are: they become tensors, by the name of
+// their initializer, which keep the memory of `bytes`. In the message those initializers have no elements.
+absl::Status ParseModel(const absl::Cord& bytes, onnx::ModelProto* model,
+                        absl::flat_hash_map<std::string, Tensor>* initializers);
+
+// Whether all names and descriptions that are read of the model are UTF-8, which ONNX prescribes: other programs, and
+// JSON, cannot hold anything else. An error shows the first that is not.
+absl::Status CheckModelText(const onnx::ModelProto& model);
+
+using Initializers = std::vector<std::pair<std::string, Tensor>>;
+
+int64_t TotalBytes(const Initializers& initializers);
+
+// The bytes of the model with these initializers besides those that its graph has. Of large ones the elements stay
+// where the tensors have them. Errors: more than 2 GiB.
+absl::StatusOr<absl::Cord> SerializeWith(onnx::ModelProto model, const Initializers& initializers);
+
+absl::Status WriteTo(OutputFile& file, const absl::Cord& bytes);
+
+// Large tensors go to `data`, which the model calls `location`. Errors: those of the file.
+absl::Status AddExternal(const Initializers& initializers, const std::string& location, OutputFile& data,
+                         onnx::GraphProto* graph);
+
+}  // namespace rewright
