@@ -5,10 +5,11 @@ after some steps, less that of the same run of the same model with layers of a f
     python3 bench/parallel_memory.py [--rewright build/release/rewright] [--out bench/results/parallel_memory.csv]
 
 zero: a perceptron of equal layers with Adam in float32 and hardly an activation, one layer a bucket. `kept_mb` is what
-  the table says: a rank's weights, sums of gradients, moments, and for zero 2 and 3 two layers' gradients and weights.
+  the table says: a rank's weights, sums of gradients, moments, and for zero 2 and 3 two layers' gradients and weights;
+  `start_mb` the peak before, when every rank has the values that the run starts with.
 pipeline: layers whose activations outweigh their weights; the first stage of some with some numbers of micro-batches of
-  one size. gpipe holds all, so what a micro-batch holds is the slope of its memory between the two largest numbers;
-  `held` is memory of a run, above that of one micro-batch with the same schedule, in such units, and that one.
+  one size. gpipe holds all, so what a micro-batch holds is the slope of its memory between the two largest numbers, and
+  the rest follows from the least; `held` is the memory of a run without that rest, in micro-batches.
 """
 import argparse
 import json
@@ -25,7 +26,7 @@ CLASSES = 10
 
 
 def peaks(args, folder, sizes, samples, micro, layout, flags=()):
-    """Of each rank, in bytes."""
+    """Of each rank, in bytes: until two steps are done, and in the next ones."""
     rng = np.random.default_rng(1)
     batch = samples * micro
     np.save(folder / "x.npy", rng.standard_normal((batch, sizes[0])).astype("float32"))
@@ -44,20 +45,23 @@ def peaks(args, folder, sizes, samples, micro, layout, flags=()):
 
 
 def zero_rows(args, folder):
-    width, layers, samples = 2048, 12, 8
+    width, layers, samples = 1024, 48, 8
     weight = 4 * width * width
     for ranks in (1, 2, 4):
         for zero in (0, 1, 2, 3) if ranks > 1 else (0,):
             layout = f"dp={ranks}" + (f",zero={zero}" if zero else "")
             flags = ("--bucket-mb", "1")
-            taken = max(peaks(args, folder, [width] * (layers + 1), samples, ranks, layout, flags))
-            taken -= max(peaks(args, folder, [16] * (layers + 1), samples, ranks, layout, flags))
+            start, taken = map(max, peaks(args, folder, [width] * (layers + 1), samples, ranks, layout, flags))
+            small_start, small = map(max, peaks(args, folder, [16] * (layers + 1), samples, ranks, layout, flags))
+            start -= small_start
+            taken -= small
             per_parameter = 4 * (1 if zero < 3 else 1 / ranks) + 4 * (1 if zero < 2 else 1 / ranks) + \
                 8 * (1 / ranks if zero else 1)
             kept = per_parameter * layers * weight / 4 + {2: 2, 3: 4}.get(zero, 0) * weight
             yield {"what": "zero", "layout": layout, "micro_batches": ranks,
                    "measured_mb": f"{taken / 1e6:.1f}", "kept_mb": f"{kept / 1e6:.1f}",
-                   "of_kept": f"{taken / kept:.3f}", "bytes_a_parameter": f"{taken / (layers * weight / 4):.2f}"}
+                   "of_kept": f"{taken / kept:.3f}", "bytes_a_parameter": f"{taken / (layers * weight / 4):.2f}",
+                   "start_mb": f"{start / 1e6:.1f}"}
 
 
 def pipeline_rows(args, folder):
@@ -65,14 +69,15 @@ def pipeline_rows(args, folder):
     for stages in (2, 4):
         most, taken = 4 * stages, {}
         for schedule in ("gpipe", "1f1b"):
-            for micro in (1, stages, 2 * stages, most):
+            for micro in (stages, 2 * stages, most):
                 layout = f"pp={stages},micro={micro},schedule={schedule}"
-                taken[schedule, micro] = peaks(args, folder, [width] * (layers + 1), samples, micro, layout)[0]
+                taken[schedule, micro] = peaks(args, folder, [width] * (layers + 1), samples, micro, layout)[1][0]
         unit = (taken["gpipe", most] - taken["gpipe", 2 * stages]) / (most - 2 * stages)
+        rest = taken["gpipe", stages] - stages * unit
         for (schedule, micro), measured in taken.items():
             yield {"what": "pipeline", "layout": f"pp={stages},schedule={schedule}", "micro_batches": micro,
                    "measured_mb": f"{measured / 1e6:.1f}", "micro_batch_mb": f"{unit / 1e6:.1f}",
-                   "held": f"{1 + (measured - taken[schedule, 1]) / unit:.2f}",
+                   "held": f"{(measured - rest) / unit:.2f}",
                    "most": micro if schedule == "gpipe" else min(micro, stages)}
 
 

@@ -88,9 +88,9 @@ class Training:
 
     def turn(self, steps):
         """Seconds of a step, the median, and for each rank CPU seconds of a step: of computation, and the rest."""
-        self.signal(signal.SIGCONT)
         while select.select([self.process.stdout], [], [], 0.05)[0]:
             self.step()
+        self.signal(signal.SIGCONT)
         self.step()  # the one that was stopped
         usage = Usage(self.pids)
         seconds = statistics.median([self.step() for _ in range(steps)])
@@ -99,17 +99,23 @@ class Training:
         return seconds, [[value / steps for value in rank] for rank in used]
 
     def peak_bytes(self, steps):
-        """Of each rank's own memory: the most that it had at once in these steps, without pages of files."""
-        self.signal(signal.SIGCONT)
+        """Of each rank's own memory the most that it had at once: until now, and in these steps; without pages of
+        files."""
+        before = self.peaks()
         for pid in self.pids:
             pathlib.Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak begins anew
+        self.signal(signal.SIGCONT)
         for _ in range(steps):
             self.step()
+        peaks = self.peaks()
+        self.signal(signal.SIGSTOP)
+        return before, peaks
+
+    def peaks(self):
         peaks = []
         for pid in self.pids:
             status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
             peaks.append(1024 * (int(status["VmHWM"].split()[0]) - int(status["RssFile"].split()[0])))
-        self.signal(signal.SIGSTOP)
         return peaks
 
     def end(self):

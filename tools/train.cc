@@ -298,7 +298,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     if (!model.ok()) return ErrorAt(path, model.status());
     loaded.model = *std::move(model);
   }
-  auto trainer = Trainer::Create(config, loaded.model, engine.runner(), options);
+  auto trainer = Trainer::Create(config, std::move(loaded.model), engine.runner(), options);
   if (!trainer.ok()) {
     return ErrorAt(flags.config, trainer.status());
   }

@@ -33,7 +33,8 @@ absl::StatusOr<Tensor> LeafTensor(const Arena& arena, NodeId id, const absl::fla
   const Node& leaf = arena.node(id);
   const auto it = leaf.leaf == LeafKind::kConstant ? inputs.end() : inputs.find(leaf.name);
   const Tensor* elements = arena.Elements(id);
-  if (it == inputs.end() && elements != nullptr) return ToPrecision(*elements, precision);
+  const bool has_value = elements != nullptr && (elements->data() != nullptr || elements->num_bytes() == 0);
+  if (it == inputs.end() && has_value) return ToPrecision(*elements, precision);
   if (it == inputs.end()) return InvalidArgument("input ", leaf.name, " is not given");
   TensorType stored = leaf.outputs[0];
   stored.dtype = StoredDType(precision, stored.dtype);

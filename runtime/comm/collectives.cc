@@ -176,7 +176,7 @@ void CopyElements(const Tensor& from, Tensor* to) {
 
 absl::StatusOr<Tensor> CopyOf(const Tensor& tensor, const std::string& what) {
   ASSIGN_OR_RETURN(Tensor copy, AllocateTensor(tensor.type(), what));
-  CopyElements(tensor, &copy);
+  if (tensor.data() != nullptr) CopyElements(tensor, &copy);
   return copy;
 }
 

@@ -99,7 +99,7 @@ absl::Status OwnedExecutable::MakePieces(const std::map<std::string, int>& owner
   for (int level = 0; level < levels_; ++level) {
     for (int owner : {kAll, ranks_.rank()}) {
       const int piece = PieceOf(level, owner);
-      if (pieces_.pieces[piece].outputs.empty()) continue;
+      if (pieces_.pieces[piece].graph.outputs().empty()) continue;
       ASSIGN_OR_RETURN(executables_[piece], runner.Prepare(pieces_.pieces[piece].graph));
     }
   }
@@ -138,6 +138,7 @@ void OwnedExecutable::FindExchanges() {
       continue;
     }
     const size_t state = *rank_.FindState(graph.node(updates.node).name);
+    if (pieces_.keepers.contains(tensor)) continue;
     if (places_[tensor].owner != states_[state].owner) share(tensor);
     if (IsMine(states_[state].owner)) updates_.emplace_back(tensor, state);
   }
@@ -183,8 +184,18 @@ absl::Status OwnedExecutable::PlanTensors() {
   ASSIGN_OR_RETURN(memory_, SharedMemory::Place(pieces_.tensors, uses, runs, &tensors_));
   for (Value leaf : graph.states()) {
     ASSIGN_OR_RETURN(const size_t k, rank_.FindState(graph.node(leaf.node).name));
-    if (!IsMine(states_[k].owner)) continue;
+    if (!IsMine(states_[k].owner) || pieces_.keepers.contains(static_cast<int>(first_state + k))) continue;
     ASSIGN_OR_RETURN(tensors_[first_state + k], CopyOf(*graph.arena()->Elements(leaf.node), states_[k].name));
+  }
+  return ViewStates();
+}
+
+absl::Status OwnedExecutable::ViewStates() {
+  const size_t first_state = rank_.graph.inputs().size();
+  for (const auto& [tensor, piece] : pieces_.keepers) {
+    const Leaf& state = states_[tensor - first_state];
+    if (!IsMine(state.owner)) continue;
+    ASSIGN_OR_RETURN(tensors_[tensor], executables_[piece]->ViewState(state.name));
   }
   return absl::OkStatus();
 }
@@ -256,7 +267,7 @@ absl::Status OwnedExecutable::Update() {
     next.push_back(std::move(value));
   }
   for (size_t k = 0; k < next.size(); ++k) CopyElements(next[k], &tensors_[first_state + updates_[k].second]);
-  return absl::OkStatus();
+  return ViewStates();
 }
 
 absl::StatusOr<RankPart> OwnedExecutable::LocalState(const std::string& name) const {
@@ -285,6 +296,24 @@ absl::StatusOr<Tensor> OwnedExecutable::ReadState(const std::string& name) {
   if (!IsMine(leaf.owner)) in.push_back({leaf.owner, value.data(), bytes});
   RETURN_IF_ERROR(ranks_.Exchange(what, out, in));
   return value;
+}
+
+absl::Status OwnedExecutable::WriteState(const std::string& name, const Tensor& value) {
+  ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
+  RETURN_IF_ERROR(signature_.CheckState(name, value));
+  const Leaf& leaf = states_[number];
+  if (!IsMine(leaf.owner)) return absl::OkStatus();
+  const auto tensor = static_cast<int>(rank_.graph.inputs().size() + number);
+  const auto keeper = pieces_.keepers.find(tensor);
+  Tensor own = keeper == pieces_.keepers.end() ? tensors_[tensor] : Tensor(pieces_.tensors[tensor]);
+  if (leaf.axis < 0) {
+    CopyElements(value, &own);
+  } else {
+    CopyBlock(value, leaf.axis, partners_.rank(), &own);
+  }
+  if (keeper == pieces_.keepers.end()) return absl::OkStatus();
+  RETURN_IF_ERROR(executables_[keeper->second]->WriteState(name, own));
+  return ViewStates();
 }
 
 int64_t OwnedExecutable::state_bytes() const {

@@ -37,7 +37,9 @@ class OwnedExecutable : public ExecutableOfRanks {
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
   // Called by all ranks together: from who has it to all.
   absl::StatusOr<Tensor> ReadState(const std::string& name) override;
-  // What this rank has of a state, which runs change; an empty tensor where it is another's.
+  // By each rank for itself, of the whole value.
+  absl::Status WriteState(const std::string& name, const Tensor& value) override;
+  // What this rank has of a state, until the next run; an empty tensor where it is another's.
   absl::StatusOr<RankPart> LocalState(const std::string& name) const;
   // Of inputs, the axis along which partners have their blocks; -1: all of it.
   int AxisOfInput(size_t number) const { return inputs_[number].axis; }
@@ -73,6 +75,8 @@ class OwnedExecutable : public ExecutableOfRanks {
   int PieceOf(int level, int owner) const { return level * (ranks_.size() + 1) + owner + 1; }
   absl::Status Share(int level);
   absl::Status RunCollectives(int level);
+  // Those that pieces keep, as they are now.
+  absl::Status ViewStates();
   absl::Status Update();
 
   const Signature signature_;

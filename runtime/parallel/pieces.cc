@@ -39,11 +39,21 @@ class Cutter {
     if (graph_.mode() == Mode::kTraining) {
       for (Value state : states) Number(state, -1);
     }
+    FindKeepers();
     for (NodeId id : graph_.nodes()) {
-      const Node& node = graph_.node(id);
-      if (graph_.IsRun(node) && !OnlyRearranges(graph_, node)) Add(id);
+      if (IsComputed(id)) Add(id);
     }
-    for (const Output& output : graph_.outputs()) result_.outputs.push_back(Escaping(output.value));
+    for (const Output& output : graph_.outputs()) {
+      const auto keeper = keepers_.find(output.updates);
+      if (keeper == keepers_.end()) {
+        result_.outputs.push_back(Escaping(output.value));
+        continue;
+      }
+      Building& piece = building_[keeper->second];
+      piece.outputs.push_back({In(keeper->second, output.value), output.name, In(keeper->second, output.updates)});
+      result_.outputs.push_back(tensors_.at(output.updates));
+      result_.keepers[result_.outputs.back()] = static_cast<int>(keeper->second);
+    }
     for (size_t k = 0; k < building_.size(); ++k) {
       Building& piece = building_[k];
       for (const auto& [value, here] : piece.here) result_.pieces[k].origins.emplace(here.node, value.node);
@@ -59,6 +69,30 @@ class Cutter {
     std::vector<Value> inputs;
     std::vector<Output> outputs;
   };
+
+  bool IsComputed(NodeId id) const {
+    const Node& node = graph_.node(id);
+    return graph_.IsRun(node) && !OnlyRearranges(graph_, node);
+  }
+
+  // A state is kept by the piece that makes its next value where nobody else reads either of them.
+  void FindKeepers() {
+    absl::flat_hash_map<Value, int> uses;  // as outputs
+    for (const Output& output : graph_.outputs()) ++uses[output.value];
+    for (const Output& output : graph_.outputs()) {
+      if (output.updates.node < 0 || !graph_.contains(output.updates.node)) continue;
+      if (!IsComputed(output.value.node) || uses[output.value] > 1 || uses.contains(output.updates)) continue;
+      const size_t piece = PieceOf(output.value);
+      const auto here = [&](int user) {
+        return IsComputed(graph_.nodes()[user]) && numbers_[user] == static_cast<int>(piece);
+      };
+      const auto all_here = [&](Value value) {
+        const std::vector<int>& users = graph_.users(graph_.index(value.node));
+        return std::all_of(users.begin(), users.end(), here);
+      };
+      if (all_here(output.value) && all_here(output.updates)) keepers_[output.updates] = piece;
+    }
+  }
 
   size_t PieceOf(Value value) const { return static_cast<size_t>(numbers_[graph_.index(value.node)]); }
 
@@ -88,7 +122,7 @@ class Cutter {
     if (const auto found = piece.here.find(value); found != piece.here.end()) return found->second;
     const Node& node = graph_.node(value.node);
     Value here;
-    if (graph_.IsKnown(value)) {
+    if (graph_.IsKnown(value) || keepers_.contains(value)) {
       here = Known(piece, value);
     } else if (OnlyRearranges(graph_, node)) {
       const Value operand = In(number, node.operands[0]);
@@ -133,6 +167,7 @@ class Cutter {
   const std::vector<int>& numbers_;
   std::string prefix_ = "value.";  // of names of what is handed on, which no leaf has
   absl::flat_hash_map<Value, int> tensors_;
+  absl::flat_hash_map<Value, size_t> keepers_;  // of states
   std::vector<Building> building_;
   Pieces result_;
 };

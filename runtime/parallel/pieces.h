@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,7 +21,7 @@ namespace rewright {
 // others or as outputs.
 struct Pieces {
   struct Piece {
-    Graph graph;                                  // in training its states are inputs
+    Graph graph;                                  // in training states are inputs, but for those it keeps
     std::vector<int> inputs, outputs;             // tensors, in the order of the graph's
     absl::flat_hash_map<NodeId, NodeId> origins;  // of its nodes, those of the whole graph
   };
@@ -28,6 +29,9 @@ struct Pieces {
   std::vector<TensorType> tensors;
   std::vector<int> makers;   // by tensor, the piece that makes it; -1: an input or state
   std::vector<int> outputs;  // of the graph, in order; next values of states among them
+  // States that one piece alone reads, and updates: what runs it has them, and writes their next values over them. By
+  // tensor, the piece; the tensor is the output, too.
+  std::map<int, int> keepers;
 };
 
 // `numbers` are those of the pieces of all nodes, by position in nodes(); what a node reads is made by no later piece.

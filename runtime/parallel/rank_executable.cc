@@ -33,7 +33,7 @@ absl::Status RankExecutable::Init(const Graph& cut, GraphRunner& runner, const R
   ASSIGN_OR_RETURN(stages_, StagesOf(rank_));
   for (const Pieces::Piece& stage : stages_.pieces.pieces) {
     executables_.emplace_back();
-    if (stage.outputs.empty()) continue;
+    if (stage.graph.outputs().empty()) continue;
     ASSIGN_OR_RETURN(executables_.back(), runner.Prepare(stage.graph));
   }
   tensors_.resize(stages_.pieces.tensors.size());
@@ -41,9 +41,11 @@ absl::Status RankExecutable::Init(const Graph& cut, GraphRunner& runner, const R
     if (rank_.graph.mode() != Mode::kTraining) break;
     const std::string& name = rank_.graph.node(leaf.node).name;
     ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
+    if (stages_.pieces.keepers.contains(NumberOf(number))) continue;
     ASSIGN_OR_RETURN(state(number), CopyOf(*rank_.graph.arena()->Elements(leaf.node), name));
   }
-  return PlanTensors();
+  RETURN_IF_ERROR(PlanTensors());
+  return ViewStates();
 }
 
 absl::Status RankExecutable::PlanTensors() {
@@ -55,6 +57,14 @@ absl::Status RankExecutable::PlanTensors() {
     next_bytes_ += tensors_[k].num_bytes();
   }
   ASSIGN_OR_RETURN(memory_, SharedMemory::Place(stages_.pieces.tensors, uses.uses, Runs(), &tensors_));
+  return absl::OkStatus();
+}
+
+absl::Status RankExecutable::ViewStates() {
+  for (const auto& [tensor, stage] : stages_.pieces.keepers) {
+    const std::string& name = rank_.states[tensor - NumberOf(0)].name;
+    ASSIGN_OR_RETURN(tensors_[tensor], executables_[stage]->ViewState(name));
+  }
   return absl::OkStatus();
 }
 
@@ -125,6 +135,7 @@ absl::Status RankExecutable::Update() {
     if (updates.node < 0) continue;
     ASSIGN_OR_RETURN(const size_t number, rank_.FindState(rank_.graph.node(updates.node).name));
     const auto from = static_cast<size_t>(stages_.outputs[k]);
+    if (stages_.pieces.keepers.contains(stages_.outputs[k])) continue;
     if (has_next_[from] && !taken[from]) {
       taken[from] = true;
       exchanged.emplace_back(number, from);
@@ -138,7 +149,7 @@ absl::Status RankExecutable::Update() {
   }
   for (const auto& [number, value] : copied) CopyElements(value, &state(number));
   for (const auto& [number, from] : exchanged) std::swap(tensors_[from], state(number));
-  return absl::OkStatus();
+  return ViewStates();
 }
 
 absl::StatusOr<RankPart> RankExecutable::LocalState(const std::string& name) {
@@ -161,12 +172,16 @@ absl::Status RankExecutable::WriteState(const std::string& name, const Tensor& v
   RETURN_IF_ERROR(signature_.CheckState(name, value));
   const std::lock_guard<std::mutex> lock(mutex_);
   const RankLeaf& leaf = rank_.states[number];
+  const auto keeper = stages_.pieces.keepers.find(NumberOf(number));
+  Tensor block = keeper == stages_.pieces.keepers.end() ? state(number) : Tensor(state(number).type());
   if (leaf.axis < 0) {
-    CopyElements(value, &state(number));
+    CopyElements(value, &block);
   } else {
-    CopyBlock(value, leaf.axis, ranks_.rank(), &state(number));
+    CopyBlock(value, leaf.axis, ranks_.rank(), &block);
   }
-  return absl::OkStatus();
+  if (keeper == stages_.pieces.keepers.end()) return absl::OkStatus();
+  RETURN_IF_ERROR(executables_[keeper->second]->WriteState(name, block));
+  return ViewStates();
 }
 
 int64_t RankExecutable::state_bytes() const {

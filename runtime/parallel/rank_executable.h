@@ -68,8 +68,12 @@ class RankExecutable : public ExecutableOfRanks, public ArenaUser {
   absl::Status RunCollective(size_t number);
   // Whether what a run is given of it lies in one piece: else the rank's block is copied out of it.
   bool IsGivenInPlace(const RankLeaf& input) const { return input.axis <= 0 || takes_parts_; }
+  // Those that stages keep, as they are now.
+  absl::Status ViewStates();
   absl::Status Update();
-  Tensor& state(size_t number) { return tensors_[rank_.graph.inputs().size() + number]; }
+  // The tensor of a state.
+  int NumberOf(size_t state) const { return static_cast<int>(rank_.graph.inputs().size() + state); }
+  Tensor& state(size_t number) { return tensors_[NumberOf(number)]; }
 
   Signature signature_;
   bool takes_parts_ = false;

@@ -129,7 +129,9 @@ class Projector {
       return absl::OkStatus();
     }
     Tensor value = *cut_.arena()->Elements(leaf.node);
-    if (here.axis >= 0) {
+    if (value.data() == nullptr) {  // never given
+      value = Tensor(type, nullptr, nullptr);
+    } else if (here.axis >= 0) {
       ASSIGN_OR_RETURN(Tensor block, AllocateTensor(type, absl::StrCat("a block of ", node.name)));
       CopyBlock(value, here.axis, rank_, &block);
       value = std::move(block);

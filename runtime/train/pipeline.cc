@@ -169,17 +169,19 @@ StateAxes PipelineZeroAxes(const Graph& step, const PipelinePlan& plan, int64_t 
   return axes;
 }
 
-Pipeline::Pipeline(PipelinePlan plan, const PipelineOptions& options, const PipelineRanks& ranks)
+Pipeline::Pipeline(PipelinePlan plan, const PipelineOptions& options, const PipelineRanks& ranks,
+                   const OwnedExecutable& update)
     : plan_(std::move(plan)),
       options_(options),
       ranks_(ranks),
+      update_(update),
       leaves_(LeavesOfRanks(options.micro_batches, ranks.partners.size())) {}
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Create(PipelinePlan plan, const PipelineOptions& options,
                                                            const PipelineRanks& ranks, const PreparePass& prepare,
                                                            const OwnedExecutable& update) {
-  std::unique_ptr<Pipeline> made(new Pipeline(std::move(plan), options, ranks));
-  RETURN_IF_ERROR(made->Init(prepare, update));
+  std::unique_ptr<Pipeline> made(new Pipeline(std::move(plan), options, ranks, update));
+  RETURN_IF_ERROR(made->Init(prepare));
   return made;
 }
 
@@ -198,7 +200,7 @@ const Pieces::Piece& Pipeline::PieceOf(bool forward, int stage) const {
   return plan_.layers.pieces.pieces[plan_.layers.PieceOf(forward, stage)];
 }
 
-absl::Status Pipeline::Init(const PreparePass& prepare, const OwnedExecutable& update) {
+absl::Status Pipeline::Init(const PreparePass& prepare) {
   for (int chunk = 0; chunk < plan_.shape.chunks; ++chunk) {
     for (int forward : {0, 1}) {
       passes_[forward].emplace_back();
@@ -212,13 +214,13 @@ absl::Status Pipeline::Init(const PreparePass& prepare, const OwnedExecutable& u
     for (const auto& pass : passes) runs.push_back({pass.get(), static_cast<int>(runs.size())});
   }
   ASSIGN_OR_RETURN(passes_memory_, SharedMemory::Place({}, {}, runs, nullptr));
-  for (size_t k = 0; k < plan_.adders.size(); ++k) axes_.push_back(update.AxisOfInput(k));
+  for (size_t k = 0; k < plan_.adders.size(); ++k) axes_.push_back(update_.AxisOfInput(k));
   first_state_ = plan_.gradients.inputs().size();
-  RETURN_IF_ERROR(InitStates(update));
+  RETURN_IF_ERROR(InitStates());
   return PlanGathers();
 }
 
-absl::Status Pipeline::InitStates(const OwnedExecutable& update) {
+absl::Status Pipeline::InitStates() {
   const std::map<std::string, int> homes(plan_.weights.begin(), plan_.weights.end());
   for (Value state : plan_.gradients.states()) {
     const std::string& name = plan_.gradients.node(state.node).name;
@@ -227,17 +229,26 @@ absl::Status Pipeline::InitStates(const OwnedExecutable& update) {
     if (home == homes.end()) {
       states_.back() = *plan_.gradients.arena()->Elements(state.node);  // frozen
     } else if (home->second == ranks_.group.rank()) {
-      ASSIGN_OR_RETURN(RankPart own, update.LocalState(name));
-      if (own.axis >= 0) {
-        blocks_[states_.size() - 1] = own;
-      } else {
-        states_.back() = own.tensor;
-      }
+      own_.push_back(states_.size() - 1);
     }
   }
+  RETURN_IF_ERROR(ViewWeights());
   for (const PipelinePlan::WeightMessage& message : plan_.weight_messages) {
     if (message.to != ranks_.group.rank()) continue;
     states_[message.tensor - first_state_] = Tensor(plan_.layers.pieces.tensors[message.tensor]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Pipeline::ViewWeights() {
+  const std::vector<Value> states = plan_.gradients.states();
+  for (size_t state : own_) {
+    ASSIGN_OR_RETURN(RankPart own, update_.LocalState(plan_.gradients.node(states[state].node).name));
+    if (own.axis >= 0) {
+      blocks_[state] = std::move(own);
+    } else {
+      states_[state] = own.tensor;
+    }
   }
   return absl::OkStatus();
 }
@@ -303,6 +314,7 @@ void Pipeline::ExpectMessages(int64_t count) {
 
 absl::Status Pipeline::ReadWeights(Executable&) {
   gathered_ = -1;
+  RETURN_IF_ERROR(ViewWeights());
   std::vector<Outgoing> out;
   std::vector<Incoming> in;
   for (const PipelinePlan::WeightMessage& message : plan_.weight_messages) {

@@ -136,9 +136,12 @@ class Pipeline : public GradientSums {
     std::vector<std::pair<int, size_t>> actions;  // rank, action that needs it
   };
 
-  Pipeline(PipelinePlan plan, const PipelineOptions& options, const PipelineRanks& ranks);
-  absl::Status Init(const PreparePass& prepare, const OwnedExecutable& update);
-  absl::Status InitStates(const OwnedExecutable& update);
+  Pipeline(PipelinePlan plan, const PipelineOptions& options, const PipelineRanks& ranks,
+           const OwnedExecutable& update);
+  absl::Status Init(const PreparePass& prepare);
+  absl::Status InitStates();
+  // Those that this rank updates, as the update has them now.
+  absl::Status ViewWeights();
   absl::Status PlanGathers();
   bool InTurns() const { return options_.zero >= 2; }
   // Of a group's schedule, which has as many in all groups where they take turns.
@@ -177,10 +180,12 @@ class Pipeline : public GradientSums {
   const PipelinePlan plan_;
   const PipelineOptions options_;
   const PipelineRanks ranks_;
+  const OwnedExecutable& update_;
   const std::vector<LeafRange> leaves_;                 // micro-batches by group
   std::vector<std::unique_ptr<Executable>> passes_[2];  // by chunk
   size_t first_state_ = 0;
   std::vector<Tensor> states_;  // weights as this rank reads them
+  std::vector<size_t> own_;     // of these, what it updates
   std::vector<int> axes_;       // of the inputs of the step
   // Weights of which there are blocks here, by state; and which of them a stage needs whole, by chunk.
   std::map<size_t, RankPart> blocks_;

@@ -97,7 +97,7 @@ absl::Status ReadInt(const Json& json, const std::string& name, int64_t* value) 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& config, const TrainableModel& model,
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& config, TrainableModel model,
                                                          GraphRunner& runner, const TrainerOptions& given) {
   TrainerOptions options = given;
   Layout& layout = options.sharing.layout;
@@ -119,21 +119,21 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& conf
   }
   const BatchOrder order(data.size(), config.batch,
                          config.shuffle ? std::optional<uint64_t>(config.seed) : std::nullopt);
-  std::unique_ptr<Trainer> trainer(new Trainer(config, options, model, std::move(data), order));
+  std::unique_ptr<Trainer> trainer(new Trainer(config, options, std::move(model), std::move(data), order));
   if (config.validation) {
-    ASSIGN_OR_RETURN(columns,
-                     ColumnsOf(model.inference, signature, *config.validation, "validation", options.data_folder));
+    ASSIGN_OR_RETURN(columns, ColumnsOf(trainer->model_.inference, signature, *config.validation, "validation",
+                                        options.data_folder));
     ASSIGN_OR_RETURN(trainer->validation_, Dataset::Open(std::move(columns)));
   }
   RETURN_IF_ERROR(trainer->Init(runner));
   return trainer;
 }
 
-Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, const TrainableModel& model, Dataset data,
+Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, TrainableModel model, Dataset data,
                  BatchOrder order)
     : config_(config),
       options_(options),
-      model_(model),
+      model_(std::move(model)),
       data_(std::move(data)),
       order_(order),
       alone_(options.ranks == nullptr ? std::move(InProcessRanks(1)[0]) : nullptr),
@@ -186,10 +186,15 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     const absl::Status joined = JoinStates(derived, &expected, &states);
     if (!joined.ok()) return checkpoint ? ErrorAt(folder, joined) : joined;
   }
-  ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, states, expected));
+  // Graphs without the values that what runs of them will have: these would be a second copy as long as they live.
+  NamedTensors in_graphs = states;
+  for (Value state : expected.states()) {
+    in_graphs[expected.node(state.node).name] = Tensor(expected.type(state), nullptr, nullptr);
+  }
+  ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, in_graphs, expected));
   Graph gradients;
   if (graphs.has_gradients()) {
-    ASSIGN_OR_RETURN(gradients, ReadProgram(name + " of gradients", gradients_program_, states, graphs.gradients));
+    ASSIGN_OR_RETURN(gradients, ReadProgram(name + " of gradients", gradients_program_, in_graphs, graphs.gradients));
   }
   ASSIGN_OR_RETURN(running_, MakeParallelStep(step_, graphs.has_gradients() ? &gradients : nullptr, graphs.updated,
                                               config_, options_.sharing, groups_, runner));
@@ -198,6 +203,21 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     counts_right_ = graphs.evaluation.results().size() > 1;
     for (Value state : graphs.evaluation.states()) evaluated_.push_back(graphs.evaluation.node(state.node).name);
   }
+  return HandOver(states);
+}
+
+absl::Status Trainer::HandOver(const NamedTensors& states) {
+  for (Value state : step_.states()) {
+    const std::string& name = step_.node(state.node).name;
+    RETURN_IF_ERROR(running_.step->WriteState(name, states.at(name)));
+  }
+  const std::vector<std::string> all = AllStates();
+  const std::set<std::string> kept(all.begin(), all.end());
+  NamedTensors frozen = StatesOf(model_.inference);
+  for (auto& [name, value] : frozen) {
+    if (kept.contains(name)) value = Tensor(value.type(), nullptr, nullptr);
+  }
+  ASSIGN_OR_RETURN(model_, ParseGraph(PrintGraph(model_.inference), frozen));
   return absl::OkStatus();
 }
 

@@ -78,7 +78,7 @@ class Trainer {
   // BuildStep, Dataset::Open, ReadCheckpoint; data that do not fit the model; a checkpoint of another configuration
   // (the field is named); a folder with checkpoints where none is to be resumed; fewer micro-batches than ranks; a rank
   // whose configuration, data, programs, weights or threads differ from rank 0's.
-  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainConfig& config, const TrainableModel& model,
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainConfig& config, TrainableModel model,
                                                          GraphRunner& runner, const TrainerOptions& options);
 
   // Up to the last step, or until `stop` (of any rank) or the validation loss ends it. Errors: those of the executables
@@ -113,7 +113,7 @@ class Trainer {
   absl::StatusOr<ValidationScore> Measure();
 
  private:
-  Trainer(const TrainConfig& config, const TrainerOptions& options, const TrainableModel& model, Dataset data,
+  Trainer(const TrainConfig& config, const TrainerOptions& options, TrainableModel model, Dataset data,
           BatchOrder order);
   absl::Status Init(GraphRunner& runner);
   absl::Status CheckRanks(const NamedTensors& states);
@@ -128,6 +128,8 @@ class Trainer {
   // Those of Weights, each read by `read` of the running step: ReadState, or ViewState for who is done with them before
   // the next step.
   absl::StatusOr<NamedTensors> WeightsBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&));
+  // Gives what runs its states, and lets go of all else that has their values.
+  absl::Status HandOver(const NamedTensors& states);
   // Takes over where the run stood, and adds its states to those of the graph.
   absl::Status Restore(const Checkpoint& checkpoint, const StepGraphs& graphs, NamedTensors* states);
   // The samples of the number-th batch that this rank computes on.
@@ -146,7 +148,7 @@ class Trainer {
 
   const TrainConfig config_;
   const TrainerOptions options_;
-  const TrainableModel model_;
+  TrainableModel model_;  // without the values of weights that are trained, once these are in what runs
   const Dataset data_;
   const BatchOrder order_;
   std::optional<Dataset> validation_;

@@ -122,6 +122,47 @@ output out = %4
   EXPECT_EQ(leaves.size(), 3u);
 }
 
+// a is read and updated by piece 0 alone. b is read by piece 1, too, the next value of c is read there, the old value
+// of d is wanted at the end.
+TEST(PiecesTest, APieceKeepsAStateThatItAloneReads) {
+  const auto graph = ParseGraph(R"(training
+input x: f32[2]
+state a: f32[2]
+state b: f32[2]
+state c: f32[2]
+state d: f32[2]
+%1 = add(a, x)
+%2 = add(b, x)
+%3 = add(c, x)
+%4 = add(d, x)
+%5 = mul(%2, b)
+%6 = mul(%5, %3)
+output result = %6
+output old = d
+update a = %1
+update b = %2
+update c = %3
+update d = %4
+)",
+                                {});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  std::vector<int> numbers;
+  for (NodeId id : graph->nodes()) {
+    numbers.push_back(graph->node(id).op != nullptr && graph->node(id).op->name == "mul" ? 1 : 0);
+  }
+  const Pieces pieces = PiecesOf(*graph, numbers, 2, graph->states());
+  ASSERT_EQ(pieces.keepers.size(), 1u);
+  const auto [kept, piece] = *pieces.keepers.begin();
+  EXPECT_EQ(graph->node(graph->states()[static_cast<size_t>(kept) - 1].node).name, "a");
+  EXPECT_EQ(piece, 0);
+  EXPECT_EQ(pieces.outputs[2], kept);
+  const Graph& keeper = pieces.pieces[0].graph;
+  ASSERT_EQ(keeper.states().size(), 1u);
+  EXPECT_EQ(keeper.node(keeper.states()[0].node).name, "a");
+  EXPECT_EQ(keeper.results().size(), pieces.pieces[0].outputs.size());
+  EXPECT_EQ(pieces.pieces[0].inputs.size(), 4u);
+}
+
 // What a piece still reads, and what is two outputs at once, stays as it is.
 TEST(PiecesTest, AnOutputIsTakenWhereNobodyElseHasIt) {
   const auto graph = ParseGraph(R"(input x: f32[2]

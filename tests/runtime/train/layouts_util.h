@@ -91,7 +91,7 @@ class LayoutsTest : public RanksTest {
   };
   std::vector<CutGraph> cut_graphs_;
   // By the interpreter the cut graph gives what the original does, and ranks give what the cut graph does.
-  static void ExpectSameMeaning(const CutGraph& made);
+  static void ExpectSameMeaning(const CutGraph& of_run);
   double bytes_of_step_ = 0;  // as the placements promise
 };
 
