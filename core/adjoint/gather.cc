@@ -160,7 +160,7 @@ class ReadInversion {
   Deriver& deriver_;
   std::set<int> moving_;
   std::vector<std::pair<ExprPtr, ExprPtr>> equations_;
-  Guarded guarded_;
+  GuardedScalar guarded_;
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "absl/strings/strip.h"
 #include "core/adjoint/layout.h"
 #include "core/base/check.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/lift/lift.h"
 

@@ -9,7 +9,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/operators.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/ir/pointwise.h"
 #include "core/ir/tensor.h"

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/guarded.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <utility>
 
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/interpreter/program.h"

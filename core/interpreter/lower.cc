@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "core/base/check.h"
-#include "core/base/errors.h"
+#include "core/base/status_macros.h"
 #include "core/interpreter/kernels.h"
 #include "core/ir/rewrite.h"
 

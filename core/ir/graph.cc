@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "core/base/check.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/base/errors.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 

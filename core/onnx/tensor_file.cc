@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "absl/strings/match.h"
-#include "core/base/errors.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/proto.h"

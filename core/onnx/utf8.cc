@@ -3,7 +3,6 @@
 #include <cstddef>
 
 #include "absl/strings/escaping.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
