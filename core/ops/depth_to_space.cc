@@ -1,5 +1,4 @@
 // Exchange of channels for resolution by blocks of b x b points.
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

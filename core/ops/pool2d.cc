@@ -1,7 +1,6 @@
 // Pooling of images x[n, c, h, w] by windows that slide over height and width.
 #include <algorithm>
 
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
