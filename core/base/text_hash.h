@@ -1,5 +1,8 @@
 // FNV-1a over texts (Fowler, Noll, Vo), which is the same on every machine and in every build. It tells texts apart
 // that differ by accident; it is no protection against someone who looks for equal hashes.
+//
+// Sealed lines: lines of a journal that tell whether they are as they were written, by the content, a tab, and the
+// content's hash.
 #pragma once
 
 #include <cstdint>
@@ -34,5 +37,16 @@ class TextHash {
   void Mix(unsigned char byte) { hash_ = (hash_ ^ byte) * 0x100000001b3u; }
   uint64_t hash_ = 0xcbf29ce484222325u;
 };
+
+// Without the end of the line; `content` has none either.
+inline std::string SealedLine(const std::string& content) { return content + "\t" + TextHash::HexOf(content); }
+
+// Leaves the content. False where the line is not whole or not as it was written.
+inline bool OpenSealedLine(std::string* line) {
+  const size_t at = line->rfind('\t');
+  if (at == std::string::npos || line->substr(at + 1) != TextHash::HexOf(line->substr(0, at))) return false;
+  line->resize(at);
+  return true;
+}
 
 }  // namespace rewright
