@@ -14,7 +14,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/convert.h"
 #include "core/ir/memory.h"
-#include "core/ir/moves.h"
+#include "core/ir/pointwise.h"
 
 namespace rewright::cpu {
 namespace {
