@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 
 namespace rewright {
 

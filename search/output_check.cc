@@ -9,7 +9,7 @@
 #include "core/base/status_macros.h"
 #include "core/interpreter/known_values.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ops/foreign.h"
 
 namespace rewright {

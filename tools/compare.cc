@@ -29,7 +29,7 @@
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/onnx/tensor_file.h"
 #include "search/optimize.h"
 #include "search/rewriter.h"

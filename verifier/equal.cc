@@ -16,7 +16,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "substitutions/rule_printer.h"
 #include "verifier/equal_result.h"
 #include "verifier/foreign_cut.h"

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "core/base/files.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/onnx/tensor_proto.h"
 #include "model_util.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/interpreter/interpreter.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/reference_runner.h"
 #include "substitutions/sharding/shard.h"
