@@ -14,7 +14,6 @@
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
-#include "core/interpreter/known_values.h"
 #include "core/ir/compare.h"
 #include "core/ir/random_tensors.h"
 #include "substitutions/rule_printer.h"

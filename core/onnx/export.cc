@@ -11,7 +11,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
-#include "core/interpreter/known_values.h"
+#include "core/interpreter/interpreter.h"
 #include "core/onnx/initializers.h"
 #include "core/onnx/named_sizes.h"
 #include "core/onnx/onnx.h"
