@@ -13,9 +13,7 @@
 
 namespace rewright {
 
-// The types of what the node reads.
-std::vector<TensorType> OperandTypes(const Graph& graph, const Node& node);
-// Of its symbols.
+// Of the node's symbols.
 Bindings BindingsOf(const Graph& graph, const Node& node);
 
 // An index that is linear in the output position: constant + sum_k coefficients[k] * position_k.

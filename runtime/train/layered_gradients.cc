@@ -158,7 +158,7 @@ std::vector<int64_t> LayeredGradients::MicroBatchesOf(int zero, int64_t count, c
 
 absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
                                     GraphRunner& runner, RankExecutable* update) {
-  for (Value input : step.inputs()) sums_.push_back(step.type(input));
+  sums_ = step.types(step.inputs());
   axes_ = options_.block_axes;
   axes_.resize(sums_.size(), -1);
   update_ = update;

@@ -210,9 +210,8 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
     if (gradients == nullptr) return made;
     ASSIGN_OR_RETURN(auto together,
                      PrepareInGroup(*gradients, InputsOf(*gradients), config, sharing, ranks.group(), runner));
-    std::vector<TensorType> sums;
-    for (Value input : step.inputs()) sums.push_back(step.type(input));
-    made.sums = std::make_unique<MicroBatches>(std::move(together), updated, std::move(sums), count, ranks.partners());
+    made.sums = std::make_unique<MicroBatches>(std::move(together), updated, step.types(step.inputs()), count,
+                                               ranks.partners());
     return made;
   }
   const int zero = ranks.all().size() > 1 ? layout.zero : 0;
