@@ -85,8 +85,10 @@ absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operan
       return;
     }
   };
-  RETURN_IF_ERROR(RunOnThreads(std::min<int64_t>(threads, blocks.count()), work));
-  return status;
+  return Guarded([&] {
+    OnThreads(std::min<int64_t>(threads, blocks.count()), work);
+    return status;
+  });
 }
 
 absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {
