@@ -125,7 +125,7 @@ bool StageLowering::PlanScatter(const ExprNode* e, ScatterPlan* plan) {
   plan->scatter.rep = RepOfNode(e);
   plan->scatter.reduce = e->reduction();
   return positions >= 2 && terms <= kMaxMaterialized && positions * terms >= context_.program->tuning.min_hoisted &&
-         loops.size() <= kFirstBound && plan->bits.size() <= kFirstBound && HasReduction(RepOfNode(e), e->reduction());
+         loops.size() <= kFirstBound && plan->bits.size() <= kFirstBound;
 }
 
 // Lowers places and terms over those axes of the terms that are set in `among`; the others are at 0.
