@@ -12,13 +12,16 @@
 
 namespace rewright {
 
+// Of a text, or of one that comes after what has the hash `hash`.
+inline uint64_t Fnv1a(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
+  for (unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3u;
+  return hash;
+}
+
 class TextHash {
  public:
   // Texts added one after another do not run together.
-  void Add(std::string_view text) {
-    for (char c : text) Mix(static_cast<unsigned char>(c));
-    Mix(0xff);
-  }
+  void Add(std::string_view text) { hash_ = Fnv1a("\xff", Fnv1a(text, hash_)); }
   uint64_t value() const { return hash_; }
   // 16 hexadecimal digits.
   std::string Hex() const { return Hex(hash_); }
@@ -34,8 +37,7 @@ class TextHash {
   }
 
  private:
-  void Mix(unsigned char byte) { hash_ = (hash_ ^ byte) * 0x100000001b3u; }
-  uint64_t hash_ = 0xcbf29ce484222325u;
+  uint64_t hash_ = Fnv1a("");  // of nothing
 };
 
 // Without the end of the line; `content` has none either.

@@ -9,18 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/base/text_hash.h"
 #include "core/ir/index_range.h"
 #include "core/ir/memory.h"
 
 namespace rewright {
 namespace {
-
-// FNV-1a.
-uint64_t HashName(const std::string& name) {
-  uint64_t hash = 14695981039346656037u;
-  for (unsigned char c : name) hash = (hash ^ c) * 1099511628211u;
-  return hash;
-}
 
 void FillRandomly(int64_t least, int64_t values, std::mt19937_64& rng, Tensor* tensor) {
   std::normal_distribution<double> normal;
@@ -77,7 +71,7 @@ absl::StatusOr<std::vector<Tensor>> RandomInputs(const Graph& graph, uint64_t se
   for (Value input : graph.inputs()) {
     const TensorType& type = graph.type(input);
     const std::string& name = graph.node(input.node).name;
-    std::mt19937_64 rng(seed * 0x9e3779b97f4a7c15u + HashName(name));
+    std::mt19937_64 rng(seed * 0x9e3779b97f4a7c15u + Fnv1a(name));
     const int64_t indexed = IsInteger(type.dtype) ? IndexedSize(graph, input) : 0;
     ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, absl::StrCat("input ", name)));
     if (indexed > 0) {
