@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/ir/rewrite.h"
+
 namespace rewright {
 namespace {
 
@@ -122,13 +124,6 @@ std::vector<GuardedScalar> Merged(const std::vector<Scalar>& terms, DType dtype)
 
 bool IsConstant(const Scalar& value, double number) {
   return value.node()->IsConst() && value.node()->real() == number;
-}
-
-std::vector<ExprPtr> Conjuncts(const ExprPtr& condition) {
-  if (condition->kind() != ExprKind::kAnd) return {condition};
-  std::vector<ExprPtr> all = Conjuncts(condition->arg(0));
-  for (ExprPtr& part : Conjuncts(condition->arg(1))) all.push_back(std::move(part));
-  return all;
 }
 
 Cond AllOf(const std::vector<ExprPtr>& conditions) {

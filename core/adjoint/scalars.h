@@ -22,8 +22,6 @@ struct GuardedScalar {
 GuardedScalar SplitGuard(const Scalar& value);
 // No condition twice, none that is true.
 Scalar Join(const GuardedScalar& guarded);
-// The parts of nested `and`s, in order.
-std::vector<ExprPtr> Conjuncts(const ExprPtr& condition);
 Cond AllOf(const std::vector<ExprPtr>& conditions);
 
 // condition ? yes : no, which may be the same.

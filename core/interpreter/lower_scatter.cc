@@ -49,15 +49,15 @@ bool StageLowering::LowerTerms(const ExprNode* e, const std::vector<Target>& tar
   std::vector<Form> equations;
   int mask = -1;
   bool reordered = false;
-  for (const ExprNode* condition : ConjunctsOf(*e->guard())) {
+  for (const ExprPtr& condition : Conjuncts(e->guard())) {
     const bool mentions = std::any_of(targets.begin(), targets.end(),
                                       [&](const Target& target) { return condition->MayMention(target.id); });
     if (!mentions) {
-      mask = b_.AndThen(mask, LowerCond(condition, mask));
+      mask = b_.AndThen(mask, LowerCond(condition.get(), mask));
     } else if (IsDataEquation(*condition)) {
       equations.push_back(LowerIndex(condition->arg(0).get(), mask) - LowerIndex(condition->arg(1).get(), mask));
     } else {
-      later.push_back(condition);
+      later.push_back(condition.get());
       continue;
     }
     reordered |= !later.empty();
