@@ -10,7 +10,7 @@
 #include "core/base/threads.h"
 #include "core/interpreter/program.h"
 #include "core/interpreter/run.h"
-#include "core/ir/convert.h"
+#include "core/ir/dtype.h"
 #include "core/ir/memory.h"
 
 namespace rewright {
