@@ -123,7 +123,7 @@ class RooflineDevice : public CostModel {
     double flops = 0;
     for (NodeId id : group.nodes) {
       const Node& node = graph.node(id);
-      flops += FeaturesOf(*node.meaning, OperandTypes(graph, node), node.attrs, node.outputs).flops;
+      flops += FeaturesOf(*node.meaning, graph.types(node.operands), node.attrs, node.outputs).flops;
     }
     const double arithmetic = flops * waves / spec_.flops_per_second;
     return spec_.launch_seconds + std::max(arithmetic, MemorySeconds(graph, group));

@@ -7,7 +7,6 @@
 #include "absl/status/statusor.h"
 #include "backends/profile_db.h"
 #include "core/ir/device.h"
-#include "core/ir/licences.h"
 
 namespace rewright {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 
 namespace rewright {
 
@@ -103,13 +103,7 @@ absl::Status AddCopy(const Graph& graph, const Group& group, int copy, Arena& ar
       result->origin[value] = from;
     }
   }
-  for (NodeId id : group.nodes) {
-    const Node& node = graph.node(id);
-    std::vector<Value> operands;
-    for (Value operand : node.operands) operands.push_back(values.at(operand));
-    ASSIGN_OR_RETURN(const NodeId added, arena.Add(*node.op, std::move(operands), node.attrs));
-    for (int k = 0; k < static_cast<int>(node.outputs.size()); ++k) values[Value{id, k}] = Value{added, k};
-  }
+  for (NodeId id : group.nodes) RETURN_IF_ERROR(CopyNode(*graph.arena(), id, arena, &values));
   for (Value output : group.outputs) outputs->push_back({values.at(output), absl::StrCat("y", outputs->size())});
   return absl::OkStatus();
 }

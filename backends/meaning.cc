@@ -32,14 +32,8 @@ std::optional<LinearIndex> Linear(const Form& form, const std::vector<const inde
 
 }  // namespace
 
-std::vector<TensorType> OperandTypes(const Graph& graph, const Node& node) {
-  std::vector<TensorType> types;
-  for (Value operand : node.operands) types.push_back(graph.type(operand));
-  return types;
-}
-
 Bindings BindingsOf(const Graph& graph, const Node& node) {
-  return rewright::BindingsOf(*node.meaning, OperandTypes(graph, node), node.attrs);
+  return rewright::BindingsOf(*node.meaning, graph.types(node.operands), node.attrs);
 }
 
 std::optional<CopyAccess> CopyAccessOf(const Graph& graph, const Node& node, int output) {

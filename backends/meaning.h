@@ -20,9 +20,7 @@ inline const std::vector<int64_t>& Ints(const Node& node, const char* name) {
 inline int64_t Int(const Node& node, const char* name) { return std::get<int64_t>(node.attrs.at(name)); }
 inline double Real(const Node& node, const char* name) { return std::get<double>(node.attrs.at(name)); }
 
-// The types of what the node reads.
-std::vector<TensorType> OperandTypes(const Graph& graph, const Node& node);
-// Of its symbols.
+// Of the node's symbols.
 Bindings BindingsOf(const Graph& graph, const Node& node);
 
 // An index that is linear in the output position: constant + sum_k coefficients[k] * position_k.

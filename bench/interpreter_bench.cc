@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/interpreter/interpreter.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 
 namespace rewright {
 namespace {

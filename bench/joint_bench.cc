@@ -30,7 +30,7 @@
 #include "bench/zoo/zoo.h"
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "runtime/executor.h"
 #include "runtime/train/model.h"
 #include "runtime/train/step.h"

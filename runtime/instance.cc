@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {

@@ -127,9 +127,8 @@ double TieBreak(const Graph& graph) {
       seconds += kSecondsPerNode;
       continue;
     }
-    std::vector<TensorType> inputs;
-    for (Value operand : node.operands) inputs.push_back(graph.type(operand));
-    seconds += kSecondsPerLoadFlop * FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs).flops;
+    seconds +=
+        kSecondsPerLoadFlop * FeaturesOf(*node.meaning, graph.types(node.operands), node.attrs, node.outputs).flops;
     for (const TensorType& type : node.outputs) {
       seconds += kSecondsPerLoadByte * static_cast<double>(type.num_bytes());
     }

@@ -15,7 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "search/resources.h"
 
 namespace rewright {

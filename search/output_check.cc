@@ -7,9 +7,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "core/interpreter/known_values.h"
+#include "core/interpreter/interpreter.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ops/foreign.h"
 
 namespace rewright {

@@ -63,11 +63,8 @@ std::string PrintReplacement(const Graph& graph, const ValueMap& replacement) {
   const auto copy_node = [&](NodeId id) {
     const Node& node = graph.node(id);
     CHECK(node.op != nullptr || node.leaf == LeafKind::kConstant) << "a leaf that the graph does not have";
-    std::vector<Value> operands;
-    for (Value operand : node.operands) operands.push_back(copies.at(operand));
-    const NodeId copy =
-        node.op == nullptr ? arena->AddConstant(node.data).node : arena->AddLike(node, std::move(operands));
-    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) copies[{id, k}] = {copy, k};
+    const absl::Status copied = CopyNode(*graph.arena(), id, *arena, &copies);
+    CHECK(copied.ok()) << copied.ToString();
   };
   std::vector<std::pair<Value, Value>> pairs(replacement.begin(), replacement.end());
   std::sort(pairs.begin(), pairs.end());
@@ -109,15 +106,7 @@ absl::StatusOr<ValueMap> ParseReplacement(const Graph& graph, const std::string&
       built[{id, 0}] = *value;
       continue;
     }
-    NodeId copy = -1;
-    if (node.op == nullptr) {
-      copy = graph.arena()->AddConstant(node.data).node;
-    } else {
-      std::vector<Value> operands;
-      for (Value operand : node.operands) operands.push_back(built.at(operand));
-      copy = graph.arena()->AddLike(node, std::move(operands));
-    }
-    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) built[{id, k}] = {copy, k};
+    if (absl::Status status = CopyNode(*parsed->arena(), id, *graph.arena(), &built); !status.ok()) return status;
   }
   ValueMap replacement;
   for (const Output& output : parsed->outputs()) {

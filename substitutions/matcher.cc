@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/ir/index_value.h"
-#include "core/ir/moves.h"
+#include "core/ir/pointwise.h"
 #include "core/ir/rewrite.h"
 #include "substitutions/match_binding.h"
 #include "substitutions/match_scope.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/ir/index_value.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/rewrite.h"
 #include "substitutions/match_scope.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/stats.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "search/measure.h"
 #include "search/output_check.h"
 #include "tools/flags.h"

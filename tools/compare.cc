@@ -30,7 +30,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/ir/npy.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "search/optimize.h"
 #include "search/rewriter.h"

@@ -35,9 +35,7 @@ GroupLine Describe(const Graph& graph, const Group& group) {
   for (NodeId id : group.nodes) {
     const Node& node = graph.node(id);
     absl::StrAppend(&line.operators, line.operators.empty() ? "" : "+", node.op->name);
-    std::vector<TensorType> inputs;
-    for (Value operand : node.operands) inputs.push_back(graph.type(operand));
-    line.flops += FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs).flops;
+    line.flops += FeaturesOf(*node.meaning, graph.types(node.operands), node.attrs, node.outputs).flops;
     for (size_t k = 0; k < node.operands.size(); ++k) read[node.operands[k]] += BytesRead(graph, node, k);
   }
   for (Value input : group.inputs) {

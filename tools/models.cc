@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "tools/flags.h"
 #include "tools/outputs.h"

@@ -17,7 +17,7 @@
 #include "backends/profile_db.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "runtime/rates.h"
 #include "runtime/timing.h"

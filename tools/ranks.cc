@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
 

@@ -18,7 +18,7 @@
 #include "core/base/threads.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "runtime/comm/ranks.h"
 #include "runtime/parallel/rank_executable.h"

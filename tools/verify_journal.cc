@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/sealed_line.h"
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
 #include "substitutions/compiled_rule.h"

@@ -23,7 +23,7 @@ class Cutter {
       inputs_.push_back(copies_[input]);
     }
     for (NodeId id : graph_.nodes()) {
-      RETURN_IF_ERROR(IsForeign(graph_.node(id)) ? Cut(id) : Copy(id));
+      RETURN_IF_ERROR(IsForeign(graph_.node(id)) ? Cut(id) : CopyNode(*graph_.arena(), id, *arena_, &copies_));
       for (int32_t k = 0; k < static_cast<int32_t>(graph_.node(id).outputs.size()); ++k) {
         const std::string& name = graph_.arena()->name({id, k});
         if (!name.empty()) arena_->SetName(copies_.at({id, k}), name);
@@ -42,29 +42,6 @@ class Cutter {
   }
 
  private:
-  absl::Status Copy(NodeId id) {
-    const Node& node = graph_.node(id);
-    NodeId copy = -1;
-    if (node.leaf == LeafKind::kInput) {
-      ASSIGN_OR_RETURN(const Value input, arena_->AddInput(node.name, node.outputs[0]));
-      copy = input.node;
-    } else if (node.leaf == LeafKind::kConstant) {
-      copy = arena_->AddConstant(node.data).node;
-    } else if (node.op == nullptr) {
-      const Tensor* const elements = graph_.arena()->Elements(id);
-      if (elements == nullptr)
-        return absl::InvalidArgumentError(absl::StrCat("weight ", node.name, " has no elements"));
-      ASSIGN_OR_RETURN(const Value state, arena_->AddState(node.name, *elements));
-      copy = state.node;
-    } else {
-      std::vector<Value> operands;
-      for (Value operand : node.operands) operands.push_back(copies_.at(operand));
-      copy = arena_->AddLike(node, std::move(operands));
-    }
-    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) copies_[{id, k}] = {copy, k};
-    return absl::OkStatus();
-  }
-
   absl::Status Cut(NodeId id) {
     const Node& node = graph_.node(id);
     // The number is that of a node of a file.
@@ -87,7 +64,7 @@ class Cutter {
   const Graph& graph_;
   const std::shared_ptr<Arena> arena_;
   ForeignCut cut_;
-  absl::flat_hash_map<Value, Value> copies_;
+  ValueMap copies_;
   std::vector<Value> inputs_;
   std::vector<Output> operands_;
 };

@@ -46,7 +46,7 @@ class Joiner {
  public:
   // The graph in the shared arena; `names` gets the names of its values.
   absl::StatusOr<Graph> Add(const Graph& graph, absl::flat_hash_map<Value, std::string>* names) {
-    absl::flat_hash_map<Value, Value> copies;
+    ValueMap copies;
     std::vector<Value> inputs;
     for (Value input : graph.inputs()) {
       ASSIGN_OR_RETURN(copies[input], arena_->AddInput(graph.node(input.node).name, graph.type(input)));
@@ -54,22 +54,14 @@ class Joiner {
     }
     for (NodeId id : graph.nodes()) {
       const Node& node = graph.node(id);
-      NodeId copy = -1;
-      if (node.leaf == LeafKind::kInput) {
-        ASSIGN_OR_RETURN(const Value input, arena_->AddInput(node.name, node.outputs[0]));
-        copy = input.node;
-      } else if (node.op == nullptr) {
-        ASSIGN_OR_RETURN(const Value leaf, KnownLeaf(graph, id));
-        copy = leaf.node;
+      if (node.leaf == LeafKind::kState || node.leaf == LeafKind::kConstant) {
+        ASSIGN_OR_RETURN(copies[Value(id, 0)], KnownLeaf(graph, id));
       } else {
-        std::vector<Value> operands;
-        for (Value operand : node.operands) operands.push_back(copies.at(operand));
-        copy = arena_->AddLike(node, std::move(operands));
+        RETURN_IF_ERROR(CopyNode(*graph.arena(), id, *arena_, &copies));
       }
       for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
-        copies[{id, k}] = {copy, k};
         const std::string& name = graph.arena()->name({id, k});
-        if (!name.empty()) names->emplace(Value{copy, k}, name);
+        if (!name.empty()) names->emplace(copies.at({id, k}), name);
       }
     }
     std::vector<Output> outputs;

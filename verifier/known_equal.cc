@@ -9,7 +9,6 @@
 
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
-#include "core/interpreter/known_values.h"
 #include "core/ir/compare.h"
 
 namespace rewright {

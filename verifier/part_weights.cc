@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "core/interpreter/known_values.h"
+#include "core/interpreter/interpreter.h"
 #include "core/ir/index_value.h"
 #include "core/ir/rewrite.h"
 
@@ -42,9 +42,7 @@ class Tracer {
     if (node.op == nullptr || node.meaning->IsOpaque()) return;
     const OutputMeaning& output = node.meaning->outputs[value.output];
     const int variable = output.index_vars[axis];
-    std::vector<TensorType> types;
-    for (Value operand : node.operands) types.push_back(arena_.type(operand));
-    Bindings bindings = BindingsOf(*node.meaning, types, node.attrs);
+    Bindings bindings = BindingsOf(*node.meaning, arena_.types(node.operands), node.attrs);
     std::vector<std::tuple<Value, size_t, int64_t>> reads;
     Visit(output.element, [&](const ExprPtr& expr) {
       if (!expr->IsRead()) return;

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <limits>
 
-#include "core/ir/convert.h"
+#include "core/ir/dtype.h"
 
 namespace rewright {
 namespace {

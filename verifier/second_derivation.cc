@@ -123,9 +123,7 @@ class Unroller {
 
   z3::expr Computed(const Node& node, int32_t output, int64_t at) {
     if (node.meaning->IsOpaque()) throw Stuck{absl::StrCat(node.op->name, " is opaque")};
-    std::vector<TensorType> types;
-    for (Value operand : node.operands) types.push_back(arena_.type(operand));
-    Frame frame{node, BindingsOf(*node.meaning, types, node.attrs)};
+    Frame frame{node, BindingsOf(*node.meaning, arena_.types(node.operands), node.attrs)};
     const OutputMeaning& meaning = node.meaning->outputs[output];
     const Shape& shape = node.outputs[output].shape;
     for (size_t axis = shape.size(); axis-- > 0; at /= shape[axis]) {

@@ -3,7 +3,7 @@
 #include "backends/cpu/lowering.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "core/interpreter/known_values.h"
+#include "core/interpreter/interpreter.h"
 #include "core/ir/memory.h"
 #include "core/ops/ops.h"
 #include "runtime/instance.h"

@@ -11,7 +11,6 @@
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/measure.h"
-#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 #include "core/ops/foreign.h"
 #include "core/ops/ops.h"

@@ -14,7 +14,6 @@
 #include "backends/cuda/measure.h"
 #include "backends/group.h"
 #include "core/base/data_file.h"
-#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 
 namespace rewright::cuda {

@@ -11,7 +11,6 @@
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/interpreter/interpreter.h"
-#include "core/interpreter/known_values.h"
 #include "runtime/instance.h"
 
 namespace rewright::cuda {

@@ -44,7 +44,7 @@ Scalar Zero(const ExprPtr& like) { return Constant(0, like->dtype()); }
 
 // The value under conditions that are evaluated only where those that guard it already hold.
 Scalar Under(const Scalar& value, std::vector<ExprPtr> conditions) {
-  Guarded guarded = SplitGuard(value);
+  GuardedScalar guarded = SplitGuard(value);
   for (const ExprPtr& condition : conditions) {
     for (ExprPtr& part : Conjuncts(condition)) guarded.conditions.push_back(std::move(part));
   }
@@ -93,7 +93,7 @@ bool Deriver::IsReadable(const ExprPtr& expr) {
 
 Scalar Deriver::SumOver(const std::set<int>& variables, const Scalar& value) {
   if (variables.empty() || IsConstant(value, 0)) return value;
-  const Guarded guarded = SplitGuard(value);
+  const GuardedScalar guarded = SplitGuard(value);
   std::vector<ExprPtr> inside, outside;
   for (const ExprPtr& condition : guarded.conditions) {
     const bool varies = Meets(scope_.Free(condition), variables);

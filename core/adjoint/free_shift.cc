@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/base/check.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/ir/made_op.h"
 #include "core/ir/rewrite.h"

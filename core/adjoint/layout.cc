@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/adjoint.h"
 #include "core/base/check.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/ir/attr_specs.h"
 #include "core/ir/rewrite.h"

@@ -10,7 +10,6 @@
 #include "absl/strings/strip.h"
 #include "core/adjoint/layout.h"
 #include "core/base/check.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/lift/lift.h"
 
@@ -88,15 +87,10 @@ OpSample Sample(const DerivedLayout& layout, const OpDef* derived, Rng& rng) {
   return {};
 }
 
-std::string InputName(const OpDef& op, int input) {
-  const int fixed = static_cast<int>(op.inputs.size()) - op.variadic;
-  return input < fixed ? op.inputs[input] : absl::StrCat(op.inputs.back(), input - fixed);
-}
-
 std::string DerivedName(const OpDef& op, DerivedKind kind, int input) {
   switch (kind) {
-    case DerivedKind::kGradient: return absl::StrCat(op.name, kGradientMark, InputName(op, input));
-    case DerivedKind::kScattered: return absl::StrCat(op.name, kScatterMark, InputName(op, input));
+    case DerivedKind::kGradient: return absl::StrCat(op.name, kGradientMark, op.InputName(input));
+    case DerivedKind::kScattered: return absl::StrCat(op.name, kScatterMark, op.InputName(input));
     case DerivedKind::kTangent: break;
   }
   return absl::StrCat(op.name, kTangentMark);
@@ -114,7 +108,7 @@ absl::StatusOr<std::unique_ptr<Derived>> Make(const OpDef& base, DerivedKind kin
   op.name = DerivedName(base, kind, input);
   op.summary = kind == DerivedKind::kTangent ? absl::StrCat("The tangent of ", base.name, "'s output.")
                                              : absl::StrCat("The gradient of ", base.name, " by ",
-                                                            InputName(base, input), ", of a cotangent of its output.");
+                                                            base.InputName(input), ", of a cotangent of its output.");
   op.inputs = OperandNames(derived->layout, &op.variadic);
   op.broadcasts = base.broadcasts;
   op.ties = base.ties;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/ir/rewrite.h"
+
 namespace rewright {
 namespace {
 
@@ -85,11 +87,11 @@ bool ComparesIndices(const ExprPtr& condition) {
 }
 
 // Terms of one product are one; terms under a condition and under its negation are one selection.
-std::vector<Guarded> Merged(const std::vector<Scalar>& terms, DType dtype) {
+std::vector<GuardedScalar> Merged(const std::vector<Scalar>& terms, DType dtype) {
   std::vector<Term> found;
   for (const Scalar& scalar : terms) {
     if (IsConstant(scalar, 0)) continue;
-    Guarded guarded = SplitGuard(scalar);
+    GuardedScalar guarded = SplitGuard(scalar);
     Term term{std::move(guarded.conditions), MonomialOf(guarded.value)};
     const auto same = std::find_if(found.begin(), found.end(), [&](const Term& other) {
       return other.conditions == term.conditions && SameProduct(other.product, term.product);
@@ -100,12 +102,12 @@ std::vector<Guarded> Merged(const std::vector<Scalar>& terms, DType dtype) {
       found.push_back(std::move(term));
     }
   }
-  std::vector<Guarded> merged;
+  std::vector<GuardedScalar> merged;
   for (const Term& term : found) {
     if (term.product.coefficient == 0) continue;
-    Guarded guarded{term.conditions, ProductOf(term.product, dtype)};
+    GuardedScalar guarded{term.conditions, ProductOf(term.product, dtype)};
     bool taken = false;
-    for (Guarded& other : merged) {
+    for (GuardedScalar& other : merged) {
       const int at = ComplementAt(other.conditions, guarded.conditions);
       if (at < 0) continue;
       other.value = Choose(Cond(other.conditions[at]), other.value, guarded.value);
@@ -124,13 +126,6 @@ bool IsConstant(const Scalar& value, double number) {
   return value.node()->IsConst() && value.node()->real() == number;
 }
 
-std::vector<ExprPtr> Conjuncts(const ExprPtr& condition) {
-  if (condition->kind() != ExprKind::kAnd) return {condition};
-  std::vector<ExprPtr> all = Conjuncts(condition->arg(0));
-  for (ExprPtr& part : Conjuncts(condition->arg(1))) all.push_back(std::move(part));
-  return all;
-}
-
 Cond AllOf(const std::vector<ExprPtr>& conditions) {
   std::vector<ExprPtr> seen;
   Cond all(true);
@@ -143,8 +138,8 @@ Cond AllOf(const std::vector<ExprPtr>& conditions) {
   return all;
 }
 
-Guarded SplitGuard(const Scalar& value) {
-  Guarded guarded{{}, value};
+GuardedScalar SplitGuard(const Scalar& value) {
+  GuardedScalar guarded{{}, value};
   while (guarded.value.node()->kind() == ExprKind::kSelect && IsConstant(Scalar(guarded.value.node()->no()), 0)) {
     const ExprPtr node = guarded.value.node();
     for (ExprPtr& part : Conjuncts(node->condition())) {
@@ -155,7 +150,7 @@ Guarded SplitGuard(const Scalar& value) {
   return guarded;
 }
 
-Scalar Join(const Guarded& guarded) {
+Scalar Join(const GuardedScalar& guarded) {
   return Choose(AllOf(guarded.conditions), guarded.value, Constant(0, guarded.value.dtype()));
 }
 
@@ -208,17 +203,17 @@ Scalar Times(const Scalar& a, const Scalar& b) {
 }
 
 Scalar SumOf(const std::vector<Scalar>& terms, DType dtype) {
-  std::vector<Guarded> merged = Merged(terms, dtype);
+  std::vector<GuardedScalar> merged = Merged(terms, dtype);
   if (merged.empty()) return Constant(0, dtype);
   if (merged.size() == 1) return Join(merged[0]);
   // No sum begins with what is subtracted, where it can begin otherwise.
-  std::stable_partition(merged.begin(), merged.end(), [](const Guarded& term) {
+  std::stable_partition(merged.begin(), merged.end(), [](const GuardedScalar& term) {
     return !term.conditions.empty() || !term.value.node()->IsCall(Fn::kNeg);
   });
   // What reads elements stays behind what guards it.
   std::vector<ExprPtr> common;
   for (const ExprPtr& condition : merged[0].conditions) {
-    const auto has = [&](const Guarded& term) { return Has(term.conditions, condition); };
+    const auto has = [&](const GuardedScalar& term) { return Has(term.conditions, condition); };
     if (!std::all_of(merged.begin(), merged.end(), has)) {
       if (condition->ReadsData()) break;
       continue;
@@ -229,7 +224,7 @@ Scalar SumOf(const std::vector<Scalar>& terms, DType dtype) {
   Scalar sum;
   Cond some(false);
   bool everywhere = false, reads = false;
-  for (Guarded& term : merged) {
+  for (GuardedScalar& term : merged) {
     std::erase_if(term.conditions, [&](const ExprPtr& condition) { return Has(common, condition); });
     everywhere |= term.conditions.empty();
     some = some || AllOf(term.conditions);

@@ -15,15 +15,13 @@ bool IsConstant(const Scalar& value, double number);
 
 // A value that is 0 where one of the conditions fails, and is not evaluated there. A condition is evaluated where those
 // before it hold.
-struct Guarded {
+struct GuardedScalar {
   std::vector<ExprPtr> conditions;
   Scalar value;
 };
-Guarded SplitGuard(const Scalar& value);
+GuardedScalar SplitGuard(const Scalar& value);
 // No condition twice, none that is true.
-Scalar Join(const Guarded& guarded);
-// The parts of nested `and`s, in order.
-std::vector<ExprPtr> Conjuncts(const ExprPtr& condition);
+Scalar Join(const GuardedScalar& guarded);
 Cond AllOf(const std::vector<ExprPtr>& conditions);
 
 // condition ? yes : no, which may be the same.

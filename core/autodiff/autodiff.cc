@@ -9,7 +9,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/operators.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/ir/pointwise.h"
 #include "core/ir/tensor.h"
@@ -104,16 +103,10 @@ class Derivation {
   explicit Derivation(Arena& arena) : arena_(arena) {}
 
  protected:
-  std::vector<TensorType> TypesOf(const std::vector<Value>& values) const {
-    std::vector<TensorType> types;
-    for (Value value : values) types.push_back(arena_.type(value));
-    return types;
-  }
-
   // The application, unless all it gives is zero or an operand; nothing for an output that is zero.
   absl::StatusOr<std::vector<std::optional<Value>>> Applied(const OpDef& op, const std::vector<Value>& operands,
                                                             const Attrs& attrs) {
-    const std::vector<TensorType> types = TypesOf(operands);
+    const std::vector<TensorType> types = arena_.types(operands);
     ASSIGN_OR_RETURN(const Application application, rewright::Apply(op, types, attrs, arena_.meanings()));
     std::vector<std::optional<Value>> results;
     std::optional<NodeId> node;
@@ -207,7 +200,8 @@ class Reverse : Derivation {
   // What the application, to these operands, gives to the cotangent of one of them; nothing where that is zero.
   absl::StatusOr<std::optional<Value>> Part(const Node& node, const std::vector<Value>& inputs, int input,
                                             const std::vector<std::optional<Value>>& cotangents) {
-    ASSIGN_OR_RETURN(const DerivedCall call, GradientCall(*node.op, TypesOf(inputs), node.attrs, node.outputs, input));
+    ASSIGN_OR_RETURN(const DerivedCall call,
+                     GradientCall(*node.op, arena_.types(inputs), node.attrs, node.outputs, input));
     std::vector<Value> operands;
     for (const DerivedCall::Operand& operand : call.operands) {
       if (!operand.is_direction) {
@@ -264,7 +258,7 @@ class Forward : Derivation {
     if (node.op == nullptr || !floats || std::none_of(node.operands.begin(), node.operands.end(), moves)) {
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const DerivedCall call, TangentCall(*node.op, TypesOf(node.operands), node.attrs));
+    ASSIGN_OR_RETURN(const DerivedCall call, TangentCall(*node.op, arena_.types(node.operands), node.attrs));
     std::vector<Value> operands;
     for (const DerivedCall::Operand& operand : call.operands) {
       operands.push_back(node.operands[operand.number]);

@@ -2,8 +2,8 @@
 // absl::Status. The condition must have no side effects.
 //
 // A failure is thrown, as InternalFault: whoever answers for a whole task (a verb of the program, a call of the
-// library, a thread) ends it as an error, by core/base/guarded.h. Between the two nothing catches it. What the task was
-// changing may be half done, and can be destroyed but not used further.
+// library, a thread) ends it as an error, by Guarded (core/base/status_macros.h). Between the two nothing catches it.
+// What the task was changing may be half done, and can be destroyed but not used further.
 #pragma once
 
 #include <sstream>

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {

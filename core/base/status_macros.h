@@ -1,6 +1,9 @@
-// Early return on errors, and their place in front of what they say.
+// Errors as values: early return, their place in front of what they say, texts put together from parts, and the end of
+// exceptions.
 #pragma once
 
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -29,6 +32,29 @@ namespace rewright {
 // "model.onnx: " and what the error says; no error stays none.
 inline absl::Status ErrorAt(absl::string_view place, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(place, ": ", status.message()));
+}
+
+template <typename... Parts>
+absl::Status InvalidArgument(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+template <typename... Parts>
+absl::Status Unimplemented(const Parts&... parts) {
+  return absl::UnimplementedError(absl::StrCat(parts...));
+}
+
+// What `f` returns, a Status or StatusOr; what it throws as such: ResourceExhausted for want of memory, else Internal.
+// Libraries and containers throw, this program returns errors.
+template <typename F>
+auto Guarded(const F& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("out of memory");
+  } catch (const std::exception& error) {
+    return absl::InternalError(error.what());
+  }
 }
 
 }  // namespace rewright

@@ -1,5 +1,8 @@
 // FNV-1a over texts (Fowler, Noll, Vo), which is the same on every machine and in every build. It tells texts apart
 // that differ by accident; it is no protection against someone who looks for equal hashes.
+//
+// Sealed lines: lines of a journal that tell whether they are as they were written, by the content, a tab, and the
+// content's hash.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +12,16 @@
 
 namespace rewright {
 
+// Of a text, or of one that comes after what has the hash `hash`.
+inline uint64_t Fnv1a(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
+  for (unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3u;
+  return hash;
+}
+
 class TextHash {
  public:
   // Texts added one after another do not run together.
-  void Add(std::string_view text) {
-    for (char c : text) Mix(static_cast<unsigned char>(c));
-    Mix(0xff);
-  }
+  void Add(std::string_view text) { hash_ = Fnv1a("\xff", Fnv1a(text, hash_)); }
   uint64_t value() const { return hash_; }
   // 16 hexadecimal digits.
   std::string Hex() const { return Hex(hash_); }
@@ -31,8 +37,18 @@ class TextHash {
   }
 
  private:
-  void Mix(unsigned char byte) { hash_ = (hash_ ^ byte) * 0x100000001b3u; }
-  uint64_t hash_ = 0xcbf29ce484222325u;
+  uint64_t hash_ = Fnv1a("");  // of nothing
 };
+
+// Without the end of the line; `content` has none either.
+inline std::string SealedLine(const std::string& content) { return content + "\t" + TextHash::HexOf(content); }
+
+// Leaves the content. False where the line is not whole or not as it was written.
+inline bool OpenSealedLine(std::string* line) {
+  const size_t at = line->rfind('\t');
+  if (at == std::string::npos || line->substr(at + 1) != TextHash::HexOf(line->substr(0, at))) return false;
+  line->resize(at);
+  return true;
+}
 
 }  // namespace rewright

@@ -9,8 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/guarded.h"
-
 namespace rewright {
 
 int NumThreads(int asked) {
@@ -37,13 +35,6 @@ void OnThreads(int64_t threads, const std::function<void()>& work) {
   guarded();
   for (std::thread& thread : others) thread.join();
   if (fault != nullptr) std::rethrow_exception(fault);
-}
-
-absl::Status RunOnThreads(int64_t threads, const std::function<void()>& work) {
-  return Guarded([&] {
-    OnThreads(threads, work);
-    return absl::OkStatus();
-  });
 }
 
 void ForEachIndex(size_t count, int64_t threads, const std::function<void(size_t)>& body) {

@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <functional>
 
-#include "absl/status/status.h"
-
 namespace rewright {
 
 // The number of threads that somebody asked for; 0: as many as this process may run at once.
@@ -16,9 +14,6 @@ int NumThreads(int asked);
 // Calls `work` on so many threads at once, this one among them, and returns when all calls have ended; `work` hands out
 // its parts by itself. Where the machine gives fewer threads, they do it all. Throws the first of what calls threw.
 void OnThreads(int64_t threads, const std::function<void()>& work);
-
-// The same; what a call throws ends as the error: ResourceExhausted for want of memory, else Internal.
-absl::Status RunOnThreads(int64_t threads, const std::function<void()>& work);
 
 // Calls body(0) .. body(count - 1), each once, on up to `threads` threads, the calling one among them. Throws the first
 // of what they threw; others may not have been called then.

@@ -6,7 +6,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/index/solve.h"
-#include "core/ir/index_range.h"
 #include "core/ir/index_value.h"
 #include "core/ir/op.h"
 #include "core/ir/rewrite.h"
@@ -19,15 +18,15 @@ using index::Form;
 
 // The equations between indices without which a term of the reduction does not exist, or is 0 in a sum: a factor is 0
 // between the elements of an operand that is spread out.
-void AddEquations(const ExprNode& condition, std::vector<const ExprNode*>* equations) {
-  for (const ExprNode* part : ConjunctsOf(condition)) {
-    if (part->IsEquation()) equations->push_back(part);
+void AddEquations(const ExprPtr& condition, std::vector<const ExprNode*>* equations) {
+  for (const ExprPtr& part : Conjuncts(condition)) {
+    if (part->IsEquation()) equations->push_back(part.get());
   }
 }
 void AddEquationsOfTerm(const ExprNode& term, std::vector<const ExprNode*>* equations) {
   const auto is_zero = [](const ExprPtr& e) { return e->IsConst() && e->real() == 0; };
   if (term.kind() == ExprKind::kSelect && is_zero(term.no())) {
-    AddEquations(*term.condition(), equations);
+    AddEquations(term.condition(), equations);
     AddEquationsOfTerm(*term.yes(), equations);
   } else if (term.IsCall(Fn::kMul) || term.kind() == ExprKind::kCast) {
     for (const ExprPtr& arg : term.args()) AddEquationsOfTerm(*arg, equations);
@@ -35,7 +34,7 @@ void AddEquationsOfTerm(const ExprNode& term, std::vector<const ExprNode*>* equa
 }
 std::vector<const ExprNode*> EquationsOf(const ExprNode& reduction) {
   std::vector<const ExprNode*> equations;
-  AddEquations(*reduction.guard(), &equations);
+  AddEquations(reduction.guard(), &equations);
   if (reduction.reduction() == ReduceKind::kSum) AddEquationsOfTerm(*reduction.body(), &equations);
   return equations;
 }

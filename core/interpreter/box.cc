@@ -151,12 +151,6 @@ class CostModel {
   bool panels_ = false;
 };
 
-int64_t Lanes(const std::vector<int64_t>& box) {
-  int64_t lanes = 1;
-  for (int64_t size : box) lanes *= size;
-  return lanes;
-}
-
 // Tries all boxes of at most `limit` lanes with sizes from a coarse scale.
 void Search(const CostModel& model, const std::vector<int64_t>& extents, int64_t limit, size_t axis,
             std::vector<int64_t>& box, double& best_cost, std::vector<int64_t>& best) {
@@ -192,7 +186,7 @@ void Improve(const CostModel& model, const std::vector<int64_t>& extents, int64_
       for (int64_t size : {present * 2, present + 1, present / 2, extents[axis]}) {
         std::vector<int64_t> box = best;
         box[axis] = std::clamp<int64_t>(size, 1, extents[axis]);
-        if (Lanes(box) > limit) continue;
+        if (NumElements(box) > limit) continue;
         const double cost = model.Cost(box);
         if (cost >= best_cost) continue;
         best_cost = cost;
@@ -206,7 +200,7 @@ void Improve(const CostModel& model, const std::vector<int64_t>& extents, int64_
 }  // namespace
 
 std::vector<int64_t> ChooseBox(const Stage& stage, int64_t max_lanes) {
-  const int64_t total = Lanes(stage.extents);
+  const int64_t total = NumElements(stage.extents);
   if (total == 0) return std::vector<int64_t>(stage.extents.size(), 1);
   const CostModel model(stage);
   int64_t limit = max_lanes;

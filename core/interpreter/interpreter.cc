@@ -6,12 +6,11 @@
 #include <mutex>
 #include <utility>
 
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/interpreter/program.h"
 #include "core/interpreter/run.h"
-#include "core/ir/convert.h"
+#include "core/ir/dtype.h"
 #include "core/ir/memory.h"
 
 namespace rewright {
@@ -35,26 +34,25 @@ namespace {
 // The blocks of a stage in row-major order.
 class Blocks {
  public:
-  Blocks(const Stage& stage, const std::vector<int64_t>& box) : stage_(stage), box_(box) {
-    for (size_t axis = 0; axis < box.size(); ++axis) {
-      per_axis_.push_back((stage.extents[axis] + box[axis] - 1) / box[axis]);
+  explicit Blocks(const Stage& stage) : stage_(stage) {
+    for (size_t axis = 0; axis < stage.box.size(); ++axis) {
+      per_axis_.push_back((stage.extents[axis] + stage.box[axis] - 1) / stage.box[axis]);
       count_ *= per_axis_.back();
     }
   }
   int64_t count() const { return count_; }
   void Get(int64_t block, std::vector<int64_t>* start, std::vector<int64_t>* size) const {
-    start->resize(box_.size());
-    size->resize(box_.size());
-    for (size_t axis = box_.size(); axis-- > 0;) {
-      (*start)[axis] = block % per_axis_[axis] * box_[axis];
-      (*size)[axis] = std::min(box_[axis], stage_.extents[axis] - (*start)[axis]);
+    start->resize(per_axis_.size());
+    size->resize(per_axis_.size());
+    for (size_t axis = per_axis_.size(); axis-- > 0;) {
+      (*start)[axis] = block % per_axis_[axis] * stage_.box[axis];
+      (*size)[axis] = std::min(stage_.box[axis], stage_.extents[axis] - (*start)[axis]);
       block /= per_axis_[axis];
     }
   }
 
  private:
   const Stage& stage_;
-  const std::vector<int64_t>& box_;
   std::vector<int64_t> per_axis_;
   int64_t count_ = 1;
 };
@@ -66,13 +64,13 @@ absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operan
     RunScatter(stage, operands, out);
     return absl::OkStatus();
   }
-  const Blocks blocks(stage, stage.box);
+  const Blocks blocks(stage);
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   absl::Status status;
   int64_t failed_block = std::numeric_limits<int64_t>::max();
   const auto work = [&] {
-    BlockRunner runner(stage, operands, stage.box, undefined);
+    BlockRunner runner(stage, operands, undefined);
     std::vector<int64_t> start, size;
     for (int64_t block = next++; block < blocks.count(); block = next++) {
       blocks.Get(block, &start, &size);
@@ -86,8 +84,10 @@ absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operan
       return;
     }
   };
-  RETURN_IF_ERROR(RunOnThreads(std::min<int64_t>(threads, blocks.count()), work));
-  return status;
+  return Guarded([&] {
+    OnThreads(std::min<int64_t>(threads, blocks.count()), work);
+    return status;
+  });
 }
 
 absl::Status CheckInputs(const Program& program, std::vector<Tensor>& inputs) {

@@ -24,12 +24,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "core/ir/op.h"
-#include "core/ir/tensor.h"
+#include "core/ir/graph.h"
 
 namespace rewright {
-
-class Graph;
 
 enum class Precision : uint8_t { kNative, kFloat64 };
 
@@ -90,5 +87,18 @@ absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bind
 absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
                                                    const absl::flat_hash_map<std::string, Tensor>& inputs,
                                                    const InterpretOptions& options = {});
+
+// What of a graph is known before it runs is computed here and nowhere else, so that the devices, the file that is
+// written and the check of it hold the same numbers.
+
+// The values that are computed from known leaves alone and read by something at run time, or by the caller. Leaves are
+// not among them. In order of first use.
+std::vector<Value> FoldedValues(const Graph& graph);
+
+// The elements of known values, in that order, by the interpreter; they do not depend on the number of threads. Errors:
+// ResourceExhausted where the results need more memory than there is; what InterpretGraph says of data that the
+// operators do not admit.
+absl::StatusOr<std::vector<Tensor>> ComputeKnown(const std::shared_ptr<Arena>& arena, const std::vector<Value>& values,
+                                                 int threads = 1);
 
 }  // namespace rewright

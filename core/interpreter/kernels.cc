@@ -166,13 +166,6 @@ PartialKernel PartialOf() {
   return nullptr;
 }
 
-// The kernels of one function.
-struct FnKernels {
-  UnaryKernel unary;
-  BinaryKernel binary;
-  PartialKernel partial;
-};
-
 template <class T>
 FnKernels KernelsOf(Fn fn) {
   switch (fn) {
@@ -188,10 +181,6 @@ FnKernels KernelsOf(Fn fn) {
   return {};
 }
 
-FnKernels KernelsOf(Rep rep, Fn fn) {
-  return Dispatch(rep, [&](auto a) { return KernelsOf<typename decltype(a)::T>(fn); });
-}
-
 template <class T>
 AccumulateKernel AccumulateOf(ReduceKind kind) {
   switch (kind) {
@@ -205,9 +194,9 @@ AccumulateKernel AccumulateOf(ReduceKind kind) {
 
 }  // namespace
 
-UnaryKernel FindUnary(Rep rep, Fn fn) { return KernelsOf(rep, fn).unary; }
-BinaryKernel FindBinary(Rep rep, Fn fn) { return KernelsOf(rep, fn).binary; }
-PartialKernel FindPartial(Rep rep, Fn fn) { return KernelsOf(rep, fn).partial; }
+FnKernels KernelsOf(Rep rep, Fn fn) {
+  return Dispatch(rep, [&](auto a) { return KernelsOf<typename decltype(a)::T>(fn); });
+}
 
 AccumulateKernel FindAccumulate(Rep rep, ReduceKind kind) {
   return Dispatch(rep, [&](auto a) { return AccumulateOf<typename decltype(a)::T>(kind); });
@@ -229,17 +218,6 @@ UnaryKernel FindCast(Rep from, Rep to) {
   return Dispatch(from, [&](auto a) {
     return Dispatch(to, [&](auto b) -> UnaryKernel { return CastLoop<decltype(a), decltype(b)>; });
   });
-}
-
-bool HasKernel(Rep rep, Fn fn) {
-  const FnKernels kernels = KernelsOf(rep, fn);
-  return kernels.unary != nullptr || kernels.binary != nullptr || kernels.partial != nullptr;
-}
-
-bool IsPartial(Rep rep, Fn fn) { return FindPartial(rep, fn) != nullptr; }
-
-bool HasReduction(Rep rep, ReduceKind kind) {
-  return FindAccumulate(rep, kind) != nullptr || FindArg(rep, kind) != nullptr;
 }
 
 void StoreConst(Rep rep, double real, int64_t imm, void* out) {

@@ -50,18 +50,19 @@ using PanelKernel = void (*)(void* acc, const MulAddPanel& panel);
 using ArgKernel = void (*)(void* best, int64_t* position, const void* value, int64_t stride, const uint8_t* mask,
                            int64_t stride_mask, int64_t at, int64_t n);
 
-// Null where the function does not apply to the representation. Predicates give kBool.
-UnaryKernel FindUnary(Rep rep, Fn fn);
-BinaryKernel FindBinary(Rep rep, Fn fn);
-PartialKernel FindPartial(Rep rep, Fn fn);
+// The kernels of one function; all null where it does not apply to the representation. Predicates give kBool.
+struct FnKernels {
+  UnaryKernel unary = nullptr;
+  BinaryKernel binary = nullptr;
+  PartialKernel partial = nullptr;
+};
+FnKernels KernelsOf(Rep rep, Fn fn);
+// Of kinds that give values, and of those that give positions; null of the others.
 AccumulateKernel FindAccumulate(Rep rep, ReduceKind kind);
+ArgKernel FindArg(Rep rep, ReduceKind kind);
 MulAddKernel FindMulAdd(Rep rep);
 PanelKernel FindPanel(Rep rep);  // of floats; null for the rest
-ArgKernel FindArg(Rep rep, ReduceKind kind);
 UnaryKernel FindCast(Rep from, Rep to);
-bool HasKernel(Rep rep, Fn fn);
-bool IsPartial(Rep rep, Fn fn);
-bool HasReduction(Rep rep, ReduceKind kind);
 
 // One element of the representation.
 void StoreConst(Rep rep, double real, int64_t imm, void* out);

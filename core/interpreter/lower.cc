@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "core/base/check.h"
-#include "core/base/errors.h"
+#include "core/base/status_macros.h"
 #include "core/interpreter/kernels.h"
 #include "core/ir/rewrite.h"
 
@@ -119,10 +119,11 @@ int StageLowering::LowerCall(const ExprNode* e, int mask) {
   for (const ExprPtr& arg : e->args()) call.args.push_back(LowerScalar(arg.get(), mask));
   const Rep operand_rep = b_.node(call.args[0]).rep;
   if (e->fn() == Fn::kNot) return b_.Not(call.args[0]);
-  if (!HasKernel(operand_rep, e->fn())) {
+  const FnKernels kernels = KernelsOf(operand_rep, e->fn());
+  if (kernels.unary == nullptr && kernels.binary == nullptr && kernels.partial == nullptr) {
     context_.Fail(Unimplemented("the function ", FnName(e->fn()), " of ", DTypeName(e->arg(0)->dtype()), " elements"));
   }
-  if (IsPartial(operand_rep, e->fn())) call.mask = mask;
+  if (kernels.partial != nullptr) call.mask = mask;
   return b_.Intern(std::move(call));
 }
 
@@ -209,10 +210,6 @@ int StageLowering::ReduceNode(const ExprNode* e, int mask) {
   binders_.resize(outer_binders);
   const int whole_guard = b_.AndThen(within, guard);
   reduce.args = {whole_guard, body};
-  const Rep body_rep = b_.node(body).rep;
-  if (!HasReduction(body_rep, e->reduction())) {
-    context_.Fail(Unimplemented(ReduceName(e->reduction()), " of ", DTypeName(e->body()->dtype()), " elements"));
-  }
   return b_.Intern(std::move(reduce));
 }
 

@@ -7,7 +7,7 @@
 
 #include "core/interpreter/kernels.h"
 #include "core/interpreter/lower.h"
-#include "core/ir/index_range.h"
+#include "core/ir/rewrite.h"
 
 namespace rewright::interp {
 namespace {
@@ -41,13 +41,13 @@ std::optional<StageLowering::SolvedGuard> StageLowering::SolveGuard(const ExprNo
   if (IsPosition(e->reduction())) return std::nullopt;  // points are numbered by the loops
   SolvedGuard solved;
   std::vector<Form> equations;
-  for (const ExprNode* condition : ConjunctsOf(*e->guard())) {
+  for (const ExprPtr& condition : Conjuncts(e->guard())) {
     const bool binds = std::any_of(e->bound().begin(), e->bound().end(),
                                    [&](const BoundVar& var) { return condition->MayMention(var.id); });
     if (binds && condition->IsEquation() && !condition->Contains(ExprKind::kFromValue)) {
       equations.push_back(LowerIndex(condition->arg(0).get(), mask) - LowerIndex(condition->arg(1).get(), mask));
     } else {
-      solved.rest.push_back(condition);
+      solved.rest.push_back(condition.get());
     }
   }
   if (equations.empty()) return std::nullopt;

@@ -49,15 +49,15 @@ bool StageLowering::LowerTerms(const ExprNode* e, const std::vector<Target>& tar
   std::vector<Form> equations;
   int mask = -1;
   bool reordered = false;
-  for (const ExprNode* condition : ConjunctsOf(*e->guard())) {
+  for (const ExprPtr& condition : Conjuncts(e->guard())) {
     const bool mentions = std::any_of(targets.begin(), targets.end(),
                                       [&](const Target& target) { return condition->MayMention(target.id); });
     if (!mentions) {
-      mask = b_.AndThen(mask, LowerCond(condition, mask));
+      mask = b_.AndThen(mask, LowerCond(condition.get(), mask));
     } else if (IsDataEquation(*condition)) {
       equations.push_back(LowerIndex(condition->arg(0).get(), mask) - LowerIndex(condition->arg(1).get(), mask));
     } else {
-      later.push_back(condition);
+      later.push_back(condition.get());
       continue;
     }
     reordered |= !later.empty();
@@ -125,7 +125,7 @@ bool StageLowering::PlanScatter(const ExprNode* e, ScatterPlan* plan) {
   plan->scatter.rep = RepOfNode(e);
   plan->scatter.reduce = e->reduction();
   return positions >= 2 && terms <= kMaxMaterialized && positions * terms >= context_.program->tuning.min_hoisted &&
-         loops.size() <= kFirstBound && plan->bits.size() <= kFirstBound && HasReduction(RepOfNode(e), e->reduction());
+         loops.size() <= kFirstBound && plan->bits.size() <= kFirstBound;
 }
 
 // Lowers places and terms over those axes of the terms that are set in `among`; the others are at 0.

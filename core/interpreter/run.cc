@@ -23,15 +23,14 @@ bool NeedsBest(const Node& n) {
 
 }  // namespace
 
-BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& operands, const std::vector<int64_t>& box,
-                         Undefined undefined)
+BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& operands, Undefined undefined)
     : stage_(stage),
       undefined_(undefined),
       operands_(operands),
       slots_(stage.nodes.size()),
       dependents_(stage.bound_extents.size()) {
-  CHECK(box.size() == stage.extents.size()) << box.size();
-  std::copy(box.begin(), box.end(), size_);
+  CHECK(stage.box.size() == stage.extents.size()) << stage.box.size();
+  std::copy(stage.box.begin(), stage.box.end(), size_);
   // Every node gets a buffer for the whole box.
   const auto padded = [](size_t bytes) { return (bytes + 63) / 64 * 64 + 64; };
   size_t total = 64;
@@ -121,7 +120,7 @@ void BlockRunner::InitSlot(int id) {
   Slot& s = slot(id);
   switch (n.kind) {
     case NodeKind::kConst: StoreConst(n.rep, n.real, n.imm, &s.fill); break;
-    case NodeKind::kAndThen: s.binary = FindBinary(Rep::kBool, Fn::kAnd); break;
+    case NodeKind::kAndThen: s.binary = KernelsOf(Rep::kBool, Fn::kAnd).binary; break;
     case NodeKind::kFromIndex: s.unary = FindCast(Rep::kInt64, n.rep); break;
     case NodeKind::kFromValue:
     case NodeKind::kCast: s.unary = FindCast(node(n.args[0]).rep, n.rep); break;
@@ -129,13 +128,10 @@ void BlockRunner::InitSlot(int id) {
       if (n.fill >= 0) StoreConst(n.rep, node(n.fill).real, node(n.fill).imm, &s.fill);
       break;
     case NodeKind::kCall: {
-      const Rep rep = node(n.args[0]).rep;
-      if (FnArity(n.fn) == 1) {
-        s.unary = FindUnary(rep, n.fn);
-      } else {
-        s.partial = FindPartial(rep, n.fn);
-        s.binary = FindBinary(rep, n.fn);
-      }
+      const FnKernels kernels = KernelsOf(node(n.args[0]).rep, n.fn);
+      s.unary = kernels.unary;
+      s.binary = kernels.binary;
+      s.partial = kernels.partial;
       break;
     }
     case NodeKind::kReduce: {

@@ -68,8 +68,7 @@ inline const Nest::Dim& Inner(const Nest& nest) { return nest.dims[nest.rank - 1
 class BlockRunner {
  public:
   // `operands` are the elements of inputs and earlier stages; they, and the stage, outlive the runner.
-  BlockRunner(const Stage& stage, const std::vector<const void*>& operands, const std::vector<int64_t>& box,
-              Undefined undefined = Undefined::kError);
+  BlockRunner(const Stage& stage, const std::vector<const void*>& operands, Undefined undefined);
 
   // Computes the block at `start` of size `size` (at most the box) and stores it in `out`, the whole result.
   void Run(const std::vector<int64_t>& start, const std::vector<int64_t>& size, void* out);

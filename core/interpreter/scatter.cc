@@ -45,11 +45,9 @@ class Scatterer {
 
 void RunScatter(const Stage& stage, const std::vector<const void*>& operands, void* out) {
   const Scatter& scatter = *stage.scatter;
-  int64_t elements = 1;
-  for (int64_t extent : stage.extents) elements *= extent;
   uint64_t empty = 0;
   StoreIdentity(scatter.rep, scatter.reduce, &empty);
-  CopyStrided(RepSize(scatter.rep), out, &empty, 0, elements);
+  CopyStrided(RepSize(scatter.rep), out, &empty, 0, NumElements(stage.extents));
   Scatterer(scatter, operands, out).Run(0, 0, 0, 0);
 }
 

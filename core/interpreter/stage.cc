@@ -61,7 +61,7 @@ void StageBuilder::Derive(Node& n) const {
   });
   n.fallible |= !n.checks.empty();
   if (n.kind == NodeKind::kVar) n.deps = uint64_t{1} << n.imm;
-  if (n.kind == NodeKind::kCall) n.fallible |= IsPartial(n.rep, n.fn);
+  if (n.kind == NodeKind::kCall) n.fallible |= KernelsOf(n.rep, n.fn).partial != nullptr;
   for (int bit : n.bound) n.deps &= ~(uint64_t{1} << bit);
 }
 

@@ -3,7 +3,7 @@
 // A Device (backends/) partitions a graph into groups that it runs as one (fusion), gives the cost of a group, and
 // compiles a whole graph into a Schedule: kernels over numbered buffers. The runtime gives the buffers addresses (one
 // memory plan) and runs the kernels in an order that their uses of buffers allow. A GraphRunner (runtime/) runs and
-// times whole graphs.
+// times whole graphs. Licences say which kernels may compute by other operators than they are asked for.
 #pragma once
 
 #include <cstddef>
@@ -149,6 +149,16 @@ struct SecondTier {
   double lost = 0;              // seconds by which kernels take longer for each second of copies
 };
 
+// Which kernels may compute an operator by other operators. A kernel whose arithmetic is not that of its operator says
+// what it computes as a graph of operators, and which law leads there (docs/decisions/038). Thread-safe.
+class Licences {
+ public:
+  virtual ~Licences() = default;
+  // Whether the law of that name is proved, is not switched off, and leads from the application to `meaning`, a value
+  // of the graph's arena.
+  virtual bool Allow(const std::string& law, const Graph& graph, NodeId application, Value meaning) const = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -160,7 +170,7 @@ class Device {
   // Seconds to run the group on typical data, measured once per signature (or computed, for analytic devices).
   virtual absl::StatusOr<double> Cost(const Graph& graph, const Group& group) = 0;
   // The proved law by which the device computes the group, where it computes other operators than the group has
-  // (licences.h); empty: none. Errors: those of Cost.
+  // (Licences); empty: none. Errors: those of Cost.
   virtual absl::StatusOr<std::string> LawOf(const Graph& graph, const Group& group) {
     (void)graph, (void)group;
     return std::string();

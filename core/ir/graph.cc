@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "core/base/check.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -126,6 +125,12 @@ void Arena::NoteLeaves(Node* application) const {
   }
 }
 
+std::vector<TensorType> Arena::types(const std::vector<Value>& values) const {
+  std::vector<TensorType> types;
+  for (Value value : values) types.push_back(type(value));
+  return types;
+}
+
 const Tensor* Arena::Elements(NodeId leaf) const {
   if (node(leaf).leaf == LeafKind::kConstant) return &node(leaf).data;
   const auto it = states_.find(leaf);
@@ -182,12 +187,10 @@ Value Arena::AddConstant(const Tensor& data) {
 }
 
 absl::StatusOr<NodeId> Arena::Add(const OpDef& op, std::vector<Value> operands, Attrs attrs) {
-  std::vector<TensorType> types;
   for (Value operand : operands) {
     CHECK(operand.node >= 0 && operand.node < size()) << op.name << ": no node " << operand.node;
-    types.push_back(type(operand));
   }
-  ASSIGN_OR_RETURN(Application application, rewright::Apply(op, types, std::move(attrs), meanings_));
+  ASSIGN_OR_RETURN(Application application, rewright::Apply(op, types(operands), std::move(attrs), meanings_));
   Node result;
   result.op = &op;
   result.operands = std::move(operands);
@@ -497,31 +500,41 @@ absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& repl
   return Graph(arena, graph.inputs(), std::move(outputs));
 }
 
+absl::Status CopyNode(const Arena& from, NodeId id, Arena& to, ValueMap* copies) {
+  const Node& node = from.node(id);
+  NodeId copy;
+  if (node.leaf == LeafKind::kInput) {
+    ASSIGN_OR_RETURN(const Value input, to.AddInput(node.name, node.outputs[0]));
+    copy = input.node;
+  } else if (node.leaf == LeafKind::kState) {
+    ASSIGN_OR_RETURN(const Value state, to.AddState(node.name, *from.Elements(id)));
+    copy = state.node;
+  } else if (node.leaf == LeafKind::kConstant) {
+    copy = to.AddConstant(node.data).node;
+  } else {
+    std::vector<Value> operands;
+    for (Value operand : node.operands) operands.push_back(copies->at(operand));
+    copy = to.AddLike(node, std::move(operands));
+  }
+  for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) (*copies)[{id, k}] = {copy, k};
+  return absl::OkStatus();
+}
+
 Graph CopyGraph(const Graph& graph, Mode mode) {
   auto arena = std::make_shared<Arena>(mode);
   ValueMap copies;
-  const auto copy_leaf = [&](NodeId id) {
-    const Node& leaf = graph.node(id);
-    if (leaf.leaf == LeafKind::kConstant) return arena->AddConstant(leaf.data);
-    auto value = leaf.leaf == LeafKind::kInput ? arena->AddInput(leaf.name, leaf.outputs[0])
-                                               : arena->AddState(leaf.name, *graph.arena()->Elements(id));
-    CHECK(value.ok()) << value.status().ToString();
-    return *value;
+  const auto copy = [&](NodeId id) {
+    const absl::Status status = CopyNode(*graph.arena(), id, *arena, &copies);
+    CHECK(status.ok()) << status.ToString();
   };
   std::vector<Value> inputs;
-  for (Value input : graph.inputs()) inputs.push_back(copies[input] = copy_leaf(input.node));
+  for (Value input : graph.inputs()) {
+    copy(input.node);
+    inputs.push_back(copies.at(input));
+  }
   for (NodeId id : graph.nodes()) {
-    const Node& node = graph.node(id);
-    if (node.op == nullptr) {
-      copies[Value{id, 0}] = copy_leaf(id);
-    } else {
-      std::vector<Value> operands;
-      for (Value operand : node.operands) operands.push_back(copies.at(operand));
-      auto copy = arena->Add(*node.op, std::move(operands), node.attrs);
-      CHECK(copy.ok()) << copy.status().ToString();
-      for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i) copies[Value{id, i}] = Value{*copy, i};
-    }
-    for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i) {
+    copy(id);
+    for (int32_t i = 0; i < static_cast<int32_t>(graph.node(id).outputs.size()); ++i) {
       const std::string& name = graph.arena()->name(Value{id, i});
       if (!name.empty()) arena->SetName(copies.at(Value{id, i}), name);
     }
@@ -540,9 +553,7 @@ GraphFeatures FeaturesOf(const Graph& graph) {
     const Node& node = graph.node(id);
     if (node.leaf == LeafKind::kState) features.parameters += node.outputs[0].num_elements();
     if (!graph.IsRun(node)) continue;
-    std::vector<TensorType> inputs;
-    for (Value operand : node.operands) inputs.push_back(graph.type(operand));
-    const CostFeatures one = FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs);
+    const CostFeatures one = FeaturesOf(*node.meaning, graph.types(node.operands), node.attrs, node.outputs);
     features.flops += one.flops;
     features.bytes += one.bytes;
   }

@@ -89,6 +89,7 @@ class Arena {
 
   const Node& node(NodeId id) const { return *nodes_[id]; }
   const TensorType& type(Value value) const { return node(value.node).outputs[value.output]; }
+  std::vector<TensorType> types(const std::vector<Value>& values) const;
   int32_t size() const { return static_cast<int32_t>(nodes_.size()); }
 
   // Whether the node's elements are known before a run, so that they are computed once, when a graph is compiled: it
@@ -150,6 +151,7 @@ class Graph {
   const std::vector<NodeId>& nodes() const { return nodes_; }
   const Node& node(NodeId id) const { return arena_->node(id); }
   const TensorType& type(Value value) const { return arena_->type(value); }
+  std::vector<TensorType> types(const std::vector<Value>& values) const { return arena_->types(values); }
   Mode mode() const { return arena_->mode(); }
   // See Arena::IsKnown.
   bool IsKnown(const Node& node) const { return arena_->IsKnown(node); }
@@ -198,6 +200,10 @@ absl::StatusOr<Graph> ReplaceValues(const Graph& graph, const ValueMap& replacem
 // The same, but keys are replaced inside the replacing values too: what many replacements in different places amount
 // to, at the price of one. Errors: as above, and when a value would come to depend on itself.
 absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& replacement);
+
+// Adds a copy of a node of another arena: of a leaf with its name and elements, of an application to the copies of its
+// operands. `copies` has these, and gets those of the node's outputs. Error: another leaf has the name.
+absl::Status CopyNode(const Arena& from, NodeId id, Arena& to, ValueMap* copies);
 
 // A copy of the graph in a fresh arena (dropping what it does not reach), with names.
 Graph CopyGraph(const Graph& graph, Mode mode);

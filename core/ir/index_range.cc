@@ -36,11 +36,6 @@ bool IsPosition(const ExprNode& condition) {
   return condition.IsEquation() && plain(condition.arg(0)) && plain(condition.arg(1));
 }
 
-void AddConjuncts(const ExprNode& condition, std::vector<const ExprNode*>* parts) {
-  if (condition.kind() != ExprKind::kAnd) return parts->push_back(&condition);
-  for (const ExprPtr& arg : condition.args()) AddConjuncts(*arg, parts);
-}
-
 // The variables that occur outside of elements.
 void AddVariables(const ExprNode& index, std::set<int>* variables) {
   if (index.IsVariable()) variables->insert(index.variable());
@@ -50,19 +45,13 @@ void AddVariables(const ExprNode& index, std::set<int>* variables) {
 
 }  // namespace
 
-std::vector<const ExprNode*> ConjunctsOf(const ExprNode& condition) {
-  std::vector<const ExprNode*> parts;
-  AddConjuncts(condition, &parts);
-  return parts;
-}
-
 bool IsDataEquation(const ExprNode& condition) {
   return condition.IsEquation() && condition.Contains(ExprKind::kFromValue);
 }
 
 std::set<int> PositionsFromData(const ExprNode& reduction) {
   std::set<int> variables;
-  for (const ExprNode* condition : ConjunctsOf(*reduction.guard())) {
+  for (const ExprPtr& condition : Conjuncts(reduction.guard())) {
     if (IsDataEquation(*condition)) AddVariables(*condition, &variables);
   }
   for (const BoundVar& var : reduction.bound()) variables.erase(var.id);
@@ -105,9 +94,7 @@ std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning) {
 int64_t IndexedAxis::Size(const Graph& graph, NodeId id) const {
   const Node& node = graph.node(id);
   if (size_variable < 0) return graph.type(node.operands[indexed]).shape[axis];
-  std::vector<TensorType> inputs;
-  for (Value operand : node.operands) inputs.push_back(graph.type(operand));
-  return BindingsOf(*node.meaning, inputs, node.attrs).variables[size_variable];
+  return BindingsOf(*node.meaning, graph.types(node.operands), node.attrs).variables[size_variable];
 }
 
 IndexRange::IndexRange(const Graph& graph, NodeId id, const IndexedAxis& at) {

@@ -31,8 +31,6 @@ struct IndexedAxis {
 
 std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning);
 
-// The conditions that a condition is the conjunction of, in the order of their evaluation.
-std::vector<const ExprNode*> ConjunctsOf(const ExprNode& condition);
 // An equation in which elements are indices.
 bool IsDataEquation(const ExprNode& condition);
 // Of a reduction: the variables outside of it that data equations of its guard mention, elements left aside. A term

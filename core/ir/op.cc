@@ -7,7 +7,9 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/ir/index_value.h"
 
 namespace rewright {
@@ -38,12 +40,9 @@ std::string AttrString(const Attr& attr) {
 }
 
 std::string AttrsString(const Attrs& attrs) {
-  std::string text;
-  for (const auto& [name, attr] : attrs) {
-    if (!text.empty()) text += ", ";
-    text += name + "=" + AttrString(attr);
-  }
-  return text;
+  return absl::StrJoin(attrs, ", ", [](std::string* text, const auto& attr) {
+    absl::StrAppend(text, attr.first, "=", AttrString(attr.second));
+  });
 }
 
 // ---------------------------------------------------------------- builder
@@ -51,12 +50,9 @@ std::string AttrsString(const Attrs& attrs) {
 OpBuilder::OpBuilder(const OpDef& op, const StructuralKey& key) : op_(op), key_(key) {
   for (int input = 0; input < num_inputs(); ++input) {
     std::vector<int> vars;
-    const std::string name = op.variadic && input >= static_cast<int>(op.inputs.size()) - 1
-                                 ? absl::StrCat(op.inputs.back(), input - (op.inputs.size() - 1))
-                                 : op.inputs[input];
     for (int axis = 0; axis < rank(input); ++axis) {
       vars.push_back(static_cast<int>(meaning_.variables.size()));
-      Meaning::Variable var{absl::StrCat("|", name, "|", axis), Meaning::VarKind::kSize};
+      Meaning::Variable var{absl::StrCat("|", op.InputName(input), "|", axis), Meaning::VarKind::kSize};
       var.input = input;
       var.axis = axis;
       meaning_.variables.push_back(std::move(var));
@@ -202,9 +198,7 @@ void OpBuilder::Opaque(const std::vector<std::pair<DType, std::vector<Index>>>& 
   meaning_.work = work.node();
 }
 
-absl::Status OpBuilder::Error(const std::string& message) const {
-  return absl::InvalidArgumentError(absl::StrCat(op_.name, ": ", message));
-}
+absl::Status OpBuilder::Error(const std::string& message) const { return InvalidArgument(op_.name, ": ", message); }
 
 // ---------------------------------------------------------------- applications
 
@@ -213,6 +207,11 @@ const AttrSpec* OpDef::FindAttr(const std::string& attr_name) const {
     if (spec.name == attr_name) return &spec;
   }
   return nullptr;
+}
+
+std::string OpDef::InputName(int input) const {
+  const int fixed = static_cast<int>(inputs.size()) - variadic;
+  return input < fixed ? inputs[input] : absl::StrCat(inputs.back(), input - fixed);
 }
 
 namespace {
@@ -231,7 +230,7 @@ const char* AttrKindName(AttrKind kind) {
 }
 
 absl::Status AttrError(const OpDef& op, const AttrSpec& spec, const std::string& message) {
-  return absl::InvalidArgumentError(absl::StrCat(op.name, ": attribute ", spec.name, ": ", message));
+  return InvalidArgument(op.name, ": attribute ", spec.name, ": ", message);
 }
 
 absl::StatusOr<int64_t> CanonicalAxis(const OpDef& op, const AttrSpec& spec, int64_t axis, int rank) {
@@ -260,15 +259,11 @@ absl::Status CanonicalizeAttr(const OpDef& op, const AttrSpec& spec, int rank, A
     return AttrError(op, spec, absl::StrCat("found ", AttrString(attr), ", expected ", AttrKindName(spec.kind)));
   }
   if (spec.kind == AttrKind::kAxis) {
-    auto axis = CanonicalAxis(op, spec, std::get<int64_t>(attr), rank);
-    if (!axis.ok()) return axis.status();
-    attr = *axis;
+    ASSIGN_OR_RETURN(attr, CanonicalAxis(op, spec, std::get<int64_t>(attr), rank));
   } else if (spec.kind == AttrKind::kAxes) {
     std::vector<int64_t> axes;
     for (int64_t item : std::get<std::vector<int64_t>>(attr)) {
-      auto axis = CanonicalAxis(op, spec, item, rank);
-      if (!axis.ok()) return axis.status();
-      axes.push_back(*axis);
+      ASSIGN_OR_RETURN(axes.emplace_back(), CanonicalAxis(op, spec, item, rank));
     }
     std::sort(axes.begin(), axes.end());
     if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) return AttrError(op, spec, "an axis is repeated");
@@ -282,9 +277,7 @@ absl::Status CanonicalizeAttr(const OpDef& op, const AttrSpec& spec, int rank, A
   } else if (spec.kind == AttrKind::kInt) {
     return CheckMinimum(op, spec, std::get<int64_t>(attr));
   } else if (spec.kind == AttrKind::kInts) {
-    for (int64_t item : std::get<std::vector<int64_t>>(attr)) {
-      if (auto status = CheckMinimum(op, spec, item); !status.ok()) return status;
-    }
+    for (int64_t item : std::get<std::vector<int64_t>>(attr)) RETURN_IF_ERROR(CheckMinimum(op, spec, item));
   }
   return absl::OkStatus();
 }
@@ -293,20 +286,16 @@ absl::Status CanonicalizeAttr(const OpDef& op, const AttrSpec& spec, int rank, A
 
 absl::StatusOr<Attrs> CanonicalAttrs(const OpDef& op, const std::vector<TensorType>& inputs, Attrs attrs) {
   for (const auto& [name, attr] : attrs) {
-    if (op.FindAttr(name) == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(op.name, ": no attribute ", name));
-    }
+    if (op.FindAttr(name) == nullptr) return InvalidArgument(op.name, ": no attribute ", name);
   }
   const int rank = inputs.empty() ? 0 : inputs[0].rank();
   for (const AttrSpec& spec : op.attrs) {
     auto it = attrs.find(spec.name);
     if (it == attrs.end()) {
-      if (!spec.fallback) {
-        return absl::InvalidArgumentError(absl::StrCat(op.name, ": attribute ", spec.name, " is missing"));
-      }
+      if (!spec.fallback) return InvalidArgument(op.name, ": attribute ", spec.name, " is missing");
       it = attrs.emplace(spec.name, *spec.fallback).first;
     }
-    if (auto status = CanonicalizeAttr(op, spec, rank, it->second); !status.ok()) return status;
+    RETURN_IF_ERROR(CanonicalizeAttr(op, spec, rank, it->second));
   }
   return attrs;
 }
@@ -350,8 +339,7 @@ static absl::Status CheckAxes(const OpDef& op, const StructuralKey& key) {
     if (spec.kind != AttrKind::kAxis && spec.kind != AttrKind::kAxes) continue;
     const Attr& given = key.attrs.at(spec.name);
     Attr canonical = given;
-    const absl::Status status = CanonicalizeAttr(op, spec, key.ranks.empty() ? 0 : key.ranks[0], canonical);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(CanonicalizeAttr(op, spec, key.ranks.empty() ? 0 : key.ranks[0], canonical));
     if (canonical != given) {
       return AttrError(op, spec, absl::StrCat("found ", AttrString(given), ", expected ", AttrString(canonical)));
     }
@@ -365,17 +353,16 @@ absl::StatusOr<std::shared_ptr<const Meaning>> MeaningCache::Get(const OpDef& op
   const int count = static_cast<int>(key.ranks.size());
   const int declared = static_cast<int>(op.inputs.size());
   if (op.variadic ? count < declared : count != declared) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(op.name, ": ", count, " inputs, expected ", declared, op.variadic ? " or more" : ""));
+    return InvalidArgument(op.name, ": ", count, " inputs, expected ", declared, op.variadic ? " or more" : "");
   }
   for (int rank : key.ranks) {
     if (rank > kMaxRank) {
-      return absl::InvalidArgumentError(absl::StrCat(op.name, ": a tensor with ", rank, " axes; at most ", kMaxRank));
+      return InvalidArgument(op.name, ": a tensor with ", rank, " axes; at most ", kMaxRank);
     }
   }
-  if (auto status = CheckAxes(op, key); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckAxes(op, key));
   OpBuilder builder(op, key);
-  if (auto status = op.meaning(builder); !status.ok()) return status;
+  RETURN_IF_ERROR(op.meaning(builder));
   slot = std::make_shared<const Meaning>(builder.Take());
   return slot;
 }
@@ -401,9 +388,10 @@ namespace {
 
 // "conv2d: shapes [1,3,8,8] and [4,3,3,3]"
 std::string ShapesText(const OpDef& op, const std::vector<TensorType>& inputs) {
-  std::string text = op.name + ": shape" + (inputs.size() > 1 ? "s " : " ");
-  for (size_t i = 0; i < inputs.size(); ++i) text += (i > 0 ? " and " : "") + ShapeString(inputs[i].shape);
-  return text;
+  return absl::StrCat(op.name, ": shape", inputs.size() > 1 ? "s " : " ",
+                      absl::StrJoin(inputs, " and ", [](std::string* text, const TensorType& input) {
+                        absl::StrAppend(text, ShapeString(input.shape));
+                      }));
 }
 
 // The condition with its numbers, "4 = 5", when it is a comparison.
@@ -431,8 +419,8 @@ absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const Meanin
     if (holds) break;
   }
   if (broken != nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(ShapesText(op, inputs), ": ", broken->message, " (found ",
-                                                   ComparedValues(broken->condition, bindings.variables), ")"));
+    return InvalidArgument(ShapesText(op, inputs), ": ", broken->message, " (found ",
+                           ComparedValues(broken->condition, bindings.variables), ")");
   }
   std::vector<TensorType> types;
   for (const OutputMeaning& output : meaning.outputs) {
@@ -440,14 +428,12 @@ absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const Meanin
     for (const ExprPtr& size : output.shape) {
       const std::optional<int64_t> value = EvalIndex(size, bindings.variables);
       if (!value || *value < 0) {
-        return absl::InvalidArgumentError(absl::StrCat(ShapesText(op, inputs), ": the output would have size ",
-                                                       value ? absl::StrCat(*value) : PrintExpr(size, {})));
+        return InvalidArgument(ShapesText(op, inputs), ": the output would have size ",
+                               value ? absl::StrCat(*value) : PrintExpr(size, {}));
       }
       type.shape.push_back(*value);
     }
-    if (!CheckedElements(type.shape).ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(ShapesText(op, inputs), ": the output is too large"));
-    }
+    if (!CheckedElements(type.shape).ok()) return InvalidArgument(ShapesText(op, inputs), ": the output is too large");
     types.push_back(std::move(type));
   }
   return types;
@@ -456,15 +442,9 @@ absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const Meanin
 absl::StatusOr<Application> Apply(const OpDef& op, const std::vector<TensorType>& inputs, Attrs attrs,
                                   MeaningCache& cache) {
   Application result;
-  auto canonical = CanonicalAttrs(op, inputs, std::move(attrs));
-  if (!canonical.ok()) return canonical.status();
-  result.attrs = *std::move(canonical);
-  auto meaning = cache.Get(op, StructuralKeyOf(op, inputs, result.attrs));
-  if (!meaning.ok()) return meaning.status();
-  result.meaning = *std::move(meaning);
-  auto types = InferTypes(op, *result.meaning, inputs, result.attrs);
-  if (!types.ok()) return types.status();
-  result.outputs = *std::move(types);
+  ASSIGN_OR_RETURN(result.attrs, CanonicalAttrs(op, inputs, std::move(attrs)));
+  ASSIGN_OR_RETURN(result.meaning, cache.Get(op, StructuralKeyOf(op, inputs, result.attrs)));
+  ASSIGN_OR_RETURN(result.outputs, InferTypes(op, *result.meaning, inputs, result.attrs));
   return result;
 }
 
@@ -522,9 +502,7 @@ OpSample TypicalSample(const OpDef& op) {
 }  // namespace
 
 std::string DescribeOp(const OpDef& op) {
-  std::string text = op.name + "(";
-  for (size_t i = 0; i < op.inputs.size(); ++i) text += (i > 0 ? ", " : "") + op.inputs[i];
-  if (op.variadic) text += "...";
+  std::string text = absl::StrCat(op.name, "(", absl::StrJoin(op.inputs, ", "), op.variadic ? "..." : "");
   text += ")\n    " + op.summary + "\n";
   if (!op.attrs.empty()) text += "\nattributes\n";
   for (const AttrSpec& spec : op.attrs) {
@@ -539,10 +517,7 @@ std::string DescribeOp(const OpDef& op) {
   CHECK(application.ok()) << application.status().ToString();
   const Meaning& meaning = *application->meaning;
   std::vector<std::string> names;
-  for (size_t i = 0; i < sample.inputs.size(); ++i) {
-    const bool extra = op.variadic && i + 1 >= op.inputs.size();
-    names.push_back(extra ? absl::StrCat(op.inputs.back(), i - (op.inputs.size() - 1)) : op.inputs[i]);
-  }
+  for (size_t i = 0; i < sample.inputs.size(); ++i) names.push_back(op.InputName(static_cast<int>(i)));
   text += "\nmeaning, for inputs of ranks";
   for (const TensorType& type : sample.inputs) text += absl::StrCat(" ", type.rank());
   text += " (|x|0 is the size of axis 0 of x)\n";

@@ -231,6 +231,8 @@ class OpDef {
   std::function<OpSample(Rng&)> sample;
 
   const AttrSpec* FindAttr(const std::string& attr_name) const;
+  // Of the operand of that number; x0, x1.. are those that the last name stands for.
+  std::string InputName(int input) const;
 };
 
 // The operators, by name (core/ops/ops.cc). Built once, never changed.

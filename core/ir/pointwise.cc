@@ -46,6 +46,16 @@ bool PointwiseExpr(const Meaning& meaning, const ExprNode& expr) {
   }
 }
 
+bool Moves(const ExprNode& element) {
+  switch (element.kind()) {
+    case ExprKind::kRead:
+    case ExprKind::kConst:
+    case ExprKind::kParam: return true;
+    case ExprKind::kSelect: return Moves(*element.yes()) && Moves(*element.no());
+    default: return false;
+  }
+}
+
 }  // namespace
 
 bool IsPointwise(const Meaning& meaning) {
@@ -77,6 +87,11 @@ bool IsIdentityRead(const PointwiseRead& read, const TensorType& operand, const 
     if (read.axes[d] != static_cast<int>(d) && operand.shape[d] != 1) return false;
   }
   return true;
+}
+
+bool MovesElements(const Meaning& meaning) {
+  return !meaning.IsOpaque() && std::all_of(meaning.outputs.begin(), meaning.outputs.end(),
+                                            [](const OutputMeaning& output) { return Moves(*output.element); });
 }
 
 }  // namespace rewright

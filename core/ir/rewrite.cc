@@ -249,6 +249,13 @@ std::vector<int> FreeVariables(const ExprPtr& expr) {
   return {free.begin(), free.end()};
 }
 
+std::vector<ExprPtr> Conjuncts(const ExprPtr& condition) {
+  if (condition->kind() != ExprKind::kAnd) return {condition};
+  std::vector<ExprPtr> all = Conjuncts(condition->arg(0));
+  for (ExprPtr& part : Conjuncts(condition->arg(1))) all.push_back(std::move(part));
+  return all;
+}
+
 ExprPtr RewriteExpr(const ExprPtr& expr, absl::FunctionRef<ExprPtr(const ExprPtr&)> replace) {
   return Rewriter(replace).Of(expr);
 }

@@ -19,6 +19,9 @@ bool AnyOf(const ExprPtr& expr, absl::FunctionRef<bool(const ExprNode&)> predica
 // The variables that occur free, ascending.
 std::vector<int> FreeVariables(const ExprPtr& expr);
 
+// The parts of nested `and`s, in the order of their evaluation.
+std::vector<ExprPtr> Conjuncts(const ExprPtr& condition);
+
 // Replaces nodes from the leaves up: `replace` gets each distinct node once, with its children replaced already, and
 // gives what stands for it. Bound variables stay what they are: to replace variables use Substitute.
 ExprPtr RewriteExpr(const ExprPtr& expr, absl::FunctionRef<ExprPtr(const ExprPtr&)> replace);

@@ -2,9 +2,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <utility>
 
-#include "core/base/errors.h"
+#include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 
@@ -26,19 +29,10 @@ absl::StatusOr<int64_t> CheckedElements(const Shape& shape) {
 }
 
 int64_t NumElements(const Shape& shape) {
-  int64_t product = 1;
-  for (int64_t size : shape) product *= size;
-  return product;
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-std::string ShapeString(const Shape& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) text += ",";
-    text += std::to_string(shape[i]);
-  }
-  return text + "]";
-}
+std::string ShapeString(const Shape& shape) { return absl::StrCat("[", absl::StrJoin(shape, ","), "]"); }
 
 std::string TensorType::ToString() const { return DTypeName(dtype) + ShapeString(shape); }
 

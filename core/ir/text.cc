@@ -9,7 +9,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {

@@ -4,7 +4,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
 #include "core/onnx/proto.h"

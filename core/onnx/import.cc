@@ -7,7 +7,6 @@
 #include <memory>
 #include <set>
 
-#include "core/base/errors.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"

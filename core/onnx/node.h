@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "core/base/errors.h"
+#include "core/base/status_macros.h"
 #include "core/ir/graph.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"

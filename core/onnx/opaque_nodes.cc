@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/errors.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"

@@ -12,7 +12,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/errors.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {

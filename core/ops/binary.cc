@@ -2,7 +2,6 @@
 // three.
 #include <functional>
 
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/status_macros.h"
 #include "core/ir/attr_specs.h"
 #include "core/ir/op.h"
 

@@ -1,4 +1,3 @@
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -22,21 +21,20 @@ static absl::Status Conv2dMeaning(OpBuilder& b) {
   b.Require(out_channels == groups * group_out, "the output channels must be a multiple of groups");
   const auto [rows, columns] = Windows2d(b, b.size(1, 2), b.size(1, 3));
 
-  b.Output(b.dtype(0), {batch, out_channels, rows.Count(), columns.Count()},
-           [&](const std::vector<Index>& i) {
-             const Index n = i[0], o = i[1], y = i[2], z = i[3];
-             return b.Sum(
-                 {{"d", group_in}, {"r", rows.kernel}, {"s", columns.kernel}}, [&](const std::vector<Index>& k) {
-                   const Index d = k[0], r = k[1], s = k[2];
-                   const Index c = FloorDiv(o, group_out) * group_in + d;
-                   const Index h = rows.At(y, r);
-                   const Index w = columns.At(z, s);
-                   const Scalar padded = Select(rows.Inside(h) && columns.Inside(w), b.Read(0, {n, c, h, w}), 0.0);
-                   return padded * b.Read(1, {o, d, r, s});
-                 });
-           },
-           {"n", "o", "y", "z"});
-  return absl::OkStatus();
+  return OnlyOutput(
+      b, b.dtype(0), {batch, out_channels, rows.Count(), columns.Count()},
+      [&](const std::vector<Index>& i) {
+        const Index n = i[0], o = i[1], y = i[2], z = i[3];
+        return b.Sum({{"d", group_in}, {"r", rows.kernel}, {"s", columns.kernel}}, [&](const std::vector<Index>& k) {
+          const Index d = k[0], r = k[1], s = k[2];
+          const Index c = FloorDiv(o, group_out) * group_in + d;
+          const Index h = rows.At(y, r);
+          const Index w = columns.At(z, s);
+          const Scalar padded = Select(rows.Inside(h) && columns.Inside(w), b.Read(0, {n, c, h, w}), 0.0);
+          return padded * b.Read(1, {o, d, r, s});
+        });
+      },
+      {"n", "o", "y", "z"});
 }
 
 static OpSample Conv2dSample(Rng& rng) {

@@ -1,5 +1,4 @@
 // Exchange of channels for resolution by blocks of b x b points.
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -24,15 +23,14 @@ static absl::Status DepthToSpaceMeaning(OpBuilder& b) {
   const Index block = b.Sym("block");
   const Index depth = FloorDiv(b.size(0, 1), block * block);
   b.Require(b.size(0, 1) == depth * (block * block), "the channels must be a multiple of the square of block");
-  b.Output(b.dtype(0), {b.size(0, 0), depth, b.size(0, 2) * block, b.size(0, 3) * block},
-           [&](const std::vector<Index>& i) {
-             const Index n = i[0], d = i[1], y = i[2], z = i[3];
-             const Index r = Mod(y, block), s = Mod(z, block);
-             const Index channel = channel_first ? (d * block + r) * block + s : (r * block + s) * depth + d;
-             return b.Read(0, {n, channel, FloorDiv(y, block), FloorDiv(z, block)});
-           },
-           {"n", "d", "y", "z"});
-  return absl::OkStatus();
+  return OnlyOutput(b, b.dtype(0), {b.size(0, 0), depth, b.size(0, 2) * block, b.size(0, 3) * block},
+                    [&](const std::vector<Index>& i) {
+                      const Index n = i[0], d = i[1], y = i[2], z = i[3];
+                      const Index r = Mod(y, block), s = Mod(z, block);
+                      const Index channel = channel_first ? (d * block + r) * block + s : (r * block + s) * depth + d;
+                      return b.Read(0, {n, channel, FloorDiv(y, block), FloorDiv(z, block)});
+                    },
+                    {"n", "d", "y", "z"});
 }
 
 static OpSample DepthToSpaceSample(Rng& rng) {
@@ -63,15 +61,14 @@ static absl::Status SpaceToDepthMeaning(OpBuilder& b) {
   const Index width = FloorDiv(b.size(0, 3), block);
   b.Require(b.size(0, 2) == height * block, "the height must be a multiple of block");
   b.Require(b.size(0, 3) == width * block, "the width must be a multiple of block");
-  b.Output(b.dtype(0), {b.size(0, 0), channels * (block * block), height, width},
-           [&](const std::vector<Index>& i) {
-             const Index n = i[0], d = i[1], y = i[2], z = i[3];
-             const Index tap = FloorDiv(d, channels);  // r*block + s
-             const Index r = FloorDiv(tap, block), s = Mod(tap, block);
-             return b.Read(0, {n, Mod(d, channels), y * block + r, z * block + s});
-           },
-           {"n", "d", "y", "z"});
-  return absl::OkStatus();
+  return OnlyOutput(b, b.dtype(0), {b.size(0, 0), channels * (block * block), height, width},
+                    [&](const std::vector<Index>& i) {
+                      const Index n = i[0], d = i[1], y = i[2], z = i[3];
+                      const Index tap = FloorDiv(d, channels);  // r*block + s
+                      const Index r = FloorDiv(tap, block), s = Mod(tap, block);
+                      return b.Read(0, {n, Mod(d, channels), y * block + r, z * block + s});
+                    },
+                    {"n", "d", "y", "z"});
 }
 
 static OpSample SpaceToDepthSample(Rng& rng) {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

@@ -1,6 +1,5 @@
 // Windows whose place depends on data: one scalar operand for each axis gives its start. A start is moved so that the
 // window lies inside.
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

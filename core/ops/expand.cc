@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

@@ -6,7 +6,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/errors.h"
 #include "core/ir/made_op.h"
 #include "core/ops/common.h"
 

@@ -4,7 +4,6 @@
 //
 // Communication is made of them: an all-gather is replicate of combine, a reduce-scatter partition of a sum, an
 // all-reduce replicate of a sum, an all-to-all partition of combine.
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

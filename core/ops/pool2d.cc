@@ -1,7 +1,6 @@
 // Pooling of images x[n, c, h, w] by windows that slide over height and width.
 #include <algorithm>
 
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -58,20 +57,19 @@ static absl::Status MaxPool2dMeaning(OpBuilder& b) {
   b.Require(rows.dilation <= rows.size, "the dilation must not exceed the height");
   b.Require(columns.dilation <= columns.size, "the dilation must not exceed the width");
   const bool ceil_mode = b.Flag("ceil_mode");
-  b.Output(b.dtype(0), {b.size(0, 0), b.size(0, 1), rows.Count(ceil_mode), columns.Count(ceil_mode)},
-           [&](const std::vector<Index>& i) {
-             const Index n = i[0], c = i[1], y = i[2], z = i[3];
-             auto h = [&](const std::vector<Index>& tap) { return rows.At(y, tap[0]); };
-             auto w = [&](const std::vector<Index>& tap) { return columns.At(z, tap[1]); };
-             return b.MaxOver(
-                 {{"r", rows.kernel}, {"s", columns.kernel}},
-                 [&](const std::vector<Index>& tap) {
-                   return b.Read(0, {n, c, h(tap), w(tap)});
-                 },
-                 [&](const std::vector<Index>& tap) { return rows.Inside(h(tap)) && columns.Inside(w(tap)); });
-           },
-           {"n", "c", "y", "z"});
-  return absl::OkStatus();
+  return OnlyOutput(b, b.dtype(0), {b.size(0, 0), b.size(0, 1), rows.Count(ceil_mode), columns.Count(ceil_mode)},
+                    [&](const std::vector<Index>& i) {
+                      const Index n = i[0], c = i[1], y = i[2], z = i[3];
+                      auto h = [&](const std::vector<Index>& tap) { return rows.At(y, tap[0]); };
+                      auto w = [&](const std::vector<Index>& tap) { return columns.At(z, tap[1]); };
+                      return b.MaxOver(
+                          {{"r", rows.kernel}, {"s", columns.kernel}},
+                          [&](const std::vector<Index>& tap) {
+                            return b.Read(0, {n, c, h(tap), w(tap)});
+                          },
+                          [&](const std::vector<Index>& tap) { return rows.Inside(h(tap)) && columns.Inside(w(tap)); });
+                    },
+                    {"n", "c", "y", "z"});
 }
 
 static OpSample MaxPool2dSample(Rng& rng) { return RandomPool(rng, /*max_dilation=*/2); }
@@ -102,18 +100,18 @@ static absl::Status AvgPool2dMeaning(OpBuilder& b) {
     if (!padding_counts) return Min(end, window.size) - Max(begin, 0);
     return ceil_mode ? Min(end, window.size + window.after) - begin : window.kernel;
   };
-  b.Output(b.dtype(0), {b.size(0, 0), b.size(0, 1), rows.Count(ceil_mode), columns.Count(ceil_mode)},
-           [&](const std::vector<Index>& i) {
-             const Index n = i[0], c = i[1], y = i[2], z = i[3];
-             const Scalar sum = b.Sum({{"r", rows.kernel}, {"s", columns.kernel}}, [&](const std::vector<Index>& tap) {
-               const Index h = rows.At(y, tap[0]);
-               const Index w = columns.At(z, tap[1]);
-               return Select(rows.Inside(h) && columns.Inside(w), b.Read(0, {n, c, h, w}), 0.0);
-             });
-             return sum / FromIndex(counted(rows, y) * counted(columns, z), b.dtype(0));
-           },
-           {"n", "c", "y", "z"});
-  return absl::OkStatus();
+  return OnlyOutput(b, b.dtype(0), {b.size(0, 0), b.size(0, 1), rows.Count(ceil_mode), columns.Count(ceil_mode)},
+                    [&](const std::vector<Index>& i) {
+                      const Index n = i[0], c = i[1], y = i[2], z = i[3];
+                      const Scalar sum =
+                          b.Sum({{"r", rows.kernel}, {"s", columns.kernel}}, [&](const std::vector<Index>& tap) {
+                            const Index h = rows.At(y, tap[0]);
+                            const Index w = columns.At(z, tap[1]);
+                            return Select(rows.Inside(h) && columns.Inside(w), b.Read(0, {n, c, h, w}), 0.0);
+                          });
+                      return sum / FromIndex(counted(rows, y) * counted(columns, z), b.dtype(0));
+                    },
+                    {"n", "c", "y", "z"});
 }
 
 static OpSample AvgPool2dSample(Rng& rng) {

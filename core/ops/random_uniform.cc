@@ -1,5 +1,4 @@
 #include "absl/strings/str_cat.h"
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

@@ -2,7 +2,6 @@
 //
 // An index -n <= k < 0 counts from the end of an axis of size n. Others are errors where a model is run
 // (core/ir/index_range.h); what is proved holds for them too, modulo n.
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

@@ -1,6 +1,5 @@
 #include <functional>
 
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

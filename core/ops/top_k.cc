@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <numeric>
 
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

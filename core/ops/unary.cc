@@ -2,7 +2,6 @@
 // exp and the like, are rows of core/ir/functions.def.
 #include <functional>
 
-#include "core/base/status_macros.h"
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/base/guarded.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
-#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 #include "runtime/comm/background.h"
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 #include "runtime/comm/ranks.h"
 

@@ -34,7 +34,6 @@ Communicator& ProcessRanks() {
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {

@@ -3,7 +3,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/base/guarded.h"
+#include "core/base/status_macros.h"
 
 namespace rewright {
 

@@ -16,9 +16,7 @@ namespace {
 constexpr double kOperationsPerSecond = 5e10, kBytesPerSecond = 1e10;
 
 double SecondsOf(const Graph& graph, const Node& node) {
-  std::vector<TensorType> inputs;
-  for (Value operand : node.operands) inputs.push_back(graph.type(operand));
-  const CostFeatures features = FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs);
+  const CostFeatures features = FeaturesOf(*node.meaning, graph.types(node.operands), node.attrs, node.outputs);
   return features.flops / kOperationsPerSecond + features.bytes / kBytesPerSecond;
 }
 

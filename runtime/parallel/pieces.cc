@@ -41,7 +41,7 @@ class Cutter {
     }
     FindKeepers();
     for (NodeId id : graph_.nodes()) {
-      if (IsComputed(id)) Add(id);
+      if (IsComputed(id)) Add(PieceOf({id, 0}), id);
     }
     for (const Output& output : graph_.outputs()) {
       const auto keeper = keepers_.find(output.updates);
@@ -65,7 +65,7 @@ class Cutter {
  private:
   struct Building {
     std::shared_ptr<Arena> arena;
-    absl::flat_hash_map<Value, Value> here;
+    ValueMap here;
     std::vector<Value> inputs;
     std::vector<Output> outputs;
   };
@@ -121,46 +121,27 @@ class Cutter {
     Building& piece = building_[number];
     if (const auto found = piece.here.find(value); found != piece.here.end()) return found->second;
     const Node& node = graph_.node(value.node);
-    Value here;
-    if (graph_.IsKnown(value) || keepers_.contains(value)) {
-      here = Known(piece, value);
-    } else if (OnlyRearranges(graph_, node)) {
-      const Value operand = In(number, node.operands[0]);
-      here = {piece.arena->AddLike(node, {operand}), 0};
-    } else {
-      const int tensor = Escaping(value);
-      const int maker = result_.makers[tensor];
-      CHECK(maker < static_cast<int>(number)) << "piece " << number << " reads what piece " << maker << " makes";
-      const std::string name = node.name.empty() ? absl::StrCat(prefix_, tensor) : node.name;
-      here = piece.arena->AddInput(name, graph_.type(value)).value();
-      piece.inputs.push_back(here);
-      result_.pieces[number].inputs.push_back(tensor);
+    if (graph_.IsKnown(value) || keepers_.contains(value) || OnlyRearranges(graph_, node)) {
+      Add(number, value.node);
+      return piece.here.at(value);
     }
+    const int tensor = Escaping(value);
+    const int maker = result_.makers[tensor];
+    CHECK(maker < static_cast<int>(number)) << "piece " << number << " reads what piece " << maker << " makes";
+    const std::string name = node.name.empty() ? absl::StrCat(prefix_, tensor) : node.name;
+    const Value here = piece.arena->AddInput(name, graph_.type(value)).value();
+    piece.inputs.push_back(here);
+    result_.pieces[number].inputs.push_back(tensor);
     piece.here[value] = here;
     return here;
   }
 
-  Value Known(Building& piece, Value value) {
-    const Node& node = graph_.node(value.node);
-    if (node.leaf == LeafKind::kConstant) return piece.arena->AddConstant(node.data);
-    if (node.leaf == LeafKind::kState) {
-      return piece.arena->AddState(node.name, *graph_.arena()->Elements(value.node)).value();
-    }
-    std::vector<Value> operands;
-    for (Value operand : node.operands) {
-      const auto found = piece.here.find(operand);
-      operands.push_back(found != piece.here.end() ? found->second : piece.here[operand] = Known(piece, operand));
-    }
-    return {piece.arena->AddLike(node, std::move(operands)), value.output};
-  }
-
-  void Add(NodeId id) {
-    const Node& node = graph_.node(id);
-    const size_t piece = PieceOf({id, 0});
-    std::vector<Value> operands;
-    for (Value operand : node.operands) operands.push_back(In(piece, operand));
-    const NodeId copy = building_[piece].arena->AddLike(node, std::move(operands));
-    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) building_[piece].here[{id, k}] = {copy, k};
+  // The node to a piece, and what it reads.
+  void Add(size_t number, NodeId id) {
+    Building& piece = building_[number];
+    for (Value operand : graph_.node(id).operands) In(number, operand);
+    const absl::Status copied = CopyNode(*graph_.arena(), id, *piece.arena, &piece.here);
+    CHECK(copied.ok()) << copied.ToString();
   }
 
   const Graph& graph_;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/guarded.h"
 #include "core/base/status_macros.h"
 #include "core/ir/memory.h"
 #include "runtime/comm/collectives.h"

@@ -147,7 +147,7 @@ absl::StatusOr<std::unique_ptr<LayeredGradients>> LayeredGradients::Create(const
 
 absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
                                     GraphRunner& runner, RankExecutable* update) {
-  sums_ = Signature(step).inputs;
+  sums_ = step.types(step.inputs());
   axes_ = options_.block_axes;
   axes_.resize(sums_.size(), -1);
   update_ = update;

@@ -11,7 +11,7 @@
 #include "core/base/integer.h"
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "core/ops/ops.h"
 #include "runtime/train/term.h"

@@ -196,8 +196,8 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
     if (gradients == nullptr) return made;
     ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, Signature(*gradients).input_names, config, sharing,
                                                    ranks.group(), runner));
-    made.sums =
-        std::make_unique<MicroBatches>(std::move(together), updated, Signature(step).inputs, count, ranks.partners());
+    made.sums = std::make_unique<MicroBatches>(std::move(together), updated, step.types(step.inputs()), count,
+                                               ranks.partners());
     return made;
   }
   const int zero = ranks.all().size() > 1 ? layout.zero : 0;

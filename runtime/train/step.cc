@@ -240,24 +240,13 @@ absl::StatusOr<Graph> WithPartsOfMasks(const Graph& graph, Value seed) {
   for (NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
     if (copies.contains(Value{id, 0})) continue;
-    if (node.leaf == LeafKind::kState) {
-      ASSIGN_OR_RETURN(copies[Value(id, 0)], arena->AddState(node.name, *graph.arena()->Elements(id)));
-      continue;
-    }
-    if (node.leaf == LeafKind::kConstant) {
-      copies[Value{id, 0}] = arena->AddConstant(node.data);
-      continue;
-    }
     if (node.op == ops::RandomUniform() && node.operands[0] == seed) {
       const auto count = static_cast<double>(node.outputs[0].num_elements());
       const Value first = (Term(*arena, micro_batch) * count).value();
       ASSIGN_OR_RETURN(copies[Value(id, 0)], arena->Apply("random_uniform_from", {copies[seed], first}, node.attrs));
       continue;
     }
-    std::vector<Value> operands;
-    for (Value operand : node.operands) operands.push_back(copies.at(operand));
-    const NodeId copy = arena->AddLike(node, std::move(operands));
-    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) copies[{id, k}] = {copy, k};
+    RETURN_IF_ERROR(CopyNode(*graph.arena(), id, *arena, &copies));
   }
   std::vector<Output> outputs = graph.outputs();
   for (Output& output : outputs) output.value = copies.at(output.value);
@@ -294,12 +283,10 @@ absl::Status AddMicroBatches(const Forward& forward, const StepOptions& options,
     ASSIGN_OR_RETURN(const Value state, update->AddState(arena->node(leaf.node).name, *arena->Elements(leaf.node)));
     states.push_back(state);
   }
-  std::vector<TensorType> types;
-  for (Value value : values) types.push_back(arena->type(value));
   const std::vector<std::string> taken = forward.Names();
   graphs->updated = NamesOf(*arena, changed);
-  ASSIGN_OR_RETURN(const std::vector<Value> means,
-                   AddMeans(*update, packs, types, graphs->updated, options.micro_batches, taken, &inputs));
+  ASSIGN_OR_RETURN(const std::vector<Value> means, AddMeans(*update, packs, arena->types(values), graphs->updated,
+                                                            options.micro_batches, taken, &inputs));
   const auto count = static_cast<std::ptrdiff_t>(weights.size());
   Updated updated{{states.begin(), states.begin() + count}, {means.begin() + 1, means.begin() + 1 + count}, means[0]};
   for (size_t k = weights.size(); k < states.size(); ++k) {

@@ -175,23 +175,7 @@ absl::StatusOr<std::vector<Value>> EGraph::Add(const Graph& graph) {
   }
   ValueMap copies;
   for (NodeId id : graph.nodes()) {
-    const Node& node = graph.node(id);
-    NodeId copy;
-    if (node.op != nullptr) {
-      std::vector<Value> operands;
-      for (Value operand : node.operands) operands.push_back(copies.at(operand));
-      const absl::StatusOr<NodeId> added = arena_->Add(*node.op, std::move(operands), node.attrs);
-      if (!added.ok()) return added.status();
-      copy = *added;
-    } else if (node.leaf == LeafKind::kConstant) {
-      copy = arena_->AddConstant(node.data).node;
-    } else {
-      const absl::StatusOr<Value> leaf = node.leaf == LeafKind::kInput ? arena_->AddInput(node.name, node.outputs[0])
-                                                                       : arena_->AddState(node.name, *graph.arena()->Elements(id));
-      if (!leaf.ok()) return leaf.status();
-      copy = leaf->node;
-    }
-    for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) copies[Value{id, k}] = Value{copy, k};
+    if (absl::Status status = CopyNode(*graph.arena(), id, *arena_, &copies); !status.ok()) return status;
   }
   for (const Output& output : graph.outputs()) classes.push_back(Add(copies.at(output.value)));
   return classes;

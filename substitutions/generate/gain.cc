@@ -38,9 +38,7 @@ Work WorkOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outpu
       ++work.views;
       continue;
     }
-    std::vector<TensorType> inputs;
-    for (Value operand : node.operands) inputs.push_back(arena->type(operand));
-    const CostFeatures features = FeaturesOf(*node.meaning, inputs, node.attrs, node.outputs);
+    const CostFeatures features = FeaturesOf(*node.meaning, arena->types(node.operands), node.attrs, node.outputs);
     ++work.operators;
     work.flops += features.flops;
     work.bytes += features.bytes;

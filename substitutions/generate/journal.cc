@@ -7,8 +7,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/base/sealed_line.h"
 #include "core/base/status_macros.h"
+#include "core/base/text_hash.h"
 
 namespace rewright::generate {
 namespace {

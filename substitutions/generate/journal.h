@@ -1,5 +1,5 @@
 // What became of each candidate, a line each, on the disk as soon as a round is done. A line that is not as it was
-// written (sealed_line.h) counts as not there.
+// written (core/base/text_hash.h) counts as not there.
 #pragma once
 
 #include <map>

@@ -111,9 +111,7 @@ class Sharder {
   absl::StatusOr<std::optional<Value>> Made(Value value, int64_t axis) {
     if (!MayBeMade(value)) return std::nullopt;
     const Node& node = arena_.node(value.node);
-    std::vector<TensorType> types;
-    for (Value operand : node.operands) types.push_back(arena_.type(operand));
-    ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, types, node.attrs));
+    ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, arena_.types(node.operands), node.attrs));
     for (const Law& law : laws) {
       if (exact_only_ && !law.exact && !law.same_numbers) continue;
       const size_t steps = result_.steps.size();
@@ -185,9 +183,7 @@ class Sharder {
       if (AxisOf(operands.back()) >= 0) joined += Bytes(operands.back());
     }
     if (joined > 0) {
-      std::vector<TensorType> types;
-      for (Value operand : operands) types.push_back(arena_.type(operand));
-      ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, types, node.attrs));
+      ASSIGN_OR_RETURN(const std::vector<Law> laws, laws_(*node.op, arena_.types(operands), node.attrs));
       std::vector<std::pair<double, const Law*>> choices;
       for (const Law& law : laws) {
         if (exact_only_ && !law.exact && !law.same_numbers) continue;

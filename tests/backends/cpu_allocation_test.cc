@@ -4,7 +4,7 @@
 #include <new>
 
 #include "backends/device_factory.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "runtime/executor.h"
 #include "tests/backends/cpu_runner_util.h"
 

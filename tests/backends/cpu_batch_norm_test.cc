@@ -1,7 +1,7 @@
 // The kernel of batch_norm_train against the interpreter in float64, also where its numbers lie far from 0.
 #include "backends/device_factory.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"

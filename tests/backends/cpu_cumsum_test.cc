@@ -2,7 +2,7 @@
 #include "backends/device_factory.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/oracle.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/backends/cpu_runner_util.h"

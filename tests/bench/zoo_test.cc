@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/interpreter/interpreter.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "runtime/executor.h"

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/device_factory.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "gmock/gmock.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"

@@ -8,7 +8,7 @@
 #include "backends/device_factory.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "runtime/executor.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "gtest/gtest.h"
 #include "runtime/executor.h"

@@ -10,7 +10,7 @@
 
 #include "core/interpreter/interpreter.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "substitutions/random_application.h"
 #include "tests/counts.h"

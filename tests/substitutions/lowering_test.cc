@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "core/autodiff/autodiff.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "core/ops/ops.h"
 #include "tests/support/parsed_graph.h"

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "substitutions/egraph/derive.h"
 #include "substitutions/egraph/reverse_rule.h"

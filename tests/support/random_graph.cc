@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/ir/op.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "substitutions/random_application.h"
 
 namespace rewright {

@@ -8,7 +8,7 @@
 #include "bench/zoo/zoo.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "search/optimize.h"
 #include "search/replay.h"

@@ -9,7 +9,7 @@
 #include "backends/device_factory.h"
 #include "core/base/stats.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "core/ops/ops.h"
 #include "runtime/train/model.h"

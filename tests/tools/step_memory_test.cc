@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "runtime/executor.h"
 #include "runtime/offload/two_tier_device.h"

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/ir/npy.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "tests/core/onnx/model_util.h"
 #include "tests/tools/program_util.h"

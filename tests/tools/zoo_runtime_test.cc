@@ -4,7 +4,7 @@
 
 #include "backends/device_factory.h"
 #include "bench/zoo/zoo.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
 #include "tools/tensor_diff.h"

@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "core/interpreter/known_values.h"
-#include "core/ir/random_inputs.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "substitutions/rule_set.h"
 #include "tests/support/parsed_graph.h"

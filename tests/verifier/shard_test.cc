@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"

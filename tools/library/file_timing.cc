@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/status_macros.h"
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 #include "runtime/executor.h"
 
 namespace rewright {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/layout.h"
-#include "core/ir/licences.h"
+#include "core/ir/device.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace rewright::ort {

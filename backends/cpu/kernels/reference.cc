@@ -59,7 +59,7 @@ class ReferenceKernel : public Kernel {
 absl::Status PlanNode(Lowering& lowering, NodeId id) {
   const Graph& graph = lowering.graph();
   const Node& node = graph.node(id);
-  std::vector<TensorType> inputs = OperandTypes(graph, node);
+  std::vector<TensorType> inputs = graph.types(node.operands);
   ASSIGN_OR_RETURN(CompiledMeaning meaning,
                    CompiledMeaning::Compile(*node.meaning, BindingsOf(*node.meaning, inputs, node.attrs), inputs,
                                             node.outputs, Precision::kNative));

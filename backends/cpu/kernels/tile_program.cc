@@ -13,7 +13,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/arith.h"
-#include "core/ir/convert.h"
+#include "core/ir/dtype.h"
 #include "core/ir/function_values.h"
 
 namespace rewright::cpu {

@@ -12,9 +12,9 @@
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
-#include "core/ir/convert.h"
+#include "core/ir/dtype.h"
 #include "core/ir/memory.h"
-#include "core/ir/moves.h"
+#include "core/ir/pointwise.h"
 
 namespace rewright::cpu {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "gtest/gtest.h"
 
 namespace rewright {

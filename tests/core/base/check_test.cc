@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/base/guarded.h"
+#include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -8,35 +8,42 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/status_macros.h"
 #include "gtest/gtest.h"
 
 namespace rewright {
 namespace {
 
-TEST(RunOnThreads, CallsOnThisThreadAndOthers) {
+TEST(OnThreads, CallsOnThisThreadAndOthers) {
   for (int threads : {0, 1, 4}) {
     std::atomic<int> calls{0};
     std::mutex mutex;
     std::set<std::thread::id> seen;
-    ASSERT_TRUE(RunOnThreads(threads, [&] {
-                  ++calls;
-                  const std::lock_guard<std::mutex> lock(mutex);
-                  seen.insert(std::this_thread::get_id());
-                }).ok());
+    OnThreads(threads, [&] {
+      ++calls;
+      const std::lock_guard<std::mutex> lock(mutex);
+      seen.insert(std::this_thread::get_id());
+    });
     EXPECT_EQ(calls, std::max(threads, 1));
     EXPECT_EQ(seen.count(std::this_thread::get_id()), 1u);
   }
 }
 
-TEST(RunOnThreads, WhatIsThrownIsAnError) {
+TEST(OnThreads, WhatIsThrownEndsAsAnError) {
+  const auto run = [](int threads, const std::function<void()>& work) {
+    return Guarded([&] {
+      OnThreads(threads, work);
+      return absl::OkStatus();
+    });
+  };
   for (int threads : {1, 4}) {
     std::atomic<int> calls{0};
-    absl::Status status = RunOnThreads(threads, [&] {
+    absl::Status status = run(threads, [&] {
       if (++calls == threads) throw std::bad_alloc();
     });
     EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
     EXPECT_EQ(calls, threads);
-    status = RunOnThreads(threads, [] { throw std::runtime_error("broken"); });
+    status = run(threads, [] { throw std::runtime_error("broken"); });
     EXPECT_EQ(status, absl::InternalError("broken"));
   }
 }

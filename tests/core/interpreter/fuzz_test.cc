@@ -6,7 +6,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/oracle.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "gtest/gtest.h"
 #include "tests/counts.h"
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/interpreter/oracle.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/counts.h"

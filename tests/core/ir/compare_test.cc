@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

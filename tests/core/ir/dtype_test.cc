@@ -6,7 +6,6 @@
 #include <random>
 #include <set>
 
-#include "core/ir/convert.h"
 #include "core/ir/tensor.h"
 #include "gtest/gtest.h"
 

@@ -6,7 +6,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/compare.h"
 #include "core/ir/op.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

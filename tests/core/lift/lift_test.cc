@@ -6,7 +6,7 @@
 #include "core/adjoint/operators.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/oracle.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "tests/counts.h"

@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "core/ops/ops.h"
 #include "model_util.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/onnx/model_util.h"

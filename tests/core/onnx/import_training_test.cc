@@ -7,7 +7,7 @@
 
 #include "core/autodiff/autodiff.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "model_util.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/base/files.h"
 #include "core/ir/npy.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
 #include "model_util.h"

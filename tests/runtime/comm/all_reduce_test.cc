@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "runtime/comm/ranks.h"
 
 namespace rewright {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "runtime/comm/ranks.h"
 
 namespace rewright {

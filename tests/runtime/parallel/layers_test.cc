@@ -11,7 +11,7 @@
 
 #include "core/autodiff/autodiff.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 
 namespace rewright {

@@ -5,8 +5,7 @@
 
 #include "core/interpreter/interpreter.h"
 #include "core/ir/compare.h"
-#include "core/ir/random_inputs.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/reference_runner.h"

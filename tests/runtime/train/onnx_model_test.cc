@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "backends/device_factory.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
 #include "runtime/train/trainer.h"

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "backends/device_factory.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "core/base/sha256.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "tests/tools/program_util.h"
 
 namespace rewright {

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "core/interpreter/interpreter.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "runtime/train/model.h"
 #include "runtime/train/step.h"

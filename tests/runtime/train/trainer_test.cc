@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
 #include "core/base/sha256.h"
-#include "core/ir/random_tensor.h"
+#include "core/ir/random_tensors.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
 #include "tests/runtime/train/stored_forms_util.h"

@@ -1,4 +1,4 @@
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 
 #include <gtest/gtest.h>
 

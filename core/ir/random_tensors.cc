@@ -1,23 +1,20 @@
-#include "core/ir/random_inputs.h"
+#include "core/ir/random_tensors.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/base/text_hash.h"
 #include "core/ir/index_range.h"
 #include "core/ir/memory.h"
 
 namespace rewright {
 namespace {
-
-// FNV-1a.
-uint64_t HashName(const std::string& name) {
-  uint64_t hash = 14695981039346656037u;
-  for (unsigned char c : name) hash = (hash ^ c) * 1099511628211u;
-  return hash;
-}
 
 void FillRandomly(int64_t least, int64_t values, std::mt19937_64& rng, Tensor* tensor) {
   std::normal_distribution<double> normal;
@@ -32,6 +29,27 @@ void FillRandomly(int64_t least, int64_t values, std::mt19937_64& rng, Tensor* t
 }
 
 }  // namespace
+
+Tensor RandomTensor(const TensorType& type, Rng& rng, double low, double high) {
+  Tensor tensor(type);
+  const int64_t least = IsUnsigned(type.dtype) ? 0 : std::numeric_limits<int64_t>::min();
+  const int64_t first = std::max(static_cast<int64_t>(std::ceil(low)), least);
+  const int64_t last = std::max(static_cast<int64_t>(std::floor(high)), least);
+  if (IsInteger(type.dtype)) CHECK(first <= last) << "no integer in [" << low << ", " << high << "]";
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const uint64_t bits = rng();
+    if (IsFloating(type.dtype)) {
+      tensor.Set(i, low + (high - low) * (static_cast<double>(bits >> 11) * 0x1p-53));
+    } else if (IsInteger(type.dtype)) {
+      const uint64_t count = static_cast<uint64_t>(last - first) + 1;
+      const uint64_t offset = static_cast<uint64_t>(static_cast<unsigned __int128>(bits) * count >> 64);
+      tensor.SetInt(i, first + static_cast<int64_t>(offset));
+    } else {
+      tensor.SetInt(i, static_cast<int64_t>(bits >> 63));
+    }
+  }
+  return tensor;
+}
 
 int64_t IndexedSize(const Graph& graph, Value input) {
   int64_t size = 0;
@@ -53,7 +71,7 @@ absl::StatusOr<std::vector<Tensor>> RandomInputs(const Graph& graph, uint64_t se
   for (Value input : graph.inputs()) {
     const TensorType& type = graph.type(input);
     const std::string& name = graph.node(input.node).name;
-    std::mt19937_64 rng(seed * 0x9e3779b97f4a7c15u + HashName(name));
+    std::mt19937_64 rng(seed * 0x9e3779b97f4a7c15u + Fnv1a(name));
     const int64_t indexed = IsInteger(type.dtype) ? IndexedSize(graph, input) : 0;
     ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, absl::StrCat("input ", name)));
     if (indexed > 0) {

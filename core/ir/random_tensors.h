@@ -1,4 +1,4 @@
-// Random tensors for the inputs of a graph: to compare two graphs on, and to time one with.
+// Tensors with random elements: for tests, fingerprints and timings, and for the inputs of a graph.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,10 @@
 #include "core/ir/graph.h"
 
 namespace rewright {
+
+// Elements independent and uniform in [low, high]: reals for floating types, integers for integer types (the interval
+// holds one), fair coins for booleans. The same sequence of bits gives the same tensor on every machine.
+Tensor RandomTensor(const TensorType& type, Rng& rng, double low, double high);
 
 // How many different values the elements of an input may take without leaving what they index: the smallest size of
 // an axis that the elements of `input` select positions of (as the indices of gather do), read from the meanings of
