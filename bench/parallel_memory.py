@@ -22,6 +22,9 @@ from ranks import Training, ranks_of
 from table import machine, write_table
 
 STEPS = 4
+# With zero 0 to 3, bytes of a parameter: those that every rank keeps, and those that are cut. With zero 1 and 2 a rank
+# has its blocks of the weights beside all of them.
+KEPT = [(16, 0), (8, 12), (4, 16), (0, 16)]
 CLASSES = 10
 
 
@@ -55,9 +58,8 @@ def zero_rows(args, folder):
             small_start, small = map(max, peaks(args, folder, [16] * (layers + 1), samples, ranks, layout, flags))
             start -= small_start
             taken -= small
-            per_parameter = 4 * (1 if zero < 3 else 1 / ranks) + 4 * (1 if zero < 2 else 1 / ranks) + \
-                8 * (1 / ranks if zero else 1)
-            kept = per_parameter * layers * weight / 4 + {2: 2, 3: 4}.get(zero, 0) * weight
+            whole, cut = KEPT[zero]
+            kept = (whole + cut / ranks) * layers * weight / 4 + {2: 2, 3: 4}.get(zero, 0) * weight
             yield {"what": "zero", "layout": layout, "micro_batches": ranks,
                    "measured_mb": f"{taken / 1e6:.1f}", "kept_mb": f"{kept / 1e6:.1f}",
                    "of_kept": f"{taken / kept:.3f}", "bytes_a_parameter": f"{taken / (layers * weight / 4):.2f}",

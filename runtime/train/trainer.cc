@@ -84,6 +84,15 @@ absl::StatusOr<Graph> ReadProgram(const std::string& name, const std::string& te
   return graph;
 }
 
+// Types of the states of a graph, by name, as tensors without values.
+NamedTensors UnsetStatesOf(const Graph& graph) {
+  NamedTensors states;
+  for (Value state : graph.states()) {
+    states[graph.node(state.node).name] = Tensor(graph.type(state), nullptr, nullptr);
+  }
+  return states;
+}
+
 // A number of a checkpoint's train.json.
 absl::Status ReadInt(const Json& json, const std::string& name, int64_t* value) {
   const Json found = json.value(name, Json());
@@ -187,10 +196,8 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     if (!joined.ok()) return checkpoint ? ErrorAt(folder, joined) : joined;
   }
   // Graphs without the values that what runs of them will have: these would be a second copy as long as they live.
-  NamedTensors in_graphs = states;
-  for (Value state : expected.states()) {
-    in_graphs[expected.node(state.node).name] = Tensor(expected.type(state), nullptr, nullptr);
-  }
+  NamedTensors in_graphs = UnsetStatesOf(expected);
+  in_graphs.insert(states.begin(), states.end());
   ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, in_graphs, expected));
   Graph gradients;
   if (graphs.has_gradients()) {
@@ -199,9 +206,11 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   ASSIGN_OR_RETURN(running_, MakeParallelStep(step_, graphs.has_gradients() ? &gradients : nullptr, graphs.updated,
                                               config_, options_.sharing, groups_, runner));
   if (validation_) {
-    ASSIGN_OR_RETURN(evaluation_, runner.Prepare(graphs.evaluation));
-    counts_right_ = graphs.evaluation.results().size() > 1;
-    for (Value state : graphs.evaluation.states()) evaluated_.push_back(graphs.evaluation.node(state.node).name);
+    const NamedTensors unset = UnsetStatesOf(graphs.evaluation);
+    ASSIGN_OR_RETURN(const Graph evaluation, ParseGraph(PrintGraph(graphs.evaluation), unset));
+    ASSIGN_OR_RETURN(evaluation_, runner.Prepare(evaluation));
+    counts_right_ = evaluation.results().size() > 1;
+    for (const auto& [name, value] : unset) evaluated_.push_back(name);
   }
   return HandOver(states);
 }
@@ -211,13 +220,13 @@ absl::Status Trainer::HandOver(const NamedTensors& states) {
     const std::string& name = step_.node(state.node).name;
     RETURN_IF_ERROR(running_.step->WriteState(name, states.at(name)));
   }
-  const std::vector<std::string> all = AllStates();
-  const std::set<std::string> kept(all.begin(), all.end());
-  NamedTensors frozen = StatesOf(model_.inference);
-  for (auto& [name, value] : frozen) {
-    if (kept.contains(name)) value = Tensor(value.type(), nullptr, nullptr);
+  NamedTensors left = StatesOf(model_.inference);
+  for (const std::string& name : AllStates()) {
+    if (const auto found = left.find(name); found != left.end()) {
+      found->second = Tensor(found->second.type(), nullptr, nullptr);
+    }
   }
-  ASSIGN_OR_RETURN(model_, ParseGraph(PrintGraph(model_.inference), frozen));
+  ASSIGN_OR_RETURN(model_, ParseGraph(PrintGraph(model_.inference), left));
   return absl::OkStatus();
 }
 
