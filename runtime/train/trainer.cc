@@ -197,7 +197,7 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   }
   // Graphs without the values that what runs of them will have: these would be a second copy as long as they live.
   NamedTensors in_graphs = UnsetStatesOf(expected);
-  in_graphs.insert(states.begin(), states.end());
+  in_graphs.insert(states.begin(), states.end());  // of what nothing updates
   ASSIGN_OR_RETURN(step_, ReadProgram(name, program_, in_graphs, expected));
   Graph gradients;
   if (graphs.has_gradients()) {
@@ -212,7 +212,8 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     counts_right_ = evaluation.results().size() > 1;
     for (const auto& [name, value] : unset) evaluated_.push_back(name);
   }
-  return HandOver(states);
+  const absl::Status given = HandOver(states);
+  return checkpoint && !given.ok() ? ErrorAt(folder, given) : given;
 }
 
 absl::Status Trainer::HandOver(const NamedTensors& states) {
