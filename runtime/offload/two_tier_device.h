@@ -48,8 +48,8 @@ class TwoTierMemory : public HostDeviceMemory {
 };
 
 struct TwoTierOptions {
-  int64_t first_bytes =
-      0;  // that a run may take, states included: copies overlap as far as that permits; 0: not stated
+  // That a run may take, states included: copies overlap as far as that permits; 0: not stated.
+  int64_t first_bytes = 0;
   int64_t second_bytes = 0;  // that the second tier has
   int threads = 0;           // that compute while copies are measured; 0: one per processor
 };

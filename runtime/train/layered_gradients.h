@@ -2,8 +2,7 @@
 // of the one before are summed over the ranks, and the weights of the next one are gathered.
 //
 //   zero 0, 1  Each rank adds the gradients of its micro-batches itself; behind the last one those of a layer are
-//   summed
-//              as soon as its backward pass is done. Zero 1: every rank gets its blocks of the sums alone.
+//              summed as soon as its backward pass is done. Zero 1: every rank gets its blocks of the sums alone.
 //   zero 2     The ranks take the micro-batches in turns, and after each layer's backward pass every rank gets its
 //              blocks of all ranks' gradients: a rank never has more of them whole than a layer's.
 //   zero 3     Likewise; and of weights each rank has its blocks. Those of a layer are gathered before its forward and
