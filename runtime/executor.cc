@@ -324,10 +324,7 @@ absl::Status Executor::WriteState(const std::string& name, const Tensor& value) 
   return memory_.Synchronize();
 }
 
-int64_t Executor::shared_bytes() const {
-  const bool is_arena = memory_.is_host() && plan_.bytes == plan_.arena_bytes && !plan_.options.separate;
-  return is_arena ? plan_.arena_bytes : 0;
-}
+int64_t Executor::shared_bytes() const { return memory_.is_host() && !plan_.options.separate ? plan_.arena_bytes : 0; }
 
 void Executor::UseArena(std::shared_ptr<void> arena) {
   const std::lock_guard<std::mutex> lock(mutex_);

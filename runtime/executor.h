@@ -59,7 +59,7 @@ class Executor : public Executable, public ArenaUser {
   // Run on this machine's memory; adds the seconds that step i took to (*seconds)[i].
   absl::Status RunTimed(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs, std::vector<double>* seconds);
 
-  // On this machine's memory, where nothing but activations is in it.
+  // On this machine's memory; states stay where they are.
   int64_t shared_bytes() const override;
   void UseArena(std::shared_ptr<void> arena) override;
 

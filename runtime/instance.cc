@@ -28,10 +28,15 @@ absl::StatusOr<std::unique_ptr<Instance>> Instance::Create(const Schedule& sched
 }
 
 absl::Status Instance::Bind(std::shared_ptr<void> block) {
-  block_ = std::move(block);
-  if (block_ == nullptr) {
+  if (block != nullptr) {
+    arena_ = block;
+    behind_ = std::shared_ptr<void>(block, static_cast<char*>(block.get()) + plan_.behind_arena());
+  } else {
     // Vectors of kernels may reach beyond the last element.
-    ASSIGN_OR_RETURN(block_, memory_.Allocate(static_cast<size_t>(plan_.bytes + kArenaAlignment)));
+    ASSIGN_OR_RETURN(arena_, memory_.Allocate(static_cast<size_t>(plan_.arena_bytes + kArenaAlignment)));
+    if (plan_.behind_bytes() > 0) {
+      ASSIGN_OR_RETURN(behind_, memory_.Allocate(static_cast<size_t>(plan_.behind_bytes() + kArenaAlignment)));
+    }
   }
   if (plan_.stored_bytes > 0) {
     ASSIGN_OR_RETURN(stored_, memory_.AllocateStored(static_cast<size_t>(plan_.stored_bytes)));
@@ -55,8 +60,8 @@ absl::Status Instance::Bind(std::shared_ptr<void> block) {
   return absl::OkStatus();
 }
 
-void Instance::MoveTo(std::shared_ptr<void> block) {
-  block_ = std::move(block);
+void Instance::MoveTo(std::shared_ptr<void> arena) {
+  arena_ = std::move(arena);
   FindAddresses();
 }
 
@@ -69,8 +74,14 @@ void Instance::FindAddresses() {
     const Buffer& root = schedule_.buffers[at.root];
     char* base = nullptr;
     if (plan_.offsets[at.root] >= 0) {
-      const bool is_stored = root.kind == Buffer::Kind::kStored;
-      base = static_cast<char*>(is_stored ? stored_.get() : block_.get()) + plan_.offsets[at.root];
+      const int64_t offset = plan_.offsets[at.root];
+      if (root.kind == Buffer::Kind::kStored) {
+        base = static_cast<char*>(stored_.get()) + offset;
+      } else if (offset < plan_.arena_bytes || plan_.behind_bytes() == 0) {
+        base = static_cast<char*>(arena_.get()) + offset;
+      } else {
+        base = static_cast<char*>(behind_.get()) + offset - plan_.behind_arena();
+      }
     } else if (root.kind == Buffer::Kind::kConstant) {
       base = static_cast<char*>(root.data.get());
     }
@@ -85,7 +96,8 @@ void Instance::FindAddresses() {
 absl::Status Instance::Reset() {
   if (plan_.options.separate || plan_.options.poison) {
     const unsigned char value = plan_.options.poison ? 0xff : 0;
-    RETURN_IF_ERROR(Set(block_.get(), value, plan_.bytes));
+    RETURN_IF_ERROR(Set(arena_.get(), value, plan_.arena_bytes));
+    RETURN_IF_ERROR(Set(behind_.get(), value, plan_.behind_bytes()));
     RETURN_IF_ERROR(Set(stored_.get(), value, plan_.stored_bytes));
   }
   for (size_t id = 0; id < schedule_.buffers.size(); ++id) {

@@ -25,12 +25,11 @@ class Instance {
                                                           DeviceMemory& memory, std::shared_ptr<void> block = nullptr,
                                                           bool reset = true);
 
-  // Works in this memory, of as many bytes, from now on; not for one that runs are recorded of.
-  void MoveTo(std::shared_ptr<void> block);
+  // From now on its arena is this memory, of plan.arena_bytes bytes; what lies behind the arena stays where it is. Not
+  // for one that runs are recorded of, or that was given its block.
+  void MoveTo(std::shared_ptr<void> arena);
   // Null for a buffer that has no memory here.
   void* address(int buffer) const { return addresses_[buffer]; }
-  // The plan's bytes, one behind the other; what is stored lies elsewhere.
-  void* block() const { return block_.get(); }
   // What step `step` passes for its buffer number `position`.
   void*& argument(int step, int position) { return arguments_[first_[step] + position]; }
 
@@ -54,7 +53,8 @@ class Instance {
   const Schedule& schedule_;
   const MemoryPlan& plan_;
   DeviceMemory& memory_;
-  std::shared_ptr<void> block_, stored_;
+  std::shared_ptr<void> arena_, behind_;  // of what the plan has behind the arena
+  std::shared_ptr<void> stored_;
   std::vector<void*> addresses_;  // by buffer
   std::vector<void*> arguments_;  // of all steps, one after the other
   std::vector<size_t> first_;     // argument of each step

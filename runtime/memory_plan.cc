@@ -257,6 +257,8 @@ Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes) {
   return Improve(lifetimes, std::move(best_order), std::move(best), floor, rounds);
 }
 
+int64_t MemoryPlan::behind_arena() const { return AlignUp(arena_bytes, DeviceMemory::kAlignment); }
+
 absl::StatusOr<MemoryPlan> PlanMemory(const Schedule& schedule, const PlanOptions& options) {
   RETURN_IF_ERROR(CheckBuffers(schedule));
   MemoryPlan plan;

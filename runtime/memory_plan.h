@@ -9,6 +9,7 @@
 // on real models.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -68,6 +69,10 @@ struct MemoryPlan {
   int64_t peak_live_bytes = 0;
   int64_t bytes = 0;         // the arena, and what lies behind it
   int64_t stored_bytes = 0;  // of the second tier
+
+  // Where what lies behind the arena begins, and how many bytes that is.
+  int64_t behind_arena() const;
+  int64_t behind_bytes() const { return std::max<int64_t>(0, bytes - behind_arena()); }
 };
 
 // Errors (a fault of the device that made the schedule): a buffer id out of range, a view that reaches outside what it

@@ -148,7 +148,7 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
   absl::flat_hash_set<NodeId> placed;  // what only moves elements may be in several stages
   for (int s = 0; s < static_cast<int>(stages.pieces.pieces.size()); ++s) {
     const Pieces::Piece& piece = stages.pieces.pieces[static_cast<size_t>(s)];
-    if (piece.outputs.empty()) continue;
+    if (piece.graph.outputs().empty()) continue;
     ASSIGN_OR_RETURN(StepMemory stage, MemoryOf(piece.graph, device));
     const PieceBytes bytes = InPieces(stage.run.bytes - stage.state_bytes, device);
     memory.run.bytes += bytes.own;

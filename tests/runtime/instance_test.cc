@@ -78,6 +78,25 @@ TEST(Instance, PoisonFillsWhatIsNotAlive) {
   EXPECT_EQ(*static_cast<int*>((*instance)->address(kState)), 1);
 }
 
+// The arena may be anywhere, and be overwritten between two runs; states stay.
+TEST(Instance, AMovedArenaLeavesStatesWhereTheyAre) {
+  const Schedule schedule = SmallSchedule();
+  const auto plan = PlanMemory(schedule);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_GT(plan->arena_bytes, 0);
+  ASSERT_GT(plan->behind_bytes(), 0);
+  const auto instance = Instance::Create(schedule, *plan, HostMemory());
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  void* const state = (*instance)->address(kState);
+  void* const result = (*instance)->address(kResult);
+  const std::shared_ptr<void> arena = *HostMemory().Allocate(static_cast<size_t>(plan->arena_bytes));
+  (*instance)->MoveTo(arena);
+  EXPECT_EQ((*instance)->address(kState), state);
+  EXPECT_NE((*instance)->address(kResult), result);
+  EXPECT_EQ((*instance)->address(kResult), static_cast<char*>(arena.get()) + plan->offsets[kResult]);
+  EXPECT_EQ((*instance)->argument(0, kState), state);
+}
+
 // A device's memory that fails at what is left to it.
 class FailingMemory : public DeviceMemory {
  public:
@@ -109,10 +128,12 @@ TEST(Instance, TooLittleMemoryIsAnError) {
   const Schedule schedule = SmallSchedule();
   const auto plan = PlanMemory(schedule, {.externals = true});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  FailingMemory memory(1);
+  FailingMemory memory(3);  // two for the arena and what lies behind it
   EXPECT_TRUE(Instance::Create(schedule, *plan, memory).ok());
-  const absl::Status status = Instance::Create(schedule, *plan, memory).status();
-  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  for (const char* of : {"behind the arena", "the arena"}) {
+    const absl::Status status = Instance::Create(schedule, *plan, memory).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << of << ": " << status;
+  }
   EXPECT_FALSE(HostMemory().Allocate(size_t{1} << 60).ok());
 }
 

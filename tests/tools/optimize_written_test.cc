@@ -105,7 +105,7 @@ TEST_F(Written, ARewrittenGraphSaysItsSizes) {
 // A convolution of 1 x 1 that became a product is written as the convolution that it was.
 TEST_F(Written, ARewriteThatTheFileDoesNotShowIsTheInput) {
   const std::string in = In("squeezenet.onnx"), out = Out("squeezenet.onnx");
-  ASSERT_EQ(Rewright("zoo squeezenet --image-size 64 -o " + in).status, 0);
+  ASSERT_EQ(Rewright("zoo squeezenet -o " + in).status, 0);
   const Outcome outcome = Rewright(absl::StrCat("optimize ", in, " --cost analytic:zen3 -o ", out));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
