@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Memory that ranks take in a step, against what docs/training.md says that they keep. It is the peak of resident memory
-after some steps, less that of the same run of the same model with layers of a few numbers: program, libraries, messages.
+"""Memory that ranks take in a step, against what docs/training.md says that they keep. It is the peak of resident
+memory in some steps, less that of the same run of the same model with layers of a few numbers: program and libraries.
 
     python3 bench/parallel_memory.py [--rewright build/release/rewright] [--out bench/results/parallel_memory.csv]
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """A step of a pipeline of two stages, one core each, against the least that its schedule allows.
 
-    python3 bench/pipeline_step.py [--rewright build/release/rewright] [--out bench/results/pipeline_step.csv] [MODEL...]
+    python3 bench/pipeline_step.py [--rewright build/release/rewright] [--out FILE.csv] [MODEL...]
 
 With m micro-batches and p stages the slower stage computes for (m + p - 1) / m of its own time if nothing else is
 waited for, with C chunks a rank for (m + (p - 1) / C) / m. That is `bound_ms`; `over_bound` is the step over it.
 A stage's own time is what the thread that computes uses of its processor in a step, the update included; of the two
 ranks `slower_ms` is that of the slower one. `speedup` is over one rank with the same micro-batches in turns of the same
-run; `most_speedup` is p m / (m + (p - 1) / C), where both stages take half of its time. Costs of the operators, by which
-stages are cut, are measured. Medians of turns; in brackets their range.
+run; `most_speedup` is p m / (m + (p - 1) / C), where both stages take half of its time. Costs of the operators, by
+which stages are cut, are measured. Medians of turns; in brackets their range.
 """
 import argparse
 import json
@@ -28,8 +28,8 @@ SCHEDULES = {"1f1b": 1, "gpipe": 1, "interleaved": 2}  # chunks of a rank
 MODELS = {
     "mlp": {"built_in": {"mlp": {"sizes": [1024] * 12 + [10]}}, "samples": 64, "inputs": {"x": ((1024,), None)},
             "target": ((), 10), "loss": "cross_entropy"},
-    "gpt": {"built_in": {"gpt": {"vocabulary": 1024, "length": 64, "width": 256, "heads": 4, "layers": 8}}, "samples": 8,
-            "inputs": {"x": ((64,), 1024)}, "target": ((64,), 1024), "loss": "cross_entropy"},
+    "gpt": {"built_in": {"gpt": {"vocabulary": 1024, "length": 64, "width": 256, "heads": 4, "layers": 8}},
+            "samples": 8, "inputs": {"x": ((64,), 1024)}, "target": ((64,), 1024), "loss": "cross_entropy"},
     "resnet50": {"zoo": ["resnet50"], "samples": 4, "inputs": {"input": ((3, 224, 224), None)}, "target": ((), 1000),
                  "loss": "cross_entropy"},
     "bert_base": {"zoo": ["bert_base", "--sequence-length", "128"], "samples": 2,
