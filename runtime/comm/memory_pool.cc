@@ -9,6 +9,8 @@ namespace rewright {
 namespace {
 
 constexpr size_t kSmallBytes = size_t{1} << 20;
+// Of a block no more than an eighth lies idle: blocks of gradients on two ranks are half as large as whole ones.
+constexpr size_t kIdleShare = 8;
 
 std::shared_ptr<void> Allocate(size_t bytes) {
   auto block = AllocateBytes(bytes);
@@ -24,7 +26,7 @@ std::shared_ptr<void> MemoryPool::Take(size_t bytes) {
   {
     const std::lock_guard<std::mutex> lock(blocks_->mutex);
     const auto found = blocks_->free.lower_bound(bytes);
-    if (found != blocks_->free.end() && found->first / 2 <= bytes) {
+    if (found != blocks_->free.end() && found->first - found->first / kIdleShare <= bytes) {
       bytes = found->first;
       block = std::move(found->second);
       blocks_->free.erase(found);

@@ -16,7 +16,7 @@ namespace rewright {
 class MemoryPool {
  public:
   // At least so many bytes, aligned to 64 and not initialized. With the last pointer to them they are free for the next
-  // one who asks for as many, or for at least half as many. What is small comes from the system's allocator, which
+  // one who asks for as many, or for up to an eighth less. What is small comes from the system's allocator, which
   // keeps it itself. Throws std::bad_alloc, as `new` does.
   std::shared_ptr<void> Take(size_t bytes);
   Tensor Take(TensorType type);
