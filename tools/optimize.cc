@@ -174,9 +174,12 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile&
     ASSIGN_OR_RETURN(written, BytesToWrite(report->graph, original, named, flags.output, engine, flags.check));
   }
   if (!written.bytes) return written;
-  if (const absl::StatusOr<std::string> bytes = input.Bytes(); bytes.ok() && *written.bytes == *bytes) {
-    TakeBack(original.graph, "its file would be the input byte for byte", report);
-    return WrittenModel();
+  if (static_cast<int64_t>(written.bytes->size()) == input.size()) {  // else it need not be read
+    const absl::StatusOr<std::string> bytes = input.Bytes();
+    if (bytes.ok() && *written.bytes == *bytes) {
+      TakeBack(original.graph, "its file would be the input byte for byte", report);
+      return WrittenModel();
+    }
   }
   if (flags.check) {
     RETURN_IF_ERROR(CheckWritten(report->graph, original, named, flags.output, engine,

@@ -29,6 +29,7 @@ class ModelFile {
   absl::Status CheckCopy(const std::string& path) const;
   // Writes the copy. Where `path` is the file itself nothing is touched.
   absl::Status CopyTo(const std::string& path) const;
+  int64_t size() const { return file_.size(); }
   // The bytes. An error where there are external files: a model without a folder cannot find them.
   absl::StatusOr<std::string> Bytes() const;
 
