@@ -24,7 +24,7 @@ TensorType BlockType(TensorType whole, int axis, int64_t degree);
 
 // Copies the elements of a tensor into another of the same type.
 void CopyElements(const Tensor& from, Tensor* to);
-// A copy with elements of its own. Error: too little memory, for `what`.
+// A copy with elements of its own, zeros where the tensor has none. Error: too little memory, for `what`.
 absl::StatusOr<Tensor> CopyOf(const Tensor& tensor, const std::string& what);
 
 // Copies `count` positions along an axis, which begin at `from_begin`, to those that begin at `to_begin`. REQUIRES: the

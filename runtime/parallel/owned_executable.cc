@@ -186,17 +186,7 @@ absl::Status OwnedExecutable::PlanTensors() {
     if (!IsMine(states_[k].owner) || pieces_.keepers.contains(static_cast<int>(first_state + k))) continue;
     ASSIGN_OR_RETURN(tensors_[first_state + k], CopyOf(*graph.arena()->Elements(leaf.node), states_[k].name));
   }
-  return ViewStates();
-}
-
-absl::Status OwnedExecutable::ViewStates() {
-  const size_t first_state = rank_.graph.inputs().size();
-  for (const auto& [tensor, piece] : pieces_.keepers) {
-    const Leaf& state = states_[tensor - first_state];
-    if (!IsMine(state.owner)) continue;
-    ASSIGN_OR_RETURN(tensors_[tensor], executables_[piece]->ViewState(state.name));
-  }
-  return absl::OkStatus();
+  return ViewKept(pieces_, executables_, &tensors_);
 }
 
 absl::Status OwnedExecutable::Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
@@ -266,7 +256,7 @@ absl::Status OwnedExecutable::Update() {
     next.push_back(std::move(value));
   }
   for (size_t k = 0; k < next.size(); ++k) CopyElements(next[k], &tensors_[first_state + updates_[k].second]);
-  return ViewStates();
+  return ViewKept(pieces_, executables_, &tensors_);
 }
 
 absl::StatusOr<RankPart> OwnedExecutable::LocalState(const std::string& name) const {
@@ -303,16 +293,7 @@ absl::Status OwnedExecutable::WriteState(const std::string& name, const Tensor& 
   const Leaf& leaf = states_[number];
   if (!IsMine(leaf.owner)) return absl::OkStatus();
   const auto tensor = static_cast<int>(rank_.graph.inputs().size() + number);
-  const auto keeper = pieces_.keepers.find(tensor);
-  Tensor own = keeper == pieces_.keepers.end() ? tensors_[tensor] : Tensor(pieces_.tensors[tensor]);
-  if (leaf.axis < 0) {
-    CopyElements(value, &own);
-  } else {
-    CopyBlock(value, leaf.axis, partners_.rank(), &own);
-  }
-  if (keeper == pieces_.keepers.end()) return absl::OkStatus();
-  RETURN_IF_ERROR(executables_[keeper->second]->WriteState(name, own));
-  return ViewStates();
+  return rewright::WriteState(pieces_, executables_, tensor, value, leaf.axis, partners_.rank(), &tensors_);
 }
 
 int64_t OwnedExecutable::state_bytes() const {

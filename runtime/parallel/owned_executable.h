@@ -75,8 +75,6 @@ class OwnedExecutable : public ExecutableOfRanks {
   int PieceOf(int level, int owner) const { return level * (ranks_.size() + 1) + owner + 1; }
   absl::Status Share(int level);
   absl::Status RunCollectives(int level);
-  // Those that pieces keep, as they are now.
-  absl::Status ViewStates();
   absl::Status Update();
 
   const Signature signature_;
@@ -92,7 +90,7 @@ class OwnedExecutable : public ExecutableOfRanks {
   std::vector<Place> places_;
   int levels_ = 0;
   Pieces pieces_;
-  std::vector<std::unique_ptr<Executable>> executables_;
+  PieceExecutables executables_;
   std::vector<std::vector<std::pair<int, int>>> shared_;  // by level: tensors that all need behind it, and who has them
   std::vector<std::vector<Gather>> collectives_;          // by level, this rank's
   std::vector<std::pair<int, size_t>> updates_;           // tensors that become states of this rank, by number

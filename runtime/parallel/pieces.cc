@@ -52,7 +52,8 @@ class Cutter {
       Building& piece = building_[keeper->second];
       piece.outputs.push_back({In(keeper->second, output.value), output.name, In(keeper->second, output.updates)});
       result_.outputs.push_back(tensors_.at(output.updates));
-      result_.keepers[result_.outputs.back()] = static_cast<int>(keeper->second);
+      result_.keepers[result_.outputs.back()] = {static_cast<int>(keeper->second),
+                                                 graph_.node(output.updates.node).name};
     }
     for (size_t k = 0; k < building_.size(); ++k) {
       Building& piece = building_[k];
@@ -157,6 +158,29 @@ class Cutter {
 
 Pieces PiecesOf(const Graph& graph, const std::vector<int>& numbers, int count, const std::vector<Value>& states) {
   return Cutter(graph, numbers, count).Run(states);
+}
+
+absl::Status ViewKept(const Pieces& pieces, const PieceExecutables& executables, std::vector<Tensor>* tensors) {
+  for (const auto& [tensor, keeper] : pieces.keepers) {
+    if (executables[keeper.piece] == nullptr) continue;
+    ASSIGN_OR_RETURN((*tensors)[tensor], executables[keeper.piece]->ViewState(keeper.state));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteState(const Pieces& pieces, const PieceExecutables& executables, int tensor, const Tensor& value,
+                        int axis, int rank, std::vector<Tensor>* tensors) {
+  const auto keeper = pieces.keepers.find(tensor);
+  const bool is_kept = keeper != pieces.keepers.end();
+  Tensor part = is_kept ? Tensor(pieces.tensors[tensor]) : (*tensors)[tensor];
+  if (axis < 0) {
+    CopyElements(value, &part);
+  } else {
+    CopyBlock(value, axis, rank, &part);
+  }
+  if (!is_kept) return absl::OkStatus();
+  RETURN_IF_ERROR(executables[keeper->second.piece]->WriteState(keeper->second.state, part));
+  return ViewKept(pieces, executables, tensors);
 }
 
 absl::Status RunPiece(Executable* executable, const Pieces::Piece& piece, const std::function<Tensor&(int)>& at) {

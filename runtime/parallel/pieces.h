@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,8 +31,12 @@ struct Pieces {
   std::vector<int> makers;   // by tensor, the piece that makes it; -1: an input or state
   std::vector<int> outputs;  // of the graph, in order; next values of states among them
   // States that one piece alone reads, and updates: what runs it has them, and writes their next values over them. By
-  // tensor, the piece; the tensor is the output, too.
-  std::map<int, int> keepers;
+  // tensor; that is the output, too.
+  struct Keeper {
+    int piece = 0;
+    std::string state;  // its name
+  };
+  std::map<int, Keeper> keepers;
 };
 
 // `numbers` are those of the pieces of all nodes, by position in nodes(); what a node reads is made by no later piece.
@@ -43,6 +48,15 @@ Pieces PiecesOf(const Graph& graph, const std::vector<int>& numbers, int count, 
 // What the pieces made for output `output` of the graph, for the caller to change: a copy where a piece reads it, or
 // where other outputs are the same tensor. `tensors` are those of the pieces, by number.
 Tensor TakeOutput(const Pieces& pieces, size_t output, std::vector<Tensor>* tensors);
+
+// What computes each piece; null: nothing, or it is another rank's.
+using PieceExecutables = std::vector<std::unique_ptr<Executable>>;
+// Makes the tensors of states that pieces keep what their executables have now, until the next run.
+absl::Status ViewKept(const Pieces& pieces, const PieceExecutables& executables, std::vector<Tensor>* tensors);
+// Gives the state that is `tensor` another value, of which a rank has its block along the axis, or all (-1): where it
+// is kept, or else in the tensor.
+absl::Status WriteState(const Pieces& pieces, const PieceExecutables& executables, int tensor, const Tensor& value,
+                        int axis, int rank, std::vector<Tensor>* tensors);
 
 // Runs what computes a piece on its tensors, each of which is, or is to be, at(number); nothing where it is null.
 absl::Status RunPiece(Executable* executable, const Pieces::Piece& piece, const std::function<Tensor&(int)>& at);

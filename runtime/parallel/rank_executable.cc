@@ -44,7 +44,7 @@ absl::Status RankExecutable::Init(const Graph& cut, GraphRunner& runner, const R
     ASSIGN_OR_RETURN(state(number), CopyOf(*rank_.graph.arena()->Elements(leaf.node), name));
   }
   RETURN_IF_ERROR(PlanTensors());
-  return ViewStates();
+  return ViewKept(stages_.pieces, executables_, &tensors_);
 }
 
 absl::Status RankExecutable::PlanTensors() {
@@ -56,14 +56,6 @@ absl::Status RankExecutable::PlanTensors() {
     next_bytes_ += tensors_[k].num_bytes();
   }
   ASSIGN_OR_RETURN(memory_, SharedMemory::Place(stages_.pieces.tensors, uses.uses, Runs(), &tensors_));
-  return absl::OkStatus();
-}
-
-absl::Status RankExecutable::ViewStates() {
-  for (const auto& [tensor, stage] : stages_.pieces.keepers) {
-    const std::string& name = rank_.states[tensor - NumberOf(0)].name;
-    ASSIGN_OR_RETURN(tensors_[tensor], executables_[stage]->ViewState(name));
-  }
   return absl::OkStatus();
 }
 
@@ -148,7 +140,7 @@ absl::Status RankExecutable::Update() {
   }
   for (const auto& [number, value] : copied) CopyElements(value, &state(number));
   for (const auto& [number, from] : exchanged) std::swap(tensors_[from], state(number));
-  return ViewStates();
+  return ViewKept(stages_.pieces, executables_, &tensors_);
 }
 
 absl::StatusOr<RankPart> RankExecutable::LocalState(const std::string& name) {
@@ -170,17 +162,8 @@ absl::Status RankExecutable::WriteState(const std::string& name, const Tensor& v
   ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
   RETURN_IF_ERROR(signature_.CheckState(name, value));
   const std::lock_guard<std::mutex> lock(mutex_);
-  const RankLeaf& leaf = rank_.states[number];
-  const auto keeper = stages_.pieces.keepers.find(NumberOf(number));
-  Tensor block = keeper == stages_.pieces.keepers.end() ? state(number) : Tensor(state(number).type());
-  if (leaf.axis < 0) {
-    CopyElements(value, &block);
-  } else {
-    CopyBlock(value, leaf.axis, ranks_.rank(), &block);
-  }
-  if (keeper == stages_.pieces.keepers.end()) return absl::OkStatus();
-  RETURN_IF_ERROR(executables_[keeper->second]->WriteState(name, block));
-  return ViewStates();
+  return rewright::WriteState(stages_.pieces, executables_, NumberOf(number), value, rank_.states[number].axis,
+                              ranks_.rank(), &tensors_);
 }
 
 int64_t RankExecutable::state_bytes() const {

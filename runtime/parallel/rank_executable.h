@@ -68,8 +68,6 @@ class RankExecutable : public ExecutableOfRanks, public ArenaUser {
   absl::Status RunCollective(size_t number);
   // Whether what a run is given of it lies in one piece: else the rank's block is copied out of it.
   bool IsGivenInPlace(const RankLeaf& input) const { return input.axis <= 0 || takes_parts_; }
-  // Those that stages keep, as they are now.
-  absl::Status ViewStates();
   absl::Status Update();
   // The tensor of a state.
   int NumberOf(size_t state) const { return static_cast<int>(rank_.graph.inputs().size() + state); }
@@ -80,8 +78,8 @@ class RankExecutable : public ExecutableOfRanks, public ArenaUser {
   Communicator& ranks_;
   RankGraph rank_;
   Stages stages_;
-  std::vector<std::unique_ptr<Executable>> executables_;  // by stage; null where it computes nothing
-  SharedMemory memory_;                                   // of stages
+  PieceExecutables executables_;  // by stage
+  SharedMemory memory_;           // of stages
   std::vector<bool> has_next_;  // by tensor: a next value with memory of its own, which a run exchanges for the state's
   int64_t next_bytes_ = 0;      // of these
 

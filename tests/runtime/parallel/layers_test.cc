@@ -152,9 +152,10 @@ update d = %4
   }
   const Pieces pieces = PiecesOf(*graph, numbers, 2, graph->states());
   ASSERT_EQ(pieces.keepers.size(), 1u);
-  const auto [kept, piece] = *pieces.keepers.begin();
+  const auto& [kept, by] = *pieces.keepers.begin();
   EXPECT_EQ(graph->node(graph->states()[static_cast<size_t>(kept) - 1].node).name, "a");
-  EXPECT_EQ(piece, 0);
+  EXPECT_EQ(by.state, "a");
+  EXPECT_EQ(by.piece, 0);
   EXPECT_EQ(pieces.outputs[2], kept);
   const Graph& keeper = pieces.pieces[0].graph;
   ASSERT_EQ(keeper.states().size(), 1u);
