@@ -123,7 +123,7 @@ output out = %4
 }
 
 // a is read and updated by piece 0 alone. b is read by piece 1, too, the next value of c is read there, the old value
-// of d is wanted at the end.
+// of d is wanted at the end, the next value of e is a result, too.
 TEST(PiecesTest, APieceKeepsAStateThatItAloneReads) {
   const auto graph = ParseGraph(R"(training
 input x: f32[2]
@@ -131,18 +131,22 @@ state a: f32[2]
 state b: f32[2]
 state c: f32[2]
 state d: f32[2]
+state e: f32[2]
 %1 = add(a, x)
 %2 = add(b, x)
 %3 = add(c, x)
 %4 = add(d, x)
-%5 = mul(%2, b)
+%5 = mul(x, b)
 %6 = mul(%5, %3)
+%7 = add(e, x)
 output result = %6
 output old = d
+output twice = %7
 update a = %1
 update b = %2
 update c = %3
 update d = %4
+update e = %7
 )",
                                 {});
   ASSERT_TRUE(graph.ok()) << graph.status();
@@ -156,12 +160,12 @@ update d = %4
   EXPECT_EQ(graph->node(graph->states()[static_cast<size_t>(kept) - 1].node).name, "a");
   EXPECT_EQ(by.state, "a");
   EXPECT_EQ(by.piece, 0);
-  EXPECT_EQ(pieces.outputs[2], kept);
+  EXPECT_EQ(pieces.outputs[3], kept);
   const Graph& keeper = pieces.pieces[0].graph;
   ASSERT_EQ(keeper.states().size(), 1u);
   EXPECT_EQ(keeper.node(keeper.states()[0].node).name, "a");
   EXPECT_EQ(keeper.results().size(), pieces.pieces[0].outputs.size());
-  EXPECT_EQ(pieces.pieces[0].inputs.size(), 4u);
+  EXPECT_EQ(pieces.pieces[0].inputs.size(), 5u);
 }
 
 // What a piece still reads, and what is two outputs at once, stays as it is.
