@@ -174,12 +174,9 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile&
     ASSIGN_OR_RETURN(written, BytesToWrite(report->graph, original, named, flags.output, engine, flags.check));
   }
   if (!written.bytes) return written;
-  if (static_cast<int64_t>(written.bytes->size()) == input.size()) {  // else it need not be read
-    const absl::StatusOr<std::string> bytes = input.Bytes();
-    if (bytes.ok() && *written.bytes == *bytes) {
-      TakeBack(original.graph, "its file would be the input byte for byte", report);
-      return WrittenModel();
-    }
+  if (input.Equals(*written.bytes)) {
+    TakeBack(original.graph, "its file would be the input byte for byte", report);
+    return WrittenModel();
   }
   if (flags.check) {
     RETURN_IF_ERROR(CheckWritten(report->graph, original, named, flags.output, engine,
@@ -469,9 +466,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   if (!engine.ok()) return engine.status();
   std::unique_ptr<Device> analytic;
   if (!flags.measured()) {
-    absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(flags.cost);
-    if (!device.ok()) return device.status();
-    analytic = *std::move(device);
+    ASSIGN_OR_RETURN(analytic, MakeDevice(flags.cost));
   }
 
   const InterruptGuard interrupt;
@@ -545,8 +540,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   console.json()["written"] = flags.output.empty() ? "nothing" : report->rewritten ? "rewritten" : "input";
   if (!flags.report.empty()) {
     Device& device = analytic != nullptr ? *analytic : *engine->device();
-    absl::Status status = WriteReport(flags, *model, named, *report, proof, *rules, device, session.flags);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(WriteReport(flags, *model, named, *report, proof, *rules, device, session.flags));
   }
   if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, trace));
   return Answer::kYes;

@@ -143,4 +143,10 @@ absl::StatusOr<std::string> ModelFile::Bytes() const {
   return bytes;
 }
 
+bool ModelFile::Equals(const absl::Cord& bytes) const {
+  if (static_cast<int64_t>(bytes.size()) != file_.size()) return false;  // need not be read
+  const absl::StatusOr<std::string> own = Bytes();
+  return own.ok() && bytes == *own;
+}
+
 }  // namespace rewright

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 #include "core/base/files.h"
 
 namespace rewright {
@@ -29,9 +30,10 @@ class ModelFile {
   absl::Status CheckCopy(const std::string& path) const;
   // Writes the copy. Where `path` is the file itself nothing is touched.
   absl::Status CopyTo(const std::string& path) const;
-  int64_t size() const { return file_.size(); }
   // The bytes. An error where there are external files: a model without a folder cannot find them.
   absl::StatusOr<std::string> Bytes() const;
+  // Whether these are the bytes, and all of the model.
+  bool Equals(const absl::Cord& bytes) const;
 
  private:
   struct Stamp {
