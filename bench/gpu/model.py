@@ -6,17 +6,18 @@
 In this order: outputs of the original and of the superoptimized graph against the interpreter, within the precision's
 tolerance; both graphs timed by themselves, and where their time goes, group by group; these rows are written before
 any peer starts (--own: and that is all). Then original, rule-based baseline, superoptimized graph, torch, torch.compile
-(max-autotune; frozen where TORCHINDUCTOR_FREEZING=1, as all.sh sets it) and JAX (jit), as far as they are installed,
+(max-autotune; frozen where TORCHINDUCTOR_FREEZING=1, as lease.sh sets it) and JAX (jit), as far as they are installed,
 measured interleaved in one run. The rows go into a table that grows from run to run.
 Exit status: 0 done; 1 outputs differ; 2 the device is not there. `--device cpu` tries everything without a GPU.
 """
 import argparse
+import csv
 import os
-import statistics
 import tempfile
+import time
 
 from common import (TOLERANCE, describe, expected_outputs, largest_error, main_of, merge_rows, model_file, outputs_of,
-                    require_device, rewright, roofline_ms)
+                    rewright, roofline_ms)
 
 PEERS = ("torch", "torch-compile", "jax", "onnxruntime-all")
 KEYS = ("device", "model", "batch", "precision", "contestant")
@@ -38,40 +39,45 @@ def arguments():
     parser.add_argument("--iterations", type=int, default=200, help="runs by which a graph is timed by itself")
     parser.add_argument("--own", action="store_true", help="nothing but our own graphs, by themselves")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--reuse", action="store_true",
+                        help="the contest alone, where --own left the superoptimized graph in the work folder")
     parser.add_argument("--expect-only", action="store_true", help="compute the expected outputs, which needs no GPU")
     return parser.parse_args()
 
 
-def check(args, path, optimized):
-    """Largest errors of both graphs, and what computed the expected outputs."""
-    oracle, expected = expected_outputs(args.rewright, args.work, path, args.batch)
-    errors = []
-    for file in (path, optimized):
-        with tempfile.TemporaryDirectory() as folder:
-            found = outputs_of(args.rewright, file, folder, "--device", args.device, "--precision", args.precision)
-        errors.append(largest_error(found, expected))
-    return oracle, errors
-
-
 def own_figures(args, paths, flags):
-    """The device's name and the latencies of each graph by itself; prints what the last one's groups take."""
-    graphs = {name: rewright(args.rewright, "run", path, "--device", args.device, "--precision", args.precision,
-                             "--iterations", args.iterations)["latency_ms"] for name, path in paths.items()}
-    for name, latency in graphs.items():
-        print(f"  {name:<22} {latency['median']:10.4f} ms by itself")
+    """The device's name, latencies and largest errors of each graph by itself, and what computed the expected outputs;
+    prints what the last one's groups take."""
+    oracle, expected = expected_outputs(args.rewright, args.work, paths["original"], args.batch)
+    tolerance, graphs = TOLERANCE[args.precision], {}
+    for name, path in paths.items():
+        with tempfile.TemporaryDirectory() as folder:
+            report, found = outputs_of(args.rewright, path, folder, "--device", args.device, "--precision",
+                                       args.precision, "--iterations", args.iterations)
+        error = largest_error(found, expected)
+        graphs[name] = report["latency_ms"], error
+        print(f"  {name:<22} {report['latency_ms']['median']:10.4f} ms by itself; largest error {error:.2e} against the "
+              f"{oracle}, tolerance {tolerance:.2e}: {'equal' if error <= tolerance else 'DIFFERS'}", flush=True)
     last = list(paths.values())[-1]
     costs = rewright(args.rewright, "profile", last, *flags)
     groups = sorted(costs["models"][0]["rows"], key=lambda row: -row["cost_ms"] * row["count"])
     for row in groups[:25]:
         print(f"    {row['cost_ms'] * row['count']:8.4f} ms  {row['count']:3} x {row['operators']} {row['types']}")
-    return costs["device"], graphs
+    return costs["device"], graphs, oracle
+
+
+def figures_before(args):
+    """What own_figures gave when it wrote its rows."""
+    with open(args.out, newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["model"] == args.model and row["batch"] == str(args.batch) and
+                row["precision"] == args.precision and row["contestant"] in ("original", "superoptimized")]
+    return rows[-1]["device"], {row["contestant"]: (None, float(row["largest_error"])) for row in rows}, \
+        rows[-1]["checked_against"]
 
 
 def main():
     args = arguments()
     os.makedirs(args.work, exist_ok=True)
-    if not args.expect_only:
-        require_device(args.rewright, args.work, args.device, args.precision)
     path = model_file(args.rewright, args.work, args.model, args.batch, *args.zoo_flags.split())
     if args.expect_only:
         expected_outputs(args.rewright, args.work, path, args.batch)
@@ -80,22 +86,26 @@ def main():
     common = ["--device", args.device, "--precision", args.precision, "--profile", profile, "--time-limit",
               args.time_limit]
     optimized = path.replace(".onnx", f".{args.device.split(':')[0]}.{args.precision}.opt.onnx")
-    chosen = rewright(args.rewright, "optimize", path, "-o", optimized, "--no-check", *common)
-    oracle, errors = check(args, path, optimized)
-    tolerance = TOLERANCE[args.precision]
-    for name, error in zip(("original", "superoptimized"), errors):
-        print(f"{args.model}: {name}: largest error {error:.2e} against the {oracle}, tolerance {tolerance:.2e}: "
-              f"{'equal' if error <= tolerance else 'DIFFERS'}")
-
     flags = ["--device", args.device, "--precision", args.precision, "--profile", profile]
-    device, graphs = own_figures(args, {"original": path, "superoptimized": optimized}, flags)
+    tolerance = TOLERANCE[args.precision]
+    chosen = {}
+    if args.reuse and os.path.exists(optimized):
+        device, graphs, oracle = figures_before(args)
+    else:
+        begin = time.monotonic()
+        chosen = rewright(args.rewright, "optimize", path, "-o", optimized, "--no-check", *common)
+        print(f"  searched for {time.monotonic() - begin:.1f} s", flush=True)
+        device, graphs, oracle = own_figures(args, {"original": path, "superoptimized": optimized}, flags)
+    errors = [error for _, error in graphs.values()]
     bound = roofline_ms(args.rewright, path, device, args.precision)
-    merge_rows(args.out, [{
-        "device": device, "model": args.model, "batch": args.batch, "precision": args.precision, "contestant": name,
-        "median_ms": f"{latency['median']:.4f}", "min_ms": f"{latency['min']:.4f}", "spread": f"{latency['spread']:.4f}",
-        "of_roofline": f"{bound / latency['median']:.4f}" if bound else "", "largest_error": f"{error:.3g}",
-        "checked_against": oracle, "equal": int(error <= tolerance), "zoo_flags": args.zoo_flags, **describe()}
-        for (name, latency), error in zip(graphs.items(), errors)], KEYS)
+    if not args.reuse or chosen:
+        merge_rows(args.out, [{
+            "device": device, "model": args.model, "batch": args.batch, "precision": args.precision, "contestant": name,
+            "median_ms": f"{latency['median']:.4f}", "min_ms": f"{latency['min']:.4f}",
+            "spread": f"{latency['spread']:.4f}",
+            "of_roofline": f"{bound / latency['median']:.4f}" if bound else "", "largest_error": f"{error:.3g}",
+            "checked_against": oracle, "equal": int(error <= tolerance), "zoo_flags": args.zoo_flags, **describe()}
+            for name, (latency, error) in graphs.items()], KEYS)
     if args.own:
         return 0 if max(errors) <= tolerance else 1
 

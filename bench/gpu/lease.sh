@@ -1,30 +1,27 @@
 #!/usr/bin/env bash
-# Everything that a GPU has to show, in three runs that waste no minute of it, with thought between them:
+# Everything that a GPU has to show, in one command of at most 9.5 minutes, in order of worth:
 #
-#   all.sh --minutes 6 'smoke-*' 'own-*'                           does it run, and how fast are we alone
-#   all.sh 'peers-*' 'more-*'                                      resnet50 and bert_base beside their peers, bf16
-#   all.sh 'workloads-*' 'breadth-*' 'tests-*' 'more-*'            Mirage's workloads, gpt2_small, tests, sanitizers
+#   bench/gpu/lease.sh [--minutes M] [--state DIR] [--device cuda:N] [--list] [--prepare] [PATTERN...]
 #
-# The times of their steps add up to 6, 9 and 9 minutes, so that every step gets its turn. What is behind `more-`
-# follows where time is left: tf32 beside peers, larger batches, all other models, graphs for GPU and CPU on both, the
-# residual block, the other precisions' tests. Steps stand in the order of importance.
-#
-#   bench/gpu/all.sh [--minutes M] [--state DIR] [--device cuda:N] [--list] [--prepare] [PATTERN...]
-#
+# Does it load (where not, it ends at once), do all operators and random graphs agree with the interpreter; resnet50,
+# bert_base and gpt2_small in bf16, by themselves and beside torch.compile; Mirage's workloads beside it; the three in
+# tf32; a sanitizer. Steps named `more-` follow where time is left: tf32 beside peers, larger batches, all other models,
+# graphs for GPU and CPU on both, the residual block, the other precision's tests.
 # PATTERNS choose steps by name; --list shows them with their seconds. --prepare computes the outputs that are expected
 # (steps expect-*), by the interpreter and the CPU device, on a machine without a GPU: what it leaves in
 # DIR/models/expected saves time on one that has one.
-# Stops by itself after M minutes (default 9) and goes on where it stopped when it is called again: DIR (default
+# Stops by itself after M minutes (default 9.5) and goes on where it stopped when it is called again: DIR (default
 # build/gpu) holds the steps done, tables, logs, the profile database, and a cache of compiled kernels and chosen
 # algorithms. Every step has a time of its own, and up to as much again of what others before it did not need; one that
-# fails, or takes all of it, is listed in DIR/negative.txt, and the next one follows. Where $OUT names a folder, three
-# files are written there after every step: summary.txt (the end of every log), logs.tar.gz, state.tar.gz. The last one,
-# put into DIR on another machine of the same kind, spares it what is done. Needs either a build in build/release (or one
-# whose program is $REWRIGHT) or a bundle unpacked in build/rewright-gpu (bench/gpu/bundle.sh). Exit status: 0 all chosen
-# steps are done; 1 a step's answer is negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
+# fails, or takes all of it, is listed in DIR/negative.txt, and the next one follows. Where $OUT names a folder, files
+# are written there after every step: summary.txt (the end of every log), logs.tar.gz, state.tar.gz, and
+# inductor.tar.gz (what torch.compile keeps, where it is small). The last two, put into DIR on another machine of the
+# same kind, spare it what is done. Needs either a build in build/release (or one whose program is $REWRIGHT) or a bundle
+# unpacked in build/rewright-gpu (bench/gpu/bundle.sh). Exit status: 0 all chosen steps are done; 1 a step's answer is
+# negative, such as outputs that differ; 2 there is no GPU; 75 the time is up.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
-minutes=9 state=build/gpu device=cuda:0 list=0 prepare=0 patterns=()
+minutes=9.5 state=build/gpu device=cuda:0 list=0 prepare=0 patterns=()
 while [ $# -gt 0 ]; do
   case $1 in
     --minutes) minutes=$2; shift 2 ;;
@@ -32,7 +29,7 @@ while [ $# -gt 0 ]; do
     --device) device=$2; shift 2 ;;
     --list) list=1; shift ;;
     --prepare) prepare=1; shift ;;
-    -*) echo "all.sh: unknown flag $1" >&2; exit 2 ;;
+    -*) echo "lease.sh: unknown flag $1" >&2; exit 2 ;;
     *) patterns+=("$1"); shift ;;
   esac
 done
@@ -46,18 +43,21 @@ else
 fi
 python=${REWRIGHT_PYTHON:-$(test -x .venv/bin/python && echo .venv/bin/python || echo python3)}
 state=$(cd "$state" && pwd)
-export REWRIGHT_CACHE=$state/cache TORCHINDUCTOR_CACHE_DIR=$state/inductor
+export REWRIGHT_CACHE=$state/cache TORCHINDUCTOR_CACHE_DIR=$state/inductor TRITON_CACHE_DIR=$state/inductor/triton
 # torch.compile at its best: weights are constants to it. JAX leaves memory to the others.
 export TORCHINDUCTOR_FREEZING=1 XLA_PYTHON_CLIENT_PREALLOCATE=false
 if [ -e "$state/state.tar.gz" ] && [ ! -e "$state/done.txt" ]; then
-  tar -C "$state" -xzf "$state/state.tar.gz" || exit 2
+  for file in "$state"/*.tar.gz; do tar -C "$state" -xzf "$file" || exit 2; done
 fi
 # Peers run with the libraries of their own machine.
-# Four kinds of onnxruntime take seconds each to say that they have no GPU: they are left out, unless REWRIGHT_ORT is set.
-mkdir -p "$state/absent"
-if [ -z "${REWRIGHT_ORT:-}" ]; then
-  echo 'raise ModuleNotFoundError("onnxruntime is left out", name="onnxruntime")' > "$state/absent/onnxruntime.py"
-fi
+# Four kinds of onnxruntime take seconds each to say that they have no GPU, and JAX compiles for long: both are left
+# out, unless REWRIGHT_ORT or REWRIGHT_JAX is set.
+rm -rf "$state/absent"
+mkdir "$state/absent"
+for pair in onnxruntime:"${REWRIGHT_ORT:-}" jax:"${REWRIGHT_JAX:-}"; do
+  name=${pair%%:*}
+  [ -n "${pair#*:}" ] || echo "raise ModuleNotFoundError('$name is left out', name='$name')" > "$state/absent/$name.py"
+done
 printf '#!/bin/sh\nLD_LIBRARY_PATH=%q PYTHONPATH=%q exec %q "$@"\n' "${LD_LIBRARY_PATH:-}" \
   "$state/absent${PYTHONPATH:+:$PYTHONPATH}" "$(command -v "$python")" > "$state/python"
 chmod +x "$state/python"
@@ -67,7 +67,9 @@ packages=$("$python" -c 'import glob, site; print(":".join(p for s in site.getsi
 export LD_LIBRARY_PATH=$PWD/build/rewright-gpu/lib${packages:+:$packages}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 set -f  # the patterns of test filters are no names of files
-models=(resnet50 bert_base gpt2_small nasnet_a inception_v3 squeezenet nasrnn resnext50)
+main=(resnet50 bert_base gpt2_small)
+others=(nasnet_a inception_v3 squeezenet nasrnn resnext50)
+models=("${main[@]}" "${others[@]}")
 workloads=(mirage_gqa mirage_qk_norm mirage_rms_norm mirage_lora mirage_gated_mlp mirage_ntrans)
 common=(--rewright "$program" --work "$state/models")
 costs=(--profile "$state/profile.db")
@@ -100,50 +102,40 @@ sanitizer() {  # name, seconds, tool
     "$tests" --gtest_brief=1 "--gtest_filter=*Gpu.LargeKernels*/bf16:GpuQueues.*"
 }
 
-# ---- 6 minutes
-step smoke-versions 25 bench/gpu/versions.sh "$program" "$python"
-for precision in tf32 bf16; do model smoke mlp 1 $precision 25 --own; done
-tests_of smoke-test-queues 10 'GpuQueues.*'
-# A process each: an error that stays ends one of them alone.
-for precision in bf16 tf32; do
-  for name in LargeKernels Attention EndsOfNetworks Branches; do tests_of "smoke-test-$name-$precision" 9 "*Gpu.$name*/$precision"; done
-done
-for model in resnet50 bert_base gpt2_small; do
-  for precision in bf16 tf32; do model own $model 1 $precision 33 --own; done
-done
-# ---- 9 minutes
-for batch in 1 16; do
-  for model in resnet50 bert_base; do model peers $model $batch bf16 135; done
-done
-# ---- 9 minutes
+# ---- does it run, and is it right
+step versions 20 bench/gpu/versions.sh "$program" "$python"
+compiled=()
+if [ "$device" = cpu ]; then
+  step agree 100 "$program" run "$state/probe.onnx" --iterations 1  # the tests need a GPU
+else
+  for model in "${main[@]}" "${workloads[@]}"; do compiled+=("$state/models/$model-b1.onnx"); done
+  step agree 110 "$python" bench/gpu/agree.py "$tests" --precisions bf16 tf32 fp32 --seconds 100 \
+    --logs "$state/logs/agree" --device "$device" --compile "${compiled[@]}"
+fi
+# ---- how fast
+[ "$device" = cpu ] || step rates 40 "$python" bench/gpu/rates.py --out "$state/gpu_rates.csv"
+for model in "${main[@]}"; do model own $model 1 bf16 45 --own; done
+for model in "${main[@]}"; do model peers $model 1 bf16 90 --reuse; done
 for model in "${workloads[@]}"; do model workloads $model 1 bf16 30; done
-model breadth gpt2_small 1 bf16 120
-for precision in bf16 tf32; do
-  for name in EveryOperator RandomGraphs; do tests_of "tests-$name-$precision" 40 "*Gpu.$name*/$precision"; done
-done
-for tool in memcheck racecheck; do sanitizer tests-sanitizer-$tool 40 $tool; done
+for model in "${main[@]}"; do model own $model 1 tf32 45 --own; done
+sanitizer sanitizer-memcheck 40 memcheck
 # ---- what time is left for
-for batch in 1 16; do
-  for model in resnet50 bert_base; do model more-peers $model $batch tf32 240; done
+for model in "${main[@]}"; do model more-peers $model 1 tf32 120 --reuse; done
+step more-block 120 "$python" bench/gpu/residual_block.py --device "$device" --out "$state/gpu_residual_block.csv" \
+  "${common[@]}"
+for model in resnet50 squeezenet bert_base; do
+  step "more-cross-$model" 120 "$python" bench/gpu/cross_device.py "$model" --devices "$device" cpu \
+    --out "$state/gpu_cross_device.csv" "${common[@]}" "${costs[@]}"
 done
+for tool in racecheck synccheck; do sanitizer more-sanitizer-$tool 60 $tool; done
+for model in "${main[@]}"; do model more-peers $model 16 bf16 240; done
 for model in "${workloads[@]}"; do model more-workloads $model 8 bf16 90; done
 for batch in 1 16; do
   for precision in bf16 tf32; do
-    for model in "${models[@]:2}"; do
-      [ $model-$batch-$precision = gpt2_small-1-bf16 ] || model more-breadth $model $batch $precision 240
-    done
+    for model in "${others[@]}"; do model more-breadth $model $batch $precision 240; done
   done
 done
-for model in resnet50 squeezenet bert_base; do
-  step "more-cross-$model" 300 "$python" bench/gpu/cross_device.py "$model" --devices "$device" cpu \
-    --out "$state/gpu_cross_device.csv" "${common[@]}" "${costs[@]}"
-done
-step more-block 300 "$python" bench/gpu/residual_block.py --device "$device" --out "$state/gpu_residual_block.csv" \
-  "${common[@]}"
-for precision in fp32 fp16; do
-  for name in EveryOperator RandomGraphs; do tests_of "more-tests-$name-$precision" 150 "*Gpu.$name*/$precision"; done
-done
-sanitizer more-sanitizer-synccheck 120 synccheck
+for name in EveryOperator RandomGraphs; do tests_of "more-tests-$name-fp16" 150 "*Gpu.$name*/fp16"; done
 step profile 60 "$program" profile --profile "$state/profile.db" --export "$state/profile.json"
 step summary 60 "$python" bench/gpu/summary.py "$state/gpu.csv"
 
@@ -168,11 +160,21 @@ if [ $prepare = 1 ]; then
   exit $answer
 fi
 
+begin=$SECONDS
 # A test that is skipped is no test: without a GPU there is nothing to do.
 "$program" zoo mlp --layers 1 -o "$state/probe.onnx" --quiet >/dev/null || exit 2
-"$program" run "$state/probe.onnx" --device "$device" --iterations 1 --quiet >/dev/null || exit 2
-mkdir -p "$state/logs"
+if ! "$program" run "$state/probe.onnx" --device "$device" --iterations 1 --quiet >/dev/null; then
+  bench/gpu/versions.sh "$program" "$python"
+  exit 2
+fi
+mkdir -p "$state/logs" "$state/models"
 date -u >> "$state/summary.txt"
+# Models that steps share are written before, all at a time.
+for path in "${compiled[@]}"; do
+  name=$(basename "$path" -b1.onnx)
+  [ -e "$path" ] || { "$program" zoo "$name" -o "$path.part.onnx" --quiet >/dev/null && mv "$path.part.onnx" "$path"; } &
+done
+wait
 
 # Whole or not at all, since the end may come at any time.
 keep() {
@@ -180,11 +182,14 @@ keep() {
   cp "$state/summary.txt" "$OUT/.part" && mv "$OUT/.part" "$OUT/summary.txt"
   tar -C "$state" -czf "$OUT/.part" logs && mv "$OUT/.part" "$OUT/logs.tar.gz"
   local kept=() file
-  for file in done.txt negative.txt summary.txt gpu.csv gpu_cross_device.csv gpu_residual_block.csv profile.db \
+  for file in done.txt negative.txt summary.txt gpu.csv gpu_rates.csv gpu_cross_device.csv gpu_residual_block.csv profile.db \
     profile.json cache; do
     [ -e "$state/$file" ] && kept+=("$file")
   done
   tar -C "$state" -czf "$OUT/.part" "${kept[@]}" && mv "$OUT/.part" "$OUT/state.tar.gz"
+  if [ -d "$state/inductor" ] && [ "$(du -sm "$state/inductor" | cut -f1)" -lt 60 ]; then
+    tar -C "$state" -czf "$OUT/.part" inductor && mv "$OUT/.part" "$OUT/inductor.tar.gz"
+  fi
 }
 clock() {  # at the end of a step, and the range of what was noted while it ran
   nvidia-smi --query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw --format=csv,noheader 2>/dev/null
@@ -192,7 +197,8 @@ clock() {  # at the end of a step, and the range of what was noted while it ran
 }
 trap keep EXIT
 
-begin=$SECONDS answer=0
+answer=0
+allowed=$(awk "BEGIN {print int($minutes * 60)}")
 todo=() planned=0  # seconds of what is to be done, but for what is done if time is left
 for name in "${steps[@]}"; do
   chosen "$name" || continue
@@ -201,9 +207,9 @@ for name in "${steps[@]}"; do
   [[ $name == more-* ]] || planned=$((planned + cap[$name]))
 done
 for name in "${todo[@]}"; do
-  left=$((minutes * 60 - (SECONDS - begin)))
+  left=$((allowed - (SECONDS - begin)))
   if [ $left -lt 20 ]; then
-    echo "all.sh: the time is up before $name; call again to go on" | tee -a "$state/summary.txt"
+    echo "lease.sh: the time is up before $name; call again to go on" | tee -a "$state/summary.txt"
     exit 75
   fi
   most=${cap[$name]}
@@ -228,7 +234,7 @@ for name in "${todo[@]}"; do
   case $status in
     124 | 137)
       if [ $most -lt ${cap[$name]} ]; then
-        echo "all.sh: the time was up within $name; call again to begin it anew" | tee -a "$state/summary.txt"
+        echo "lease.sh: the time was up within $name; call again to begin it anew" | tee -a "$state/summary.txt"
         exit 75
       fi ;;
   esac
