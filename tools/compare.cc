@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -63,6 +64,7 @@ struct CompareFlags {
   double time_limit = std::numeric_limits<double>::infinity();
   double rtol = OutputCheckOptions().rtol;
   bool peers = true;
+  std::vector<std::string> kinds;  // of peers; none: all
 };
 
 // Threads of a contestant that wait actively for more work do so for a while after its run: not in the next one's.
@@ -291,6 +293,7 @@ class Contest {
 
   void AddPeer(const std::string& name, const std::string& kind, const std::string& path) {
     if (InterruptGuard::interrupted()) return;
+    if (!flags_.kinds.empty() && !absl::c_linear_search(flags_.kinds, name)) return;
     progress_.Update(-1, name);
     PeerSetting setting;
     setting.kind = kind;
@@ -409,6 +412,13 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
     return absl::InvalidArgumentError(absl::StrCat("--optimized: ", Counted(flags.optimized.size(), "file"), " for ",
                                                    Counted(flags.models.size(), "model"), "; expected one for each"));
   }
+  std::vector<std::string> known = PeerKinds();
+  known.emplace_back(kOnOptimized);
+  for (const std::string& kind : flags.kinds) {
+    if (absl::c_linear_search(known, kind)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--peer: there is no ", kind, "; expected one of ", absl::StrJoin(known, ", ")));
+  }
   RETURN_IF_ERROR(CheckOutputs({{"--csv", flags.csv}, {"--profile", flags.profile, OutputFlag::Use::kKeep}},
                                flags.models, session));
   absl::StatusOr<Baseline> baseline = Baseline::Load(LoadOptionsOf({.assume_finite = flags.rules.assume_finite}));
@@ -477,6 +487,9 @@ Action DeclareCompare(CommandLine& line) {
   line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
   line.AddSwitch("--peers,!--no-peers", &flags->peers,
                  "Also other programs: onnxruntime, torch and JAX, by $REWRIGHT_PYTHON or a Python found (default on)");
+  line.Add("--peer", &flags->kinds, "A program to compare with (repeatable; default: all that are found)")
+      .Type("NAME")
+      .OneAtATime();
   line.AddOutputPath("--csv", &flags->csv, "Write the table as CSV; - is standard output").Type("F.csv");
   return [flags](Session& session) { return CompareModels(*flags, session); };
 }

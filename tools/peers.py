@@ -56,8 +56,15 @@ def load_onnxruntime(level, model, feeds, threads, device, precision):
     return f"onnxruntime {ort.__version__}", run
 
 
+# Set where torch.compile failed before: some of its versions take a model for attention that it is not.
+NO_ATTENTION = "REWRIGHT_TORCH_WITHOUT_ATTENTION"
+
+
 def load_torch(compiled, model, feeds, threads, device, precision):
     import torch
+    if os.environ.get(NO_ATTENTION):
+        from torch._inductor.fx_passes import fuse_attention
+        fuse_attention._sfdp_init = lambda *_, **__: None
     from torch_model import TorchModel
     torch.set_num_threads(threads)
     on_gpu = device != "cpu"
@@ -86,7 +93,8 @@ def load_torch(compiled, model, feeds, threads, device, precision):
             return values
     run()
     kernels = kernels_of(torch, run) if on_gpu else 0
-    return f"torch {torch.__version__}" + (f", {kernels} kernels" if kernels else ""), run
+    plain = ", without its patterns of attention" if compiled and os.environ.get(NO_ATTENTION) else ""
+    return f"torch {torch.__version__}" + (f", {kernels} kernels" if kernels else "") + plain, run
 
 
 def kernels_of(torch, run):
@@ -157,6 +165,9 @@ def main():
     except ModuleNotFoundError as error:
         return answer(f"absent {error.name} is not installed in {sys.executable}")
     except Exception as error:  # whatever a library throws: the peer cannot run this model
+        if kind == "torch-compile" and not os.environ.get(NO_ATTENTION):
+            os.dup2(answers.fileno(), 1)
+            os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, NO_ATTENTION: "1"})
         return answer(f"absent {type(error).__name__}: {str(error)[:300]}")
     answer(f"ready {version}")
     for line in sys.stdin:

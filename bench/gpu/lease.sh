@@ -94,7 +94,7 @@ model() {  # phase, model, batch, precision, seconds, flags
   local precision=$4
   [ "$device" = cpu ] && precision=fp32  # which tries the steps where there is no GPU
   step "$1-$2-b$3-$4" "$5" "$python" bench/gpu/model.py "$2" --batch "$3" --precision $precision --device "$device" \
-    --out "$state/gpu.csv" --time-limit 12 "${common[@]}" "${costs[@]}" "${@:6}"
+    --out "$state/gpu.csv" --time-limit 45 "${common[@]}" "${costs[@]}" "${@:6}"
 }
 sanitizer() {  # name, seconds, tool
   # Our own kernels alone: those of the libraries take their time, and their hazards would count as ours.
@@ -114,13 +114,15 @@ else
 fi
 # ---- how fast
 [ "$device" = cpu ] || step rates 40 "$python" bench/gpu/rates.py --out "$state/gpu_rates.csv"
-for model in "${main[@]}"; do model own $model 1 bf16 45 --own; done
-for model in "${main[@]}"; do model peers $model 1 bf16 90 --reuse; done
-for model in "${workloads[@]}"; do model workloads $model 1 bf16 30; done
-for model in "${main[@]}"; do model own $model 1 tf32 45 --own; done
+compiler=(--peer torch-compile)
+for model in "${main[@]}"; do model own $model 1 bf16 70 --own; done
+for model in bert_base gpt2_small; do model peers $model 1 bf16 90 --reuse "${compiler[@]}"; done
+for model in "${workloads[@]}"; do model workloads $model 1 bf16 40 "${compiler[@]}"; done
+model peers resnet50 1 bf16 150 --reuse "${compiler[@]}"
+for model in "${main[@]}"; do model own $model 1 tf32 60 --own; done
 sanitizer sanitizer-memcheck 40 memcheck
 # ---- what time is left for
-for model in "${main[@]}"; do model more-peers $model 1 tf32 120 --reuse; done
+for model in "${main[@]}"; do model more-peers $model 1 tf32 150 --reuse "${compiler[@]}"; done
 step more-block 120 "$python" bench/gpu/residual_block.py --device "$device" --out "$state/gpu_residual_block.csv" \
   "${common[@]}"
 for model in resnet50 squeezenet bert_base; do

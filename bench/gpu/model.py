@@ -39,6 +39,7 @@ def arguments():
     parser.add_argument("--iterations", type=int, default=200, help="runs by which a graph is timed by itself")
     parser.add_argument("--own", action="store_true", help="nothing but our own graphs, by themselves")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peer", action="append", default=[], help="a peer by name (repeatable; default all)")
     parser.add_argument("--reuse", action="store_true",
                         help="the contest alone, where --own left the superoptimized graph in the work folder")
     parser.add_argument("--expect-only", action="store_true", help="compute the expected outputs, which needs no GPU")
@@ -94,7 +95,10 @@ def main():
     else:
         begin = time.monotonic()
         chosen = rewright(args.rewright, "optimize", path, "-o", optimized, "--no-check", *common)
-        print(f"  searched for {time.monotonic() - begin:.1f} s", flush=True)
+        print(f"  searched for {time.monotonic() - begin:.1f} s: {chosen['verdict']}; {chosen['search_end']}, {len(chosen['dropped'])} dropped", flush=True)
+        print("  rewrites: " + (", ".join(f"{row['count']} x {row['rule']}" for row in chosen["rewrites"]) or "none"))
+        for row in chosen["dropped"]:
+            print(f"  dropped: {row['why']}: {row['text'][:160]}")
         device, graphs, oracle = own_figures(args, {"original": path, "superoptimized": optimized}, flags)
     errors = [error for _, error in graphs.values()]
     bound = roofline_ms(args.rewright, path, device, args.precision)
@@ -111,7 +115,8 @@ def main():
 
     # What is compared here is equal or not by the tolerances above, so a negative answer is read, not obeyed.
     contest = rewright(args.rewright, "compare", path, "--optimized", optimized, "--rounds", args.rounds, "--seed", 1,
-                       *flags, *(["--no-peers"] if args.no_peers else []), negative_is_fine=True)
+                       *flags, *(["--no-peers"] if args.no_peers else []),
+                       *(word for peer in args.peer for word in ("--peer", peer)), negative_is_fine=True)
     table = contest["models"][0]
     medians = {row["name"]: row["median_ms"] for row in table["rows"]}
     best_peer = min((medians[name] for name in PEERS if name in medians), default=None)

@@ -164,7 +164,7 @@ TEST_F(Plugin, MeasuresCosts) {
   ExpectClean();
 }
 
-// A product straight through the border, on memory of 256 elements each, aligned as it says and no better.
+// A product straight through the border, on memory of 256 elements each or more, aligned as it says and no better.
 void ExpectProductIsRight(const cuda::MatmulProblem& p, Rng& rng) {
   const standin::Type type = p.precision == cuda::Precision::kFp16   ? standin::Type::kFp16
                              : p.precision == cuda::Precision::kBf16 ? standin::Type::kBf16
@@ -177,13 +177,13 @@ void ExpectProductIsRight(const cuda::MatmulProblem& p, Rng& rng) {
     ASSERT_EQ(fault, "");
     std::unique_ptr<cuda::LibraryCall> call;
     ASSERT_EQ(gpu->Plan(p, &call), "");
-    constexpr int64_t kElements = 256;
+    const int64_t elements = std::max<int64_t>(256, 2 * p.k * std::max(p.m, p.n));
     std::vector<std::vector<char>> contents;
     std::vector<void*> memories, buffers;
     const int count = 3 + (p.bias ? 1 : 0) + (p.residual ? 1 : 0);
     for (int i = 0; i < count; ++i) {
-      contents.emplace_back(kElements * 4);
-      for (int64_t e = 0; e < kElements; ++e) {
+      contents.emplace_back(elements * 4);
+      for (int64_t e = 0; e < elements; ++e) {
         standin::Store(contents.back().data(), e, type_of(i), static_cast<double>(RandomInt(rng, -8, 8)) / 4);
       }
       void* memory = nullptr;
@@ -198,7 +198,7 @@ void ExpectProductIsRight(const cuda::MatmulProblem& p, Rng& rng) {
     memories.push_back(workspace);
     buffers.push_back(workspace);
     ASSERT_EQ(call->Run(buffers.data()), "");
-    std::vector<char> out(kElements * 4);
+    std::vector<char> out(elements * 4);
     ASSERT_EQ(gpu->CopyOut(out.data(), buffers[2], out.size()), "");
     const auto load = [&](int i, int64_t at) { return standin::Load(contents[i].data(), at, type_of(i)); };
     const auto start = [&](const cuda::MatrixLayout& layout, int64_t b) {
@@ -282,6 +282,36 @@ TEST_F(Plugin, ProductsOfBatchesOfBatchesAreRight) {
         if (HasFailure()) return;
       }
     }
+  }
+}
+
+// Sums of many terms in products of few tiles are split, where the algorithm can, and stay right.
+TEST_F(Plugin, LongSumsAreSplit) {
+  Rng rng(6);
+  for (cuda::Precision precision : kPrecisions) {
+    cuda::MatmulProblem problem{.m = 2, .n = 3, .k = 1100, .left = {1100, 1}, .right = {3, 1}, .out = {8, 1}};
+    problem.precision = precision;
+    problem.bias = true;
+    Begin({.plans = 2});
+    ExpectProductIsRight(problem, rng);
+    // In 2, 3 and 4 parts by the one algorithm of the two that takes that.
+    EXPECT_EQ(standin::observed().split_parts, (std::set<int>{2, 3, 4}));
+    EXPECT_EQ(standin::observed().last_parts, 4);
+    ExpectClean();
+  }
+}
+
+// A result whose rows begin at no multiples of 16 bytes is computed with wider ones, and copied, where that is faster.
+TEST_F(Plugin, RowsThatBeginAnywhereArePadded) {
+  Rng rng(7);
+  for (const bool wide : {false, true}) {
+    cuda::MatmulProblem problem{.m = 5, .n = 13, .k = 8, .left = {8, 1}, .right = {1, 8}, .out = {13, 1}};
+    problem.precision = cuda::Precision::kBf16;
+    problem.wide = wide;
+    Begin({.plans = 1});
+    ExpectProductIsRight(problem, rng);
+    EXPECT_EQ(standin::observed().last_row, 16) << "of 13 elements";
+    ExpectClean();
   }
 }
 
@@ -390,7 +420,7 @@ TEST_F(Plugin, TriesASingleProposal) {
 }
 
 TEST_F(Plugin, NamesWhatLeavesTheGpuUnusable) {
-  EXPECT_THAT(LabelOf(kProduct, {.lasting = 1}), HasSubstr("algorithm 1 of cuBLASLt for matmul 1 3 8 8"));
+  EXPECT_THAT(LabelOf(kProduct, {.lasting = 1}), HasSubstr("algorithm 1 of cuBLASLt for product 1 3 8 8"));
   EXPECT_THAT(LabelOf(kConvolution, {.lasting = 3}), HasSubstr("engine 43 of cuDNN (proposal 3) for conv 1 8 5 5"));
 }
 

@@ -42,7 +42,12 @@ struct Algorithm {
   int64_t number = 0;
   uint32_t alignment[4] = {};
   uint64_t workspace = 0;
+  int32_t parts = 1;  // of the sum
+  uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
+
+  uint64_t WorkspaceOfParts() const { return workspace * static_cast<uint64_t>(parts); }
 };
+Algorithm& AlgorithmOf(cublasLtMatmulAlgo_t* algo) { return *reinterpret_cast<Algorithm*>(algo); }
 
 Type TypeOf(cudaDataType_t type) {
   switch (type) {
@@ -265,6 +270,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     algorithm.number = number;
     std::copy(preference.alignment, preference.alignment + 4, algorithm.alignment);
     result.workspaceSize = algorithm.workspace = std::min<uint64_t>(preference.workspace, 64 * (number + 1));
+    static_assert(sizeof algorithm <= sizeof result.algo);
     std::memcpy(static_cast<void*>(&result.algo), &algorithm, sizeof algorithm);
     if (number > 0 || *found == wanted) continue;
     // The second says that it is none, and the rest of it is not filled in.
@@ -272,6 +278,33 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     std::memset(static_cast<void*>(&none), 0xff, sizeof none);
     none.state = CUBLAS_STATUS_NOT_SUPPORTED;
   }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t name, const void* value,
+                                                    size_t bytes) {
+  if (Fails()) return CUBLAS_STATUS_INVALID_VALUE;
+  switch (name) {
+    case CUBLASLT_ALGO_CONFIG_SPLITK_NUM: Read(value, bytes, &AlgorithmOf(algo).parts); break;
+    case CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME: Read(value, bytes, &AlgorithmOf(algo).scheme); break;
+    default: return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+// Of the algorithms every other one splits sums, with a workspace for their parts.
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t* algo, cublasLtMatmulHeuristicResult_t* result) {
+  if (Fails()) return CUBLAS_STATUS_NOT_SUPPORTED;
+  Algorithm algorithm;
+  std::memcpy(static_cast<void*>(&algorithm), algo, sizeof algorithm);
+  if (algorithm.parts > 1 && algorithm.scheme != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) {
+    Misuse("partial sums that are added in place or rounded");
+  }
+  if (algorithm.number % 2 == 1) return CUBLAS_STATUS_NOT_SUPPORTED;
+  result->workspaceSize = algorithm.WorkspaceOfParts();
+  result->state = CUBLAS_STATUS_SUCCESS;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -301,13 +334,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (HasBias(call.product.epilogue)) {
     CheckRange(call.product.bias, static_cast<size_t>(call.d.rows) * element, 16, "a bias");
   }
-  if (bytes < algorithm.workspace) Misuse("a workspace that is too small");
+  if (bytes < algorithm.WorkspaceOfParts()) Misuse("a workspace that is too small");
   CheckRange(workspace, bytes, 256, "a workspace");
   cudaError_t queued;
   if (!Propose(stream, static_cast<int>(algorithm.number), &queued)) return CUBLAS_STATUS_EXECUTION_FAILED;
   ++observed().products;
+  if (algorithm.parts > 1) observed().split_parts.insert(algorithm.parts);
+  observed().last_parts = algorithm.parts;
+  observed().last_row = call.d.leading;
   observed().factors.insert(a);
-  Queue(stream, SecondsOf(static_cast<int>(algorithm.number)), [=] {
+  // Split sums are faster, and rows that begin at no multiples of 16 bytes slower.
+  const bool broken = call.d.columns > 1 && static_cast<size_t>(call.d.leading) * element % 16 != 0;
+  const double seconds = SecondsOf(static_cast<int>(algorithm.number)) / algorithm.parts * (broken ? 16 : 1);
+  Queue(stream, seconds, [=] {
     std::memset(workspace, 0xff, bytes);
     call.Run();
   });
