@@ -93,7 +93,7 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
     result.wins += seconds[1] < seconds[0];
     result.losses += seconds[1] > seconds[0];
     if (is_decided()) break;
-    result.stopped = options.stop && options.stop();
+    result.stopped = options.stop && total >= options.least_seconds && options.stop();
     if (result.stopped) break;
   }
   result.original_seconds = Summarize(std::move(samples[0])).median;

@@ -20,6 +20,7 @@ struct MeasureOptions {
   double seconds = 0;
   // Asked after each pair: true ends the measurement with the pairs that there are.
   std::function<bool()> stop;
+  double least_seconds = 0.2;  // of pairs, before `stop` ends them: compiling both took longer
   // Above 0, and `seconds` not given: ends as soon as it is certain, or likely, what the sign test says at this level
   // after `pairs` pairs: with the wins that it wants, when they cannot be reached any more, or behind a few pairs of
   // which the candidate did not win more than half, where a gain that counts is excluded. So no more accidents pass for

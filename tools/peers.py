@@ -92,17 +92,18 @@ def load_torch(compiled, model, feeds, threads, device, precision):
                 torch.cuda.synchronize()
             return values
     run()
-    kernels = kernels_of(torch, run) if on_gpu else 0
+    kernels, microseconds = kernels_of(torch, run) if on_gpu else (0, 0)
     plain = ", without its patterns of attention" if compiled and os.environ.get(NO_ATTENTION) else ""
-    return f"torch {torch.__version__}" + (f", {kernels} kernels" if kernels else "") + plain, run
+    return f"torch {torch.__version__}" + (f", {kernels} kernels of {microseconds:.1f} us" if kernels else "") + plain, run
 
 
 def kernels_of(torch, run):
-    """Kernels that one run launches, as far as the profiler sees the GPU."""
+    """Kernels that one run launches and their microseconds, as far as the profiler sees the GPU."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         run()
-    return sum(event.device_type == torch.autograd.DeviceType.CUDA and not event.name.startswith("Mem")
-               for event in profile.events())
+    kernels = [event for event in profile.events()
+               if event.device_type == torch.autograd.DeviceType.CUDA and not event.name.startswith("Mem")]
+    return len(kernels), sum(getattr(event, "device_time_total", 0) for event in kernels)
 
 
 def load_jax(model, feeds, threads, device, precision):

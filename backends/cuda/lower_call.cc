@@ -454,61 +454,73 @@ absl::StatusOr<Layout> Lowering::AttentionLayout(Value value, size_t inner) {
   return dense;
 }
 
-absl::Status Lowering::LowerAttention(const FusedGroup& group) {
+absl::StatusOr<Lowering::AttentionParts> Lowering::PartsOfAttention(const FusedGroup& group) {
   const Node& first = graph_.node(group.group.nodes.front());
   const Node& last = graph_.node(group.group.nodes.back());
-  const Value result = group.group.outputs[0];
   const size_t rank = first.outputs[0].shape.size();
-  const std::pair<Value, size_t> factors[] = {
-      {first.operands[0], rank - 1}, {first.operands[1], rank - 2}, {last.operands[1], rank - 1}};
-  Layout layouts[3];
+  AttentionParts parts;
+  const size_t inner[] = {rank - 1, rank - 2, rank - 1};
   for (size_t i = 0; i < 3; ++i) {
-    ASSIGN_OR_RETURN(layouts[i], AttentionLayout(factors[i].first, factors[i].second));
+    parts.factors[i] = i < 2 ? first.operands[i] : last.operands[1];
+    ASSIGN_OR_RETURN(parts.layouts[i], AttentionLayout(parts.factors[i], inner[i]));
   }
   // Behind the heads stands the transpose that puts them side by side: written in its order, it is a view.
-  Layout out = LayoutForReader(graph_, result);
-  if (out.strides.back() != 1) out = Layout::RowMajor(out.dims);
+  parts.out = LayoutForReader(graph_, group.group.outputs[0]);
+  if (parts.out.strides.back() != 1) parts.out = Layout::RowMajor(parts.out.dims);
   const Shape scores = Extended(first.outputs[0].shape);
-  AttentionProblem problem;
+  AttentionProblem& problem = parts.problem;
   problem.batch = scores[0];
   problem.heads = scores[1];
   problem.queries = scores[2];
   problem.keys = scores[3];
-  problem.depth = layouts[0].dims.back();
-  problem.value_depth = out.dims.back();
+  problem.depth = parts.layouts[0].dims.back();
+  problem.value_depth = parts.out.dims.back();
   problem.scale = group.scale;
   problem.precision = options_.precision;
-  CopyStrides(layouts[0], problem.query_strides);
-  CopyStrides(layouts[1], problem.key_strides);
-  CopyStrides(layouts[2], problem.value_strides);
-  CopyStrides(out, problem.out_strides);
+  CopyStrides(parts.layouts[0], problem.query_strides);
+  CopyStrides(parts.layouts[1], problem.key_strides);
+  CopyStrides(parts.layouts[2], problem.value_strides);
+  CopyStrides(parts.out, problem.out_strides);
   problem.mask = group.mask.node >= 0;
-  Layout mask_layout;
   if (problem.mask) {
-    mask_layout = Layout::RowMajor(graph_.type(group.mask).shape);
-    const Shape sizes = Extended(mask_layout.dims);
+    parts.mask = Layout::RowMajor(graph_.type(group.mask).shape);
+    const Shape sizes = Extended(parts.mask.dims);
     std::copy(sizes.begin(), sizes.end(), problem.mask_sizes);
-    CopyStrides(mask_layout, problem.mask_strides);
+    CopyStrides(parts.mask, problem.mask_strides);
   }
+  return parts;
+}
+
+absl::Status Lowering::LowerAttentionCall(const FusedGroup& group, const AttentionParts& parts) {
   std::unique_ptr<LibraryCall> call;
-  if (Fault fault = gpu_.Plan(problem, &call); !fault.empty()) {
-    RETURN_IF_ERROR(FinalStatusOf(fault));
-    return LowerParts(group, Epilogue::kWhole);
-  }
+  RETURN_IF_ERROR(StatusOf(gpu_.Plan(parts.problem, &call)));
   std::vector<int> buffers;
   const Storage storage = StorageOf(DType::kFloat32);
   for (size_t i = 0; i < 3; ++i) {
-    ASSIGN_OR_RETURN(const Place place, FindAs(factors[i].first, layouts[i], storage, /*aligned=*/true));
+    ASSIGN_OR_RETURN(const Place place, FindAs(parts.factors[i], parts.layouts[i], storage, /*aligned=*/true));
     buffers.push_back(place.buffer);
   }
   Place mask;
-  if (problem.mask) {
-    ASSIGN_OR_RETURN(mask, FindAs(group.mask, mask_layout, storage, /*aligned=*/true));
+  if (parts.problem.mask) {
+    ASSIGN_OR_RETURN(mask, FindAs(group.mask, parts.mask, storage, /*aligned=*/true));
   }
-  const int written = Define(result, out, /*by_library=*/true).buffer;
+  const int written = Define(group.group.outputs[0], parts.out, /*by_library=*/true).buffer;
   buffers.push_back(written);
-  if (problem.mask) buffers.push_back(mask.buffer);
+  if (parts.problem.mask) buffers.push_back(mask.buffer);
   return EmitCall(std::move(call), std::move(buffers), written, GroupLabel(graph_, group.group));
+}
+
+// With few heads and queries and many keys the library's one call keeps few multiprocessors busy: two products with a
+// softmax between them can be faster.
+absl::Status Lowering::LowerAttention(const FusedGroup& group) {
+  ASSIGN_OR_RETURN(const AttentionParts parts, PartsOfAttention(group));
+  const auto in_parts = [&] { return LowerParts(group, Epilogue::kWhole); };
+  std::unique_ptr<LibraryCall> call;
+  if (Fault fault = gpu_.Plan(parts.problem, &call); !fault.empty()) {
+    RETURN_IF_ERROR(FinalStatusOf(fault));
+    return in_parts();
+  }
+  return LowerFastest({[&] { return LowerAttentionCall(group, parts); }, in_parts});
 }
 
 }  // namespace rewright::cuda

@@ -138,6 +138,14 @@ class Lowering : private ScheduleBuilder {
   absl::StatusOr<std::optional<ProductApart>> FindApart(const FusedGroup& group);
   // Its sizes.
   MatmulProblem ProblemOf(const Node& node) const;
+  // An attention as the library is asked for it.
+  struct AttentionParts {
+    Value factors[3];  // queries, keys, values
+    Layout layouts[3], mask, out;
+    AttentionProblem problem;
+  };
+  absl::StatusOr<AttentionParts> PartsOfAttention(const FusedGroup& group);
+  absl::Status LowerAttentionCall(const FusedGroup& group, const AttentionParts& parts);
   absl::Status LowerAttention(const FusedGroup& group);
   // A product or convolution that the library does not compute, for the reason in `fault`: without its epilogue, if
   // that helps; else a generated kernel does, slowly, and its label says so. What is wrong for want of memory stays an

@@ -114,6 +114,7 @@ else
 fi
 # ---- how fast
 [ "$device" = cpu ] || step rates 40 "$python" bench/gpu/rates.py --out "$state/gpu_rates.csv"
+model smoke mlp 1 bf16 25 --own
 compiler=(--peer torch-compile)
 for model in "${main[@]}"; do model own $model 1 bf16 70 --own; done
 for model in bert_base gpt2_small; do model peers $model 1 bf16 90 --reuse "${compiler[@]}"; done

@@ -182,6 +182,7 @@ TEST_F(OptimizeTest, ARunThatItsLimitEndedIsRepeatedUnlessThereIsMoreTime) {
   options_.kept = &kept;
   options_.setting = "rules";
   options_.time_limit = 10;
+  options_.measuring.least_seconds = 0;
   double left = 1;
   options_.seconds_left = [&] { return left -= 0.1; };
   FakeRunner runner(ByNodes);

@@ -57,8 +57,10 @@ bool RecallChoice(const Context& context, const std::string& key, int* choice) {
          std::sscanf(content.c_str(), "%d", choice) == 1;
 }
 
-void KeepChoice(const Context& context, const std::string& key, int choice) {
-  WriteCached(context, "choice", ChoiceKey(context, key), std::to_string(choice));
+void KeepChoice(const Context& context, const std::string& key, int number, const std::vector<double>& seconds) {
+  std::string content = std::to_string(number);
+  for (double one : seconds) content += "\n" + std::to_string(one * 1e6) + " us";
+  WriteCached(context, "choice", ChoiceKey(context, key), content);
 }
 
 }  // namespace rewright::cuda

@@ -1,4 +1,6 @@
 // Timing and recording of enqueued work, and the choice among ways to do the same.
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "backends/cuda/plugin/context.h"
@@ -56,7 +58,7 @@ Fault LastingFault(Context& context, const std::string& name, const Fault& fault
 
 // Ways are replayed from recordings, as they will be: enqueued one by one, short kernels would be timed by what it
 // takes the processor to enqueue them.
-Fault FastestOf(Context& context, const Ways& ways, int* best) {
+Fault FastestOf(Context& context, const Ways& ways, Choice* choice) {
   constexpr int kRounds = 3, kRuns = 16;
   const int runs = std::max(kRuns, ways.sets);
   std::vector<RecordedWork> recorded(static_cast<size_t>(ways.count));
@@ -77,7 +79,7 @@ Fault FastestOf(Context& context, const Ways& ways, int* best) {
     REWRIGHT_RETURN_FAULT(LastingFault(context, ways.name(i), fault));
     recorded[i] = nullptr;
   }
-  std::vector<double> fastest(static_cast<size_t>(ways.count), 1e30);
+  std::vector<double> fastest(static_cast<size_t>(ways.count), std::numeric_limits<double>::infinity());
   for (int round = 0; round <= kRounds; ++round) {
     for (int i = 0; i < ways.count; ++i) {
       if (recorded[i] == nullptr) continue;
@@ -93,9 +95,11 @@ Fault FastestOf(Context& context, const Ways& ways, int* best) {
       }
     }
   }
-  *best = -1;
+  *choice = {};
   for (int i = 0; i < ways.count; ++i) {
-    if (recorded[i] != nullptr && (*best < 0 || fastest[i] < fastest[*best])) *best = i;
+    const double seconds = recorded[i] == nullptr ? std::numeric_limits<double>::infinity() : fastest[i] / runs;
+    choice->seconds.push_back(seconds);
+    if (std::isfinite(seconds) && (choice->best < 0 || seconds < choice->seconds[choice->best])) choice->best = i;
   }
   return {};
 }

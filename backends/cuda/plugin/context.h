@@ -113,9 +113,14 @@ struct Ways {
   int sets = 1;                                    // of operands
 };
 
-// The fastest of them. Ways that fail, or cannot be recorded, are left out. -1: all are. A fault that names the way
+struct Choice {
+  int best = -1;                // -1: all ways were left out
+  std::vector<double> seconds;  // of each way; infinity where it was left out
+};
+
+// The fastest of them. Ways that fail, or cannot be recorded, are left out. A fault that names the way
 // where one leaves the GPU with an error that stays, since nothing can run after that.
-Fault FastestOf(Context& context, const Ways& ways, int* best);
+Fault FastestOf(Context& context, const Ways& ways, Choice* choice);
 
 // Memory on which ways are timed: so many sets of operands that they exceed the L2 cache twice, since in a model
 // weights come from memory. They hold numbers of ordinary size: zeros are multiplied with less power, thus faster.
@@ -157,7 +162,8 @@ std::string KeyOf(std::string kind, const Numbers&... numbers) {
 // The number of the way that was fastest when it was last tried on this GPU with these libraries, kept on disk; `key`
 // names the problem.
 bool RecallChoice(const Context& context, const std::string& key, int* choice);
-void KeepChoice(const Context& context, const std::string& key, int choice);
+// The seconds of all ways are kept for people who read the file.
+void KeepChoice(const Context& context, const std::string& key, int number, const std::vector<double>& seconds);
 
 // A file of the cache that holds what belongs to `key`, compared in full. False where there is none.
 bool ReadCached(const Context& context, const std::string& kind, const std::string& key, std::string* content);

@@ -115,19 +115,19 @@ Fault GraphCall::Finish(const std::string& key) {
     REWRIGHT_RETURN_FAULT(Propose(fallback, -1));
     if (plans_.empty()) continue;
     for (const Plan& plan : plans_) largest_workspace_ = std::max(largest_workspace_, plan.workspace);
-    int best = 0;
+    Choice choice{.best = 0};
     // Also a single one: whether it runs and can be recorded shows here, where there is another way.
-    if (context_.absent_gpu == nullptr) REWRIGHT_RETURN_FAULT(Try(key, &best));
+    if (context_.absent_gpu == nullptr) REWRIGHT_RETURN_FAULT(Try(key, &choice));
     num_plans_ = plans_.size();
     Plan chosen;
-    if (best >= 0) chosen = std::move(plans_[best]);
+    if (choice.best >= 0) chosen = std::move(plans_[choice.best]);
     plans_.clear();
-    if (best < 0) {
+    if (choice.best < 0) {
       none = "no engine of cuDNN runs " + what_;
       continue;
     }
     plans_.push_back(std::move(chosen));
-    if (context_.absent_gpu == nullptr) KeepChoice(context_, key, plans_[0].proposal);
+    if (context_.absent_gpu == nullptr) KeepChoice(context_, key, plans_[0].proposal, choice.seconds);
     return {};
   }
   return none;
@@ -225,7 +225,7 @@ Fault GraphCall::Propose(bool fallback, int64_t only) {
 }
 
 // Times the plans on memory of their own.
-Fault GraphCall::Try(const std::string& key, int* best) {
+Fault GraphCall::Try(const std::string& key, Choice* choice) {
   std::vector<TrialOperands::Operand> operands;
   for (const Binding& binding : bindings_) operands.push_back({binding.bytes, binding.wide});
   TrialOperands trial;
@@ -241,7 +241,7 @@ Fault GraphCall::Try(const std::string& key, int* best) {
     return "engine " + std::to_string(plans_[i].engine) + " of cuDNN (proposal " + std::to_string(plans_[i].proposal) +
            ") for " + key;
   };
-  return FastestOf(context_, ways, best);
+  return FastestOf(context_, ways, choice);
 }
 
 // ---------------------------------------------------------------- running

@@ -128,8 +128,7 @@ class GraphCall : public LibraryCall {
   // Plans the library's proposals, or `only` this one where it is not -1.
   Fault Propose(bool fallback, int64_t only);
   Fault Execute(const Plan& plan, void* const* buffers, void* workspace) const;
-  // -1: none of the plans runs.
-  Fault Try(const std::string& key, int* best);
+  Fault Try(const std::string& key, Choice* choice);
 
   const std::string what_;
   const int rank_;

@@ -126,8 +126,10 @@ class Matmul : public LibraryCall {
     const std::string key = Key();
     if (!RecallChoice(context_, key, &best) || best < 0 || best >= found) {
       // Also where there is one alone: whether it runs and can be recorded shows here, where there is another way.
-      REWRIGHT_RETURN_FAULT(Try(candidates, &best));
-      KeepChoice(context_, key, best);
+      Choice choice;
+      REWRIGHT_RETURN_FAULT(Try(candidates, &choice));
+      best = choice.best;
+      KeepChoice(context_, key, best, choice.seconds);
     }
     chosen_ = candidates[best];
     return {};
@@ -311,7 +313,7 @@ class Matmul : public LibraryCall {
   }
 
   // Times the candidates on memory of their own.
-  Fault Try(const std::vector<Candidate>& candidates, int* best) {
+  Fault Try(const std::vector<Candidate>& candidates, Choice* choice) {
     const auto span = [&](const MatrixLayout& layout, int64_t rows, int64_t columns) {
       const int64_t last = (p_.outer - 1) * layout.outer + (p_.batch - 1) * layout.batch + (rows - 1) * layout.row +
                            (columns - 1) * layout.column;
@@ -333,8 +335,8 @@ class Matmul : public LibraryCall {
     ways.sets = trial.sets();
     ways.enqueue = [&](int i, int run) { return Execute(trial.set(run), candidates[i]); };
     ways.name = [&](int i) { return "algorithm " + std::to_string(i) + " of cuBLASLt for " + Key(); };
-    REWRIGHT_RETURN_FAULT(FastestOf(context_, ways, best));
-    return *best < 0 ? Fault("no algorithm of cuBLASLt runs this product") : Fault();
+    REWRIGHT_RETURN_FAULT(FastestOf(context_, ways, choice));
+    return choice->best < 0 ? Fault("no algorithm of cuBLASLt runs this product") : Fault();
   }
 
   std::string Key() const {

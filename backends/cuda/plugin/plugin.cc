@@ -179,9 +179,11 @@ class CudaGpu : public Gpu {
     const int count = static_cast<int>(ways.size());
     if (RecallChoice(context_, key, best) && *best >= 0 && *best < count) return {};
     const auto name = [&](int i) { return "way " + std::to_string(i) + " to do \"" + key.substr(0, 200) + "\""; };
-    REWRIGHT_RETURN_FAULT(FastestOf(context_, {count, [&](int i, int) { return ways[i](); }, name}, best));
+    Choice choice;
+    REWRIGHT_RETURN_FAULT(FastestOf(context_, {count, [&](int i, int) { return ways[i](); }, name}, &choice));
+    *best = choice.best;
     if (*best < 0) return "none of the ways to do the same runs";
-    KeepChoice(context_, key, *best);
+    KeepChoice(context_, key, *best, choice.seconds);
     return {};
   }
   Fault Record(const Enqueue& work, std::unique_ptr<Recording>* recording) override {
