@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -20,6 +21,12 @@ constexpr double kDefaultAtolScale = 1e-4;
 constexpr double kHalfRoundings = 8;
 // A candidate's rounding errors are its own, of the size of the original's.
 constexpr double kRoundingErrors = 8;
+// They excuse no more than this part of the largest element, in graphs whose reals have 32 bits.
+constexpr double kMostExcused = 1e-3;
+// Sets of inputs of other magnitudes, as many as the interpreter runs in this part of the operations that it may; one
+// at least.
+constexpr int kStressSets = 64;
+constexpr double kStressShare = 0.05;
 
 // The graph that gives next values of states as results, and changes none.
 Graph WithoutUpdates(const Graph& graph) {
@@ -30,6 +37,42 @@ Graph WithoutUpdates(const Graph& graph) {
     output.updates = {};
   }
   return Graph(graph.arena(), graph.inputs(), std::move(outputs));
+}
+
+// The rounding of the narrowest floating type in the graph.
+double CoarsestRounding(const Graph& graph) {
+  double rounding = 0;
+  const auto look = [&](const TensorType& type) {
+    if (IsFloating(type.dtype)) rounding = std::max(rounding, RoundingOf(type.dtype));
+  };
+  for (Value input : graph.inputs()) look(graph.type(input));
+  for (NodeId id : graph.nodes()) {
+    for (const TensorType& type : graph.node(id).outputs) look(type);
+  }
+  return rounding;
+}
+
+// The magnitudes of all inputs in each of so many sets: every combination where there are few, else some of them.
+std::vector<std::vector<Magnitude>> Combinations(size_t inputs, int most, uint64_t seed) {
+  std::vector<std::vector<Magnitude>> sets;
+  double all = std::pow(kMagnitudes, static_cast<double>(inputs));
+  std::mt19937_64 rng(seed);
+  const int count = all <= most ? static_cast<int>(all) : most;
+  for (int i = 0; i < count; ++i) {
+    std::vector<Magnitude> set;
+    for (size_t k = 0, rest = static_cast<size_t>(i); k < inputs; ++k, rest /= kMagnitudes) {
+      // Inputs of one magnitude first.
+      const uint64_t digit = all <= most ? rest : i < kMagnitudes ? static_cast<uint64_t>(i) : rng();
+      set.push_back(static_cast<Magnitude>(digit % kMagnitudes));
+    }
+    sets.push_back(std::move(set));
+  }
+  return sets;
+}
+
+// Of element i: infinite or NaN where the original's is a number.
+bool IsLost(const Tensor& actual, const Tensor& expected, int64_t i) {
+  return std::isfinite(expected.At(i)) && !std::isfinite(actual.At(i));
 }
 
 // Whether some elements are not finite, or none is a normal number.
@@ -76,7 +119,10 @@ OutputCheckOptions WithinSeconds(OutputCheckOptions options, double seconds) {
 }
 
 OutputChecker::OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options)
-    : original_(WithoutUpdates(original)), runner_(runner), options_(options) {}
+    : original_(WithoutUpdates(original)),
+      coarsest_(CoarsestRounding(original_)),
+      runner_(runner),
+      options_(options) {}
 
 absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Interpret(const Graph& graph,
                                                                              Precision precision) const {
@@ -185,7 +231,8 @@ OutputCheck OutputChecker::Held(const std::vector<Outputs>& actual) const {
         const double rounding = rounding_.empty() ? 0 : rounding_[set][i];
         const DType dtype = expected.dtype();
         const double scale = IsHalf(dtype) ? kHalfRoundings * RoundingOf(dtype) : kDefaultAtolScale;
-        atol = scale * largest + kRoundingErrors * rounding;
+        const double most = std::max(kMostExcused, kHalfRoundings * coarsest_);
+        atol = scale * largest + std::min(kRoundingErrors * rounding, most * largest);
       }
       const Comparison difference = Compare(actual[set][i], expected, options_.rtol, atol);
       check.equal &= difference.close;
@@ -198,6 +245,67 @@ OutputCheck OutputChecker::Held(const std::vector<Outputs>& actual) const {
     }
   }
   return check;
+}
+
+absl::StatusOr<OutputChecker::Outputs> OutputChecker::StressedOutputs(const Graph& graph,
+                                                                       const std::vector<Tensor>& inputs,
+                                                                       Executable* compiled) {
+  if (runner_ == nullptr || (*flops_ <= options_.interpreter_flops && CountForeign(original_) == 0)) {
+    absl::flat_hash_map<std::string, Tensor> by_name;
+    for (size_t i = 0; i < inputs.size(); ++i) by_name[original_.node(original_.inputs()[i].node).name] = inputs[i];
+    return InterpretGraph(graph, by_name, {.precision = Precision::kNative, .threads = options_.threads});
+  }
+  std::unique_ptr<Executable> own;
+  if (compiled == nullptr) {
+    ASSIGN_OR_RETURN(own, runner_->Prepare(graph));
+    compiled = own.get();
+  }
+  Outputs outputs;
+  RETURN_IF_ERROR(compiled->Run(inputs, &outputs));
+  return outputs;
+}
+
+// Sets that the original does not take (it divides by 0, say) are left out.
+absl::Status OutputChecker::PrepareStress(const Compiled& compiled) {
+  if (stress_) return absl::OkStatus();
+  stress_.emplace();
+  const double affordable = kStressShare * options_.interpreter_flops / std::max(*flops_, 1.0);
+  const int most = static_cast<int>(std::clamp<double>(affordable, 1, kStressSets));
+  std::vector<std::vector<Magnitude>> sets = Combinations(original_.inputs().size(), most, options_.seed);
+  if (most == 1) sets.assign(1, std::vector<Magnitude>(original_.inputs().size(), Magnitude::kLarge));
+  for (const std::vector<Magnitude>& magnitudes : sets) {
+    ASSIGN_OR_RETURN(std::vector<Tensor> inputs, StressInputs(original_, options_.seed, magnitudes));
+    absl::StatusOr<Outputs> outputs = StressedOutputs(original_, inputs, compiled.original);
+    if (outputs.ok()) stress_->emplace_back(std::move(inputs), *std::move(outputs));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> OutputChecker::Stress(const Graph& candidate, const Compiled& compiled) {
+  RETURN_IF_ERROR(PrepareStress(compiled));
+  const bool has_reals = CoarsestRounding(original_) > 0;
+  for (const auto& [inputs, expected] : *stress_) {
+    ASSIGN_OR_RETURN(const Outputs actual, StressedOutputs(candidate, inputs, compiled.candidate));
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const std::string name = original_.outputs()[i].name;
+      if (!has_reals) {
+        const Comparison difference = Compare(actual[i], expected[i]);
+        if (!difference.close) return absl::StrCat("output ", name, ": ", difference.text);
+      }
+      if (!IsFloating(expected[i].dtype())) continue;
+      int64_t lost = 0, first = -1;
+      for (int64_t k = 0; k < expected[i].num_elements(); ++k) {
+        if (!IsLost(actual[i], expected[i], k)) continue;
+        if (lost++ == 0) first = k;
+      }
+      if (lost == 0) continue;
+      return absl::StrCat("output ", name, ": ", lost, " of ", expected[i].num_elements(),
+                          " elements are no numbers where the original's are, the first at ",
+                          ShapeString(PositionOf(expected[i].shape(), first)), ": ", actual[i].At(first), " and ",
+                          expected[i].At(first), ", for inputs of other magnitudes");
+    }
+  }
+  return "";
 }
 
 absl::Status OutputChecker::MeasureRounding() {
@@ -243,7 +351,20 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten, const C
   absl::StatusOr<std::vector<Outputs>> actual =
       runner_ == nullptr ? Interpret(candidate) : Run(candidate, compiled.candidate);
   if (!actual.ok()) return actual.status();
-  check = Held(*actual);
+  ASSIGN_OR_RETURN(check, HeldWithRounding(*actual, compiled));
+  if (!check.equal) return check;
+  ASSIGN_OR_RETURN(const std::string lost, Stress(candidate, compiled));
+  if (!lost.empty()) {
+    check.equal = false;
+    check.text = lost;
+  }
+  return check;
+}
+
+absl::StatusOr<OutputCheck> OutputChecker::HeldWithRounding(const std::vector<Outputs>& outputs,
+                                                            const Compiled& compiled) {
+  const std::vector<Outputs>* const actual = &outputs;
+  OutputCheck check = Held(*actual);
   if (check.equal || *flops_ > options_.interpreter_flops || CountForeign(original_) > 0) return check;
   if (rounding_.empty() && options_.atol < 0) {
     RETURN_IF_ERROR(MeasureRounding());

@@ -7,7 +7,11 @@
 // makes of the original is the reference, and the text says so.
 //
 // Outputs that the original itself gives with large rounding errors (deep graphs may amplify them) may differ by a
-// small multiple of those, which are found by interpreting the original in f64; not where a tolerance was asked for.
+// small multiple of those, which are found by interpreting the original in f64, and by no more than 1e-3 of the largest
+// element, or 8 roundings of the narrowest floating type of the graph; not where a tolerance was asked for.
+//
+// What ordinary numbers do not show is looked for with inputs of several magnitudes, up to the ends of narrow types:
+// what is finite in the original has to be finite, and integers that depend on integers alone have to be equal.
 //
 // Weights of type f32 that the candidate computes beforehand are looked at themselves: where they overflow, or all fall
 // below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and no others.
@@ -17,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -81,13 +86,21 @@ class OutputChecker {
   absl::Status Prepare(Executable* compiled);
   // Holds the candidate's outputs against `expected_`.
   OutputCheck Held(const std::vector<Outputs>& actual) const;
+  // The same where the original's own rounding is known, as far as it excuses, or against the runner's original.
+  absl::StatusOr<OutputCheck> HeldWithRounding(const std::vector<Outputs>& actual, const Compiled& compiled);
+  // Finds where inputs of other magnitudes tell the candidate from the original; empty: nowhere. Errors: it cannot run.
+  absl::StatusOr<std::string> Stress(const Graph& candidate, const Compiled& compiled);
+  absl::Status PrepareStress(const Compiled& compiled);
+  // Of one set of inputs, by the interpreter or by the runner.
+  absl::StatusOr<Outputs> StressedOutputs(const Graph& graph, const std::vector<Tensor>& inputs, Executable* compiled);
   // Finds `rounding_`.
   absl::Status MeasureRounding();
   // What is wrong with the weights that the candidate computes and the original does not; empty: nothing. `computed`:
   // as in Compiled.
   absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate, const ComputedWeights* computed) const;
 
-  const Graph original_;  // all outputs are results
+  const Graph original_;   // all outputs are results
+  const double coarsest_;  // the rounding of its narrowest floating type; 0: it has none
   GraphRunner* runner_;
   OutputCheckOptions options_;
   std::optional<double> flops_;  // of the original
@@ -95,6 +108,8 @@ class OutputChecker {
   std::vector<Outputs> expected_;
   bool interpreted_ = false;  // expected_ is the interpreter's, and the runner has not been held against it
   std::string device_fault_;
+  // Sets of inputs of other magnitudes that the original takes, and what it makes of them.
+  std::optional<std::vector<std::pair<std::vector<Tensor>, Outputs>>> stress_;
   std::vector<std::vector<double>> rounding_;  // by set and output: greatest error of expected_; empty: not measured
 };
 

@@ -24,4 +24,15 @@ int64_t IndexedSize(const Graph& graph, Value input);
 // its type alone. Error: an input is larger than the memory (core/ir/memory.h).
 absl::StatusOr<std::vector<Tensor>> RandomInputs(const Graph& graph, uint64_t seed, int64_t least_integer = 0);
 
+// How large the elements of an input are where ordinary numbers do not tell: 1/16, 1, 32 and up to the largest in f16;
+// 2^-10, 1, 2^10 and 2^20 in other floating types, each within a factor of two and of either sign; 0 and 1, -8 to 8,
+// -1000 to 1000 and the ends of the type for integers, as far as the type has them.
+enum class Magnitude : uint8_t { kSmall, kOrdinary, kLarge, kExtreme };
+inline constexpr int kMagnitudes = 4;
+
+// As RandomInputs, but input i has elements of magnitudes[i]. Truth values are fair, and what indexes stays within what
+// it indexes.
+absl::StatusOr<std::vector<Tensor>> StressInputs(const Graph& graph, uint64_t seed,
+                                                 const std::vector<Magnitude>& magnitudes);
+
 }  // namespace rewright
