@@ -320,9 +320,45 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   Scope scope = ScopeOf(value.node);
   const OutputMeaning& output = n.meaning->outputs[value.output];
   for (size_t k = 0; k < at.size(); ++k) scope.variables[output.index_vars[k]] = at[k];
-  NormalForm form = ToForm(output.element, scope);
+  NormalForm form = Stored(ToForm(output.element, scope), output.element, value);
   cache_.emplace(std::move(key), form);
   return form;
+}
+
+// Integers of 8 to 32 bits are computed in a wider type and wrap around where they are stored: what was read in the same
+// type and only moved, and a constant within the type, are themselves.
+NormalForm Elements::Stored(NormalForm form, const ExprPtr& element, SymbolicValue value) {
+  const SymbolicNode& n = instance_.nodes[value.node];
+  const DType to = n.dtypes[value.output];
+  if (!IsInteger(to) || !IsNarrow(to) || IsMoved(element, n, to)) return form;
+  Rational number;
+  if (form.empty() || (IsConstant(form, &number) && IsWithin(number, to)) || IsLeafOf(form, to)) return form;
+  return Apply(ctx_, absl::StrCat("wrap_", DTypeName(to)), {form});
+}
+
+bool Elements::IsMoved(const ExprPtr& e, const SymbolicNode& n, DType type) const {
+  switch (e->kind()) {
+    case ExprKind::kRead: {
+      const SymbolicValue operand = n.inputs[e->operand()];
+      return instance_.nodes[operand.node].dtypes[operand.output] == type;
+    }
+    case ExprKind::kConst: {
+      const double number = e->real();
+      return std::floor(number) == number && std::abs(number) < 0x1p40 &&
+             IsWithin(Rational(static_cast<int64_t>(number)), type);
+    }
+    case ExprKind::kSelect: return IsMoved(e->yes(), n, type) && IsMoved(e->no(), n, type);
+    default: return false;
+  }
+}
+
+bool Elements::IsLeafOf(const NormalForm& form, DType type) const {
+  if (!IsSingleAtom(form, AtomNode::Kind::kRead)) return false;
+  for (size_t node = 0; node < instance_.nodes.size(); ++node) {
+    const SymbolicNode& n = instance_.nodes[node];
+    if (n.meaning == nullptr && form[0].atoms[0]->name == LeafName(static_cast<int>(node))) return n.dtypes[0] == type;
+  }
+  return false;
 }
 
 // An integer is itself. A real that is a small dyadic fraction, and a number of its type, is that rational; any other
@@ -460,6 +496,13 @@ NormalForm Elements::Truncated(const NormalForm& value, DType to) {
   Rational number;
   if (value.empty() || (IsConstant(value, &number) && FitsType(number, Typed("", to)))) return value;
   return ToCast(value, DType::kFloat64, to);
+}
+
+// Whether a narrow integer type holds the number.
+bool Elements::IsWithin(const Rational& number, DType type) {
+  const int bits = static_cast<int>(8 * DTypeSize(type)) - (IsUnsigned(type) ? 0 : 1);
+  const int64_t most = (int64_t{1} << bits) - 1;
+  return number.den() == 1 && number.num() <= most && number.num() >= (IsUnsigned(type) ? 0 : -most - 1);
 }
 
 NormalForm Elements::ToCast(const NormalForm& x, DType from, DType to) {

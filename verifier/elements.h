@@ -80,6 +80,11 @@ class Elements {
   void CheckRemainder(const Poly& num, const Poly& den) const;
   NormalForm ToCast(const NormalForm& x, DType from, DType to);
   NormalForm ToRead(const ExprPtr& e, Scope& scope);
+  // What is read of a node's result, given what is computed.
+  NormalForm Stored(NormalForm form, const ExprPtr& element, SymbolicValue value);
+  bool IsMoved(const ExprPtr& e, const SymbolicNode& n, DType type) const;
+  bool IsLeafOf(const NormalForm& form, DType type) const;
+  static bool IsWithin(const Rational& number, DType type);
   NormalForm ToOpaque(const ExprPtr& e, Scope& scope);
   Atom WholeValue(SymbolicValue value);
   void AddFamily(Branch family, std::vector<Branch>* families);

@@ -87,8 +87,17 @@ class Side {
     const SymbolicNode& n = Node(value.node);
     if (n.meaning == nullptr) return false;
     auto [it, inserted] = rounded_.emplace(std::make_pair(value.node, value.output), false);
-    if (inserted) it->second = IsRounded(n.meaning->outputs[value.output].element, n);
+    if (inserted) it->second = IsNarrowed(n, value.output) || IsRounded(n.meaning->outputs[value.output].element, n);
     return it->second;
+  }
+
+  // Reals of another type are rounded where they are stored in 16 bits.
+  bool IsNarrowed(const SymbolicNode& n, int output) const {
+    const DType to = n.dtypes[output];
+    return IsFloating(to) && IsNarrow(to) && std::any_of(n.inputs.begin(), n.inputs.end(), [&](SymbolicValue input) {
+             const DType from = Node(input.node).dtypes[input.output];
+             return IsFloating(from) && from != to;
+           });
   }
 
   bool IsRounded(const ExprPtr& e, const SymbolicNode& n) {

@@ -97,6 +97,13 @@ INSTANTIATE_TEST_SUITE_P(
                   RuleClass::kNumericallyRisky},
         ClassCase{"rule r floor(reduce_sum(reverse(x[n], axes=[0]), axes=[0])) => floor(reduce_sum(x, axes=[0]))",
                   RuleClass::kNumericallyRisky},
+        ClassCase{"rule r argmax(cast(x: f32[m, n], to=f16), axis=1) => argmax(x, axis=1)",
+                  RuleClass::kNumericallyRisky},
+        // Positions are exact in 16 bits up to sizes that no sample has.
+        ClassCase{"rule r cast(iota(shape=[n], axis=0, dtype=f16), to=f32) => iota(shape=[n], axis=0, dtype=f32)",
+                  RuleClass::kReassociating},
+        ClassCase{"rule r cast(iota(shape=[n], axis=0, dtype=i32), to=f32) => iota(shape=[n], axis=0, dtype=f32)",
+                  RuleClass::kExact},
         // The same rounded numbers, moved.
         ClassCase{"rule r transpose(less(add(x[m, n], y[m, n]), z[m, n]), perm=[1, 0])"
                   " => less(add(transpose(y, perm=[1, 0]), transpose(x, perm=[1, 0])), transpose(z, perm=[1, 0]))",
