@@ -7,6 +7,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <future>
 #include <optional>
 
 #include "rewright/rewright.h"
@@ -60,8 +66,62 @@ nb::dlpack::dtype TypeFrom(ElementType type) { return ElementOf(type).dtype; }
 
 const char* NameOf(ElementType type) { return ElementOf(type).name; }
 
-InputView ViewOf(const std::string& name, const Input& array) {
-  const std::optional<ElementType> type = TypeOf(array.dtype());
+// Runs `work` on a thread of its own, since the handlers of Python's signals run on this one. Where a handler raises,
+// as that of Ctrl-C does, the flag that `work` is given is set, and the exception goes on when `work` has ended.
+template <typename Work>
+auto Interruptible(const Work& work) {
+  std::atomic<bool> stop{false};
+  auto result = std::async(std::launch::async, [&] { return work(&stop); });
+  const auto ended = [&](std::chrono::milliseconds limit) {
+    const nb::gil_scoped_release unlocked;
+    return result.wait_for(limit) == std::future_status::ready;
+  };
+  while (!ended(std::chrono::milliseconds(50))) {
+    if (PyErr_CheckSignals() == 0) continue;
+    const nb::python_error raised;
+    stop = true;
+    while (!ended(std::chrono::milliseconds(50))) {
+    }
+    throw raised;
+  }
+  return result.get();
+}
+
+// Remembers what lies at some places of memory: every byte of a small one, of a large one a line in each 4 KiB.
+class MemorySample {
+ public:
+  explicit MemorySample(std::vector<std::pair<uintptr_t, size_t>> places)
+      : places_(std::move(places)), digest_(Digest()) {}
+  bool Same() const { return Digest() == digest_; }
+
+ private:
+  static constexpr size_t kLine = 64, kSmall = 64 << 10, kStep = 4 << 10, kAhead = 16;
+  using Lanes = std::array<uint64_t, kLine / sizeof(uint64_t)>;
+
+  // One that a change of a single word changes for certain.
+  Lanes Digest() const {
+    Lanes lanes = {};
+    for (const auto& [address, size] : places_) {
+      const char* const bytes = reinterpret_cast<const char*>(address);
+      const size_t step = size <= kSmall ? kLine : kStep;
+      for (size_t at = 0; at < size; at += step) {
+        if (at + kAhead * step < size) __builtin_prefetch(bytes + at + kAhead * step);
+        Lanes line = {};
+        std::memcpy(line.data(), bytes + at, std::min(kLine, size - at));
+        for (size_t lane = 0; lane < lanes.size(); ++lane) {
+          const uint64_t mixed = (lanes[lane] ^ line[lane]) * 0x9e3779b97f4a7c15u;
+          lanes[lane] = mixed << 29 | mixed >> 35;
+        }
+      }
+    }
+    return lanes;
+  }
+
+  const std::vector<std::pair<uintptr_t, size_t>> places_;
+  const Lanes digest_;
+};
+
+InputView ViewOf(const std::string& name, const Input& array, std::optional<ElementType> type) {
   if (!type) {
     std::string known;
     for (const Element& element : kElements) known += std::string(known.empty() ? "" : ", ") + element.name;
@@ -76,13 +136,16 @@ InputView ViewOf(const std::string& name, const Input& array) {
 nb::object ArrayOf(const OutputArray& output) {
   auto memory = std::make_unique<std::shared_ptr<const void>>(output.memory);
   void* const elements = const_cast<void*>(memory->get());
+  // NumPy has no bfloat16: its bits leave as those of unsigned integers.
+  const ElementType type = output.type == ElementType::kBFloat16 ? ElementType::kUInt16 : output.type;
   nb::capsule owner(memory.get(), [](void* held) noexcept { delete static_cast<std::shared_ptr<const void>*>(held); });
   (void)memory.release();
   const std::vector<size_t> shape(output.shape.begin(), output.shape.end());
-  return nb::cast(nb::ndarray<nb::numpy>(elements, shape.size(), shape.data(), owner, nullptr, TypeFrom(output.type)));
+  return nb::cast(nb::ndarray<nb::numpy>(elements, shape.size(), shape.data(), owner, nullptr, TypeFrom(type)));
 }
 
-nb::dict Run(const Model& model, const nb::dict& inputs) {
+// Inputs whose names are in `bits` are the bits of bfloat16 as unsigned integers.
+nb::dict Run(const Model& model, const nb::dict& inputs, const std::vector<std::string>& bits) {
   std::vector<Input> arrays;  // keep what was copied
   std::vector<InputView> views;
   for (const auto& [key, value] : inputs) {
@@ -92,7 +155,8 @@ nb::dict Run(const Model& model, const nb::dict& inputs) {
       throw Error(ErrorCode::kInvalidInput, "input " + name + ": found " + nb::inst_name(value).c_str() +
                                                 ", expected an array in the processor's memory (of PyTorch: detached)");
     }
-    views.push_back(ViewOf(name, arrays.back()));
+    const bool are_bits = std::find(bits.begin(), bits.end(), name) != bits.end();
+    views.push_back(ViewOf(name, arrays.back(), are_bits ? ElementType::kBFloat16 : TypeOf(arrays.back().dtype())));
   }
   std::vector<OutputArray> outputs;
   {
@@ -123,6 +187,7 @@ nb::list Infos(const std::vector<TensorInfo>& infos) {
 }  // namespace
 
 NB_MODULE(_rewright, m) {
+  nb::set_leak_warnings(false);  // what PyTorch has compiled lives until the process ends
   static PyObject* const kError = PyErr_NewException("rewright.Error", PyExc_RuntimeError, nullptr);
   m.attr("Error") = nb::handle(kError);
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
@@ -184,9 +249,25 @@ NB_MODULE(_rewright, m) {
       .def("outputs", [](const Model& model) { return Infos(model.outputs()); })
       .def("dims", &Model::dims)
       .def("notes", &Model::notes)
-      .def("optimize", &Model::Optimize, nb::arg("settings"), nb::call_guard<nb::gil_scoped_release>())
-      .def("run", &Run, nb::arg("inputs"))
+      .def(
+          "optimize",
+          [](Model& model, OptimizeSettings settings) {
+            return Interruptible([&](const std::atomic<bool>* stop) {
+              settings.stop = stop;
+              return model.Optimize(settings);
+            });
+          },
+          nb::arg("settings"))
+      .def("run", &Run, nb::arg("inputs"), nb::arg("bits"))
       .def("save", &Model::Save, nb::arg("path"), nb::call_guard<nb::gil_scoped_release>());
-  m.def("verify_rules", &VerifyRules, nb::arg("text"), nb::arg("time_limit_seconds"),
-        nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "verify_rules",
+      [](const std::string& text, double time_limit_seconds) {
+        return Interruptible(
+            [&](const std::atomic<bool>* stop) { return VerifyRules(text, time_limit_seconds, stop); });
+      },
+      nb::arg("text"), nb::arg("time_limit_seconds"));
+  nb::class_<MemorySample>(m, "MemorySample")
+      .def(nb::init<std::vector<std::pair<uintptr_t, size_t>>>(), nb::arg("places"))
+      .def("same", &MemorySample::Same, nb::call_guard<nb::gil_scoped_release>());
 }

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -18,16 +19,28 @@ namespace {
 
 constexpr char kVariable[] = "REWRIGHT_ONNXRUNTIME";
 
-// The library in the package onnxruntime of PythonProgram(); where there is none, the place where it would be.
-std::string OfPython() {
+// Paths of what lies in a folder; none where it cannot be read.
+std::vector<std::filesystem::path> In(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
-  const fs::path libraries = fs::path(PythonProgram()).parent_path().parent_path() / "lib";
-  const fs::path package = fs::path("site-packages") / "onnxruntime" / "capi";
+  std::vector<fs::path> paths;
   std::error_code error;
-  for (const fs::directory_entry& version : fs::directory_iterator(libraries, error)) {
-    std::error_code none;
-    for (const fs::directory_entry& file : fs::directory_iterator(version.path() / package, none)) {
-      if (absl::StartsWith(file.path().filename().string(), "libonnxruntime.so")) return file.path().string();
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    paths.push_back(at->path());
+  }
+  return paths;
+}
+
+// The library in the package onnxruntime of PythonProgram(); where there is none, the place where it would be. Nothing
+// where the program has no whole path: the current folder, which may be anybody's, is not looked at.
+std::optional<std::string> OfPython() {
+  namespace fs = std::filesystem;
+  const fs::path program = PythonProgram();
+  if (!program.is_absolute()) return std::nullopt;
+  const fs::path libraries = program.parent_path().parent_path() / "lib";
+  const fs::path package = fs::path("site-packages") / "onnxruntime" / "capi";
+  for (const fs::path& version : In(libraries)) {
+    for (const fs::path& file : In(version / package)) {
+      if (absl::StartsWith(file.filename().string(), "libonnxruntime.so")) return file.string();
     }
   }
   return (libraries / "python3" / package / "libonnxruntime.so").string();
@@ -95,16 +108,20 @@ absl::StatusOr<std::shared_ptr<const Library>> Library::Open() {
   if (given != nullptr && *given != '\0') {
     names.push_back(given);
   } else {
-    names = {"libonnxruntime.so.1", "libonnxruntime.so", OfPython()};
+    names = {"libonnxruntime.so.1", "libonnxruntime.so"};
+    if (const std::optional<std::string> name = OfPython()) names.push_back(*name);
   }
   std::vector<std::string> reasons;
   for (const std::string& name : names) {
-    if (void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); handle != nullptr) {
-      std::shared_ptr<Library> library(new Library);
-      RETURN_IF_ERROR(library->Init(handle, name));
-      return std::shared_ptr<const Library>(std::move(library));
+    void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      reasons.push_back(dlerror());
+      continue;
     }
-    reasons.push_back(dlerror());
+    std::shared_ptr<Library> library(new Library);
+    const absl::Status status = library->Init(handle, name);
+    if (status.ok()) return std::shared_ptr<const Library>(std::move(library));
+    reasons.emplace_back(status.message());  // the next one may be of another version
   }
   return absl::NotFoundError(absl::StrCat("device onnxruntime: no library of onnxruntime can be loaded: ",
                                           absl::StrJoin(reasons, "; "), " ($", kVariable, " names one)"));

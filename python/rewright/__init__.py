@@ -21,10 +21,20 @@ import numpy
 from . import _rewright
 from ._rewright import Error, OptimizeSummary, RuleJudgement
 
-# Where the library looks for onnxruntime, which runs nodes that are not known to it: beside this package.
-os.environ.setdefault("REWRIGHT_PYTHON", sys.executable)
+# Where the library looks for onnxruntime, which runs nodes that are not known to it: beside this package. An embedded
+# interpreter may have no program.
+if sys.executable:
+    os.environ.setdefault("REWRIGHT_PYTHON", sys.executable)
 
 __all__ = ["Error", "Model", "OptimizeSummary", "RuleJudgement", "load", "optimize", "verify"]
+
+
+def _bfloat16_of(bits):
+    try:
+        import ml_dtypes
+    except ImportError:
+        return numpy.asarray(bits.astype(numpy.uint32) << 16).view(numpy.float32)
+    return bits.view(ml_dtypes.bfloat16)
 
 
 def _filled(options, values, kind):
@@ -45,6 +55,7 @@ class Model:
 
     def __init__(self, handle):
         self._handle = handle
+        self._bfloat16 = [name for name, kind, _ in handle.outputs() if kind == "bfloat16"]
         #: What `optimize` did; None before.
         self.summary = None
 
@@ -72,7 +83,8 @@ class Model:
         """Searches for a faster graph, measures and checks it. Returns the summary, and keeps it.
 
         Settings: rules, disabled_rules, assume_finite, exact, search, cost, time_limit_seconds, check, rtol, seed, as
-        `rewright optimize --help` explains them. After an error the model is as before.
+        `rewright optimize --help` explains them. After an error the model is as before, and so it is after Ctrl-C,
+        which ends the search at once.
         """
         self.summary = self._handle.optimize(_filled(_rewright.OptimizeSettings(), settings, "setting"))
         return self.summary
@@ -82,13 +94,21 @@ class Model:
 
         Inputs are given by name, as a dict, as keywords, or both: NumPy arrays, or whatever has DLPack, in the
         processor's memory. They are read where they lie; an array in another order than row-major is copied. Numbers
-        and lists are made arrays first.
+        and lists are made arrays first. NumPy has no bfloat16: arrays of it are those of the package ml_dtypes; where
+        that is missing outputs have the same values in float32.
         """
         arrays = {**(inputs or {}), **named}
+        bits = []
         for name, value in arrays.items():
             if not hasattr(value, "__dlpack__"):
-                arrays[name] = numpy.asarray(value)
-        return self._handle.run(arrays)
+                value = arrays[name] = numpy.asarray(value)
+            if isinstance(value, numpy.ndarray) and value.dtype.name == "bfloat16":
+                arrays[name] = value.view(numpy.uint16)
+                bits.append(name)
+        outputs = self._handle.run(arrays, bits)
+        for name in self._bfloat16:
+            outputs[name] = _bfloat16_of(outputs[name])
+        return outputs
 
     def save(self, path):
         """Writes the model as ONNX: the optimized one, read back and compared first, or the input byte for byte."""

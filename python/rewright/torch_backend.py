@@ -1,8 +1,14 @@
 """The backend of torch.compile: `torch.compile(model, backend="rewright")`.
 
-Each graph that PyTorch hands over is exported to ONNX, with its parameters as constants, optimized, and run by
-Rewright. What cannot be (training, sizes that are symbols, inputs that the graph changes, element types or operators
-that are not read, tensors on another device) stays with PyTorch; the logger `rewright` says why.
+Each graph that PyTorch hands over is exported to ONNX, with its parameters and buffers as constants, optimized, and run
+by Rewright. What cannot be (training, sizes that are symbols, inputs that the graph changes, element types or operators
+that are not read, tensors on another device, outputs of another type or shape than the module's) stays with PyTorch;
+the logger `rewright` says why.
+
+Weights may change between calls. Each call looks at all of them: whether they are the same tensors, how often PyTorch
+has written to them, where they lie, and at their bytes (of a tensor above 64 KiB, at 64 in each 4 KiB), which tells of
+writes that PyTorch does not count (`weight.data.mul_(2)`, NumPy). Where they have changed, PyTorch computes; once they
+stay as they are for some calls, the graph is compiled anew with them. How many calls doubles each time: two, four, ...
 
 Options: `torch.compile(model, backend="rewright", options={...})` takes those of rewright.load; `settings` are those of
 Model.optimize, or None: the graph is run as it is read.
@@ -10,10 +16,14 @@ Model.optimize, or None: the graph is run as it is read.
 
 import io
 import logging
+import math
+import threading
 
+import numpy
 import torch
 
 import rewright
+from rewright import _rewright
 
 _log = logging.getLogger("rewright")
 
@@ -41,38 +51,138 @@ class _Stays(Exception):
     """Why a graph stays with PyTorch."""
 
 
+class _Weights:
+    """Those of the inputs that are parameters or buffers, as they were when this was made."""
+
+    def __init__(self, numbers, inputs):
+        # The alias keeps the memory, so that no other tensor comes to lie at its address.
+        self._seen = [(n, inputs[n], *self._state(inputs[n]), inputs[n].detach()) for n in numbers]
+        self._sample = _rewright.MemorySample([self._place(inputs[n]) for n in numbers])
+
+    @staticmethod
+    def _state(value):
+        return value._version, value.data_ptr(), value.stride()
+
+    @staticmethod
+    def _place(value):
+        if value.numel() == 0:
+            return value.data_ptr(), 0
+        last = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
+        return value.data_ptr(), (last + 1) * value.element_size()
+
+    def are(self, inputs):
+        """Whether these inputs are the same ones, and nothing was written to them."""
+        for number, tensor, version, address, strides, _ in self._seen:
+            value = inputs[number]
+            if value is not tensor or value._version != version:
+                return False
+            if value.data_ptr() != address or value.stride() != strides:
+                return False
+        return self._sample.same()
+
+
 def _is_static(node, value):
     if isinstance(value, torch.nn.Parameter):
         return True
     return node.meta.get("_dynamo_static_input_type") is not None or getattr(value, "_dynamo_static_input_type", None)
 
 
-def _shares_memory(program):
-    def memory(nodes):
-        values = [node.meta.get("val") for node in nodes if isinstance(node, torch.fx.Node)]
-        return {value.untyped_storage()._cdata for value in values if isinstance(value, torch.Tensor)}
+def _share_elements(values):
+    """Whether a piece of memory, of which these tensors are views, has an element that two of them have."""
+    taken = numpy.zeros(1 + max(sum((n - 1) * s for n, s in zip(v.shape, v.stride())) + v.storage_offset()
+                                for v in values), bool)
+    for value in values:
+        view = numpy.lib.stride_tricks.as_strided(taken[value.storage_offset():], value.shape, value.stride())
+        if view.any():
+            return True
+        view[...] = True
+    return False
+
+
+def _share_memory(program):
+    """Whether an output shares memory with an input, or elements with another output."""
+
+    def by_memory(nodes):
+        found = {}
+        for node in nodes:
+            value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+            if isinstance(value, torch.Tensor) and value.numel() > 0:
+                found.setdefault(value.untyped_storage()._cdata, []).append(value)
+        return found
 
     nodes = program.graph.nodes
-    outputs = [node for node in nodes if node.op == "output"]
-    return bool(memory(n for n in nodes if n.op == "placeholder") & memory(n for o in outputs for n in o.args[0]))
+    inputs = by_memory(node for node in nodes if node.op == "placeholder")
+    outputs = by_memory(value for node in nodes if node.op == "output" for value in node.args[0])
+    return bool(inputs.keys() & outputs.keys()) or any(map(_share_elements, outputs.values()))
 
 
-def _model_of(graph, inputs, options, settings):
+def _is_random(node):
+    """Whether a node of the exported graph draws random numbers."""
+    if node.op != "call_function" or torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    known = node.target._schema.arguments
+    given = {argument.name: argument.default_value for argument in known if argument.has_default_value()}
+    given.update(zip((argument.name for argument in known), node.args))
+    given.update(node.kwargs)
+    trains = given.get("train", given.get("training", True)) is not False
+    return trains and all(given.get(name) != 0 for name in ("p", "dropout", "dropout_p"))
+
+
+def _type(value):
+    return str(value.dtype).removeprefix("torch."), tuple(value.shape)
+
+
+def _output_types(graph):
+    """What PyTorch says of the outputs of a graph that it hands over."""
+    (output,) = [node for node in graph.graph.nodes if node.op == "output"]
+    found = []
+    for node in output.args[0]:
+        value = node.meta.get("example_value", node.meta.get("val")) if isinstance(node, torch.fx.Node) else None
+        if not isinstance(value, torch.Tensor):
+            raise _Stays("an output is no tensor")
+        found.append(_type(value))
+    return found
+
+
+def _check_types(what, found, expected):
+    found = [(kind, tuple(shape)) for _, kind, shape in found]
+    if found != expected:
+        raise _Stays(f"its {what} would be {found}, expected {expected}")
+
+
+def _check_inputs(inputs, static):
+    """The static ones are weights."""
     if not all(isinstance(value, torch.Tensor) for value in inputs):
         raise _Stays("a size is a symbol")
     if torch.is_grad_enabled() and any(value.requires_grad for value in inputs):
         raise _Stays("gradients are asked for (torch.no_grad, torch.inference_mode)")
     if any(value.device.type != "cpu" for value in inputs):
         raise _Stays("a tensor lies on another device")
-    places = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    frozen = _Frozen(graph, [v if _is_static(n, v) else None for n, v in zip(places, inputs)])
-    inputs = tuple(inputs[number] for number in frozen.free)
-    if not inputs:
+    if len(static) == len(inputs):
         raise _Stays("it has no inputs")
+    for number in static:
+        value = inputs[number]
+        if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout != torch.strided:
+            raise _Stays(f"a weight is a {type(value).__name__} of layout {value.layout}")
+        if value.is_inference():
+            raise _Stays("a weight was made in inference mode, where PyTorch does not count what is written to it")
+        if value.is_shared():
+            raise _Stays("a weight lies in memory that is shared with other processes")
+
+
+def _model_of(graph, inputs, static, options, settings):
+    """The model, and the numbers of its inputs among those of the graph."""
+    if any(isinstance(value, torch.Tensor) for value in (*graph.parameters(), *graph.buffers())):
+        raise _Stays("it holds weights that are no inputs")
+    expected = _output_types(graph)
+    frozen = _Frozen(graph, [value if number in static else None for number, value in enumerate(inputs)])
+    inputs = tuple(inputs[number] for number in frozen.free)
     frozen.eval()
     program = torch.export.export(frozen, inputs, strict=False)
-    if _shares_memory(program):
-        raise _Stays("an output is a view of an input")
+    if _share_memory(program):
+        raise _Stays("an output is a view of an input or of another output")
+    if any(map(_is_random, program.graph.nodes)):
+        raise _Stays("it draws random numbers")
     program = program.run_decompositions({})  # writes are results of their own now
     signature = program.graph_signature
     if signature.user_inputs_to_mutate or signature.buffers_to_mutate:
@@ -80,30 +190,91 @@ def _model_of(graph, inputs, options, settings):
     written = io.BytesIO()
     torch.onnx.export(program, inputs, dynamo=True, verbose=False).save(written)
     model = rewright.load(written.getvalue(), **options)
+    _check_types("inputs", model.inputs, [_type(value) for value in inputs])
+    _check_types("outputs", model.outputs, expected)
     if settings is not None:
         model.optimize(**settings)
     return model, frozen.free
+
+
+class _Runner:
+    """A model, run on those of the graph's inputs that are its own."""
+
+    def __init__(self, model, free):
+        self._handle = model._handle
+        self._inputs = [(name, number) for (name, _, _), number in zip(model.inputs, free)]
+        self._bfloat16 = [kind == "bfloat16" for _, kind, _ in model.outputs]
+
+    def __call__(self, values):
+        arrays = {name: values[number].detach().resolve_neg() for name, number in self._inputs}
+        outputs = map(torch.from_numpy, self._handle.run(arrays, []).values())
+        return tuple(t.view(torch.bfloat16) if bits else t for t, bits in zip(outputs, self._bfloat16))
+
+
+class _Compiled:
+    """A graph, compiled with the weights that it has. May be called from several threads at a time."""
+
+    def __init__(self, graph, inputs, options, settings):
+        self._graph = graph
+        places = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        self._static = [number for number, pair in enumerate(zip(places, inputs)) if _is_static(*pair)]
+        self._options = options
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._compiled = None  # weights and what runs the model that holds them
+        self._weights = None  # where nothing is compiled: the last that were seen
+        self._calls = 0  # since then
+        self._wait = 1  # as many calls with the same weights are waited for
+        self._compile(inputs)
+
+    def _compile(self, inputs):
+        try:
+            with torch.set_grad_enabled(torch.is_grad_enabled()):  # whatever the exporter does to it
+                _check_inputs(inputs, self._static)
+                weights = _Weights(self._static, inputs)
+                runner = _Runner(*_model_of(self._graph, inputs, self._static, self._options, self._settings))
+            self._compiled = weights, runner
+            return
+        except _Stays as reason:
+            _log.info("a graph stays with PyTorch: %s", reason)
+        except Exception as error:  # whatever PyTorch's exporter or our reader does not know
+            _log.warning("a graph stays with PyTorch: %s: %s", type(error).__name__, str(error).split("\n")[0])
+        self._wait = math.inf
+
+    @property
+    def stays(self):
+        return self._compiled is None
+
+    def __call__(self, *inputs):
+        compiled = self._compiled
+        if compiled is not None and compiled[0].are(inputs):
+            return compiled[1](inputs)
+        with self._lock:
+            compiled = self._for_changed(inputs)
+        return self._graph.forward(*inputs) if compiled is None else compiled[1](inputs)
+
+    def _for_changed(self, inputs):
+        if self._compiled is not None:
+            if self._compiled[0].are(inputs):  # another thread has compiled it
+                return self._compiled
+            self._compiled = None
+            self._weights = None
+            self._wait *= 2
+            _log.warning("weights have changed: PyTorch computes until %d calls find the same", self._wait)
+        if self._weights is None or not self._weights.are(inputs):
+            self._weights = _Weights(self._static, inputs)
+            self._calls = 0
+        self._calls += 1
+        if self._calls == self._wait:
+            self._compile(inputs)
+        return self._compiled
 
 
 def compile_graph(graph, inputs, options=None, **_):
     """For PyTorch, by the entry point `torch_dynamo_backends`."""
     options = dict(options or {})
     settings = options.pop("settings", {})
-    try:
-        with torch.no_grad() if not torch.is_grad_enabled() else torch.enable_grad():
-            model, free = _model_of(graph, inputs, options, settings)
-    except _Stays as reason:
-        _log.info("a graph stays with PyTorch: %s", reason)
-        return graph.forward
-    except TypeError:
-        raise  # options that there are none of
-    except Exception as error:  # whatever PyTorch's exporter or our reader does not know
-        _log.warning("a graph stays with PyTorch: %s: %s", type(error).__name__, str(error).split("\n")[0])
-        return graph.forward
-    names = [name for name, _, _ in model.inputs]
-
-    def run(*values):
-        arrays = {name: values[number].detach() for name, number in zip(names, free)}
-        return tuple(torch.from_dlpack(array) for array in model.run(arrays).values())
-
-    return run
+    rewright._filled(_rewright.ModelOptions(), options, "option")
+    rewright._filled(_rewright.OptimizeSettings(), settings or {}, "setting")
+    compiled = _Compiled(graph, inputs, options, settings)
+    return graph.forward if compiled.stays else compiled

@@ -2,10 +2,14 @@
 
 import gc
 import os
+import signal
+import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
+import ml_dtypes
 import numpy
 import onnx
 import onnxruntime  # in one process with the package, each with a protobuf of its own
@@ -164,6 +168,61 @@ class ModuleTest(unittest.TestCase):
         model = rewright.load(self.proto, dims={"n": 4})
         x = input_of(4)
         numpy.testing.assert_array_equal(model.run(x=Foreign(x))["y"], model.run(x=x)["y"])
+
+    def test_bfloat16_comes_and_goes_as_numpy_arrays(self):
+        nodes = [helper.make_node("Add", ["x", "x"], ["y"]), helper.make_node("ReduceSum", ["x"], ["z"], keepdims=0)]
+        graph = helper.make_graph(
+            nodes,
+            "narrow",
+            [helper.make_tensor_value_info("x", TensorProto.BFLOAT16, [2, 3])],
+            [
+                helper.make_tensor_value_info("y", TensorProto.BFLOAT16, [2, 3]),
+                helper.make_tensor_value_info("z", TensorProto.BFLOAT16, []),
+            ],
+        )
+        opsets = [helper.make_opsetid("", 17)]
+        model = rewright.load(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+        x = numpy.array([[1, -2, 0.5], [3, 0, 256]], ml_dtypes.bfloat16)
+        found = model.run(x=x)
+        self.assertEqual([found[name].dtype for name in "yz"], [x.dtype, x.dtype])
+        numpy.testing.assert_array_equal(found["y"], x + x)
+        self.assertEqual(found["z"].shape, ())
+        self.assertEqual(float(found["z"]), 258)
+        numpy.testing.assert_array_equal(model.run(x=numpy.asfortranarray(x))["y"], x + x)
+        with unittest.mock.patch.dict(sys.modules, {"ml_dtypes": None}):  # not installed
+            found = model.run(x=x)
+        self.assertEqual([found[name].dtype for name in "yz"], [numpy.float32, numpy.float32])
+        numpy.testing.assert_array_equal(found["y"], (x + x).astype(numpy.float32))
+        self.assertEqual(found["z"].shape, ())
+
+    def test_ctrl_c_ends_long_calls(self):
+        chain = ["x"]
+        nodes = []
+        for number in range(400):
+            nodes.append(helper.make_node("MatMul", [chain[-1], "w"], [f"p{number}"]))
+            nodes.append(helper.make_node("Relu", [f"p{number}"], [f"q{number}"]))
+            chain.append(f"q{number}")
+        graph = helper.make_graph(
+            nodes,
+            "long",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [64, 64])],
+            [helper.make_tensor_value_info(chain[-1], TensorProto.FLOAT, [64, 64])],
+            [numpy_helper.from_array(0.1 * numpy.eye(64, dtype=numpy.float32), "w")],
+        )
+        model = rewright.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+        x = numpy.ones((64, 64), numpy.float32)
+        before = model.run(x=x)
+        rules = "".join(
+            f"rule r{number}\n  add(add(x[a..], y[a..]), z[a..]) => add(x, add(y, z))\n" for number in range(2000))
+        for call in (model.optimize, lambda: rewright.verify(rules)):
+            timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+            timer.start()
+            with self.assertRaises(KeyboardInterrupt):
+                call()
+            timer.join()
+        self.assertIsNone(model.summary)
+        for name, array in model.run(x=x).items():
+            numpy.testing.assert_array_equal(array, before[name])
 
     def test_errors_name_what_was_found_and_expected(self):
         model = rewright.load(self.proto, dims={"n": 2})

@@ -1,6 +1,7 @@
 // The border of the library: inside, errors are values; outside, they are exceptions of type Error and nothing else.
 #pragma once
 
+#include <atomic>
 #include <new>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@ inline ErrorCode CodeOf(const absl::Status& status) {
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kUnknown:
     case absl::StatusCode::kAborted: return ErrorCode::kInternal;
+    case absl::StatusCode::kCancelled: return ErrorCode::kStopped;
     default: return ErrorCode::kInvalidInput;
   }
 }
@@ -32,6 +34,10 @@ template <typename T>
 T Take(absl::StatusOr<T> value) {
   if (!value.ok()) Throw(value.status());
   return *std::move(value);
+}
+
+inline void ThrowIfStopped(const std::atomic<bool>* stop) {
+  if (stop != nullptr && *stop) Throw(absl::CancelledError("stopped by the caller"));
 }
 
 // A call of the library: nothing but Error leaves it.

@@ -85,9 +85,14 @@ OptimizeOptions SearchOptionsOf(const OptimizeSettings& settings, int threads) {
     Throw(absl::InvalidArgumentError(
         absl::StrCat("search: found ", settings.search, ", expected backtrack, greedy or eqsat")));
   }
-  if (settings.time_limit_seconds > 0) {
-    const absl::Time end = absl::Now() + absl::Seconds(settings.time_limit_seconds);
-    options.seconds_left = [end] { return absl::ToDoubleSeconds(end - absl::Now()); };
+  if (settings.time_limit_seconds > 0 || settings.stop != nullptr) {
+    constexpr double kNoLimit = 1e9;  // finite: shares of it are taken
+    const double limit = settings.time_limit_seconds > 0 ? settings.time_limit_seconds : kNoLimit;
+    const absl::Time end = absl::Now() + absl::Seconds(limit);
+    options.seconds_left = [end, stop = settings.stop] {
+      return stop != nullptr && *stop ? 0 : absl::ToDoubleSeconds(end - absl::Now());
+    };
+    options.search.stop = settings.stop;
   }
   options.search.threads = 1;  // measurements are taken one at a time, and nothing else runs meanwhile
   options.check = settings.check;
@@ -242,6 +247,7 @@ struct Model::Impl {
     search.kept = engine.measurements();
     RuleRewriter rewriter(rules.rules);
     const OptimizeReport report = Take(rewright::Optimize(graph(), rewriter, device, &engine.runner(), search));
+    ThrowIfStopped(settings.stop);
     std::vector<ReplayStep> steps;
     if (report.rewritten) steps = Take(MakeReplay(graph(), report.search.trace, report.path, rules.all));
     Take(models->SetPath(report.graph, std::move(steps), rules.all));

@@ -6,8 +6,9 @@
 namespace rewright {
 namespace {
 
-RuleJudgement Judged(const Rule& rule, double time_limit_seconds) {
+RuleJudgement Judged(const Rule& rule, double time_limit_seconds, const std::atomic<bool>* stop) {
   RuleProofOptions options;
+  options.stop = stop;
   options.time_limit_s = time_limit_seconds;
   options.use = RuleUse::kProof;
   const RuleVerdict verdict = ProveRule(rule, options);
@@ -20,7 +21,8 @@ RuleJudgement Judged(const Rule& rule, double time_limit_seconds) {
 
 }  // namespace
 
-std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds) {
+std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds,
+                                       const std::atomic<bool>* stop) {
   return Call([&] {
     if (!(time_limit_seconds > 0)) Throw(absl::InvalidArgumentError("the time limit must be above zero"));
     const std::vector<ParsedRule> parsed = ParseEachRule(text, "text");
@@ -28,12 +30,14 @@ std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limi
     if (parsed.empty()) Take(ParseRules(text, "text").status());
     std::vector<RuleJudgement> judgements;
     for (const ParsedRule& one : parsed) {
+      ThrowIfStopped(stop);
       if (one.rule.ok()) {
-        judgements.push_back(Judged(*one.rule, time_limit_seconds));
+        judgements.push_back(Judged(*one.rule, time_limit_seconds, stop));
       } else {
         judgements.push_back({one.name, VerdictName(Verdict::kUnknown), "", std::string(one.rule.status().message())});
       }
     }
+    ThrowIfStopped(stop);
     return judgements;
   });
 }

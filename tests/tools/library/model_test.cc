@@ -189,6 +189,20 @@ TEST(Model, OptimizesOnceForAllSizes) {
   }
 }
 
+TEST(Model, StopsWhereItIsAskedTo) {
+  Model model = Small();
+  std::atomic<bool> stop{true};
+  OptimizeSettings settings = Calculated();
+  settings.stop = &stop;
+  EXPECT_THAT(ErrorOf(ErrorCode::kStopped, [&] { model.Optimize(settings); }), HasSubstr("stopped by the caller"));
+  EXPECT_EQ(RunSmall(model, 2), Relu(Values(8)));
+  stop = false;
+  EXPECT_TRUE(model.Optimize(settings).rewritten);
+  stop = true;
+  EXPECT_THAT(ErrorOf(ErrorCode::kStopped, [&] { VerifyRules("rule r\n  relu(x[n]) => relu(x)\n", 60, &stop); }),
+              HasSubstr("stopped by the caller"));
+}
+
 TEST(Model, RunsOnSeveralThreadsAtSeveralSizes) {
   const std::string bytes = SmallModel();
   ModelOptions options;

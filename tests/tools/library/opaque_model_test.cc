@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class OpaqueModel : public ::testing::TestWithParam<const char*> {
  protected:
@@ -95,6 +96,29 @@ TEST(OpaqueModelElsewhere, IsRefusedByName) {
               AllOf(HasSubstr("node \"inv\" (com.microsoft.Inverse): not known here, and onnxruntime"),
                     HasSubstr("/nowhere/libonnxruntime.so")));
   unsetenv("REWRIGHT_ONNXRUNTIME");
+}
+
+// A library that anybody may have put into the current folder is not loaded, whatever Python is called.
+TEST(OpaqueModelElsewhere, DoesNotLoadFromTheCurrentFolder) {
+  const TemporaryFolder folder;
+  const std::string package = folder / "lib/python3.11/site-packages/onnxruntime/capi";
+  std::filesystem::create_directories(package);
+  std::filesystem::create_directories(folder / "bin");
+  WriteContents(package + "/libonnxruntime.so.1", "its loading is an error that names it");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const std::string bytes = InvertingModel();
+  for (const char* python : {"python3", "bin/python3", "./bin/python3"}) {
+    setenv("REWRIGHT_PYTHON", python, 1);
+    try {
+      const float one = 1;
+      Model::FromBytes(bytes.data(), bytes.size()).Run({InputView::Of("x", {1, 1}, &one)});
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), Not(HasSubstr("site-packages"))) << python;
+    }
+  }
+  unsetenv("REWRIGHT_PYTHON");
+  std::filesystem::current_path(before);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 // processor is shared with others; GOMP_SPINCOUNT=4000 in the environment, before the library is loaded, shortens it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -32,6 +33,7 @@ enum class ErrorCode {
   kInvalidInput,  // the model, data, an option, a file or a device is not what is expected
   kOutOfMemory,
   kInternal,  // a fault of the library; the model is to be destroyed
+  kStopped,   // the caller asked for it
 };
 
 class REWRIGHT_API Error : public std::runtime_error {
@@ -161,6 +163,8 @@ struct OptimizeSettings {
   bool check = true;                        // compare outputs with the original's on seeded inputs
   double rtol = 1e-3;
   std::uint64_t seed = 1;
+  // Set from elsewhere, a signal handler or another thread: Optimize ends soon, with an error of code kStopped.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 struct OptimizeSummary {
@@ -234,8 +238,10 @@ struct RuleJudgement {
 };
 
 // Judges the rules of a text one by one, without a device and without a model; a rule that cannot be read is unknown,
-// and its explanation says where it is wrong. `time_limit_seconds`: of CPU time, for each rule.
-REWRIGHT_API std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds = 60);
+// and its explanation says where it is wrong. `time_limit_seconds`: of CPU time, for each rule. `stop`: as that of
+// OptimizeSettings.
+REWRIGHT_API std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds = 60,
+                                                    const std::atomic<bool>* stop = nullptr);
 
 // Where the rules and other data files lie: the installed share/rewright. Needed only where they are not found by the
 // place of the library. For the whole process; to be called first.
