@@ -93,13 +93,19 @@ absl::StatusOr<Place> Lowering::Find(Value value) {
 }
 
 absl::StatusOr<Place> Lowering::FindAs(Value value, const Layout& layout) {
-  ASSIGN_OR_RETURN(const Place from, Find(value));
+  ASSIGN_OR_RETURN(Place from, Find(value));
   const Layout wanted = Simplified(layout);
   for (const Place& place : places_[value]) {
     if (Simplified(place.layout) == wanted) return Place{place.buffer, layout};
   }
   const DType dtype = graph_.type(value).dtype;
-  ASSIGN_OR_RETURN(KernelPtr kernel, Converter(from.layout, layout, dtype));
+  absl::StatusOr<KernelPtr> converter = Converter(from.layout, layout, dtype);
+  if (!converter.ok() && !from.layout.IsRowMajor() && !layout.IsRowMajor()) {
+    // Repeated elements (strides of 0) have no direct way into a block that is partly padding.
+    ASSIGN_OR_RETURN(from, FindRowMajor(value));
+    converter = Converter(from.layout, layout, dtype);
+  }
+  ASSIGN_OR_RETURN(KernelPtr kernel, std::move(converter));
   const size_t bytes = Bytes(value, layout);
   Place place{-1, layout};
   if (schedule_.buffers[from.buffer].kind == Buffer::Kind::kConstant) {

@@ -57,6 +57,17 @@ bool IsKnown(const ExprNode& node) {
   }
 }
 
+// The inputs whose gradients have the form of that by layout.input, of n: members of a list are alike, so what samples
+// tell of those that they have holds for members that none of them has.
+std::vector<int> InputsLike(const DerivedLayout& layout, int n) {
+  std::vector<int> inputs;
+  const bool member = layout.input >= layout.num_fixed;
+  for (int k = member ? layout.num_fixed : layout.input; k < (member ? n : std::min(n, layout.input + 1)); ++k) {
+    inputs.push_back(k);
+  }
+  return inputs;
+}
+
 // Fills in what samples tell.
 absl::Status FromSamples(DerivedLayout* layout) {
   const OpDef& op = *layout->base;
@@ -83,11 +94,14 @@ absl::Status FromSamples(DerivedLayout* layout) {
         differentiable = true;
         (k < layout->num_fixed ? void(directions.insert(k)) : void(group_has_tangents = true));
       }
-    } else if (is_floating(layout->input) && !outputs.empty()) {
-      differentiable = true;
-      elements.push_back(GradientOf(op, study.key, meaning, layout->input).element);
-      num_outputs.insert(study.application.outputs.size());
-      directions.insert(outputs.begin(), outputs.end());
+    } else {
+      for (int k : InputsLike(*layout, n)) {
+        if (!is_floating(k) || outputs.empty()) continue;
+        differentiable = true;
+        elements.push_back(GradientOf(op, study.key, meaning, k).element);
+        num_outputs.insert(study.application.outputs.size());
+        directions.insert(outputs.begin(), outputs.end());
+      }
     }
     for (const ExprPtr& element : elements) {
       for (int operand : OperandsRead(element)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -19,6 +20,8 @@ namespace {
 constexpr char kGradientMark[] = "_grad_";
 constexpr char kScatterMark[] = "_scatter_";
 constexpr char kTangentMark[] = "_tangent";
+// Members of a list whose gradients have a name: names come from files, and a sample has as many operands.
+constexpr int kMaxNamedMembers = 4096;
 
 DerivedCall CallOf(const DerivedLayout& layout, const OpDef* derived, const std::vector<TensorType>& inputs,
                    const Attrs& attrs, int num_outputs) {
@@ -55,11 +58,46 @@ DerivedCall CallOf(const DerivedLayout& layout, const OpDef* derived, const std:
   return call;
 }
 
+// The sample with so many operands, of which it has fewer: the last one again and again, with the last element of a
+// list of as many numbers (the sizes of parts), and a size that these add up to. Nothing where no such application is
+// legal.
+std::optional<OpSample> Lengthened(const DerivedLayout& layout, OpSample sample, size_t operands) {
+  const auto members = static_cast<int64_t>(sample.inputs.size()) - layout.num_fixed;
+  if (members < 1) return std::nullopt;
+  const auto more = static_cast<int64_t>(operands - sample.inputs.size());
+  sample.inputs.resize(operands, sample.inputs.back());
+  MeaningCache meanings;
+  const auto is_legal = [&] { return Apply(*layout.base, sample.inputs, sample.attrs, meanings).ok(); };
+  if (is_legal()) return sample;
+  for (auto& [name, attr] : sample.attrs) {
+    auto* const list = std::get_if<std::vector<int64_t>>(&attr);
+    if (list == nullptr || std::ssize(*list) != members) continue;
+    const int64_t added = more * list->back();
+    const std::vector<int64_t> before = *list;
+    list->resize(list->size() + static_cast<size_t>(more), list->back());
+    for (auto& [other, total] : sample.attrs) {
+      auto* const sizes = std::get_if<std::vector<int64_t>>(&total);
+      if (sizes == nullptr || other == name) continue;
+      for (int64_t& size : *sizes) {
+        size += added;
+        if (is_legal()) return sample;
+        size -= added;
+      }
+    }
+    *list = before;
+  }
+  return std::nullopt;
+}
+
 // A sample of the base of which there is the derivative.
 OpSample Sample(const DerivedLayout& layout, const OpDef* derived, Rng& rng) {
-  constexpr int kTries = 10000;
+  constexpr int kTries = 10000, kTriesAsTheyAre = 200;
   for (int i = 0; i < kTries; ++i) {
     OpSample sample = layout.base->sample(rng);
+    if (i >= kTriesAsTheyAre && layout.input >= std::ssize(sample.inputs)) {
+      std::optional<OpSample> longer = Lengthened(layout, sample, static_cast<size_t>(layout.input) + 1);
+      if (longer) sample = *std::move(longer);
+    }
     const int n = static_cast<int>(sample.inputs.size());
     const auto is_floating = [&](int k) { return k < n && IsFloating(sample.inputs[k].dtype); };
     if (layout.kind != DerivedKind::kTangent && !is_floating(layout.input)) continue;
@@ -150,7 +188,8 @@ int InputByName(const OpDef& op, const std::string& name) {
   int member = 0;
   absl::string_view number = name;
   if (!op.variadic || !absl::ConsumePrefix(&number, op.inputs.back()) || !absl::SimpleAtoi(number, &member)) return -1;
-  return member >= 0 && absl::StrCat(op.inputs.back(), member) == name ? fixed + member : -1;
+  const bool is_name = member >= 0 && member < kMaxNamedMembers && absl::StrCat(op.inputs.back(), member) == name;
+  return is_name ? fixed + member : -1;
 }
 
 }  // namespace

@@ -23,8 +23,9 @@
 
 namespace rewright {
 
-// Errors: the operator has no input of that number, no gradient by it (no sample of the operator has a floating type
-// there and at an output), or more than one list of operands of any length would be needed. `op` lives for ever.
+// Of a list of operands any member has a gradient, however few of them samples have. Errors: the operator has no input
+// of that number, no gradient by it (no sample of the operator has a floating type there, or at a member of that list,
+// and at an output), or more than one list of operands of any length would be needed. `op` lives for ever.
 absl::StatusOr<const OpDef*> GradientOp(const OpDef& op, int input);
 absl::StatusOr<const OpDef*> TangentOp(const OpDef& op);
 

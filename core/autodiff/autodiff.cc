@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/operators.h"
+#include "core/autodiff/copies.h"
 #include "core/base/status_macros.h"
 #include "core/ir/pointwise.h"
 #include "core/ir/tensor.h"
@@ -177,6 +178,8 @@ class Reverse : Derivation {
       some |= cotangents.back().has_value();
     }
     if (!some) return absl::OkStatus();
+    if (const auto joined = JoinedOperands(arena_, node)) return PullApart(node, *joined, *cotangents[0]);
+    if (const auto cut = CutOperand(arena_, node)) return PullTogether(node, *cut, cotangents);
     // What broadcasts is stretched first: an operator's gradients are then those of equal shapes, and that of being
     // stretched is one for all.
     std::vector<Value> stretched = node.operands;
@@ -187,7 +190,7 @@ class Reverse : Derivation {
     }
     for (size_t k = 0; k < node.operands.size(); ++k) {
       const Value operand = node.operands[k];
-      if (!IsFloating(arena_.type(operand).dtype) || !between_.contains(operand.node)) continue;
+      if (!IsWanted(operand)) continue;
       ASSIGN_OR_RETURN(std::optional<Value> part, Part(node, stretched, static_cast<int>(k), cotangents));
       if (part && stretched[k] != operand) {
         ASSIGN_OR_RETURN(part, Part(arena_.node(stretched[k].node), {operand}, 0, {part}));
@@ -195,6 +198,41 @@ class Reverse : Derivation {
       if (part) parts_[operand].push_back(*part);
     }
     return absl::OkStatus();
+  }
+
+  // Operands behind one another: each has the part of the cotangent where it stands.
+  absl::Status PullApart(const Node& node, const PartsAlongAxis& joined, Value cotangent) {
+    std::vector<int64_t> starts(node.outputs[0].shape.size(), 0), stops = node.outputs[0].shape;
+    const auto axis = static_cast<size_t>(joined.axis);
+    for (size_t k = 0; k < joined.ends.size(); ++k) {
+      starts[axis] = k == 0 ? 0 : joined.ends[k - 1];
+      stops[axis] = joined.ends[k];
+      if (!IsWanted(node.operands[k])) continue;
+      ASSIGN_OR_RETURN(const Value part, arena_.Apply("slice", {cotangent}, {{"starts", starts}, {"stops", stops}}));
+      parts_[node.operands[k]].push_back(part);
+    }
+    return absl::OkStatus();
+  }
+
+  // Parts of an operand: it has their cotangents behind one another.
+  absl::Status PullTogether(const Node& node, const PartsAlongAxis& cut,
+                            const std::vector<std::optional<Value>>& cotangents) {
+    if (!IsWanted(node.operands[0])) return absl::OkStatus();
+    std::vector<Value> parts;
+    for (size_t k = 0; k < cotangents.size(); ++k) {
+      if (cotangents[k]) {
+        parts.push_back(*cotangents[k]);
+      } else {
+        ASSIGN_OR_RETURN(parts.emplace_back(), Filled(arena_, node.outputs[k], 0));
+      }
+    }
+    ASSIGN_OR_RETURN(const Value whole, arena_.Apply("concat", std::move(parts), {{"axis", cut.axis}}));
+    parts_[node.operands[0]].push_back(whole);
+    return absl::OkStatus();
+  }
+
+  bool IsWanted(Value operand) const {
+    return IsFloating(arena_.type(operand).dtype) && between_.contains(operand.node);
   }
 
   // What the application, to these operands, gives to the cotangent of one of them; nothing where that is zero.

@@ -87,6 +87,17 @@ TEST(DerivedOperators, AreFoundByName) {
   EXPECT_THAT(GradientOp(*FindOp("relu"), 1).status().message(), HasSubstr("relu has no input number 1"));
 }
 
+// However few operands samples have, each member of a list has a gradient, and a page.
+TEST(DerivedOperators, KnowEveryMemberOfAList) {
+  const OpDef* ninth = FindOp("concat_grad_x8");
+  ASSERT_NE(ninth, nullptr);
+  EXPECT_EQ(*GradientOp(*FindOp("concat"), 8), ninth);
+  EXPECT_THAT(DescribeOp(*ninth), HasSubstr("x_shape15 + p"));
+  EXPECT_THAT(DescribeOp(*FindOp("concat_tangent_grad_dx6")), HasSubstr("dx6"));
+  EXPECT_THAT(DescribeOp(*FindOp("split_grad_x_grad_u7")), HasSubstr("sizes7"));
+  EXPECT_EQ(FindOp("concat_grad_x4096"), nullptr);
+}
+
 TEST(DerivedOperators, AreMadeOnceByAllThreads) {
   std::vector<std::thread> threads;
   std::vector<const OpDef*> found(8);

@@ -75,6 +75,32 @@ TEST(Gradients, OfADenseLayer) {
   EXPECT_EQ(PrintGraph(*again), text);
 }
 
+// Of more parts than any sample of an operator has.
+TEST(Gradients, OfManyPartsAreTheirParts) {
+  std::string text = "input x: f64[2,3]\n", names = "x";
+  for (int i = 0; i < 8; ++i) {
+    absl::StrAppend(&text, "%", i, " = mul(", i == 0 ? "x" : absl::StrCat("%", i - 1), ", x)\n");
+    absl::StrAppend(&names, ", %", i);
+  }
+  absl::StrAppend(&text, "%8 = concat(", names, ", axis=1)\n%9 = mul(%8, %8)\n",
+                  "%10 = split(%9, axis=1, sizes=[3,3,3,3,3,3,9])\n",
+                  "%11 = mul(%10.0, %10.5)\n%12 = reduce_sum(%11, axes=[0,1], keepdims=0)\noutput y = %12\n");
+  const Parsed parsed = Parse(text);
+  const std::string gradients = GradientText(parsed, {parsed.graph.inputs()[0]});
+  EXPECT_THAT(gradients, HasSubstr("slice("));
+  EXPECT_THAT(gradients, ::testing::Not(HasSubstr("concat_grad_")));
+  EXPECT_THAT(gradients, ::testing::Not(HasSubstr("split_grad_")));
+  // y = sum of x^2 x^12
+  const auto by_x = Gradients(parsed.arena(), parsed.output(), {parsed.graph.inputs()[0]});
+  ASSERT_TRUE(by_x.ok()) << by_x.status();
+  const Tensor x = Tensor::FromVector<double>(DType::kFloat64, {2, 3}, {0.5, -1, 1.5, 1, 2, -0.25});
+  const Tensor g = RunAll(parsed.graph.arena(), parsed.graph.inputs(), *by_x, {{"x", x}})[0];
+  for (int64_t i = 0; i < 6; ++i) {
+    const double expected = 14 * std::pow(x.At(i), 13);
+    EXPECT_NEAR(g.At(i), expected, 1e-9 * std::max(1.0, std::abs(expected)));
+  }
+}
+
 TEST(Gradients, AreSummedWhereAValueIsReadTwice) {
   const Parsed parsed = Parse("input x: f64[]\n%0 = mul(x, x)\n%1 = mul(%0, x)\noutput y = %1\n");
   const std::vector<Value> by = parsed.graph.inputs();
