@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,5 +25,8 @@ int64_t IndexedSize(const Graph& graph, Value input);
 // `least_integer` instead of 0: 1 for graphs that divide by them. An input's elements depend on the seed, its name and
 // its type alone. Error: an input is larger than the memory (core/ir/memory.h).
 absl::StatusOr<std::vector<Tensor>> RandomInputs(const Graph& graph, uint64_t seed, int64_t least_integer = 0);
+
+// Puts tensors in the places of the inputs that have these names and types.
+void PutGiven(const Graph& graph, const std::map<std::string, Tensor>& given, std::vector<Tensor>* inputs);
 
 }  // namespace rewright

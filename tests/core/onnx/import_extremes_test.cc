@@ -125,5 +125,21 @@ TEST(ImportExtremes, ArgMinOfIntegers) {
   EXPECT_EQ(least(DType::kInt32, {2, -1, -1}), 1);
 }
 
+// More than are looked at one by one elsewhere.
+TEST(ImportExtremes, ScatterAtMoreThanAMillionKnownIndices) {
+  constexpr int64_t kCount = (int64_t{1} << 20) + 1;
+  Tensor indices(TensorType{DType::kInt64, {kCount, 1}}), updates(TensorType{DType::kFloat32, {kCount}});
+  for (int64_t i = 0; i < kCount; ++i) {
+    indices.SetInt(i, kCount - 1 - i);
+    updates.Set(i, static_cast<double>(i % 1000));
+  }
+  const Tensor y = Computed("ScatterND", {Tensor(TensorType{DType::kFloat32, {kCount + 1}}), indices, updates},
+                            {true, false, true});
+  ASSERT_EQ(y.num_elements(), kCount + 1);
+  EXPECT_EQ(y.At(0), static_cast<double>((kCount - 1) % 1000));
+  EXPECT_EQ(y.At(kCount - 5), 4);
+  EXPECT_EQ(y.At(kCount), 0);
+}
+
 }  // namespace
 }  // namespace rewright
