@@ -201,6 +201,7 @@ NB_MODULE(_rewright, m) {
   nb::class_<ModelOptions>(m, "ModelOptions")
       .def(nb::init<>())
       .def_rw("dims", &ModelOptions::dims)
+      .def_rw("fold_defaults", &ModelOptions::fold_defaults)
       .def_rw("device", &ModelOptions::device)
       .def_rw("precision", &ModelOptions::precision)
       .def_rw("profile", &ModelOptions::profile)

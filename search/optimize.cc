@@ -387,6 +387,7 @@ class Optimizer {
   absl::Status CompileOriginal() {
     if (original_ != nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(inputs_, RandomInputs(graph_, options_.checking.seed));
+    PutGiven(graph_, options_.checking.defaults, &inputs_);
     ASSIGN_OR_RETURN(original_, runner_->Prepare(graph_));
     return absl::OkStatus();
   }

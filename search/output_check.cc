@@ -165,6 +165,7 @@ absl::Status OutputChecker::Prepare(Executable* compiled) {
         inputs_.clear();
         return inputs.status();
       }
+      PutGiven(original_, options_.defaults, &*inputs);
       inputs_.push_back(*std::move(inputs));
     }
     return absl::OkStatus();

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +44,7 @@ struct OutputCheckOptions {
   // Up to so many, the interpreter runs the candidate too where there is no runner. More: nothing is checked.
   double interpreter_only_flops = 2e9;
   int threads = 1;
+  std::map<std::string, Tensor> defaults;  // inputs that are not drawn, by name
 };
 
 // The same with the interpreter as the reference for no more than it computes in a part of so many seconds.

@@ -54,6 +54,7 @@ struct CompareFlags {
   std::vector<std::string> optimized;  // none, or one for each model
   RuleFlags rules;
   std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
   std::string device = "cpu";
   std::string precision = "fp32";
   std::string profile;
@@ -143,7 +144,7 @@ class Contest {
   absl::Status Prepare(const std::string& path, const ImportedModel& model, const Baseline& baseline,
                        const OptimizerRules& rules, const std::optional<std::pair<std::string, Graph>>& optimized) {
     const Graph& graph = model.graph;
-    absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(graph, session_.flags.seed);
+    absl::StatusOr<std::vector<Tensor>> inputs = DrawInputs(model, session_.flags.seed);
     if (!inputs.ok()) return inputs.status();
     inputs_ = *std::move(inputs);
     absl::Status status = AddGraph("original", absl::StrCat(graph.num_runtime_nodes(), " nodes"), graph);
@@ -391,10 +392,13 @@ void Report(const std::string& model, const Contest& contest, Console& console, 
 }
 
 // The graph of a file that is said to be `original`, optimized: a graph with the same inputs and outputs.
-absl::StatusOr<ImportedModel> LoadOptimized(const std::string& path, const Graph& original, const CompareFlags& flags,
+absl::StatusOr<ImportedModel> LoadOptimized(const std::string& path, const ImportedModel& of, const CompareFlags& flags,
                                             Console& console) {
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, OptionsToRead(flags.dims, flags.device), console));
-  const std::vector<std::string> differences = InterfaceDifferences(original, model.graph);
+  const Graph& original = of.graph;
+  ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
+  reading.other_dims = true;  // that the rewritten file has fixed
+  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, reading, console));
+  const std::vector<std::string> differences = InterfaceDifferences(of, model);
   if (!differences.empty()) {
     return ErrorAt(path,
                    absl::InvalidArgumentError(absl::StrCat("not the optimized form of the model: of model and file, ",
@@ -436,7 +440,7 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
   bool equal = true;
   for (size_t i = 0; i < flags.models.size() && !InterruptGuard::interrupted(); ++i) {
     const std::string& path = flags.models[i];
-    ImportOptions reading = OptionsToRead(flags.dims, flags.device);
+    ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
     reading.keep_source = true;  // for the file that peers get
     absl::StatusOr<ImportedModel> model = LoadModel(path, reading, console);
     if (!model.ok()) return model.status();
@@ -445,7 +449,7 @@ absl::StatusOr<Answer> CompareModels(const CompareFlags& flags, Session& session
     std::optional<ImportedModel> file;  // its nodes are written while it is there
     std::optional<std::pair<std::string, Graph>> optimized;
     if (!flags.optimized.empty()) {
-      ASSIGN_OR_RETURN(file, LoadOptimized(flags.optimized[i], model->graph, flags, console));
+      ASSIGN_OR_RETURN(file, LoadOptimized(flags.optimized[i], *model, flags, console));
       engine->Use(*file);
       optimized.emplace(flags.optimized[i], file->graph);
     }
@@ -484,7 +488,7 @@ Action DeclareCompare(CommandLine& line) {
   line.AddInt("--rounds", &flags->rounds, 1, 1'000'000, "Measured runs of each (default 30)");
   line.AddInt("--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3)");
   line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
-  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
   line.AddSwitch("--peers,!--no-peers", &flags->peers,
                  "Also other programs: onnxruntime, torch and JAX, by $REWRIGHT_PYTHON or a Python found (default on)");
   line.Add("--peer", &flags->kinds, "A program to compare with (repeatable; default: all that are found)")

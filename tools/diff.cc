@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
 #include "tools/flags.h"
 #include "tools/models.h"
@@ -27,6 +28,7 @@ struct DiffFlags {
   std::string b;
   std::map<std::string, std::string> inputs;
   std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
   std::string device = "cpu";
   Tolerance tolerance;
   bool structure_only = false;
@@ -43,7 +45,7 @@ std::string Describe(const Graph& graph, NodeId id) {
 }
 
 // Applications of `graph` that `other` does not have, by what they compute from leaves of the same names. `first`
-// lists those of them whose operands both have: where the difference begins.
+// lists those of them whose operands both have, or are leaves: where the difference begins.
 int CountForeign(const Graph& graph, const Graph& other, std::vector<std::string>* first) {
   absl::flat_hash_set<uint64_t> known;
   for (NodeId id : other.nodes()) known.insert(other.node(id).hash);
@@ -53,10 +55,58 @@ int CountForeign(const Graph& graph, const Graph& other, std::vector<std::string
     if (node.op == nullptr || known.contains(node.hash)) continue;
     ++foreign;
     const bool begins = std::all_of(node.operands.begin(), node.operands.end(),
-                                    [&](Value operand) { return known.contains(graph.node(operand.node).hash); });
+                                    [&](Value operand) {
+                                      const Node& from = graph.node(operand.node);
+                                      return from.op == nullptr || known.contains(from.hash);
+                                    });
     if (begins) first->push_back(Describe(graph, id));
   }
   return foreign;
+}
+
+// The weights by name; constants have none.
+std::map<std::string, const Tensor*> WeightsOf(const Graph& graph) {
+  std::map<std::string, const Tensor*> weights;
+  for (Value state : graph.states()) weights[graph.node(state.node).name] = graph.arena()->Elements(state.node);
+  return weights;
+}
+
+std::string Listed(const std::vector<std::string>& texts) {
+  const size_t shown = std::min(texts.size(), kShownNodes);
+  return absl::StrCat(absl::StrJoin(texts.begin(), texts.begin() + static_cast<ptrdiff_t>(shown), ", "),
+                      shown < texts.size() ? absl::StrFormat(" and %d more", texts.size() - shown) : "");
+}
+
+// Weights that one model has alone, and those of one name whose elements differ.
+void ReportWeights(const Graph& a, const Graph& b, Console& console) {
+  const std::map<std::string, const Tensor*> of_a = WeightsOf(a), of_b = WeightsOf(b);
+  std::vector<std::string> changed, only_a, only_b;
+  const auto text = [](const std::string& name, const Tensor& tensor) {
+    return absl::StrCat(name, " ", tensor.type().ToString());
+  };
+  for (const auto& [name, tensor] : of_a) {
+    const auto other = of_b.find(name);
+    if (other == of_b.end() || other->second->type() != tensor->type()) {
+      only_a.push_back(text(name, *tensor));
+    } else if (!tensor->BitEqual(*other->second)) {
+      const TensorDiff diff = DiffTensors(*tensor, *other->second, {});
+      changed.push_back(absl::StrFormat("%s (largest difference %.3g)", text(name, *tensor), diff.max_abs_diff));
+    }
+  }
+  for (const auto& [name, tensor] : of_b) {
+    const auto other = of_a.find(name);
+    if (other == of_a.end() || other->second->type() != tensor->type()) only_b.push_back(text(name, *tensor));
+  }
+  const auto show = [&](const std::string& where, const std::vector<std::string>& texts) {
+    if (!texts.empty()) console.Result(absl::StrFormat("weights %s: %d, %s", where, texts.size(), Listed(texts)));
+  };
+  show("that differ", changed);
+  show("only in A", only_a);
+  show("only in B", only_b);
+  Json& json = console.json();
+  json["weights_that_differ"] = changed;
+  json["weights_only_in_a"] = only_a;
+  json["weights_only_in_b"] = only_b;
 }
 
 // True when both are the same graph; says what is not.
@@ -79,12 +129,13 @@ bool ReportStructure(const Graph& a, const Graph& b, Console& console) {
   const int only_b = CountForeign(b, a, &first_b);
   const auto show = [&](const char* which, int count, const std::vector<std::string>& first) {
     if (count == 0) return;
-    console.Result(absl::StrFormat("only in %s: %d nodes, beginning with", which, count));
+    console.Result(absl::StrFormat("only in %s: %s, beginning with", which, Counted(static_cast<size_t>(count), "node")));
     for (size_t i = 0; i < std::min(first.size(), kShownNodes); ++i) console.Result("  " + first[i]);
     if (first.size() > kShownNodes) console.Result(absl::StrFormat("  and %d more", first.size() - kShownNodes));
   };
   show("A", only_a, first_a);
   show("B", only_b, first_b);
+  ReportWeights(a, b, console);
   const bool same = a.CanonicalHash() == b.CanonicalHash();
   console.Result(same ? "structure: the same" : "structure: different");
   Json& json = console.json();
@@ -125,7 +176,7 @@ absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const ImportedModel& 
   absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, /*profile=*/"");
   if (!engine.ok()) return engine.status();
   for (const ImportedModel* model : {&model_a, &model_b}) engine->Use(*model);
-  absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(a, flags.inputs, session.flags.seed);
+  absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(model_a, flags.inputs, session.flags.seed);
   if (!inputs.ok()) return inputs.status();
   absl::StatusOr<std::vector<Tensor>> expected = RunOnce(*engine, a, *inputs);
   if (!expected.ok()) return expected.status();
@@ -148,20 +199,19 @@ absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const ImportedModel& 
 
 absl::StatusOr<Answer> Diff(const DiffFlags& flags, Session& session) {
   Console& console = session.console;
-  absl::StatusOr<ImportedModel> a = LoadModel(flags.a, OptionsToRead(flags.dims, flags.device), console);
-  if (!a.ok()) return a.status();
-  absl::StatusOr<ImportedModel> b = LoadModel(flags.b, OptionsToRead(flags.dims, flags.device), console);
-  if (!b.ok()) return b.status();
-  const bool same = ReportStructure(a->graph, b->graph, console);
+  const ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
+  ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, console));
+  const auto& [a, b] = pair;
+  const bool same = ReportStructure(a.graph, b.graph, console);
   if (flags.structure_only) return same ? Answer::kYes : Answer::kNo;
-  const std::vector<std::string> interface = InterfaceDifferences(a->graph, b->graph);
+  const std::vector<std::string> interface = InterfaceDifferences(a, b);
   if (!interface.empty()) {
     console.Result(absl::StrCat("outputs:   cannot be compared\n  ", absl::StrJoin(interface, "\n  ")));
     console.json()["equal"] = false;
     console.json()["interface"] = interface;
     return Answer::kNo;
   }
-  absl::StatusOr<bool> equal = ReportOutputs(flags, *a, *b, session);
+  absl::StatusOr<bool> equal = ReportOutputs(flags, a, b, session);
   if (!equal.ok()) return equal.status();
   return *equal ? Answer::kYes : Answer::kNo;
 }
@@ -173,7 +223,7 @@ Action DeclareDiff(CommandLine& line) {
   line.Add("a", &flags->a, "The original").Required().Type("A.onnx");
   line.Add("b", &flags->b, "What is compared with it").Required().Type("B.onnx");
   line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
-  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
   AddDevice(line, &flags->device, /*with_reference=*/true);
   line.AddReal("--rtol", &flags->tolerance.rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   line.AddReal("--atol", &flags->tolerance.atol, 0, 1e300,

@@ -38,6 +38,7 @@ struct EqualFlags {
   std::string b;
   std::string output;
   std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
   RuleFlags rules;
   double time_limit = 60;
   double region_limit = 3;
@@ -144,8 +145,15 @@ Json ToJson(const EqualResult& result) {
 absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   Console& console = session.console;
   if (!flags.output.empty()) RETURN_IF_ERROR(MakeFolder(flags.output));
-  ASSIGN_OR_RETURN(const ImportedModel a, LoadModel(flags.a, {.dims = flags.dims, .keep_unknown = true}, console));
-  ASSIGN_OR_RETURN(const ImportedModel b, LoadModel(flags.b, {.dims = flags.dims, .keep_unknown = true}, console));
+  const ImportOptions reading = {.dims = flags.dims, .fold_defaults = flags.fold_defaults, .keep_unknown = true};
+  ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, console));
+  const auto& [a, b] = pair;
+  const std::vector<std::string> interface = InterfaceDifferences(a, b);
+  if (!interface.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the models do not have the same inputs and outputs (of A and of B)\n  ",
+                     absl::StrJoin(interface, "\n  ")));
+  }
   RuleFlags rule_flags = flags.rules;
   rule_flags.assume_finite = true;  // laws of real numbers
   if (rule_flags.files.empty()) {
@@ -205,7 +213,7 @@ Action DeclareEqual(CommandLine& line) {
           "Write what was found into this folder: certificates of regions that the prover proved; the inputs at "
           "which the models differ, one .npy file each; or the regions that are left, as rules")
       .Type("DIR");
-  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
   line.Add("--rules", &flags->rules.files, "Proved rules (repeatable; default: those that come with the program)")
       .Map(RuleFile)
       .Type("FILE.rules")

@@ -25,6 +25,7 @@ namespace {
 struct GradFlags {
   std::string model;
   std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
   std::string loss;
   std::string by = "states";
   std::string output;
@@ -66,7 +67,7 @@ std::set<std::string> DerivedOps(const Graph& graph) {
 
 absl::StatusOr<Answer> Grad(const GradFlags& flags, Session& session) {
   Console& console = session.console;
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, {.dims = flags.dims}, console));
+  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, console));
   ASSIGN_OR_RETURN(Value loss, LossOf(model.graph, flags.loss));
   Arena& arena = *model.graph.arena();
   const TensorType type = arena.type(loss);
@@ -127,7 +128,7 @@ Action DeclareGrad(CommandLine& line) {
                  "What it is differentiated by: states (the weights, the default) or inputs");
   line.AddSwitch("--derived", &flags->derived,
                  "Leave derived operators as they are; without it rules write them in others");
-  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
   line.AddOutputPath("-o,--output", &flags->output, "Where the graph is written: as text, or .onnx").Type("FILE");
   return [flags](Session& session) { return Grad(*flags, session); };
 }

@@ -17,6 +17,7 @@ namespace {
 struct InspectFlags {
   std::string model;
   std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
 };
 
 Json TypeJson(const std::string& name, const TensorType& type) {
@@ -88,7 +89,7 @@ absl::StatusOr<Answer> Inspect(const InspectFlags& flags, Session& session) {
   Console& console = session.console;
   absl::StatusOr<OnnxContents> contents = InspectOnnx(flags.model);
   if (!contents.ok()) return contents.status();
-  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, {.dims = flags.dims, .keep_unknown = true}, console);
+  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults, .keep_unknown = true}, console);
   if (!model.ok() && !contents->unsupported.empty()) {
     // There is no graph to speak of, but all the file says can be told.
     ReportContents(*contents, console);
@@ -110,7 +111,7 @@ absl::StatusOr<Answer> Inspect(const InspectFlags& flags, Session& session) {
 Action DeclareInspect(CommandLine& line) {
   auto flags = std::make_shared<InspectFlags>();
   line.Add("model", &flags->model, "An ONNX file").Required().Type("MODEL.onnx");
-  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
   return [flags](Session& session) { return Inspect(*flags, session); };
 }
 

@@ -44,6 +44,24 @@ absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const ImportOpt
   return model;
 }
 
+absl::StatusOr<std::pair<ImportedModel, ImportedModel>> LoadPair(const std::string& a, const std::string& b,
+                                                                 ImportOptions options, Console& console) {
+  options.other_dims = true;
+  ASSIGN_OR_RETURN(ImportedModel first, LoadModel(a, options, console));
+  ASSIGN_OR_RETURN(ImportedModel second, LoadModel(b, options, console));
+  const auto names = [](const ImportedModel& model) {
+    std::vector<std::string> list;
+    for (const auto& [name, size] : model.dims) list.push_back(name);
+    return list.empty() ? std::string("none") : absl::StrJoin(list, ", ");
+  };
+  for (const auto& [name, size] : options.dims) {
+    if (first.dims.contains(name) || second.dims.contains(name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--dim: there is no symbolic dimension ", name, "; the inputs of ", a,
+                                                   " have ", names(first), ", those of ", b, " ", names(second)));
+  }
+  return std::pair(std::move(first), std::move(second));
+}
+
 absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
                         const ExportOptions& options) {
   if (path.empty()) return absl::OkStatus();
@@ -52,11 +70,16 @@ absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const
   return WriteStandardOutput(bytes);
 }
 
-absl::StatusOr<std::vector<Tensor>> LoadInputs(const Graph& graph, const std::map<std::string, std::string>& files,
-                                               uint64_t seed) {
-  absl::StatusOr<std::vector<Tensor>> drawn = RandomInputs(graph, seed);
-  if (!drawn.ok()) return drawn.status();
-  std::vector<Tensor> inputs = *std::move(drawn);
+absl::StatusOr<std::vector<Tensor>> DrawInputs(const ImportedModel& model, uint64_t seed) {
+  ASSIGN_OR_RETURN(std::vector<Tensor> inputs, RandomInputs(model.graph, seed));
+  PutGiven(model.graph, model.metadata.defaults, &inputs);
+  return inputs;
+}
+
+absl::StatusOr<std::vector<Tensor>> LoadInputs(const ImportedModel& model,
+                                               const std::map<std::string, std::string>& files, uint64_t seed) {
+  const Graph& graph = model.graph;
+  ASSIGN_OR_RETURN(std::vector<Tensor> inputs, DrawInputs(model, seed));
   std::vector<std::string> names;
   for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
   for (const auto& [name, file] : files) {
@@ -116,10 +139,10 @@ std::vector<std::string> OutputNames(const Graph& graph) {
   return names;
 }
 
-std::vector<std::string> InterfaceDifferences(const Graph& a, const Graph& b) {
+std::vector<std::string> InterfaceDifferences(const ImportedModel& a, const ImportedModel& b) {
   std::vector<std::string> lines;
-  const std::map<std::string, TensorType> of_a = Interface(a);
-  const std::map<std::string, TensorType> of_b = Interface(b);
+  const std::map<std::string, TensorType> of_a = Interface(a.graph);
+  const std::map<std::string, TensorType> of_b = Interface(b.graph);
   for (const auto& [name, type] : of_a) {
     const auto at = of_b.find(name);
     if (at == of_b.end()) {
@@ -130,6 +153,17 @@ std::vector<std::string> InterfaceDifferences(const Graph& a, const Graph& b) {
   }
   for (const auto& [name, type] : of_b) {
     if (of_a.count(name) == 0) lines.push_back(absl::StrCat(name, ": missing and ", type.ToString()));
+  }
+  for (Value input : a.graph.inputs()) {
+    const std::string& name = a.graph.node(input.node).name;
+    if (of_b.count("input " + name) == 0) continue;
+    const auto in_a = a.metadata.defaults.find(name), in_b = b.metadata.defaults.find(name);
+    const bool has_a = in_a != a.metadata.defaults.end(), has_b = in_b != b.metadata.defaults.end();
+    if (has_a != has_b) {
+      lines.push_back(absl::StrCat("input ", name, has_a ? ": a default and none" : ": no default and one"));
+    } else if (has_a && !in_a->second.BitEqual(in_b->second)) {
+      lines.push_back(absl::StrCat("input ", name, ": different defaults"));
+    }
   }
   return lines;
 }
@@ -154,6 +188,12 @@ std::string BytesText(double bytes) {
   if (bytes < 1e6) return absl::StrFormat("%.1f kB", bytes / 1e3);
   if (bytes < 1e9) return absl::StrFormat("%.1f MB", bytes / 1e6);
   return absl::StrFormat("%.2f GB", bytes / 1e9);
+}
+
+Flag AddReading(CommandLine& line, std::map<std::string, int64_t>* dims, bool* fold_defaults) {
+  line.AddSwitch("--fold-defaults", fold_defaults,
+                 "Take inputs with a default for what it says (without: they stay inputs, and in the file)");
+  return line.AddSizes("--dim", dims, "The size of a symbolic dimension (default 1)");
 }
 
 Flag AddDevice(CommandLine& line, std::string* name, bool with_reference) {

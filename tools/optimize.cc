@@ -71,6 +71,7 @@ struct OptimizeFlags {
   double time_limit = std::numeric_limits<double>::infinity();
   int64_t memory_limit = 0;
   std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
   bool check = true;
   double rtol = OutputCheckOptions().rtol;
   double atol = OutputCheckOptions().atol;
@@ -325,6 +326,11 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const NamedM
   console.Result(absl::StrFormat("nodes:    %d -> %d", report.nodes_before, report.nodes_after));
   console.Result(absl::StrFormat("cost:     %.4g ms -> %.4g ms%s", report.cost_before * 1e3, report.cost_after * 1e3,
                                  change(report.cost_before, report.cost_after)));
+  if (!model.tail.empty()) {
+    console.Result(absl::StrCat("behind:   ", Counted(model.tail.size(), "node"),
+                                " kept as read, from where sizes depend on values: ", model.tail[0].node, ": ",
+                                model.tail[0].why));
+  }
   if (!model.opaque.empty()) {
     console.Result(absl::StrCat("opaque:   ", Counted(model.opaque.size(), "node"),
                                 " kept as read, at no cost: ", OpaqueText(model)));
@@ -379,6 +385,7 @@ TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
   setting.model = flags.input;
   setting.output = flags.output;
   setting.dims = flags.dims;
+  setting.fold_defaults = flags.fold_defaults;
   setting.rules = flags.rules;
   setting.device = flags.device;
   setting.cost = flags.cost;
@@ -451,8 +458,9 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   RETURN_IF_ERROR(CheckFiles(flags, session));
   ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
   ASSIGN_OR_RETURN(OnnxModel source, OnnxModel::Open(flags.input));
-  ImportOptions reading = OptionsToRead(flags.dims, flags.device);
+  ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
   reading.keep_source = true;
+  reading.keep_tail = reading.keep_unknown && !IsOnnxRuntime(flags.device);  // which runs whole files
   absl::StatusOr<ImportedModel> model = source.Import(reading);
   if (!model.ok()) return model.status();
   ShowNotes(*model, flags.input, console);
@@ -471,6 +479,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
 
   const InterruptGuard interrupt;
   OptimizeOptions options = OptionsOf(flags, session.flags);
+  options.checking.defaults = model->metadata.defaults;
   if (std::isfinite(flags.time_limit)) options.seconds_left = [&limit] { return limit.Left(kSearchedShare); };
   engine->Use(*model);
   if (engine->onnxruntime() != nullptr) options.measuring.seconds = kPairSeconds;
@@ -508,6 +517,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
       written = WrittenModel();
     }
     ASSIGN_OR_RETURN(written, FileOf(flags, file, *model, named, *engine, options, limit, std::move(written), &found));
+    if (!model->tail.empty()) return found;  // onnxruntime would run it as well
     in_onnxruntime = InOnnxRuntime(flags, model->graph, options, limit, found, written, session);
     return found;
   }();
@@ -517,7 +527,13 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
                                     rewriter.first_failure()));
   }
   ShowLoss(engine->profile_loss(), console);
-  for (const std::string& fault : engine->device()->faults()) console.Detail(absl::StrCat("refused: ", fault));
+  for (const std::string& fault : engine->device()->faults()) {
+    if (absl::StartsWith(fault, "onnxruntime's own optimizer")) {
+      console.Note(fault);
+    } else {
+      console.Detail(absl::StrCat("refused: ", fault));
+    }
+  }
   std::string trace;
   if (!flags.trace.empty()) {  // it names the model by its hash, and the result may take the model's place
     ASSIGN_OR_RETURN(trace, TraceText(SettingOf(flags, session.flags), model->graph, *report, *rules, console));
@@ -537,6 +553,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     for (const auto& [name, why] : named.fixed) fixed[name] = why;
   }
   console.json()["opaque"] = OpaqueJson(*model);
+  console.json()["behind"] = model->tail.size();
   console.json()["written"] = flags.output.empty() ? "nothing" : report->rewritten ? "rewritten" : "input";
   if (!flags.report.empty()) {
     Device& device = analytic != nullptr ? *analytic : *engine->device();
@@ -583,7 +600,7 @@ Action DeclareOptimize(CommandLine& line) {
                "Seconds for all of it at most: search, timing, checks, proof");
   line.AddBytes("--memory-limit", &flags->memory_limit, "Memory to use at most, such as 4G");
   line.AddChoice("--mode", &flags->mode, {"inference"}, "What the model is for: weights are constant");
-  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
   line.AddSwitch("--check,!--no-check", &flags->check, "Compare outputs with the original's (default on)");
   line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   line.AddReal("--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");

@@ -36,6 +36,7 @@ struct ProfileFlags {
   std::vector<std::string> models;
   std::string profile;
   std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
   std::string device = "cpu";
   std::string precision = "fp32";
   std::vector<std::string> no_rules;
@@ -148,7 +149,7 @@ void PrintPeaks(const Peaks& peaks, Console& console) {
 // A model, or the program of a checkpoint: what groups cost does not depend on the values of weights.
 absl::StatusOr<Graph> LoadGraph(const std::string& path, const ProfileFlags& flags, Console& console) {
   if (!absl::EndsWith(path, ".txt")) {
-    ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, {.dims = flags.dims}, console));
+    ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, console));
     return model.graph;
   }
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
@@ -237,7 +238,7 @@ Action DeclareProfile(CommandLine& line) {
   AddDevice(line, &flags->device, /*with_reference=*/false);
   AddPrecision(line, &flags->precision);
   AddNoRule(line, &flags->no_rules);
-  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
   line.AddSwitch("--roofline", &flags->roofline,
                  "What each group reaches of the machine's arithmetic and memory rates");
   line.Add("--machine", &flags->machine, "Those rates, as described (default: measured)").Type("F.json");

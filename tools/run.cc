@@ -29,6 +29,7 @@ struct RunFlags {
   std::string model;
   std::map<std::string, std::string> inputs;
   std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
   std::string output_dir;
   std::string device = "cpu";
   std::string precision = "fp32";
@@ -102,10 +103,11 @@ void Report(const Graph& graph, const Executable& executable, const Summary& sec
 
 absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   Console& console = session.console;
-  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, OptionsToRead(flags.dims, flags.device), console);
+  const ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
+  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, reading, console);
   if (!model.ok()) return model.status();
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, OutputPaths(flags, model->graph, session));
-  absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(model->graph, flags.inputs, session.flags.seed);
+  absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(*model, flags.inputs, session.flags.seed);
   if (!inputs.ok()) return inputs.status();
   absl::StatusOr<Engine> engine =
       Engine::Open(flags.device, session.flags.threads, /*profile=*/"", flags.precision, flags.no_rules);
@@ -132,6 +134,9 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   absl::StatusOr<Summary> seconds = TimeRuns(**executable, *inputs, options);
   if (!seconds.ok()) return seconds.status();
   Report(model->graph, **executable, *seconds, console);
+  if (engine->onnxruntime() != nullptr) {
+    for (const std::string& fault : engine->device()->faults()) console.Note(fault);
+  }
   if (engine->device() != nullptr && engine->device()->runs()) {
     ASSIGN_OR_RETURN(const auto laws, LawsOf(*engine->device(), model->graph));
     if (!laws.empty()) console.Result("laws:     " + LawsText(laws));
@@ -146,7 +151,7 @@ Action DeclareRun(CommandLine& line) {
   auto flags = std::make_shared<RunFlags>();
   line.Add("model", &flags->model, "An ONNX file").Required().Type("MODEL.onnx");
   line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
-  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
   line.AddOutputPath("--output-dir", &flags->output_dir, "Write every output there as NAME.npy").Type("DIR");
   AddDevice(line, &flags->device, /*with_reference=*/true);
   AddPrecision(line, &flags->precision);

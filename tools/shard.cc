@@ -36,6 +36,7 @@ namespace {
 struct ShardFlags {
   std::string model;
   std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
   int64_t degree = 2;
   std::vector<std::string> places;
   std::string places_file;
@@ -132,7 +133,7 @@ absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& grap
 }
 
 absl::StatusOr<Answer> ShardModel(const ShardFlags& flags, Session& session) {
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, {.dims = flags.dims}, session.console));
+  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, session.console));
   ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, flags.degree, session.console));
   return flags.check ? Check(model.graph, sharded, session) : Answer::kYes;
 }
@@ -177,8 +178,8 @@ absl::StatusOr<Answer> CheckRanks(Communicator& ranks, const Graph& original, Gr
 
 absl::StatusOr<Answer> RunModel(const ShardFlags& flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, {.dims = flags.dims}, console));
-  ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, LoadInputs(model.graph, flags.inputs, session.flags.seed));
+  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, console));
+  ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, LoadInputs(model, flags.inputs, session.flags.seed));
   ASSIGN_OR_RETURN(const Graph cut, CutOnRanks(model.graph, ranks, [&]() -> absl::StatusOr<Graph> {
                      ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, ranks.size(), console));
                      return sharded.graph;
@@ -209,7 +210,7 @@ absl::StatusOr<Answer> RunModel(const ShardFlags& flags, Communicator& ranks, Se
 Action DeclareShard(CommandLine& line) {
   auto flags = std::make_shared<ShardFlags>();
   line.Add("model", &flags->model, "An ONNX file").Required().Type("MODEL.onnx");
-  line.AddSizes("--dim", &flags->dims, "The size of a symbolic dimension (default 1)");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
   const Flag degree = line.AddInt("--degree", &flags->degree, 1, 1 << 20, "Number of devices (default 2)");
   line.Add("--place", &flags->places,
            "An input or weight and the axis that is cut; * in the name stands for any characters (repeatable)")

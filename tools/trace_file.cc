@@ -92,6 +92,7 @@ absl::Status ReadSetting(const Json& json, const std::string& where, TraceSettin
   Reader sizes(dims, absl::StrCat(where, ": dims"));
   for (const auto& [name, size] : dims.items()) setting->dims[name] = sizes.Integer(name.c_str(), 1, INT64_MAX);
   if (!sizes.status().ok()) return sizes.status();
+  setting->fold_defaults = json.contains("fold_defaults") && reader.Truth("fold_defaults");
   setting->rules.exact = reader.Truth("exact");
   setting->rules.assume_finite = reader.Truth("assume_finite");
   setting->rules.trust_unverified = reader.Truth("trust_unverified");
@@ -162,6 +163,7 @@ absl::StatusOr<std::string> TraceText(const TraceSetting& setting, const Graph& 
                 {"rules", std::move(rule_files)},
                 {"options",
                  {{"dims", setting.dims},
+                  {"fold_defaults", setting.fold_defaults},
                   {"exact", setting.rules.exact},
                   {"assume_finite", setting.rules.assume_finite},
                   {"trust_unverified", setting.rules.trust_unverified},

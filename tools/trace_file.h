@@ -27,6 +27,7 @@ struct TraceSetting {
   std::string model;
   std::string output;
   std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
   RuleFlags rules;
   std::string device;
   std::string cost;

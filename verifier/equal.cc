@@ -39,8 +39,14 @@ class ModelComparison {
       : joint_(std::move(joint)), options_(options), arena_(joint_.a.arena()), known_(arena_, options.threads) {}
 
   absl::StatusOr<EqualResult> Run() {
-    ASSIGN_OR_RETURN(const Inputs inputs, Draw(0));
-    ASSIGN_OR_RETURN(Observed observed, Observe(joint_.a, joint_.b, inputs, options_.threads));
+    ASSIGN_OR_RETURN(Inputs inputs, Draw(0));
+    absl::StatusOr<Observed> seen = Observe(joint_.a, joint_.b, inputs, options_.threads);
+    if (absl::IsOutOfRange(seen.status())) {  // an integer was divided by 0
+      least_integer_ = 1;
+      ASSIGN_OR_RETURN(inputs, Draw(0));
+      seen = Observe(joint_.a, joint_.b, inputs, options_.threads);
+    }
+    ASSIGN_OR_RETURN(Observed observed, std::move(seen));
     signatures_ = std::move(observed.signatures);
     for (NodeId id : joint_.a.nodes()) {
       for (int32_t k = 0; k < static_cast<int32_t>(joint_.a.node(id).outputs.size()); ++k) {
@@ -71,7 +77,7 @@ class ModelComparison {
   // Number 0 and odd ones are drawn as inputs of a model are; the others are large, sparse, small, or of one sign.
   absl::StatusOr<Inputs> Draw(int number) const {
     ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
-                     RandomInputs(joint_.a, options_.seed + static_cast<uint64_t>(number)));
+                     RandomInputs(joint_.a, options_.seed + static_cast<uint64_t>(number), least_integer_));
     Inputs inputs;
     std::mt19937_64 rng(options_.seed + static_cast<uint64_t>(number));
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -416,7 +422,8 @@ class ModelComparison {
   const EqualOptions& options_;
   std::shared_ptr<Arena> arena_;
   KnownValues known_;
-  absl::Time deadline_;  // of proofs
+  int64_t least_integer_ = 0;  // that is drawn where it indexes nothing: 1 where a model divides by it
+  absl::Time deadline_;        // of proofs
   EqualResult result_;
   absl::flat_hash_map<Value, Signature> signatures_;
   std::map<TypeKey, std::vector<Value>> by_type_;  // of A, in order

@@ -195,7 +195,33 @@ class RegionProver {
     return stated;
   }
 
+  // The states below one side of the pairs.
+  absl::flat_hash_set<NodeId> StatesBelow(Value std::pair<Value, Value>::* side) const {
+    std::vector<Output> outputs;
+    for (const auto& pair : region_.pairs) outputs.push_back({pair.*side, ""});
+    return StatesOf(Graph(region_.arena, {}, std::move(outputs)));
+  }
+  static absl::flat_hash_set<NodeId> StatesOf(const Graph& graph) {
+    absl::flat_hash_set<NodeId> states;
+    for (Value state : graph.states()) states.insert(state.node);
+    return states;
+  }
+
+  // Brings what A has before what B has, by the weights that each is computed from.
+  std::pair<Value, Value> InOrder(const Joined& joined, const absl::flat_hash_set<NodeId>& of_a,
+                                  const absl::flat_hash_set<NodeId>& of_b) const {
+    const auto lies_in = [&](Value value, const absl::flat_hash_set<NodeId>& side) {
+      const absl::flat_hash_set<NodeId> below = StatesOf(Graph(region_.arena, {}, {{value, ""}}));
+      return std::all_of(below.begin(), below.end(), [&](NodeId state) { return side.contains(state); });
+    };
+    const bool first_is_b = lies_in(joined.a, of_b) && !lies_in(joined.a, of_a);
+    const bool second_is_a = lies_in(joined.b, of_a) && !lies_in(joined.b, of_b);
+    return first_is_b || second_is_a ? std::pair(joined.b, joined.a) : std::pair(joined.a, joined.b);
+  }
+
   void TakeFoldings(RegionOutcome* outcome) const {
+    const absl::flat_hash_set<NodeId> of_a = StatesBelow(&std::pair<Value, Value>::first);
+    const absl::flat_hash_set<NodeId> of_b = StatesBelow(&std::pair<Value, Value>::second);
     const auto text = [&](Value value) {
       const Node& node = region_.arena->node(value.node);
       return node.op != nullptr ? node.op->name : node.name.empty() ? "constant" : node.name;
@@ -203,7 +229,8 @@ class RegionProver {
     for (const Joined& joined : joined_) {
       // What moves data alone is no folding.
       if (joined.error == 0 && IsLeaf(joined.a) == IsLeaf(joined.b)) continue;
-      outcome->foldings.push_back({text(joined.a), text(joined.b), region_.arena->type(joined.a), joined.error});
+      const auto [a, b] = InOrder(joined, of_a, of_b);
+      outcome->foldings.push_back({text(a), text(b), region_.arena->type(a), joined.error});
     }
   }
 

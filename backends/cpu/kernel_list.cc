@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/ops/foreign.h"
 
 namespace rewright::cpu {
 namespace {
@@ -65,8 +66,10 @@ std::vector<std::string> LicensedLaws(const DnnlContext& context, const Graph& g
 absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group) {
   const std::vector<KernelEntry>& list = KernelList();
   const OpDef* const op = lowering.graph().node(group.group.nodes[0]).op;
-  // Kernels may take it that there is an element.
-  auto entry = HasEmptyTensors(lowering.graph(), group.group) ? list.end() - 1 : list.begin();
+  // Kernels may take it that there is an element, but for those of nodes that are not known here.
+  const bool only_reference =
+      HasEmptyTensors(lowering.graph(), group.group) && !IsForeign(lowering.graph().node(group.group.nodes[0]));
+  auto entry = only_reference ? list.end() - 1 : list.begin();
   for (; entry != list.end(); ++entry) {
     if (!entry->Takes(op)) continue;
     ASSIGN_OR_RETURN(const bool planned, entry->plan(lowering, group));

@@ -46,6 +46,12 @@ std::optional<std::string> OfPython() {
   return (libraries / "python3" / package / "libonnxruntime.so").string();
 }
 
+// How much onnxruntime optimizes, most first.
+constexpr std::pair<OrtOptimization, const char*> kLevels[] = {{kOrtOptimizeAll, "all"},
+                                                               {kOrtOptimizeExtended, "extended"},
+                                                               {kOrtOptimizeBasic, "basic"},
+                                                               {kOrtOptimizeNothing, "none"}};
+
 // What the table of functions creates and releases.
 template <typename T>
 struct Released {
@@ -78,7 +84,9 @@ Session::Session(std::shared_ptr<const Library> library, std::vector<Port> input
   for (const Port& port : outputs_) output_names_.push_back(port.name.c_str());
 }
 
-Session::~Session() { library_->api_->ReleaseSession(session_); }
+Session::~Session() {
+  if (session_ != nullptr) library_->api_->ReleaseSession(session_);
+}
 
 absl::Status Session::Run(void* const* inputs, void* const* outputs) const {
   const OrtApi& api = *library_->api_;
@@ -163,14 +171,26 @@ absl::StatusOr<std::shared_ptr<const Session>> Library::Make(std::vector<Port> i
   RETURN_IF_ERROR(ToStatus(api_->CreateSessionOptions(&made)));
   const Owned<OrtSessionOptions> options(made, Released<OrtSessionOptions>{api_->ReleaseSessionOptions});
   RETURN_IF_ERROR(ToStatus(api_->SetSessionLogSeverityLevel(made, kOrtLogFatal)));
-  RETURN_IF_ERROR(ToStatus(api_->SetSessionGraphOptimizationLevel(made, kOrtOptimizeAll)));
   RETURN_IF_ERROR(ToStatus(api_->SetIntraOpNumThreads(made, threads)));
   RETURN_IF_ERROR(ToStatus(api_->SetInterOpNumThreads(made, 1)));
   // Threads that wait actively after a run would slow the run of another session that is measured beside it.
   RETURN_IF_ERROR(ToStatus(api_->AddSessionConfigEntry(made, "session.force_spinning_stop", "1")));
   std::shared_ptr<Session> session(new Session(shared_from_this(), std::move(inputs), std::move(outputs)));
-  RETURN_IF_ERROR(ToStatus(create(made, &session->session_)));
-  return std::shared_ptr<const Session>(std::move(session));
+  absl::Status refused;
+  for (const auto& [level, name] : kLevels) {
+    RETURN_IF_ERROR(ToStatus(api_->SetSessionGraphOptimizationLevel(made, level)));
+    const absl::Status status = ToStatus(create(made, &session->session_));
+    if (status.ok()) {
+      if (!refused.ok()) {
+        session->left_out_ = absl::StrCat("onnxruntime's own optimizer breaks the model (", refused.message(),
+                                          "): it runs with its optimizations of level ", name);
+      }
+      return std::shared_ptr<const Session>(std::move(session));
+    }
+    session->session_ = nullptr;
+    refused.Update(status);
+  }
+  return refused;
 }
 
 absl::StatusOr<std::shared_ptr<const Session>> Library::Load(const std::string& model, std::vector<Port> inputs,

@@ -25,8 +25,8 @@ class Session;
 // Buffers: the session's inputs, its outputs.
 std::unique_ptr<Kernel> MakeSessionKernel(std::shared_ptr<const Session> session);
 
-// A model that onnxruntime has loaded, on the processor, with all of its optimizations. Several threads may run it at a
-// time.
+// A model that onnxruntime has loaded, on the processor, with all of its optimizations, or with those that do not break
+// it. Several threads may run it at a time.
 class Session {
  public:
   ~Session();
@@ -36,6 +36,8 @@ class Session {
   // On elements in row-major order, in the order of the ports; outputs are written in place. Errors: onnxruntime's.
   absl::Status Run(void* const* inputs, void* const* outputs) const;
   size_t num_inputs() const { return inputs_.size(); }
+  // Where some optimizations of onnxruntime break the model: which were left out, and its words. Empty: none.
+  const std::string& left_out() const { return left_out_; }
 
  private:
   friend class Library;
@@ -45,6 +47,7 @@ class Session {
   const std::vector<Port> inputs_, outputs_;
   std::vector<const char*> input_names_, output_names_;
   OrtSession* session_ = nullptr;
+  std::string left_out_;
 };
 
 // Thread-safe.

@@ -239,16 +239,26 @@ std::vector<std::string> OrtDevice::faults() const {
   return faults_;
 }
 
+Schedule OrtDevice::ScheduleOf(const Graph& graph, std::shared_ptr<const Session> session) const {
+  if (!session->left_out().empty()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (std::find(faults_.begin(), faults_.end(), session->left_out()) == faults_.end()) {
+      faults_.push_back(session->left_out());
+    }
+  }
+  return SessionSchedule().Make(graph, std::move(session), Partition(graph));
+}
+
 absl::StatusOr<Schedule> OrtDevice::CompileFile(const Graph& graph, const std::string& path) const {
   ASSIGN_OR_RETURN(std::shared_ptr<const Session> session,
                    library_->LoadFile(path, InputPorts(graph), OutputPorts(graph), threads_));
-  return SessionSchedule().Make(graph, std::move(session), Partition(graph));
+  return ScheduleOf(graph, std::move(session));
 }
 
 absl::StatusOr<Schedule> OrtDevice::CompileBytes(const Graph& graph, const std::string& bytes) const {
   ASSIGN_OR_RETURN(std::shared_ptr<const Session> session,
                    library_->Load(bytes, InputPorts(graph), OutputPorts(graph), threads_));
-  return SessionSchedule().Make(graph, std::move(session), Partition(graph));
+  return ScheduleOf(graph, std::move(session));
 }
 
 absl::StatusOr<Schedule> OrtDevice::Compile(const Graph& graph) {

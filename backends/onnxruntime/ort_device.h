@@ -41,6 +41,8 @@ class OrtDevice : public Device {
   absl::StatusOr<Schedule> Compile(const Graph& graph) override;
 
  private:
+  // Remembers among the faults what onnxruntime left out.
+  Schedule ScheduleOf(const Graph& graph, std::shared_ptr<const Session> session) const;
   // Requires the mutex.
   absl::StatusOr<double> Measured(const Graph& graph, const Group& group);
 
@@ -56,7 +58,7 @@ class OrtDevice : public Device {
   mutable std::mutex mutex_;  // of what follows
   MeasuredCosts costs_;
   std::optional<DisturbanceProbe> probe_;
-  std::vector<std::string> faults_;
+  mutable std::vector<std::string> faults_;
 };
 
 // Errors: those of Library::Open and of the profile database.

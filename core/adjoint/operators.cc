@@ -206,16 +206,18 @@ const OpDef* FindDerivedOp(const std::string& name, const OpDef* (*find)(const s
     const absl::StatusOr<const OpDef*> derived = op != nullptr ? TangentOp(*op) : absl::NotFoundError("");
     return derived.ok() ? *derived : nullptr;
   }
-  for (const auto& [mark, kind] : {std::pair<std::string, DerivedKind>(kGradientMark, DerivedKind::kGradient),
-                                   std::pair<std::string, DerivedKind>(kScatterMark, DerivedKind::kScattered)}) {
-    const size_t at = name.rfind(mark);
-    const OpDef* op = at == std::string::npos ? nullptr : find(name.substr(0, at));
-    const int input = op != nullptr ? InputByName(*op, name.substr(at + mark.size())) : -1;
-    if (input < 0) continue;
-    const absl::StatusOr<const OpDef*> derived = OpOf(*op, kind, input);
-    return derived.ok() ? *derived : nullptr;
-  }
-  return nullptr;
+  // Of both marks the later is the outer one.
+  const size_t gradient = name.rfind(kGradientMark), scatter = name.rfind(kScatterMark);
+  const bool scattered = scatter != std::string::npos && (gradient == std::string::npos || scatter > gradient);
+  const size_t at = scattered ? scatter : gradient;
+  if (at == std::string::npos) return nullptr;
+  const OpDef* op = find(name.substr(0, at));
+  const std::string operand = name.substr(at + std::string(scattered ? kScatterMark : kGradientMark).size());
+  const int input = op != nullptr ? InputByName(*op, operand) : -1;
+  if (input < 0) return nullptr;
+  const absl::StatusOr<const OpDef*> derived =
+      OpOf(*op, scattered ? DerivedKind::kScattered : DerivedKind::kGradient, input);
+  return derived.ok() ? *derived : nullptr;
 }
 
 namespace {

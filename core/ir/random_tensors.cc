@@ -143,4 +143,11 @@ absl::StatusOr<std::vector<Tensor>> StressInputs(const Graph& graph, uint64_t se
   return tensors;
 }
 
+void PutGiven(const Graph& graph, const std::map<std::string, Tensor>& given, std::vector<Tensor>* inputs) {
+  for (size_t i = 0; i < inputs->size(); ++i) {
+    const auto found = given.find(graph.node(graph.inputs()[i].node).name);
+    if (found != given.end() && found->second.type() == (*inputs)[i].type()) (*inputs)[i] = found->second;
+  }
+}
+
 }  // namespace rewright

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,5 +36,8 @@ inline constexpr int kMagnitudes = 4;
 // it indexes.
 absl::StatusOr<std::vector<Tensor>> StressInputs(const Graph& graph, uint64_t seed,
                                                  const std::vector<Magnitude>& magnitudes);
+
+// Puts tensors in the places of the inputs that have these names and types.
+void PutGiven(const Graph& graph, const std::map<std::string, Tensor>& given, std::vector<Tensor>* inputs);
 
 }  // namespace rewright

@@ -12,6 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/interpreter/interpreter.h"
+#include "core/onnx/graph_importer.h"
 #include "core/onnx/named_sizes.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/operators.h"
@@ -67,6 +68,7 @@ class Exporter {
 
   absl::Status Build() {
     NameOutputs();
+    RETURN_IF_ERROR(NameTail());
     NameKept();
     RETURN_IF_ERROR(FoldWeights());
     for (NodeId id : graph_.nodes()) {
@@ -78,7 +80,16 @@ class Exporter {
       RETURN_IF_ERROR(WriteNode(id));
     }
     WriteAliases();
+    AddTail();
     return absl::OkStatus();
+  }
+
+  // After all else: what inputs are that a run is not given.
+  void AddDefaults() {
+    for (Value input : graph_.inputs()) {
+      const auto found = metadata_.defaults.find(graph_.node(input.node).name);
+      if (found != metadata_.defaults.end()) writer_.AddInitializer(found->first, found->second);
+    }
   }
 
   // Without initializers.
@@ -113,13 +124,12 @@ class Exporter {
     graph.set_name(metadata_.graph_name.empty() ? "graph" : metadata_.graph_name);
     graph.set_doc_string(metadata_.graph_doc);
     for (Value input : graph_.inputs()) Describe(graph_.node(input.node).name, graph_.type(input), graph.add_input());
-    for (const Output& output : graph_.outputs()) {
-      Describe(output.name, graph_.type(output.value), graph.add_output());
-    }
+    DescribeOutputs(&graph);
     // Readers infer types; where the file that was read says none, neither does this one.
     if (source_ == nullptr || source_->describes()) {
       for (const auto& [name, type] : described_) Describe(name, type, graph.add_value_info());
     }
+    if (WritesTail()) CopyUnread(&graph);
     for (onnx::NodeProto& node : writer_.nodes()) graph.add_node()->Swap(&node);
     return model;
   }
@@ -154,6 +164,86 @@ class Exporter {
   }
 
  private:
+  // ---- the tail of the source: nodes behind the graph, as they were
+
+  bool WritesTail() const { return options_.tail && source_ != nullptr && !source_->tail().empty(); }
+
+  std::vector<std::string> TailReads() const {
+    std::vector<std::string> reads;
+    for (int i : source_->tail()) {
+      for (std::string& name : ReadsOf(source_->node(i))) reads.push_back(std::move(name));
+    }
+    return reads;
+  }
+
+  // Names that the tail gives are its own, and weights that it reads keep theirs.
+  absl::Status NameTail() {
+    if (!WritesTail()) return absl::OkStatus();
+    if (!source_->TailMeansTheSame(opset_)) {
+      return Unimplemented("nodes behind what was rewritten, which are not read, may mean something else in opset ", opset_);
+    }
+    for (int i : source_->tail()) ReserveNames(source_->node(i));
+    for (const std::string& name : TailReads()) {
+      if (source_->Elements(name) == nullptr) continue;
+      writer_.Reserve(name);
+      if (GivenName(source_->value(name)) == name) names_[source_->value(name)] = name;
+    }
+    return absl::OkStatus();
+  }
+
+  void ReserveNames(const onnx::NodeProto& node) {
+    for (const std::string& name : node.output()) writer_.Reserve(name);
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      for (const onnx::TensorProto& tensor : attribute.g().initializer()) writer_.Reserve(tensor.name());
+      for (const onnx::ValueInfoProto& info : attribute.g().input()) writer_.Reserve(info.name());
+      for (const onnx::NodeProto& inner : attribute.g().node()) ReserveNames(inner);
+    }
+  }
+
+  void AddTail() {
+    if (!WritesTail()) return;
+    absl::flat_hash_set<std::string> there;
+    for (const auto& [name, tensor] : writer_.initializers()) there.insert(name);
+    for (const std::string& name : TailReads()) {
+      const Tensor* elements = source_->Elements(name);
+      if (elements != nullptr && there.insert(name).second) writer_.AddInitializer(name, *elements);
+    }
+    for (int i : source_->tail()) writer_.AddCopy(source_->node(i));
+  }
+
+  // With a tail those of the file, in its order.
+  void DescribeOutputs(onnx::GraphProto* graph) {
+    if (!WritesTail()) {
+      for (const Output& output : graph_.outputs()) {
+        Describe(output.name, graph_.type(output.value), graph->add_output());
+      }
+      return;
+    }
+    for (const onnx::ValueInfoProto& info : source_->graph().output()) {
+      const auto given = std::find_if(graph_.outputs().begin(), graph_.outputs().end(),
+                                      [&](const Output& output) { return output.name == info.name(); });
+      if (given == graph_.outputs().end()) {
+        *graph->add_output() = info;
+      } else {
+        Describe(given->name, graph_.type(given->value), graph->add_output());
+      }
+    }
+  }
+
+  // What the file says of tensors that only the tail knows: inputs and weights of other types, what the tail gives.
+  void CopyUnread(onnx::GraphProto* graph) const {
+    const auto unread = [&](const std::string& name) { return !source_->has(name); };
+    for (const onnx::ValueInfoProto& info : source_->graph().input()) {
+      if (unread(info.name())) *graph->add_input() = info;
+    }
+    for (const onnx::TensorProto& tensor : source_->graph().initializer()) {
+      if (unread(tensor.name())) *graph->add_initializer() = tensor;
+    }
+    for (const onnx::ValueInfoProto& info : source_->graph().value_info()) {
+      if (unread(info.name())) *graph->add_value_info() = info;
+    }
+  }
+
   // Those of the file, with each other, where a node that is kept calls one.
   void AddFunctions(onnx::ModelProto* model) {
     if (source_ == nullptr) return;
@@ -515,6 +605,7 @@ absl::StatusOr<std::unique_ptr<Exporter>> Built(const Graph& graph, const ModelM
   if (options.named == nullptr) {
     auto exporter = std::make_unique<Exporter>(graph, options.source.get(), metadata, options);
     RETURN_IF_ERROR(exporter->Build());
+    exporter->AddDefaults();
     return exporter;
   }
   const std::vector<SizedGraph>& samples = options.named->samples;
@@ -533,6 +624,7 @@ absl::StatusOr<std::unique_ptr<Exporter>> Built(const Graph& graph, const ModelM
     if (first == nullptr) first = std::move(exporter);
   }
   RETURN_IF_ERROR(first->NameSizes(exports, options.named->fit));
+  first->AddDefaults();
   return first;
 }
 

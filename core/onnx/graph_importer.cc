@@ -14,6 +14,18 @@ namespace {
 
 constexpr int kMaxListedNodes = 3;  // names per operator in the list of unsupported ones
 
+absl::flat_hash_set<std::string> InitializerNames(const onnx::GraphProto& graph) {
+  absl::flat_hash_set<std::string> names;
+  for (const onnx::TensorProto& tensor : graph.initializer()) names.insert(tensor.name());
+  return names;
+}
+
+// The symbolic dimension along an axis of an input, as ImportOptions::dims calls it.
+std::string DimensionName(const onnx::ValueInfoProto& info, int axis) {
+  const std::string& name = info.type().tensor_type().shape().dim(axis).dim_param();
+  return name.empty() ? absl::StrCat(info.name(), ":", axis) : name;
+}
+
 }  // namespace
 
 bool IsOnnxDomain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
@@ -39,6 +51,27 @@ bool HoldsSubgraph(const onnx::NodeProto& node) {
   return std::any_of(node.attribute().begin(), node.attribute().end(), [](const onnx::AttributeProto& attribute) {
     return attribute.has_g() || attribute.graphs_size() > 0;
   });
+}
+
+std::vector<std::string> ReadsOf(const onnx::NodeProto& node) {
+  std::vector<std::string> reads;
+  for (const std::string& name : node.input()) {
+    if (!name.empty()) reads.push_back(name);
+  }
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (!attribute.has_g()) continue;
+    absl::flat_hash_set<std::string> own = InitializerNames(attribute.g());
+    for (const onnx::ValueInfoProto& info : attribute.g().input()) own.insert(info.name());
+    const auto read = [&](const std::string& name) {
+      if (!own.contains(name)) reads.push_back(name);
+    };
+    for (const onnx::NodeProto& inner : attribute.g().node()) {
+      for (const std::string& name : ReadsOf(inner)) read(name);
+      own.insert(inner.output().begin(), inner.output().end());
+    }
+    for (const onnx::ValueInfoProto& info : attribute.g().output()) read(info.name());
+  }
+  return reads;
 }
 
 bool IsControlFlow(const onnx::NodeProto& node) {
@@ -79,6 +112,12 @@ GraphImporter::GraphImporter(onnx::ModelProto& model, InitializersByName& initia
   state_.generated_bytes_left = options.max_generated_bytes;
   state_.training = options.training;
   state_.seed = options.seed;
+  result_.fold_defaults = options.fold_defaults;
+  if (options.fold_defaults || options.training != OnnxTraining::kAsWritten || model.ir_version() < 4) return;
+  const absl::flat_hash_set<std::string> known = InitializerNames(graph_);
+  for (const onnx::ValueInfoProto& info : graph_.input()) {
+    if (known.contains(info.name())) with_default_.insert(info.name());
+  }
 }
 
 absl::StatusOr<ImportedModel> GraphImporter::Import() {
@@ -86,9 +125,10 @@ absl::StatusOr<ImportedModel> GraphImporter::Import() {
   RETURN_IF_ERROR(ImportInitializers());
   RETURN_IF_ERROR(ImportInputs());
   RETURN_IF_ERROR(FindProducers());
-  for (const onnx::NodeProto& node : graph_.node()) RETURN_IF_ERROR(ImportNode(node));
+  for (at_ = 0; at_ < graph_.node_size(); ++at_) RETURN_IF_ERROR(ImportNode(graph_.node(at_)));
   if (!unsupported_.empty()) return unsupported_.ToStatus("uses of operators are", HintOf(unread_));
   ASSIGN_OR_RETURN(std::vector<Output> outputs, ImportOutputs());
+  RETURN_IF_ERROR(AddCut(&outputs));
   outputs.insert(outputs.end(), state_.updates.begin(), state_.updates.end());
   const Graph graph(state_.arena, inputs_, std::move(outputs));
   // While nodes are imported weights count as known: they may be shapes and scales.
@@ -138,9 +178,13 @@ absl::Status GraphImporter::ImportInitializers() {
       name.set_name(proto.name());
       proto.Swap(&name);
     }
-    ASSIGN_OR_RETURN(const Value value, AddModelTensor(*state_.arena, proto.name(), known->second));
-    NameValue(value, proto.name());
-    values_.emplace(proto.name(), value);
+    if (with_default_.contains(known->first)) {
+      result_.metadata.defaults.emplace(known->first, known->second);
+      continue;
+    }
+    ASSIGN_OR_RETURN(const Value value, AddModelTensor(*state_.arena, known->first, known->second));
+    NameValue(value, known->first);
+    values_.emplace(known->first, value);
   }
   return absl::OkStatus();
 }
@@ -148,6 +192,7 @@ absl::Status GraphImporter::ImportInitializers() {
 absl::Status GraphImporter::ImportInputs() {
   std::set<std::string> names;
   std::vector<std::string> defaults;
+  ReadDefaultSizes();
   for (const onnx::ValueInfoProto& info : graph_.input()) {
     const std::string where = absl::StrCat("input \"", info.name(), "\"");
     if (!names.insert(info.name()).second) return InvalidArgument(where, " occurs twice");
@@ -165,18 +210,45 @@ absl::Status GraphImporter::ImportInputs() {
     ASSIGN_OR_RETURN(const Value value, state_.arena->AddInput(info.name(), *type));
     RETURN_IF_ERROR(Define(info.name(), value, "input"));
     inputs_.push_back(value);
+    if (result_.metadata.defaults.contains(info.name())) {
+      defaults.push_back(info.name());
+      TakeDefault(info.name(), *type);
+    }
   }
   if (!defaults.empty()) {
     const auto shown = std::min<ptrdiff_t>(kMaxListedNodes, std::ssize(defaults));
     const std::string listed = absl::StrJoin(defaults.begin(), defaults.begin() + shown, ", ");
-    result_.notes.push_back(absl::StrCat("inputs with a default are taken for constants: ", listed,
-                                         shown < std::ssize(defaults) ? ", ..." : ""));
+    result_.notes.push_back(absl::StrCat(
+        with_default_.empty() ? "inputs with a default are taken for what it says: "
+                              : "inputs with a default stay inputs, and nothing of them is known beforehand: ",
+        listed, shown < std::ssize(defaults) ? ", ..." : "",
+        with_default_.empty() ? "" : " (--fold-defaults takes them for what their defaults say)"));
   }
   return CheckDims();
 }
 
+void GraphImporter::TakeDefault(const std::string& name, const TensorType& type) {
+  const auto found = result_.metadata.defaults.find(name);
+  if (found->second.type() == type) return;
+  result_.notes.push_back(absl::StrCat("input \"", name, "\": its default is ", found->second.type().ToString(),
+                                       ", expected ", type.ToString(), ": left aside"));
+  result_.metadata.defaults.erase(found);
+}
+
+void GraphImporter::ReadDefaultSizes() {
+  for (const onnx::ValueInfoProto& info : graph_.input()) {
+    const auto found = result_.metadata.defaults.find(info.name());
+    const onnx::TensorShapeProto& shape = info.type().tensor_type().shape();
+    if (found == result_.metadata.defaults.end() || found->second.type().rank() != shape.dim_size()) continue;
+    for (int axis = 0; axis < shape.dim_size(); ++axis) {
+      const int64_t size = found->second.shape()[static_cast<size_t>(axis)];
+      if (!shape.dim(axis).has_dim_value() && size > 0) default_sizes_.emplace(DimensionName(info, axis), size);
+    }
+  }
+}
+
 void GraphImporter::LeaveAside(const std::string& tensor, const std::string& where, const absl::Status& why) {
-  unsupported_.Add(absl::StrCat(where, ": ", why.message()));
+  if (!KeepsTail()) unsupported_.Add(absl::StrCat(where, ": ", why.message()));
   unknown_.insert(tensor);
 }
 
@@ -193,9 +265,12 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
       type.shape.push_back(dim.dim_value());
       continue;
     }
-    const std::string name = dim.dim_param().empty() ? absl::StrCat(info.name(), ":", axis) : dim.dim_param();
+    const std::string name = DimensionName(info, axis);
     const auto given = options_.dims.find(name);
-    const int64_t size = given == options_.dims.end() ? 1 : given->second;
+    const auto of_default = default_sizes_.find(name);
+    const int64_t size = given != options_.dims.end()           ? given->second
+                         : of_default != default_sizes_.end() ? of_default->second
+                                                                : 1;
     if (size < 1) return InvalidArgument("dimension ", name, " is set to ", size);
     if (dim.has_dim_value()) {
       result_.notes.push_back(
@@ -219,7 +294,7 @@ absl::Status GraphImporter::CheckDims() {
     }
   }
   for (const auto& [name, size] : options_.dims) {
-    if (result_.dims.contains(name) || !unsupported_.empty()) continue;
+    if (result_.dims.contains(name) || options_.other_dims || !unsupported_.empty()) continue;
     return InvalidArgument("there is no symbolic dimension ", name, "; the inputs have ",
                            names.empty() ? "none" : absl::StrJoin(names, ", "));
   }
@@ -252,19 +327,22 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
   const auto named = [](const std::string& name) { return !name.empty(); };
   if (std::none_of(node.output().begin(), node.output().end(), named)) return absl::OkStatus();
   // Behind a use that is not supported nothing is known; the list goes on elsewhere.
-  if (std::any_of(node.input().begin(), node.input().end(),
-                  [&](const std::string& name) { return unknown_.contains(name); })) {
+  const std::vector<std::string> reads = ReadsOf(node);
+  if (std::any_of(reads.begin(), reads.end(), [&](const std::string& name) { return unknown_.contains(name); })) {
+    if (KeepsTail()) AddToTail(node, "it reads what another one of them gives");
     unknown_.insert(node.output().begin(), node.output().end());
+    unknown_.erase("");
     return absl::OkStatus();
   }
   if (++imported_ > kMaxNodes) {
     return InvalidArgument("more than ", kMaxNodes, " nodes, those of loops counted as often as they run");
   }
-  auto values = IsControlFlow(node) ? ControlFlow(node) : NodeValues(node);
-  if (absl::IsUnimplemented(values.status()) && options_.keep_unknown && scope_ == nullptr) {
-    const std::string why(values.status().message());
-    values = OpaqueValues(node, why);
-    if (!values.ok()) values = Unimplemented(why, " (", values.status().message(), ")");
+  const auto values = ValuesOf(node);
+  if (absl::IsUnimplemented(values.status()) && KeepsTail()) {
+    AddToTail(node, std::string(values.status().message()));
+    unknown_.insert(node.output().begin(), node.output().end());
+    unknown_.erase("");
+    return absl::OkStatus();
   }
   if (absl::IsUnimplemented(values.status())) {
     unsupported_.Add(absl::StrCat(QualifiedName(node), ": ", std::string(values.status().message())), node);
@@ -285,6 +363,48 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Value>> GraphImporter::ValuesOf(const onnx::NodeProto& node) {
+  absl::StatusOr<std::vector<Value>> values;
+  if (IsControlFlow(node)) {
+    // What a graph that is not read has inside is not told.
+    const UnsupportedList unsupported = unsupported_;
+    const absl::flat_hash_set<std::string> unknown = unknown_;
+    values = ControlFlow(node);
+    if (absl::IsUnimplemented(values.status()) && KeepsTail()) {
+      unsupported_ = unsupported;
+      unknown_ = unknown;
+    }
+  } else {
+    values = NodeValues(node);
+  }
+  if (!absl::IsUnimplemented(values.status()) || !options_.keep_unknown || scope_ != nullptr) return values;
+  const std::string why(values.status().message());
+  values = OpaqueValues(node, why);
+  if (!values.ok()) values = Unimplemented(why, " (", values.status().message(), ")");
+  return values;
+}
+
+void GraphImporter::AddToTail(const onnx::NodeProto& node, const std::string& why) {
+  tail_.push_back(at_);
+  tail_list_.Add(absl::StrCat(QualifiedName(node), ": ", why), node);
+  result_.tail.push_back({.node = NodeText(node), .why = why});
+}
+
+absl::Status GraphImporter::AddCut(std::vector<Output>* outputs) {
+  if (tail_.empty()) return absl::OkStatus();
+  std::set<std::string> names;
+  for (const Output& output : *outputs) names.insert(output.name);
+  for (int position : tail_) {
+    for (const std::string& name : ReadsOf(graph_.node(position))) {
+      if (unknown_.contains(name)) continue;
+      ASSIGN_OR_RETURN(const Value value, Operand(name));
+      const bool is_leaf = state_.arena->node(value.node).op == nullptr;
+      if (!is_leaf && names.insert(name).second) outputs->push_back({value, name});
+    }
+  }
+  return outputs->empty() ? tail_list_.ToStatus("operators are", "; nothing is before them") : absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<Value>> GraphImporter::NodeValues(const onnx::NodeProto& node) {
@@ -343,6 +463,7 @@ absl::StatusOr<std::vector<Output>> GraphImporter::ImportOutputs() {
   for (const onnx::ValueInfoProto& info : graph_.output()) {
     const std::string where = absl::StrCat("output \"", info.name(), "\"");
     const auto found = values_.find(info.name());
+    if (found == values_.end() && !tail_.empty() && unknown_.contains(info.name())) continue;
     if (found == values_.end()) return InvalidArgument(where, ": nothing gives it");
     if (!names.insert(info.name()).second) return InvalidArgument(where, " occurs twice");
     const TensorType& type = state_.arena->type(found->second);

@@ -28,6 +28,8 @@ std::string NodeText(const onnx::NodeProto& node);
 const OnnxOperator* FindOperator(const onnx::NodeProto& node, int64_t opset);
 bool IsControlFlow(const onnx::NodeProto& node);
 bool HoldsSubgraph(const onnx::NodeProto& node);
+// The tensors that the node reads: its inputs, and what the graphs that it holds read from outside of them.
+std::vector<std::string> ReadsOf(const onnx::NodeProto& node);
 
 // Things that are not supported: uses of operators, each with the nodes where it occurs, and tensors.
 class UnsupportedList {
@@ -59,6 +61,8 @@ class GraphImporter {
   absl::StatusOr<ImportedModel> Import();
 
   const absl::flat_hash_map<std::string, Value>& values() const { return values_; }
+  // Positions of the nodes of the tail (ImportOptions::keep_tail).
+  const std::vector<int>& tail() const { return tail_; }
 
  private:
   absl::Status CheckOperators();
@@ -66,6 +70,8 @@ class GraphImporter {
   absl::Status Define(const std::string& name, Value value, const std::string& what);
 
   absl::Status ImportInitializers();
+  // The default of an input, if it fits; a note where it does not.
+  void TakeDefault(const std::string& name, const TensorType& type);
 
   absl::Status ImportInputs();
 
@@ -73,6 +79,8 @@ class GraphImporter {
   void LeaveAside(const std::string& tensor, const std::string& where, const absl::Status& why);
 
   absl::StatusOr<TensorType> InputType(const onnx::ValueInfoProto& info);
+  // The sizes that defaults have along symbolic dimensions, by name.
+  void ReadDefaultSizes();
 
   // Sizes given for dimensions that the model has not got are mistakes; sizes not given are worth a note.
   absl::Status CheckDims();
@@ -85,6 +93,13 @@ class GraphImporter {
   absl::Status ImportNode(const onnx::NodeProto& node);
 
   absl::StatusOr<std::vector<Value>> NodeValues(const onnx::NodeProto& node);
+  // What the node gives, by whichever way.
+  absl::StatusOr<std::vector<Value>> ValuesOf(const onnx::NodeProto& node);
+
+  bool KeepsTail() const { return options_.keep_unknown && options_.keep_tail && scope_ == nullptr; }
+  void AddToTail(const onnx::NodeProto& node, const std::string& why);
+  // What the tail reads of the graph becomes outputs, but for inputs and weights.
+  absl::Status AddCut(std::vector<Output>* outputs);
 
   // opaque_nodes.cc: the node as an opaque one, its results of the types that the file declares; the list of such nodes
   // gets it, with the reason. Errors: it declares none, or the node holds a graph, which reads what is no input.
@@ -119,10 +134,15 @@ class GraphImporter {
   std::vector<Value> inputs_;
   absl::flat_hash_map<std::string, Value> values_;
   absl::flat_hash_map<std::string, int> producers_;  // positions of nodes
+  absl::flat_hash_set<std::string> with_default_;    // inputs that keep theirs: up to version 3 all weights are listed
+  std::map<std::string, int64_t> default_sizes_;     // of dimensions of theirs
   absl::flat_hash_set<std::string> unknown_;         // tensors behind uses that are not supported
   UnsupportedList unsupported_;
   std::vector<const onnx::NodeProto*> unread_;                              // nodes in that list
   absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> declared_;  // by tensor; filled when first asked for
+  int at_ = 0;                                 // of the nodes of the file
+  std::vector<int> tail_;
+  UnsupportedList tail_list_;
   std::vector<std::string>* scope_ = nullptr;  // of the innermost subgraph: the tensors that it has named so far
   int depth_ = 0;                              // of subgraphs
   int64_t imported_ = 0;                       // nodes

@@ -10,6 +10,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/graph_importer.h"
+#include "core/onnx/inline_functions.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
 #include "core/onnx/serialization.h"
@@ -69,10 +70,19 @@ absl::Status CheckModel(const onnx::ModelProto& model, const ModelMetadata& meta
   if (model.graph().node_size() > kMaxNodes) {
     return InvalidArgument(model.graph().node_size(), " nodes; at most ", kMaxNodes);
   }
-  if (model.graph().sparse_initializer_size() > 0) {
-    return Unimplemented("sparse tensor \"", model.graph().sparse_initializer(0).values().name(),
-                         "\" is not supported");
+  return absl::OkStatus();
+}
+
+// Sparse weights become ordinary ones, whose elements are in `initializers`.
+absl::Status FillSparseWeights(const std::string& directory, onnx::GraphProto* graph, InitializersByName* initializers) {
+  for (const onnx::SparseTensorProto& sparse : graph->sparse_initializer()) {
+    const std::string& name = sparse.values().name();
+    absl::StatusOr<Tensor> tensor = DenseFromProto(sparse, directory);
+    if (!tensor.ok()) return ErrorAt(absl::StrCat("sparse initializer \"", name, "\""), tensor.status());
+    initializers->emplace(name, *std::move(tensor));
+    graph->add_initializer()->set_name(name);
   }
+  graph->clear_sparse_initializer();
   return absl::OkStatus();
 }
 
@@ -104,6 +114,10 @@ void AddExternalFiles(const google::protobuf::RepeatedPtrField<onnx::NodeProto>&
 
 void AddExternalFiles(const onnx::GraphProto& graph, std::set<std::string>* files) {
   for (const onnx::TensorProto& tensor : graph.initializer()) AddExternalFiles(tensor, files);
+  for (const onnx::SparseTensorProto& tensor : graph.sparse_initializer()) {
+    AddExternalFiles(tensor.values(), files);
+    AddExternalFiles(tensor.indices(), files);
+  }
   AddExternalFiles(graph.node(), files);
 }
 
@@ -132,7 +146,12 @@ struct ModelParts {
     metadata = MetadataOf(*model);
     RETURN_IF_ERROR(CheckModel(*model, metadata));
     external_files = ExternalFiles(*model);
-    return absl::OkStatus();
+    if (model->functions_size() > 0) {
+      RETURN_IF_ERROR(InlineFunctions(model.get()));
+      metadata = MetadataOf(*model);  // with the domains of bodies
+      RETURN_IF_ERROR(CheckModel(*model, metadata));
+    }
+    return FillSparseWeights(directory, model->mutable_graph(), &initializers);
   }
 
   // From so many bytes in memory, which `parse` reads.
@@ -150,13 +169,19 @@ struct ModelParts {
     GraphImporter importer(*model, initializers, directory, OpsetOf(metadata), options);
     absl::StatusOr<ImportedModel> imported = importer.Import();
     if (!imported.ok()) return ErrorAt(name, imported.status());
+    std::map<std::string, Tensor> defaults = std::move(imported->metadata.defaults);
     imported->metadata = metadata;
+    imported->metadata.defaults = std::move(defaults);
     imported->external_files = external_files;
     const auto& nodes = model->graph().node();
-    imported->has_subgraphs = std::any_of(nodes.begin(), nodes.end(), HoldsSubgraph);
+    const std::set<int> tail(importer.tail().begin(), importer.tail().end());
+    for (int i = 0; i < nodes.size(); ++i) {
+      if (!tail.contains(i)) imported->has_subgraphs |= HoldsSubgraph(nodes[i]);
+    }
     if (options.keep_source) {
       imported->source =
-          std::make_shared<const OnnxSource>(model, OpsetOf(metadata), imported->graph.arena(), importer.values());
+          std::make_shared<const OnnxSource>(model, OpsetOf(metadata), imported->graph.arena(), importer.values(),
+                                             importer.tail());
     }
     if (model->training_info_size() > 0) imported->notes.emplace_back("the training graphs of the file are left aside");
     return imported;
@@ -212,6 +237,7 @@ absl::StatusOr<ImportedModel> ImportSerialized(const absl::Cord& bytes, const st
 absl::StatusOr<OnnxContents> InspectOnnx(const std::string& path) {
   ASSIGN_OR_RETURN(const std::shared_ptr<onnx::ModelProto> model, ReadModel(path));
   OnnxContents contents;
+  RETURN_IF_ERROR(ErrorAt(path, InlineFunctions(model.get())));
   contents.metadata = MetadataOf(*model);
   RETURN_IF_ERROR(ErrorAt(path, CheckModel(*model, contents.metadata)));
   for (const onnx::NodeProto& node : model->graph().node()) {

@@ -25,6 +25,7 @@ absl::StatusOr<Tensor> ConstantTensor(OnnxNode& node) {
     return tensor;
   }
   if (node.HasAttribute("value_ints")) return Tensor::Int64s(node.Ints("value_ints"));
+  if (node.HasAttribute("sparse_value")) return node.SparseAttribute("sparse_value");
   return Unimplemented("a constant that is neither a tensor nor numbers");
 }
 

@@ -1,5 +1,7 @@
 // Elementwise operators: arithmetic, comparisons, choices, activation functions.
+#include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
@@ -29,12 +31,81 @@ Values Mean(OnnxNode& node) {
   return OneOutput(count == 1 ? sum : node("div", {sum, node.Number(sum, count)}));
 }
 
+// x to the power of integers, wrapping around; 0 where the exponent is negative, but for 1 and -1. Of 64 bits or less
+// all powers from the 64th on of other numbers than these and 0 are out of range: the exponent is brought below 64, odd
+// where it was odd, and the squares of its bits multiplied.
+Value IntegerPower(OnnxNode& node, Value x, Value exponent) {
+  constexpr int kBits = 6;
+  const auto number = [&](double value) { return node.Number(exponent, value); };
+  const Value zero = node.Number(x, 0), one = node.Number(x, 1);
+  const Value parity = node("bit_and", {exponent, number(1)});
+  const Value rest = node("min", {exponent, node("add", {parity, number((1 << kBits) - 2)})});
+  // Of all elements, where that is known and the same.
+  const auto known = [&](Value condition) -> std::optional<bool> {
+    const Tensor* const tensor = node.KnownTensor(condition);
+    if (tensor == nullptr || tensor->num_elements() == 0) return std::nullopt;
+    for (int64_t i = 1; i < tensor->num_elements(); ++i) {
+      if (tensor->AtInt(i) != tensor->AtInt(0)) return std::nullopt;
+    }
+    return tensor->AtInt(0) != 0;
+  };
+  std::optional<Value> product;
+  Value factor = x;
+  for (int bit = 0; bit < kBits; ++bit) {
+    if (bit > 0) factor = node("mul", {factor, factor});
+    const Value set = node("not_equal", {node("bit_and", {rest, number(1 << bit)}), number(0)});
+    const std::optional<bool> is_set = known(set);
+    if (is_set == false) continue;
+    const Value more = product ? node("mul", {*product, factor}) : factor;
+    product = is_set ? more : node("where", {set, more, product.value_or(one)});
+  }
+  const Shape shape = node.shape(node("where", {node("less", {exponent, number(0)}), x, x}));
+  const Value power = node.Expand(product.value_or(one), shape);
+  if (IsUnsigned(node.type(exponent).dtype)) return power;
+  const Value negative = node("less", {exponent, number(0)});
+  if (known(negative) == false) return power;
+  Value is_unit = node("equal", {x, one});
+  if (!IsUnsigned(node.type(x).dtype)) is_unit = node("logical_or", {is_unit, node("equal", {x, node.Number(x, -1)})});
+  const Value unit = node("where", {node("equal", {parity, number(1)}), x, one});
+  return node("where", {negative, node("where", {is_unit, unit, zero}), power});
+}
+
+// Whether the elements are known, and numbers of that type.
+bool AreKnown(const Tensor* tensor, DType dtype) {
+  constexpr double kExact = 0x1p53;
+  for (int64_t i = 0; tensor != nullptr && i < tensor->num_elements(); ++i) {
+    const double value = tensor->At(i);
+    if (!IsFloating(dtype) && !(std::abs(value) < kExact)) return false;
+    if (Tensor::Scalar(dtype, value).At(0) != value) return false;
+  }
+  return tensor != nullptr;
+}
+
+// The type in which powers are computed whose exponents are of another type than their base: the base's where it holds
+// the exponents, else one that does.
+DType PowerType(OnnxNode& node) {
+  const DType base = node.input_type(0).dtype, exponent = node.input_type(1).dtype;
+  const Tensor* const known = node.KnownTensor(node.input(1));
+  if (!IsFloating(base)) return DType::kFloat64;
+  if (base == exponent || AreKnown(known, base)) return base;
+  if (base == DType::kFloat64 || exponent == DType::kFloat64) return DType::kFloat64;
+  if (IsHalf(base)) return DType::kFloat32;
+  return known != nullptr ? DType::kFloat64 : base;
+}
+
 // The exponent may be of another type; the result has the type of the base.
 Values Pow(OnnxNode& node) {
   const DType dtype = node.input_type(0).dtype;
-  const DType computed = IsFloating(dtype) ? dtype : DType::kFloat64;
+  const Value exponent = node.input(1);
+  if (IsInteger(dtype)) {
+    if (IsInteger(node.type(exponent).dtype)) return OneOutput(IntegerPower(node, node.input(0), exponent));
+    if (AreKnown(node.KnownTensor(exponent), DType::kInt64)) {
+      return OneOutput(IntegerPower(node, node.input(0), node.CastTo(exponent, DType::kInt64)));
+    }
+  }
+  const DType computed = PowerType(node);
   const Value base = node.CastTo(node.input(0), computed);
-  return OneOutput(node.CastTo(node("pow", {base, node.CastTo(node.input(1), computed)}), dtype));
+  return OneOutput(node.CastTo(node("pow", {base, node.CastTo(exponent, computed)}), dtype));
 }
 
 // Integers: the rest has the sign of the divisor, or with fmod that of the dividend.

@@ -1,4 +1,6 @@
 // Reductions over axes.
+#include <limits>
+
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
 
@@ -45,15 +47,20 @@ Values ReduceL2(OnnxNode& node) { return SumOf(node, Square(node), "sqrt"); }
 Values ReduceSumSquare(OnnxNode& node) { return SumOf(node, Square(node)); }
 Values ReduceLogSum(OnnxNode& node) { return SumOf(node, node.input(0), "log"); }
 
-// m + log(sum of exp(x - m)) with the maximum m, so that nothing overflows.
+// m + log(sum of exp(x - m)) with the maximum m, so that nothing overflows; with m = 0 where the maximum is infinite or
+// no number, from which nothing can be taken.
 Values ReduceLogSumExp(OnnxNode& node) {
-  ASSIGN_OR_RETURN(Attrs attrs, ReductionAttrs(node));
+  ASSIGN_OR_RETURN(const Attrs attrs, ReductionAttrs(node));
   const Value x = node.input(0);
   Attrs keep = attrs;
   keep["keepdims"] = int64_t{1};
   const Value max = node("reduce_max", {x}, keep);
-  const Value sum = node("reduce_sum", {node("exp", {node("sub", {x, max})})}, attrs);
-  return OneOutput(node("add", {node("reduce_max", {x}, attrs), node("log", {sum})}));
+  const Value is_finite =
+      node("less", {node("abs", {max}), node.Number(x, std::numeric_limits<double>::infinity())});
+  const Value shift = node("where", {is_finite, max, node.Number(x, 0)});
+  const Value sum = node("reduce_sum", {node("exp", {node("sub", {x, shift})})}, attrs);
+  RETURN_IF_ERROR(node.status());
+  return OneOutput(node("add", {node.Reshape(shift, node.shape(sum)), node("log", {sum})}));
 }
 
 // What CumSum and CumProd run along.
@@ -95,12 +102,14 @@ Values CumProd(OnnxNode& node) {
   return std::vector<Value>{x};
 }
 
-// ArgMax and ArgMin (of the negative), the first or the last of equal elements.
+// ArgMax and ArgMin, the first or the last of equal elements. The least one is the largest of the negatives, of integers
+// of those with all bits turned: not all of them have a negative.
 Values ArgMax(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(0, node.input_rank(0)));
   const Value x = node.input(0);
   const Attrs attrs = {{"axis", axis}, {"keepdims", int64_t{node.Flag("keepdims", true)}}};
-  const Value y = node.op_type() == "ArgMin" ? node("neg", {x}) : x;
+  const bool turned = IsInteger(node.type(x).dtype);
+  const Value y = node.op_type() != "ArgMin" ? x : turned ? node("bit_xor", {x, node.Number(x, -1)}) : node("neg", {x});
   if (!node.Flag("select_last_index")) return OneOutput(node("argmax", {y}, attrs));
   const Value from_end = node("argmax", {node("reverse", {y}, {{"axes", std::vector<int64_t>{axis}}})}, attrs);
   const double size = static_cast<double>(node.shape(x)[axis]);

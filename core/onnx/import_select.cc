@@ -262,7 +262,7 @@ absl::StatusOr<Value> Scatter(OnnxNode& node, bool adds, const std::string& op, 
                               Value updates, const Attrs& attrs) {
   if (adds) return node(op, {data, indices, updates}, attrs);
   const TensorType type = node.type(data);
-  node.ConstantInput(1, "indices");
+  RETURN_IF_ERROR(node.CheckKnown(1, "indices"));
   RETURN_IF_ERROR(node.status());
   if (type.dtype == DType::kBool) return Unimplemented("reduction = none of truth values");
   RETURN_IF_ERROR(node.ChargeGenerated({DType::kInt64, type.shape}));

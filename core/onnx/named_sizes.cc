@@ -52,7 +52,9 @@ class SizeNamer {
   void DropUnread() {
     absl::flat_hash_set<std::string> read;
     for (const auto& [name, type] : samples_[0].outputs) read.insert(name);
-    for (const onnx::NodeProto& node : writer_.nodes()) read.insert(node.input().begin(), node.input().end());
+    for (const onnx::NodeProto& node : writer_.nodes()) {
+      for (std::string& name : ReadsOf(node)) read.insert(std::move(name));
+    }
     std::erase_if(writer_.initializers(), [&](const auto& initializer) { return !read.contains(initializer.first); });
   }
 

@@ -69,12 +69,17 @@ const Tensor* OnnxNode::KnownTensor(Value value) const {
   return node.leaf == LeafKind::kConstant ? &node.data : nullptr;
 }
 
+absl::Status OnnxNode::CheckKnown(int i, const std::string& name) {
+  if (state_.arena->IsKnown(input(i))) return absl::OkStatus();
+  return Unimplemented("input ", name, " (tensor \"", proto_.input(i),
+                       "\") depends on the inputs of the model; its value must be known beforehand");
+}
+
 Tensor OnnxNode::ConstantInput(int i, const std::string& name) {
   const Value value = input(i);
   if (const Tensor* known = KnownTensor(value)) return *known;
-  if (!state_.arena->IsKnown(value)) {
-    Fail(Unimplemented("input ", name, " (tensor \"", proto_.input(i),
-                       "\") depends on the inputs of the model; its value must be known beforehand"));
+  if (const absl::Status status = CheckKnown(i, name); !status.ok()) {
+    Fail(status);
   } else if (type(value).num_elements() > kMaxKnownElements) {
     Fail(InvalidArgument("input ", name, ": ", type(value).ToString(), " is too large"));
   } else if (const absl::StatusOr<Tensor> computed = EvaluateWeightOnly(state_.arena, value); computed.ok()) {
@@ -192,6 +197,15 @@ std::vector<std::string> OnnxNode::Strings(const std::string& name, const std::v
   const onnx::AttributeProto* attribute = Find(name, onnx::AttributeProto::STRINGS, false);
   if (attribute == nullptr) return fallback;
   return {attribute->strings().begin(), attribute->strings().end()};
+}
+
+Tensor OnnxNode::SparseAttribute(const std::string& name) {
+  const onnx::AttributeProto* attribute = Find(name, onnx::AttributeProto::SPARSE_TENSOR, true);
+  if (attribute == nullptr) return Tensor::Int64s({});
+  const absl::StatusOr<Tensor> tensor = DenseFromProto(attribute->sparse_tensor(), state_.directory);
+  if (tensor.ok()) return *tensor;
+  Fail(ErrorAt(absl::StrCat("attribute ", name), tensor.status()));
+  return Tensor::Int64s({});
 }
 
 Tensor OnnxNode::TensorAttribute(const std::string& name) {

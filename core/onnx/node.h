@@ -89,6 +89,8 @@ class OnnxNode {
   // An input whose value must be known while importing; computed where it depends on weights and constants alone. No
   // elements after an error.
   Tensor ConstantInput(int i, const std::string& name);
+  // Whether it is known, however large it is: an error where it is not.
+  absl::Status CheckKnown(int i, const std::string& name);
   // The same of integers, in a list of one axis or a scalar.
   std::vector<int64_t> IntsInput(int i, const std::string& name);
   // The value of a constant without computing anything; null for all others.
@@ -115,6 +117,7 @@ class OnnxNode {
   std::vector<double> Floats(const std::string& name);
   std::vector<std::string> Strings(const std::string& name, const std::vector<std::string>& fallback);
   Tensor TensorAttribute(const std::string& name);
+  Tensor SparseAttribute(const std::string& name);  // with all its zeros
   // An element type by its number; of number 0, where there is a fallback, that.
   DType DTypeAttribute(const std::string& name, std::optional<DType> fallback = std::nullopt);
   // Takes note of attributes that make no difference here.

@@ -23,6 +23,7 @@
 #include "absl/strings/cord.h"
 #include "core/index/fit.h"
 #include "core/ir/graph.h"
+#include "core/ir/tensor.h"
 
 namespace rewright {
 
@@ -38,6 +39,8 @@ struct ModelMetadata {
   std::string graph_name;
   std::string graph_doc;
   std::vector<std::pair<std::string, std::string>> properties;
+  // What inputs are where a run is not given them, by name. They are written as they were read.
+  std::map<std::string, Tensor> defaults;
 };
 
 // What nodes become that say training_mode = 1 (Dropout, BatchNormalization).
@@ -57,12 +60,21 @@ struct ImportOptions {
   uint64_t seed = 1;  // of kDropoutState
   // Sizes of symbolic dimensions by name. An unnamed one is called <tensor>:<axis>. Those not given are 1, with a note.
   std::map<std::string, int64_t> dims;
+  // Sizes of dimensions that the model has not got are no error: another model may have them.
+  bool other_dims = false;
+  // Inputs with a default are no inputs but what the default says, and known. Those of a model that is trained always
+  // are: they are its weights.
+  bool fold_defaults = false;
   // Fills in ImportedModel::source, which holds what the file says apart from the elements of initializers.
   bool keep_source = false;
   // Nodes whose operator is not read, or not in that use, become opaque (core/ops/foreign.h) where the file declares
   // the types of their outputs. The graph can be rewritten and, with the source, written and run by who runs files;
   // nothing here computes it.
   bool keep_unknown = false;
+  // With keep_unknown: nodes that cannot be opaque, since the sizes of what they give depend on values or it is no tensor,
+  // and all that reads what they give, are the tail of the file: the graph ends before it, and what the tail reads are
+  // outputs. With the source the tail is written behind it (ExportOptions::tail); nothing here runs it.
+  bool keep_tail = false;
   // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.
   int64_t max_generated_bytes = int64_t{4} << 30;
 };
@@ -100,6 +112,8 @@ struct ImportedModel {
   std::shared_ptr<const OnnxSource> source;  // null unless asked for
   bool has_subgraphs = false;                // nodes of the file hold graphs, as If and Loop do
   std::vector<OpaqueNode> opaque;            // none without ImportOptions::keep_unknown
+  std::vector<OpaqueNode> tail;              // the nodes of the tail; of them the first two members
+  bool fold_defaults = false;                // as ImportOptions has it
 };
 
 struct ModelParts;
@@ -173,6 +187,8 @@ struct ExportOptions {
   // The model that the graph was rewritten from, in the same arena: what no rule touched is written with its nodes as
   // they were read. Null: everything is written in the forms of export_ops.cc.
   std::shared_ptr<const OnnxSource> source;
+  // The tail of the source is written as well, and outputs that only it reads are none of the file.
+  bool tail = false;
   // Takes the place of graph and source: dimensions are written by name, and what depends on their sizes as nodes that
   // compute it. An error (kFailedPrecondition) where that cannot be.
   std::shared_ptr<NamedGraph> named;

@@ -123,8 +123,9 @@ absl::StatusOr<std::vector<Value>> GraphImporter::OpaqueValues(const onnx::NodeP
   }
   if (operands.empty()) operands.push_back(state_.arena->AddConstant(Tensor::Int64s({})));  // one there must be
   const int64_t number = NumberOf(node, model_.functions());
-  const OpDef& op = ForeignOp(QualifiedName(node));
-  ASSIGN_OR_RETURN(const NodeId id, state_.arena->Add(op, std::move(operands), ForeignAttrs(number, types)));
+  const OpDef* const op = ForeignOp(QualifiedName(node));
+  if (op == nullptr) return absl::UnimplementedError("its name is too long, or there are too many operators");
+  ASSIGN_OR_RETURN(const NodeId id, state_.arena->Add(*op, std::move(operands), ForeignAttrs(number, types)));
   result_.opaque.push_back({NodeText(node), why, number, Alone(node, model_)});
   std::vector<Value> values;
   int32_t given = 0;

@@ -14,7 +14,7 @@ const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable() {
          {ElementwiseOperators, ProductOperators, QuantizedOperators, MicrosoftOperators, EinsumOperators,
           PoolOperators, NormOperators, TrainingOperators, ReduceOperators, ShapeOperators, MoveOperators,
           ResizeOperators, AttentionOperators, RecurrentOperators, LinearAttentionOperators, SelectOperators,
-          GridOperators, SignalOperators, ConstantOperators}) {
+          GridOperators, SignalOperators, ConstantOperators, PreprocessingOperators}) {
       for (auto& [name, op] : family()) CHECK(result->emplace(name, op).second) << name << " is there twice";
     }
     return result;

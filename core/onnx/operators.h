@@ -48,6 +48,7 @@ OnnxOperatorList SelectOperators();              // import_select.cc: elements b
 OnnxOperatorList GridOperators();                // import_grid.cc: images read at computed positions
 OnnxOperatorList SignalOperators();              // import_signal.cc: Fourier transforms, windows
 OnnxOperatorList ConstantOperators();            // import_constant.cc
+OnnxOperatorList PreprocessingOperators();       // import_preprocessing.cc: scikit-learn's, of the domain ai.onnx.ml
 
 // The value of axis attributes or inputs: attribute `axes` before opset `input_since`, from then on input 1. No value
 // where it is not given.

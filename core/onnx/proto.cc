@@ -192,6 +192,38 @@ absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std
   return tensor;
 }
 
+absl::StatusOr<Tensor> DenseFromProto(const onnx::SparseTensorProto& proto, const std::string& directory) {
+  ASSIGN_OR_RETURN(const Tensor values, TensorFromProto(proto.values(), directory));
+  ASSIGN_OR_RETURN(const Tensor indices, TensorFromProto(proto.indices(), directory));
+  const TensorType type{values.dtype(), Shape(proto.dims().begin(), proto.dims().end())};
+  ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(type.shape));
+  const int64_t count = values.num_elements(), rank = type.rank();
+  const bool listed = indices.type() == TensorType{DType::kInt64, {count}};
+  if (values.type().rank() != 1 || (!listed && indices.type() != TensorType{DType::kInt64, {count, rank}})) {
+    return InvalidArgument("sparse values ", values.type().ToString(), " at indices ", indices.type().ToString(),
+                           "; expected a list of values, and of places in ", type.ToString());
+  }
+  ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, "a sparse tensor with its zeros"));
+  const auto size = static_cast<int64_t>(DTypeSize(type.dtype));
+  int64_t before = -1;
+  for (int64_t k = 0; k < count; ++k) {
+    int64_t place = 0;
+    bool inside = true;
+    for (int64_t axis = 0; axis < (listed ? 1 : rank); ++axis) {
+      const int64_t index = indices.AtInt(listed ? k : k * rank + axis);
+      const int64_t extent = listed ? elements : type.shape[static_cast<size_t>(axis)];
+      inside = inside && index >= 0 && index < extent;
+      place = inside ? place * (listed ? 1 : extent) + index : 0;
+    }
+    if (!inside || place <= before) {
+      return InvalidArgument("sparse value ", k, ": expected a place in ", type.ToString(), " behind the one before it");
+    }
+    std::memcpy(tensor.as<char>() + place * size, values.as<const char>() + k * size, static_cast<size_t>(size));
+    before = place;
+  }
+  return tensor;
+}
+
 absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory) {
   const size_t bytes = proto->raw_data().size();
   const std::optional<TensorType> type = bytes < kManyElementBytes ? std::nullopt : TypeOfRawData(*proto, bytes);

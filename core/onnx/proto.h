@@ -36,7 +36,9 @@ int32_t DTypeToOnnx(DType dtype);
 absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std::string& directory);
 // From so many bytes on elements are not copied where they need not be. std::string aligns so many as malloc does.
 inline constexpr size_t kManyElementBytes = size_t{1} << 20;
-// The same; many elements stay where they are in memory, which the message then has no longer.
+// With all its zeros. Errors also: indices outside of the tensor, twice the same, or too little memory.
+absl::StatusOr<Tensor> DenseFromProto(const onnx::SparseTensorProto& proto, const std::string& directory);
+// The same as TensorFromProto; many elements stay where they are in memory, which the message then has no longer.
 absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory);
 // The type where so many bytes of raw data are the elements as a tensor of ours has them; else nothing: TensorFromProto
 // converts them, or says what is wrong.

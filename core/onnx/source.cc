@@ -78,11 +78,31 @@ bool MeansTheSame(const onnx::NodeProto& node, int64_t from, int64_t to) {
 }
 
 OnnxSource::OnnxSource(std::shared_ptr<const onnx::ModelProto> model, int64_t opset, std::shared_ptr<Arena> arena,
-                       absl::flat_hash_map<std::string, Value> values)
-    : model_(std::move(model)), opset_(opset), arena_(std::move(arena)), values_(std::move(values)) {
+                       absl::flat_hash_map<std::string, Value> values, std::vector<int> tail)
+    : model_(std::move(model)),
+      opset_(opset),
+      arena_(std::move(arena)),
+      values_(std::move(values)),
+      tail_(std::move(tail)) {
   for (int i = 0; i < model_->graph().node_size(); ++i) {
     for (const std::string& name : node(i).output()) producers_.emplace(name, i);
   }
+}
+
+namespace {
+
+bool AllMeanTheSame(const onnx::NodeProto& node, int64_t from, int64_t to) {
+  return (!IsOnnxDomain(node.domain()) || MeansTheSame(node, from, to)) &&
+         std::all_of(node.attribute().begin(), node.attribute().end(), [&](const onnx::AttributeProto& attribute) {
+           const auto& nodes = attribute.g().node();
+           return std::all_of(nodes.begin(), nodes.end(), [&](const auto& inner) { return AllMeanTheSame(inner, from, to); });
+         });
+}
+
+}  // namespace
+
+bool OnnxSource::TailMeansTheSame(int64_t opset) const {
+  return std::all_of(tail_.begin(), tail_.end(), [&](int i) { return AllMeanTheSame(node(i), opset_, opset); });
 }
 
 bool OnnxSource::CanBeKept(int i, int64_t opset) const {

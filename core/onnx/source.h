@@ -18,9 +18,10 @@ namespace rewright {
 
 class OnnxSource {
  public:
-  // `values` are the tensors of the model by name, those of the file's graph alone.
+  // `values` are the tensors of the model by name, those of the file's graph alone; `tail` the positions of the nodes
+  // of its tail (ImportOptions::keep_tail).
   OnnxSource(std::shared_ptr<const onnx::ModelProto> model, int64_t opset, std::shared_ptr<Arena> arena,
-             absl::flat_hash_map<std::string, Value> values);
+             absl::flat_hash_map<std::string, Value> values, std::vector<int> tail = {});
 
   const std::shared_ptr<Arena>& arena() const { return arena_; }
   int num_nodes() const { return model_->graph().node_size(); }
@@ -28,6 +29,13 @@ class OnnxSource {
   // Whether the node may be written into a model of that opset: it means the same there, and reads nothing but its
   // inputs, as subgraphs do.
   bool CanBeKept(int i, int64_t opset) const;
+
+  const onnx::GraphProto& graph() const { return model_->graph(); }
+  const std::vector<int>& tail() const { return tail_; }
+  // Whether all nodes of the tail mean the same in a model of that opset, those of graphs that they hold as well.
+  bool TailMeansTheSame(int64_t opset) const;
+  // Whether a tensor became a value.
+  bool has(const std::string& name) const { return values_.contains(name); }
 
   // Whether the file says types of tensors between its inputs and outputs.
   bool describes() const { return model_->graph().value_info_size() > 0; }
@@ -47,6 +55,7 @@ class OnnxSource {
   const int64_t opset_;
   const std::shared_ptr<Arena> arena_;
   const absl::flat_hash_map<std::string, Value> values_;
+  const std::vector<int> tail_;
   absl::flat_hash_map<std::string, int> producers_;
 };
 

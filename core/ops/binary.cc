@@ -110,11 +110,18 @@ OpDef RemOp() {
                 Elements::kIntegers, Order::kFixed, Remainder, {1, 9});
 }
 
+// The remainder that has the sign of the divisor. Remainder and divisor are added where their signs differ, so the sum
+// is within the type.
+static Scalar Modulo(const Scalar& a, const Scalar& b) {
+  const Scalar rest = Remainder(a, b), zero = Constant(0, a.dtype());
+  const auto less = [](const Scalar& p, const Scalar& q) { return Holds(Call(Fn::kLess, {p, q})); };
+  return Select((less(rest, zero) && less(zero, b)) || (less(zero, rest) && less(b, zero)), rest + b, rest);
+}
+
 // out[i..] = a[i..] - b[i..] * (a[i..] / b[i..]), the quotient rounded down
 OpDef ModOp() {
   return Binary("mod", "The remainder of division rounded down: it has the sign of the divisor.", Elements::kIntegers,
-                Order::kFixed, [](const Scalar& a, const Scalar& b) { return Remainder(Remainder(a, b) + b, b); },
-                {1, 9});
+                Order::kFixed, Modulo, {1, 9});
 }
 
 // out[i..] = a[i..] to the power b[i..]

@@ -60,12 +60,12 @@ std::unique_ptr<const OpDef> Make(const std::string& name) {
 
 }  // namespace
 
-const OpDef& ForeignOp(const std::string& name) {
+const OpDef* ForeignOp(const std::string& name) {
   std::string printed = kMark + name;
   for (char& c : printed) {
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.') c = '_';
   }
-  return *FindForeignOp(printed, nullptr);
+  return FindOp(printed);
 }
 
 const OpDef* FindForeignOp(const std::string& name, const OpDef* (*)(const std::string&)) {

@@ -15,8 +15,9 @@
 
 namespace rewright {
 
-// `name`: "com.acme.Frob"; what a printed name cannot hold becomes an underscore.
-const OpDef& ForeignOp(const std::string& name);
+// `name`: "com.acme.Frob"; what a printed name cannot hold becomes an underscore. Null where the name is too long, or
+// too many were made (FindOp): they live as long as the process.
+const OpDef* ForeignOp(const std::string& name);
 // Null where the name is no foreign operator's.
 const OpDef* FindForeignOp(const std::string& name, const OpDef* (*find)(const std::string&));
 

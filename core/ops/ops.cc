@@ -1,7 +1,10 @@
 #include "core/ops/ops.h"
 
 #include <map>
+#include <mutex>
 
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "core/adjoint/free_shift.h"
 #include "core/adjoint/operators.h"
 #include "core/base/check.h"
@@ -63,16 +66,52 @@ REWRIGHT_OPERATORS(REWRIGHT_HANDLE)
 
 }  // namespace ops
 
+namespace {
+
+// Names come from files that nobody has looked at, and what is made for one lives as long as the process: both the
+// length of a name and the number of operators that are made by name are bounded.
+constexpr size_t kLongestName = 256;
+constexpr int kMostMarks = 8;  // of lifts and derivatives, one of another
+constexpr size_t kMostMade = 16384;
+
+int MarksIn(absl::string_view name) {
+  int marks = 0;
+  for (const char* mark : {"each_", "block_", "_grad_", "_scatter_", "_tangent", "_free_shift"}) {
+    for (size_t at = name.find(mark); at != absl::string_view::npos; at = name.find(mark, at + 1)) ++marks;
+  }
+  return marks;
+}
+
+// The operator of that name, made of the one whose name is left without the outermost mark: a lift is always that, and
+// of two derivatives the later in the name. So one way leads to an operator, and one search finds that there is none.
+const OpDef* MadeOp(const std::string& name) {
+  if (absl::StartsWith(name, "foreign.")) return FindForeignOp(name, FindOp);
+  if (absl::StartsWith(name, "each_") || absl::StartsWith(name, "block_")) return FindLiftedOp(name, FindOp);
+  if (absl::EndsWith(name, "_free_shift")) return FindFreeShiftOp(name, FindOp);
+  return FindDerivedOp(name, FindOp);
+}
+
+}  // namespace
+
 const std::vector<const OpDef*>& AllOps() { return TheRegistry().ops; }
 
 const OpDef* FindOp(const std::string& name) {
   const auto& by_name = TheRegistry().by_name;
   const auto found = by_name.find(name);
   if (found != by_name.end()) return found->second;
-  for (const auto find_made : {FindLiftedOp, FindDerivedOp, FindFreeShiftOp, FindForeignOp}) {
-    if (const OpDef* made = find_made(name, FindOp); made != nullptr) return made;
+  if (name.size() > kLongestName || MarksIn(name) > kMostMarks) return nullptr;
+  static auto* const made = new std::map<std::string, const OpDef*>;
+  static auto* const mutex = new std::mutex;  // of `made`
+  {
+    const std::lock_guard<std::mutex> lock(*mutex);
+    if (const auto before = made->find(name); before != made->end()) return before->second;
+    if (made->size() >= kMostMade) return nullptr;
   }
-  return nullptr;
+  const OpDef* const op = MadeOp(name);
+  if (op == nullptr) return nullptr;
+  const std::lock_guard<std::mutex> lock(*mutex);
+  made->emplace(name, op);
+  return op;
 }
 
 }  // namespace rewright

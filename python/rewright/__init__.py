@@ -118,7 +118,8 @@ class Model:
 def load(model, **options):
     """Reads a model: the path of a file, its bytes, or an onnx.ModelProto.
 
-    Options: dims, device, precision, profile, threads, cached_sizes, as `rewright optimize --help` explains them.
+    Options: dims, fold_defaults, device, precision, profile, threads, cached_sizes, as `rewright optimize --help`
+    explains them. Inputs with a default need not be given to `run`; with fold_defaults they are no inputs.
     """
     options = _filled(_rewright.ModelOptions(), options, "option")
     if hasattr(model, "SerializeToString"):

@@ -34,6 +34,7 @@ class RuleJudgement:
 
 class ModelOptions(TypedDict, total=False):
     dims: Mapping[str, int]
+    fold_defaults: bool
     device: str
     precision: Literal["fp32", "tf32", "fp16", "bf16"]
     profile: str

@@ -49,12 +49,79 @@ TEST_P(EveryOperator, AgreesWithTheInterpreter) {
   }
 }
 
+// NaN lies between other elements: whatever kernel runs, the results have NaN where the interpreter's do. Whether padding
+// times NaN is one is left open: factors have none.
+TEST_P(EveryOperator, KeepsNaN) {
+  const OpDef& op = *FindOp(GetParam());
+  const auto device = MakeDevice("cpu", {2});
+  ASSERT_TRUE(device.ok()) << device.status().ToString();
+  for (uint64_t seed = 0; seed < static_cast<uint64_t>(Cases(100)); ++seed) {
+    Rng rng(seed);
+    const OpSample sample = op.sample(rng);
+    auto arena = std::make_shared<Arena>();
+    std::vector<Value> operands;
+    std::vector<Tensor> elements;
+    absl::flat_hash_map<std::string, Tensor> by_name;
+    for (size_t i = 0; i < sample.inputs.size(); ++i) {
+      const std::string name = absl::StrCat("x", i);
+      operands.push_back(*arena->AddInput(name, sample.inputs[i]));
+      Tensor tensor = RandomTensor(sample.inputs[i], sample.low, sample.high, rng);
+      const bool may_be_nan = IsFloating(tensor.dtype()) && (i == 0 || op.broadcasts);
+      for (int64_t k = 0; may_be_nan && k < tensor.num_elements(); ++k) {
+        if (rng() % 16 == 0) tensor.Set(k, std::nan(""));
+      }
+      elements.push_back(tensor);
+      by_name.emplace(name, tensor);
+    }
+    const auto id = arena->Add(op, operands, sample.attrs);
+    ASSERT_TRUE(id.ok()) << id.status();
+    std::vector<Output> outputs;
+    for (int k = 0; k < static_cast<int>(arena->node(*id).outputs.size()); ++k) {
+      outputs.push_back({Value{*id, k}, absl::StrCat("y", k)});
+    }
+    const Graph graph(arena, operands, outputs);
+    const auto expected = InterpretGraph(graph, by_name);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    const auto executable = MakeGraphRunner(**device)->Prepare(graph);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const auto found = RunTwice(**executable, elements);
+    ASSERT_TRUE(found.ok()) << found.status();
+    for (size_t i = 0; i < expected->size(); ++i) {
+      for (int64_t k = 0; k < (*expected)[i].num_elements(); ++k) {
+        ASSERT_EQ(std::isnan((*found)[i].At(k)), std::isnan((*expected)[i].At(k)))
+            << "seed " << seed << ", output " << i << ", element " << k << " of\n" << PrintGraph(graph);
+      }
+    }
+  }
+}
+
+// Wherever it stands in its window, in the blocked layout of the pool's own kernel.
+TEST(CpuPools, TheMaximumOfAWindowWithNaNIsNaN) {
+  const auto device = MakeDevice("cpu", {1});
+  ASSERT_TRUE(device.ok()) << device.status();
+  const absl::StatusOr<Graph> graph =
+      ParseGraph("input x: f32[1,1,3,3]\n%0 = max_pool2d(x, kernel=[2,2])\noutput y = %0\n");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto executable = MakeGraphRunner(**device)->Prepare(*graph);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  for (int64_t at = 0; at < 9; ++at) {
+    Tensor x = Tensor::FromVector(DType::kFloat32, {1, 1, 3, 3}, std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9});
+    x.Set(at, std::nan(""));
+    const auto y = RunTwice(**executable, {x});
+    ASSERT_TRUE(y.ok()) << y.status();
+    for (int64_t k = 0; k < 4; ++k) {
+      const int64_t row = at / 3 - k / 2, column = at % 3 - k % 2;
+      EXPECT_EQ(std::isnan((*y)[0].At(k)), row >= 0 && row < 2 && column >= 0 && column < 2) << at << ", window " << k;
+    }
+  }
+}
+
 // Where C++ leaves open what happens, and processors trap.
 TEST(CpuIntegers, AreThoseOfTheInterpreterAtTheEndsOfTheirTypes) {
   const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status().ToString();
   for (const std::string type : {"i32", "i64"}) {
-    for (const std::string op : {"add", "sub", "mul", "div", "mod", "max", "min"}) {
+    for (const std::string op : {"add", "sub", "mul", "div", "rem", "mod", "max", "min"}) {
       const absl::StatusOr<Graph> graph =
           ParseGraph(absl::StrCat("input x: ", type, "[5]\ninput y: ", type, "[5]\n%0 = ", op, "(x, y)\n%1 = neg(%0)\n",
                                   "%2 = abs(%1)\noutput a = %0\noutput b = %2\n"));

@@ -108,6 +108,44 @@ TEST_P(OpaqueModelsOn, AreRewrittenAroundThatNode) {
   EXPECT_EQ(Rewright(absl::StrCat("diff ", Path("m.onnx"), " ", Path("o.onnx"), on, 7)).status, 0);
 }
 
+// In 16 bits a node that nobody here knows is left to onnxruntime as in any other type, which says whether it knows it.
+TEST_P(OpaqueModelsOn, OfSixteenBits) {
+  const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
+  if (!std::filesystem::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;
+  for (DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    TestModel model;
+    model.Input("x", {4, 8}, dtype).Node("Abs", {"x"}, {"a"}).Node("Mystery", {"a"}, {"b"}).Node("Neg", {"b"}, {"y"});
+    model.Output("y");
+    onnx::GraphProto& graph = *model.proto().mutable_graph();
+    graph.mutable_node(1)->set_domain("my.domain");
+    *graph.add_value_info() = graph.input(0);
+    graph.mutable_value_info(0)->set_name("b");
+    onnx::OperatorSetIdProto* import = model.proto().add_opset_import();
+    import->set_domain("my.domain");
+    import->set_version(1);
+    WriteContents(Path("half.onnx"), model.Bytes());
+    const Outcome outcome = Rewright(absl::StrCat("run ", Path("half.onnx"), " --threads 1 --device ", GetParam()));
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("my.domain:Mystery(-1) is not a registered function/op"));
+  }
+}
+
+// Of a tensor without elements, which no kernel of ours looks at.
+TEST_F(OpaqueModels, OfEmptyTensors) {
+  const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
+  if (!std::filesystem::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;
+  TestModel model;
+  model.Input("x", {1, 1, 2, 2}).Initializer("roi", Tensor(TensorType{DType::kFloat32, {0}}));
+  model.Node("Abs", {"x"}, {"a"}).Node("Unique", {"roi"}, {"b"}).Node("Concat", {"b", "b"}, {"c"}, {{"axis", int64_t{0}}});
+  model.Node("Relu", {"a"}, {"y"}).Output("y").Output("b");
+  onnx::ValueInfoProto& info = *model.proto().mutable_graph()->mutable_output(1);
+  info.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  info.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(0);
+  WriteContents(Path("empty.onnx"), model.Bytes());
+  const Outcome outcome = Rewright("run --device cpu --threads 1 " + Path("empty.onnx"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+}
+
 // What Inverse gives is drawn, and what it reads has to be proved equal.
 TEST_F(OpaqueModels, AreProvedEqualAroundThatNode) {
   const auto equal = [&](const TestModel& other) {

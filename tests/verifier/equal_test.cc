@@ -173,6 +173,30 @@ TEST(Equal, FoldedWeightsAreRecomputedAndTheRoundingIsSaid) {
   EXPECT_LT(worst, 1e-6);
 }
 
+// What has the weight in parts is A, or B where the models are exchanged.
+TEST(Equal, FoldedWeightsAreNamedForTheModelThatHasThem) {
+  for (bool exchanged : {false, true}) {
+    const Graph parts = GraphOf(kNormalized, Normalization()), folded = GraphOf(kFolded, Folded());
+    const EqualResult result = exchanged ? Prove(folded, parts) : Prove(parts, folded);
+    ASSERT_EQ(result.equality, Equality::kProved);
+    ASSERT_THAT(result.foldings, Not(IsEmpty()));
+    for (const Folding& folding : result.foldings) {
+      const std::string& whole = exchanged ? folding.a : folding.b;
+      const std::string& computed = exchanged ? folding.b : folding.a;
+      EXPECT_THAT(whole, ::testing::AnyOf("w", "w'", "b")) << computed;
+      EXPECT_THAT(computed, Not(::testing::AnyOf("w", "w'", "b"))) << whole;
+    }
+  }
+}
+
+// Where zeros cannot be drawn, since they divide.
+TEST(Equal, QuotientsOfIntegersByAnInput) {
+  const char kQuotient[] = "input x: i64[4]\ninput y: i64[4]\n%0 = div(x, y)\n%1 = add(%0, x)\noutput z = %1\n";
+  const char kOther[] = "input x: i64[4]\ninput y: i64[4]\n%0 = div(x, y)\n%1 = add(x, %0)\noutput z = %1\n";
+  EXPECT_EQ(Prove(GraphOf(kQuotient, {}), GraphOf(kQuotient, {})).equality, Equality::kProved);
+  EXPECT_EQ(Prove(GraphOf(kQuotient, {}), GraphOf(kOther, {})).equality, Equality::kProved);
+}
+
 TEST(Equal, AFoldedWeightThatIsOffIsFound) {
   for (double by : {1e-4, 0.5}) {
     std::map<std::string, Tensor> folded = Folded();

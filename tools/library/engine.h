@@ -21,7 +21,8 @@ namespace rewright {
 bool IsOnnxRuntime(const std::string& device);
 // How a model is read that the device runs: for onnxruntime with the nodes of its file; there and on the processor not
 // all of them need to be known, since onnxruntime runs those that are not.
-ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device);
+ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device,
+                            bool fold_defaults = false);
 
 // What the name of a device stands for: "cpu", "cuda", "cuda:N", "onnxruntime", or "reference", the interpreter.
 class Engine {

@@ -142,6 +142,7 @@ struct Model::Impl {
   // Of the last optimization that rewrote the model.
   std::optional<Graph> rewritten;
   std::optional<OutputCheckOptions> checking;
+  std::map<std::string, InputView> defaults;  // their elements are the original's
 
   const ImportedModel& original() const { return models->original(); }
   const Graph& graph() const { return original().graph; }
@@ -149,12 +150,15 @@ struct Model::Impl {
   static std::unique_ptr<Impl> Make(OnnxModel source, const ModelOptions& options) {
     auto impl = std::make_unique<Impl>();
     impl->options = options;
-    ImportOptions reading = OptionsToRead(options.dims, options.device);
+    ImportOptions reading = OptionsToRead(options.dims, options.device, options.fold_defaults);
     reading.keep_source = true;
     ImportedModel original = Take(source.Import(reading));
     impl->engine = Take(Engine::Open(options.device, options.threads, options.profile, options.precision));
     impl->models =
         std::make_unique<SizedModels>(std::move(source), std::move(original), impl->engine, options.cached_sizes);
+    for (const auto& [name, tensor] : impl->original().metadata.defaults) {
+      impl->defaults[name] = {name, ElementTypeFrom(tensor.dtype()), tensor.shape(), tensor.data()};
+    }
     return impl;
   }
 
@@ -173,8 +177,10 @@ struct Model::Impl {
     }
     for (size_t i = 0; i < ordered.size(); ++i) {
       if (ordered[i] != nullptr) continue;
-      Throw(absl::InvalidArgumentError(
-          absl::StrCat("input ", graph().node(graph().inputs()[i].node).name, " is not given")));
+      const std::string& name = graph().node(graph().inputs()[i].node).name;
+      const auto given = defaults.find(name);
+      if (given == defaults.end()) Throw(absl::InvalidArgumentError(absl::StrCat("input ", name, " is not given")));
+      ordered[i] = &given->second;
     }
     return ordered;
   }
@@ -239,6 +245,7 @@ struct Model::Impl {
     flags.assume_finite = settings.assume_finite;
     const OptimizerRules rules = Take(LoadOptimizerRules(flags));
     OptimizeOptions search = SearchOptionsOf(settings, options.threads);
+    search.checking.defaults = original().metadata.defaults;
     std::unique_ptr<Device> analytic;
     if (settings.cost != "measured") analytic = Take(MakeDevice(settings.cost));
     Device& device = analytic != nullptr ? *analytic : *engine.device();

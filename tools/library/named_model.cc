@@ -21,7 +21,9 @@ class Namer {
     std::vector<Resized> replayed;
     for (const index::NamedSizes& dims : sizes) {
       absl::StatusOr<ImportedModel> model =
-          source_.Import({.dims = dims, .keep_source = true, .keep_unknown = !original_.opaque.empty()});
+          source_.Import({.dims = dims, .fold_defaults = original_.fold_defaults, .keep_source = true,
+                          .keep_unknown = !original_.opaque.empty() || !original_.tail.empty(),
+                          .keep_tail = !original_.tail.empty()});
       if (!model.ok()) {
         return absl::FailedPreconditionError(absl::StrCat("at ", TextOf(names, dims), ": ", model.status().message()));
       }
@@ -34,7 +36,7 @@ class Namer {
       replayed.push_back(std::move(resized));
     }
     RETURN_IF_ERROR(AppliesAtAllSizes(replayed, graph->fit));
-    RETURN_IF_ERROR(CheckNames(original_.metadata, {.named = graph}));
+    RETURN_IF_ERROR(CheckNames(original_.metadata, {.tail = !original_.tail.empty(), .named = graph}));
     return graph;
   }
 
@@ -88,7 +90,9 @@ absl::StatusOr<NamedModel> NameSizes(OnnxModel& source, const ImportedModel& ori
   named.names = names;
   ImportOptions smallest;
   smallest.dims = original.dims;
-  smallest.keep_source = smallest.keep_unknown = !original.opaque.empty();
+  smallest.fold_defaults = original.fold_defaults;
+  smallest.keep_tail = !original.tail.empty();
+  smallest.keep_source = smallest.keep_unknown = !original.opaque.empty() || smallest.keep_tail;
   for (const std::string& name : names) smallest.dims[name] = 1;
   if (absl::StatusOr<ImportedModel> model = source.Import(smallest); model.ok()) named.smallest = *std::move(model);
   return named;

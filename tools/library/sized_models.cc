@@ -81,6 +81,7 @@ absl::Status SizedModels::FindGraph(SizedModel* model) {
   }
   ImportOptions options;
   options.dims = model->dims;
+  options.fold_defaults = original_.fold_defaults;
   options.keep_unknown = !original_.opaque.empty();
   options.keep_source = engine_.onnxruntime() != nullptr;
   ASSIGN_OR_RETURN(const ImportedModel resized, source_.Import(options));

@@ -22,17 +22,18 @@ ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& na
   ExportOptions options;
   options.source = original.source;
   options.named = named.graph;
+  options.tail = !original.tail.empty();
   return options;
 }
 
 namespace {
 
 // What is written, read at those sizes.
-absl::StatusOr<ImportedModel> Read(const absl::Cord& bytes, const std::string& name, const Graph& original,
+absl::StatusOr<ImportedModel> Read(const absl::Cord& bytes, const std::string& name, const ImportedModel& original,
                                    const index::NamedSizes& dims, const Engine& engine) {
-  const bool keep = CountForeign(original) > 0;
+  const bool tail = !original.tail.empty(), keep = tail || CountForeign(original.graph) > 0;
   absl::StatusOr<ImportedModel> again =
-      ImportSerialized(bytes, name, {.dims = dims, .keep_source = keep, .keep_unknown = keep});
+      ImportSerialized(bytes, name, {.dims = dims, .keep_source = keep, .keep_unknown = keep, .keep_tail = tail});
   if (!again.ok()) {
     return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
   }
@@ -52,8 +53,9 @@ absl::StatusOr<OutputCheck> Equal(const Graph& read, const OutputChecker::Compil
 bool RunsAtAll(const ImportedModel& model, const Engine& engine) {
   if (model.opaque.empty()) return true;
   engine.Use(model);
-  const absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(model.graph, 1);
+  absl::StatusOr<std::vector<Tensor>> inputs = RandomInputs(model.graph, 1);
   if (!inputs.ok()) return false;
+  PutGiven(model.graph, model.metadata.defaults, &*inputs);
   const absl::StatusOr<std::unique_ptr<Executable>> executable = engine.runner().Prepare(model.graph);
   std::vector<Tensor> outputs;
   return executable.ok() && (*executable)->Run(*inputs, &outputs).ok();
@@ -73,7 +75,7 @@ absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const Imported
   if (!read) return written;
   index::NamedSizes given;
   for (const std::string& kept : named.names) given[kept] = original.dims.at(kept);
-  ASSIGN_OR_RETURN(written.read, Read(*written.bytes, name, original.graph, given, engine));
+  ASSIGN_OR_RETURN(written.read, Read(*written.bytes, name, original, given, engine));
   return written;
 }
 
@@ -91,7 +93,7 @@ absl::Status CheckWritten(const Graph& rewritten, const ImportedModel& original,
   const Graph& smallest = named.smallest->graph;
   index::NamedSizes ones;
   for (const std::string& kept : named.names) ones[kept] = 1;
-  ASSIGN_OR_RETURN(const ImportedModel read, Read(*written->bytes, name, smallest, ones, engine));
+  ASSIGN_OR_RETURN(const ImportedModel read, Read(*written->bytes, name, *named.smallest, ones, engine));
   OutputChecker checks(smallest, &engine.runner(), checking);
   return Equal(read.graph, {}, checks).status();
 }

@@ -15,6 +15,7 @@
 #include "core/ir/dtype.h"
 #include "core/ir/memory.h"
 #include "core/ir/pointwise.h"
+#include "core/ops/foreign.h"
 
 namespace rewright::cpu {
 namespace {
@@ -57,9 +58,10 @@ bool ReadsOrGivesHalves(const Graph& graph, const Group& group) {
   });
 }
 
-// Pointwise programs and what moves elements take 16 bits as they are.
+// Pointwise programs, what moves elements and nodes of model files that are not known here take 16 bits as they are.
 bool Computes(const Graph& graph, const FusedGroup& group) {
   if (group.kind == FusedGroup::Kind::kPointwise || group.kind == FusedGroup::Kind::kView) return false;
+  if (IsForeign(graph.node(group.group.nodes[0]))) return false;
   return ReadsOrGivesHalves(graph, group.group) &&
          !std::all_of(group.group.nodes.begin(), group.group.nodes.end(),
                       [&](NodeId id) { return MovesElements(*graph.node(id).meaning); });
@@ -100,6 +102,9 @@ absl::StatusOr<Graph> WideGraph(Lowering& lowering, const Group& group) {
       if (DType* dtype = std::get_if<DType>(&attr)) *dtype = Widened(*dtype);
     }
     ASSIGN_OR_RETURN(const NodeId added, arena->Add(*node.op, std::move(operands), std::move(attrs)));
+    for (const TensorType& type : arena->node(added).outputs) {  // else this kernel would get the group again, for ever
+      if (IsHalf(type.dtype)) return absl::InternalError(node.op->name + " gives 16 bits of operands of 32");
+    }
     for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) values[Value{id, k}] = Value{added, k};
   }
   std::vector<Output> outputs;

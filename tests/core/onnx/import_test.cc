@@ -70,19 +70,73 @@ TEST(ImportTest, LargeFloatsAreWeightsAndTheRestConstants) {
   EXPECT_EQ(constants, 2);
 }
 
-TEST(ImportTest, InitializersListedAsInputsAreNoInputs) {
-  const TestModel model = TestModel(8)
-                              .Input("x", {2})
-                              .Input("w", {2})
-                              .Initializer("w", Iota({2}))
-                              .Node("Add", {"x", "w"}, {"y"})
-                              .Output("y");
+TestModel SumWithDefault() {
+  return TestModel().Input("x", {2}).Input("w", {2}).Initializer("w", Iota({2})).Node("Add", {"x", "w"}, {"y"}).Output(
+      "y");
+}
+
+std::vector<std::string> NamesOfInputs(const Graph& graph) {
+  std::vector<std::string> names;
+  for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
+  return names;
+}
+
+// Until version 4 of the format all weights are listed as inputs.
+TEST(ImportTest, InitializersListedAsInputsOfOldFilesAreNoInputs) {
+  TestModel model = SumWithDefault();
+  model.proto().set_ir_version(3);
   const auto imported = model.Import();
   ASSERT_TRUE(imported.ok()) << imported.status();
-  const Graph& graph = imported->graph;
-  ASSERT_EQ(graph.inputs().size(), 1u);
-  EXPECT_EQ(graph.node(graph.inputs()[0].node).name, "x");
-  EXPECT_THAT(imported->notes, ElementsAre("inputs with a default are taken for constants: w"));
+  EXPECT_THAT(NamesOfInputs(imported->graph), ElementsAre("x"));
+  EXPECT_TRUE(imported->metadata.defaults.empty());
+}
+
+TEST(ImportTest, InputsWithADefaultStayInputsAndAreWritten) {
+  const auto imported = SumWithDefault().Import({.keep_source = true});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(NamesOfInputs(imported->graph), ElementsAre("x", "w"));
+  EXPECT_TRUE(imported->metadata.defaults.at("w").BitEqual(Iota({2})));
+  EXPECT_THAT(imported->notes,
+              ElementsAre("inputs with a default stay inputs, and nothing of them is known beforehand: w "
+                          "(--fold-defaults takes them for what their defaults say)"));
+  const std::shared_ptr<const OnnxSource> sources[] = {nullptr, imported->source};
+  for (const auto& source : sources) {
+    const auto bytes = ExportOnnxBytes(imported->graph, imported->metadata, {.source = source});
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    const auto again = ImportOnnxBytes(*bytes, "again", "");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_THAT(NamesOfInputs(again->graph), ElementsAre("x", "w"));
+    EXPECT_TRUE(again->metadata.defaults.at("w").BitEqual(Iota({2})));
+  }
+}
+
+TEST(ImportTest, InputsWithADefaultAreFoldedWhereThatIsAskedForOrTheModelIsTrained) {
+  for (const ImportOptions& options : {ImportOptions{.fold_defaults = true}, {.training = OnnxTraining::kOff}}) {
+    const auto imported = SumWithDefault().Import(options);
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    EXPECT_THAT(NamesOfInputs(imported->graph), ElementsAre("x"));
+    EXPECT_EQ(imported->graph.states().size(), 1U);
+  }
+}
+
+// What has to be known beforehand is not taken from a default.
+TEST(ImportTest, ADefaultIsNotKnownBeforehand) {
+  TestModel model = TestModel().Input("x", {2, 3}).Input("s", {1}, DType::kInt64).Ints("s", {6});
+  model.Node("Reshape", {"x", "s"}, {"y"}).Output("y");
+  EXPECT_THAT(model.Error(), HasSubstr("must be known beforehand"));
+  EXPECT_EQ(model.Error({.fold_defaults = true}), "");
+}
+
+TEST(ImportTest, SymbolicSizesOfInputsWithADefaultAreThoseOfTheDefault) {
+  TestModel model = TestModel().SymbolicInput("x", {"N"}).SymbolicInput("w", {"N"}).Initializer("w", Iota({3}));
+  model.Node("Add", {"x", "w"}, {"y"}).Output("y");
+  const auto imported = model.Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->dims, (std::map<std::string, int64_t>{{"N", 3}}));
+  const auto larger = model.Import({.dims = {{"N", 5}}});
+  ASSERT_TRUE(larger.ok()) << larger.status();
+  EXPECT_TRUE(larger->metadata.defaults.empty());
+  EXPECT_THAT(larger->notes, ::testing::Contains("input \"w\": its default is f32[3], expected f32[5]: left aside"));
 }
 
 TEST(ImportTest, UnusedInputsStay) {
@@ -222,10 +276,31 @@ TEST(ImportTest, OtherElementTypesAreNamed) {
   EXPECT_THAT(weight.Error(), HasSubstr("initializer \"w\": element type FLOAT8E4M3FN is not supported"));
 }
 
-TEST(ImportTest, SparseTensorsAreUnsupported) {
-  TestModel model = ReluModel();
-  model.proto().mutable_graph()->add_sparse_initializer()->mutable_values()->set_name("sparse");
-  EXPECT_EQ(model.Error(), "test.onnx: sparse tensor \"sparse\" is not supported");
+// A weight of which the file has the elements that are not zero, at places that are numbers or tuples.
+TEST(ImportTest, SparseWeights) {
+  const auto error_of = [](const std::vector<int64_t>& places, const Shape& shape) {
+    TestModel model;
+    model.Input("x", {1}).Node("Add", {"x", "w"}, {"y"}).Output("y");
+    onnx::SparseTensorProto& sparse = *model.proto().mutable_graph()->add_sparse_initializer();
+    Tensor values = Iota({3}), indices(TensorType{DType::kInt64, shape});
+    for (size_t i = 0; i < places.size(); ++i) indices.SetInt(static_cast<int64_t>(i), places[i]);
+    FillTensor("w", values, sparse.mutable_values());
+    FillTensor("", indices, sparse.mutable_indices());
+    sparse.add_dims(2);
+    sparse.add_dims(4);
+    const auto imported = model.Import();
+    if (!imported.ok()) return std::string(imported.status().message());
+    const Tensor y = OutputsOf(imported->graph, {{"x", Tensor(TensorType{DType::kFloat32, {1}})}}).at(0);
+    std::string text;
+    for (int64_t i = 0; i < y.num_elements(); ++i) text += std::to_string(static_cast<int>(y.At(i)));
+    return text;
+  };
+  EXPECT_EQ(error_of({0, 3, 6}, {3}), "00010020");
+  EXPECT_EQ(error_of({0, 0, 0, 3, 1, 2}, {3, 2}), "00010020");
+  EXPECT_THAT(error_of({0, 3, 8}, {3}), HasSubstr("sparse initializer \"w\": sparse value 2: expected a place in f32[2,4]"));
+  EXPECT_THAT(error_of({0, 3, -1}, {3}), HasSubstr("sparse value 2"));
+  EXPECT_THAT(error_of({0, 3, 3}, {3}), HasSubstr("sparse value 2"));
+  EXPECT_THAT(error_of({0, 3}, {2}), HasSubstr("expected a list of values, and of places in f32[2,4]"));
 }
 
 TEST(ImportTest, OptionalOutputsThatAreReadAreNamed) {

@@ -30,6 +30,7 @@ namespace {
 absl::StatusOr<ImportOptions> OptionsOf(const std::string& dims) {
   ImportOptions options;
   options.keep_source = true;
+  options.fold_defaults = true;  // data are of the other inputs
   if (dims == "-") return options;
   const std::vector<std::string> items = absl::StrSplit(dims, ',');
   for (const std::string& item : items) {

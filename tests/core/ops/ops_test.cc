@@ -27,6 +27,28 @@ TEST(OpsTest, NamesAreUniqueAndFound) {
     EXPECT_EQ(FindOp(op->name), op);
   }
   EXPECT_EQ(FindOp("no_such_operator"), nullptr);
+  EXPECT_NE(FindOp("each_each_softmax_grad_x_tangent"), nullptr);
+  EXPECT_NE(FindOp("conv2d_scatter_x_grad_u"), nullptr);
+}
+
+// Names come from files that nobody has looked at: no name takes long, and operators of operators end somewhere.
+TEST(OpsTest, NamesOfAnyLengthAreRefusedSoon) {
+  std::string lifted, derived, both;
+  for (int i = 0; i < 40; ++i) {
+    lifted += "each_";
+    derived += i % 2 == 0 ? "_grad_x" : "_scatter_u";
+    both += "_tangent";
+  }
+  for (const std::string& name : {lifted + "relu", lifted + "nothing" + both, "relu" + both, "nothing" + derived,
+                                  "relu" + derived, lifted + "relu" + both + "_free_shift"}) {
+    EXPECT_EQ(FindOp(name), nullptr) << name;
+  }
+  // As deep as names go, where there is no operator.
+  EXPECT_EQ(FindOp("each_block_each_block_nothing_tangent_grad_x_scatter_x_tangent"), nullptr);
+  EXPECT_EQ(FindOp(std::string(100000, 'x')), nullptr);
+  EXPECT_EQ(FindOp("foreign." + std::string(100000, 'x')), nullptr);
+  for (int i = 0; i < 100; ++i) lifted += lifted.size() < 1000000 ? lifted : "";
+  EXPECT_EQ(FindOp(lifted), nullptr);
 }
 
 TEST(OpsTest, DeclarationsAreComplete) {
