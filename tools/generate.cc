@@ -45,6 +45,7 @@ struct GenerateFlags {
   int64_t inputs = 0;   // of each kind; 0: those of the preset
   std::string resume;
   double time_limit = 0;
+  double hang_limit = 3600;
   int64_t memory_limit = 0;
   double rule_limit = 1;
   int64_t sample = 1;
@@ -125,11 +126,15 @@ class Generation {
       complete = *searched;
       if (!complete) break;
     }
-    if (ranks_.rank() != 0) return complete ? Answer::kYes : Answer::kNo;
     if (complete && !flags_.count_only) {
-      RETURN_IF_ERROR(AddReversed());
-      complete = !stop_;
+      const auto add = [this]() -> absl::StatusOr<std::vector<uint64_t>> {
+        RETURN_IF_ERROR(AddReversed());
+        return std::vector<uint64_t>{stop_ ? 0u : 1u};
+      };
+      ASSIGN_OR_RETURN(const std::vector<uint64_t> words, ranks_.FromZero("reversed rules", add));
+      complete = words[0] != 0;
     }
+    if (ranks_.rank() != 0) return complete ? Answer::kYes : Answer::kNo;
     if (!flags_.output.empty()) {
       std::vector<std::string> header = {CommandOf(flags_, session_)};
       if (!complete) header.push_back("Stopped before the end.");
@@ -152,19 +157,23 @@ class Generation {
       std::vector<generate::Counterexample> counterexamples;
       bool complete = found->complete;
       if (complete && !flags_.count_only) {
-        if (ranks_.rank() == 0) {
+        const auto select = [&]() -> absl::StatusOr<std::vector<uint64_t>> {
           const double before = ProcessCpuSeconds();
-          absl::StatusOr<generate::Selection> selected = Select(space, found->pairs, FolderOf(space, restart));
-          if (!selected.ok()) return selected.status();
-          selection = *std::move(selected);
-          complete = selection.complete;
-          if (complete && restart < generate::kMaxRestarts) {
-            counterexamples = generate::FindCounterexamples(space, selection.refuted,
-                                                            session_.flags.seed + static_cast<uint64_t>(restart));
+          ASSIGN_OR_RETURN(selection, Select(space, found->pairs, FolderOf(space, restart)));
+          std::vector<generate::Counterexample> examples;
+          if (selection.complete && restart < generate::kMaxRestarts) {
+            examples = generate::FindCounterexamples(space, selection.refuted,
+                                                     session_.flags.seed + static_cast<uint64_t>(restart));
           }
           prove_s_ += ProcessCpuSeconds() - before;
-        }
-        Share(space, &complete, &counterexamples);
+          std::vector<uint64_t> words = generate::ToWords(examples);
+          words.push_back(selection.complete ? 1 : 0);
+          return words;
+        };
+        ASSIGN_OR_RETURN(std::vector<uint64_t> words, ranks_.FromZero("the proofs", select));
+        complete = words.back() != 0;
+        words.pop_back();
+        counterexamples = generate::FromWords(space, words);
       }
       if (complete && !counterexamples.empty()) {
         space.counterexamples.insert(space.counterexamples.end(), counterexamples.begin(), counterexamples.end());
@@ -198,21 +207,6 @@ class Generation {
                                             Counted(reversed_, "rule"), cpu_s));
     for (Rule& rule : *reversed) rules_.push_back(std::move(rule));
     return absl::OkStatus();
-  }
-
-  // What rank 0 has found out, to the others.
-  void Share(const generate::Space& space, bool* complete, std::vector<generate::Counterexample>* counterexamples) {
-    if (ranks_.size() == 1) return;
-    std::vector<std::vector<uint64_t>> out(static_cast<size_t>(ranks_.size()));
-    if (ranks_.rank() == 0) {
-      std::vector<uint64_t> words = generate::ToWords(*counterexamples);
-      words.push_back(*complete ? 1 : 0);
-      out.assign(out.size(), words);
-    }
-    std::vector<uint64_t> words = ranks_.Exchange(out);
-    *complete = words.back() != 0;
-    words.pop_back();
-    *counterexamples = generate::FromWords(space, words);
   }
 
   double Elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
@@ -522,6 +516,7 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   if (flags.sample > 1 && !flags.count_only) {
     return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");
   }
+  ProcessRanks().set_limit(flags.hang_limit);
   return OnProcessRanks("generate", ProcessRanks(), session.console,
                         [&] { return Generation(flags, *std::move(spaces), session).Run(); });
 }
@@ -554,7 +549,11 @@ Action DeclareGenerate(CommandLine& line) {
   line.Add("--memory-limit", &flags->memory_limit,
            "Bytes for graphs and fingerprints; kept by going through the graphs several times")
       .Type("B");
-  line.Add("--rule-limit", &flags->rule_limit, "Seconds of CPU time for the proof of a rule (default 1)").Type("S");
+  line.Add("--rule-limit", &flags->rule_limit,
+           "Seconds of work for the proof of a rule (default 1; see docs/verifier.md)")
+      .Type("S");
+  line.AddReal("--hang-limit", &flags->hang_limit, 0.1, 1e9,
+               "Seconds that a process waits for another one before all of them end (default 3600)");
   line.AddSwitch("--explain", &flags->explain, "Say of each candidate that is dropped which rules derive it, or why");
   line.AddSwitch("--count-raw", &flags->count_raw, "Also count the graphs in every order and naming, connected or not");
   line.Add("--sample", &flags->sample,

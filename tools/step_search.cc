@@ -249,7 +249,7 @@ absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags,
 
 }  // namespace
 
-absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Layout& layout,
+absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const RankLayout& layout,
                                   const Engine& engine, Communicator& ranks, Session& session) {
   Keeping keeping{.chosen = layout.group_size() == 1};
   if (layout.zero == 0) keeping.limit = flags.memory_limit;  // else no rank has all states
@@ -260,7 +260,7 @@ absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step
                                        const std::vector<std::string>& updated, const TrainConfig& config,
                                        const SharingOptions& sharing, const StepSearchFlags& flags,
                                        const Engine& engine, Communicator& ranks, Session& session) {
-  const Layout& layout = sharing.layout;
+  const RankLayout& layout = sharing.layout;
   StateAxes placed;
   if (layout.pp > 1 && layout.tp > 1) {
     ASSIGN_OR_RETURN(placed, PlacesOfPasses(gradients, config, layout.tp));

@@ -28,7 +28,7 @@ struct StepSearchFlags {
 // `optimize`, timed and checked like any graph, if it was given time. What is kept is chosen last (step_memory.h),
 // where every rank runs the step as it is. Rank 0 does so, the others take what it found. Errors: those of lowering, of
 // the rules, of the device with the step as it is derived; a limit of memory that cannot be reached.
-absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const Layout& layout,
+absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const RankLayout& layout,
                                   const Engine& engine, Communicator& ranks, Session& session);
 
 // The same, for a step of one rank in one graph (joint_search.h): the step is derived of the forward pass as it is, and

@@ -228,7 +228,7 @@ absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int deg
 
 absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
-  ASSIGN_OR_RETURN(const Layout layout, ParseLayout(flags.layout, ranks.size()));
+  ASSIGN_OR_RETURN(const RankLayout layout, ParseLayout(flags.layout, ranks.size()));
   if (flags.search.memory_limit > 0 && flags.device == "reference") {
     return absl::InvalidArgumentError("--memory-limit: found the device reference, expected one that plans memory");
   }

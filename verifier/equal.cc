@@ -277,6 +277,7 @@ class ModelComparison {
   struct Pending {
     Value a, b;  // b as it was rebuilt over values of A
     Value original;
+    absl::flat_hash_set<NodeId> cone = {};  // Cone(b) when it was left open: what is left of it later lies within
   };
 
   bool Stopped() {
@@ -350,22 +351,25 @@ class ModelComparison {
     // Together with those that were left open and are computed from the same: siblings that were merged.
     std::vector<Pending> siblings = {pending};
     const absl::flat_hash_set<NodeId> cone = Cone(now);
+    const auto meets = [&](const absl::flat_hash_set<NodeId>& others) {
+      return std::any_of(cone.begin(), cone.end(), [&](NodeId id) { return others.contains(id); });
+    };
     for (const Pending& other : pending_) {
-      const absl::flat_hash_set<NodeId> others = Cone(other.b);
-      const bool meet = std::any_of(cone.begin(), cone.end(), [&](NodeId id) { return others.contains(id); });
-      if (meet && !equal_.contains(other.original)) siblings.push_back(other);
+      if (equal_.contains(other.original) || !meets(other.cone) || !meets(Cone(other.b))) continue;
+      siblings.push_back(other);
     }
     if (siblings.size() > 1) {
       ASSIGN_OR_RETURN(const bool together, ProvePending(siblings));
       if (together) return absl::OkStatus();
     }
     pending_.push_back(pending);
+    pending_.back().cone = cone;
     return absl::OkStatus();
   }
 
   Pending PendingOutput(size_t output) const {
     const Value original = joint_.b.outputs()[output].value;
-    return {joint_.a.outputs()[output].value, Rebuilt(original), original};
+    return {joint_.a.outputs()[output].value, Rebuilt(original), original, {}};
   }
 
   // Where what the values look like gave no hint.
@@ -425,7 +429,7 @@ class ModelComparison {
   int64_t least_integer_ = 0;  // that is drawn where it indexes nothing: 1 where a model divides by it
   absl::Time deadline_;        // of proofs
   EqualResult result_;
-  absl::flat_hash_map<Value, Signature> signatures_;
+  absl::flat_hash_map<Value, ValueSignature> signatures_;
   std::map<TypeKey, std::vector<Value>> by_type_;  // of A, in order
   absl::flat_hash_map<Value, Value> equal_;        // of values of B: the value of A
   absl::flat_hash_map<NodeId, NodeId> rebuilt_;    // of nodes of B: over values of A

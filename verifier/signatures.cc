@@ -20,8 +20,8 @@ uint64_t Bits(uint64_t place) {
   return z ^ (z >> 31);
 }
 
-Signature SignatureOf(const TensorType& type, const Tensor& tensor) {
-  Signature signature;
+ValueSignature SignatureOf(const TensorType& type, const Tensor& tensor) {
+  ValueSignature signature;
   signature.type = type;
   double squares = 0;
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
@@ -40,7 +40,7 @@ Signature SignatureOf(const TensorType& type, const Tensor& tensor) {
 
 }  // namespace
 
-bool Close(const Signature& a, const Signature& b) {
+bool Close(const ValueSignature& a, const ValueSignature& b) {
   if (a.type != b.type || a.not_finite != b.not_finite) return false;
   const double allowed = kClose * std::max(a.norm, b.norm);
   if (!(std::abs(a.norm - b.norm) <= allowed)) return false;

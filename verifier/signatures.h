@@ -12,7 +12,7 @@
 
 namespace rewright {
 
-struct Signature {
+struct ValueSignature {
   TensorType type;
   double norm = 0;               // Euclidean, of the finite elements
   std::array<double, 4> sums{};  // of the finite elements, with signs that depend on the place alone
@@ -20,10 +20,10 @@ struct Signature {
 };
 
 // Equal up to rounding and the rounding of folded weights.
-bool Close(const Signature& a, const Signature& b);
+bool Close(const ValueSignature& a, const ValueSignature& b);
 
 struct Observed {
-  absl::flat_hash_map<Value, Signature> signatures;  // of all values that depend on inputs
+  absl::flat_hash_map<Value, ValueSignature> signatures;  // of all values that depend on inputs
   std::vector<Tensor> a, b;                          // the outputs of the graphs, in f64
 };
 

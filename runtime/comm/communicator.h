@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +30,9 @@ struct Incoming {
   size_t bytes = 0;
 };
 
+// Seconds that a rank waits for another one where nothing else is said.
+constexpr double kDefaultHangLimit = 300;
+
 // Messages on their way.
 class Transfer {
  public:
@@ -47,16 +49,16 @@ class Communicator {
   int rank() const { return rank_; }  // 0..size-1
   int size() const { return size_; }
 
-  // Seconds that this rank waits for another one before it gives up, and all others with it; default: no end.
-  void set_limit(double seconds) { limit_ = seconds; }
-  double limit() const { return limit_; }
+  // Seconds that this rank waits for another one before it gives up, and all others with it.
+  virtual void set_limit(double seconds) { limit_ = seconds; }
+  virtual double limit() const { return limit_; }
 
   virtual bool for_one_thread() const { return false; }
 
   // Begins to send and to receive all of these; until Wait has returned their memory is not to be touched. What one
   // rank sends to another arrives in that order, whole, at an Incoming of as many bytes, in the order of theirs. `what`
   // says in errors what was being done. Errors end the work of all ranks: one that ended or was not there within the
-  // limit (both ranks and `what` are named), an Abort of another rank (its reason).
+  // limit (both ranks and `what` are named), an Abort of another rank (its reason), a message of another size.
   absl::StatusOr<std::unique_ptr<Transfer>> Start(const std::string& what, const std::vector<Outgoing>& out,
                                                   const std::vector<Incoming>& in);
   virtual absl::Status Wait(Transfer& transfer) = 0;
@@ -86,26 +88,35 @@ class Communicator {
   // others.
   absl::Status WaitedFor(const std::string& what, const std::vector<int>& chain) const;
 
+  // Start, on a channel: a message arrives at an Incoming of the same channel alone.
+  absl::StatusOr<std::unique_ptr<Transfer>> StartOn(int channel, const std::string& what,
+                                                    const std::vector<Outgoing>& out, const std::vector<Incoming>& in);
+  static constexpr int kChannels = 30000;
+
  private:
-  virtual absl::StatusOr<std::unique_ptr<Transfer>> Begin(const std::string& what, const std::vector<Outgoing>& out,
+  friend class Group;
+  virtual absl::StatusOr<std::unique_ptr<Transfer>> Begin(int channel, const std::string& what,
+                                                          const std::vector<Outgoing>& out,
                                                           const std::vector<Incoming>& in) = 0;
 
   const int rank_, size_;
-  double limit_ = std::numeric_limits<double>::infinity();
+  double limit_ = kDefaultHangLimit;
   int64_t bytes_sent_ = 0;
   MemoryPool memory_;
 };
 
-// The ranks `members` of `all`, this one among them, as ranks 0, 1, ..; `all` outlives the group. Messages between two
-// ranks keep their order whether they go by the group or by `all`, whose limit, errors and count of bytes hold.
+// The ranks `members` of `all`, this one among them, as ranks 0, 1, ..; `all` outlives the group, and its limit, errors
+// and count of bytes hold. What is sent by the group is received by it: each group of ranks has a channel of its own.
 std::unique_ptr<Communicator> GroupOf(Communicator& all, const std::vector<int>& members);
 
-// What every rank gives, in the order of ranks, at all of them.
+// What every rank gives, in the order of ranks, at all of them. It goes by way of rank 0, in at most four messages for
+// each other rank.
 absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const std::string& what,
                                                    const std::string& mine);
 
 // What `make` gives on rank 0, which alone calls it, at all ranks. However long it takes: the others wait for as long
-// as rank 0 is alive and says so, a few times within the limit. REQUIRES: `make` does not use the communicator. Errors:
+// as rank 0 is alive and says so, a few times within the limit; where the communicator is for one thread, which cannot
+// say so beside `make`, they wait without a limit. REQUIRES: `make` does not use the communicator. Errors:
 // those of `make`, on rank 0 alone.
 absl::StatusOr<std::string> FromRankZero(Communicator& ranks, const std::string& what,
                                          const std::function<absl::StatusOr<std::string>()>& make);

@@ -3,7 +3,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -19,13 +21,13 @@ using Clock = std::chrono::steady_clock;
 // What the ranks share.
 struct Ranks {
   explicit Ranks(int size)
-      : messages(static_cast<size_t>(size * size)),
+      : messages(static_cast<size_t>(size) * static_cast<size_t>(size)),
         has_ended(static_cast<size_t>(size)),
         waits_for(static_cast<size_t>(size), -1) {}
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<std::deque<std::string>> messages;  // sent and not yet received: [from * size + to]
+  std::vector<std::map<int, std::deque<std::string>>> messages;  // sent, not yet received: [from * size + to], channel
   std::vector<bool> has_ended;                    // by rank
   std::vector<int> waits_for;                     // likewise; -1: for none
   absl::Status failure;                           // the first one, which is that of all
@@ -34,6 +36,7 @@ struct Ranks {
 // Messages that a rank waits for, each until it is there.
 struct Arrivals : Transfer {
   std::string what;
+  int channel = 0;
   std::vector<Incoming> parts;
   std::vector<std::shared_ptr<bool>> done;
 };
@@ -56,35 +59,38 @@ class InProcess : public Communicator {
   absl::Status Wait(Transfer& transfer) override {
     std::unique_lock<std::mutex> lock(group_->mutex);
     const auto& arrivals = static_cast<const Arrivals&>(transfer);
-    const auto start = Clock::now();
     for (size_t k = 0; k < arrivals.parts.size(); ++k) {
-      while (!*arrivals.done[k]) RETURN_IF_ERROR(Take(arrivals.what, arrivals.parts[k].from, start, lock));
+      while (!*arrivals.done[k]) RETURN_IF_ERROR(Take(arrivals, arrivals.parts[k].from, lock));
     }
     return absl::OkStatus();
   }
 
  private:
-  absl::StatusOr<std::unique_ptr<Transfer>> Begin(const std::string& what, const std::vector<Outgoing>& out,
+  absl::StatusOr<std::unique_ptr<Transfer>> Begin(int channel, const std::string& what,
+                                                  const std::vector<Outgoing>& out,
                                                   const std::vector<Incoming>& in) override {
     const std::lock_guard<std::mutex> lock(group_->mutex);
     if (!group_->failure.ok()) return group_->failure;
     for (const Outgoing& part : out) {
-      Messages(rank(), part.to).emplace_back(static_cast<const char*>(part.data), part.bytes);
+      Messages(rank(), part.to, channel).emplace_back(static_cast<const char*>(part.data), part.bytes);
     }
     group_->changed.notify_all();
     auto arrivals = std::make_unique<Arrivals>();
     arrivals->what = what;
+    arrivals->channel = channel;
     for (const Incoming& part : in) {
       arrivals->parts.push_back(part);
       arrivals->done.push_back(std::make_shared<bool>(false));
-      expected_[part.from].emplace_back(part, arrivals->done.back());
+      expected_[part.from][channel].emplace_back(part, arrivals->done.back());
     }
     return arrivals;
   }
 
-  // The next message of a rank, for whoever waits for it first.
-  absl::Status Take(const std::string& what, int from, Clock::time_point start, std::unique_lock<std::mutex>& lock) {
-    std::deque<std::string>& messages = Messages(from, rank());
+  // The next message of a rank, for whoever waits for it first. The limit counts from the one before.
+  absl::Status Take(const Arrivals& arrivals, int from, std::unique_lock<std::mutex>& lock) {
+    const std::string& what = arrivals.what;
+    const auto start = Clock::now();
+    std::deque<std::string>& messages = Messages(from, rank(), arrivals.channel);
     const auto may_go_on = [&] { return !messages.empty() || !group_->failure.ok() || group_->has_ended[from]; };
     int& waits_for = group_->waits_for[rank()];
     while (!may_go_on()) {
@@ -100,7 +106,7 @@ class InProcess : public Communicator {
       return Fail(
           absl::UnavailableError(absl::StrCat(what, ": rank ", from, " has ended; rank ", rank(), " waits for it")));
     }
-    auto& expected = expected_[from];
+    auto& expected = expected_[from][arrivals.channel];
     const auto [part, done] = std::move(expected.front());
     expected.pop_front();
     const std::string message = std::move(messages.front());
@@ -114,7 +120,9 @@ class InProcess : public Communicator {
     return absl::OkStatus();
   }
 
-  std::deque<std::string>& Messages(int from, int to) { return group_->messages[from * size() + to]; }
+  std::deque<std::string>& Messages(int from, int to, int channel) {
+    return group_->messages[static_cast<size_t>(from) * static_cast<size_t>(size()) + static_cast<size_t>(to)][channel];
+  }
   // That rank, whom it waits for, and so on.
   std::vector<int> ChainFrom(int other) const {
     std::vector<int> chain = {other};
@@ -131,7 +139,8 @@ class InProcess : public Communicator {
     return group_->failure;
   }
 
-  std::vector<std::deque<std::pair<Incoming, std::shared_ptr<bool>>>> expected_;  // by the rank that sends
+  using Expected = std::deque<std::pair<Incoming, std::shared_ptr<bool>>>;
+  std::vector<std::map<int, Expected>> expected_;  // by the rank that sends, and by channel
   const std::shared_ptr<Ranks> group_;
 };
 
@@ -148,11 +157,18 @@ std::vector<absl::Status> OnRanks(int size, const std::function<absl::Status(Com
   std::vector<std::unique_ptr<Communicator>> ranks = InProcessRanks(size);
   std::vector<absl::Status> results(ranks.size());
   std::vector<std::thread> threads;
+  const auto run = [&](size_t i) {
+    const std::unique_ptr<Communicator> rank = std::move(ranks[i]);
+    results[i] = Guarded([&] { return work(*rank); });
+    if (!results[i].ok()) rank->Abort(ErrorAt(absl::StrCat("rank ", i), results[i]));
+  };
   for (size_t i = 0; i < ranks.size(); ++i) {
-    threads.emplace_back([&work, &result = results[i], rank = std::move(ranks[i])] {
-      result = Guarded([&] { return work(*rank); });
-      if (!result.ok()) rank->Abort(ErrorAt(absl::StrCat("rank ", rank->rank()), result));
-    });
+    try {
+      threads.emplace_back(run, i);
+    } catch (const std::system_error& error) {  // those that run end with it
+      results[i] = absl::ResourceExhaustedError(absl::StrCat("no thread for rank ", i, ": ", error.what()));
+      ranks[i]->Abort(results[i]);
+    }
   }
   for (std::thread& thread : threads) thread.join();
   return results;

@@ -51,8 +51,9 @@ constexpr double kNapOfWaited = 1.0 / 16;
 // From one look to the next; if more seconds go by, the process did not run.
 constexpr double kLongestTurn = 0.1;
 constexpr int kAborted = 2;  // exit status
-// Tags: of what ranks exchange, of the question whom a rank waits for, of the answer.
-constexpr int kMessage = 0, kQuestion = 1, kAnswer = 2;
+// Tags: of the question whom a rank waits for, of the answer, and from the last on of what ranks exchange, by channel.
+// (MPI has tags to 32767 at least.)
+constexpr int kQuestion = 0, kAnswer = 1, kMessage = 2;
 // How long a rank that waits itself may take to answer.
 constexpr double kAnswerSeconds = 1;
 constexpr std::chrono::milliseconds kLook{50};  // from one look to the next at the end
@@ -64,10 +65,12 @@ bool StartedByMpirun() {
          std::getenv("PMIX_RANK") != nullptr;
 }
 
-std::string HostName() {
-  char name[256] = "";
+// The machine and, where processes have numbers of their own in a container, that.
+std::string PlaceOfProcesses() {
+  char name[256] = "", numbers[64] = "";
   gethostname(name, sizeof name - 1);
-  return name;
+  if (readlink("/proc/self/ns/pid", numbers, sizeof numbers - 1) < 0) numbers[0] = '\0';
+  return absl::StrCat(name, "/", numbers);
 }
 
 int Number(int (*read)(MPI_Comm, int*)) {
@@ -116,9 +119,35 @@ class Waited {
 
 // Parts of messages on their way.
 struct Requests : Transfer {
+  // What was not waited for, behind an error: nothing is received into memory that may be freed now. (What is being
+  // sent cannot be recalled; the process ends next.)
+  ~Requests() override {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (parts[i].receives) {
+        MPI_Cancel(&requests[i]);
+        MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+      } else {
+        MPI_Request_free(&requests[i]);
+      }
+    }
+  }
+
+  struct Part {
+    int other;  // whom it is to or from
+    int bytes;
+    bool receives;
+  };
+  // Takes out part i, which is done.
+  void Remove(size_t i) {
+    requests[i] = requests.back();
+    parts[i] = parts.back();
+    requests.pop_back();
+    parts.pop_back();
+  }
+
   std::string what;
   std::vector<MPI_Request> requests;
-  std::vector<int> others;  // whom each is to or from
+  std::vector<Part> parts;  // of each request
 };
 
 class MpiRanks : private Environment, public Communicator {
@@ -144,34 +173,36 @@ class MpiRanks : private Environment, public Communicator {
   absl::Status Wait(Transfer& transfer) override;
 
  private:
-  absl::StatusOr<std::unique_ptr<Transfer> > Begin(const std::string& what, const std::vector<Outgoing>& out,
+  absl::StatusOr<std::unique_ptr<Transfer> > Begin(int channel, const std::string& what,
+                                                   const std::vector<Outgoing>& out,
                                                    const std::vector<Incoming>& in) override {
     auto under_way = std::make_unique<Requests>();
     under_way->what = what;
     for (const Incoming& part : in) {
-      RETURN_IF_ERROR(Add(part.from, part.bytes, under_way.get(), [&](size_t at, int bytes, MPI_Request* request) {
-        return MPI_Irecv(static_cast<char*>(part.data) + at, bytes, MPI_BYTE, part.from, kMessage, MPI_COMM_WORLD,
-                         request);
+      RETURN_IF_ERROR(Add(part.from, part.bytes, true, *under_way, [&](size_t at, int bytes, MPI_Request* request) {
+        return MPI_Irecv(static_cast<char*>(part.data) + at, bytes, MPI_BYTE, part.from, kMessage + channel,
+                         MPI_COMM_WORLD, request);
       }));
     }
     for (const Outgoing& part : out) {
-      RETURN_IF_ERROR(Add(part.to, part.bytes, under_way.get(), [&](size_t at, int bytes, MPI_Request* request) {
-        return MPI_Isend(static_cast<const char*>(part.data) + at, bytes, MPI_BYTE, part.to, kMessage, MPI_COMM_WORLD,
-                         request);
+      RETURN_IF_ERROR(Add(part.to, part.bytes, false, *under_way, [&](size_t at, int bytes, MPI_Request* request) {
+        return MPI_Isend(static_cast<const char*>(part.data) + at, bytes, MPI_BYTE, part.to, kMessage + channel,
+                         MPI_COMM_WORLD, request);
       }));
     }
     return under_way;
   }
 
   template <typename Call>
-  absl::Status Add(int other, size_t bytes, Requests* under_way, const Call& call) {
+  absl::Status Add(int other, size_t bytes, bool receives, Requests& under_way, const Call& call) {
     size_t at = 0;
     do {
-      const size_t part = std::min(bytes - at, kMostBytes);
-      under_way->requests.push_back(MPI_REQUEST_NULL);
-      under_way->others.push_back(other);
-      RETURN_IF_ERROR(Checked(under_way->what, other, call(at, static_cast<int>(part), &under_way->requests.back())));
-      at += part;
+      const auto part = static_cast<int>(std::min(bytes - at, kMostBytes));
+      MPI_Request request = MPI_REQUEST_NULL;
+      RETURN_IF_ERROR(Checked(under_way.what, other, call(at, part, &request)));
+      under_way.requests.push_back(request);
+      under_way.parts.push_back({other, part, receives});
+      at += static_cast<size_t>(part);
     } while (at < bytes);
     return absl::OkStatus();
   }
@@ -225,11 +256,9 @@ class MpiRanks : private Environment, public Communicator {
     _exit(kAborted);
   }
 
-  static int FirstLeft(const Requests& under_way) {
-    size_t i = 0;
-    while (i + 1 < under_way.requests.size() && under_way.requests[i] == MPI_REQUEST_NULL) ++i;
-    return under_way.others[i];
-  }
+  // Takes out the parts that are done. Errors: a rank is lost, a part of another size.
+  absl::Status TakeDone(Requests& under_way, const std::vector<int>& indices, const std::vector<MPI_Status>& statuses,
+                        int code);
 
   absl::Status Checked(const std::string& what, int other, int code) const {
     if (code == MPI_SUCCESS) return absl::OkStatus();
@@ -244,7 +273,7 @@ std::vector<int> MpiRanks::OnThisMachine(const std::function<bool(const std::str
   std::vector<int> found;
   for (int other = 0; other < size(); ++other) {
     const std::vector<std::string> words = absl::StrSplit(processes_[other], ' ');
-    if (other == rank() || words[0] != HostName()) continue;
+    if (other == rank() || words[0] != PlaceOfProcesses()) continue;
     std::ifstream file(absl::StrCat("/proc/", words[1], "/stat"));  // "17 (name) S ..."
     std::string stat;
     std::getline(file, stat);
@@ -259,7 +288,7 @@ std::vector<int> MpiRanks::OnThisMachine(const std::function<bool(const std::str
 void MpiRanks::End() {
   const std::string what = "the end";
   absl::StatusOr<std::vector<std::string> > processes =
-      Guarded([&] { return AllGather(*this, what, absl::StrCat(HostName(), " ", getpid())); });
+      Guarded([&] { return AllGather(*this, what, absl::StrCat(PlaceOfProcesses(), " ", getpid())); });
   if (!processes.ok()) SayAndLeave(processes.status());
   processes_ = *std::move(processes);
   std::promise<void> left;
@@ -287,29 +316,51 @@ void MpiRanks::End() {
   }
 }
 
+absl::Status MpiRanks::TakeDone(Requests& under_way, const std::vector<int>& indices,
+                                const std::vector<MPI_Status>& statuses, int code) {
+  for (size_t k = 0; k < indices.size(); ++k) {
+    const auto& [other, bytes, receives] = under_way.parts[indices[k]];
+    // Each has a code of its own where the call has none for all.
+    RETURN_IF_ERROR(Checked(under_way.what, other, code == MPI_ERR_IN_STATUS ? statuses[k].MPI_ERROR : code));
+    int count = bytes;
+    if (receives) MPI_Get_count(&statuses[k], MPI_BYTE, &count);
+    if (count == bytes) continue;
+    return absl::InternalError(absl::StrCat(under_way.what, ": rank ", other, " sent ", count, " bytes, rank ", rank(),
+                                            " expected ", bytes));
+  }
+  std::vector<int> descending = indices;
+  std::sort(descending.begin(), descending.end(), std::greater<>());
+  for (int index : descending) under_way.Remove(static_cast<size_t>(index));
+  return absl::OkStatus();
+}
+
 absl::Status MpiRanks::Wait(Transfer& transfer) {
   auto& under_way = static_cast<Requests&>(transfer);
   Waited waited;
-  size_t left = under_way.requests.size();
-  while (left > 0) {
-    int index = MPI_UNDEFINED, done = 0;
-    MPI_Status status;
-    const int code =
-        MPI_Testany(static_cast<int>(under_way.requests.size()), under_way.requests.data(), &index, &done, &status);
-    if (done != 0 && index != MPI_UNDEFINED) {
-      const int other = under_way.others[index];
-      RETURN_IF_ERROR(Checked(under_way.what, other, code));
-      --left;
+  std::vector<int> indices;
+  std::vector<MPI_Status> statuses;
+  while (!under_way.requests.empty()) {
+    const size_t left = under_way.requests.size();
+    indices.resize(left);
+    statuses.resize(left);
+    int done = 0;
+    const int code = MPI_Testsome(static_cast<int>(left), under_way.requests.data(), &done, indices.data(),
+                                  statuses.data());
+    if (done == MPI_UNDEFINED) done = 0;
+    if (done > 0) {
+      indices.resize(static_cast<size_t>(done));
+      RETURN_IF_ERROR(TakeDone(under_way, indices, statuses, code));
       waited.Restart();
       continue;
     }
-    if (code != MPI_SUCCESS) return Checked(under_way.what, FirstLeft(under_way), code);
+    const int other = under_way.parts[0].other;
+    if (code != MPI_SUCCESS) return Checked(under_way.what, other, code);
     const double seconds = waited.Seconds();
-    if (seconds > limit()) return HangOf(under_way.what, FirstLeft(under_way));
+    if (seconds > limit()) return HangOf(under_way.what, other);
     if (seconds < kSpinSeconds) {
       sched_yield();
     } else {
-      Answer(FirstLeft(under_way));
+      Answer(other);
       const std::chrono::duration<double> share(seconds * kNapOfWaited);
       std::this_thread::sleep_for(std::clamp<std::chrono::duration<double> >(share, kNap, kLongestNap));
     }

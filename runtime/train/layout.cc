@@ -38,16 +38,16 @@ std::string WeightOf(const std::string& state) {
   return state;
 }
 
-std::vector<int> Layout::GroupOfRank(int rank) const {
+std::vector<int> RankLayout::GroupOfRank(int rank) const {
   return Stepping(rank / group_size() * group_size(), 1, group_size());
 }
-std::vector<int> Layout::TogetherOfRank(int rank) const { return Stepping(rank / tp * tp, 1, tp); }
-std::vector<int> Layout::LineOfRank(int rank) const {
+std::vector<int> RankLayout::TogetherOfRank(int rank) const { return Stepping(rank / tp * tp, 1, tp); }
+std::vector<int> RankLayout::LineOfRank(int rank) const {
   return Stepping(rank / group_size() * group_size() + rank % tp, tp, pp);
 }
-std::vector<int> Layout::PartnersOfRank(int rank) const { return Stepping(rank % group_size(), group_size(), dp); }
+std::vector<int> RankLayout::PartnersOfRank(int rank) const { return Stepping(rank % group_size(), group_size(), dp); }
 
-std::vector<int> Layout::BlocksOrder() const {
+std::vector<int> RankLayout::BlocksOrder() const {
   std::vector<int> order;
   for (int number = 0; number < group_size(); ++number) {
     const std::vector<int> partners = PartnersOfRank(number);
@@ -56,8 +56,8 @@ std::vector<int> Layout::BlocksOrder() const {
   return order;
 }
 
-absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks) {
-  Layout layout;
+absl::StatusOr<RankLayout> ParseLayout(const std::string& text, int ranks) {
+  RankLayout layout;
   if (text.empty()) {
     layout.dp = ranks;
     return layout;

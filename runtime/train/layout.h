@@ -12,7 +12,7 @@
 
 namespace rewright {
 
-struct Layout {
+struct RankLayout {
   int dp = 1;         // groups of ranks that share the micro-batches of a step
   int tp = 1;         // ranks of such a group that compute a micro-batch, or a stage of it, together
   int pp = 1;         // parts of such a group, each of which has stages of the model
@@ -33,7 +33,7 @@ struct Layout {
 
 // "dp=4", "dp=2,tp=2", "dp=2,tp=2,zero=1", "pp=2,tp=2,micro=8,schedule=gpipe", "pp=2,schedule=interleaved,chunks=2";
 // empty: dp of all ranks. Errors: another text, other than `ranks` ranks, kinds that do not go together.
-absl::StatusOr<Layout> ParseLayout(const std::string& text, int ranks);
+absl::StatusOr<RankLayout> ParseLayout(const std::string& text, int ranks);
 
 // By name, the axis along which a state is cut.
 using StateAxes = std::vector<std::pair<std::string, int>>;

@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<Executable>> PrepareTogether(const Graph& pass, c
 absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradients,
                                           const std::vector<std::string>& updated, const TrainConfig& config,
                                           const SharingOptions& sharing, const RankGroups& ranks, GraphRunner& runner) {
-  const Layout& layout = sharing.layout;
+  const RankLayout& layout = sharing.layout;
   const int64_t micro_batches = config.step.micro_batches;
   StateAxes placed;
   if (layout.tp > 1) {
@@ -95,7 +95,7 @@ absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph& gr
                                               const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const RankGroups& ranks,
                                               GraphRunner& runner) {
-  const Layout& layout = sharing.layout;
+  const RankLayout& layout = sharing.layout;
   const int64_t count = config.step.micro_batches;
   ASSIGN_OR_RETURN(auto together,
                    PrepareInGroup(gradients, Signature(gradients).input_names, config, sharing, ranks.group(), runner));
@@ -117,7 +117,7 @@ absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph& gr
 
 }  // namespace
 
-RankGroups::RankGroups(Communicator& all, const Layout& layout)
+RankGroups::RankGroups(Communicator& all, const RankLayout& layout)
     : all_(all),
       group_(GroupOf(all, layout.GroupOfRank(all.rank()))),
       together_(GroupOf(all, layout.TogetherOfRank(all.rank()))),
@@ -158,7 +158,7 @@ Graph WithoutTriggers(const Graph& pass) {
   return Graph(pass.arena(), pass.inputs(), std::move(outputs));
 }
 
-absl::Status ApplyLayout(const Layout& layout, TrainConfig* config) {
+absl::Status ApplyLayout(const RankLayout& layout, TrainConfig* config) {
   if (layout.micro == 0) return absl::OkStatus();
   nlohmann::ordered_json& data = config->identity["data"];
   if (data.contains("micro_batches") && config->step.micro_batches != layout.micro) {
@@ -178,7 +178,7 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
                                               const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const RankGroups& ranks,
                                               GraphRunner& runner) {
-  const Layout& layout = sharing.layout;
+  const RankLayout& layout = sharing.layout;
   const int64_t count = config.step.micro_batches;
   const bool pipeline = layout.pp > 1, zero_of_groups = !pipeline && layout.tp > 1 && layout.zero > 0;
   if (gradients == nullptr && (pipeline || zero_of_groups)) {

@@ -19,7 +19,7 @@
 namespace rewright {
 
 struct SharingOptions {
-  Layout layout;
+  RankLayout layout;
   // Cuts a graph over so many devices, its states and inputs along these axes, by laws that keep the bits where
   // `exact_only`; called by all of these ranks, which get the same graph. Needed for tp and zero.
   std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree, Communicator&, bool exact_only)> cut;
@@ -37,10 +37,10 @@ struct SharingOptions {
 class RankGroups {
  public:
   // REQUIRES: `all` are as many as the layout has.
-  RankGroups(Communicator& all, const Layout& layout);
+  RankGroups(Communicator& all, const RankLayout& layout);
 
   Communicator& all() const { return all_; }
-  Communicator& group() const { return *group_; }        // Layout::GroupOfRank
+  Communicator& group() const { return *group_; }        // RankLayout::GroupOfRank
   Communicator& together() const { return *together_; }  // TogetherOfRank
   Communicator& line() const { return *line_; }          // LineOfRank
   Communicator& partners() const { return *partners_; }  // PartnersOfRank
@@ -53,7 +53,7 @@ class RankGroups {
 
 // Takes the number of micro-batches from the layout where that says one. Errors: a configuration that says another one,
 // or whose batch it does not divide.
-absl::Status ApplyLayout(const Layout& layout, TrainConfig* config);
+absl::Status ApplyLayout(const RankLayout& layout, TrainConfig* config);
 
 // How tp cuts the passes of stages (pipeline.h): what is placed of all of them, and of one. Error: nothing is placed.
 absl::StatusOr<StateAxes> PlacesOfPasses(const Graph& gradients, const TrainConfig& config, int tp);

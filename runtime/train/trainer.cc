@@ -109,7 +109,7 @@ absl::Status ReadInt(const Json& json, const std::string& name, int64_t* value) 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainConfig& config, TrainableModel model,
                                                          GraphRunner& runner, const TrainerOptions& given) {
   TrainerOptions options = given;
-  Layout& layout = options.sharing.layout;
+  RankLayout& layout = options.sharing.layout;
   if (options.ranks != nullptr && layout.dp * layout.group_size() == 1) layout.dp = options.ranks->size();
   RETURN_IF_ERROR(CheckBatch(model.inference, config));
   const int groups = options.sharing.layout.dp;
@@ -517,7 +517,6 @@ absl::Status Trainer::Save() {
     if (checkpoint.weights.contains(name)) continue;
     ASSIGN_OR_RETURN(checkpoint.optimizer[name], StateBy(&Executable::ViewState, name));
   }
-  if (ranks_.rank() != 0) return absl::OkStatus();
   checkpoint.program = program_;
   checkpoint.gradients = gradients_program_;
   checkpoint.progress = {{"position", position_}, {"steps", total_steps_}, {"last_loss", last_loss_},
@@ -525,7 +524,13 @@ absl::Status Trainer::Save() {
                          {"identity", identity_}};
   if (best_) checkpoint.progress["best"] = *best_;
   if (!forms_.empty()) checkpoint.progress["stored_forms"] = StoredFormsJson(forms_);
-  return WriteCheckpoint(options_.checkpoint_folder, position_, checkpoint, static_cast<int>(config_.checkpoint_keep));
+  // The others wait, however long that takes.
+  const auto write = [&]() -> absl::StatusOr<std::string> {
+    RETURN_IF_ERROR(WriteCheckpoint(options_.checkpoint_folder, position_, checkpoint,
+                                    static_cast<int>(config_.checkpoint_keep)));
+    return std::string();
+  };
+  return FromRankZero(ranks_, StepName(position_) + ", the checkpoint", write).status();
 }
 
 }  // namespace rewright

@@ -1,8 +1,10 @@
 #include "substitutions/generate/ranks.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "runtime/comm/ranks.h"
 
 namespace rewright::generate {
@@ -51,6 +53,17 @@ std::vector<uint64_t> Ranks::Gather(const std::vector<uint64_t>& words) {
 uint64_t Ranks::Max(uint64_t word) {
   const std::vector<uint64_t> all = Exchange(std::vector<std::vector<uint64_t>>(static_cast<size_t>(size()), {word}));
   return *std::max_element(all.begin(), all.end());
+}
+
+absl::StatusOr<std::vector<uint64_t>> Ranks::FromZero(
+    const std::string& what, const std::function<absl::StatusOr<std::vector<uint64_t>>()>& make) {
+  ASSIGN_OR_RETURN(const std::string bytes, FromRankZero(communicator_, what, [&]() -> absl::StatusOr<std::string> {
+                     ASSIGN_OR_RETURN(const std::vector<uint64_t> words, make());
+                     return std::string(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint64_t));
+                   }));
+  std::vector<uint64_t> words(bytes.size() / sizeof(uint64_t));
+  if (!words.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
+  return words;
 }
 
 }  // namespace rewright::generate

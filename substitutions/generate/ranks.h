@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "runtime/comm/communicator.h"
 
 namespace rewright::generate {
@@ -24,6 +27,9 @@ class Ranks {
   // At rank 0 those of all ranks, in their order; empty at the others.
   std::vector<uint64_t> Gather(const std::vector<uint64_t>& words);
   uint64_t Max(uint64_t word);
+  // What `make` gives on rank 0, which alone calls it, at all ranks, however long it takes. Errors: those of `make`.
+  absl::StatusOr<std::vector<uint64_t>> FromZero(const std::string& what,
+                                                 const std::function<absl::StatusOr<std::vector<uint64_t>>()>& make);
 
  private:
   Communicator& communicator_;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
@@ -214,6 +215,87 @@ TEST(CommunicatorTest, SizesThatDifferAreAnError) {
   int received = 0;
   EXPECT_EQ(ranks[0]->Receive("sizes", 1, &received, sizeof received).message(),
             "sizes: rank 1 sent 8 bytes, rank 0 expected 4");
+}
+
+TEST(CommunicatorTest, NoCommunicatorWaitsWithoutEndUnlessItIsTold) {
+  const auto ranks = InProcessRanks(2);
+  EXPECT_EQ(ranks[0]->limit(), kDefaultHangLimit);
+  EXPECT_LT(ranks[0]->limit(), 3600);
+  const auto group = GroupOf(*ranks[1], {1, 0});
+  EXPECT_EQ(group->limit(), kDefaultHangLimit);
+  ranks[1]->set_limit(7);
+  EXPECT_EQ(group->limit(), 7);
+}
+
+// What goes by a group is not taken for what goes by all, though it comes first and has the same size.
+TEST(CommunicatorTest, AGroupReceivesWhatTheGroupSends) {
+  const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
+    if (ranks.rank() == 2) return absl::OkStatus();
+    const auto group = GroupOf(ranks, {1, 0});
+    int numbers[] = {1, 2}, got[] = {0, 0};
+    if (ranks.rank() == 0) {
+      RETURN_IF_ERROR(group->Send("by the group", 0, &numbers[0], sizeof(int)));
+      return ranks.Send("by all", 1, &numbers[1], sizeof(int));
+    }
+    RETURN_IF_ERROR(ranks.Receive("by all", 0, &got[0], sizeof(int)));
+    RETURN_IF_ERROR(group->Receive("by the group", 1, &got[1], sizeof(int)));
+    EXPECT_THAT(got, ElementsAre(2, 1));
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Messages(statuses), ElementsAre("", "", ""));
+}
+
+// Counts what goes by another communicator.
+class Counting : public Communicator {
+ public:
+  explicit Counting(Communicator& all) : Communicator(all.rank(), all.size()), all_(all) {}
+  absl::Status Wait(Transfer& transfer) override { return all_.Wait(transfer); }
+  void Abort(const absl::Status& reason) override { all_.Abort(reason); }
+  size_t messages() const { return messages_; }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Transfer>> Begin(int, const std::string& what, const std::vector<Outgoing>& out,
+                                                  const std::vector<Incoming>& in) override {
+    messages_ += out.size();
+    return all_.Start(what, out, in);
+  }
+
+  Communicator& all_;
+  size_t messages_ = 0;
+};
+
+// A bit of each of N ranks at all of them: no N times N messages.
+TEST(CommunicatorTest, WhatEachHasReachesAllInFewMessages) {
+  constexpr int kRanks = 16;
+  std::atomic<size_t> messages = 0;
+  const auto statuses = OnRanks(kRanks, [&](Communicator& ranks) -> absl::Status {
+    Counting counting(ranks);
+    ASSIGN_OR_RETURN(const bool any, AnyRank(counting, "a question", ranks.rank() == 5));
+    EXPECT_TRUE(any);
+    messages += counting.messages();
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Messages(statuses), ::testing::Each(""));
+  EXPECT_LE(messages, 4u * (kRanks - 1));
+}
+
+// Three messages, each well within the limit, all of them beyond it.
+TEST(CommunicatorTest, TheLimitCountsFromTheLastArrival) {
+  const auto statuses = OnRanks(2, [](Communicator& ranks) -> absl::Status {
+    ranks.set_limit(2);
+    int numbers[] = {0, 0, 0};
+    if (ranks.rank() == 0) {
+      std::vector<Incoming> in;
+      for (int& number : numbers) in.push_back({1, &number, sizeof number});
+      return ranks.Exchange("numbers", {}, in);
+    }
+    for (int& number : numbers) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(900));
+      RETURN_IF_ERROR(ranks.Send("numbers", 0, &number, sizeof number));
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Messages(statuses), ElementsAre("", ""));
 }
 
 }  // namespace

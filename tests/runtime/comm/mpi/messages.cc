@@ -1,0 +1,71 @@
+// Messages between processes that do not agree. Usage: mpirun -n 2 messages short|long|group|many. Rank 0 prints what
+// it finds.
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/ranks.h"
+
+namespace rewright {
+namespace {
+
+constexpr size_t kLarge = 16, kSmall = 8;
+
+absl::Status WithSizes(Communicator& ranks, size_t sent, size_t expected) {
+  std::string bytes(kLarge, static_cast<char>('0' + ranks.rank()));
+  return ranks.rank() == 1 ? ranks.Send("numbers", 0, bytes.data(), sent)
+                           : ranks.Receive("numbers", 1, bytes.data(), expected);
+}
+
+// What the group sends first is received last, by the group.
+absl::Status ByGroup(Communicator& ranks) {
+  const auto group = GroupOf(ranks, {1, 0});
+  int numbers[] = {1, 2};
+  if (ranks.rank() == 1) {
+    absl::Status status = group->Send("by the group", 1, &numbers[0], sizeof(int));
+    status.Update(ranks.Send("by all", 0, &numbers[1], sizeof(int)));
+    return status;
+  }
+  absl::Status status = ranks.Receive("by all", 1, &numbers[0], sizeof(int));
+  status.Update(group->Receive("by the group", 0, &numbers[1], sizeof(int)));
+  if (status.ok()) std::cout << numbers[0] << " " << numbers[1] << std::endl;
+  return status;
+}
+
+// Thousands of parts in one exchange.
+absl::Status Many(Communicator& ranks) {
+  constexpr int kMany = 5000;
+  const int other = 1 - ranks.rank();
+  std::vector<int> mine(kMany), theirs(kMany);
+  std::vector<Outgoing> out;
+  std::vector<Incoming> in;
+  for (int i = 0; i < kMany; ++i) {
+    mine[i] = i * (ranks.rank() + 1);
+    out.push_back({other, &mine[i], sizeof(int)});
+    in.push_back({other, &theirs[i], sizeof(int)});
+  }
+  const absl::Status status = ranks.Exchange("many", out, in);
+  bool right = status.ok();
+  for (int i = 0; i < kMany; ++i) right = right && theirs[i] == i * (other + 1);
+  if (right && ranks.rank() == 0) std::cout << "all arrived" << std::endl;
+  return status;
+}
+
+int Run(const std::string& what) {
+  Communicator& ranks = ProcessRanks();
+  ranks.set_limit(20);
+  const absl::Status status = what == "short"   ? WithSizes(ranks, kSmall, kLarge)
+                              : what == "long"  ? WithSizes(ranks, kLarge, kSmall)
+                              : what == "group" ? ByGroup(ranks)
+                                                : Many(ranks);
+  if (ranks.rank() == 0 && !status.ok()) {
+    std::cout << status.message() << std::endl;
+    ranks.Abort(status);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace rewright
+
+int main(int argc, char** argv) { return rewright::Run(argc > 1 ? argv[1] : ""); }
