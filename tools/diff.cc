@@ -12,6 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/base/status_macros.h"
+#include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "tools/flags.h"
 #include "tools/models.h"
@@ -160,14 +162,29 @@ std::vector<T> Reorder(const std::vector<T>& from, const std::vector<std::string
   return result;
 }
 
-absl::StatusOr<std::vector<Tensor>> RunOnce(const Engine& engine, const Graph& graph,
-                                            const std::vector<Tensor>& inputs) {
-  absl::StatusOr<std::unique_ptr<Executable>> executable = engine.runner().Prepare(graph);
-  if (!executable.ok()) return executable.status();
-  std::vector<Tensor> outputs;
-  absl::Status status = (*executable)->Run(inputs, &outputs);
-  if (!status.ok()) return status;
-  return outputs;
+// Inputs of integers that index nothing.
+std::vector<size_t> FreeIntegers(const Graph& graph) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const Value input = graph.inputs()[i];
+    if (IsInteger(graph.type(input).dtype) && IndexedSize(graph, input) == 0) found.push_back(i);
+  }
+  return found;
+}
+
+// Of what sizes integers are drawn besides 0 and 1, which are their own squares: none where inputs are given, or where
+// one of the models has no such input.
+std::vector<Magnitude> MagnitudesOfIntegers(const DiffFlags& flags, const Graph& a, const Graph& b) {
+  if (!flags.inputs.empty() || FreeIntegers(a).empty() || FreeIntegers(b).size() != FreeIntegers(a).size()) return {};
+  return {Magnitude::kOrdinary, Magnitude::kLarge, Magnitude::kExtreme};
+}
+
+absl::StatusOr<std::vector<Tensor>> WithIntegers(const Graph& graph, Magnitude magnitude, std::vector<Tensor> inputs,
+                                                 uint64_t seed) {
+  const std::vector<Magnitude> all(inputs.size(), magnitude);
+  ASSIGN_OR_RETURN(const std::vector<Tensor> drawn, StressInputs(graph, seed, all));
+  for (size_t i : FreeIntegers(graph)) inputs[i] = drawn[i];
+  return inputs;
 }
 
 absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const ImportedModel& model_a, const ImportedModel& model_b,
@@ -178,12 +195,22 @@ absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const ImportedModel& 
   for (const ImportedModel* model : {&model_a, &model_b}) engine->Use(*model);
   absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(model_a, flags.inputs, session.flags.seed);
   if (!inputs.ok()) return inputs.status();
-  absl::StatusOr<std::vector<Tensor>> expected = RunOnce(*engine, a, *inputs);
-  if (!expected.ok()) return expected.status();
-  absl::StatusOr<std::vector<Tensor>> actual = RunOnce(*engine, b, Reorder(*inputs, InputNames(a), InputNames(b)));
-  if (!actual.ok()) return actual.status();
-  const OutputsDiff diff =
-      DiffOutputs(OutputNames(a), *expected, Reorder(*actual, OutputNames(b), OutputNames(a)), flags.tolerance);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> run_a, engine->runner().Prepare(a));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> run_b, engine->runner().Prepare(b));
+  const auto compare = [&](const std::vector<Tensor>& set, const std::vector<Tensor>& expected) -> absl::StatusOr<OutputsDiff> {
+    std::vector<Tensor> actual;
+    RETURN_IF_ERROR(run_b->Run(Reorder(set, InputNames(a), InputNames(b)), &actual));
+    return DiffOutputs(OutputNames(a), expected, Reorder(actual, OutputNames(b), OutputNames(a)), flags.tolerance);
+  };
+  std::vector<Tensor> expected;
+  RETURN_IF_ERROR(run_a->Run(*inputs, &expected));
+  ASSIGN_OR_RETURN(OutputsDiff diff, compare(*inputs, expected));
+  for (const Magnitude magnitude : MagnitudesOfIntegers(flags, a, b)) {
+    if (!diff.equal) break;
+    ASSIGN_OR_RETURN(const std::vector<Tensor> set, WithIntegers(a, magnitude, *inputs, session.flags.seed));
+    if (!run_a->Run(set, &expected).ok()) continue;  // it divides by one of them, say
+    ASSIGN_OR_RETURN(diff, compare(set, expected));
+  }
   Console& console = session.console;
   console.Result(absl::StrFormat("outputs:   %s, largest difference %.3g (%.3g of the largest element)",
                                  diff.equal ? "equal within tolerance" : "different", diff.max_abs_diff,

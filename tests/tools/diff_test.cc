@@ -53,6 +53,19 @@ TEST_F(DiffProgram, SaysWhereModelsOfOtherWeightsBeginToDiffer) {
                               HasSubstr("weights only in B: 1, v f32[3,2]")));
 }
 
+// 0 and 1, which masks are, are their own squares.
+TEST_F(DiffProgram, DrawsIntegersThatAreNoTruthValues) {
+  const auto write = [&](const std::string& file, const std::string& op, const std::vector<std::string>& operands) {
+    TestModel model;
+    model.Input("x", {8}, DType::kInt32).Node(op, operands, {"y"}).Output("y");
+    WriteContents(Path(file), model.Bytes());
+    return Path(file);
+  };
+  const std::string square = write("square.onnx", "Mul", {"x", "x"}), same = write("same.onnx", "Identity", {"x"});
+  EXPECT_EQ(Rewright("diff --device reference " + square + " " + same).status, 1);
+  EXPECT_EQ(Rewright("diff --device reference " + square + " " + square).status, 0);
+}
+
 // A size that the other model has fixed.
 TEST_F(DiffProgram, TakesSizesOfDimensionsThatOneModelHas) {
   for (const std::string verb : {"diff --device reference ", "equal "}) {

@@ -57,5 +57,25 @@ TEST(RandomInputs, FloatsAreNormal) {
   EXPECT_NEAR(squares / 10000, 1, 0.05);
 }
 
+TEST(StressInputs, HaveTheMagnitudesThatAreAskedFor) {
+  const Graph graph = GraphOf(
+      "input h: f16[400]\ninput x: f32[400]\ninput i: i8[400]\ninput u: u64[400]\ninput ids: i64[400]\n"
+      "state table: f32[7,3]\n%1 = gather(table, ids, axis=0)\noutput a = %1\noutput b = h\noutput c = x\noutput d = i\n"
+      "output e = u\n");
+  const double halves[] = {0x1p-4, 1, 32, 32752}, others[] = {0x1p-10, 1, 0x1p10, 0x1p20};
+  for (int k = 0; k < kMagnitudes; ++k) {
+    const auto inputs = StressInputs(graph, 3, std::vector<Magnitude>(5, static_cast<Magnitude>(k)));
+    ASSERT_TRUE(inputs.ok()) << inputs.status();
+    for (int i = 0; i < 400; ++i) {
+      EXPECT_TRUE(std::abs((*inputs)[0].At(i)) >= halves[k] && std::abs((*inputs)[0].At(i)) <= 2 * halves[k]);
+      EXPECT_TRUE(std::abs((*inputs)[1].At(i)) >= others[k] && std::abs((*inputs)[1].At(i)) <= 2 * others[k]);
+      EXPECT_TRUE((*inputs)[4].AtInt(i) >= 0 && (*inputs)[4].AtInt(i) < 7) << "indices stay inside";
+      EXPECT_TRUE(k != 3 || std::abs((*inputs)[2].AtInt(i)) >= 125) << "the ends of i8";
+      const uint64_t u = static_cast<uint64_t>((*inputs)[3].AtInt(i));
+      EXPECT_TRUE(k == 3 ? u + 3 < 6 : u <= (k == 0 ? 1u : k == 1 ? 8u : 1000u)) << u;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rewright
