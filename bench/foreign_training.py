@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Whether models that users built and exported are trained as PyTorch trains them: the twenty of foreign_models.py.
+
+    python bench/foreign_training.py [--rewright build/release/rewright] [--out TABLE.csv] [MODEL...]
+
+Each is exported by both exporters of torch.onnx with their defaults and trained for 30 steps, and so is the module, in
+float64 and float32, on the same batches. A deviation is the length of the difference from float64, over the length of
+what float64 gives: of the losses of all steps, and of the outputs after the last one. Ours may be three times PyTorch's
+own in float32 (where that is below 1e-7, what rounding the result costs, three times that). What has changed in the
+checkpoint has to be a parameter of the module: constants, masks and tables keep their bits. A refusal is right where it
+says why and ends with status 2. Where an exporter computes with a parameter (a class token for each image of the batch,
+a table of biases for each pair of positions) the file has other parameters than the module: "repeated", not compared.
+
+One line a model and exporter. Ends with status 1 where a run fails, deviates, or trains what is no parameter.
+Wants torch, onnx, onnxscript and onnxruntime.
+"""
+import argparse
+import contextlib
+import copy
+import io
+import json
+import logging
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+import torch.nn.functional as F
+from foreign_models import BATCH, MODELS, make
+from onnx import numpy_helper
+from table import machine, write_table
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+from training_equal import load
+
+STEPS = 30
+FLOOR = 1e-7
+
+
+def export(module, x, path, dynamo):
+    """By torch.onnx's defaults, but for the message that it prints."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (x,), path, dynamo=dynamo, input_names=["x"])
+    model = onnx.load(path)
+    onnx.save(model, path)  # in one file
+    return model
+
+
+def fused(module):
+    """The module as an exporter gives it that folds batch norms into convolutions."""
+    for name, child in module.named_children():
+        setattr(module, name, fused(child))
+    if isinstance(module, torch.nn.Sequential) and len(module) > 1 and isinstance(module[1], torch.nn.BatchNorm2d):
+        conv = fuse_conv_bn_eval(module[0], module[1]).requires_grad_(True)  # its bias, too
+        return torch.nn.Sequential(conv, *module[2:])
+    return module
+
+
+def optimizer_of(parameters, options):
+    options = dict(options, lr=options["learning_rate"])
+    kind = options.pop("kind")
+    del options["learning_rate"]
+    if kind in ("sgd", "momentum", "nesterov"):
+        return torch.optim.SGD(parameters, nesterov=kind == "nesterov", **options)
+    return {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind](parameters, **{"weight_decay": 0, **options})
+
+
+def trained_by_pytorch(module, x, target, loss, options, dtype):
+    """Losses, and outputs of the first batch at the end, in float64."""
+    module = copy.deepcopy(module).to(dtype)
+    x, target = (a.to(dtype) if a.is_floating_point() else a for a in (x, target))
+    optimizer = optimizer_of(module.parameters(), options)
+    losses = []
+    for step in range(STEPS):
+        begin = step * BATCH % len(x)
+        output, wanted = module(x[begin:begin + BATCH]), target[begin:begin + BATCH]
+        if loss == "cross_entropy":
+            error = F.cross_entropy(output.reshape(-1, output.shape[-1]), wanted.reshape(-1))
+        else:
+            error = F.mse_loss(output, wanted)
+        optimizer.zero_grad()
+        error.backward()
+        optimizer.step()
+        losses.append(error.item())
+    with torch.no_grad():
+        return np.array(losses), module(x[:BATCH]).to(torch.float64).numpy()
+
+
+class Refused(Exception):
+    pass
+
+
+def trained_by_us(args, folder, x, target, loss, options):
+    """Losses, outputs and the weights that the checkpoint holds."""
+    np.save(folder / "x.npy", x.numpy())
+    np.save(folder / "target.npy", target.numpy())
+    config = {"model": {"onnx": "model.onnx"}, "loss": loss, "optimizer": options, "steps": STEPS,
+              "data": {"inputs": {"x": "x.npy"}, "target": "target.npy", "batch": BATCH, "shuffle": False},
+              "checkpoint": {"every_steps": STEPS}}
+    (folder / "config.json").write_text(json.dumps(config))
+    run = subprocess.run([args.rewright, "train", str(folder / "config.json"), "--quiet", "--json", "--threads",
+                          str(args.threads), "--checkpoint-dir", str(folder / "out"), "-o", str(folder / "out.onnx")],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if run.returncode == 2:
+        raise Refused(" ".join(run.stderr.split()))
+    if run.returncode != 0:
+        raise RuntimeError(f"status {run.returncode}: {' '.join(run.stderr.split())}")
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
+    losses = [line["loss"] for line in lines if "step" in line and "loss" in line]
+    session = onnxruntime.InferenceSession(str(folder / "out.onnx"), providers=["CPUExecutionProvider"])
+    (output,) = session.run(None, {"x": x[:BATCH].numpy()})
+    return np.array(losses), output, load(folder / "out" / f"step-{STEPS:08d}" / "weights.safetensors")
+
+
+def changed_tensors(model, weights, module):
+    """What has changed and has values that no parameter of the module had, and what has them several times: names."""
+    known = torch.cat([parameter.detach().reshape(-1) for parameter in module.parameters()]).double()
+    known = known.sort().values
+    initial = {tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy())
+               for tensor in model.graph.initializer}
+    constants, repeated = [], []
+    for name, value in weights.items():
+        if name in initial and initial[name].shape == value.shape and torch.equal(initial[name], value):
+            continue
+        if name not in initial:
+            constants.append(name)  # made from no initializer
+            continue
+        before = initial[name].reshape(-1).double()
+        place = torch.searchsorted(known, before).clamp(1, len(known) - 1)
+        nearest = torch.minimum((known[place] - before).abs(), (known[place - 1] - before).abs())
+        if not bool((nearest <= 1e-5 * before.abs()).all()):
+            constants.append(name)
+        elif len(before.unique()) < 0.9 * len(before):
+            repeated.append(name)
+    return constants, repeated
+
+
+def deviation(found, expected):
+    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+
+
+def compare(name, dynamo, seed, args):
+    module, x, target, loss, options = make(name, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        model = export(module, x[:BATCH], str(folder / "model.onnx"), dynamo)
+        if not any(node.op_type == "BatchNormalization" for node in model.graph.node):
+            module = fused(copy.deepcopy(module))
+        losses, output, weights = trained_by_us(args, folder, x, target, loss, options)
+    exact = trained_by_pytorch(module, x, target, loss, options, torch.float64)
+    single = trained_by_pytorch(module, x, target, loss, options, torch.float32)
+    row = {}
+    for what, ours, index in (("losses", losses, 0), ("outputs", output, 1)):
+        row[what] = deviation(ours, exact[index])
+        row[f"{what}_of_pytorch"] = deviation(single[index], exact[index])
+    return row, *changed_tensors(model, weights, module)
+
+
+def verdict(name, dynamo, args):
+    """A row of the table; medians over the seeds."""
+    row = {"model": name, "exporter": "dynamo" if dynamo else "torchscript"}
+    found, constants, repeated = [], set(), set()
+    try:
+        for seed in range(1, args.seeds + 1):
+            numbers, *changed = compare(name, dynamo, seed, args)
+            found.append(numbers)
+            constants.update(changed[0])
+            repeated.update(changed[1])
+    except Refused as reason:
+        return {**row, "verdict": "refused", "reason": str(reason)}
+    except Exception as error:
+        return {**row, "verdict": "FAILED", "reason": f"{type(error).__name__}: {error}"}
+    median = {key: statistics.median(one[key] for one in found) for key in found[0]}
+    ratios = [median[key] / max(median[f"{key}_of_pytorch"], FLOOR) for key in ("losses", "outputs")]
+    row.update({key: f"{value:.1e}" for key, value in median.items()})
+    row["ratio"] = f"{max(ratios):.2f}"
+    if constants:
+        return {**row, "verdict": "DIFFERS", "reason": "trains " + ", ".join(sorted(constants))}
+    if repeated:
+        return {**row, "verdict": "repeated", "reason": ", ".join(sorted(repeated))}
+    return {**row, "verdict": "equal" if max(ratios) <= 3 else "DIFFERS"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(MODELS))
+    parser.add_argument("--rewright", default="build/release/rewright")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=3, help="each with weights and data of its own; medians count")
+    parser.add_argument("--out", help="write the table as CSV")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    logging.getLogger("torch").setLevel(logging.ERROR)
+    rows = []
+    for name in args.models or MODELS:
+        for dynamo in (True, False):
+            rows.append(verdict(name, dynamo, args))
+            print("  ".join(f"{key} {value}" for key, value in rows[-1].items() if value), flush=True)
+    kinds = ("equal", "repeated", "refused", "DIFFERS", "FAILED")
+    counts = {kind: sum(row["verdict"] == kind for row in rows) for kind in kinds}
+    print(", ".join(f"{count} {kind}" for kind, count in counts.items()))
+    if args.out:
+        write_table(args.out, f"{machine()}; PyTorch {torch.__version__}, {args.seeds} seeds, {STEPS} steps", rows)
+    sys.exit(counts["DIFFERS"] + counts["FAILED"] > 0)
+
+
+if __name__ == "__main__":
+    main()
