@@ -148,11 +148,10 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   const ImportOptions reading = {.dims = flags.dims, .fold_defaults = flags.fold_defaults, .keep_unknown = true};
   ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, console));
   const auto& [a, b] = pair;
-  const std::vector<std::string> interface = InterfaceDifferences(a, b);
-  if (!interface.empty()) {
+  const std::vector<std::string> defaults = DefaultDifferences(a, b);
+  if (!defaults.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the models do not have the same inputs and outputs (of A and of B)\n  ",
-                     absl::StrJoin(interface, "\n  ")));
+        absl::StrCat("the models do not have the same inputs (of A and of B)\n  ", absl::StrJoin(defaults, "\n  ")));
   }
   RuleFlags rule_flags = flags.rules;
   rule_flags.assume_finite = true;  // laws of real numbers

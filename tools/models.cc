@@ -154,9 +154,15 @@ std::vector<std::string> InterfaceDifferences(const ImportedModel& a, const Impo
   for (const auto& [name, type] : of_b) {
     if (of_a.count(name) == 0) lines.push_back(absl::StrCat(name, ": missing and ", type.ToString()));
   }
-  for (Value input : a.graph.inputs()) {
-    const std::string& name = a.graph.node(input.node).name;
-    if (of_b.count("input " + name) == 0) continue;
+  for (std::string& line : DefaultDifferences(a, b)) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<std::string> DefaultDifferences(const ImportedModel& a, const ImportedModel& b) {
+  std::vector<std::string> lines;
+  const std::vector<std::string> in_both = InputNames(b.graph);
+  for (const std::string& name : InputNames(a.graph)) {
+    if (std::find(in_both.begin(), in_both.end(), name) == in_both.end()) continue;
     const auto in_a = a.metadata.defaults.find(name), in_b = b.metadata.defaults.find(name);
     const bool has_a = in_a != a.metadata.defaults.end(), has_b = in_b != b.metadata.defaults.end();
     if (has_a != has_b) {

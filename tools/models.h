@@ -53,6 +53,8 @@ std::vector<std::string> OutputNames(const Graph& graph);
 // What inputs and outputs of the same name differ in, a line each: "input x: f32[1,3] and missing". Defaults of inputs
 // are part of what is compared.
 std::vector<std::string> InterfaceDifferences(const ImportedModel& a, const ImportedModel& b);
+// Of these what concerns defaults.
+std::vector<std::string> DefaultDifferences(const ImportedModel& a, const ImportedModel& b);
 
 // "12.3 MB" and so on, powers of 1000.
 // Nodes that are kept as they were read: the first few by name, for a line; and all of them.

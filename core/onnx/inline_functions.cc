@@ -106,7 +106,8 @@ class Inliner {
 
   std::string NewName(const std::string& name) {
     std::string given = name;
-    for (int number = 1; !taken_.insert(given).second; ++number) given = absl::StrCat(name, "_", number);
+    int& number = numbers_[name];
+    while (!taken_.insert(given).second) given = absl::StrCat(name, "_", ++number);
     return given;
   }
 
@@ -238,6 +239,7 @@ class Inliner {
   std::map<std::string, int64_t> versions_, added_;  // by domain; those of bodies that the model had not
   std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
   absl::flat_hash_set<std::string> taken_;
+  absl::flat_hash_map<std::string, int> numbers_;  // the last that was put behind a name
   int64_t added_nodes_ = 0;
 };
 

@@ -68,18 +68,23 @@ REWRIGHT_OPERATORS(REWRIGHT_HANDLE)
 
 namespace {
 
-// Names come from files that nobody has looked at, and what is made for one lives as long as the process: both the
-// length of a name and the number of operators that are made by name are bounded.
+// Names come from files that nobody has looked at, and what is made for one lives as long as the process: bounded are
+// the length of a name, how often operators are made of one another, and the number of those that are made by name.
 constexpr size_t kLongestName = 256;
-constexpr int kMostMarks = 8;  // of lifts and derivatives, one of another
+constexpr int kMostLifts = 4, kMostDerivatives = 4;  // a sixth gradient of a convolution takes seconds to make
 constexpr size_t kMostMade = 16384;
 
-int MarksIn(absl::string_view name) {
-  int marks = 0;
-  for (const char* mark : {"each_", "block_", "_grad_", "_scatter_", "_tangent", "_free_shift"}) {
-    for (size_t at = name.find(mark); at != absl::string_view::npos; at = name.find(mark, at + 1)) ++marks;
+int CountOf(std::initializer_list<const char*> marks, absl::string_view name) {
+  int count = 0;
+  for (const char* mark : marks) {
+    for (size_t at = name.find(mark); at != absl::string_view::npos; at = name.find(mark, at + 1)) ++count;
   }
-  return marks;
+  return count;
+}
+
+bool IsBounded(absl::string_view name) {
+  return name.size() <= kLongestName && CountOf({"each_", "block_"}, name) <= kMostLifts &&
+         CountOf({"_grad_", "_scatter_", "_tangent", "_free_shift"}, name) <= kMostDerivatives;
 }
 
 // The operator of that name, made of the one whose name is left without the outermost mark: a lift is always that, and
@@ -99,7 +104,7 @@ const OpDef* FindOp(const std::string& name) {
   const auto& by_name = TheRegistry().by_name;
   const auto found = by_name.find(name);
   if (found != by_name.end()) return found->second;
-  if (name.size() > kLongestName || MarksIn(name) > kMostMarks) return nullptr;
+  if (!IsBounded(name)) return nullptr;
   static auto* const made = new std::map<std::string, const OpDef*>;
   static auto* const mutex = new std::mutex;  // of `made`
   {

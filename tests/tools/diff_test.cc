@@ -73,7 +73,7 @@ TEST_F(DiffProgram, TakesSizesOfDimensionsThatOneModelHas) {
     WriteContents(Path("fixed.onnx"), TestModel().Input("x", {5}).Node("Relu", {"x"}, {"y"}).Output("y").Bytes());
     const std::string pair = Path("named.onnx") + " " + Path("fixed.onnx");
     EXPECT_EQ(Rewright(verb + pair + " --dim N=5").status, 0) << verb;
-    const Outcome neither = Rewright(verb + pair + " --dim N=5 M=3");
+    const Outcome neither = Rewright(verb + pair + " --dim N=5 --dim M=3");
     EXPECT_EQ(neither.status, 2) << verb;
     EXPECT_THAT(neither.err, AllOf(HasSubstr("--dim: there is no symbolic dimension M"), HasSubstr("named.onnx have N"),
                                    HasSubstr("fixed.onnx none")));
@@ -100,7 +100,7 @@ TEST_F(DiffProgram, ComparesInputsAndTheirDefaults) {
     EXPECT_THAT(outcome.out + outcome.err, HasSubstr("input w: different defaults")) << verb;
     outcome = Rewright(verb + a + " " + folded);
     EXPECT_NE(outcome.status, 0) << verb;
-    EXPECT_THAT(outcome.out + outcome.err, HasSubstr("input w: f32[2] and missing")) << verb;
+    EXPECT_THAT(outcome.out + outcome.err, AllOf(HasSubstr("input w: f32[2]"), HasSubstr("missing"))) << verb;
     EXPECT_EQ(Rewright(verb + a + " " + folded + " --fold-defaults").status, 0) << verb;
   }
 }

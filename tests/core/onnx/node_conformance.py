@@ -147,7 +147,7 @@ def run_case(program, case, directory):
     return verdict, message
 
 
-MOST = 1500
+MOST = 1560
 
 
 def check_refused(refused):

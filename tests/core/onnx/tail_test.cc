@@ -29,7 +29,7 @@ onnx::ModelProto Written(const ImportedModel& model) {
   onnx::ModelProto written;
   const auto bytes = ExportOnnxBytes(model.graph, model.metadata, {.source = model.source, .tail = true});
   EXPECT_TRUE(bytes.ok()) << bytes.status();
-  if (bytes.ok()) EXPECT_TRUE(written.ParseFromString(*bytes));
+  EXPECT_TRUE(bytes.ok() && written.ParseFromString(*bytes));
   return written;
 }
 

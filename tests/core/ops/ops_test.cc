@@ -43,6 +43,8 @@ TEST(OpsTest, NamesOfAnyLengthAreRefusedSoon) {
                                   "relu" + derived, lifted + "relu" + both + "_free_shift"}) {
     EXPECT_EQ(FindOp(name), nullptr) << name;
   }
+  EXPECT_NE(FindOp("each_each_each_each_relu_tangent_tangent_tangent_tangent"), nullptr);
+  EXPECT_EQ(FindOp("conv2d_grad_x_grad_u_grad_u_grad_u_grad_u"), nullptr);
   // As deep as names go, where there is no operator.
   EXPECT_EQ(FindOp("each_block_each_block_nothing_tangent_grad_x_scatter_x_tangent"), nullptr);
   EXPECT_EQ(FindOp(std::string(100000, 'x')), nullptr);

@@ -6,6 +6,8 @@
 #include <sstream>
 #include <thread>
 
+#include "core/ir/text.h"
+#include "core/onnx/onnx.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/counts.h"
@@ -128,6 +130,27 @@ TEST(Model, WritesOutputsWhereTheCallerWantsThem) {
   model.Run({view}, {place});
   std::copy_n(odd.data() + 1, 12 * sizeof(float), reinterpret_cast<char*>(y.data()));
   EXPECT_EQ(y, Relu(x));
+}
+
+TEST(Model, InputsWithADefaultNeedNotBeGiven) {
+  const auto graph = ParseGraph("input x: f32[2]\ninput w: f32[2]\n%0 = add(x, w)\noutput y = %0\n");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ModelMetadata metadata;
+  metadata.defaults["w"] = Tensor::FromVector(DType::kFloat32, {2}, std::vector<float>{10, 20});
+  const auto bytes = ExportOnnxBytes(*graph, metadata);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  ModelOptions options;
+  const Model model = Model::FromBytes(bytes->data(), bytes->size(), options);
+  EXPECT_EQ(model.inputs().size(), 2U);
+  const std::vector<float> x = {1, 2}, w = {3, 4};
+  const InputView given = InputView::Of("x", {2}, x.data());
+  const auto numbers = [](const OutputArray& y) { return std::vector<float>(y.data<float>(), y.data<float>() + y.size()); };
+  EXPECT_THAT(numbers(model.Run({given}).at(0)), ElementsAre(11, 22));
+  EXPECT_THAT(numbers(model.Run({given, InputView::Of("w", {2}, w.data())}).at(0)), ElementsAre(4, 6));
+  options.fold_defaults = true;
+  const Model folded = Model::FromBytes(bytes->data(), bytes->size(), options);
+  EXPECT_EQ(folded.inputs().size(), 1U);
+  EXPECT_THAT(numbers(folded.Run({given}).at(0)), ElementsAre(11, 22));
 }
 
 TEST(Model, WrongInputsAreErrorsThatSayWhich) {
