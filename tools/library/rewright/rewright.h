@@ -234,7 +234,7 @@ struct RuleJudgement {
 };
 
 // Judges the rules of a text one by one, without a device and without a model; a rule that cannot be read is unknown,
-// and its explanation says where it is wrong. `time_limit_seconds`: of CPU time, for each rule.
+// and its explanation says where it is wrong. `time_limit_seconds`: of work, counted in steps, for each rule.
 REWRIGHT_API std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds = 60);
 
 // Where the rules and other data files lie: the installed share/rewright. Needed only where they are not found by the
