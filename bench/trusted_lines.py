@@ -26,7 +26,7 @@ rule_binding rule_set rule_symmetry applier lowering sibling_groups""".split()
 OBLIGATIONS = "attempt replay term polynomial guard rational give_up".split()
 # The search for a proof: which attempts are made, which instances are taken for others, in what time. A certificate
 # names the attempt and holds every instance.
-SEARCH = "verifier prove_rule merged_axes watchdog".split()
+SEARCH = "verifier prove_rule merged_axes watchdog work".split()
 # What derives a proof from a certificate, whose law it reads and enumerates itself.
 DERIVING = "certificate_check law_reader law_values law_graph law_instances".split()
 # What reasons about sums and indices: checked for all sizes.

@@ -316,7 +316,8 @@ class Optimizer {
     measuring.warmup = options_.check ? 0 : 1;  // the comparison of outputs has run both
     measuring.seconds = 0;
     measuring.significance = 0.5;  // ends with the majority, which decides
-    measuring.pairs = static_cast<int>(std::clamp<double>(kConfirmingSeconds / pair, kFewestPairs, measuring.pairs));
+    const double most = std::max<double>(kFewestPairs, measuring.pairs);
+    measuring.pairs = static_cast<int>(std::clamp<double>(kConfirmingSeconds / pair, kFewestPairs, most));
     ASSIGN_OR_RETURN(const bool measured, Measure(measuring, contender));
     if (!measured) return false;
     if (contender->measured->ratio > 1) return true;

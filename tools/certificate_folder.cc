@@ -31,8 +31,8 @@ std::string Print(const CertificateIndex& index) {
 std::set<std::string> CertificatesIn(const std::string& folder) {
   std::set<std::string> names;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
     if (absl::EndsWith(name, ".cert")) names.insert(name);
   }
   return names;

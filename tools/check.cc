@@ -59,7 +59,7 @@ struct Outcome {
   size_t queries = 0;
   double derive_s = 0, z3_s = 0, cvc5_s = 0, second_s = 0;
   std::optional<SecondDerivation> second;
-  std::optional<StepReport> steps;
+  std::optional<CheckedSteps> steps;
   double steps_s = 0;
   int64_t open_to_cvc5 = 0;  // questions of the steps that Z3 settles and cvc5 does not
 };
@@ -352,14 +352,14 @@ void ReportSecond(const std::vector<Outcome>& outcomes, Console& console) {
 
 // What the steps of all proofs came to.
 void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
-  StepReport all;
+  CheckedSteps all;
   double seconds = 0;
   size_t rules = 0, refused = 0, questions = 0;
   int64_t open_to_cvc5 = 0;
   std::map<std::string, int64_t> open;
   for (const Outcome& outcome : outcomes) {
     if (!outcome.steps) continue;
-    const StepReport& one = *outcome.steps;
+    const CheckedSteps& one = *outcome.steps;
     ++rules;
     refused += one.refused.size();
     questions += one.questions.size();
@@ -508,7 +508,8 @@ Action DeclareCheck(CommandLine& line) {
                  "Check each step of each proof by laws of its own, not the prover's (default on)");
   line.AddChoice("--solver", &flags->solver, {"z3", "cvc5", "both"},
                  "Who settles the queries (default both; Z3 alone where cvc5 is not installed)");
-  line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e6, "Seconds that cvc5 gets for one query (default 20)");
+  line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e6,
+               "Seconds of work that cvc5 gets for one query, counted in its resource units (default 20)");
   return [flags](Session& session) { return Check(*flags, session); };
 }
 

@@ -219,7 +219,7 @@ Action DeclareEqual(CommandLine& line) {
       .OneAtATime();
   line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e9, "Seconds for proofs, on the clock (default 60)");
   line.AddReal("--region-limit", &flags->region_limit, 0.001, 1e6,
-               "Seconds of CPU time that the prover gets for one region (default 3)");
+               "Seconds of work that the prover gets for one region (default 3; see docs/verifier.md)");
   return [flags](Session& session) { return Equal(*flags, session); };
 }
 

@@ -15,7 +15,7 @@ struct ShardingFlags {
   std::string output;                  // where the laws are written, as rules with records
   std::string certificates;            // a folder for certificates of the laws; empty: none
   int64_t structures = 2;              // of each operator
-  double time_limit = 10;              // seconds of CPU time for one conjecture
+  double time_limit = 10;              // seconds of work for one conjecture
 };
 
 // kNo: the laws of some axis are neither proved nor refuted. Error: there is no such operator.

@@ -110,7 +110,7 @@ class Verification {
  private:
   RuleProofOptions Options() const {
     RuleProofOptions options;
-    options.time_limit_s = flags_.time_limit;
+    options.work_limit_s = flags_.time_limit;
     options.instance_limit_s = std::max(options.instance_limit_s, flags_.time_limit / 3);
     options.seed = session_.flags.seed;
     options.stop = &InterruptGuard::flag();
@@ -143,6 +143,12 @@ class Verification {
     if (verdict.counterexample) outcome.counterexample = ToJson(*verdict.counterexample, verdict.instance);
     session_.console.Detail(absl::StrFormat("%s: %s, %d instances, %.0f ms", rule.name, VerdictName(verdict.verdict),
                                             verdict.instances, verdict.cpu_ms));
+    if (!verdict.trouble.empty()) {
+      session_.console.Warning(absl::StrCat("rule ", rule.name, ": proved, but without its ", verdict.trouble));
+    }
+    if (verdict.verdict == Verdict::kProved && options.certify && verdict.certificate.empty()) {
+      Note(absl::InternalError(absl::StrCat("rule ", rule.name, ": no certificate: ", verdict.trouble)));
+    }
     const absl::StatusOr<std::string> seal = WriteCertificate(flags_.certificates, rule.name, &verdict);
     if (seal.ok()) outcome.seal = *seal;
     Note(seal.status());
@@ -484,7 +490,7 @@ Action DeclareVerify(CommandLine& line) {
   line.Add("--rule", &flags->only, "Only this rule (repeatable)").Type("NAME").OneAtATime();
   line.AddSwitch("--infer", &flags->infer, "Give refuted rules the weakest condition of a family that makes them true");
   line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e9,
-               "Seconds of CPU time for one rule, then it is unknown (default 60)");
+               "Seconds of work for one rule, counted in steps, then it is unknown (default 60; see docs/verifier.md)");
   return [flags, gradients, derived](Session& session) -> absl::StatusOr<Answer> {
     if (derived.given()) {
       std::erase(gradients->operators, "");  // what the parser makes of the option alone

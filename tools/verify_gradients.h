@@ -12,7 +12,7 @@ namespace rewright {
 
 struct GradientFlags {
   std::vector<std::string> operators;  // none: all
-  double time_limit = 60;              // seconds of CPU time for one claim
+  double time_limit = 60;              // seconds of work for one claim
   int64_t structures = 2;              // of each operator
   std::string certificates;            // a folder for certificates; empty: none
 };

@@ -149,7 +149,7 @@ std::optional<std::string> JournalKey(const Rule& rule, const RuleProofOptions& 
   TextHash key;
   key.Add(PrintLaw(rule));
   key.Add(absl::StrCat(*hash, " ", TextHash::Hex(ProverHash()), " ", options.limits.max_rank, " ",
-                       options.limits.max_perm_rank, " ", options.limits.max_broadcast_rank, " ", options.time_limit_s,
+                       options.limits.max_perm_rank, " ", options.limits.max_broadcast_rank, " ", options.work_limit_s,
                        " ", options.instance_limit_s, " ", options.seed));
   return key.Hex();
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "core/base/integer.h"
 #include "core/index/laws.h"
 #include "verifier/eliminate.h"
 
@@ -17,8 +18,10 @@ constexpr int kMaxPermutations = 240;
 
 bool Has(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), vars.end(), v) != vars.end(); }
 
-// Determinant by fraction-free elimination.
-int64_t Determinant(std::vector<std::vector<int64_t>> m) {
+}  // namespace
+
+// By fraction-free elimination, in which each number is a minor.
+std::optional<int64_t> Determinant(std::vector<std::vector<int64_t>> m) {
   const size_t n = m.size();
   int64_t previous = 1, sign = 1;
   for (size_t k = 0; k + 1 < n; ++k) {
@@ -30,12 +33,22 @@ int64_t Determinant(std::vector<std::vector<int64_t>> m) {
       sign = -sign;
     }
     for (size_t i = k + 1; i < n; ++i) {
-      for (size_t j = k + 1; j < n; ++j) m[i][j] = (m[i][j] * m[k][k] - m[i][k] * m[k][j]) / previous;
+      for (size_t j = k + 1; j < n; ++j) {
+        int64_t a, b;
+        if (!CheckedMultiply(m[i][j], m[k][k], &a) || !CheckedMultiply(m[i][k], m[k][j], &b) ||
+            !CheckedSubtract(a, b, &m[i][j])) {
+          return std::nullopt;
+        }
+        m[i][j] /= previous;
+      }
     }
     previous = m[k][k];
   }
-  return n == 0 ? 1 : sign * m[n - 1][n - 1];
+  if (n > 0 && !CheckedMultiply(sign, m[n - 1][n - 1], &sign)) return std::nullopt;
+  return sign;
 }
+
+namespace {
 
 bool IsUnimodular(Context& ctx, const Substitution& s, const std::vector<Var>& from, const std::vector<Var>& to) {
   std::vector<std::vector<int64_t>> matrix;
@@ -51,7 +64,7 @@ bool IsUnimodular(Context& ctx, const Substitution& s, const std::vector<Var>& f
     for (Var u : to) row.push_back(p->Coef(u));
     matrix.push_back(std::move(row));
   }
-  int64_t d = Determinant(std::move(matrix));
+  const std::optional<int64_t> d = Determinant(std::move(matrix));
   return d == 1 || d == -1;
 }
 

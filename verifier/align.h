@@ -1,6 +1,8 @@
 // Changes of summation variables that carry one term to another, found by unifying index polynomials.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "verifier/term.h"
@@ -9,6 +11,9 @@ namespace rewright::verifier {
 
 // Solves the equations p = 0 for the unknowns that stand alone with coefficient 1 or -1; may leave some unsolved.
 Substitution SolveLinear(Context& ctx, std::vector<Poly> equations, const std::vector<Var>& unknowns);
+
+// The determinant of a square matrix; nothing where a number on the way does not fit 64 bits.
+std::optional<int64_t> Determinant(std::vector<std::vector<int64_t>> matrix);
 
 // Substitutions of t.bound by polynomials over anchor.bound that are bijections of Z^k (integer, unimodular) and that
 // match the atoms of the two terms as far as unification sees.

@@ -12,6 +12,7 @@
 #include "substitutions/stand_ins.h"
 #include "verifier/counterexample.h"
 #include "verifier/polynomial.h"
+#include "verifier/work.h"
 
 namespace rewright::verifier {
 namespace {
@@ -88,8 +89,7 @@ ConcreteInstance::ConcreteInstance(const RuleInstance& instance, const std::vect
       if (!usable_) return;
       int64_t elements = 1;
       for (int64_t size : shape) {
-        elements *= size;
-        if (elements > kMaxElements) usable_ = false;
+        usable_ = usable_ && CheckedMultiply(elements, size, &elements) && elements <= kMaxElements;
       }
       if (!usable_) return;
       shapes_[k].push_back(std::move(shape));
@@ -211,23 +211,19 @@ int64_t ConcreteInstance::EvalIndexAt(const ExprPtr& e, Frame& frame) {
   switch (e->kind()) {
     case ExprKind::kInt: return e->value();
     case ExprKind::kVar: return frame.variables[e->variable()];
-    case ExprKind::kFromValue: return static_cast<int64_t>(std::llround(Eval(e->arg(0), frame)));
+    case ExprKind::kFromValue: {
+      const double value = Eval(e->arg(0), frame);
+      undefined_ = undefined_ || !FitsInt64(value);
+      return FitsInt64(value) ? std::llround(value) : 0;
+    }
     default: break;
   }
-  int64_t a = EvalIndexAt(e->arg(0), frame), b = EvalIndexAt(e->arg(1), frame);
-  switch (e->kind()) {
-    case ExprKind::kIndexAdd: return a + b;
-    case ExprKind::kIndexSub: return a - b;
-    case ExprKind::kIndexMul: return a * b;
-    case ExprKind::kIndexMin: return std::min(a, b);
-    case ExprKind::kIndexMax: return std::max(a, b);
-    default: break;
-  }
-  if (b <= 0) {
-    undefined_ = true;
-    return 0;
-  }
-  return e->kind() == ExprKind::kFloorDiv ? FloorDivide(a, b) : FloorRemainder(a, b);
+  CountSteps(1);
+  const int64_t a = EvalIndexAt(e->arg(0), frame), b = EvalIndexAt(e->arg(1), frame);
+  int64_t value;
+  if (EvalIndex(e->kind(), a, b, &value)) return value;
+  undefined_ = true;
+  return 0;
 }
 
 bool ConcreteInstance::EvalCondAt(const ExprPtr& e, Frame& frame) {
@@ -247,6 +243,7 @@ bool ConcreteInstance::EvalCondAt(const ExprPtr& e, Frame& frame) {
 }
 
 double ConcreteInstance::Eval(const ExprPtr& e, Frame& frame) {
+  CountSteps(1);
   switch (e->kind()) {
     case ExprKind::kConst: return e->real();
     case ExprKind::kParam: {

@@ -47,10 +47,8 @@ double ThreadCpuSeconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-double ProofSession::RemainingSeconds() const { return cpu_limit_s - (ThreadCpuSeconds() - cpu_start_s); }
-
-void ProofSession::CheckTime() const {
-  if (RemainingSeconds() <= 0) throw GiveUp("time limit");
+void ProofSession::CheckLimit() const {
+  if (RemainingSeconds() <= 0) throw GiveUp(kAtLimit);
 }
 
 Context::Context(ProofSession* proof_record, const Strategy& chosen, uint64_t seed)

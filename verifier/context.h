@@ -23,6 +23,7 @@
 #include "verifier/guard.h"
 #include "verifier/polynomial.h"
 #include "verifier/smt_query.h"
+#include "verifier/work.h"
 
 namespace rewright::verifier {
 
@@ -57,10 +58,13 @@ struct Strategy {
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 
+double ThreadCpuSeconds();
+
 // Limits and records of a whole proof, shared by its contexts.
 struct ProofSession {
-  double cpu_limit_s = 2;  // of the thread's CPU time since `cpu_start_s`
-  double cpu_start_s = 0;
+  double work_limit_s = 2;        // of the thread's work since `start_s`, in seconds of work (work.h)
+  double start_s = ThreadWorkSeconds();
+  double cpu_start_s = ThreadCpuSeconds();  // for reports alone
   bool certify = false;  // keep every step and query in full
   SolverMemory* memory = nullptr;
   StepListener* listener = nullptr;  // is told every step; usually nobody
@@ -71,10 +75,9 @@ struct ProofSession {
   std::vector<SmtQuery> smtlib;
   std::vector<std::string> steps;  // obligations, normal forms, changes of variables, witnesses, queries
 
-  double RemainingSeconds() const;
-  void CheckTime() const;  // throws GiveUp
+  double RemainingSeconds() const { return work_limit_s - (ThreadWorkSeconds() - start_s); }  // of work
+  void CheckLimit() const;                                                            // throws GiveUp
 };
-double ThreadCpuSeconds();
 
 // Numeric values of variables.
 using Assignment = absl::flat_hash_map<Var, int64_t>;
@@ -184,6 +187,8 @@ class Context {
   bool UpperBound(const Poly& p, const std::vector<Var>& hidden, Poly* bound) const;
   bool RefutedBySample(const std::vector<Poly>& goals, const std::vector<Guard>& extra, const std::vector<Var>& hidden);
   bool EvaluateVar(Var v, Assignment* values, int64_t* result) const;
+  // A random integer from 0 to below `count`, which is positive.
+  int64_t Below(int64_t count) const { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(count)); }
 
   std::vector<Guard> facts_;
   std::vector<VarInfo> vars_;

@@ -11,7 +11,7 @@
 #include "core/ir/index_value.h"
 #include "core/ir/rewrite.h"
 #include "verifier/concrete.h"
-#include "verifier/context.h"
+#include "verifier/work.h"
 
 namespace rewright::verifier {
 namespace {
@@ -155,6 +155,7 @@ bool CounterexampleSearch::Extend(size_t level, int width, std::vector<int64_t>*
   }
   for (int64_t choice : choices) {
     if (--*budget < 0) return false;
+    CountSteps(1);
     (*values)[here.symbol] = choice;
     bool possible =
         std::all_of(here.completed.begin(), here.completed.end(), [&](int c) { return Holds(left_[c], *values); });
@@ -253,12 +254,12 @@ std::vector<std::vector<int64_t>> CounterexampleSearch::Draw(int count) {
   return drawn;
 }
 
-std::optional<Counterexample> CounterexampleSearch::Run(int trials, double cpu_limit_s) {
-  const double start = ThreadCpuSeconds();
+std::optional<Counterexample> CounterexampleSearch::Run(int trials, double work_limit_s) {
+  const double start = ThreadWorkSeconds();
   std::optional<Counterexample> best;
   int64_t best_size = INT64_MAX;
   int after_first = 0;
-  for (int k = 0; k < trials && ThreadCpuSeconds() - start < cpu_limit_s; ++k) {
+  for (int k = 0; k < trials && ThreadWorkSeconds() - start < work_limit_s; ++k) {
     if (best.has_value() && ++after_first > 24) break;
     // From tiny to wide: three values per symbol, then up to six.
     const int width = best.has_value() ? 2 + k % 2 : std::min(6, 2 + round_++ / 6);

@@ -25,9 +25,9 @@ class CounterexampleSearch {
  public:
   CounterexampleSearch(const RuleInstance& instance, uint64_t seed);
 
-  // Compares the sides at up to `trials` further assignments; stops after `cpu_limit_s` of this thread's time. Keeps
+  // Compares the sides at up to `trials` further assignments; stops after `work_limit_s` seconds (work.h). Keeps
   // the smallest counterexample.
-  std::optional<Counterexample> Run(int trials, double cpu_limit_s);
+  std::optional<Counterexample> Run(int trials, double work_limit_s);
 
   // Assignments of the symbols that satisfy the instance's conditions and the left side's requirements.
   const std::vector<std::vector<int64_t>>& assignments() const { return assignments_; }

@@ -1,17 +1,23 @@
 // Questions to cvc5, in a process of its own. A second opinion: what it says can refuse a proof, and makes none.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "verifier/query_solver.h"
 
@@ -19,6 +25,9 @@ extern char** environ;
 
 namespace rewright {
 namespace {
+
+constexpr double kUnitsPerSecond = 170000;  // of cvc5's resources, near those of a second of CPU time (2024)
+constexpr double kHang = 10;                // times that time
 
 // A file descriptor that is closed.
 class Descriptor {
@@ -47,19 +56,57 @@ void WriteAll(int fd, const std::string& text) {
   }
 }
 
-std::string ReadAll(int fd) {
-  std::string text;
+// What comes until the other end is closed; false where that takes more than `seconds` on the clock.
+bool ReadAll(int fd, double seconds, std::string* text) {
+  const absl::Time end = absl::Now() + absl::Seconds(seconds);
   char buffer[4096];
   for (;;) {
+    pollfd ready{fd, POLLIN, 0};
+    const int64_t left = absl::ToInt64Milliseconds(end - absl::Now());
+    if (left <= 0) return false;
+    const int polled = poll(&ready, 1, static_cast<int>(std::min<int64_t>(left, INT_MAX)));
+    if (polled < 0 && errno != EINTR) return true;
+    if (polled <= 0) continue;
     const ssize_t count = read(fd, buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return text;
-    text.append(buffer, static_cast<size_t>(count));
+    if (count <= 0) return true;
+    text->append(buffer, static_cast<size_t>(count));
   }
 }
 
-// Runs a program found on PATH with `input` on its standard input, and gives what it prints.
-absl::StatusOr<std::string> RunFilter(const std::vector<std::string>& command, const std::string& input) {
+// A child process, which is waited for; killed where nobody has waited for it when this is destroyed.
+class Child {
+ public:
+  explicit Child(pid_t pid) : pid_(pid) {}
+  ~Child() {
+    if (pid_ == 0) return;
+    kill(pid_, SIGKILL);
+    Wait();
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  // How it ended, in words; "" where with status 0.
+  std::string Wait() {
+    int status = 0;
+    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = 0;
+    if (WIFSIGNALED(status)) return absl::StrCat("ended by signal ", WTERMSIG(status));
+    return WEXITSTATUS(status) == 0 ? "" : absl::StrCat("ended with status ", WEXITSTATUS(status));
+  }
+
+ private:
+  pid_t pid_;
+};
+
+struct Printed {
+  std::string text;
+  std::string ending;  // Child::Wait
+};
+
+// Runs a program found on PATH with `input` on its standard input, for `seconds` on the clock at most.
+absl::StatusOr<Printed> RunFilter(const std::vector<std::string>& command, const std::string& input, double seconds) {
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0) return absl::InternalError("no pipe can be made");
   Descriptor in_read(in[0]), in_write(in[1]);
@@ -73,13 +120,14 @@ absl::StatusOr<std::string> RunFilter(const std::vector<std::string>& command, c
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  pid_t child = 0;
-  const int failed = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  pid_t pid = 0;
+  const int failed = posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) {
     const std::string message = absl::StrCat(command[0], ": ", std::strerror(failed));
     return failed == ENOENT ? absl::NotFoundError(message) : absl::InternalError(message);
   }
+  Child child(pid);
   in_read.Close();
   out_write.Close();
   // Writing and reading at once: either pipe may fill. A child that dies early must not kill this process.
@@ -91,15 +139,16 @@ absl::StatusOr<std::string> RunFilter(const std::vector<std::string>& command, c
     WriteAll(in_write.get(), input);
     in_write.Close();
   });
-  const std::string printed = ReadAll(out_read.get());
+  Printed printed;
+  const bool ended = ReadAll(out_read.get(), seconds, &printed.text);
+  if (!ended) kill(pid, SIGKILL);  // the writer ends with it
   writer.join();
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  printed.ending = child.Wait();
+  if (!ended) return absl::DeadlineExceededError(absl::StrFormat("%s: no end after %g s", command[0], seconds));
   return printed;
 }
 
-// cvc5 with these options beside the usual ones.
+// cvc5 with these options beside the usual ones. Its resource units limit a query, the clock only where it hangs.
 absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s,
                                                const std::vector<std::string>& options) {
   std::string script;
@@ -107,14 +156,15 @@ absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& quer
     absl::StrAppend(&script, queries[i].text, "(echo \"end of ", i, "\")\n(reset)\n");
   }
   std::vector<std::string> command = {"cvc5", "--lang=smt2", "--quiet",
-                                      absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * limit_s))};
+                                      absl::StrCat("--rlimit-per=", static_cast<int64_t>(kUnitsPerSecond * limit_s)),
+                                      absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * kHang * limit_s))};
   command.insert(command.end(), options.begin(), options.end());
   command.emplace_back("-");
-  const auto printed = RunFilter(command, script);
-  if (!printed.ok()) return printed.status();
+  const double longest_s = 60 + kHang * limit_s * static_cast<double>(queries.size());
+  ASSIGN_OR_RETURN(const Printed printed, RunFilter(command, script, longest_s));
   std::vector<SmtAnswer> answers;
   std::string answer;
-  for (absl::string_view line : absl::StrSplit(*printed, '\n', absl::SkipEmpty())) {
+  for (absl::string_view line : absl::StrSplit(printed.text, '\n', absl::SkipEmpty())) {
     if (line.find("end of ") == absl::string_view::npos) {
       answer = answer.empty() ? std::string(line) : absl::StrCat(answer, "; ", line);
       continue;
@@ -125,8 +175,9 @@ absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& quer
   }
   if (answers.size() != queries.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cvc5 answered ", answers.size(), " of ", queries.size(),
-                     " queries; then: ", answer.empty() ? "nothing" : answer.substr(0, 300)));
+        absl::StrCat("cvc5 answered ", answers.size(), " of ", queries.size(), " queries; then: ",
+                     answer.empty() ? "nothing" : answer.substr(0, 300), printed.ending.empty() ? "" : "; it ",
+                     printed.ending));
   }
   return answers;
 }

@@ -144,6 +144,7 @@ bool Context::WithoutFineQuotient(const Poly& p, const std::vector<Var>& hidden,
 bool Context::NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth) const {
   if (p.IsConst()) return p.Constant() >= 0;
   if (depth > 12) return false;
+  record->CheckLimit();  // each step may branch several times
   Poly lower;
   if (WithoutFineQuotient(p, hidden, depth, &lower) && NonnegRec(lower, hidden, depth + 1)) return true;
   // The variable made last goes first: ranges and definitions mention only older ones.
@@ -227,8 +228,9 @@ bool Context::RefutedBySample(const std::vector<Poly>& goals, const std::vector<
           usable =
               usable && Evaluate(vars_[v].range->first, &values, &lo) && Evaluate(vars_[v].range->second, &values, &hi);
         }
-        const auto count = static_cast<uint64_t>(std::max<int64_t>(hi - lo + 2, 1));
-        if (usable) values[v] = lo - 1 + static_cast<int64_t>(rng_() % count);
+        int64_t count;
+        usable = usable && CheckedSubtract(hi, lo, &count) && count < INT64_MAX - 2 && lo > INT64_MIN;
+        if (usable) values[v] = lo - 1 + Below(std::max<int64_t>(count + 2, 1));
       }
       for (const Guard& fact : extra) {
         bool holds = false;
@@ -272,7 +274,9 @@ bool Context::EvaluateVar(Var v, Assignment* values, int64_t* result) const {
   if (!info.range.has_value()) return false;
   if (!Evaluate(info.range->first, values, &x) || !Evaluate(info.range->second, values, &y) || x >= y) return false;
   uint64_t choice = rng_() % 4;
-  *result = choice == 0 ? x : choice == 1 ? y - 1 : x + static_cast<int64_t>(rng_() % static_cast<uint64_t>(y - x));
+  int64_t count;
+  if (!CheckedSubtract(y, x, &count)) return false;
+  *result = choice == 0 ? x : choice == 1 ? y - 1 : x + Below(count);
   (*values)[v] = *result;
   return true;
 }

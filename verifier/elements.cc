@@ -17,6 +17,8 @@ namespace {
 
 // A condition that an element in the polynomial depends on.
 std::optional<Guard> LiteralOfValues(const Context& ctx, const Poly& p) {
+  CountSteps(1);
+  ctx.record->CheckLimit();  // definitions may lie in definitions many times
   for (Var v : p.Vars()) {
     const VarInfo& info = ctx.Info(v);
     std::optional<Guard> found;

@@ -36,6 +36,8 @@ void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>&
 
 // Whether elements are indices in it.
 bool MentionsElements(const Context& ctx, const Poly& p) {
+  CountSteps(1);
+  ctx.record->CheckLimit();  // definitions may lie in definitions many times
   const std::vector<Var> vars = p.Vars();
   return std::any_of(vars.begin(), vars.end(), [&](Var v) {
     const VarInfo& info = ctx.Info(v);

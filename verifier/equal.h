@@ -32,7 +32,7 @@ std::vector<DirectedRule> RulesForEqual(const std::vector<std::shared_ptr<const 
 struct EqualOptions {
   std::vector<DirectedRule> rules;  // proved: RulesForEqual
   double time_limit_s = 60;         // of proofs, on the clock
-  double region_limit_s = 3;        // of CPU time, the prover's for one region
+  double region_limit_s = 3;        // seconds of work (work.h), the prover's for one region
   int trials = 20;                  // further inputs that what is open is attacked with
   uint64_t seed = 1;
   int threads = 1;

@@ -1,7 +1,9 @@
 // Equality along a path of claims, by congruence.
 
+#include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -112,26 +114,63 @@ class Path {
     return true;
   }
 
-  // The same operator of equal operands; else a region of its own. No pair is looked at twice.
-  absl::StatusOr<bool> ProveByParts(Value before, Value after) {
+  // A pair whose parts are looked at, one after the other.
+  struct OpenPair {
+    Value before, after;
+    std::vector<std::pair<Value, Value>> parts;  // operands; none where the operators differ
+    size_t next = 0;
+    bool equal_parts = true;  // those before `next`
+  };
+
+  // Whether the two are equal, as far as that is known without their parts.
+  std::optional<bool> KnownOf(Value before, Value after) {
     if (arena_.type(before) != arena_.type(after) || Stopped()) return false;
     egraph_.Add(before);
     egraph_.Add(after);
     egraph_.Rebuild();
     if (egraph_.Equal(before, after)) return true;
     if (!tried_.emplace(before, after).second) return false;
-    const Node first = arena_.node(before.node), second = arena_.node(after.node);
-    if (first.op != nullptr && first.op == second.op && first.attrs == second.attrs &&
-        first.operands.size() == second.operands.size() && before.output == after.output) {
-      bool parts = true;
-      for (size_t i = 0; i < first.operands.size(); ++i) {
-        ASSIGN_OR_RETURN(const bool part, ProveByParts(first.operands[i], second.operands[i]));
-        parts = parts && part;
-      }
-      egraph_.Rebuild();
-      if (parts && egraph_.Equal(before, after)) return true;
+    return std::nullopt;
+  }
+
+  OpenPair Opened(Value before, Value after) const {
+    OpenPair pair{before, after, {}};
+    const Node &first = arena_.node(before.node), &second = arena_.node(after.node);
+    const bool alike = first.op != nullptr && first.op == second.op && first.attrs == second.attrs &&
+                       first.operands.size() == second.operands.size() && before.output == after.output;
+    for (size_t i = 0; alike && i < first.operands.size(); ++i) {
+      pair.parts.emplace_back(first.operands[i], second.operands[i]);
     }
-    return Prove({{before, after}});
+    pair.equal_parts = alike;
+    return pair;
+  }
+
+  // The same operator of equal operands; else a region of its own. No pair is looked at twice. Without recursion: a
+  // graph may be as deep as it has nodes.
+  absl::StatusOr<bool> ProveByParts(Value before, Value after) {
+    std::optional<bool> equal = KnownOf(before, after);
+    if (equal) return *equal;
+    std::vector<OpenPair> open = {Opened(before, after)};
+    while (!open.empty()) {
+      OpenPair& last = open.back();
+      if (last.next < last.parts.size()) {
+        const auto [first, second] = last.parts[last.next++];
+        equal = KnownOf(first, second);
+        if (!equal) {
+          open.push_back(Opened(first, second));
+          continue;
+        }
+      } else {
+        egraph_.Rebuild();
+        equal = last.equal_parts && egraph_.Equal(last.before, last.after);
+        if (!*equal) {
+          ASSIGN_OR_RETURN(equal, Prove({{last.before, last.after}}));
+        }
+        open.pop_back();
+      }
+      if (!open.empty()) open.back().equal_parts = open.back().equal_parts && *equal;
+    }
+    return *equal;
   }
 
   const Graph& a_;

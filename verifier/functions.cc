@@ -21,6 +21,8 @@ bool IsWide(const std::string& fn) { return fn.ends_with(".i64"); }
 
 // An element of a tensor as an index may be any integer.
 bool MentionsValue(const Context& ctx, const Poly& p) {
+  CountSteps(1);
+  ctx.record->CheckLimit();  // definitions may lie in definitions many times
   const std::vector<Var> vars = p.Vars();
   return std::any_of(vars.begin(), vars.end(), [&](Var v) {
     const VarInfo& info = ctx.Info(v);

@@ -1,5 +1,5 @@
-// The one exception inside the verifier: a proof attempt that cannot go on (time limit, an integer that outgrows 64
-// bits, an expression outside the fragment). It is thrown from deep inside the algebra and caught in Prove, which
+// The one exception inside the verifier: a proof attempt that cannot go on (its limit of work, an integer that outgrows
+// 64 bits, an expression outside the fragment). It is thrown from deep inside the algebra and caught in Prove, which
 // answers `unknown`; it never leaves this folder.
 #pragma once
 
@@ -7,6 +7,9 @@
 #include <utility>
 
 namespace rewright::verifier {
+
+// The reason where a proof has done all the work that it may do.
+inline constexpr const char* kAtLimit = "limit of work";
 
 struct GiveUp {
   explicit GiveUp(std::string why) : reason(std::move(why)) {}

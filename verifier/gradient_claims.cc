@@ -319,10 +319,10 @@ absl::StatusOr<std::vector<GradientClaim>> GradientClaims(const OpDef& op, int s
   return claims;
 }
 
-RuleVerdict JudgeClaim(const GradientClaim& claim, double time_limit_s, bool certify) {
+RuleVerdict JudgeClaim(const GradientClaim& claim, double work_limit_s, bool certify) {
   RuleProofOptions options;
-  options.time_limit_s = time_limit_s;
-  options.instance_limit_s = time_limit_s;
+  options.work_limit_s = work_limit_s;
+  options.instance_limit_s = work_limit_s;
   options.use = RuleUse::kProof;
   options.classify = certify;  // a certificate tells the class
   options.certify = certify;

@@ -34,6 +34,6 @@ const char* ClaimName(GradientClaim::Kind kind);  // "inversion", "duality", "sh
 absl::StatusOr<std::vector<GradientClaim>> GradientClaims(const OpDef& op, int structures);
 
 // The verdict, with the reason of one that is open; with `certify` also a certificate.
-RuleVerdict JudgeClaim(const GradientClaim& claim, double time_limit_s, bool certify = false);
+RuleVerdict JudgeClaim(const GradientClaim& claim, double work_limit_s, bool certify = false);
 
 }  // namespace rewright

@@ -97,7 +97,6 @@ class Inferrer {
 
   Inference Run() {
     const double start = verifier::ThreadCpuSeconds();
-    start_s_ = start;
     absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(rule_, options_.use);
     if (compiled.ok() && Sample(**compiled)) {
       // What makes the rule false without any condition.
@@ -262,7 +261,7 @@ class Inferrer {
 
   // ---------------------------------------------------------------- attempts
 
-  double SecondsLeft() const { return options_.time_limit_s - (verifier::ThreadCpuSeconds() - start_s_); }
+  double SecondsLeft() const { return options_.work_limit_s - (verifier::ThreadWorkSeconds() - start_s_); }
   bool Ended() {
     const bool stop = options_.stop != nullptr && *options_.stop;
     if (stop || SecondsLeft() <= 0 || out_.attempts >= kMaxAttempts) out_.complete = false;
@@ -291,7 +290,7 @@ class Inferrer {
       if (Ended()) return Outcome::kOpen;
       ProofOptions proof;
       proof.seed = options_.seed;
-      proof.time_limit_s = std::min(kProofSeconds, SecondsLeft());
+      proof.work_limit_s = std::min(kProofSeconds, SecondsLeft());
       const ProofResult result = Prove(instance, proof);
       if (result.verdict == Verdict::kProved) continue;
       if (result.verdict == Verdict::kUnknown) return Outcome::kOpen;
@@ -338,7 +337,7 @@ class Inferrer {
     if (outcome == Outcome::kProved) {
       answer.rule = Under(conditions.atoms);
       RuleProofOptions options = options_;
-      options.time_limit_s = std::max(SecondsLeft(), 0.001);
+      options.work_limit_s = std::max(SecondsLeft(), 0.001);
       answer.verdict = ProveRule(answer.rule, options);
     }
     if (answer.verdict.verdict != Verdict::kProved) {
@@ -410,7 +409,7 @@ class Inferrer {
   Rule rule_;
   const RuleProofOptions& options_;
   DomainLimits limits_;
-  double start_s_ = 0;
+  const double start_s_ = verifier::ThreadWorkSeconds();
   std::vector<Sampled> samples_;
   size_t total_ = 0;
   std::vector<Atom> atoms_;

@@ -1,9 +1,10 @@
 #include "verifier/law_instances.h"
 
 #include <algorithm>
-#include <exception>
 #include <numeric>
+#include <stdexcept>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -488,8 +489,10 @@ absl::Status ForEachInstance(const std::string& text, const DomainLimits& domain
     for (const Law& law : laws) RETURN_IF_ERROR(InstancesOf(law, domain, visit));
   } catch (const Unfit& unfit) {
     return absl::InvalidArgumentError(unfit.why);
-  } catch (const std::exception& error) {  // a function of too few arguments
-    return absl::InvalidArgumentError(error.what());
+  } catch (const std::out_of_range&) {
+    return absl::InvalidArgumentError("a function of too few arguments");
+  } catch (const std::bad_variant_access&) {
+    return absl::InvalidArgumentError("a function or a comparison of values of another kind");
   }
   return absl::OkStatus();
 }

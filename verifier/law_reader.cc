@@ -56,6 +56,19 @@ class Reader {
   }
 
  private:
+  // How deep terms and expressions may stand in one another: each is read by a call within a call. An expression in
+  // parentheses has one for each level of operators.
+  static constexpr int kMostNested = 1000, kMostLinks = 1000;
+  struct Nesting {
+    explicit Nesting(Reader& of) : reader(of) {
+      if (++reader.nested_ > kMostNested) reader.Fail("a law that is nested less deeply");
+    }
+    ~Nesting() { --reader.nested_; }
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+    Reader& reader;
+  };
+
   // Levels of operators.
   static constexpr int kNot = 2, kCompare = 3, kUnary = 6;
 
@@ -114,6 +127,7 @@ class Reader {
   }
 
   Term ReadTerm() {
+    const Nesting nesting(*this);
     if (Peek() == "[") return Matrix();
     Term term;
     const bool variable = Peek() == "?" && Peek(2) == "(";  // of an operator
@@ -199,11 +213,14 @@ class Reader {
   Phrase Expression(int level = 0) {
     static const auto* const kOperators = new std::vector<std::set<string_view>>{
         {"or"}, {"and"}, {}, {"==", "!=", "<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "div", "mod"}};
+    const Nesting nesting(*this);
     if (level == kUnary) return Unary();
     if (level == kNot && Accept("not")) return Call("not", {Expression(kNot)});
     Phrase left = Expression(level + 1);
+    int links = 0;
     while ((*kOperators)[level].count(Peek()) > 0) {
       const string_view op = Next();
+      if (++links > kMostLinks) Fail("a shorter row of operators");
       left = Call(op, {std::move(left), Expression(level + 1)});
       if (level == kCompare) break;
     }
@@ -211,6 +228,7 @@ class Reader {
   }
 
   Phrase Unary() {
+    const Nesting nesting(*this);
     if (Peek() == "-" && !IsNumber(Peek(1))) {
       Next();
       return Call("-", {Unary()});
@@ -272,6 +290,7 @@ class Reader {
   const string_view text_;
   std::vector<string_view> tokens_;  // an empty one at the end
   size_t at_ = 0;
+  int nested_ = 0;
 };
 
 // ---------------------------------------------------------------- siblings

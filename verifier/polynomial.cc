@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "verifier/give_up.h"
+#include "verifier/work.h"
 
 namespace rewright::verifier {
 namespace {
@@ -38,6 +39,7 @@ Poly Poly::Of(const Monomial& vars, int64_t coef) {
 
 Poly Poly::FromItems(std::vector<Item> items) {
   if (items.size() > kMaxItems) throw GiveUp("an index polynomial grew too large");
+  CountSteps(1 + static_cast<int64_t>(items.size()));
   std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.vars < b.vars; });
   Poly p;
   for (Item& item : items) {
@@ -103,6 +105,7 @@ bool Poly::Decompose(Var v, Poly* a, Poly* b) const {
 }
 
 Poly operator+(const Poly& a, const Poly& b) {
+  CountSteps(1 + static_cast<int64_t>(a.items_.size() + b.items_.size()));
   Poly out;
   out.items_.reserve(a.items_.size() + b.items_.size());
   auto i = a.items_.begin();

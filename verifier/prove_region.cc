@@ -112,7 +112,7 @@ class RegionProver {
 
   bool Proves(const Rule& rule, RegionOutcome* outcome) {
     RuleProofOptions prove;
-    prove.time_limit_s = prove.instance_limit_s = options_.region_limit_s;
+    prove.work_limit_s = prove.instance_limit_s = options_.region_limit_s;
     prove.use = RuleUse::kProof;
     prove.classify = options_.certify;  // a certificate says the class
     prove.certify = options_.certify;

@@ -127,14 +127,14 @@ class RuleProof {
       used_finite_law = same->second;
       return absl::OkStatus();
     }
-    const double left_s = options_.time_limit_s - verdict_.cpu_ms / 1000;
+    const double left_s = options_.work_limit_s - (verifier::ThreadWorkSeconds() - start_s_);
     if (options_.stop != nullptr && *options_.stop) {
       verdict_.interrupted = true;
       return GiveUp("interrupted");
     }
-    if (left_s <= 0) return GiveUp(absl::StrCat("time limit of ", options_.time_limit_s, " s"));
+    if (left_s <= 0) return GiveUp(absl::StrCat(verifier::kAtLimit, " of ", options_.work_limit_s, " s"));
     ProofOptions proof_options;
-    proof_options.time_limit_s = std::min(left_s, options_.instance_limit_s);
+    proof_options.work_limit_s = std::min(left_s, options_.instance_limit_s);
     proof_options.seed = options_.seed;
     proof_options.keep_smtlib = options_.certify;
     proof_options.memory = &memory_;
@@ -169,10 +169,16 @@ class RuleProof {
       verdict_.used_finite_only_step = verdict_.used_finite_only_step || visited_.at(PrintInstance(instance));
       return absl::OkStatus();
     });
-    if (!status.ok() || !options_.classify) return;
+    if (!status.ok()) return NoteTrouble("instances", status);
+    if (!options_.classify) return;
     const auto found =
         ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step, &verdict_.operators);
-    if (found.ok()) verdict_.rule_class = *found;
+    if (!found.ok()) return NoteTrouble("class", found.status());
+    verdict_.rule_class = *found;
+  }
+
+  void NoteTrouble(const char* of, const absl::Status& status) {
+    if (verdict_.trouble.empty()) verdict_.trouble = absl::StrCat(of, ": ", std::string(status.message()));
   }
 
   absl::Status AddCertificate(const RuleInstance& instance, const ProofResult& proof) {
@@ -190,13 +196,14 @@ class RuleProof {
     certificate.domain = verdict_.limits;
     certificate.rule_class = verdict_.rule_class;
     const absl::StatusOr<uint64_t> hash = SpecHash(rule_);
-    if (!hash.ok()) return;
+    if (!hash.ok()) return NoteTrouble("certificate", hash.status());
     certificate.spec_hash = *hash;
     const absl::Status status = ForEachInstance(rule_, verdict_.limits, [&](const RuleInstance& instance) {
       certificate.instances.push_back(std::move(certificates_.at(PrintInstance(instance))));
       return absl::OkStatus();
     });
-    if (status.ok()) verdict_.certificate = PrintCertificate(certificate);
+    if (!status.ok()) return NoteTrouble("certificate", status);
+    verdict_.certificate = PrintCertificate(certificate);
   }
 
   absl::Status GiveUp(const std::string& reason) {
@@ -209,6 +216,7 @@ class RuleProof {
   const RuleProofOptions& options_;
   RuleVerdict verdict_;
   verifier::SolverMemory memory_;
+  const double start_s_ = verifier::ThreadWorkSeconds();
   // Whether the proof of an instance used a law that holds for finite values only: by PrintInstance, and with axes
   // merged.
   std::map<std::string, bool> visited_;

@@ -22,8 +22,8 @@ namespace rewright {
 
 struct RuleProofOptions {
   DomainLimits limits;
-  double time_limit_s = 60;      // of CPU time, all instances together
-  double instance_limit_s = 20;  // of CPU time, one instance
+  double work_limit_s = 60;      // seconds of work (work.h), all instances together
+  double instance_limit_s = 20;  // the same for one instance
   uint64_t seed = 1;
   RuleUse use = RuleUse::kMatching;  // kProof: also rules that no matcher can find
   const std::atomic<bool>* stop = nullptr;
@@ -53,6 +53,8 @@ struct RuleVerdict {
   std::optional<Counterexample> counterexample;  // the same as data
   std::string instance;                          // of kRefuted: the structural values there
   std::string certificate;                       // its text, where one was asked for
+  // Of kProved: why the class is not known (kFiniteOnly stands for it), or why there is no certificate.
+  std::string trouble;
   // Of a rule with an operator variable that is proved: OperatorsOf, with their classes on f32 where it is classified.
   std::vector<OperatorClass> operators;
   bool interrupted = false;

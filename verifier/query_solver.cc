@@ -2,10 +2,9 @@
 
 #include <z3++.h>
 
-#include <optional>
-
 #include "absl/strings/str_cat.h"
 #include "verifier/watchdog.h"
+#include "verifier/work.h"
 
 namespace rewright {
 
@@ -18,7 +17,7 @@ const char* SmtAnswerName(SmtAnswer answer) {
   return "?";
 }
 
-absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit, double limit_s) {
+absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit) {
   try {
     z3::context context;
     z3::solver solver(context, z3::solver::simple());
@@ -26,9 +25,13 @@ absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit, double li
     params.set("rlimit", limit);
     solver.set(params);
     solver.add(context.parse_string(query.text.c_str()));
-    std::optional<verifier::Watchdog> watchdog;
-    if (limit_s > 0) watchdog.emplace(context, limit_s);
-    switch (solver.check()) {
+    z3::check_result result;
+    {
+      const verifier::Watchdog watchdog(context, verifier::kHangSeconds);
+      result = solver.check();
+    }
+    verifier::CountSteps(verifier::UnitsUsed(solver));
+    switch (result) {
       case z3::unsat: return SmtAnswer::kUnsat;
       case z3::sat: return SmtAnswer::kSat;
       case z3::unknown: break;

@@ -1,6 +1,6 @@
 #include "verifier/replay.h"
 
-#include <exception>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -69,8 +69,8 @@ void FollowStrategy(const RuleInstance& instance, int number, ProofSession* reco
     result->used_finite_only_step = attempt.used_finite_law();
   } catch (const GiveUp& stopped) {
     result->reason = stopped.reason;
-  } catch (const std::exception& error) {
-    result->reason = absl::StrCat("internal: ", error.what());
+  } catch (const std::bad_alloc&) {
+    result->reason = "out of memory";
   }
 }
 
@@ -81,8 +81,7 @@ ProofResult ReplayProof(const RuleInstance& instance, int strategy,
                         const std::function<bool(const SmtQuery&)>& known_unsat, verifier::StepListener* listener) {
   ProofResult result;
   verifier::ProofSession record;
-  record.cpu_start_s = verifier::ThreadCpuSeconds();
-  record.cpu_limit_s = 1e9;
+  record.work_limit_s = verifier::kNoLimit;
   record.certify = true;
   record.known_unsat = known_unsat;
   verifier::SolverMemory memory;

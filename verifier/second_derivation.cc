@@ -14,8 +14,10 @@
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
 #include "core/ir/expr.h"
+#include "core/ir/index_value.h"
 #include "substitutions/random_application.h"
 #include "substitutions/stand_ins.h"
+#include "verifier/watchdog.h"
 
 namespace rewright {
 namespace {
@@ -24,8 +26,6 @@ namespace {
 struct Stuck {
   std::string why;
 };
-
-int64_t FloorDivide(int64_t a, int64_t b) { return (a - ((a % b + b) % b)) / b; }
 
 // The elements of graphs of one arena as terms.
 class Unroller {
@@ -133,20 +133,10 @@ class Unroller {
   }
 
   int64_t OfIndex(const ExprNode& e, Frame& frame) {
-    const auto left = [&] { return OfIndex(*e.arg(0), frame); };
-    const auto right = [&] { return OfIndex(*e.arg(1), frame); };
-    switch (e.kind()) {
-      case ExprKind::kInt: return e.value();
-      case ExprKind::kVar: return frame.bindings.variables[e.variable()];
-      case ExprKind::kIndexAdd: return left() + right();
-      case ExprKind::kIndexSub: return left() - right();
-      case ExprKind::kIndexMul: return left() * right();
-      case ExprKind::kFloorDiv: return FloorDivide(left(), right());
-      case ExprKind::kMod: return left() - right() * FloorDivide(left(), right());
-      case ExprKind::kIndexMin: return std::min(left(), right());
-      case ExprKind::kIndexMax: return std::max(left(), right());
-      default: throw Stuck{"elements select positions"};
-    }
+    if (e.Contains(ExprKind::kFromValue)) throw Stuck{"elements select positions"};
+    int64_t value;
+    if (!EvalIndex(e, frame.bindings.variables, &value)) throw Stuck{"an index has no value of 64 bits"};
+    return value;
   }
 
   // A truth value that no element decides, or a term.
@@ -491,11 +481,11 @@ class Derivation {
     z3::solver solver(context, z3::solver::simple());  // no tactics, which take long to give up
     z3::params limits(context);
     limits.set("rlimit", options_.resource_limit);
-    limits.set("timeout", 3000u);       // some of Z3's preprocessing counts no resources
-    limits.set("arith.nl.nra", false);  // algebraic numbers of sums of squares heed neither limit
+    limits.set("arith.nl.nra", false);  // algebraic numbers of sums of squares do not heed it
     solver.set(limits);
     for (unsigned i = 0; i < unroller.facts().size(); ++i) solver.add(unroller.facts()[static_cast<int>(i)]);
     solver.add(question);
+    const verifier::Watchdog watchdog(context, verifier::kHangSeconds);
     return solver.check();
   }
 

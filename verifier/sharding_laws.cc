@@ -56,10 +56,10 @@ std::string Describe(const OpDef& op, const SampledApplication& structure) {
   return text;
 }
 
-absl::StatusOr<ShardingLaw> Judge(const Conjecture& conjecture, const std::string& name, double time_limit_s,
+absl::StatusOr<ShardingLaw> Judge(const Conjecture& conjecture, const std::string& name, double work_limit_s,
                                   bool certify = false) {
   RuleProofOptions options;
-  options.time_limit_s = options.instance_limit_s = time_limit_s;
+  options.work_limit_s = options.instance_limit_s = work_limit_s;
   options.certify = certify;
   ASSIGN_OR_RETURN(const std::vector<Rule> rules,
                    ParseRules(absl::StrCat("rule ", name, "\n  ", conjecture.rule, "\n"), name));
@@ -74,7 +74,7 @@ bool OnlyOrdersZeros(const Conjecture& conjecture, const RuleVerdict& verdict) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double time_limit_s,
+absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double work_limit_s,
                                                      bool certify) {
   std::vector<FactorLaws> all;
   ASSIGN_OR_RETURN(const std::vector<SampledApplication> applications, Structures(op, structures));
@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int struct
         const Conjecture& conjecture = laws.factor.conjectures[k];
         if (conjecture.special && !laws.laws.empty()) continue;
         const std::string suffix = laws.laws.empty() ? "" : "-by-position";
-        ASSIGN_OR_RETURN(ShardingLaw law, Judge(conjecture, name + suffix, time_limit_s, certify));
+        ASSIGN_OR_RETURN(ShardingLaw law, Judge(conjecture, name + suffix, work_limit_s, certify));
         law.conjecture = static_cast<int>(k);
         const bool proved = law.verdict.verdict == Verdict::kProved;
         (proved ? laws.laws : laws.failed).push_back(std::move(law));

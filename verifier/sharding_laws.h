@@ -34,7 +34,7 @@ struct FactorLaws {
 // For sharding::Shard: proves the conjectures about what it is asked for, each once.
 class ProvedLaws {
  public:
-  explicit ProvedLaws(double time_limit_s) : time_limit_s_(time_limit_s) {}
+  explicit ProvedLaws(double work_limit_s) : time_limit_s_(work_limit_s) {}
   absl::StatusOr<std::vector<sharding::Law>> operator()(const OpDef& op, const std::vector<TensorType>& inputs,
                                                         const Attrs& attrs);
 
@@ -51,7 +51,7 @@ class ProvedLaws {
 
 // Of up to `structures` applications that differ in what is structural (ranks, axes, flags; not element types).
 // `certify`: verdicts of laws have their certificates. Errors: those of the derivation; a conjecture that is no rule.
-absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double time_limit_s,
+absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double work_limit_s,
                                                      bool certify = false);
 
 }  // namespace rewright

@@ -229,7 +229,7 @@ namespace {
 template <typename Prepare>
 NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
   if (n.size() > MostTerms(ctx)) throw GiveUp("a normal form grew too large");
-  ctx.record->CheckTime();
+  ctx.record->CheckLimit();
   NormalForm out, parts;
   std::vector<size_t> places;
   const bool told = ctx.record->listener != nullptr;

@@ -12,14 +12,20 @@
 namespace rewright::verifier {
 namespace {
 
-// What one query may cost, at most, in Z3's resource units. Units and not milliseconds: verdicts then do not depend on
-// the machine's load, and the timer threads of Z3 4.8, which can deadlock, are never started.
+// What one query may cost, at most, in Z3's resource units (work.h). Units and not milliseconds: verdicts then do not
+// depend on the machine, and the timer threads of Z3 4.8, which can deadlock, are never started.
 constexpr unsigned kLinearLimit = 3000000;
 constexpr unsigned kNonlinearLimit = 1500000;
 constexpr unsigned kIndexLimit = 300000;
 constexpr unsigned kNonlinearIndexLimit = 100000;
-// Units per second of CPU time, roughly: keeps the last query of a proof near the time limit.
-constexpr double kUnitsPerSecond = 2e6;
+// Steps of making a context for one query, and of putting a query to a solver.
+constexpr int64_t kStepsOfContext = 80000, kStepsOfQuery = 5000;
+
+// What a query may cost where its proof may still do so much work.
+unsigned WithinWork(unsigned limit, double seconds) {
+  constexpr double kLeast = 1000;
+  return static_cast<unsigned>(std::clamp(seconds * kStepsPerSecond + kLeast, kLeast, static_cast<double>(limit)));
+}
 
 void AddBounds(const Context& ctx, const Guard& g, std::set<Poly>* bounds) {
   std::vector<Poly> polys;
@@ -54,6 +60,7 @@ struct SolverMemory::Impl {
   };
   std::unique_ptr<z3::context> z3;  // outlives the answers
   std::map<std::vector<unsigned>, Answer> answers;
+  int64_t units = 0;  // used by the context
 };
 
 SolverMemory::SolverMemory() : impl_(std::make_unique<Impl>()) {}
@@ -73,7 +80,7 @@ struct Solver::Impl {
     for (const Guard& g : guards) AddBounds(ctx, g, &bounds);
     try {
       for (bool linear : {true, false}) {
-        ctx.record->CheckTime();
+        ctx.record->CheckLimit();
         Encoder encoder(ctx, Z3(), linear, prover);
         z3::expr goal = build(encoder);
         std::vector<z3::expr> assertions;
@@ -96,7 +103,7 @@ struct Solver::Impl {
   z3::check_result Check(const std::vector<z3::expr>& assertions, const z3::expr& goal, bool linear,
                          const std::string& tag) {
     ProofSession& record = *ctx.record;
-    record.CheckTime();
+    record.CheckLimit();
     std::vector<unsigned> key;
     for (const z3::expr& e : assertions) key.push_back(Z3_get_ast_id(e.ctx(), e));
     key.push_back(Z3_get_ast_id(goal.ctx(), goal));
@@ -105,7 +112,7 @@ struct Solver::Impl {
     const auto known = memory.answers.find(key);
     const bool index = tag == "index" || tag == "simplify";
     unsigned limit = linear ? (index ? kIndexLimit : kLinearLimit) : index ? kNonlinearIndexLimit : kNonlinearLimit;
-    limit = std::min(limit, static_cast<unsigned>(record.RemainingSeconds() * kUnitsPerSecond) + 1000);
+    limit = WithinWork(limit, record.RemainingSeconds());
     const auto text = [&] {
       std::vector<z3::expr> all = assertions;
       all.push_back(goal);
@@ -135,27 +142,34 @@ struct Solver::Impl {
   }
 
   z3::check_result Ask(const std::vector<z3::expr>& assertions, const z3::expr& goal, bool linear, unsigned limit) {
-    if (linear) return Ask(Z3(), assertions, goal, limit);
+    if (linear) return Ask(Z3(), assertions, goal, limit, &memory.units);
     // The search in non-linear arithmetic goes by the numbers of expressions, that is, by what was asked before: a
     // context of its own makes it depend on the query alone.
+    CountSteps(kStepsOfContext);
     z3::context fresh;
     const auto moved = [&](const z3::expr& e) { return z3::to_expr(fresh, Z3_translate(Z3(), e, fresh)); };
     const z3::expr last = moved(goal);
     std::vector<z3::expr> translated;
     for (const z3::expr& e : assertions) translated.push_back(moved(e));
-    const Watchdog watchdog(fresh, 0.1 + 1.5 * ctx.record->RemainingSeconds());
-    return Ask(fresh, translated, last, limit);
+    const Watchdog watchdog(fresh, kHangSeconds);
+    int64_t units = 0;
+    return Ask(fresh, translated, last, limit, &units);
   }
 
+  // `units`: what the context had used before, and has then.
   static z3::check_result Ask(z3::context& z3, const std::vector<z3::expr>& assertions, const z3::expr& goal,
-                              unsigned limit) {
+                              unsigned limit, int64_t* units) {
     z3::solver solver(z3, z3::solver::simple());
     z3::params params(z3);
     params.set("rlimit", limit);
     solver.set(params);
     for (const z3::expr& e : assertions) solver.add(e);
     solver.add(goal);
-    return solver.check();
+    const z3::check_result result = solver.check();
+    const int64_t used = UnitsUsed(solver);
+    CountSteps(kStepsOfQuery + std::max<int64_t>(0, used - *units));
+    *units = used;
+    return result;
   }
 
   // The assertions as they were made, each once, after the declarations that they need in the order of their names.

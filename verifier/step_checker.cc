@@ -24,10 +24,10 @@ using verifier::VarInfo;
 
 namespace {
 
-constexpr unsigned kLimit = 500000;     // of Z3, for one question
-constexpr unsigned kLittle = 3000;      // the same, where there is another way to ask
-constexpr double kMostSeconds = 1;      // where Z3 does not count
-constexpr double kMostCpuSeconds = 20;  // of one checker's questions that stay open; later ones are not asked
+constexpr unsigned kLimit = 500000;  // of Z3, for one question
+constexpr unsigned kLittle = 3000;   // the same, where there is another way to ask
+// Seconds of work (work.h) on one checker's questions that stay open; later ones are not asked.
+constexpr double kMostLostSeconds = 20;
 constexpr size_t kMostRefused = 20;
 
 bool Has(const std::vector<verifier::Var>& vars, verifier::Var v) {
@@ -274,12 +274,17 @@ StepChecker::Finding StepChecker::Ask(Claim& claim, const std::vector<std::strin
 SmtAnswer StepChecker::AnswerTo(SmtQuery query, unsigned limit) {
   Asked& asked = answers_[query.text];
   if (asked.answer != SmtAnswer::kUnknown || asked.limit >= limit) return asked.answer;
-  if (lost_s_ > kMostCpuSeconds && query.logic == "QF_NIA") return asked.answer;
+  if (lost_s_ > kMostLostSeconds && query.logic == "QF_NIA") return asked.answer;
   asked.limit = limit;
-  const double start_s = verifier::ThreadCpuSeconds();
-  const absl::StatusOr<SmtAnswer> answer = AskZ3(query, limit, kMostSeconds);
-  if (answer.ok()) asked.answer = *answer;
-  if (asked.answer == SmtAnswer::kUnknown) lost_s_ += verifier::ThreadCpuSeconds() - start_s;
+  const double start_s = verifier::ThreadWorkSeconds();
+  const absl::StatusOr<SmtAnswer> answer = AskZ3(query, limit);
+  if (answer.ok()) {
+    asked.answer = *answer;
+  } else if (report_.refused.size() < kMostRefused) {
+    const std::string why(answer.status().message());
+    report_.refused.push_back(absl::StrCat("a question that no solver reads: ", why));
+  }
+  if (asked.answer == SmtAnswer::kUnknown) lost_s_ += verifier::ThreadWorkSeconds() - start_s;
   if (asked.answer == SmtAnswer::kUnsat) report_.questions.push_back(std::move(query));
   return asked.answer;
 }

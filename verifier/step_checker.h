@@ -31,7 +31,7 @@
 
 namespace rewright {
 
-struct StepReport {
+struct CheckedSteps {
   int64_t steps = 0;
   int64_t by_text = 0;                  // nothing was left to ask
   int64_t by_question = 0;              // settled by solvers, for all sizes
@@ -55,7 +55,7 @@ class StepChecker : public verifier::StepListener {
 
   explicit StepChecker(uint64_t seed = 1) : rng_(seed) {}
   ~StepChecker() override;
-  const StepReport& report() const { return report_; }
+  const CheckedSteps& report() const { return report_; }
 
   void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) override;
   void Resummed(Context& ctx, const char* law, const Term& before, const Term& after, const Substitution& forward,
@@ -99,8 +99,8 @@ class StepChecker : public verifier::StepListener {
   static std::vector<std::string> FactsOf(const Context& ctx, verifier::Claim& claim);
 
   std::mt19937_64 rng_;
-  StepReport report_;
-  double lost_s_ = 0;  // on questions that no answer came to
+  CheckedSteps report_;
+  double lost_s_ = 0;  // seconds of work on questions that no answer came to
   struct Asked {
     SmtAnswer answer = SmtAnswer::kUnknown;
     unsigned limit = 0;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "core/base/integer.h"
 #include "core/base/text_hash.h"
 #include "core/ir/functions.h"
 #include "substitutions/stand_ins.h"
@@ -74,12 +75,12 @@ int64_t ElementValues::Index(Var v) {
     case VarInfo::Kind::kDiv: {
       const int64_t num = Index(info.a), den = Index(info.b);
       if (den <= 0) throw Stuck();
-      return num / den - (num % den < 0 ? 1 : 0);
+      return FloorDivide(num, den);
     }
     case VarInfo::Kind::kMin: return std::min(Index(info.a), Index(info.b));
     case VarInfo::Kind::kValue: {
       const double value = Value(*info.value);
-      if (!std::isfinite(value)) throw Stuck();
+      if (!FitsInt64(value)) throw Stuck();
       return std::llround(value);
     }
     case VarInfo::Kind::kParam: {
@@ -98,9 +99,9 @@ int64_t ElementValues::Index(const Poly& p) {
   for (const Poly::Item& item : p.items()) {
     int64_t product = item.coef;
     for (Var v : item.vars) {
-      if (__builtin_mul_overflow(product, Index(v), &product)) throw Stuck();
+      if (!CheckedMultiply(product, Index(v), &product)) throw Stuck();
     }
-    if (__builtin_add_overflow(sum, product, &sum)) throw Stuck();
+    if (!CheckedAdd(sum, product, &sum)) throw Stuck();
   }
   return sum;
 }
@@ -148,22 +149,23 @@ bool ElementValues::Bounds(Var v, const std::vector<Guard>& parts, const std::ve
           continue;
         }
         plain = plain && IsKnown(Poly::Of(x), open);
-        if (plain) product *= Index(x);
+        if (plain && !CheckedMultiply(product, Index(x), &product)) throw Stuck();
       }
       plain = plain && times <= 1;
-      (times == 1 ? factor : rest) += product;
+      int64_t& sum = times == 1 ? factor : rest;
+      if (!CheckedAdd(sum, product, &sum)) throw Stuck();
     }
     if (!plain || factor == 0) continue;
-    const auto down = [](int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); };
+    if (factor == INT64_MIN || rest == INT64_MIN) throw Stuck();
     const int64_t size = std::abs(factor), other = factor > 0 ? rest : -rest;
     // size * v + other >= 0, or = 0; for a negative factor of an inequality the other way around.
     if (g.kind() == Guard::Kind::kEq || factor > 0) {
-      const int64_t least = -down(other, size);
+      const int64_t least = -FloorDivide(other, size);
       *low = below ? std::max(*low, least) : least;
       below = true;
     }
     if (g.kind() == Guard::Kind::kEq || factor < 0) {
-      const int64_t most = down(-other, size);
+      const int64_t most = FloorDivide(-other, size);
       *high = above ? std::min(*high, most) : most;
       above = true;
     }

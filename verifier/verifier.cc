@@ -1,7 +1,7 @@
 #include "verifier/verifier.h"
 
 #include <algorithm>
-#include <exception>
+#include <new>
 #include <random>
 #include <utility>
 
@@ -83,8 +83,7 @@ void TellSteps(const RuleInstance& instance, const std::vector<Strategy>& strate
                const ProofOptions& options, const ProofSession& found,
                const std::vector<std::vector<int64_t>>& assignments) {
   ProofSession told;
-  told.cpu_limit_s = 1e9;
-  told.cpu_start_s = ThreadCpuSeconds();
+  told.work_limit_s = kNoLimit;
   told.memory = found.memory;
   told.listener = options.listener;
   std::string reason;
@@ -139,20 +138,21 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
       differences.Note(strategy, &attempt, outcome);
     } catch (const GiveUp& stopped) {
       reason = stopped.reason;
-    } catch (const std::exception& error) {
-      reason = absl::StrCat("internal: ", error.what());
+    } catch (const std::bad_alloc&) {
+      reason = "out of memory";
     }
     if (!finished) differences.Note(strategy, nullptr, Outcome::kOpen);
     if (!reason.empty()) result->reason = reason;
     if (!legal.proved) return;
     if (record->RemainingSeconds() <= 0) {
-      result->reason = "time limit; last: " + reason;
+      result->reason = absl::StrCat(kAtLimit, "; last: ", reason);
       return;
     }
   }
 }
 
-// Not where the search has found values: a solver need not be asked then.
+// Not where the search has found values: a solver need not be asked then. A note for readers: where it is not settled
+// the proof counts as one that says something.
 bool IsVacuous(const RuleInstance& instance, const ProofOptions& options, ProofSession* record) {
   try {
     return Attempt(instance, Strategies()[0], options, record, {}).IsVacuous();
@@ -171,17 +171,16 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   constexpr int kCounterexampleAttempts = 3;
   ProofResult result;
   verifier::ProofSession record;
-  record.cpu_start_s = verifier::ThreadCpuSeconds();
-  record.cpu_limit_s = options.time_limit_s;
+  record.work_limit_s = options.work_limit_s;
   record.certify = options.keep_smtlib;
   verifier::SolverMemory own;
   record.memory = options.memory != nullptr ? options.memory : &own;
   CounterexampleSearch search(instance, options.seed);
   std::string unconfirmed;
-  auto refute = [&](int trials, double limit_s) {
+  auto refute = [&](int trials, double work_limit_s) {
     if (!options.search_counterexample) return;
     for (int attempt = 0; attempt < kCounterexampleAttempts && !result.counterexample; ++attempt) {
-      result.counterexample = search.Run(trials, limit_s);
+      result.counterexample = search.Run(trials, work_limit_s);
       if (!result.counterexample) break;
       // Nothing is called false that the interpreter has not computed to be.
       const absl::Status confirmed = ConfirmCounterexample(instance, *result.counterexample);
@@ -198,12 +197,12 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
     result.reason = result.counterexample->ToString();
     result.reason = result.reason.substr(0, result.reason.find('\n'));
   };
-  refute(options.trials, options.time_limit_s / 4);
+  refute(options.trials, options.work_limit_s / 4);
   if (result.verdict != Verdict::kRefuted) {
     const bool searched = options.search_counterexample && search.assignments().empty();
     result.vacuous = searched && verifier::IsVacuous(instance, options, &record);
     verifier::TryStrategies(instance, options, &record, search.assignments(), &result);
-    if (result.verdict == Verdict::kUnknown) refute(options.more_trials, options.time_limit_s);
+    if (result.verdict == Verdict::kUnknown) refute(options.more_trials, options.work_limit_s);
   }
   if (result.verdict == Verdict::kUnknown && !unconfirmed.empty()) {
     absl::StrAppend(&result.reason, "; ", unconfirmed);

@@ -54,7 +54,7 @@ struct Counterexample {
 };
 
 struct ProofOptions {
-  double time_limit_s = 2;  // of CPU time of the calling thread
+  double work_limit_s = 2;  // seconds of work (work.h)
   uint64_t seed = 1;        // of the search for a counterexample
   bool search_counterexample = true;
   int trials = 32;           // small assignments tried before the proof

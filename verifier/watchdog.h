@@ -1,16 +1,22 @@
-// A limit of wall-clock time for Z3. Private to the sources that see z3++.h.
+// What Z3 is limited by beside its resource units, and how many of those it has used. Private to the sources that see
+// z3++.h.
 #pragma once
 
 #include <z3++.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 
 namespace rewright::verifier {
 
-// Interrupts Z3 when a check runs past a wall-clock limit: non-linear arithmetic does not always count its resources.
+// Seconds on the clock after which a check is taken to hang: non-linear arithmetic does not always count its resources.
+// A check that counts them ends far below on any machine, so that no answer hangs on its speed.
+constexpr double kHangSeconds = 60;
+
+// Interrupts Z3 when a check runs past `seconds` on the clock.
 class Watchdog {
  public:
   Watchdog(z3::context& z3, double seconds)
@@ -35,5 +41,14 @@ class Watchdog {
   bool done_ = false;
   std::thread thread_;
 };
+
+// The resource units that the context of this solver has used since it was made.
+inline int64_t UnitsUsed(const z3::solver& solver) {
+  const z3::stats statistics = solver.statistics();
+  for (unsigned i = 0; i < statistics.size(); ++i) {
+    if (statistics.key(i) == "rlimit count") return statistics.uint_value(i);
+  }
+  return 0;
+}
 
 }  // namespace rewright::verifier

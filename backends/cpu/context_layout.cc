@@ -48,6 +48,7 @@ std::shared_ptr<const CpuLayouts::Table> CpuLayouts::TableOf(const Graph& graph)
   table->nodes = graph.nodes();
   for (const Output& output : graph.outputs()) table->outputs.push_back(output.value);
   table->groups = FuseGraph(graph);
+  for (size_t i = 0; i < table->groups.size(); ++i) table->group_of.emplace(table->groups[i].group.nodes[0], i);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (arena_.lock() != graph.arena()) {
     arena_ = graph.arena();
@@ -87,6 +88,13 @@ CpuLayouts::LaidPtr CpuLayouts::Lay(const Graph& graph, const FusedGroup& group,
     entry->second = std::make_shared<const Laid>(Laid{std::move(layout), hash});
   }
   return entry->second;
+}
+
+std::optional<FusedGroup> CpuLayouts::FusedOf(const Graph& graph, const Group& group) {
+  const std::shared_ptr<const Table> table = TableOf(graph);
+  const auto found = table->group_of.find(group.nodes[0]);
+  if (found == table->group_of.end() || table->groups[found->second].group.nodes != group.nodes) return std::nullopt;
+  return table->groups[found->second];
 }
 
 std::vector<Group> CpuLayouts::GroupsOf(const Graph& graph) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ class CpuLayouts {
   explicit CpuLayouts(std::shared_ptr<const DnnlContext> context) : context_(std::move(context)) {}
 
   std::vector<Group> GroupsOf(const Graph& graph);
+  // As it is fused; nothing where the graph has no such group.
+  std::optional<FusedGroup> FusedOf(const Graph& graph, const Group& group);
   // Of a value that the graph computes in a group of its own, or of an input; row-major elsewhere.
   Layout Of(const Graph& graph, Value value);
   // Equal for groups whose inputs lie alike.
@@ -45,6 +48,7 @@ class CpuLayouts {
     std::vector<NodeId> nodes;
     std::vector<Value> outputs;
     std::vector<FusedGroup> groups;
+    absl::flat_hash_map<NodeId, size_t> group_of;  // by its first node
     absl::flat_hash_map<Value, LaidPtr> laid;
 
     bool IsOf(const Graph& graph) const;

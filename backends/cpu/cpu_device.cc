@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -122,10 +123,8 @@ class CpuDevice : public Device {
 
   std::vector<std::string> Laws(const Graph& graph, const Group& group) {
     if (context_->licences == nullptr || graph.node(group.nodes[0]).op != ops::Conv2d()) return {};
-    for (const FusedGroup& fused : FuseGraph(graph)) {
-      if (fused.group.nodes == group.nodes) return LicensedLaws(*context_, graph, fused);
-    }
-    return {};
+    const std::optional<FusedGroup> fused = layouts_.FusedOf(graph, group);
+    return fused ? LicensedLaws(*context_, graph, *fused) : std::vector<std::string>();
   }
 
   // A convolution in training: what runs must not depend on what was measured, or a resumed run would round otherwise.

@@ -36,18 +36,25 @@ bool HasLoopCompiler() {
 
 TileLoop CompileLoop(const std::string& name, const std::string& text, std::string* error) {
   static std::mutex mutex;
-  static auto* const loops = new absl::flat_hash_map<std::string, TileLoop>;  // by the text
+  struct Compiled {
+    TileLoop loop = nullptr;
+    std::string error;  // where there is none
+  };
+  static auto* const loops = new absl::flat_hash_map<std::string, Compiled>;  // by the text
   const std::lock_guard<std::mutex> lock(mutex);
   static const CompileLoopFunction compile = OpenCompiler();
   if (compile == nullptr) {
     if (error != nullptr) *error = "there is no plugin librewright_jit.so";
     return nullptr;
   }
-  if (const auto known = loops->find(text); known != loops->end()) return known->second;
-  char reason[1024] = "";
-  void* loop = compile(name.c_str(), text.c_str(), reason, sizeof reason);
-  if (loop == nullptr && error != nullptr) *error = reason;
-  return (*loops)[text] = reinterpret_cast<TileLoop>(loop);
+  const auto [compiled, first] = loops->try_emplace(text);
+  if (first) {
+    char reason[1024] = "";
+    compiled->second.loop = reinterpret_cast<TileLoop>(compile(name.c_str(), text.c_str(), reason, sizeof reason));
+    if (compiled->second.loop == nullptr) compiled->second.error = reason;
+  }
+  if (compiled->second.loop == nullptr && error != nullptr) *error = compiled->second.error;
+  return compiled->second.loop;
 }
 
 }  // namespace rewright::cpu

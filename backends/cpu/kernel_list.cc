@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/base/text_hash.h"
 #include "core/ops/foreign.h"
 
 namespace rewright::cpu {
@@ -32,10 +34,19 @@ const std::vector<KernelEntry>& KernelList() {
   return *list;
 }
 
-int KernelListVersion() {
-  int sum = 0;
-  for (const KernelEntry& entry : KernelList()) sum += entry.version;
-  return sum;
+std::string VersionOf(const std::vector<std::pair<std::string, int>>& kernels) {
+  TextHash hash;
+  for (const auto& [name, version] : kernels) {
+    hash.Add(name);
+    hash.Add(absl::StrCat(version));
+  }
+  return hash.Hex().substr(0, 8);
+}
+
+std::string KernelListVersion() {
+#define REWRIGHT_VERSION(Name) {#Name, Name##Entry().version},
+  return VersionOf({REWRIGHT_CPU_KERNELS(REWRIGHT_VERSION)});
+#undef REWRIGHT_VERSION
 }
 
 Layout LayoutQuery::operand(size_t k) const {

@@ -92,8 +92,9 @@ REWRIGHT_CPU_KERNELS(REWRIGHT_DECLARATION)
 // All entries in that order.
 const std::vector<KernelEntry>& KernelList();
 
-// Another number after a kernel came or changed.
-int KernelListVersion();
+// Another text after a kernel came, went, changed or moved in the list; VersionOf gives that of names and versions.
+std::string KernelListVersion();
+std::string VersionOf(const std::vector<std::pair<std::string, int>>& kernels);
 
 // The layout of the value by the first kernel that takes the group, without kernels that were planned: lowering obeys
 // it.

@@ -119,7 +119,7 @@ absl::StatusOr<Place> Lowering::FindAs(Value value, const Layout& layout) {
     place.buffer = AddResult(value, layout);
     Emit(std::move(kernel), {Read(from.buffer), Write(place.buffer)}, "reorder");
     // A conversion before a group is work of that group.
-    values_in_buffer_[place.buffer].push_back(value);
+    values_in_memory_[Root(place.buffer)].push_back(value);
   }
   places_[value].push_back(place);
   return place;
@@ -193,20 +193,16 @@ void Lowering::EmitCopy(const Place& from, const Place& to, DType dtype, const s
 
 void Lowering::DefineAt(Value value, int buffer, const Layout& layout) {
   places_[value].push_back({buffer, Simplified(layout)});
-  values_in_buffer_[buffer].push_back(value);
+  values_in_memory_[Root(buffer)].push_back(value);
 }
 
 bool Lowering::IsAlone(Value value) const {
-  const int root = Root(places_.at(value).front().buffer);
-  for (const auto& [buffer, values] : values_in_buffer_) {
-    if (Root(buffer) != root) continue;
-    for (Value other : values) {
-      if (other == value) continue;
-      const auto left = readers_.find(other);
-      if (left != readers_.end() && left->second > 0) return false;
-    }
-  }
-  return true;
+  const auto found = values_in_memory_.find(Root(places_.at(value).front().buffer));
+  if (found == values_in_memory_.end()) return true;
+  return std::none_of(found->second.begin(), found->second.end(), [&](Value other) {
+    const auto left = readers_.find(other);
+    return other != value && left != readers_.end() && left->second > 0;
+  });
 }
 
 bool Lowering::IsExpendable(Value value) const {
@@ -247,6 +243,10 @@ bool Lowering::ClaimPart(int buffer, size_t bytes, int whole, size_t offset) {
       !concat_parts_.insert(buffer).second) {
     return false;
   }
+  std::vector<Value>& within = values_in_memory_[Root(whole)];
+  std::vector<Value>& moved = values_in_memory_[buffer];
+  within.insert(within.end(), moved.begin(), moved.end());
+  values_in_memory_.erase(buffer);
   part.alias_of = whole;
   part.offset = offset;
   part.part = true;

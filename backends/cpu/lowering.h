@@ -165,7 +165,7 @@ class Lowering : private ScheduleBuilder {
   absl::flat_hash_map<Value, Tensor> folded_;
   absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is the primary one
   absl::flat_hash_map<Value, int> readers_;                // groups still to read it, and graph outputs
-  std::map<int, std::vector<Value>> values_in_buffer_;     // values by the buffer that they were placed in
+  std::map<int, std::vector<Value>> values_in_memory_;     // values by the root of the buffer they were placed in
   std::map<std::array<int64_t, 6>, int> packed_factors_;   // see PackedFactorOf
   std::set<int> concat_parts_;                             // buffers that lie in a concatenation
   std::set<Value> results_;                                // what the caller gets

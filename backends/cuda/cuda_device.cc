@@ -174,6 +174,8 @@ absl::StatusOr<std::unique_ptr<Gpu>> OpenGpu(int ordinal) {
                                             " (cuDNN 9, cuBLASLt and NVRTC must be where the loader looks: "
                                             "LD_LIBRARY_PATH)"));
   }
+  const Fault other = CheckBorder(static_cast<const int*>(dlsym(library, kGpuBorderName)));
+  if (!other.empty()) return absl::FailedPreconditionError(absl::StrCat("device cuda: ", name, ": ", other));
   const auto open = reinterpret_cast<OpenGpuFunction>(dlsym(library, kOpenGpu));
   if (open == nullptr) {
     return absl::NotFoundError(absl::StrCat("device cuda: ", name, " has no function ", kOpenGpu));

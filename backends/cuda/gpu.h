@@ -19,7 +19,9 @@
 
 namespace rewright::cuda {
 
-// What went wrong; empty: nothing. (No type of a library crosses the border.)
+// What went wrong; empty: nothing. (Beside those of this file only types of the standard library cross the border: the
+// plugin and the program are built by compilers that agree on these, and from the same text of this file, see
+// kGpuBorder.)
 using Fault = std::string;
 // In every fault for want of memory; CUDA's own words.
 inline constexpr char kOutOfMemory[] = "out of memory";
@@ -179,6 +181,17 @@ class Gpu {
   virtual Fault Fastest(const std::string& key, const std::vector<Enqueue>& ways, int* best) = 0;
   virtual Fault Record(const Enqueue& work, std::unique_ptr<Recording>* recording) = 0;
 };
+
+// Raised with every change of what crosses the border, the declarations of this file (a test compares their hash). The
+// plugin has the number in a constant of this name; one of another build is not called.
+inline constexpr int kGpuBorder = 1;
+inline constexpr char kGpuBorderName[] = "rewright_gpu_border";
+// Empty where the number that a plugin has, null for none, is that of this program.
+inline Fault CheckBorder(const int* found) {
+  const std::string expected = ", expected " + std::to_string(kGpuBorder) + ": it is of another build of the program";
+  if (found == nullptr) return "found a plugin without a number of its border" + expected;
+  return *found == kGpuBorder ? "" : "found a plugin with border " + std::to_string(*found) + expected;
+}
 
 // The name and type of the plugin's one function. `ordinal` counts GPUs from 0; null with a fault in `*fault`.
 inline constexpr char kOpenGpu[] = "rewright_open_gpu";

@@ -208,6 +208,7 @@ OrtDevice::OrtDevice(std::shared_ptr<const Library> library, int threads, std::s
       costs_(name_, std::move(profile)) {}
 
 void OrtDevice::UseSource(const ImportedModel& model) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(files_, [](const File& file) { return file.source.expired(); });
   files_.push_back({model.graph.arena(), model.metadata, model.source});
 }
@@ -268,10 +269,13 @@ absl::StatusOr<Schedule> OrtDevice::Compile(const Graph& graph) {
   ExportOptions options;
   options.max_inline_bytes = std::numeric_limits<int32_t>::max();
   ModelMetadata metadata;
-  for (const File& file : files_) {
-    if (file.arena.lock() != graph.arena()) continue;
-    options.source = file.source.lock();
-    metadata = file.metadata;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const File& file : files_) {
+      if (file.arena.lock() != graph.arena()) continue;
+      options.source = file.source.lock();
+      metadata = file.metadata;
+    }
   }
   ASSIGN_OR_RETURN(const std::string bytes, ExportOnnxBytes(graph, metadata, options));
   return CompileBytes(graph, bytes);

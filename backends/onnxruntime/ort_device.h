@@ -54,8 +54,8 @@ class OrtDevice : public Device {
     ModelMetadata metadata;
     std::weak_ptr<const OnnxSource> source;
   };
-  std::vector<File> files_;
   mutable std::mutex mutex_;  // of what follows
+  std::vector<File> files_;
   MeasuredCosts costs_;
   std::optional<DisturbanceProbe> probe_;
   mutable std::vector<std::string> faults_;

@@ -160,12 +160,12 @@ class Reverse : Derivation {
     const auto found = parts_.find(value);
     if (found == parts_.end()) return std::optional<Value>();
     std::vector<Value>& parts = found->second;
-    while (parts.size() > 1) {
-      ASSIGN_OR_RETURN(const Value sum, arena_.Apply("add", {parts[0], parts[1]}));
-      parts.erase(parts.begin());
-      parts[0] = sum;
+    Value sum = parts[0];
+    for (size_t i = 1; i < parts.size(); ++i) {
+      ASSIGN_OR_RETURN(sum, arena_.Apply("add", {sum, parts[i]}));
     }
-    return std::optional<Value>(parts[0]);
+    parts = {sum};
+    return std::optional<Value>(sum);
   }
 
   absl::Status Visit(NodeId id) {

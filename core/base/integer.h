@@ -21,6 +21,9 @@ constexpr uint64_t MixBits(uint64_t x) {
 // |a|, which the least number has too.
 constexpr uint64_t AbsoluteValue(int64_t a) { return a < 0 ? -static_cast<uint64_t>(a) : static_cast<uint64_t>(a); }
 
+// A double, rounded, is one of 64 bits.
+constexpr bool FitsInt64(double x) { return x >= -0x1p63 && x < 0x1p63; }
+
 // False, with `out` unspecified, where the result does not fit or the divisor is not positive.
 inline bool CheckedAdd(int64_t a, int64_t b, int64_t* out) { return !__builtin_add_overflow(a, b, out); }
 inline bool CheckedSubtract(int64_t a, int64_t b, int64_t* out) { return !__builtin_sub_overflow(a, b, out); }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/ir/index_value.h"
 
 namespace rewright {
 
@@ -96,8 +97,6 @@ bool OracleArithmetic::Call(Fn fn, const OracleElement& a, const OracleElement& 
 
 namespace {
 
-int64_t FloorDiv(int64_t a, int64_t b) { return (a - ((a % b + b) % b)) / b; }
-
 class Oracle {
  public:
   Oracle(const Bindings& bindings, const std::vector<Tensor>& inputs, const OracleArithmetic& arithmetic)
@@ -110,21 +109,16 @@ class Oracle {
 
  private:
   int64_t OfIndex(const ExprNode& e) {
-    const auto left = [&] { return OfIndex(*e.arg(0)); };
-    const auto right = [&] { return OfIndex(*e.arg(1)); };
     switch (e.kind()) {
       case ExprKind::kInt: return e.value();
       case ExprKind::kVar: return variables_[e.variable()];
-      case ExprKind::kIndexAdd: return left() + right();
-      case ExprKind::kIndexSub: return left() - right();
-      case ExprKind::kIndexMul: return left() * right();
-      case ExprKind::kFloorDiv: return FloorDiv(left(), right());
-      case ExprKind::kMod: return left() - right() * FloorDiv(left(), right());
-      case ExprKind::kIndexMin: return std::min(left(), right());
-      case ExprKind::kIndexMax: return std::max(left(), right());
       case ExprKind::kFromValue: return OfScalar(*e.arg(0)).integer;
-      default: return Fail("not an index"), 0;
+      default: break;
     }
+    if (e.kind() > ExprKind::kFromValue) return Fail("not an index"), 0;
+    int64_t value;
+    if (EvalIndex(e.kind(), OfIndex(*e.arg(0)), OfIndex(*e.arg(1)), &value)) return value;
+    return Fail("an index has no value of 64 bits"), 0;
   }
 
   bool OfCond(const ExprNode& e) {

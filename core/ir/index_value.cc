@@ -6,6 +6,18 @@
 
 namespace rewright {
 
+bool EvalIndex(ExprKind kind, int64_t a, int64_t b, int64_t* value) {
+  switch (kind) {
+    case ExprKind::kIndexAdd: return CheckedAdd(a, b, value);
+    case ExprKind::kIndexSub: return CheckedSubtract(a, b, value);
+    case ExprKind::kIndexMul: return CheckedMultiply(a, b, value);
+    case ExprKind::kFloorDiv: return CheckedFloorDivide(a, b, value);
+    case ExprKind::kMod: return CheckedRemainder(a, b, value);
+    case ExprKind::kIndexMin: *value = std::min(a, b); return true;
+    default: *value = std::max(a, b); return true;
+  }
+}
+
 bool EvalIndex(const ExprNode& e, const std::vector<int64_t>& variables, int64_t* value) {
   const ExprKind kind = e.kind();
   if (kind == ExprKind::kInt) {
@@ -18,16 +30,7 @@ bool EvalIndex(const ExprNode& e, const std::vector<int64_t>& variables, int64_t
   }
   if (kind >= ExprKind::kFromValue) return false;  // the kinds of indices come first, this one last
   int64_t a, b;
-  if (!EvalIndex(*e.arg(0), variables, &a) || !EvalIndex(*e.arg(1), variables, &b)) return false;
-  switch (kind) {
-    case ExprKind::kIndexAdd: return CheckedAdd(a, b, value);
-    case ExprKind::kIndexSub: return CheckedSubtract(a, b, value);
-    case ExprKind::kIndexMul: return CheckedMultiply(a, b, value);
-    case ExprKind::kFloorDiv: return CheckedFloorDivide(a, b, value);
-    case ExprKind::kMod: return CheckedRemainder(a, b, value);
-    case ExprKind::kIndexMin: *value = std::min(a, b); return true;
-    default: *value = std::max(a, b); return true;
-  }
+  return EvalIndex(*e.arg(0), variables, &a) && EvalIndex(*e.arg(1), variables, &b) && EvalIndex(kind, a, b, value);
 }
 
 std::optional<int64_t> EvalIndex(const ExprPtr& e, const std::vector<int64_t>& variables) {

@@ -348,8 +348,7 @@ static absl::Status CheckAxes(const OpDef& op, const StructuralKey& key) {
 }
 
 absl::StatusOr<std::shared_ptr<const Meaning>> MeaningCache::Get(const OpDef& op, const StructuralKey& key) {
-  auto& slot = cache_[{&op, key}];
-  if (slot) return slot;
+  if (const auto found = cache_.find({&op, key}); found != cache_.end()) return found->second;
   const int count = static_cast<int>(key.ranks.size());
   const int declared = static_cast<int>(op.inputs.size());
   if (op.variadic ? count < declared : count != declared) {
@@ -363,8 +362,7 @@ absl::StatusOr<std::shared_ptr<const Meaning>> MeaningCache::Get(const OpDef& op
   RETURN_IF_ERROR(CheckAxes(op, key));
   OpBuilder builder(op, key);
   RETURN_IF_ERROR(op.meaning(builder));
-  slot = std::make_shared<const Meaning>(builder.Take());
-  return slot;
+  return cache_[{&op, key}] = std::make_shared<const Meaning>(builder.Take());
 }
 
 Bindings BindingsOf(const Meaning& meaning, const std::vector<TensorType>& inputs, const Attrs& attrs) {

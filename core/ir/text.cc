@@ -1,6 +1,9 @@
 #include "core/ir/text.h"
 
+#include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -8,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 
@@ -229,9 +233,18 @@ class GraphParser {
     const double real = std::strtod(begin, &real_end);
     if (real_end == begin) return Error("a number");
     char* int_end = nullptr;
+    errno = 0;
     const int64_t integer = std::strtoll(begin, &int_end, 10);
+    if (int_end == real_end) {
+      if (errno == ERANGE) return Error("an integer of 64 bits");
+      at_ += static_cast<size_t>(real_end - begin);
+      return Attr(integer);
+    }
+    // `inf` stands for infinity; digits do not.
+    if (std::isinf(real) && std::any_of(begin, const_cast<const char*>(real_end), absl::ascii_isdigit)) {
+      return Error("a number that a double holds");
+    }
     at_ += static_cast<size_t>(real_end - begin);
-    if (int_end == real_end) return Attr(integer);
     return Attr(real);
   }
 

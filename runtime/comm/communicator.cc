@@ -17,9 +17,9 @@
 namespace rewright {
 
 // Some of the ranks, as ranks of their own.
-class Group : public Communicator {
+class MemberRanks : public Communicator {
  public:
-  Group(Communicator& all, const std::vector<int>& members, int rank)
+  MemberRanks(Communicator& all, const std::vector<int>& members, int rank)
       : Communicator(rank, static_cast<int>(members.size())), all_(all), members_(members), channel_(ChannelOf(all)) {}
 
   void set_limit(double seconds) override { all_.set_limit(seconds); }
@@ -100,7 +100,7 @@ absl::Status Communicator::WaitedFor(const std::string& what, const std::vector<
 std::unique_ptr<Communicator> GroupOf(Communicator& all, const std::vector<int>& members) {
   const auto self = std::find(members.begin(), members.end(), all.rank());
   CHECK(self != members.end()) << all.rank();
-  return std::make_unique<Group>(all, members, static_cast<int>(self - members.begin()));
+  return std::make_unique<MemberRanks>(all, members, static_cast<int>(self - members.begin()));
 }
 
 namespace {
@@ -180,8 +180,13 @@ absl::StatusOr<std::string> FromRankZero(Communicator& ranks, const std::string&
 }
 
 absl::StatusOr<bool> AnyRank(Communicator& ranks, const std::string& what, bool mine) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> all, AllGather(ranks, what, mine ? "yes" : ""));
-  return std::any_of(all.begin(), all.end(), [](const std::string& answer) { return !answer.empty(); });
+  std::vector<char> answers(static_cast<size_t>(ranks.size()), mine ? 1 : 0);
+  std::vector<Incoming> in;
+  for (int other = 1; other < ranks.size(); ++other) in.push_back({other, &answers[other], 1});
+  RETURN_IF_ERROR(ranks.rank() == 0 ? ranks.Exchange(what, {}, in) : ranks.Send(what, 0, answers.data(), 1));
+  char any = *std::max_element(answers.begin(), answers.end());
+  RETURN_IF_ERROR(FromZero(ranks, what, &any, 1));
+  return any != 0;
 }
 
 absl::Status CheckSame(Communicator& ranks, const std::string& what,

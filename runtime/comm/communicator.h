@@ -94,7 +94,7 @@ class Communicator {
   static constexpr int kChannels = 30000;
 
  private:
-  friend class Group;
+  friend class MemberRanks;
   virtual absl::StatusOr<std::unique_ptr<Transfer>> Begin(int channel, const std::string& what,
                                                           const std::vector<Outgoing>& out,
                                                           const std::vector<Incoming>& in) = 0;

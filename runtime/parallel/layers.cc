@@ -268,11 +268,15 @@ absl::StatusOr<std::vector<int>> LayersByTime(const Passes& passes, int count) {
   best[0][0] = 0;
   for (int k = 1; k <= count; ++k) {
     for (int end = k; end <= length; ++end) {
-      for (int begin = k - 1; begin < end; ++begin) {
+      if (end < length && !passes.may_cut[end]) continue;
+      // The earliest of the best places to begin. From the latest on: what is computed takes ever longer, and ends the
+      // search where it alone takes longer than the best.
+      for (int begin = end - 1; begin >= k - 1; --begin) {
+        const double computed = before[end] - before[begin] + handed_on(end);
+        if (computed > best[k][end]) break;
         if (!passes.may_cut[begin]) continue;
-        const double seconds = before[end] - before[begin] + handed_on(begin) + handed_on(end);
-        const double longest = std::max(best[k - 1][begin], seconds);
-        if (longest >= best[k][end]) continue;
+        const double longest = std::max(best[k - 1][begin], computed + handed_on(begin));
+        if (longest == kNever || longest > best[k][end]) continue;
         best[k][end] = longest;
         cuts[k][end] = begin;
       }

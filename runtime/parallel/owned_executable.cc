@@ -59,8 +59,14 @@ std::vector<OwnedExecutable::Place> OwnedExecutable::PlacesOf(const RankGraph& r
     return place;
   };
   // What a collective gives may stand before what it is given.
-  for (size_t round = 0; round <= rank.collectives.size(); ++round) {
-    for (size_t i = 0; i < places.size(); ++i) places[i] = place_of(i);
+  bool changed = true;
+  for (size_t round = 0; changed && round <= rank.collectives.size(); ++round) {
+    changed = false;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const Place place = place_of(i);
+      changed = changed || !(place == places[i]);
+      places[i] = place;
+    }
   }
   return places;
 }
@@ -192,6 +198,7 @@ absl::Status OwnedExecutable::PlanTensors() {
 absl::Status OwnedExecutable::Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
   return Guarded([&]() -> absl::Status {
     CHECK(inputs.size() == inputs_.size()) << inputs.size();
+    const std::lock_guard<std::mutex> lock(mutex_);
     ++runs_;
     for (size_t k = 0; k < inputs.size(); ++k) {
       if (!IsMine(inputs_[k].owner)) continue;
@@ -212,7 +219,7 @@ absl::Status OwnedExecutable::Run(const std::vector<Tensor>& inputs, std::vector
       CopyElements(tensors_[results_[k]], &(*outputs)[k]);
     }
     RETURN_IF_ERROR(Update());
-    for (size_t k = 0; k < inputs.size(); ++k) {  // is not kept from whoever gave it
+    for (size_t k = 0; k < inputs.size(); ++k) {  // the caller's memory may be freed as soon as this returns
       if (IsMine(inputs_[k].owner)) tensors_[k] = Tensor();
     }
     return absl::OkStatus();
@@ -261,12 +268,14 @@ absl::Status OwnedExecutable::Update() {
 
 absl::StatusOr<RankPart> OwnedExecutable::LocalState(const std::string& name) const {
   ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
+  const std::lock_guard<std::mutex> lock(mutex_);
   if (!IsMine(states_[number].owner)) return RankPart{};
   return RankPart{tensors_[rank_.graph.inputs().size() + number], states_[number].axis};
 }
 
 absl::StatusOr<Tensor> OwnedExecutable::ReadState(const std::string& name) {
   ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
+  const std::lock_guard<std::mutex> lock(mutex_);
   const Leaf& leaf = states_[number];
   const Tensor& own = tensors_[rank_.graph.inputs().size() + number];
   ASSIGN_OR_RETURN(Tensor value, AllocateTensor(leaf.whole, name));
@@ -292,6 +301,7 @@ absl::Status OwnedExecutable::WriteState(const std::string& name, const Tensor& 
   RETURN_IF_ERROR(signature_.CheckState(name, value));
   const Leaf& leaf = states_[number];
   if (!IsMine(leaf.owner)) return absl::OkStatus();
+  const std::lock_guard<std::mutex> lock(mutex_);
   const auto tensor = static_cast<int>(rank_.graph.inputs().size() + number);
   return rewright::WriteState(pieces_, executables_, tensor, value, leaf.axis, partners_.rank(), &tensors_);
 }

@@ -3,12 +3,14 @@
 // the others. So the operations and their order are those of one rank, and so are the bits.
 //
 // The graph may be cut, besides, over partners: ranks that own the same in other groups. Each then has its blocks of
-// what is cut, and collectives of what a rank owns are between its partners and itself.
+// what is cut, and collectives of what a rank owns are between its partners and itself. Thread-safe: calls of several
+// threads take turns, and one that is made during a run waits until the run has exchanged all that it exchanges.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -85,6 +87,7 @@ class OwnedExecutable : public ExecutableOfRanks {
   // Who has a tensor, behind which level.
   struct Place {
     int owner = -1, level = 0;
+    friend bool operator==(const Place&, const Place&) = default;
   };
   static std::vector<Place> PlacesOf(const RankGraph& rank, const std::map<std::string, int>& owners);
   std::vector<Place> places_;
@@ -95,6 +98,7 @@ class OwnedExecutable : public ExecutableOfRanks {
   std::vector<std::vector<Gather>> collectives_;          // by level, this rank's
   std::vector<std::pair<int, size_t>> updates_;           // tensors that become states of this rank, by number
   std::vector<int> results_;
+  mutable std::mutex mutex_;  // of what follows: calls take turns
   std::vector<Tensor> tensors_;
   SharedMemory memory_;  // of pieces
   int64_t runs_ = 0;

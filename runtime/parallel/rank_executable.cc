@@ -102,7 +102,7 @@ absl::Status RankExecutable::Run(const std::vector<Tensor>& inputs, std::vector<
       CopyElements(tensors_[stages_.outputs[k]], &(*outputs)[result++]);
     }
     RETURN_IF_ERROR(Update());
-    for (size_t k = 0; k < inputs.size(); ++k) {  // is not kept from whoever gave it
+    for (size_t k = 0; k < inputs.size(); ++k) {  // the caller's memory may be freed as soon as this returns
       if (IsGivenInPlace(rank_.inputs[k])) tensors_[k] = Tensor();
     }
     return absl::OkStatus();
@@ -145,6 +145,7 @@ absl::Status RankExecutable::Update() {
 
 absl::StatusOr<RankPart> RankExecutable::LocalState(const std::string& name) {
   ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
+  const std::lock_guard<std::mutex> lock(mutex_);
   return RankPart{state(number), rank_.states[number].axis};
 }
 

@@ -2,7 +2,8 @@
 // device like any graph, the collectives go over a Communicator.
 //
 // All ranks make and run their executables together, with the same whole inputs. A rank that fails has to end the
-// others (Communicator::Abort).
+// others (Communicator::Abort). Thread-safe: calls of several threads take turns, and one that is made during a run
+// waits until the run has exchanged all that it exchanges.
 #pragma once
 
 #include <functional>

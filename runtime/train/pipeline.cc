@@ -296,6 +296,7 @@ absl::Status Pipeline::GatherWeights(const std::string& what, int chunk) {
 void Pipeline::ExpectMessages(int64_t count) {
   const int ranks = plan_.shape.ranks;
   arrivals_.assign(static_cast<size_t>(ranks), {});
+  expected_.clear();
   seen_.assign(static_cast<size_t>(ranks), 0);
   for (int rank = 0; rank < ranks; ++rank) {
     const std::vector<StageAction> actions = StageSchedule(rank, plan_.shape, count, options_.schedule);
@@ -307,6 +308,7 @@ void Pipeline::ExpectMessages(int64_t count) {
         const bool sends = message.stage == StageOf(rank, action.chunk) && message.forward == action.forward;
         if (!sends || message.to != ranks_.line.rank()) continue;
         arrivals_[rank].push_back({message.tensor, action.micro_batch, i});
+        expected_.insert({rank, message.tensor, action.micro_batch});
       }
     }
   }
@@ -382,6 +384,7 @@ absl::Status Pipeline::ReceiveNext(const std::string& what, int from) {
   if (tensor.data() == nullptr) tensor = Tensor(plan_.layers.pieces.tensors[next.tensor]);
   RETURN_IF_ERROR(ranks_.line.Receive(what, from, tensor.data(), static_cast<size_t>(tensor.num_bytes())));
   arrivals_[from].pop_front();
+  expected_.erase({from, next.tensor, next.micro_batch});
   seen_[from] = next.action + 1;
   return absl::OkStatus();
 }
@@ -393,11 +396,8 @@ absl::Status Pipeline::Receive(const std::string& what, const Pieces::Piece& pie
     if (message.to != ranks_.line.rank()) continue;
     if (std::count(piece.inputs.begin(), piece.inputs.end(), message.tensor) == 0) continue;
     const int from = message.stage % plan_.shape.ranks;
-    const std::deque<Arrival>& arrivals = arrivals_[from];
-    const auto is_it = [&](const Arrival& arrival) {
-      return arrival.tensor == message.tensor && arrival.micro_batch == micro_batch;
-    };
-    while (std::any_of(arrivals.begin(), arrivals.end(), is_it)) RETURN_IF_ERROR(ReceiveNext(what, from));
+    const std::tuple it(from, message.tensor, micro_batch);
+    while (expected_.contains(it)) RETURN_IF_ERROR(ReceiveNext(what, from));
   }
   return absl::OkStatus();
 }

@@ -116,7 +116,7 @@ class Prover {
     if (statements.empty() || Stopped()) return std::nullopt;
     ++result_.counts.stated;
     RuleProofOptions options;
-    options.time_limit_s = options.instance_limit_s = options_.rule_limit_s;
+    options.work_limit_s = options.instance_limit_s = options_.rule_limit_s;
     options.seed = options_.seed;
     std::optional<Proved> best;
     bool refuted = false;  // the last one

@@ -20,7 +20,7 @@
 namespace rewright::generate {
 
 struct DefinitionOptions {
-  double rule_limit_s = 1;  // of CPU time, for a proof
+  double rule_limit_s = 1;  // seconds of work for a proof (verifier/work.h)
   uint64_t seed = 1;
   std::function<bool()> stop;  // asked before each proof
 };

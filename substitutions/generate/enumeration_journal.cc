@@ -70,10 +70,10 @@ absl::Status EnumerationJournal::Open(const std::string& folder, int rank, const
   files_ = {{.path = path, .begin = first_line.size(), .end = first_line.size()}};
   uint64_t own_end = 0;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
     if (name.rfind(kPrefix, 0) != 0 || !name.ends_with(kSuffix)) continue;
-    File file{.path = entry.path().string()};
+    File file{.path = at->path().string()};
     RETURN_IF_ERROR(OutputTarget(file.path).status());  // reading a pipe of that name would never end
     std::ifstream in(file.path, std::ios::binary);
     if (!in) return Failed("read", file.path);
@@ -89,7 +89,7 @@ absl::Status EnumerationJournal::Open(const std::string& folder, int rank, const
     file.begin = file.end = first_line.size();
     std::vector<uint64_t> block;
     while (ReadBlock(in, &block)) file.end += block.size() * sizeof(uint64_t);
-    if (entry.path().filename() == std::filesystem::path(path).filename()) {
+    if (at->path().filename() == std::filesystem::path(path).filename()) {
       own_end = files_[0].end = file.end;
     } else {
       files_.push_back(file);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/ops/ops.h"
 #include "substitutions/compiled_rule.h"
@@ -75,29 +76,39 @@ class Reverser {
       forward_.push_back(std::make_shared<const Matcher>(*compiled, rule.proof->domain));
       names_.insert(rule.name);
     }
-    std::vector<std::optional<Rule>> reversed(rules.size());
+    std::vector<std::optional<Proved>> reversed(rules.size());
     ForEachIndex(rules.size(), options_.threads, [&](size_t i) {
       if (options_.progress) options_.progress();
       if (!Stopped()) reversed[i] = ReverseOf(i);
     });
-    std::vector<Rule> result;
-    std::vector<std::shared_ptr<const Matcher>> kept;
-    for (std::optional<Rule>& rule : reversed) {
-      if (!rule) continue;
+    std::vector<Proved> kept;
+    std::vector<std::shared_ptr<const Matcher>> matchers;
+    for (std::optional<Proved>& one : reversed) {
+      if (!one) continue;
       // Of two that do the same the first is kept.
-      auto matcher = std::make_shared<const Matcher>(*CompileRule(*rule), rule->proof->domain);
-      if (IsOneStepOf(kept, *matcher)) continue;
-      kept.push_back(std::move(matcher));
-      rule->name = NewName(*rule);
-      const absl::StatusOr<ProofRecord> record = RecordAs(*rule);
-      if (!record.ok()) return record.status();
-      rule->proof = *record;
-      result.push_back(*std::move(rule));
+      auto matcher = std::make_shared<const Matcher>(*CompileRule(one->rule), one->verdict.limits);
+      if (IsOneStepOf(matchers, *matcher)) continue;
+      matchers.push_back(std::move(matcher));
+      one->rule.name = NewName(one->rule);
+      kept.push_back(*std::move(one));
+    }
+    // Classes are measured of those alone that are kept.
+    std::vector<absl::Status> statuses(kept.size());
+    ForEachIndex(kept.size(), options_.threads, [&](size_t i) { statuses[i] = Record(&kept[i]); });
+    std::vector<Rule> result;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      if (!statuses[i].ok()) return statuses[i];
+      result.push_back(std::move(kept[i].rule));
     }
     return result;
   }
 
  private:
+  struct Proved {
+    Rule rule;
+    RuleVerdict verdict;  // without a class
+  };
+
   bool Stopped() const { return options_.stop != nullptr && *options_.stop; }
 
   std::string NewName(const Rule& rule) {
@@ -107,7 +118,7 @@ class Reverser {
     return numbered;
   }
 
-  std::optional<Rule> ReverseOf(size_t i) const {
+  std::optional<Proved> ReverseOf(size_t i) const {
     const CompiledRule& rule = forward_[i]->rule();
     if (!IsOneValue(rule, rule.lhs()) || !IsOneValue(rule, rule.rhs())) return std::nullopt;
     if (Exchanges(*forward_[i], draws_)) return std::nullopt;
@@ -120,7 +131,7 @@ class Reverser {
     for (const std::string& name : *weights) {
       reversed.conditions.push_back(CallArg(ArgFn::kWeight, {NameArg(name)}));
     }
-    return Proved(std::move(reversed));
+    return ProofOf(std::move(reversed));
   }
 
   // The fewest inputs that have to be weights, beside the kernels of convolutions, for it to gain: at all sizes where
@@ -160,27 +171,26 @@ class Reverser {
     });
   }
 
-  std::optional<Rule> Proved(Rule rule) const {
+  std::optional<Proved> ProofOf(Rule rule) const {
     RuleProofOptions options;
-    options.time_limit_s = options.instance_limit_s = options_.rule_limit_s;
+    options.classify = false;
+    options.work_limit_s = options.instance_limit_s = options_.rule_limit_s;
     options.seed = options_.seed;
     options.stop = options_.stop;
-    const RuleVerdict verdict = ProveRule(rule, options);
+    RuleVerdict verdict = ProveRule(rule, options);
     if (verdict.verdict != Verdict::kProved) return std::nullopt;
-    absl::StatusOr<ProofRecord> record = RecordOf(rule, verdict);
-    if (!record.ok()) return std::nullopt;
-    rule.proof = *std::move(record);
-    return rule;
+    return Proved{std::move(rule), std::move(verdict)};
   }
 
-  // The proof under the rule's new name.
-  static absl::StatusOr<ProofRecord> RecordAs(const Rule& rule) {
-    RuleVerdict verdict;
-    verdict.verdict = Verdict::kProved;
-    verdict.rule_class = rule.proof->rule_class;
-    verdict.limits = rule.proof->domain;
-    verdict.instances = rule.proof->instances;
-    return RecordOf(rule, verdict);
+  // The class, and the record under the rule's name.
+  static absl::Status Record(Proved* proved) {
+    RuleVerdict& verdict = proved->verdict;
+    ASSIGN_OR_RETURN(const auto compiled, CompileRule(proved->rule));
+    const auto found = ClassifyRule(*compiled, verdict.limits, verdict.instances, verdict.used_finite_only_step,
+                                    &verdict.operators);
+    verdict.rule_class = found.ok() ? *found : RuleClass::kFiniteOnly;
+    ASSIGN_OR_RETURN(proved->rule.proof, RecordOf(proved->rule, verdict));
+    return absl::OkStatus();
   }
 
   const ReverseOptions& options_;

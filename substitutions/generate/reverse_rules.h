@@ -22,7 +22,7 @@ namespace rewright::generate {
 struct ReverseOptions {
   int threads = 1;  // the result does not depend on it
   uint64_t seed = 1;
-  double rule_limit_s = 1;  // of CPU time, for a proof
+  double rule_limit_s = 1;  // seconds of work for a proof (verifier/work.h)
   std::string prefix;       // of the rules' names
   const std::atomic<bool>* stop = nullptr;
   std::function<void()> progress;  // called for every rule, from any thread

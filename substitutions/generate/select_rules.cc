@@ -162,18 +162,21 @@ class Selector {
       kept.push_back(k);
     }
     std::vector<double> classify_s(kept.size());
+    std::vector<absl::Status> recorded(kept.size());
     ForEachIndex(kept.size(), options_.threads, [&](size_t j) {
       Judgement& judgement = judgements[kept[j]];
-      if (known[kept[j]]) return;
       const double start_s = verifier::ThreadCpuSeconds();
       Outcome& outcome = judgement.outcome;
-      const auto found = ClassifyRule(kept_[before + j].forward.matcher->rule(), outcome.limits, outcome.instances,
-                                      judgement.used_finite_only_step);
-      outcome.rule_class = found.ok() ? *found : RuleClass::kFiniteOnly;
+      if (!known[kept[j]]) {
+        const auto found = ClassifyRule(kept_[before + j].forward.matcher->rule(), outcome.limits, outcome.instances,
+                                        judgement.used_finite_only_step);
+        outcome.rule_class = found.ok() ? *found : RuleClass::kFiniteOnly;
+      }
+      recorded[j] = Record(outcome, &result_.rules[before + j - options_.known.size()]);
       classify_s[j] = verifier::ThreadCpuSeconds() - start_s;
     });
     for (size_t j = 0; j < kept.size(); ++j) {
-      RETURN_IF_ERROR(Record(judgements[kept[j]].outcome, &result_.rules[before + j - options_.known.size()]));
+      RETURN_IF_ERROR(recorded[j]);
       result_.counts.classify_s += classify_s[j];
     }
     std::vector<std::pair<std::string, Outcome>> fresh;
@@ -235,7 +238,7 @@ class Selector {
 
   RuleProofOptions ProofLimits() const {
     RuleProofOptions options;
-    options.time_limit_s = options_.rule_limit_s;
+    options.work_limit_s = options_.rule_limit_s;
     options.instance_limit_s = options_.rule_limit_s;
     options.seed = options_.seed;
     options.stop = options_.stop;

@@ -38,7 +38,7 @@ struct SelectCounts {
 struct SelectOptions {
   int threads = 1;
   uint64_t seed = 1;
-  double rule_limit_s = 1;  // of CPU time, for a proof
+  double rule_limit_s = 1;  // seconds of work for a proof (verifier/work.h)
   std::string prefix;       // of the rules' names
   std::vector<Rule> known;  // proved rules; what follows from them is dropped. They are not part of the selection
   std::string journal;      // a file to be resumed from and appended to; empty: none

@@ -235,5 +235,15 @@ TEST(CpuLoops, SmallProgramsAreNotCompiled) {
   EXPECT_THAT(error, testing::Not(testing::IsEmpty()));
 }
 
+// Whoever asks first.
+TEST(CpuLoops, WhyATextIsNotCompiledIsToldToAll) {
+  if (!HasCompiler()) GTEST_SKIP() << "there is no compiler of loops";
+  for (int time = 0; time < 2; ++time) {
+    std::string error;
+    EXPECT_EQ(CompileLoop("broken", "define void @broken(", &error), nullptr);
+    EXPECT_NE(error, "") << time;
+  }
+}
+
 }  // namespace
 }  // namespace rewright::cpu

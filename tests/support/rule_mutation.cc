@@ -257,7 +257,7 @@ namespace {
 void JudgeMutant(const RuleInstance& mutant, const std::string& what, MutationRng& rng, MutantCounts* counts) {
   ProofOptions proof;
   proof.search_counterexample = false;  // the proof alone is on trial
-  proof.time_limit_s = 0.5;
+  proof.work_limit_s = 0.5;
   const bool accepted = Prove(mutant, proof).verdict == Verdict::kProved;
   const std::optional<std::string> apart = Distinguished(mutant, 100, rng);
   if (accepted && apart) counts->false_proofs.push_back(absl::StrCat(what, mutant.description, "\n", *apart));

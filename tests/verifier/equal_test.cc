@@ -261,5 +261,20 @@ TEST(KnownEqual, MovementsAreExact) {
   EXPECT_FALSE(known.Difference(turned, *arena->AddState("off", off))->has_value());
 }
 
+// Equal operands far below equal operators, one by one: a call within a call for each would be more than a stack holds.
+TEST(ProveByClaims, AGraphMayBeAsDeepAsItHasNodes) {
+  constexpr int kDepth = 50000;
+  const auto arena = std::make_shared<Arena>();
+  const Value x = *arena->AddInput("x", {DType::kFloat32, {2}}), y = *arena->AddInput("y", {DType::kFloat32, {2}});
+  Value a = *arena->Apply("add", {x, y}), b = *arena->Apply("add", {y, x});
+  for (int i = 0; i < kDepth; ++i) {
+    a = *arena->Apply("neg", {a});
+    b = *arena->Apply("neg", {b});
+  }
+  const auto result = ProveByClaims(Graph(arena, {x, y}, {{a, "z"}}), Graph(arena, {x, y}, {{b, "z"}}), {{{a, b}}}, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->equality, Equality::kProved);
+}
+
 }  // namespace
 }  // namespace rewright

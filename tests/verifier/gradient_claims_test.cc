@@ -71,7 +71,7 @@ TEST(GradientRules, ByResultsAreProved) {
       "results.rules");
   ASSERT_TRUE(rules.ok()) << rules.status();
   for (const Rule& rule : *rules) {
-    const RuleVerdict verdict = ProveRule(rule, {.time_limit_s = kLimitSeconds});
+    const RuleVerdict verdict = ProveRule(rule, {.work_limit_s = kLimitSeconds});
     const bool is_false = rule.name.starts_with("false-");
     EXPECT_EQ(verdict.verdict == Verdict::kProved, !is_false) << rule.name << ": " << verdict.reason;
   }

@@ -110,10 +110,10 @@ TEST(Infer, KeepsTheConditionsOfTheRule) {
   EXPECT_EQ(ConditionsText(inference.answers[0].rule), "?a + ?c <= ?d and ?a == 0");
 }
 
-TEST(Infer, TheTimeLimitEndsIt) {
+TEST(Infer, TheLimitOfWorkEndsIt) {
   const auto rules = ParseRules("rule r matmul(x[n, n], y[n, n]) => matmul(y, x)", "test");
   RuleProofOptions options;
-  options.time_limit_s = 1e-6;
+  options.work_limit_s = 1e-6;
   const Inference inference = InferConditions(rules->at(0), options);
   EXPECT_FALSE(inference.complete);
   EXPECT_THAT(inference.answers, IsEmpty());

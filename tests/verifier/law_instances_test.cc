@@ -140,5 +140,28 @@ TEST(LawInstances, RefusesLawsThatMakeNoSense) {
   }
 }
 
+// Certificates come from anywhere: a text is refused before it is too deep for the stack.
+TEST(LawInstances, LawsAreNotNestedWithoutEnd) {
+  const auto error = [](const std::string& law) {
+    absl::Status status;
+    OfText(law, {}, &status);
+    return std::string(status.message());
+  };
+  const auto repeated = [](const std::string& text, int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += text;
+    return all;
+  };
+  constexpr int kMany = 100000;
+  EXPECT_THAT(error("rule r\n  " + repeated("relu(", kMany) + "x" + repeated(")", kMany) + " => x"),
+              HasSubstr("expected a law that is nested less deeply"));
+  EXPECT_THAT(error("rule r\n  relu(x[" + repeated("(", kMany) + "n" + repeated(")", kMany) + "]) => x"),
+              HasSubstr("expected a law that is nested less deeply"));
+  EXPECT_THAT(error("rule r\n  relu(x[" + repeated("- ", kMany) + "n]) => x"),
+              HasSubstr("expected a law that is nested less deeply"));
+  EXPECT_THAT(error("rule r\n  relu(x[n" + repeated(" + 1", kMany) + "]) => x"),
+              HasSubstr("expected a shorter row of operators"));
+}
+
 }  // namespace
 }  // namespace rewright

@@ -35,7 +35,7 @@ TEST_P(MutationTest, NoMutantThatDiffersIsProved) {
       if (!MutateDeclaration(instance, rng, &mutant)) continue;
       ProofOptions options;
       options.search_counterexample = false;
-      options.time_limit_s = 0.3;
+      options.work_limit_s = 0.3;
       ProofResult result = Prove(mutant, options);
       std::optional<Counterexample> found = verifier::CounterexampleSearch(mutant, rng()).Run(250, 2);
       if (result.verdict == Verdict::kProved) {
@@ -106,7 +106,7 @@ TEST(RuleMutation, NoMutantThatTheInterpreterTellsApartIsProved) {
     for (const RuleInstance& instance : instances) {
       ProofOptions options;
       options.search_counterexample = false;  // the proof alone is on trial
-      options.time_limit_s = 0.3;
+      options.work_limit_s = 0.3;
       const bool accepted = Prove(instance, options).verdict == Verdict::kProved;
       const std::optional<std::string> difference = Distinguished(instance, 150, rng);
       EXPECT_FALSE(accepted && difference) << "seed " << kSeed << ": proved and false: " << mutant->change << "\n"

@@ -152,8 +152,7 @@ void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t
     ProofSession session;
     SolverMemory memory;
     session.memory = &memory;
-    session.cpu_start_s = ThreadCpuSeconds();
-    session.cpu_limit_s = 5;
+    session.work_limit_s = 5;
     Context ctx(&session, strategy, seed);
     Elements elements(&ctx, instance);
     std::vector<Guard> facts = elements.Conditions();

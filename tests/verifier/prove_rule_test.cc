@@ -243,12 +243,12 @@ TEST(ProveRule, RefutesIntegersAtTheEndsOfTheirType) {
   EXPECT_THAT(verdict.witness, HasSubstr("9223372036854775807"));
 }
 
-TEST(ProveRule, ARuleWithoutTimeIsUnknown) {
+TEST(ProveRule, ARuleThatMayDoNoWorkIsUnknown) {
   RuleProofOptions options;
-  options.time_limit_s = 0;
+  options.work_limit_s = 0;
   const RuleVerdict verdict = ProveRule(RuleOf("rule r relu(relu(x)) => relu(x)"), options);
   EXPECT_EQ(verdict.verdict, Verdict::kUnknown);
-  EXPECT_THAT(verdict.reason, HasSubstr("time limit of 0 s"));
+  EXPECT_THAT(verdict.reason, HasSubstr("limit of work of 0 s"));
 }
 
 TEST(ProveRule, AnInterruptedRuleIsUnknown) {

@@ -161,7 +161,7 @@ TEST(RandomConstantsTest, NoRuleThatDiffersIsProved) {
       ++made;
       ProofOptions options;
       options.search_counterexample = false;
-      options.time_limit_s = 0.3;
+      options.work_limit_s = 0.3;
       const Verdict verdict = Prove(instance, options).verdict;
       // Eighth powers of positions from 237 on are beyond i64.
       std::vector<std::vector<int64_t>> sizes;

@@ -150,7 +150,7 @@ TEST(ShardingLaws, FalseOnesAreRefutedWithValues) {
   EXPECT_GE(rules->size(), 40u);
   for (const Rule& rule : *rules) {
     RuleProofOptions options;
-    options.time_limit_s = kLimitSeconds;
+    options.work_limit_s = kLimitSeconds;
     const RuleVerdict verdict = ProveRule(rule, options);
     EXPECT_EQ(verdict.verdict, Verdict::kRefuted) << rule.name << ": " << verdict.reason;
     EXPECT_THAT(verdict.reason, testing::AnyOf(HasSubstr("differ"), HasSubstr("right side"))) << rule.name;
@@ -186,7 +186,7 @@ TEST(ShardingLaws, AChangedLawByPositionIsRefuted) {
         const auto rules = ParseRules("rule changed\n  " + text + "\n", "test");
         EXPECT_TRUE(rules.ok()) << rules.status();
         RuleProofOptions options;
-        options.time_limit_s = kLimitSeconds;
+        options.work_limit_s = kLimitSeconds;
         EXPECT_EQ(ProveRule((*rules)[0], options).verdict, Verdict::kRefuted) << text;
         return;
       }
@@ -212,7 +212,7 @@ TEST(ShardingLaws, AChangedLawIsRefuted) {
     const auto rules = ParseRules("rule shifted\n  " + text + "\n", "test");
     ASSERT_TRUE(rules.ok()) << rules.status();
     RuleProofOptions options;
-    options.time_limit_s = kLimitSeconds;
+    options.work_limit_s = kLimitSeconds;
     EXPECT_EQ(ProveRule((*rules)[0], options).verdict, Verdict::kRefuted) << text;
     return;
   }

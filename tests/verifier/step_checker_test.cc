@@ -40,7 +40,7 @@ class StepCheckerTest : public ::testing::Test {
   bool Settled() { return !Refused() && checker_.report().open.empty() && checker_.report().steps > 0; }
 
   verifier::SolverMemory memory_;
-  verifier::ProofSession session_{.cpu_limit_s = 1e9, .memory = &memory_};
+  verifier::ProofSession session_{.work_limit_s = verifier::kNoLimit, .memory = &memory_};
   Context ctx_{&session_, {}, 1};
   StepChecker checker_;
   const Var n_ = ctx_.NewParam("n", 1), d_ = ctx_.NewParam("d", 1);
@@ -222,7 +222,7 @@ std::string RefusedSizes(const std::string& law, int least = 0) {
   checker.Begin(instance, {});
   if (least > 0) {  // that the first size is no less is taken for given
     verifier::SolverMemory memory;
-    verifier::ProofSession session{.cpu_limit_s = 1e9, .memory = &memory, .listener = &checker};
+    verifier::ProofSession session{.work_limit_s = verifier::kNoLimit, .memory = &memory, .listener = &checker};
     Context ctx{&session, {}, 1};
     verifier::Elements elements(&ctx, instance);
     ctx.SetFacts({Guard::Ge(elements.Shape(instance.lhs[0])[0] - Poly(least))});

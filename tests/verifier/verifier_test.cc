@@ -26,7 +26,7 @@ ProofResult Worst(const RuleCase& rule) {
   worst.verdict = Verdict::kProved;
   for (const RuleInstance& instance : rule.instances) {
     ProofOptions options;
-    options.time_limit_s = 10;  // verdicts must not depend on the machine
+    options.work_limit_s = 10;  // verdicts must not depend on the machine
     ProofResult result = Prove(instance, options);
     if (result.verdict == Verdict::kProved) continue;
     if (worst.verdict != Verdict::kRefuted) worst = std::move(result);
@@ -175,13 +175,13 @@ TEST(VerifierTest, WithoutSearchAFalseRuleIsUnknown) {
   EXPECT_THAT(result.reason, HasSubstr("elements of output 0"));
 }
 
-TEST(VerifierTest, TheTimeLimitEndsInUnknown) {
+TEST(VerifierTest, TheLimitOfWorkEndsInUnknown) {
   const auto rules = LoadRules("conv.rules");
   ProofOptions options;
-  options.time_limit_s = 1e-6;
+  options.work_limit_s = 1e-6;
   ProofResult result = Prove(Find(rules, "merge-convs").instances[0], options);
   EXPECT_EQ(result.verdict, Verdict::kUnknown);
-  EXPECT_THAT(result.reason, HasSubstr("time limit"));
+  EXPECT_THAT(result.reason, HasSubstr("limit of work"));
 }
 
 TEST(VerifierTest, TheSameSeedGivesTheSameResult) {

@@ -9,7 +9,7 @@ namespace {
 RuleJudgement Judged(const Rule& rule, double time_limit_seconds, const std::atomic<bool>* stop) {
   RuleProofOptions options;
   options.stop = stop;
-  options.time_limit_s = time_limit_seconds;
+  options.work_limit_s = time_limit_seconds;
   options.use = RuleUse::kProof;
   const RuleVerdict verdict = ProveRule(rule, options);
   RuleJudgement judgement{rule.name, VerdictName(verdict.verdict), "", verdict.domain};

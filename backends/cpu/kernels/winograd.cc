@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/conv.h"
@@ -182,7 +183,7 @@ class WinogradKernel : public Kernel {
     RunContext inner{handles.reorder.get()};
     void* const reordered[] = {plain, scratch};
     RETURN_IF_ERROR(reorder_->Run(reordered, inner));
-    std::vector<void*> direct(buffers, next + 1);
+    absl::InlinedVector<void*, 16> direct(buffers, next + 1);
     direct.erase(direct.end() - 3);  // the plain weights
     if (weights_known_) direct.erase(direct.begin() + 1);
     direct.insert(direct.begin() + 1, scratch);

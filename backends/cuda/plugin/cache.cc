@@ -1,6 +1,9 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,6 +14,8 @@
 
 namespace rewright::cuda {
 namespace {
+
+constexpr size_t kHashDigits = 16;  // TextHash::Hex
 
 // The choice holds for this GPU and these libraries.
 std::string ChoiceKey(const Context& context, const std::string& key) {
@@ -23,14 +28,18 @@ std::string FileOf(const Context& context, const std::string& kind, const std::s
 
 }  // namespace
 
-// The key stands in front, so that two keys of one hash are told apart.
+// In front stands the key, so that two keys of one hash are told apart, and the hash of what follows, so that a file
+// that is not whole counts as none.
 bool ReadCached(const Context& context, const std::string& kind, const std::string& key, std::string* content) {
   if (context.cache_folder.empty()) return false;
   std::ifstream file(FileOf(context, kind, key), std::ios::binary);
   if (!file) return false;
   const std::string all((std::istreambuf_iterator<char>(file)), {});
-  if (all.size() <= key.size() || all.compare(0, key.size(), key) != 0 || all[key.size()] != '\0') return false;
-  *content = all.substr(key.size() + 1);
+  const size_t at = key.size() + 1 + kHashDigits;
+  if (all.size() < at || all.compare(0, key.size(), key) != 0 || all[key.size()] != '\0') return false;
+  const std::string found = all.substr(at);
+  if (all.compare(key.size() + 1, kHashDigits, TextHash::HexOf(found)) != 0) return false;
+  *content = found;
   return true;
 }
 
@@ -39,16 +48,21 @@ void WriteCached(const Context& context, const std::string& kind, const std::str
   std::error_code ignored;
   std::filesystem::create_directories(context.cache_folder, ignored);
   const std::string path = FileOf(context, kind, key);
-  const std::string temporary = path + "." + std::to_string(getpid());
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file << key << '\0' << content;
-    if (!file.flush()) {
-      std::filesystem::remove(temporary, ignored);
-      return;
-    }
+  // A name that nobody can foretell, of a file that was not there: what lies in the folder is never written through.
+  std::string temporary = path + ".XXXXXX";
+  const int fd = mkstemp(temporary.data());
+  if (fd < 0) return;
+  const std::string all = key + '\0' + TextHash::HexOf(content) + content;
+  bool written = true;
+  for (size_t done = 0; written && done < all.size();) {
+    const ssize_t count = write(fd, all.data() + done, all.size() - done);
+    written = count > 0 || (count < 0 && errno == EINTR);
+    done += static_cast<size_t>(std::max<ssize_t>(count, 0));
   }
-  std::filesystem::rename(temporary, path, ignored);
+  written = written && fsync(fd) == 0;
+  written = close(fd) == 0 && written;
+  if (written) std::filesystem::rename(temporary, path, ignored);
+  if (!written || ignored) std::filesystem::remove(temporary, ignored);
 }
 
 bool RecallChoice(const Context& context, const std::string& key, int* choice) {

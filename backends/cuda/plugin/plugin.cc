@@ -247,6 +247,8 @@ class CudaGpu : public Gpu {
 }  // namespace
 }  // namespace rewright::cuda
 
+extern "C" __attribute__((visibility("default"))) const int rewright_gpu_border = rewright::cuda::kGpuBorder;
+
 extern "C" __attribute__((visibility("default"))) rewright::cuda::Gpu* rewright_open_gpu(int ordinal,
                                                                                          rewright::cuda::Fault* fault) {
   auto gpu = std::make_unique<rewright::cuda::CudaGpu>();

@@ -73,5 +73,19 @@ TEST(IndexValueTest, ElementsHaveNoValue) {
   EXPECT_EQ(ValueAt(Holds(Cast(read, DType::kBool)), {}), std::nullopt);
 }
 
+TEST(IndexValueTest, OneOperatorHasAValueOrNone) {
+  int64_t value = 0;
+  EXPECT_TRUE(EvalIndex(ExprKind::kMod, -1, 3, &value));
+  EXPECT_EQ(value, 2);
+  EXPECT_TRUE(EvalIndex(ExprKind::kFloorDiv, -1, 3, &value));
+  EXPECT_EQ(value, -1);
+  EXPECT_TRUE(EvalIndex(ExprKind::kIndexMax, -1, 3, &value));
+  EXPECT_EQ(value, 3);
+  EXPECT_FALSE(EvalIndex(ExprKind::kIndexMul, INT64_MAX, 2, &value));
+  EXPECT_FALSE(EvalIndex(ExprKind::kIndexAdd, INT64_MAX, 1, &value));
+  EXPECT_FALSE(EvalIndex(ExprKind::kIndexSub, INT64_MIN, 1, &value));
+  EXPECT_FALSE(EvalIndex(ExprKind::kMod, 1, 0, &value));
+}
+
 }  // namespace
 }  // namespace rewright

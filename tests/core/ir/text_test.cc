@@ -101,6 +101,17 @@ TEST(TextTest, RefusesAttributesThatCannotBeMeant) {
       Not(HasSubstr("-922337203685477")));
 }
 
+// A number is the one that is written, or an error.
+TEST(TextTest, RefusesNumbersThatDoNotFit) {
+  const auto error = [](const std::string& starts) {
+    return ErrorOf("input x: f32[4]\n%0 = slice(x, starts=[" + starts + "], stops=[4])\n");
+  };
+  EXPECT_THAT(error("99999999999999999999"), HasSubstr("expected an integer of 64 bits"));
+  EXPECT_THAT(error("-99999999999999999999"), HasSubstr("expected an integer of 64 bits"));
+  EXPECT_THAT(ErrorOf("input x: f32[4]\n%0 = leaky_relu(x, alpha=1e999)\n"),
+              HasSubstr("expected a number that a double holds"));
+}
+
 TEST(TextTest, WeightsTakeTheirData) {
   const Tensor data = Tensor::FromVector<double>(DType::kFloat32, {2}, {3, 4});
   auto graph = ParseGraph("state w: f32[2]\n%0 = exp(w)\noutput y = %0\n", {{"w", data}});

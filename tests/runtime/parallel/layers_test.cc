@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <random>
 #include <set>
 #include <string>
 
@@ -326,6 +329,52 @@ TEST(LayersTest, AreCutByTime) {
   passes.bytes.assign(6, 0);
   passes.may_cut[3] = false;
   EXPECT_EQ((*LayersByTime(passes, 2))[2], (*LayersByTime(passes, 2))[3]);
+}
+
+// The longest of the layers' times is the least that there is, and the cuts are the earliest of those.
+TEST(LayersTest, AreCutByTimeAsByTryingAllCuts) {
+  std::minstd_rand random(7);
+  for (int trial = 0; trial < 200; ++trial) {
+    SCOPED_TRACE(trial);
+    Passes passes;
+    passes.length = 2 + static_cast<int>(random() % 7);
+    const auto length = static_cast<size_t>(passes.length);
+    for (size_t i = 0; i < length; ++i) {
+      passes.seconds.push_back(static_cast<double>(random() % 4));
+      passes.bytes.push_back(static_cast<double>(random() % 3) * 1e9);
+    }
+    for (size_t i = 0; i < length; ++i) passes.may_cut.push_back(i == 0 || random() % 4 > 0);
+    const auto most = static_cast<int>(std::count(passes.may_cut.begin(), passes.may_cut.end(), true));
+    const int count = 1 + static_cast<int>(random() % static_cast<unsigned>(most));
+    const std::vector<int> layers = *LayersByTime(passes, count);
+    const auto longest = [&](const std::vector<int>& of) {
+      double most_seconds = 0;
+      for (int k = 0; k < count; ++k) {
+        double seconds = 0;
+        for (size_t i = 0; i < length; ++i) {
+          if (of[i] != k) continue;
+          seconds += passes.seconds[i];
+          if (i > 0 && of[i - 1] != k) seconds += passes.bytes[i - 1] / 1e10;
+          if (i + 1 < length && of[i + 1] != k) seconds += passes.bytes[i] / 1e10;
+        }
+        most_seconds = std::max(most_seconds, seconds);
+      }
+      return most_seconds;
+    };
+    double best = std::numeric_limits<double>::infinity();
+    for (unsigned cuts = 0; cuts < 1u << (length - 1); ++cuts) {
+      std::vector<int> of(length, 0);
+      bool legal = true;
+      for (size_t i = 1; i < length; ++i) {
+        const bool cut = (cuts >> (i - 1) & 1) != 0;
+        of[i] = of[i - 1] + (cut ? 1 : 0);
+        legal = legal && (!cut || passes.may_cut[i]);
+      }
+      if (legal && of.back() == count - 1) best = std::min(best, longest(of));
+    }
+    EXPECT_EQ(layers.back(), count - 1);
+    EXPECT_NEAR(longest(layers), best, 1e-9);
+  }
 }
 
 }  // namespace

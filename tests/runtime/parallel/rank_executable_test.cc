@@ -322,20 +322,20 @@ TEST(RankExecutable, ARankThatFailsIsNamedWithWhatTheOthersWaitedFor) {
       output y = %3)");
   const auto inputs = RandomInputs(graph, 3);
   const std::vector<absl::Status> status = OnRanks(2, [&](Communicator& ranks) -> absl::Status {
-    ranks.set_limit(0.2);
+    ranks.set_limit(1);
     const std::unique_ptr<GraphRunner> runner = MakeReferenceRunner(1);
     auto executable = RankExecutable::Create(graph, ranks, *runner);
     if (!executable.ok()) return executable.status();
     std::vector<Tensor> outputs;
     absl::Status done = (*executable)->Run(*inputs, &outputs);
     if (!done.ok() || ranks.rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::seconds(1));  // it hangs
+      std::this_thread::sleep_for(std::chrono::seconds(3));  // it hangs
       return done;
     }
     return (*executable)->Run(*inputs, &outputs);
   });
   EXPECT_THAT(std::string(status[0].message()),
-              HasSubstr("run 2, all-reduce of reduce_sum: rank 0 waited 0.2 s for rank 1, which may hang"));
+              HasSubstr("run 2, all-reduce of reduce_sum: rank 0 waited 1 s for rank 1, which may hang"));
 }
 
 // States that are cut stay where they are; whoever asks gets all of them.

@@ -6,7 +6,7 @@
 namespace rewright::verifier {
 
 AlgebraScene::AlgebraScene(StepListener* listener, const Strategy& strategy)
-    : session_{.cpu_limit_s = 1e9, .memory = &memory_, .listener = listener},
+    : session_{.work_limit_s = kNoLimit, .memory = &memory_, .listener = listener},
       ctx_(&session_, strategy, 1),
       n(ctx_.NewParam("n", 1)),
       d(ctx_.NewParam("d", 1)),

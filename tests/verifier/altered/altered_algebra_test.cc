@@ -69,7 +69,7 @@ const std::map<std::string, std::string> kLawsOfText = {
 std::string Refused(const RuleInstance& instance) {
   StepChecker checker;
   ProofOptions options;
-  options.time_limit_s = 0.5;
+  options.work_limit_s = 0.5;
   options.listener = &checker;
   options.tell_attempts = true;
   Prove(instance, options);

@@ -45,7 +45,7 @@ TEST_F(LayoutsTest, AnAddedOperatorIsTrainedCutAlongEveryAxisOfItsTable) {
   const Trained alone = Common(Train(json_, 1));
   EXPECT_LT(alone.losses.back(), 0.8 * alone.losses.front());
 
-  const auto table = ShardingLaws(*ops::Bilinear(), /*structures=*/1, /*time_limit_s=*/10);
+  const auto table = ShardingLaws(*ops::Bilinear(), /*structures=*/1, /*work_limit_s=*/10);
   ASSERT_TRUE(table.ok()) << table.status();
   std::vector<std::string> cut;
   for (const FactorLaws& axes : *table) {

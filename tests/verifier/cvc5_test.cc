@@ -1,0 +1,48 @@
+// What is said of a program cvc5 that does not do what it is there for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "verifier/query_solver.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+const SmtQuery kQuery{"test", "QF_LIA", "(set-logic QF_LIA)\n(assert false)\n(check-sat)\n"};
+
+// In the place of cvc5 a script.
+class Cvc5 : public ::testing::Test {
+ protected:
+  Cvc5() : folder_(std::filesystem::path(::testing::TempDir()) / "rewright_cvc5"), path_(std::getenv("PATH")) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~Cvc5() override {
+    setenv("PATH", path_.c_str(), 1);
+    std::filesystem::remove_all(folder_);
+  }
+  std::string ErrorOf(const std::string& script) {
+    std::ofstream(folder_ / "cvc5") << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(folder_ / "cvc5", std::filesystem::perms::owner_all);
+    setenv("PATH", (folder_.string() + ":" + path_).c_str(), 1);
+    return std::string(AskCvc5({kQuery}, 1).status().message());
+  }
+
+  const std::filesystem::path folder_;
+  const std::string path_;
+};
+
+TEST_F(Cvc5, HowItEndedIsTold) {
+  EXPECT_THAT(ErrorOf("cat >/dev/null; exit 3"),
+              HasSubstr("answered 0 of 1 queries; then: nothing; it ended with status 3"));
+  EXPECT_THAT(ErrorOf("kill -9 $$"), HasSubstr("it ended by signal 9"));
+  EXPECT_THAT(ErrorOf("cat >/dev/null; echo what"), HasSubstr("answered 0 of 1 queries; then: what"));
+}
+
+}  // namespace
+}  // namespace rewright
