@@ -121,7 +121,8 @@ absl::StatusOr<Answer> Blame(const BlameFlags& flags, Session& session) {
   TraceSetting& setting = trace->setting;
   if (!flags.rules.empty()) setting.rules.files = flags.rules;
   const std::string path = flags.model.empty() ? setting.model : flags.model;
-  absl::StatusOr<ImportedModel> model = LoadModel(path, {.dims = setting.dims, .fold_defaults = setting.fold_defaults}, console);
+  absl::StatusOr<ImportedModel> model =
+      LoadModel(path, {.dims = setting.dims, .fold_defaults = setting.fold_defaults}, console);
   if (!model.ok()) return model.status();
   absl::StatusOr<RuleIndex> rules = LoadRules(setting.rules);
   if (!rules.ok()) return rules.status();

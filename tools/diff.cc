@@ -56,11 +56,10 @@ int CountForeign(const Graph& graph, const Graph& other, std::vector<std::string
     const Node& node = graph.node(id);
     if (node.op == nullptr || known.contains(node.hash)) continue;
     ++foreign;
-    const bool begins = std::all_of(node.operands.begin(), node.operands.end(),
-                                    [&](Value operand) {
-                                      const Node& from = graph.node(operand.node);
-                                      return from.op == nullptr || known.contains(from.hash);
-                                    });
+    const bool begins = std::all_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
+      const Node& from = graph.node(operand.node);
+      return from.op == nullptr || known.contains(from.hash);
+    });
     if (begins) first->push_back(Describe(graph, id));
   }
   return foreign;
@@ -131,7 +130,8 @@ bool ReportStructure(const Graph& a, const Graph& b, Console& console) {
   const int only_b = CountForeign(b, a, &first_b);
   const auto show = [&](const char* which, int count, const std::vector<std::string>& first) {
     if (count == 0) return;
-    console.Result(absl::StrFormat("only in %s: %s, beginning with", which, Counted(static_cast<size_t>(count), "node")));
+    console.Result(
+        absl::StrFormat("only in %s: %s, beginning with", which, Counted(static_cast<size_t>(count), "node")));
     for (size_t i = 0; i < std::min(first.size(), kShownNodes); ++i) console.Result("  " + first[i]);
     if (first.size() > kShownNodes) console.Result(absl::StrFormat("  and %d more", first.size() - kShownNodes));
   };

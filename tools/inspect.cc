@@ -89,7 +89,8 @@ absl::StatusOr<Answer> Inspect(const InspectFlags& flags, Session& session) {
   Console& console = session.console;
   absl::StatusOr<OnnxContents> contents = InspectOnnx(flags.model);
   if (!contents.ok()) return contents.status();
-  absl::StatusOr<ImportedModel> model = LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults, .keep_unknown = true}, console);
+  absl::StatusOr<ImportedModel> model =
+      LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults, .keep_unknown = true}, console);
   if (!model.ok() && !contents->unsupported.empty()) {
     // There is no graph to speak of, but all the file says can be told.
     ReportContents(*contents, console);

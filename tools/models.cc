@@ -56,8 +56,8 @@ absl::StatusOr<std::pair<ImportedModel, ImportedModel>> LoadPair(const std::stri
   };
   for (const auto& [name, size] : options.dims) {
     if (first.dims.contains(name) || second.dims.contains(name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("--dim: there is no symbolic dimension ", name, "; the inputs of ", a,
-                                                   " have ", names(first), ", those of ", b, " ", names(second)));
+    return absl::InvalidArgumentError(absl::StrCat("--dim: there is no symbolic dimension ", name, "; the inputs of ",
+                                                   a, " have ", names(first), ", those of ", b, " ", names(second)));
   }
   return std::pair(std::move(first), std::move(second));
 }

@@ -33,8 +33,8 @@ absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const
 // With every weight under its name and once, though some are read transposed: models that are trained further.
 inline const ExportOptions kWeightsAsTheyAre = {.fold_weights = false};
 
-// Inputs of a model: those named in `files` (.npy or .pb) from there, the others by their defaults, else random. Errors: a name that is no
-// input, a file with a tensor of another type than the input's.
+// Inputs of a model: those named in `files` (.npy or .pb) from there, the others by their defaults, else random.
+// Errors: a name that is no input, a file with a tensor of another type than the input's.
 absl::StatusOr<std::vector<Tensor>> LoadInputs(const ImportedModel& model,
                                                const std::map<std::string, std::string>& files, uint64_t seed);
 // The same without files.

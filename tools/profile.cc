@@ -149,7 +149,8 @@ void PrintPeaks(const Peaks& peaks, Console& console) {
 // A model, or the program of a checkpoint: what groups cost does not depend on the values of weights.
 absl::StatusOr<Graph> LoadGraph(const std::string& path, const ProfileFlags& flags, Console& console) {
   if (!absl::EndsWith(path, ".txt")) {
-    ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(path, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, console));
+    ASSIGN_OR_RETURN(const ImportedModel model,
+                     LoadModel(path, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, console));
     return model.graph;
   }
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));

@@ -133,7 +133,8 @@ absl::StatusOr<sharding::Sharded> Cut(const ShardFlags& flags, const Graph& grap
 }
 
 absl::StatusOr<Answer> ShardModel(const ShardFlags& flags, Session& session) {
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, session.console));
+  ASSIGN_OR_RETURN(const ImportedModel model,
+                   LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, session.console));
   ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, flags.degree, session.console));
   return flags.check ? Check(model.graph, sharded, session) : Answer::kYes;
 }
@@ -178,7 +179,8 @@ absl::StatusOr<Answer> CheckRanks(Communicator& ranks, const Graph& original, Gr
 
 absl::StatusOr<Answer> RunModel(const ShardFlags& flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, console));
+  ASSIGN_OR_RETURN(const ImportedModel model,
+                   LoadModel(flags.model, {.dims = flags.dims, .fold_defaults = flags.fold_defaults}, console));
   ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, LoadInputs(model, flags.inputs, session.flags.seed));
   ASSIGN_OR_RETURN(const Graph cut, CutOnRanks(model.graph, ranks, [&]() -> absl::StatusOr<Graph> {
                      ASSIGN_OR_RETURN(const sharding::Sharded sharded, Cut(flags, model.graph, ranks.size(), console));

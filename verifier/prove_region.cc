@@ -196,7 +196,7 @@ class RegionProver {
   }
 
   // The states below one side of the pairs.
-  absl::flat_hash_set<NodeId> StatesBelow(Value std::pair<Value, Value>::* side) const {
+  absl::flat_hash_set<NodeId> StatesBelow(Value std::pair<Value, Value>::*side) const {
     std::vector<Output> outputs;
     for (const auto& pair : region_.pairs) outputs.push_back({pair.*side, ""});
     return StatesOf(Graph(region_.arena, {}, std::move(outputs)));

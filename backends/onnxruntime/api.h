@@ -20,7 +20,12 @@ struct OrtMemoryInfo;
 struct OrtValue;
 
 enum OrtLogLevel : int { kOrtLogFatal = 4 };
-enum OrtOptimization : int { kOrtOptimizeNothing = 0, kOrtOptimizeBasic = 1, kOrtOptimizeExtended = 2, kOrtOptimizeAll = 99 };
+enum OrtOptimization : int {
+  kOrtOptimizeNothing = 0,
+  kOrtOptimizeBasic = 1,
+  kOrtOptimizeExtended = 2,
+  kOrtOptimizeAll = 99
+};
 enum OrtAllocatorKind : int { kOrtDeviceAllocator = 0 };
 enum OrtMemoryKind : int { kOrtDefaultMemory = 0 };
 

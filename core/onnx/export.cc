@@ -180,7 +180,8 @@ class Exporter {
   absl::Status NameTail() {
     if (!WritesTail()) return absl::OkStatus();
     if (!source_->TailMeansTheSame(opset_)) {
-      return Unimplemented("nodes behind what was rewritten, which are not read, may mean something else in opset ", opset_);
+      return Unimplemented("nodes behind what was rewritten, which are not read, may mean something else in opset ",
+                           opset_);
     }
     for (int i : source_->tail()) ReserveNames(source_->node(i));
     for (const std::string& name : TailReads()) {

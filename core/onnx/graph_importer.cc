@@ -268,9 +268,9 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
     const std::string name = DimensionName(info, axis);
     const auto given = options_.dims.find(name);
     const auto of_default = default_sizes_.find(name);
-    const int64_t size = given != options_.dims.end()           ? given->second
+    const int64_t size = given != options_.dims.end()         ? given->second
                          : of_default != default_sizes_.end() ? of_default->second
-                                                                : 1;
+                                                              : 1;
     if (size < 1) return InvalidArgument("dimension ", name, " is set to ", size);
     if (dim.has_dim_value()) {
       result_.notes.push_back(

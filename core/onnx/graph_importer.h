@@ -140,7 +140,7 @@ class GraphImporter {
   UnsupportedList unsupported_;
   std::vector<const onnx::NodeProto*> unread_;                              // nodes in that list
   absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> declared_;  // by tensor; filled when first asked for
-  int at_ = 0;                                 // of the nodes of the file
+  int at_ = 0;                                                              // of the nodes of the file
   std::vector<int> tail_;
   UnsupportedList tail_list_;
   std::vector<std::string>* scope_ = nullptr;  // of the innermost subgraph: the tensors that it has named so far

@@ -74,7 +74,8 @@ absl::Status CheckModel(const onnx::ModelProto& model, const ModelMetadata& meta
 }
 
 // Sparse weights become ordinary ones, whose elements are in `initializers`.
-absl::Status FillSparseWeights(const std::string& directory, onnx::GraphProto* graph, InitializersByName* initializers) {
+absl::Status FillSparseWeights(const std::string& directory, onnx::GraphProto* graph,
+                               InitializersByName* initializers) {
   for (const onnx::SparseTensorProto& sparse : graph->sparse_initializer()) {
     const std::string& name = sparse.values().name();
     absl::StatusOr<Tensor> tensor = DenseFromProto(sparse, directory);
@@ -179,9 +180,8 @@ struct ModelParts {
       if (!tail.contains(i)) imported->has_subgraphs |= HoldsSubgraph(nodes[i]);
     }
     if (options.keep_source) {
-      imported->source =
-          std::make_shared<const OnnxSource>(model, OpsetOf(metadata), imported->graph.arena(), importer.values(),
-                                             importer.tail());
+      imported->source = std::make_shared<const OnnxSource>(model, OpsetOf(metadata), imported->graph.arena(),
+                                                            importer.values(), importer.tail());
     }
     if (model->training_info_size() > 0) imported->notes.emplace_back("the training graphs of the file are left aside");
     return imported;

@@ -55,8 +55,7 @@ Values ReduceLogSumExp(OnnxNode& node) {
   Attrs keep = attrs;
   keep["keepdims"] = int64_t{1};
   const Value max = node("reduce_max", {x}, keep);
-  const Value is_finite =
-      node("less", {node("abs", {max}), node.Number(x, std::numeric_limits<double>::infinity())});
+  const Value is_finite = node("less", {node("abs", {max}), node.Number(x, std::numeric_limits<double>::infinity())});
   const Value shift = node("where", {is_finite, max, node.Number(x, 0)});
   const Value sum = node("reduce_sum", {node("exp", {node("sub", {x, shift})})}, attrs);
   RETURN_IF_ERROR(node.status());
@@ -102,8 +101,8 @@ Values CumProd(OnnxNode& node) {
   return std::vector<Value>{x};
 }
 
-// ArgMax and ArgMin, the first or the last of equal elements. The least one is the largest of the negatives, of integers
-// of those with all bits turned: not all of them have a negative.
+// ArgMax and ArgMin, the first or the last of equal elements. The least one is the largest of the negatives, of
+// integers of those with all bits turned: not all of them have a negative.
 Values ArgMax(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(0, node.input_rank(0)));
   const Value x = node.input(0);

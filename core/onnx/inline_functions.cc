@@ -26,8 +26,7 @@ constexpr int kMostNestedCalls = 32;
 
 std::string DomainOf(const std::string& domain) { return IsOnnxDomain(domain) ? "" : domain; }
 
-std::map<std::string, int64_t> VersionsOf(
-    const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
+std::map<std::string, int64_t> VersionsOf(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
   std::map<std::string, int64_t> versions;
   for (const onnx::OperatorSetIdProto& import : imports) versions[DomainOf(import.domain())] = import.version();
   return versions;
@@ -146,7 +145,8 @@ class Inliner {
         continue;
       }
       if (depth >= kMostNestedCalls) {
-        return InvalidArgument(NodeText(node), ": functions that call functions, more than ", kMostNestedCalls, " deep");
+        return InvalidArgument(NodeText(node), ": functions that call functions, more than ", kMostNestedCalls,
+                               " deep");
       }
       for (const auto& [domain, version] : VersionsOf(function->opset_import())) {
         if (versions_.emplace(domain, version).second) added_.emplace(domain, version);

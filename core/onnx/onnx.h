@@ -71,9 +71,9 @@ struct ImportOptions {
   // the types of their outputs. The graph can be rewritten and, with the source, written and run by who runs files;
   // nothing here computes it.
   bool keep_unknown = false;
-  // With keep_unknown: nodes that cannot be opaque, since the sizes of what they give depend on values or it is no tensor,
-  // and all that reads what they give, are the tail of the file: the graph ends before it, and what the tail reads are
-  // outputs. With the source the tail is written behind it (ExportOptions::tail); nothing here runs it.
+  // With keep_unknown: nodes that cannot be opaque, since the sizes of what they give depend on values or it is no
+  // tensor, and all that reads what they give, are the tail of the file: the graph ends before it, and what the tail
+  // reads are outputs. With the source the tail is written behind it (ExportOptions::tail); nothing here runs it.
   bool keep_tail = false;
   // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.
   int64_t max_generated_bytes = int64_t{4} << 30;

@@ -12,9 +12,9 @@ const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable() {
     auto* result = new absl::flat_hash_map<std::string, OnnxOperator>;
     for (OnnxOperatorList (*family)() :
          {ElementwiseOperators, ProductOperators, QuantizedOperators, MicrosoftOperators, EinsumOperators,
-          PoolOperators, NormOperators, TrainingOperators, ReduceOperators, ShapeOperators, MoveOperators,
-          ResizeOperators, AttentionOperators, RecurrentOperators, LinearAttentionOperators, SelectOperators,
-          GridOperators, SignalOperators, ConstantOperators, PreprocessingOperators}) {
+          PoolOperators,        NormOperators,    TrainingOperators,  ReduceOperators,    ShapeOperators,
+          MoveOperators,        ResizeOperators,  AttentionOperators, RecurrentOperators, LinearAttentionOperators,
+          SelectOperators,      GridOperators,    SignalOperators,    ConstantOperators,  PreprocessingOperators}) {
       for (auto& [name, op] : family()) CHECK(result->emplace(name, op).second) << name << " is there twice";
     }
     return result;

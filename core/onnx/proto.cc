@@ -216,7 +216,8 @@ absl::StatusOr<Tensor> DenseFromProto(const onnx::SparseTensorProto& proto, cons
       place = inside ? place * (listed ? 1 : extent) + index : 0;
     }
     if (!inside || place <= before) {
-      return InvalidArgument("sparse value ", k, ": expected a place in ", type.ToString(), " behind the one before it");
+      return InvalidArgument("sparse value ", k, ": expected a place in ", type.ToString(),
+                             " behind the one before it");
     }
     std::memcpy(tensor.as<char>() + place * size, values.as<const char>() + k * size, static_cast<size_t>(size));
     before = place;

@@ -95,7 +95,8 @@ bool AllMeanTheSame(const onnx::NodeProto& node, int64_t from, int64_t to) {
   return (!IsOnnxDomain(node.domain()) || MeansTheSame(node, from, to)) &&
          std::all_of(node.attribute().begin(), node.attribute().end(), [&](const onnx::AttributeProto& attribute) {
            const auto& nodes = attribute.g().node();
-           return std::all_of(nodes.begin(), nodes.end(), [&](const auto& inner) { return AllMeanTheSame(inner, from, to); });
+           return std::all_of(nodes.begin(), nodes.end(),
+                              [&](const auto& inner) { return AllMeanTheSame(inner, from, to); });
          });
 }
 

@@ -49,8 +49,8 @@ TEST_P(EveryOperator, AgreesWithTheInterpreter) {
   }
 }
 
-// NaN lies between other elements: whatever kernel runs, the results have NaN where the interpreter's do. Whether padding
-// times NaN is one is left open: factors have none.
+// NaN lies between other elements: whatever kernel runs, the results have NaN where the interpreter's do. Whether
+// padding times NaN is one is left open: factors have none.
 TEST_P(EveryOperator, KeepsNaN) {
   const OpDef& op = *FindOp(GetParam());
   const auto device = MakeDevice("cpu", {2});
@@ -89,7 +89,8 @@ TEST_P(EveryOperator, KeepsNaN) {
     for (size_t i = 0; i < expected->size(); ++i) {
       for (int64_t k = 0; k < (*expected)[i].num_elements(); ++k) {
         ASSERT_EQ(std::isnan((*found)[i].At(k)), std::isnan((*expected)[i].At(k)))
-            << "seed " << seed << ", output " << i << ", element " << k << " of\n" << PrintGraph(graph);
+            << "seed " << seed << ", output " << i << ", element " << k << " of\n"
+            << PrintGraph(graph);
       }
     }
   }

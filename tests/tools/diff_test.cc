@@ -44,13 +44,12 @@ TEST_F(DiffProgram, NamesWeightsThatDiffer) {
 }
 
 TEST_F(DiffProgram, SaysWhereModelsOfOtherWeightsBeginToDiffer) {
-  const Outcome text =
-      Rewright("diff --device reference " + Write("a.onnx", "w", 4) + " " + Write("b.onnx", "v", 4));
+  const Outcome text = Rewright("diff --device reference " + Write("a.onnx", "w", 4) + " " + Write("b.onnx", "v", 4));
   EXPECT_EQ(text.status, 0) << text.err;
-  EXPECT_THAT(text.out, AllOf(HasSubstr("only in A: 2 nodes, beginning with\n  t = matmul(f32[2,3], f32[3,2])"),
-                              HasSubstr("only in B: 2 nodes, beginning with\n  t = matmul(f32[2,3], f32[3,2])"),
-                              HasSubstr("weights only in A: 1, w f32[3,2]"),
-                              HasSubstr("weights only in B: 1, v f32[3,2]")));
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("only in A: 2 nodes, beginning with\n  t = matmul(f32[2,3], f32[3,2])"),
+                    HasSubstr("only in B: 2 nodes, beginning with\n  t = matmul(f32[2,3], f32[3,2])"),
+                    HasSubstr("weights only in A: 1, w f32[3,2]"), HasSubstr("weights only in B: 1, v f32[3,2]")));
 }
 
 // 0 and 1, which masks are, are their own squares.
@@ -69,7 +68,8 @@ TEST_F(DiffProgram, DrawsIntegersThatAreNoTruthValues) {
 // A size that the other model has fixed.
 TEST_F(DiffProgram, TakesSizesOfDimensionsThatOneModelHas) {
   for (const std::string verb : {"diff --device reference ", "equal "}) {
-    WriteContents(Path("named.onnx"), TestModel().SymbolicInput("x", {"N"}).Node("Relu", {"x"}, {"y"}).Output("y").Bytes());
+    WriteContents(Path("named.onnx"),
+                  TestModel().SymbolicInput("x", {"N"}).Node("Relu", {"x"}, {"y"}).Output("y").Bytes());
     WriteContents(Path("fixed.onnx"), TestModel().Input("x", {5}).Node("Relu", {"x"}, {"y"}).Output("y").Bytes());
     const std::string pair = Path("named.onnx") + " " + Path("fixed.onnx");
     EXPECT_EQ(Rewright(verb + pair + " --dim N=5").status, 0) << verb;

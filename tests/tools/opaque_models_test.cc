@@ -136,7 +136,9 @@ TEST_F(OpaqueModels, OfEmptyTensors) {
   if (!std::filesystem::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;
   TestModel model;
   model.Input("x", {1, 1, 2, 2}).Initializer("roi", Tensor(TensorType{DType::kFloat32, {0}}));
-  model.Node("Abs", {"x"}, {"a"}).Node("Unique", {"roi"}, {"b"}).Node("Concat", {"b", "b"}, {"c"}, {{"axis", int64_t{0}}});
+  model.Node("Abs", {"x"}, {"a"})
+      .Node("Unique", {"roi"}, {"b"})
+      .Node("Concat", {"b", "b"}, {"c"}, {{"axis", int64_t{0}}});
   model.Node("Relu", {"a"}, {"y"}).Output("y").Output("b");
   onnx::ValueInfoProto& info = *model.proto().mutable_graph()->mutable_output(1);
   info.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);

@@ -16,13 +16,10 @@ namespace rewright {
 
 bool IsOnnxRuntime(const std::string& device) { return device == "onnxruntime" || device == "onnxruntime:cpu"; }
 
-ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device,
-                            bool fold_defaults) {
+ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device, bool fold_defaults) {
   const bool source = IsOnnxRuntime(device);
-  return {.dims = dims,
-          .fold_defaults = fold_defaults,
-          .keep_source = source,
-          .keep_unknown = source || device == "cpu"};
+  return {
+      .dims = dims, .fold_defaults = fold_defaults, .keep_source = source, .keep_unknown = source || device == "cpu"};
 }
 
 void Engine::Use(const ImportedModel& model) const {

@@ -21,7 +21,9 @@ class Namer {
     std::vector<Resized> replayed;
     for (const index::NamedSizes& dims : sizes) {
       absl::StatusOr<ImportedModel> model =
-          source_.Import({.dims = dims, .fold_defaults = original_.fold_defaults, .keep_source = true,
+          source_.Import({.dims = dims,
+                          .fold_defaults = original_.fold_defaults,
+                          .keep_source = true,
                           .keep_unknown = !original_.opaque.empty() || !original_.tail.empty(),
                           .keep_tail = !original_.tail.empty()});
       if (!model.ok()) {

@@ -77,7 +77,8 @@ TEST(ImportExtremes, PowersOfIntegersAreExact) {
     EXPECT_THAT(power(x, Integers(DType::kInt32, {0}, {}), known), ElementsAre(1, 1, 1, 1, 1, 1, 1));
     EXPECT_THAT(power(x, Integers(DType::kInt64, {2, 39, 3, 7, 1LL << 40, (1LL << 40) + 1, 62}), known),
                 ElementsAre(int64_t{134217729} * 134217729, 4052555153018976267, -27, 0, 1, -1, int64_t{1} << 62));
-    EXPECT_THAT(power(x, Integers(DType::kInt64, {-2, -1, -1, 0, -5, -5, -1}), known), ElementsAre(0, 0, 0, 1, 1, -1, 0));
+    EXPECT_THAT(power(x, Integers(DType::kInt64, {-2, -1, -1, 0, -5, -5, -1}), known),
+                ElementsAre(0, 0, 0, 1, 1, -1, 0));
     EXPECT_THAT(power(x, Integers(DType::kUInt64, {1, 1, 1, 1, -1, -1, 1}), known),
                 ElementsAre(134217729, 3, -3, 0, 1, -1, 2));
     // The exponent's shape is the larger one.
@@ -99,11 +100,12 @@ TEST(ImportExtremes, PowersOfHalvesKeepTheirExponent) {
 
 TEST(ImportExtremes, LogarithmsOfSumsOfExponentialsOfInfinities) {
   const float inf = HUGE_VALF, nan = std::nanf("");
-  const Tensor x = Tensor::FromVector(DType::kFloat32, {6, 3},
-                                      std::vector<float>{-inf, -inf, -inf, inf, 1, 2, inf, -inf, 0, -inf, 1, 1, nan, 1,
-                                                         inf, 1000, 1000, -inf});
+  const Tensor x = Tensor::FromVector(
+      DType::kFloat32, {6, 3},
+      std::vector<float>{-inf, -inf, -inf, inf, 1, 2, inf, -inf, 0, -inf, 1, 1, nan, 1, inf, 1000, 1000, -inf});
   for (int64_t keepdims : {0, 1}) {
-    const Tensor y = Computed("ReduceLogSumExp", {x}, {true}, {{"axes", std::vector<int64_t>{1}}, {"keepdims", keepdims}});
+    const Tensor y =
+        Computed("ReduceLogSumExp", {x}, {true}, {{"axes", std::vector<int64_t>{1}}, {"keepdims", keepdims}});
     EXPECT_EQ(y.At(0), -inf);
     EXPECT_EQ(y.At(1), inf);
     EXPECT_EQ(y.At(2), inf);
@@ -133,8 +135,8 @@ TEST(ImportExtremes, ScatterAtMoreThanAMillionKnownIndices) {
     indices.SetInt(i, kCount - 1 - i);
     updates.Set(i, static_cast<double>(i % 1000));
   }
-  const Tensor y = Computed("ScatterND", {Tensor(TensorType{DType::kFloat32, {kCount + 1}}), indices, updates},
-                            {true, false, true});
+  const Tensor y =
+      Computed("ScatterND", {Tensor(TensorType{DType::kFloat32, {kCount + 1}}), indices, updates}, {true, false, true});
   ASSERT_EQ(y.num_elements(), kCount + 1);
   EXPECT_EQ(y.At(0), static_cast<double>((kCount - 1) % 1000));
   EXPECT_EQ(y.At(kCount - 5), 4);

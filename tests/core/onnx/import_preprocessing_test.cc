@@ -41,7 +41,8 @@ Tensor Floats(const Shape& shape, const Reals& values) { return Tensor::FromVect
 
 TEST(ImportPreprocessing, Scaler) {
   const Tensor x = Floats({2, 2}, {1, 2, 3, 4});
-  EXPECT_THAT(Computed("Scaler", x, {{"offset", Reals{1, 2}}, {"scale", Reals{2, 0.5}}}), ElementsAreArray({0., 0., 4., 1.}));
+  EXPECT_THAT(Computed("Scaler", x, {{"offset", Reals{1, 2}}, {"scale", Reals{2, 0.5}}}),
+              ElementsAreArray({0., 0., 4., 1.}));
   EXPECT_THAT(Computed("Scaler", x, {{"offset", Reals{1}}, {"scale", Reals{2}}}), ElementsAreArray({0., 2., 4., 6.}));
   EXPECT_THAT(Computed("Scaler", Tensor::Int64s({3, 5}), {{"offset", Reals{1, 1}}, {"scale", Reals{0.5, 0.5}}}),
               ElementsAreArray({1., 2.}));
@@ -55,7 +56,8 @@ TEST(ImportPreprocessing, Normalizer) {
 }
 
 TEST(ImportPreprocessing, BinarizerAndImputer) {
-  EXPECT_THAT(Computed("Binarizer", Floats({3}, {0.5, 0.25, -1}), {{"threshold", 0.25}}), ElementsAreArray({1., 0., 0.}));
+  EXPECT_THAT(Computed("Binarizer", Floats({3}, {0.5, 0.25, -1}), {{"threshold", 0.25}}),
+              ElementsAreArray({1., 0., 0.}));
   const Tensor x = Floats({2, 2}, {std::nan(""), 1, 2, std::nan("")});
   EXPECT_THAT(Computed("Imputer", x, {{"imputed_value_floats", Reals{7, 8}}}), ElementsAreArray({7., 1., 2., 8.}));
   EXPECT_THAT(Computed("Imputer", Floats({1, 2}, {-1, 3}),

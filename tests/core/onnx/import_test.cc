@@ -71,8 +71,12 @@ TEST(ImportTest, LargeFloatsAreWeightsAndTheRestConstants) {
 }
 
 TestModel SumWithDefault() {
-  return TestModel().Input("x", {2}).Input("w", {2}).Initializer("w", Iota({2})).Node("Add", {"x", "w"}, {"y"}).Output(
-      "y");
+  return TestModel()
+      .Input("x", {2})
+      .Input("w", {2})
+      .Initializer("w", Iota({2}))
+      .Node("Add", {"x", "w"}, {"y"})
+      .Output("y");
 }
 
 std::vector<std::string> NamesOfInputs(const Graph& graph) {
@@ -297,7 +301,8 @@ TEST(ImportTest, SparseWeights) {
   };
   EXPECT_EQ(error_of({0, 3, 6}, {3}), "00010020");
   EXPECT_EQ(error_of({0, 0, 0, 3, 1, 2}, {3, 2}), "00010020");
-  EXPECT_THAT(error_of({0, 3, 8}, {3}), HasSubstr("sparse initializer \"w\": sparse value 2: expected a place in f32[2,4]"));
+  EXPECT_THAT(error_of({0, 3, 8}, {3}),
+              HasSubstr("sparse initializer \"w\": sparse value 2: expected a place in f32[2,4]"));
   EXPECT_THAT(error_of({0, 3, -1}, {3}), HasSubstr("sparse value 2"));
   EXPECT_THAT(error_of({0, 3, 3}, {3}), HasSubstr("sparse value 2"));
   EXPECT_THAT(error_of({0, 3}, {2}), HasSubstr("expected a list of values, and of places in f32[2,4]"));

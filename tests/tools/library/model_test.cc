@@ -144,7 +144,9 @@ TEST(Model, InputsWithADefaultNeedNotBeGiven) {
   EXPECT_EQ(model.inputs().size(), 2U);
   const std::vector<float> x = {1, 2}, w = {3, 4};
   const InputView given = InputView::Of("x", {2}, x.data());
-  const auto numbers = [](const OutputArray& y) { return std::vector<float>(y.data<float>(), y.data<float>() + y.size()); };
+  const auto numbers = [](const OutputArray& y) {
+    return std::vector<float>(y.data<float>(), y.data<float>() + y.size());
+  };
   EXPECT_THAT(numbers(model.Run({given}).at(0)), ElementsAre(11, 22));
   EXPECT_THAT(numbers(model.Run({given, InputView::Of("w", {2}, w.data())}).at(0)), ElementsAre(4, 6));
   options.fold_defaults = true;

@@ -141,8 +141,8 @@ struct REWRIGHT_API OutputArray {
 struct ModelOptions {
   // Sizes of symbolic dimensions by name, for Optimize and Save. Those not given are 1.
   std::map<std::string, std::int64_t> dims;
-  // Inputs with a default are taken for what it says. Else they stay inputs, in the file that is saved as well; Run uses
-  // the default of one that it is not given.
+  // Inputs with a default are taken for what it says. Else they stay inputs, in the file that is saved as well; Run
+  // uses the default of one that it is not given.
   bool fold_defaults = false;
   // cpu, cuda:N, onnxruntime, or reference: the interpreter. On cpu and onnxruntime nodes of a model that are not known
   // here, of custom operators for instance, are kept as they are where the file declares the types of their outputs;
