@@ -186,7 +186,7 @@ class RoleFinder {
         if (graph_.node(i).input(k) == name) uses.emplace_back(i, k);
       }
     }
-    if (uses.size() < 2) return;
+    if (uses.size() < 2 || AreOneLayer(uses)) return;
     std::vector<std::string> parts = {name};
     std::vector<int> gone;
     bool first = true;
@@ -204,6 +204,20 @@ class RoleFinder {
     roles_.notes.push_back(absl::StrCat("initializer ", name, ", all of whose elements are ", tensor.At(0), ", is read ",
                                         uses.size(), " times: taken for ", parts.size(),
                                         " tensors that the exporter wrote once (model.shared keeps it one)"));
+  }
+
+  // Whether nodes share other numbers, too, that are not equal by chance: one layer, used several times.
+  bool AreOneLayer(const std::vector<std::pair<int, int>>& uses) const {
+    std::map<std::string, int> readers;
+    for (const auto& [i, k] : uses) {
+      const onnx::NodeProto& node = graph_.node(i);
+      for (const std::string& name : std::set<std::string>(node.input().begin(), node.input().end())) {
+        const auto found = initializers_.find(name);
+        if (found == initializers_.end() || UniformElement(found->second)) continue;
+        if (++readers[absl::StrCat(k, " ", name)] > 1) return true;
+      }
+    }
+    return false;
   }
 
   bool IsOutput(const std::string& name) const {
