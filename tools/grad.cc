@@ -66,7 +66,8 @@ std::set<std::string> DerivedOps(const Graph& graph) {
 
 absl::StatusOr<Answer> Grad(const GradFlags& flags, Session& session) {
   Console& console = session.console;
-  ASSIGN_OR_RETURN(const ImportedModel model, LoadModel(flags.model, {.differentiated = true, .dims = flags.dims}, console));
+  ASSIGN_OR_RETURN(const ImportedModel model,
+                   LoadModel(flags.model, {.differentiated = true, .dims = flags.dims}, console));
   ASSIGN_OR_RETURN(Value loss, LossOf(model.graph, flags.loss));
   Arena& arena = *model.graph.arena();
   const TensorType type = arena.type(loss);

@@ -355,8 +355,9 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   ShowLoss(engine.profile_loss(), console);
   RETURN_IF_ERROR(Finish(**trainer, config, flags, loaded.metadata, ranks, console));
   if ((*trainer)->ended_by() != "stop") return Answer::kYes;
-  if (!InterruptGuard::interrupted()) return absl::UnavailableError(absl::StrCat("standard output cannot be written; ended behind step ",
-                                                (*trainer)->position()));
+  if (!InterruptGuard::interrupted())
+    return absl::UnavailableError(
+        absl::StrCat("standard output cannot be written; ended behind step ", (*trainer)->position()));
   return absl::CancelledError(absl::StrCat("interrupted behind step ", (*trainer)->position(),
                                            flags.checkpoint_folder.empty() ? "" : "; --resume goes on from there"));
 }

@@ -162,7 +162,8 @@ absl::Status GraphImporter::ImportInitializers() {
 }
 
 absl::StatusOr<Value> GraphImporter::InitializerValue(const std::string& name, const Tensor& tensor) {
-  const bool trains = options_.training != OnnxTraining::kAsWritten && IsFloating(tensor.dtype()) && !left_.contains(name);
+  const bool trains =
+      options_.training != OnnxTraining::kAsWritten && IsFloating(tensor.dtype()) && !left_.contains(name);
   if (trains) trained_.insert(name);
   return trains && tensor.num_elements() == 1 ? state_.arena->AddState(name, tensor)
                                               : AddModelTensor(*state_.arena, name, tensor);

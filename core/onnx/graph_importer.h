@@ -130,8 +130,8 @@ class GraphImporter {
   UnsupportedList unsupported_;
   std::vector<const onnx::NodeProto*> unread_;                              // nodes in that list
   absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> declared_;  // by tensor; filled when first asked for
-  std::map<std::string, std::string> left_;          // floating initializers that are not trained, and why
-  absl::flat_hash_set<std::string> trained_;         // the others
+  std::map<std::string, std::string> left_;    // floating initializers that are not trained, and why
+  absl::flat_hash_set<std::string> trained_;   // the others
   std::vector<std::string>* scope_ = nullptr;  // of the innermost subgraph: the tensors that it has named so far
   int depth_ = 0;                              // of subgraphs
   int64_t imported_ = 0;                       // nodes

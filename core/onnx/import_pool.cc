@@ -113,8 +113,8 @@ absl::StatusOr<Value> Pool(OnnxNode& node, Value input, Pool2d pool, bool ceil_m
   return node.Reshape(y, {x[0], x[1], node.shape(y)[2], pooled[2], pooled[3]});
 }
 
-// Where the taps of each window stand in an image of that height and width, row by row: i64 [rows, columns, taps]. A tap
-// beyond the image stands for the first one within, so that it is the largest only where that is.
+// Where the taps of each window stand in an image of that height and width, row by row: i64 [rows, columns, taps]. A
+// tap beyond the image stands for the first one within, so that it is the largest only where that is.
 Tensor TapsOf(const OnnxWindow& window, int64_t height, int64_t width, int64_t rows, int64_t columns) {
   const int64_t taps = window.kernel[0] * window.kernel[1];
   Tensor table(TensorType{DType::kInt64, {rows, columns, taps}});
@@ -122,8 +122,10 @@ Tensor TapsOf(const OnnxWindow& window, int64_t height, int64_t width, int64_t r
     int64_t first = -1;
     for (const bool inside : {true, false}) {
       for (int64_t tap = 0; tap < taps; ++tap) {
-        const int64_t h = at / columns * window.strides[0] - window.pads[0] + tap / window.kernel[1] * window.dilations[0];
-        const int64_t w = at % columns * window.strides[1] - window.pads[1] + tap % window.kernel[1] * window.dilations[1];
+        const int64_t h =
+            at / columns * window.strides[0] - window.pads[0] + tap / window.kernel[1] * window.dilations[0];
+        const int64_t w =
+            at % columns * window.strides[1] - window.pads[1] + tap % window.kernel[1] * window.dilations[1];
         if ((h >= 0 && h < height && w >= 0 && w < width) != inside) continue;
         if (inside && first < 0) first = h * width + w;
         table.SetInt(at * taps + tap, inside ? h * width + w : first);
@@ -153,7 +155,8 @@ absl::StatusOr<Value> MaxPositions(OnnxNode& node, Value maxima) {
   const Value largest = node("argmax", {seen}, {{"axis", int64_t{4}}, {"keepdims", int64_t{0}}});
   // The number of the tap in the table, whose windows lie behind one another.
   const Value windows = node.Reshape(node.CountAlong(places[2] * places[3], 0, 1), {places[2], places[3]});
-  const Value tap = node("add", {largest, node("mul", {windows, node.Number(DType::kInt64, static_cast<double>(taps))})});
+  const Value tap =
+      node("add", {largest, node("mul", {windows, node.Number(DType::kInt64, static_cast<double>(taps))})});
   const Value flat = node.Reshape(node.Constant(table), {table.num_elements()});
   const Value within = node("gather", {flat, tap}, {{"axis", int64_t{0}}});
   const Value image = node.Reshape(node.CountAlong(images[0] * images[1], 0, 1), {images[0], images[1], 1, 1});

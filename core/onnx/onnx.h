@@ -56,8 +56,8 @@ struct ImportOptions {
   // those that kOff gives a graph at inference with, whose states are the same but for kDropoutState.
   OnnxTraining training = OnnxTraining::kAsWritten;
   uint64_t seed = 1;  // of kDropoutState
-  // Gradients are to be taken, as they are with kStep: what is composed of several operators is so composed that they are
-  // PyTorch's also where a function has none (the norm of zeros). Values are the same.
+  // Gradients are to be taken, as they are with kStep: what is composed of several operators is so composed that they
+  // are PyTorch's also where a function has none (the norm of zeros). Values are the same.
   bool differentiated = false;
   // Sizes of symbolic dimensions by name. An unnamed one is called <tensor>:<axis>. Those not given are 1, with a note.
   std::map<std::string, int64_t> dims;
@@ -67,9 +67,9 @@ struct ImportOptions {
   // the types of their outputs. The graph can be rewritten and, with the source, written and run by who runs files;
   // nothing here computes it.
   bool keep_unknown = false;
-  // For training (kOff and kStep): initializers that are trained whatever they look like, and those that stay one weight
-  // although they look like several (ImportedModel::left, ::notes). Null: none.
-  std::function<bool(const std::string& name)> trains, shares;
+  // For training (kOff and kStep): initializers that are trained whatever they look like, and those that stay one
+  // weight although they look like several (ImportedModel::left, ::notes). Null: none.
+  std::function<bool(const std::string&name)> trains, shares;
   // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.
   int64_t max_generated_bytes = int64_t{4} << 30;
 };
@@ -100,8 +100,8 @@ struct ImportedModel {
   std::map<std::string, int64_t> dims;
   // By input and axis: the symbolic dimension, empty where the size is fixed.
   std::vector<std::vector<std::string>> dim_names;
-  // With kOff and kStep: floating states that are no weights, each with the reason: constants of the graph, initializers
-  // that training has to leave as they are.
+  // With kOff and kStep: floating states that are no weights, each with the reason: constants of the graph,
+  // initializers that training has to leave as they are.
   std::map<std::string, std::string> left;
   // For the user of the first such import: weights that an exporter wrote once for several, or twice for one.
   std::vector<std::string> weight_notes;

@@ -82,8 +82,8 @@ bool IsWeightOf(const std::string& op, int input) {
 
 // The output has the elements of input 0 and no others.
 bool MovesOnly(const onnx::NodeProto& node, int input) {
-  static const auto* const ops =
-      new std::set<std::string>{"Identity", "Transpose", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Cast", "Expand"};
+  static const auto* const ops = new std::set<std::string>{"Identity", "Transpose", "Reshape", "Unsqueeze",
+                                                           "Squeeze",  "Flatten",   "Cast",    "Expand"};
   return input == 0 && ops->contains(node.op_type()) && node.output_size() > 0;
 }
 
@@ -201,8 +201,8 @@ class RoleFinder {
       parts.push_back(part);
     }
     for (auto at = gone.rbegin(); at != gone.rend(); ++at) graph_.mutable_node()->DeleteSubrange(*at, 1);
-    roles_.notes.push_back(absl::StrCat("initializer ", name, ", all of whose elements are ", tensor.At(0), ", is read ",
-                                        uses.size(), " times: taken for ", parts.size(),
+    roles_.notes.push_back(absl::StrCat("initializer ", name, ", all of whose elements are ", tensor.At(0),
+                                        ", is read ", uses.size(), " times: taken for ", parts.size(),
                                         " tensors that the exporter wrote once (model.shared keeps it one)"));
   }
 

@@ -1,11 +1,11 @@
 // The initializers of a file that training changes. For the sources of this folder only.
 //
-// A file does not say which of its tensors are parameters: exporters write masks, tables and numbers that they folded as
-// initializers, too, and what is equal once. So an initializer of floating type is trained unless
+// A file does not say which of its tensors are parameters: exporters write masks, tables and numbers that they folded
+// as initializers, too, and what is equal once. So an initializer of floating type is trained unless
 //
 //   it is no finite numbers of the size of weights (a mask);
-//   all that reads it reads what is never a weight: running averages, exponents, bounds, initial states of a recurrence;
-//   its name is one that exporters give to what they computed, and nothing reads it as a weight.
+//   all that reads it reads what is never a weight: running averages, exponents, bounds, initial states of a
+//   recurrence; its name is one that exporters give to what they computed, and nothing reads it as a weight.
 #pragma once
 
 #include <functional>

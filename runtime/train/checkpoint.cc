@@ -126,9 +126,9 @@ absl::StatusOr<CheckpointLock> CheckpointLock::Take(const std::string& folder) {
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return absl::ErrnoToStatus(errno, absl::StrCat("cannot lock ", path));
     const absl::StatusOr<std::string> owner = ReadText(path);
-    return absl::FailedPreconditionError(absl::StrCat(
-        folder, ": another run writes its checkpoints there", owner.ok() && !owner->empty() ? ", " : "",
-        owner.ok() ? absl::StripSuffix(*owner, "\n") : "", "; expected a folder that no other run uses"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, ": another run writes its checkpoints there", owner.ok() && !owner->empty() ? ", " : "",
+                     owner.ok() ? absl::StripSuffix(*owner, "\n") : "", "; expected a folder that no other run uses"));
   }
   // For who is refused; nothing depends on it.
   const std::string owner = absl::StrCat("process ", getpid(), "\n");

@@ -49,8 +49,8 @@ class CheckpointLock {
 };
 
 // Writes the checkpoint of a run that made `steps` steps into `folder`, which is made where it is missing, and removes
-// all but it and the last others, `keep` together. Nothing is done where it is the last one already. Errors: what cannot be written; the
-// checkpoints that were there stay.
+// all but it and the last others, `keep` together. Nothing is done where it is the last one already. Errors: what
+// cannot be written; the checkpoints that were there stay.
 absl::Status WriteCheckpoint(const std::string& folder, int64_t steps, const Checkpoint& checkpoint, int keep);
 
 // Whether there is one to read.

@@ -15,8 +15,9 @@
 //
 // Clipping by global norm multiplies all gradients by min(1, clip_norm / (|g| + 1e-6)), |g| over all of them together.
 // Where the loss, a gradient or a next value is not finite, all states keep their values, `optimizer.step` among them.
-// Finite next values follow from finite gradients whose squares are finite, too (LargestGradient), unless a rate, a decay
-// or an epsilon is out of the common (MayOverflow): then, and for what the model gives its states, they are looked at.
+// Finite next values follow from finite gradients whose squares are finite, too (LargestGradient), unless a rate, a
+// decay or an epsilon is out of the common (MayOverflow): then, and for what the model gives its states, they are
+// looked at.
 #pragma once
 
 #include <cstdint>

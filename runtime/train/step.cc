@@ -78,8 +78,8 @@ absl::Status CheckFinite(const std::string& name, const Tensor* elements) {
                                                  ", expected finite numbers (model.frozen leaves it as it is)"));
 }
 
-// The weights to train, those of StepOptions::order in that order, then others in the order of the graph; `left` are the
-// other floating states.
+// The weights to train, those of StepOptions::order in that order, then others in the order of the graph; `left` are
+// the other floating states.
 absl::StatusOr<std::vector<Value>> Trained(const Forward& forward, const StepOptions& options,
                                            std::map<std::string, std::string>* left) {
   const std::vector<std::string>& frozen = options.frozen;
@@ -206,9 +206,8 @@ struct Updated {
 absl::StatusOr<Graph> AddUpdate(const Forward& forward, const OptimizerOptions& options,
                                 const std::shared_ptr<Arena>& arena, const std::vector<Value>& inputs,
                                 const Updated& updated, std::vector<std::string>* checked) {
-  ASSIGN_OR_RETURN(const OptimizerGraph update,
-                   AddOptimizer(*arena, options, updated.weights, updated.gradients, updated.loss, forward.Names(),
-                                updated.next));
+  ASSIGN_OR_RETURN(const OptimizerGraph update, AddOptimizer(*arena, options, updated.weights, updated.gradients,
+                                                             updated.loss, forward.Names(), updated.next));
   *checked = update.checked;
   std::vector<Output> outputs = {
       {updated.loss, kLossResult}, {update.learning_rate, kRateResult}, {update.magnitudes, kMagnitudesResult}};
@@ -409,7 +408,8 @@ absl::StatusOr<StepGraphs> BuildStep(const TrainableModel& model, const StepOpti
     for (const Output& output : forward.model.outputs()) {
       if (output.updates.node >= 0) updated.next.push_back(output);
     }
-    ASSIGN_OR_RETURN(graphs.step, AddUpdate(forward, options.optimizer, arena, forward.inputs, updated, &graphs.checked));
+    ASSIGN_OR_RETURN(graphs.step,
+                     AddUpdate(forward, options.optimizer, arena, forward.inputs, updated, &graphs.checked));
   }
 
   ASSIGN_OR_RETURN(const Forward measured, AddForward(model.inference, options));

@@ -84,14 +84,14 @@ class Trainer {
 
   // Up to the last step, or until `stop` (of any rank) or the validation loss ends it. Errors: those of the executables
   // and of checkpoints; numbers that are not finite, with the step and the tensor: weights are then as before that
-  // step; a state that became no finite number, which is not saved; of ranks, those of Communicator::Exchange, and weights that differ from rank 0's, where they are saved or at
-  // the end.
+  // step; a state that became no finite number, which is not saved; of ranks, those of Communicator::Exchange, and
+  // weights that differ from rank 0's, where they are saved or at the end.
   absl::Status Run(const Observer& observer, const Stop& stop);
 
   int64_t position() const { return position_; }  // batches that were used
   int64_t total_steps() const { return total_steps_; }
   int64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
-  double last_loss() const { return last_loss_; }            // of the last step that was not skipped; NaN: there was none
+  double last_loss() const { return last_loss_; }  // of the last step that was not skipped; NaN: there was none
   const std::string& ended_by() const { return ended_by_; }  // "steps", "patience", "stop"
   // For the user: what may be otherwise than in the run before.
   const std::vector<std::string>& notes() const { return notes_; }

@@ -123,7 +123,8 @@ TEST(CpuConvolution, GradientsByWeightsReadRepeatedElements) {
                                                    ",1,1]\ninput u: f32[4,", channels, R"(,1,1]
 %0 = conv2d(x, w)
 %1 = reduce_mean(%0, axes=[2,3])
-%2 = expand(u, shape=[4,)", channels, R"(,8,8])
+%2 = expand(u, shape=[4,)",
+                                                   channels, R"(,8,8])
 %3 = dot_general(%2, x, lhs_contracting=[0,2,3], rhs_contracting=[0,2,3])
 output y = %1
 output g = %3

@@ -128,7 +128,8 @@ TEST_F(TrainRanksTest, AnInterruptedLauncherLeavesACheckpoint) {
   for (const std::string signal : {"INT", "TERM"}) {
     const std::string checkpoints = folder_ / ("ck_" + signal);
     const Outcome outcome = RewrightScript(absl::StrCat(
-        Mpirun(2, "--mca odls_base_sigkill_timeout 5"), "$program train --threads 1 --json ", config, " --checkpoint-dir ", checkpoints,
+        Mpirun(2, "--mca odls_base_sigkill_timeout 5"), "$program train --threads 1 --json ", config,
+        " --checkpoint-dir ", checkpoints,
         " >$out 2>$err & mpirun=$!; while ! grep -q '\"step\":9,' $out && kill -0 $mpirun; do sleep 0.1; done; kill -",
         signal, " $mpirun; wait $mpirun"));
     EXPECT_TRUE(std::filesystem::exists(checkpoints + "/latest")) << signal << ": " << outcome.err;

@@ -177,7 +177,8 @@ TEST_F(TrainTest, AMaskOfAFileStaysAsItIs) {
     WriteContents(folder_ / "c.json", R"({"model": {"onnx": "m.onnx"}, "steps": 4, "loss": "mean_squared_error",
         "data": {"inputs": {"x": "x.npy"}, "target": "t.npy", "batch": 2},
         "optimizer": {"kind": "momentum", "learning_rate": 0.1, "weight_decay": 0.01}})");
-    const Outcome outcome = Rewright("train --json --threads 1 " + (folder_ / "c.json") + " -o " + (folder_ / "o.onnx"));
+    const Outcome outcome =
+        Rewright("train --json --threads 1 " + (folder_ / "c.json") + " -o " + (folder_ / "o.onnx"));
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr(R"({"trained":["w"],"left":{"mask":")"));
     EXPECT_THAT(outcome.out, Not(HasSubstr("null")));

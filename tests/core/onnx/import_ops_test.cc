@@ -193,8 +193,8 @@ TEST(ImportOpsTest, MaxPoolSaysWhereItsMaximaStand) {
                               .Output("i");
   const auto imported = model.Import();
   ASSERT_TRUE(imported.ok()) << imported.status();
-  const Tensor x = Tensor::FromVector<double>(
-      DType::kFloat32, {1, 2, 3, 3}, {1, 5, 5, -2, -1, -3, 4, 4, 9, -7, -7, -8, -1, -2, -3, -4, -5, -6});
+  const Tensor x = Tensor::FromVector<double>(DType::kFloat32, {1, 2, 3, 3},
+                                              {1, 5, 5, -2, -1, -3, 4, 4, 9, -7, -7, -8, -1, -2, -3, -4, -5, -6});
   const std::vector<Tensor> outputs = OutputsOf(imported->graph, {{"x", x}});
   const std::vector<int64_t> expected = {0, 1, 1, 6, 6, 8, 9, 9, 10, 12, 12, 13};
   ASSERT_EQ(outputs[1].shape(), (Shape{1, 2, 2, 3}));

@@ -366,7 +366,8 @@ TEST(ImportTrainingTest, WeightsAreTrainedAndConstantsAreNot) {
       (imported->left.contains(name) ? left : trained).push_back(name);
     }
     EXPECT_THAT(trained, ::testing::UnorderedElementsAre("w", "val_7", "scale", "bn.weight", "bn.bias"));
-    EXPECT_THAT(left, ::testing::UnorderedElementsAre("val_8", "cat", "mask", "attention.bias", "mean", "var", "table"));
+    EXPECT_THAT(left,
+                ::testing::UnorderedElementsAre("val_8", "cat", "mask", "attention.bias", "mean", "var", "table"));
     EXPECT_THAT(imported->left.at("mask"), HasSubstr("a mask"));
     EXPECT_THAT(imported->left.at("mean"), HasSubstr("running averages"));
     EXPECT_THAT(imported->left.at("table"), HasSubstr("a constant of the graph"));
@@ -453,8 +454,8 @@ std::vector<double> GradientByX(const TestModel& model, const std::vector<double
   EXPECT_TRUE(imported.ok()) << imported.status();
   const Graph& graph = imported->graph;
   const Value y = graph.outputs()[0].value;
-  const Value ones = *graph.arena()->Apply(
-      "expand", {graph.arena()->AddConstant(Tensor::Scalar(kF32, 1))}, {{"shape", graph.type(y).shape}});
+  const Value ones = *graph.arena()->Apply("expand", {graph.arena()->AddConstant(Tensor::Scalar(kF32, 1))},
+                                           {{"shape", graph.type(y).shape}});
   const auto gradients = PullBack(*graph.arena(), {y}, {ones}, graph.inputs());
   EXPECT_TRUE(gradients.ok()) << gradients.status();
   const auto found = Compute(Graph(graph.arena(), graph.inputs(), {{(*gradients)[0], "g"}}),
@@ -466,10 +467,8 @@ std::vector<double> GradientByX(const TestModel& model, const std::vector<double
 
 TEST(ImportTrainingTest, GradientsOfNormsAreZeroAtZeros) {
   const std::vector<double> x = {3, 4, 0, 0};
-  const TestModel reduced = TestModel(13)
-                                .Input("x", {2, 2})
-                                .Node("ReduceL2", {"x"}, {"y"}, {{"axes", std::vector<int64_t>{1}}})
-                                .Output("y");
+  const TestModel reduced =
+      TestModel(13).Input("x", {2, 2}).Node("ReduceL2", {"x"}, {"y"}, {{"axes", std::vector<int64_t>{1}}}).Output("y");
   EXPECT_THAT(GradientByX(reduced, x, {2, 2}),
               ::testing::ElementsAre(::testing::DoubleNear(0.6, 1e-6), ::testing::DoubleNear(0.8, 1e-6), 0, 0));
   for (int64_t p : {1, 2}) {
