@@ -1,5 +1,8 @@
 #include "tools/console.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
+#include "tools/interrupt.h"
 
 namespace rewright {
 
@@ -33,6 +37,7 @@ absl::Status Console::Open(const CommonFlags& flags) {
   json_wanted_ = results_on_error_ = flags.json;
   quiet_ = flags.quiet;
   terminal_ = isatty(STDERR_FILENO) == 1;
+  if (flags.json) OpenUnblocked();
   if (flags.log_file.empty()) return absl::OkStatus();
   return ErrorAt("--log-file", OpenLog(flags.log_file));
 }
@@ -125,8 +130,40 @@ void Console::Transient(const std::string& line) {
 void Console::JsonLine(const Json& object) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!json_wanted_) return;
-  Print(object.dump(-1, ' ', false, Json::error_handler_t::replace));
-  std::cout.flush();
+  const std::string line = object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (unblocked_ < 0 || !std::cout.flush()) {
+    Print(line);
+    std::cout.flush();
+  } else if (!WriteUnblocked(line + "\n")) {
+    if (output_error_ == 0) output_error_ = errno;
+    std::cout.setstate(std::ios::badbit);
+  }
+}
+
+void Console::OpenUnblocked() {
+  struct stat status = {};
+  if (fstat(STDOUT_FILENO, &status) != 0 || !(S_ISFIFO(status.st_mode) || isatty(STDOUT_FILENO) == 1)) return;
+  // A description of its own: whoever shares standard output goes on to wait where that is full.
+  unblocked_ = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+bool Console::WriteUnblocked(const std::string& text) {
+  constexpr int kMilliseconds = 20, kWaits = 5;  // for room, once the run is to end
+  int waits = 0;
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t written = write(unblocked_, text.data() + at, text.size() - at);
+    if (written > 0) at += static_cast<size_t>(written);
+    if (written >= 0 || errno == EINTR) continue;
+    if (errno != EAGAIN || (InterruptGuard::interrupted() && ++waits > kWaits)) return false;
+    pollfd room = {unblocked_, POLLOUT, 0};
+    poll(&room, 1, kMilliseconds);
+  }
+  return true;
+}
+
+bool Console::output_failed() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !std::cout;
 }
 
 absl::Status Console::Finish() {

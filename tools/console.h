@@ -57,8 +57,11 @@ class Console {
 
   // The object that --json prints.
   Json& json() { return json_; }
-  // With --json: one object on one line, at once. For verbs that report as they go.
+  // With --json: one object on one line, at once. For verbs that report as they go: who reads no more does not keep an
+  // interrupted run from its end (InterruptGuard), the line is given up.
   void JsonLine(const Json& object);
+  // Whether standard output has not taken a result.
+  bool output_failed();
   // Prints it, and what is left to print. Error: standard output cannot be written.
   absl::Status Finish();
 
@@ -70,6 +73,9 @@ class Console {
  private:
   absl::Status OpenLog(const std::string& path);
   void Print(const std::string& text);  // on standard output
+  // Opens standard output once more where it is a pipe or a terminal, for writes that do not block.
+  void OpenUnblocked();
+  bool WriteUnblocked(const std::string& text);
   void ToStandardError(const std::string& text);
   void ToLog(const char* kind, const std::string& text);
 
@@ -79,6 +85,7 @@ class Console {
   bool terminal_ = false;
   std::string transient_;
   bool results_on_error_ = false;
+  int unblocked_ = -1;    // standard output, where a write may block; else -1
   int output_error_ = 0;  // of the first result that standard output did not take
   std::optional<AppendFile> log_;
   Json json_ = Json::object();

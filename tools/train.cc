@@ -2,7 +2,10 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,6 +64,14 @@ absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
   return config;
 }
 
+// Whether a name fits one of the patterns.
+std::function<bool(const std::string&)> AnyOf(const std::vector<std::string>& patterns) {
+  return [patterns](const std::string& name) {
+    return std::any_of(patterns.begin(), patterns.end(),
+                       [&](const std::string& pattern) { return MatchesPattern(pattern, name); });
+  };
+}
+
 struct LoadedModel {
   TrainableModel model;
   ModelMetadata metadata;
@@ -73,7 +84,10 @@ absl::StatusOr<LoadedModel> LoadTrainedModel(const TrainConfig& config, const st
   ImportOptions options;
   options.training = OnnxTraining::kOff;
   options.seed = config.seed;
+  options.trains = AnyOf(config.trains);
+  options.shares = AnyOf(config.shared);
   ASSIGN_OR_RETURN(const ImportedModel open, file.Import(options));
+  for (const std::string& note : open.weight_notes) console.Warning(absl::StrCat(path, ": ", note));
   // The size of the batch, where the file leaves it open.
   options.dims = config.dims;
   for (const std::vector<std::string>& names : open.dim_names) {
@@ -83,7 +97,25 @@ absl::StatusOr<LoadedModel> LoadTrainedModel(const TrainConfig& config, const st
   for (const std::string& note : inference.notes) console.Note(absl::StrCat(path, ": ", note));
   options.training = OnnxTraining::kStep;
   ASSIGN_OR_RETURN(const ImportedModel training, file.Import(options));
-  return LoadedModel{{inference.graph, training.graph}, inference.metadata};
+  return LoadedModel{{inference.graph, training.graph, training.left}, inference.metadata};
+}
+
+// "a, b, c, .. (12)"
+std::string Shortened(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 8;
+  if (names.size() <= kShown) return absl::StrJoin(names, ", ");
+  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + kShown, ", "), ", .. (", names.size(), ")");
+}
+
+// What is trained of a model of a file, what is not, and why: in full in the log file and with --json.
+void ShowTrained(const Trainer& trainer, Console& console) {
+  std::map<std::string, std::vector<std::string>> left;  // by reason
+  for (const auto& [name, why] : trainer.left()) left[why].push_back(name);
+  console.Note(absl::StrCat("trains:   ", Shortened(trainer.trained())));
+  for (const auto& [why, names] : left) console.Note(absl::StrCat("leaves:   ", Shortened(names), ": ", why));
+  console.Detail(absl::StrCat("trained: ", absl::StrJoin(trainer.trained(), ", ")));
+  for (const auto& [name, why] : trainer.left()) console.Detail(absl::StrCat("left: ", name, ": ", why));
+  console.JsonLine({{"trained", trainer.trained()}, {"left", trainer.left()}});
 }
 
 // Progress and metrics of a run.
@@ -228,6 +260,8 @@ absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int deg
 
 absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& session) {
   Console& console = session.console;
+  // From the first search to the last step; those of searches lie inside.
+  std::optional<InterruptGuard> interrupt(std::in_place);
   ASSIGN_OR_RETURN(const RankLayout layout, ParseLayout(flags.layout, ranks.size()));
   if (flags.search.memory_limit > 0 && flags.device == "reference") {
     return absl::InvalidArgumentError("--memory-limit: found the device reference, expected one that plans memory");
@@ -303,6 +337,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     return ErrorAt(flags.config, trainer.status());
   }
   for (const std::string& note : (*trainer)->notes()) console.Warning(note);
+  if (!config.built_in) ShowTrained(**trainer, console);
   if (flags.resume) console.Note(absl::StrCat("resumed behind step ", (*trainer)->position()));
 
   std::optional<EventFile> events;
@@ -312,14 +347,17 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
     events.emplace(std::move(file));
   }
   {
-    const InterruptGuard interrupt;
     Reporter reporter(**trainer, config, std::move(events), console);
     RETURN_IF_ERROR((*trainer)->Run([&](const StepReport& report) { reporter(report); },
-                                    [] { return InterruptGuard::interrupted(); }));
+                                    [&] { return InterruptGuard::interrupted() || console.output_failed(); }));
   }
+  interrupt.reset();
   ShowLoss(engine.profile_loss(), console);
   RETURN_IF_ERROR(Finish(**trainer, config, flags, loaded.metadata, ranks, console));
   if ((*trainer)->ended_by() != "stop") return Answer::kYes;
+  if (!InterruptGuard::interrupted())
+    return absl::UnavailableError(
+        absl::StrCat("standard output cannot be written; ended behind step ", (*trainer)->position()));
   return absl::CancelledError(absl::StrCat("interrupted behind step ", (*trainer)->position(),
                                            flags.checkpoint_folder.empty() ? "" : "; --resume goes on from there"));
 }

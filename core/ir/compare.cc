@@ -26,6 +26,16 @@ double Difference(double a, double b) {
 
 }  // namespace
 
+int64_t FirstNotFinite(const Tensor& tensor) {
+  if (!IsFloating(tensor.dtype())) return -1;
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const bool finite =
+        tensor.dtype() == DType::kFloat32 ? std::isfinite(tensor.as<float>()[i]) : std::isfinite(tensor.At(i));
+    if (!finite) return i;
+  }
+  return -1;
+}
+
 double LargestMagnitude(const Tensor& tensor) {
   double largest = 0;
   if (tensor.dtype() == DType::kFloat32) {  // outputs are many; finite magnitudes are ordered as their bits are

@@ -27,6 +27,9 @@ Comparison Compare(const Tensor& a, const Tensor& b, double rtol = 0, double ato
 // The largest magnitude of a finite element; 0 where there is none.
 double LargestMagnitude(const Tensor& tensor);
 
+// The first element that is no finite number; -1: there is none.
+int64_t FirstNotFinite(const Tensor& tensor);
+
 // Where element number `linear` lies, in row-major order.
 Shape PositionOf(const Shape& shape, int64_t linear);
 

@@ -78,7 +78,7 @@ Values GraphImporter::Subgraph(const onnx::GraphProto& graph, const std::vector<
   for (const onnx::TensorProto& proto : graph.initializer()) {
     auto tensor = TensorFromProto(proto, state_.directory);
     if (!tensor.ok()) return ErrorAt(absl::StrCat("initializer \"", proto.name(), "\""), tensor.status());
-    ASSIGN_OR_RETURN(const Value value, AddModelTensor(*state_.arena, proto.name(), *tensor));
+    ASSIGN_OR_RETURN(const Value value, InitializerValue(proto.name(), *tensor));
     RETURN_IF_ERROR(Define(proto.name(), value, "initializer of a subgraph"));
   }
   for (const onnx::NodeProto& node : graph.node()) RETURN_IF_ERROR(ImportNode(node));

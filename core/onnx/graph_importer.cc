@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/proto.h"
+#include "core/onnx/trained.h"
 
 namespace rewright {
 namespace {
@@ -111,6 +112,7 @@ GraphImporter::GraphImporter(onnx::ModelProto& model, InitializersByName& initia
   state_.directory = directory;
   state_.generated_bytes_left = options.max_generated_bytes;
   state_.training = options.training;
+  state_.differentiated = options.differentiated || options.training == OnnxTraining::kStep;
   state_.seed = options.seed;
   result_.fold_defaults = options.fold_defaults;
   if (options.fold_defaults || options.training != OnnxTraining::kAsWritten || model.ir_version() < 4) return;
@@ -122,6 +124,12 @@ GraphImporter::GraphImporter(onnx::ModelProto& model, InitializersByName& initia
 
 absl::StatusOr<ImportedModel> GraphImporter::Import() {
   if (!options_.keep_unknown) RETURN_IF_ERROR(CheckOperators());
+  RETURN_IF_ERROR(ReadInitializers());
+  if (options_.training != OnnxTraining::kAsWritten) {
+    InitializerRoles roles = RolesOfInitializers(options_, graph_, initializers_);
+    left_ = std::move(roles.left);
+    result_.weight_notes = std::move(roles.notes);
+  }
   RETURN_IF_ERROR(ImportInitializers());
   RETURN_IF_ERROR(ImportInputs());
   RETURN_IF_ERROR(FindProducers());
@@ -131,6 +139,7 @@ absl::StatusOr<ImportedModel> GraphImporter::Import() {
   RETURN_IF_ERROR(AddCut(&outputs));
   outputs.insert(outputs.end(), state_.updates.begin(), state_.updates.end());
   const Graph graph(state_.arena, inputs_, std::move(outputs));
+  if (options_.training != OnnxTraining::kAsWritten) NoteLeft(graph);
   // While nodes are imported weights count as known: they may be shapes and scales.
   result_.graph = options_.training == OnnxTraining::kStep ? CopyGraph(graph, Mode::kTraining) : graph;
   return std::move(result_);
@@ -158,35 +167,59 @@ absl::Status GraphImporter::Define(const std::string& name, Value value, const s
   return absl::OkStatus();
 }
 
-absl::Status GraphImporter::ImportInitializers() {
+absl::Status GraphImporter::ReadInitializers() {
+  absl::flat_hash_set<std::string> names;
   for (onnx::TensorProto& proto : *graph_.mutable_initializer()) {
     const std::string where = absl::StrCat("initializer \"", proto.name(), "\"");
-    if (proto.name().empty() || values_.contains(proto.name())) {
+    if (proto.name().empty() || !names.insert(proto.name()).second) {
       return InvalidArgument(where, ": the name is empty or taken");
     }
-    auto known = initializers_.find(proto.name());
-    if (known == initializers_.end()) {
-      auto tensor = TakeTensor(&proto, state_.directory);
-      if (absl::IsUnimplemented(tensor.status())) {
-        LeaveAside(proto.name(), where, tensor.status());
-        continue;
-      }
-      if (!tensor.ok()) return ErrorAt(where, tensor.status());
-      known = initializers_.emplace(proto.name(), *std::move(tensor)).first;
-      // Two copies of all weights would be one too many; clearing fields would keep the memory.
-      onnx::TensorProto name;
-      name.set_name(proto.name());
-      proto.Swap(&name);
+    if (initializers_.contains(proto.name())) continue;
+    auto tensor = TakeTensor(&proto, state_.directory);
+    if (absl::IsUnimplemented(tensor.status())) {
+      LeaveAside(proto.name(), where, tensor.status());
+      continue;
     }
+    if (!tensor.ok()) return ErrorAt(where, tensor.status());
+    initializers_.emplace(proto.name(), *std::move(tensor));
+    // Two copies of all weights would be one too many; clearing fields would keep the memory.
+    onnx::TensorProto name;
+    name.set_name(proto.name());
+    proto.Swap(&name);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphImporter::ImportInitializers() {
+  for (const onnx::TensorProto& proto : graph_.initializer()) {
+    const auto known = initializers_.find(proto.name());
+    if (known == initializers_.end()) continue;  // left aside
     if (with_default_.contains(known->first)) {
       result_.metadata.defaults.emplace(known->first, known->second);
       continue;
     }
-    ASSIGN_OR_RETURN(const Value value, AddModelTensor(*state_.arena, known->first, known->second));
-    NameValue(value, known->first);
-    values_.emplace(known->first, value);
+    ASSIGN_OR_RETURN(const Value value, InitializerValue(proto.name(), known->second));
+    NameValue(value, proto.name());
+    values_.emplace(proto.name(), value);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Value> GraphImporter::InitializerValue(const std::string& name, const Tensor& tensor) {
+  const bool trains =
+      options_.training != OnnxTraining::kAsWritten && IsFloating(tensor.dtype()) && !left_.contains(name);
+  if (trains) trained_.insert(name);
+  return trains && tensor.num_elements() == 1 ? state_.arena->AddState(name, tensor)
+                                              : AddModelTensor(*state_.arena, name, tensor);
+}
+
+void GraphImporter::NoteLeft(const Graph& graph) {
+  for (Value state : graph.states()) {
+    const std::string& name = graph.node(state.node).name;
+    if (!IsFloating(graph.type(state).dtype) || trained_.contains(name)) continue;
+    const auto why = left_.find(name);
+    result_.left.emplace(name, why != left_.end() ? why->second : "a constant of the graph, no initializer");
+  }
 }
 
 absl::Status GraphImporter::ImportInputs() {

@@ -69,9 +69,16 @@ class GraphImporter {
 
   absl::Status Define(const std::string& name, Value value, const std::string& what);
 
+  absl::Status ReadInitializers();
   absl::Status ImportInitializers();
   // The default of an input, if it fits; a note where it does not.
   void TakeDefault(const std::string& name, const TensorType& type);
+
+  // The leaf for an initializer; in training one of a single element is a state, too, where it is trained.
+  absl::StatusOr<Value> InitializerValue(const std::string& name, const Tensor& tensor);
+
+  // Fills in ImportedModel::left.
+  void NoteLeft(const Graph& graph);
 
   absl::Status ImportInputs();
 
@@ -143,6 +150,8 @@ class GraphImporter {
   int at_ = 0;                                                              // of the nodes of the file
   std::vector<int> tail_;
   UnsupportedList tail_list_;
+  std::map<std::string, std::string> left_;    // floating initializers that are not trained, and why
+  absl::flat_hash_set<std::string> trained_;   // the others
   std::vector<std::string>* scope_ = nullptr;  // of the innermost subgraph: the tensors that it has named so far
   int depth_ = 0;                              // of subgraphs
   int64_t imported_ = 0;                       // nodes

@@ -241,8 +241,10 @@ Values Celu(OnnxNode& node) {
 }
 
 Values PRelu(OnnxNode& node) {
-  const Value x = node.input(0);
-  return OneOutput(node("where", {node("less", {x, node.Number(x, 0)}), node("mul", {x, node.input(1)}), x}));
+  const Value x = node.input(0), zero = node.Number(x, 0), scaled = node("mul", {x, node.input(1)});
+  // The gradient at 0 is PyTorch's, the slope; its value there may be -0.
+  if (node.differentiated()) return OneOutput(node("where", {node("less", {zero, x}), x, scaled}));
+  return OneOutput(node("where", {node("less", {x, zero}), scaled, x}));
 }
 
 Values Softsign(OnnxNode& node) {

@@ -173,10 +173,12 @@ Values LpNormalization(OnnxNode& node) {
   const Value x = node.input(0);
   const Attrs over = {{"axes", std::vector<int64_t>{node.Int("axis", -1)}}, {"keepdims", int64_t{1}}};
   const Value sum = node("reduce_sum", {p == 1 ? node("abs", {x}) : node("mul", {x, x})}, over);
-  const Value norm = p == 1 ? sum : node("sqrt", {sum});
   // All zeros stay zeros.
   const Value zero = node.Number(x, 0);
-  return OneOutput(node("where", {node("equal", {norm, zero}), zero, node("div", {x, norm})}));
+  Value norm = p == 1 ? sum : NormOf(node, sum);
+  const Value none = node("equal", {norm, zero});
+  if (node.differentiated()) norm = node("where", {none, node.Number(x, 1), norm});  // 0 / 0 would reach gradients
+  return OneOutput(node("where", {none, zero, node("div", {x, norm})}));
 }
 
 // Softmax and LogSoftmax. Before opset 13 all axes from `axis` (default 1) on were one.

@@ -113,9 +113,63 @@ absl::StatusOr<Value> Pool(OnnxNode& node, Value input, Pool2d pool, bool ceil_m
   return node.Reshape(y, {x[0], x[1], node.shape(y)[2], pooled[2], pooled[3]});
 }
 
+// Where the taps of each window stand in an image of that height and width, row by row: i64 [rows, columns, taps]. A
+// tap beyond the image stands for the first one within, so that it is the largest only where that is.
+Tensor TapsOf(const OnnxWindow& window, int64_t height, int64_t width, int64_t rows, int64_t columns) {
+  const int64_t taps = window.kernel[0] * window.kernel[1];
+  Tensor table(TensorType{DType::kInt64, {rows, columns, taps}});
+  for (int64_t at = 0; at < rows * columns; ++at) {
+    int64_t first = -1;
+    for (const bool inside : {true, false}) {
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        const int64_t h =
+            at / columns * window.strides[0] - window.pads[0] + tap / window.kernel[1] * window.dilations[0];
+        const int64_t w =
+            at % columns * window.strides[1] - window.pads[1] + tap % window.kernel[1] * window.dilations[1];
+        if ((h >= 0 && h < height && w >= 0 && w < width) != inside) continue;
+        if (inside && first < 0) first = h * width + w;
+        table.SetInt(at * taps + tap, inside ? h * width + w : first);
+      }
+    }
+  }
+  return table;
+}
+
+// The positions of the maxima of MaxPool, the first of equal ones, in the whole operand; `maxima` are of one shape with
+// them.
+absl::StatusOr<Value> MaxPositions(OnnxNode& node, Value maxima) {
+  if (node.Int("storage_order", 0) != 0) return Unimplemented("output 1 with storage_order = 1");
+  const Shape x = node.input_type(0).shape;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> kernel, PoolKernel(node));
+  if (x.size() > 4) return Unimplemented("output 1 of a pool over ", x.size() - 2, " axes");
+  ASSIGN_OR_RETURN(const OnnxWindow window, ReadWindow(node, x, kernel));
+  RETURN_IF_ERROR(node.status());
+  const Shape images = node.shape(ToImages(node, window, node.input(0)));
+  const Shape places = node.shape(ToImages(node, window, maxima));
+  const int64_t size = images[2] * images[3], taps = window.kernel[0] * window.kernel[1];
+  RETURN_IF_ERROR(node.CheckListed(places[2] * places[3] * taps));
+  const Tensor table = TapsOf(window, images[2], images[3], places[2], places[3]);
+  const Value lines = node.Reshape(node.input(0), {images[0], images[1], size});
+  const Attrs along = {{"axis", int64_t{2}}};
+  const Value seen = node("gather", {lines, node.Constant(table)}, along);
+  const Value largest = node("argmax", {seen}, {{"axis", int64_t{4}}, {"keepdims", int64_t{0}}});
+  // The number of the tap in the table, whose windows lie behind one another.
+  const Value windows = node.Reshape(node.CountAlong(places[2] * places[3], 0, 1), {places[2], places[3]});
+  const Value tap =
+      node("add", {largest, node("mul", {windows, node.Number(DType::kInt64, static_cast<double>(taps))})});
+  const Value flat = node.Reshape(node.Constant(table), {table.num_elements()});
+  const Value within = node("gather", {flat, tap}, {{"axis", int64_t{0}}});
+  const Value image = node.Reshape(node.CountAlong(images[0] * images[1], 0, 1), {images[0], images[1], 1, 1});
+  const Value before = node("mul", {image, node.Number(DType::kInt64, static_cast<double>(size))});
+  return FromImages(node, window, node("add", {within, before}));
+}
+
 Values MaxPool(OnnxNode& node) {
   node.Ignore({"storage_order"});  // of the second output
-  return OneOutput(Pool(node, node.input(0), MaxPool2d, node.Flag("ceil_mode"), false));
+  ASSIGN_OR_RETURN(const Value maxima, Pool(node, node.input(0), MaxPool2d, node.Flag("ceil_mode"), false));
+  if (!node.wants_output(1)) return std::vector<Value>{maxima};
+  ASSIGN_OR_RETURN(const Value positions, MaxPositions(node, maxima));
+  return std::vector<Value>{maxima, positions};
 }
 
 // The sum of each window, by a convolution with ones; any number of axes, dilated ones too. `counts` are, by axis, the
@@ -183,7 +237,12 @@ Values LpPool(OnnxNode& node) {
   const Value size = node("abs", {x});
   const Value power = p == 1 ? size : node("pow", {size, node.Number(x, static_cast<double>(p))});
   ASSIGN_OR_RETURN(const WindowSums sums, SumWindows(node, power, window, node.Flag("ceil_mode"), false));
-  return OneOutput(p == 1 ? sums.sum : node("pow", {sums.sum, node.Number(x, 1 / static_cast<double>(p))}));
+  if (p == 1) return OneOutput(sums.sum);
+  const auto root = [&](Value sum) { return node("pow", {sum, node.Number(x, 1 / static_cast<double>(p))}); };
+  if (!node.differentiated()) return OneOutput(root(sums.sum));
+  // As of NormOf: the gradient at a window of zeros is 0.
+  const Value zero = node.Number(x, 0), none = node("equal", {sums.sum, zero});
+  return OneOutput(node("where", {none, zero, root(node("where", {none, node.Number(x, 1), sums.sum}))}));
 }
 
 // Over all axes but the first two.

@@ -43,7 +43,10 @@ Values SumOf(OnnxNode& node, Value x, const char* after = nullptr) {
 Value Square(OnnxNode& node) { return node("mul", {node.input(0), node.input(0)}); }
 
 Values ReduceL1(OnnxNode& node) { return SumOf(node, node("abs", {node.input(0)})); }
-Values ReduceL2(OnnxNode& node) { return SumOf(node, Square(node), "sqrt"); }
+Values ReduceL2(OnnxNode& node) {
+  ASSIGN_OR_RETURN(const std::vector<Value> sum, SumOf(node, Square(node)));
+  return OneOutput(NormOf(node, sum[0]));
+}
 Values ReduceSumSquare(OnnxNode& node) { return SumOf(node, Square(node)); }
 Values ReduceLogSum(OnnxNode& node) { return SumOf(node, node.input(0), "log"); }
 

@@ -387,6 +387,12 @@ std::vector<int64_t> AxesFrom(int64_t first, int64_t end) {
   return axes;
 }
 
+Value NormOf(OnnxNode& node, Value squares) {
+  if (!node.differentiated()) return node("sqrt", {squares});
+  const Value zero = node.Number(squares, 0), none = node("equal", {squares, zero});
+  return node("where", {none, zero, node("sqrt", {node("where", {none, node.Number(squares, 1), squares})})});
+}
+
 absl::StatusOr<Value> AddModelTensor(Arena& arena, const std::string& name, const Tensor& data) {
   constexpr int64_t kMostQuantized = 64;  // elements of what may be parameters of quantization
   const bool quantized = IsNarrow(data.dtype()) && data.num_elements() > kMostQuantized;

@@ -28,6 +28,7 @@ struct ImportState {
   std::string directory;  // of external data; empty: none is read
   int64_t generated_bytes_left = 0;
   OnnxTraining training = OnnxTraining::kAsWritten;
+  bool differentiated = false;
   uint64_t seed = 1;
   int64_t masks = 0;            // drawn by the nodes so far
   std::vector<Output> updates;  // the next values of states, by the nodes so far
@@ -98,6 +99,8 @@ class OnnxNode {
 
   // ---- training
   OnnxTraining training() const { return state_.training; }
+  // Whether gradients are to be taken (ImportOptions::differentiated).
+  bool differentiated() const { return state_.differentiated; }
   // An input that must be an initializer, as a state of its name, of a single element too.
   Value StateInput(int i);
   // What the state holds behind the nodes so far, and what it holds from here on.
@@ -173,6 +176,9 @@ class OnnxNode {
   std::set<std::string> known_attributes_;
   absl::Status status_;
 };
+
+// The root of a sum of squares. Where gradients are taken that at 0 is 0, as PyTorch's norms have it.
+Value NormOf(OnnxNode& node, Value squares);
 
 // A node's only output.
 Values OneOutput(absl::StatusOr<Value> value);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -58,6 +59,9 @@ struct ImportOptions {
   // those that kOff gives a graph at inference with, whose states are the same but for kDropoutState.
   OnnxTraining training = OnnxTraining::kAsWritten;
   uint64_t seed = 1;  // of kDropoutState
+  // Gradients are to be taken, as they are with kStep: what is composed of several operators is so composed that they
+  // are PyTorch's also where a function has none (the norm of zeros). Values are the same.
+  bool differentiated = false;
   // Sizes of symbolic dimensions by name. An unnamed one is called <tensor>:<axis>. Those not given are 1, with a note.
   std::map<std::string, int64_t> dims;
   // Sizes of dimensions that the model has not got are no error: another model may have them.
@@ -75,6 +79,9 @@ struct ImportOptions {
   // tensor, and all that reads what they give, are the tail of the file: the graph ends before it, and what the tail
   // reads are outputs. With the source the tail is written behind it (ExportOptions::tail); nothing here runs it.
   bool keep_tail = false;
+  // For training (kOff and kStep): initializers that are trained whatever they look like, and those that stay one
+  // weight although they look like several (ImportedModel::left, ::notes). Null: none.
+  std::function<bool(const std::string&name)> trains, shares;
   // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.
   int64_t max_generated_bytes = int64_t{4} << 30;
 };
@@ -105,6 +112,11 @@ struct ImportedModel {
   std::map<std::string, int64_t> dims;
   // By input and axis: the symbolic dimension, empty where the size is fixed.
   std::vector<std::vector<std::string>> dim_names;
+  // With kOff and kStep: floating states that are no weights, each with the reason: constants of the graph,
+  // initializers that training has to leave as they are.
+  std::map<std::string, std::string> left;
+  // For the user of the first such import: weights that an exporter wrote once for several, or twice for one.
+  std::vector<std::string> weight_notes;
   // Files of external data, as the model names them: paths from its folder, sorted.
   std::vector<std::string> external_files;
   // For the user: symbolic sizes that were taken to be 1, parts of the file that were left aside.

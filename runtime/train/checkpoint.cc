@@ -1,8 +1,11 @@
 #include "runtime/train/checkpoint.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -23,6 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kLatest[] = "latest";
+constexpr char kLock[] = "lock";
 constexpr char kProgress[] = "train.json";
 constexpr char kWeights[] = "weights.safetensors";
 constexpr char kOptimizer[] = "optimizer.safetensors";
@@ -91,26 +95,52 @@ absl::Status WriteFiles(const std::string& folder, const Checkpoint& checkpoint,
   return SyncFolder(folder);
 }
 
-// Whole checkpoints beyond the last `keep`, and what was being written when a run was killed.
-absl::Status RemoveOld(const std::string& folder, int keep) {
+// Whole checkpoints beyond `keep`, of which `live` is one however high the numbers of others are (a run that was killed
+// before it named its last one leaves that), and what was being written when a run was killed.
+absl::Status RemoveOld(const std::string& folder, const std::string& live, int keep) {
   std::vector<std::string> names;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     const bool unfinished = absl::StartsWith(name, kAside) || absl::StartsWith(name, kTemporaryPrefix);
     if (unfinished) RETURN_IF_ERROR(RemoveFolder(absl::StrCat(folder, "/", name)));
-    if (absl::StartsWith(name, kStepPrefix)) names.push_back(name);
+    if (absl::StartsWith(name, kStepPrefix) && name != live) names.push_back(name);
   }
   // Longer numbers are larger.
   std::sort(names.begin(), names.end(),
             [](const std::string& a, const std::string& b) { return std::pair(a.size(), a) > std::pair(b.size(), b); });
-  for (size_t i = static_cast<size_t>(keep); i < names.size(); ++i) {
+  for (size_t i = static_cast<size_t>(keep) - 1; i < names.size(); ++i) {
     RETURN_IF_ERROR(RemoveFolder(absl::StrCat(folder, "/", names[i])));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+absl::StatusOr<CheckpointLock> CheckpointLock::Take(const std::string& folder) {
+  RETURN_IF_ERROR(MakeFolder(folder));
+  const std::string path = absl::StrCat(folder, "/", kLock);
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  CheckpointLock lock(descriptor);
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return absl::ErrnoToStatus(errno, absl::StrCat("cannot lock ", path));
+    const absl::StatusOr<std::string> owner = ReadText(path);
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, ": another run writes its checkpoints there", owner.ok() && !owner->empty() ? ", " : "",
+                     owner.ok() ? absl::StripSuffix(*owner, "\n") : "", "; expected a folder that no other run uses"));
+  }
+  // For who is refused; nothing depends on it.
+  const std::string owner = absl::StrCat("process ", getpid(), "\n");
+  if (ftruncate(descriptor, 0) != 0 || write(descriptor, owner.data(), owner.size()) < 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  }
+  return lock;
+}
+
+CheckpointLock::~CheckpointLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
 
 absl::Status WriteCheckpoint(const std::string& folder, int64_t steps, const Checkpoint& checkpoint, int keep) {
   RETURN_IF_ERROR(MakeFolder(folder));
@@ -129,7 +159,7 @@ absl::Status WriteCheckpoint(const std::string& folder, int64_t steps, const Che
   RETURN_IF_ERROR(RenameFolder(aside, path));
   RETURN_IF_ERROR(WriteText(absl::StrCat(folder, "/", kLatest), absl::StrCat(name, " ", digest, "\n")));
   RETURN_IF_ERROR(SyncFolder(folder));
-  return RemoveOld(folder, keep);
+  return RemoveOld(folder, name, keep);
 }
 
 bool HasCheckpoint(const std::string& folder) { return !absl::IsNotFound(ReadLatest(folder).status()); }

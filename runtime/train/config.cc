@@ -236,6 +236,8 @@ void ReadModel(Fields& fields, TrainConfig* config) {
   fields.Text("weights", &config->weights);
   fields.Text("output", &config->step.output);
   fields.Texts("frozen", &config->step.frozen);
+  fields.Texts("trained", &config->trains);
+  fields.Texts("shared", &config->shared);
   fields.Object("places", [&](Fields& places) {
     for (const auto& [name, value] : places.json().items()) {
       int64_t axis = 0;

@@ -33,6 +33,8 @@ struct TrainConfig {
   std::optional<BuiltInModel> built_in;
   std::string onnx;
   std::map<std::string, int64_t> dims;  // of the ONNX model's symbolic dimensions
+  // Patterns of initializers that are trained whatever they look like, and that stay one where they look like several.
+  std::vector<std::string> trains, shared;
   std::string weights;
 
   // Weights that are cut where ranks compute together (--layout tp=N): patterns and axes.

@@ -288,7 +288,7 @@ absl::StatusOr<TrainableModel> WithWeights(const TrainableModel& model, const Na
   };
   ASSIGN_OR_RETURN(const Graph inference, with(model.inference));
   ASSIGN_OR_RETURN(const Graph training, with(model.training));
-  return TrainableModel(inference, training);
+  return TrainableModel(inference, training, model.left);
 }
 
 TrainableModel MakeModel(const BuiltInModel& options, int64_t batch, uint64_t seed) {

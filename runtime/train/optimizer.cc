@@ -1,6 +1,7 @@
 #include "runtime/train/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numbers>
 #include <numeric>
@@ -80,7 +81,7 @@ class OptimizerBuilder {
       : arena_(arena), options_(options), taken_(taken) {}
 
   absl::StatusOr<OptimizerGraph> Build(const std::vector<Value>& weights, const std::vector<Value>& gradients,
-                                       Value loss) {
+                                       Value loss, const std::vector<Output>& model_next) {
     CHECK(weights.size() == gradients.size() && !weights.empty()) << weights.size();
     std::vector<std::string> names;
     for (Value weight : weights) names.push_back(arena_.node(weight.node).name);
@@ -89,9 +90,9 @@ class OptimizerBuilder {
     const Term rate(arena_, AddSchedule(arena_, options_.learning_rate, options_.schedule, step.value()));
     count_ = (step + 1).Cast(DType::kFloat64).value();
     graph_.learning_rate = rate.value();
-    graph_.finite = Finite(loss, gradients).value();
+    AddMagnitudes(loss, gradients);
     const Value clip = Clip(gradients);
-    std::vector<Output> kept;
+    std::vector<Next> kept, next;
     for (size_t i = 0; i < weights.size(); ++i) {
       const Term weight(arena_, weights[i]);
       Term gradient(arena_, gradients[i]);
@@ -99,10 +100,26 @@ class OptimizerBuilder {
       const DType dtype = weight.type().dtype;
       if (clip.node >= 0) gradient = gradient * Term(arena_, clip).Cast(dtype);
       const Term own_rate = settings[i].rate_scale == 1 ? rate : rate * settings[i].rate_scale;
-      RETURN_IF_ERROR(AddWeight(names[i], weight, gradient, own_rate, settings[i].weight_decay, &kept));
+      const size_t before = kept.size();
+      ASSIGN_OR_RETURN(const Term next_weight,
+                       AddWeight(names[i], weight, gradient, own_rate, settings[i].weight_decay, &kept));
+      next.push_back({names[i], weight, next_weight});
+      if (!MayOverflow(options_, dtype)) continue;
+      Term largest = Abs(next_weight);
+      for (size_t k = before; k < kept.size(); ++k) largest = Max(largest, Abs(kept[k].value));
+      Check(names[i], largest);
     }
-    Next(kStepState, step, step + 1, &kept);
-    graph_.updates.insert(graph_.updates.end(), kept.begin(), kept.end());
+    kept.push_back({kStepState, step, step + 1});
+    next.insert(next.end(), kept.begin(), kept.end());
+    for (const Output& output : model_next) {
+      next.push_back({output.name, Term(arena_, output.updates), Term(arena_, output.value)});
+      if (IsFloating(next.back().value.type().dtype)) Check(output.name, next.back().value);
+    }
+    graph_.finite = Finite().value();
+    for (const Next& one : next) {
+      const Term chosen = Where(Term(arena_, graph_.finite), one.value, one.state);
+      graph_.updates.push_back({chosen.value(), one.name, one.state.value()});
+    }
     return graph_;
   }
 
@@ -117,21 +134,41 @@ class OptimizerBuilder {
     return Term(arena_, state);
   }
 
-  // The next value of a state, or the old one where a number is not finite.
-  void Next(const std::string& name, const Term& state, const Term& next, std::vector<Output>* outputs) {
-    const Term chosen = Where(Term(arena_, graph_.finite), next, state);
-    outputs->push_back({chosen.value(), name, state.value()});
+  // What a state is to become.
+  struct Next {
+    std::string name;
+    Term state, value;
+  };
+
+  void Check(const std::string& name, const Term& next) {
+    graph_.checked.push_back(name);
+    next_magnitudes_.push_back(LargestMagnitude(next).Cast(DType::kFloat64).Reshape({1}));
   }
 
-  Term Finite(Value loss, const std::vector<Value>& gradients) {
+  void AddMagnitudes(Value loss, const std::vector<Value>& gradients) {
     std::vector<Term> magnitudes = {Abs(Term(arena_, loss)).Cast(DType::kFloat64).Reshape({1})};
     for (Value gradient : gradients) {
       magnitudes.push_back(LargestMagnitude(Term(arena_, gradient)).Cast(DType::kFloat64).Reshape({1}));
     }
-    const Term all = Apply(ops::Concat(), magnitudes, {{"axis", int64_t{0}}});
-    graph_.magnitudes = all.value();
-    const Term less = Less(all, all.Like(std::numeric_limits<double>::infinity()));
-    return Apply(ops::ReduceAnd(), {less}, {{"axes", std::vector<int64_t>{0}}, {"keepdims", int64_t{0}}});
+    graph_.magnitudes = Apply(ops::Concat(), magnitudes, {{"axis", int64_t{0}}}).value();
+    limits_ = {std::numeric_limits<double>::infinity()};
+    for (Value gradient : gradients) limits_.push_back(LargestGradient(arena_.type(gradient).dtype));
+  }
+
+  // Whether all magnitudes are below their limits.
+  Term Finite() {
+    const auto below = [&](Value magnitudes, const std::vector<double>& limits) {
+      const Tensor bounds = Tensor::FromVector(DType::kFloat64, {std::ssize(limits)}, limits);
+      return Less(Term(arena_, magnitudes), Term(arena_, arena_.AddConstant(bounds)));
+    };
+    std::vector<Term> all = {below(graph_.magnitudes, limits_)};
+    if (!next_magnitudes_.empty()) {
+      graph_.next_magnitudes = Apply(ops::Concat(), next_magnitudes_, {{"axis", int64_t{0}}}).value();
+      const double infinity = std::numeric_limits<double>::infinity();
+      all.push_back(below(graph_.next_magnitudes, std::vector<double>(next_magnitudes_.size(), infinity)));
+      all = {Apply(ops::Concat(), all, {{"axis", int64_t{0}}})};
+    }
+    return Apply(ops::ReduceAnd(), all, {{"axes", std::vector<int64_t>{0}}, {"keepdims", int64_t{0}}});
   }
 
   // The factor of all gradients, f64[]; no node without clipping.
@@ -144,8 +181,9 @@ class OptimizerBuilder {
     return Min(norm.Like(1), options_.clip_norm / (norm + 1e-6)).value();
   }
 
-  absl::Status AddWeight(const std::string& name, const Term& weight, Term gradient, const Term& rate, double decay,
-                         std::vector<Output>* kept) {
+  // Gives the next value of the weight, and adds those of what is kept for it.
+  absl::StatusOr<Term> AddWeight(const std::string& name, const Term& weight, Term gradient, const Term& rate,
+                                 double decay, std::vector<Next>* kept) {
     const DType dtype = weight.type().dtype;
     const Tensor zeros(weight.type());
     if (options_.kind == Kind::kAdam || options_.kind == Kind::kAdamW) {
@@ -160,10 +198,9 @@ class OptimizerBuilder {
       const Term step = (rate / (1 - Pow(count.Like(b1), count))).Cast(dtype);
       const Term root = (1 / Sqrt(1 - Pow(count.Like(b2), count))).Cast(dtype);
       const Term start = decay != 0 && decoupled ? weight * (1 - rate * decay).Cast(dtype) : weight;
-      Next(name, weight, start - step * next_m / (Sqrt(next_v) * root + options_.epsilon), &graph_.updates);
-      Next(name + ".adam_m", m, next_m, kept);
-      Next(name + kSecondMoment, v, next_v, kept);
-      return absl::OkStatus();
+      kept->push_back({name + ".adam_m", m, next_m});
+      kept->push_back({name + kSecondMoment, v, next_v});
+      return start - step * next_m / (Sqrt(next_v) * root + options_.epsilon);
     }
     if (decay != 0) gradient = gradient + decay * weight;
     Term direction = gradient;
@@ -171,20 +208,50 @@ class OptimizerBuilder {
       ASSIGN_OR_RETURN(const Term m, Keep(name + ".momentum", zeros));
       const Term next = options_.momentum * m + gradient;
       direction = options_.kind == Kind::kNesterov ? gradient + options_.momentum * next : next;
-      Next(name + ".momentum", m, next, kept);
+      kept->push_back({name + ".momentum", m, next});
     }
-    Next(name, weight, weight - rate.Cast(dtype) * direction, &graph_.updates);
-    return absl::OkStatus();
+    return weight - rate.Cast(dtype) * direction;
   }
 
   Arena& arena_;
   const OptimizerOptions& options_;
   const std::vector<std::string>& taken_;
   OptimizerGraph graph_;
+  std::vector<double> limits_;  // of the magnitudes
+  std::vector<Term> next_magnitudes_;
   Value count_;  // f64[]: step + 1
 };
 
 }  // namespace
+
+double LargestGradient(DType dtype) {
+  if (dtype == DType::kFloat64) return std::sqrt(std::numeric_limits<double>::max());
+  if (dtype == DType::kFloat32) return std::sqrt(static_cast<double>(std::numeric_limits<float>::max()));
+  return std::numeric_limits<double>::infinity();
+}
+
+// With gradients below G a weight changes in an update by less than r G c: c is 1 for sgd; 2 / (1 - mu) with momentum;
+// with Adam 1 / ((1 - b1) epsilon), since its first moment is below G, too.
+bool MayOverflow(const OptimizerOptions& options, DType dtype) {
+  constexpr double kUpdates = 1e9;
+  const double largest = LargestGradient(dtype);
+  if (std::isinf(largest)) return true;
+  const RateSchedule& schedule = options.schedule;
+  double rate = std::max(options.learning_rate, schedule.final_rate), decay = options.weight_decay, scale = 1;
+  for (const WeightGroup& group : options.groups) {
+    scale = std::max(scale, group.rate_scale);
+    decay = std::max(decay, group.weight_decay.value_or(0));
+  }
+  rate *= scale;
+  const bool grows = schedule.kind == RateSchedule::Kind::kStep && schedule.gamma > 1;
+  double factor = 1;
+  if (options.kind == Kind::kAdam || options.kind == Kind::kAdamW) {
+    factor = 1 / ((1 - options.beta1) * options.epsilon);
+  } else if (options.kind != Kind::kSgd) {
+    factor = 2 / (1 - options.momentum);
+  }
+  return grows || !(rate * decay <= 1) || !(rate * factor * kUpdates < largest);
+}
 
 bool MatchesPattern(const std::string& pattern, const std::string& name) {
   // The last * and the text that it stands for are what to fall back to.
@@ -236,8 +303,9 @@ Value AddSchedule(Arena& arena, double rate, const RateSchedule& schedule, Value
 
 absl::StatusOr<OptimizerGraph> AddOptimizer(Arena& arena, const OptimizerOptions& options,
                                             const std::vector<Value>& weights, const std::vector<Value>& gradients,
-                                            Value loss, const std::vector<std::string>& names_taken) {
-  return OptimizerBuilder(arena, options, names_taken).Build(weights, gradients, loss);
+                                            Value loss, const std::vector<std::string>& names_taken,
+                                            const std::vector<Output>& model_next) {
+  return OptimizerBuilder(arena, options, names_taken).Build(weights, gradients, loss, model_next);
 }
 
 absl::StatusOr<Graph> AtSmoothStates(const Graph& step) {

@@ -14,7 +14,10 @@
 //             w -= r (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon),  t = step + 1
 //
 // Clipping by global norm multiplies all gradients by min(1, clip_norm / (|g| + 1e-6)), |g| over all of them together.
-// Where the loss or a gradient is not finite, all states keep their values, `optimizer.step` among them.
+// Where the loss, a gradient or a next value is not finite, all states keep their values, `optimizer.step` among them.
+// Finite next values follow from finite gradients whose squares are finite, too (LargestGradient), unless a rate, a
+// decay or an epsilon is out of the common (MayOverflow): then, and for what the model gives its states, they are
+// looked at.
 #pragma once
 
 #include <cstdint>
@@ -77,21 +80,35 @@ inline constexpr const char* kKeptSuffixes[] = {"", ".momentum", ".adam_m", ".ad
 // the axes whose size most numbers of ranks up to 8 divide it is the first. REQUIRES: no scalar.
 int SharedAxis(const Shape& shape);
 
+// Gradients of that type are too large from here on: the root of its largest number; infinity for 16-bit types, whose
+// next values are looked at.
+double LargestGradient(DType dtype);
+// Whether a next value may be no finite number although the gradients are below LargestGradient, and what is kept is
+// finite: a rate that 1e9 updates may add up to the largest number, a decay that makes weights grow, an epsilon of 0.
+bool MayOverflow(const OptimizerOptions& options, DType dtype);
+
 struct OptimizerGraph {
-  std::vector<Output> updates;  // next values: of the weights in their order, then of what the optimizer keeps
+  // Next values: of the weights in their order, of what the optimizer keeps, then those that the model gives.
+  std::vector<Output> updates;
   Value learning_rate;          // f64[]: of this update
   // f64[1 + weights]: the magnitude of the loss and the largest one of each gradient before clipping. Not finite
   // exactly where an element is not (in f32, gradients in f64 may be larger).
   Value magnitudes;
+  // f64[checked]: the largest magnitude of next values, of these states (and, of a weight, of what is kept for it); no
+  // node where none are looked at.
+  Value next_magnitudes;
+  std::vector<std::string> checked;
   Value gradient_norm;  // f64[]: before clipping; no node without it
-  Value finite;         // bool[]: whether all magnitudes are, and states get next values
+  Value finite;         // bool[]: whether all magnitudes are, those of gradients in bounds: states get next values
 };
 
-// `gradients[i]` is of the type of weights[i], a state. Errors: a group that fits no weight, a state of the model that
+// `gradients[i]` is of the type of weights[i], a state; `model_next` are the next values that the model gives its own
+// states. Errors: a group that fits no weight, a state of the model that
 // has the name of one that the optimizer keeps.
 absl::StatusOr<OptimizerGraph> AddOptimizer(Arena& arena, const OptimizerOptions& options,
                                             const std::vector<Value>& weights, const std::vector<Value>& gradients,
-                                            Value loss, const std::vector<std::string>& names_taken);
+                                            Value loss, const std::vector<std::string>& names_taken,
+                                            const std::vector<Output>& model_next = {});
 
 // A step at values of what the optimizer keeps where next values hardly depend on how gradients are rounded: what it is
 // checked at. Adam divides by the root of adam_v, which is zero before the first update, as gradients may nearly be.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "core/autodiff/autodiff.h"
 #include "core/base/status_macros.h"
+#include "core/ir/compare.h"
 #include "core/ops/ops.h"
 #include "runtime/train/term.h"
 
@@ -68,8 +69,19 @@ absl::StatusOr<Forward> AddForward(const Graph& model, const StepOptions& option
   return forward;
 }
 
-// The weights to train, those of StepOptions::order in that order, then others in the order of the graph.
-absl::StatusOr<std::vector<Value>> Trained(const Forward& forward, const StepOptions& options) {
+// Elements that were given and are no finite number.
+absl::Status CheckFinite(const std::string& name, const Tensor* elements) {
+  if (elements == nullptr || elements->data() == nullptr) return absl::OkStatus();
+  const int64_t at = FirstNotFinite(*elements);
+  if (at < 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the weight ", name, ": found ", elements->At(at), " at element ", at,
+                                                 ", expected finite numbers (model.frozen leaves it as it is)"));
+}
+
+// The weights to train, those of StepOptions::order in that order, then others in the order of the graph; `left` are
+// the other floating states.
+absl::StatusOr<std::vector<Value>> Trained(const Forward& forward, const StepOptions& options,
+                                           std::map<std::string, std::string>* left) {
   const std::vector<std::string>& frozen = options.frozen;
   std::set<Value> updated;
   for (const Output& output : forward.model.outputs()) updated.insert(output.updates);
@@ -83,7 +95,20 @@ absl::StatusOr<std::vector<Value>> Trained(const Forward& forward, const StepOpt
       if (!MatchesPattern(frozen[i], node.name)) continue;
       fits[i] = is_frozen = true;
     }
-    if (!is_frozen && IsFloating(node.outputs[0].dtype) && !updated.contains(state)) trained.push_back(state);
+    if (!IsFloating(node.outputs[0].dtype)) continue;
+    if (is_frozen) {
+      (*left)[node.name] = "model.frozen";
+    } else if (updated.contains(state)) {
+      (*left)[node.name] = "an average that the model itself keeps";
+    } else if (!left->contains(node.name)) {
+      RETURN_IF_ERROR(CheckFinite(node.name, loss.arena()->Elements(state.node)));
+      trained.push_back(state);
+    }
+  }
+  for (Value state : forward.model.states()) {
+    if (loss.contains(state.node) || !IsFloating(loss.type(state).dtype)) continue;
+    left->try_emplace(NameOf(forward.model, state),
+                      updated.contains(state) ? "an average that the model itself keeps" : "the loss does not read it");
   }
   for (size_t i = 0; i < frozen.size(); ++i) {
     if (!fits[i]) return absl::InvalidArgumentError(absl::StrCat("model.frozen: `", frozen[i], "` fits no weight"));
@@ -180,17 +205,15 @@ struct Updated {
 // numbers that are not finite, like the weights.
 absl::StatusOr<Graph> AddUpdate(const Forward& forward, const OptimizerOptions& options,
                                 const std::shared_ptr<Arena>& arena, const std::vector<Value>& inputs,
-                                const Updated& updated) {
-  ASSIGN_OR_RETURN(const OptimizerGraph update,
-                   AddOptimizer(*arena, options, updated.weights, updated.gradients, updated.loss, forward.Names()));
+                                const Updated& updated, std::vector<std::string>* checked) {
+  ASSIGN_OR_RETURN(const OptimizerGraph update, AddOptimizer(*arena, options, updated.weights, updated.gradients,
+                                                             updated.loss, forward.Names(), updated.next));
+  *checked = update.checked;
   std::vector<Output> outputs = {
       {updated.loss, kLossResult}, {update.learning_rate, kRateResult}, {update.magnitudes, kMagnitudesResult}};
+  if (update.next_magnitudes.node >= 0) outputs.push_back({update.next_magnitudes, kNextMagnitudesResult});
   if (update.gradient_norm.node >= 0) outputs.push_back({update.gradient_norm, kGradientNormResult});
   outputs.insert(outputs.end(), update.updates.begin(), update.updates.end());
-  for (const Output& output : updated.next) {
-    const Term next(*arena, output.value), old(*arena, output.updates);
-    outputs.push_back({Where(Term(*arena, update.finite), next, old).value(), output.name, output.updates});
-  }
   return Graph(arena, inputs, std::move(outputs));
 }
 
@@ -292,7 +315,7 @@ absl::Status AddMicroBatches(const Forward& forward, const StepOptions& options,
   for (size_t k = weights.size(); k < states.size(); ++k) {
     updated.next.push_back({means[k + 1], graphs->updated[k], states[k]});
   }
-  ASSIGN_OR_RETURN(graphs->step, AddUpdate(forward, options.optimizer, update, inputs, updated));
+  ASSIGN_OR_RETURN(graphs->step, AddUpdate(forward, options.optimizer, update, inputs, updated, &graphs->checked));
   return absl::OkStatus();
 }
 
@@ -373,9 +396,10 @@ absl::Status CheckSameInterface(const Graph& found, const Graph& expected) {
 absl::StatusOr<StepGraphs> BuildStep(const TrainableModel& model, const StepOptions& options) {
   ASSIGN_OR_RETURN(const Forward forward, AddForward(model.training, options));
   const std::shared_ptr<Arena>& arena = forward.model.arena();
-  ASSIGN_OR_RETURN(const std::vector<Value> weights, Trained(forward, options));
-  ASSIGN_OR_RETURN(const std::vector<Value> gradients, Gradients(*arena, forward.loss.mean, weights));
   StepGraphs graphs;
+  graphs.left = model.left;
+  ASSIGN_OR_RETURN(const std::vector<Value> weights, Trained(forward, options, &graphs.left));
+  ASSIGN_OR_RETURN(const std::vector<Value> gradients, Gradients(*arena, forward.loss.mean, weights));
   graphs.trained = NamesOf(*arena, weights);
   if (options.micro_batches > 1) {
     RETURN_IF_ERROR(AddMicroBatches(forward, options, weights, gradients, &graphs));
@@ -384,7 +408,8 @@ absl::StatusOr<StepGraphs> BuildStep(const TrainableModel& model, const StepOpti
     for (const Output& output : forward.model.outputs()) {
       if (output.updates.node >= 0) updated.next.push_back(output);
     }
-    ASSIGN_OR_RETURN(graphs.step, AddUpdate(forward, options.optimizer, arena, forward.inputs, updated));
+    ASSIGN_OR_RETURN(graphs.step,
+                     AddUpdate(forward, options.optimizer, arena, forward.inputs, updated, &graphs.checked));
   }
 
   ASSIGN_OR_RETURN(const Forward measured, AddForward(model.inference, options));

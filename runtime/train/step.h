@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,12 +32,14 @@ struct TrainableModel {
   // One that training does not change.
   TrainableModel(const Graph& model)  // NOLINT(google-explicit-constructor): a graph is such a model
       : inference(model), training(CopyGraph(model, Mode::kTraining)) {}
-  TrainableModel(Graph inference, Graph training) : inference(std::move(inference)), training(std::move(training)) {}
+  TrainableModel(Graph inference, Graph training, std::map<std::string, std::string> left = {})
+      : inference(std::move(inference)), training(std::move(training)), left(std::move(left)) {}
 
   Graph inference;  // at inference; its states are the weights, with their initial values
   // In mode training, with the inputs, results and weights of the other. States to which it gives next values, such as
   // running averages, are not trained.
   Graph training;
+  std::map<std::string, std::string> left = {};  // floating states that are no weights: why (ImportedModel::left)
 };
 
 // What the loss reads beside the model's output.
@@ -52,6 +55,7 @@ absl::StatusOr<TargetSignature> TargetOf(const Graph& model, const StepOptions& 
 inline constexpr char kLossResult[] = "loss";                   // [] of the type of the model's output
 inline constexpr char kRateResult[] = "learning_rate";          // OptimizerGraph
 inline constexpr char kMagnitudesResult[] = "magnitudes";       // likewise
+inline constexpr char kNextMagnitudesResult[] = "next_magnitudes";  // likewise, where next values are looked at
 inline constexpr char kGradientNormResult[] = "gradient_norm";  // likewise, where gradients are clipped
 
 // Names of inputs of a step of micro-batches.
@@ -78,13 +82,17 @@ struct StepGraphs {
   Graph evaluation;
   // The weights that are trained, in the order of the magnitudes of their gradients.
   std::vector<std::string> trained;
+  // Floating states of the model that are not, by name: why.
+  std::map<std::string, std::string> left;
+  std::vector<std::string> checked;  // OptimizerGraph
   // With micro-batches: these, and the states of the model that take the mean of the next values that micro-batches
   // give them, such as running averages.
   std::vector<std::string> updated;
 };
 
-// Trained are the weights with floating-point elements that the output depends on and no pattern of `frozen` fits.
-// Errors: those of TargetOf and AddOptimizer, a pattern that fits no weight, nothing to train, what has no gradient.
+// Trained are the states with floating-point elements that the output depends on, but for those that the model leaves
+// (TrainableModel::left) or gives next values, and what a pattern of `frozen` fits. Errors: those of TargetOf and
+// AddOptimizer, a pattern that fits no weight, nothing to train, what has no gradient, a weight that is not finite.
 absl::StatusOr<StepGraphs> BuildStep(const TrainableModel& model, const StepOptions& options);
 
 // The graph of a micro-batch with the loss and the gradients one by one: results of the names and types of the inputs

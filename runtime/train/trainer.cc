@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "core/base/files.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
+#include "core/ir/compare.h"
 #include "core/ir/text.h"
 #include "runtime/comm/ranks.h"
 #include "runtime/data/prefetch.h"
@@ -161,6 +163,7 @@ absl::Status Trainer::Init(GraphRunner& runner) {
   if (config_.cosine_to_end) identity_["optimizer"]["schedule"]["steps"] = schedule.steps;
 
   const std::string& folder = options_.checkpoint_folder;
+  if (!options_.resume || HasCheckpoint(folder)) RETURN_IF_ERROR(TakeFolder());
   if (!options_.resume && !folder.empty() && HasCheckpoint(folder)) {
     return absl::InvalidArgumentError(
         absl::StrCat(folder, ": holds checkpoints of a run; expected none where nothing is to be resumed"));
@@ -170,7 +173,6 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     ASSIGN_OR_RETURN(checkpoint, ReadCheckpoint(folder));
   }
   if (!folder.empty() && ranks_.rank() == 0) {  // that it can be written is known before the work begins
-    RETURN_IF_ERROR(MakeFolder(folder));
     RETURN_IF_ERROR(CheckWritable(absl::StrCat(folder, "/latest")));
   }
   ASSIGN_OR_RETURN(StepGraphs graphs, BuildStep(model_, step));
@@ -179,6 +181,11 @@ absl::Status Trainer::Init(GraphRunner& runner) {
     for (auto& [name, value] : StatesOf(graphs.gradients)) states[name] = value;
   }
   trained_ = graphs.trained;
+  checked_ = graphs.checked;
+  left_ = graphs.left;
+  for (Value state : model_.training.states()) {
+    dtypes_[model_.training.node(state.node).name] = model_.training.type(state).dtype;
+  }
   first_seed_ = graphs.first_seed;
   const Graph derived = graphs.step;
   if (!checkpoint) RETURN_IF_ERROR(Rewrite(step, &graphs));
@@ -243,7 +250,7 @@ absl::Status Trainer::Rewrite(const StepOptions& step, StepGraphs* graphs) {
     const auto derive = [&](const Graph& forward) -> absl::StatusOr<Graph> {
       StepOptions options = step;
       options.order = trained_;
-      ASSIGN_OR_RETURN(StepGraphs derived, BuildStep(TrainableModel(model_.inference, forward), options));
+      ASSIGN_OR_RETURN(StepGraphs derived, BuildStep(TrainableModel(model_.inference, forward, model_.left), options));
       return std::move(derived.step);
     };
     ASSIGN_OR_RETURN(StoredStep found, options_.rewrite_whole({graphs->step, trained_, model_.training, derive}));
@@ -321,15 +328,52 @@ absl::Status Trainer::Restore(const Checkpoint& checkpoint, const StepGraphs& gr
   return absl::OkStatus();
 }
 
-absl::Status Trainer::CheckFinite(const Tensor& magnitudes, StepReport* report) const {
-  CHECK(magnitudes.num_elements() == static_cast<int64_t>(trained_.size()) + 1) << magnitudes.type().ToString();
+absl::Status Trainer::CheckMagnitudes(const std::string& result, const Tensor& magnitudes, StepReport* report) const {
+  const bool next = result == kNextMagnitudesResult;
+  CHECK(magnitudes.num_elements() == std::ssize(next ? checked_ : trained_) + (next ? 0 : 1))
+      << magnitudes.type().ToString();
   for (int64_t i = 0; i < magnitudes.num_elements(); ++i) {
-    if (std::isfinite(magnitudes.At(i))) continue;
+    const double found = magnitudes.At(i);
+    const std::string& name = next ? checked_[i] : i == 0 ? "" : trained_[i - 1];
+    double limit = std::numeric_limits<double>::infinity();
+    if (!name.empty() && !next) limit = LargestGradient(dtypes_.at(name));
+    if (found < limit) continue;
     report->skipped = true;
     if (config_.skip_non_finite) return absl::OkStatus();
-    const std::string what = i == 0 ? "the loss" : "the gradient of " + trained_[i - 1];
-    return absl::FailedPreconditionError(absl::StrCat("step ", report->step, ": ", what, " is not finite (found ",
-                                                      magnitudes.At(i), "); the weights are as before this step"));
+    const std::string what = next ? "the next value of " + name : i == 0 ? "the loss" : "the gradient of " + name;
+    const std::string is = std::isfinite(found) ? absl::StrCat("is too large (found ", found, ", expected less than ",
+                                                               limit, ", whose square is finite)")
+                                                : absl::StrCat("is not finite (found ", found, ")");
+    return absl::FailedPreconditionError(
+        absl::StrCat("step ", report->step, ": ", what, " ", is, "; the weights are as before this step"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::CountSkipped(const StepReport& report) {
+  constexpr int64_t kMostInARow = 1000;
+  skipped_in_a_row_ = report.skipped ? skipped_in_a_row_ + 1 : 0;
+  const int64_t batches = std::min({batches_per_epoch(), total_steps_, kMostInARow});
+  if (skipped_in_a_row_ < batches) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("step ", report.step, ": the last ", skipped_in_a_row_,
+                   " steps were skipped, since their numbers are not finite (the loss of this one: ", report.loss,
+                   "); expected a batch of the epoch that changes the weights"));
+}
+
+absl::Status Trainer::CheckFinite(const NamedTensors& states) const {
+  std::set<std::string> updated;
+  for (const Output& output : step_.outputs()) {
+    if (output.updates.node >= 0) updated.insert(step_.node(output.updates.node).name);
+  }
+  for (const auto& [name, tensor] : states) {
+    const auto part = parts_.find(name);
+    if (!updated.contains(part == parts_.end() ? name : part->second.state)) continue;
+    const int64_t at = FirstNotFinite(tensor);
+    if (at < 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat("behind step ", position_, " ", name, " is not finite (found ",
+                                                      tensor.At(at), " at element ", at,
+                                                      "); no checkpoint of that step is written"));
   }
   return absl::OkStatus();
 }
@@ -366,10 +410,12 @@ absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {
     if (name == kLossResult) report.loss = results[i].At(0);
     if (name == kRateResult) report.learning_rate = results[i].At(0);
     if (name == kGradientNormResult) report.gradient_norm = results[i].At(0);
-    if (name == kMagnitudesResult) RETURN_IF_ERROR(CheckFinite(results[i], &report));
+    if (name == kMagnitudesResult || name == kNextMagnitudesResult) {
+      RETURN_IF_ERROR(CheckMagnitudes(name, results[i], &report));
+    }
   }
   ++position_;
-  last_loss_ = report.loss;
+  if (!report.skipped) last_loss_ = report.loss;
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }
@@ -400,7 +446,21 @@ absl::Status Trainer::Validate(StepReport* report) {
   return absl::OkStatus();
 }
 
+absl::Status Trainer::TakeFolder() {
+  if (options_.checkpoint_folder.empty() || ranks_.rank() != 0 || lock_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(CheckpointLock lock, CheckpointLock::Take(options_.checkpoint_folder));
+  lock_.emplace(std::move(lock));
+  return absl::OkStatus();
+}
+
 absl::Status Trainer::Run(const Observer& observer, const Stop& stop) {
+  RETURN_IF_ERROR(TakeFolder());
+  const absl::Status status = RunSteps(observer, stop);
+  lock_.reset();
+  return status;
+}
+
+absl::Status Trainer::RunSteps(const Observer& observer, const Stop& stop) {
   Prefetcher batches([this](int64_t number) { return MakeBatch(number); },
                      position_ * static_cast<int64_t>(own_.size()), static_cast<int>(config_.prefetch_threads));
   const auto out_of_patience = [this] { return config_.patience > 0 && waited_ >= config_.patience; };
@@ -411,6 +471,7 @@ absl::Status Trainer::Run(const Observer& observer, const Stop& stop) {
       RETURN_IF_ERROR(Validate(&report));
     }
     observer(report);
+    RETURN_IF_ERROR(CountSkipped(report));
     ASSIGN_OR_RETURN(const bool stopped, AnyRank(ranks_, StepName(position_) + ", whether to stop", !last && stop()));
     const bool save = last || stopped || out_of_patience() || IsDue(config_.checkpoint_steps, 1);
     if (save && !options_.checkpoint_folder.empty()) RETURN_IF_ERROR(Save());
@@ -420,6 +481,8 @@ absl::Status Trainer::Run(const Observer& observer, const Stop& stop) {
     }
   }
   ended_by_ = position_ < total_steps_ ? "patience" : "steps";
+  ASSIGN_OR_RETURN(const NamedTensors weights, WeightsBy(&Executable::ViewState));
+  RETURN_IF_ERROR(CheckFinite(weights));
   return CheckWeights("the end");
 }
 
@@ -517,6 +580,8 @@ absl::Status Trainer::Save() {
     if (checkpoint.weights.contains(name)) continue;
     ASSIGN_OR_RETURN(checkpoint.optimizer[name], StateBy(&Executable::ViewState, name));
   }
+  RETURN_IF_ERROR(CheckFinite(checkpoint.weights));
+  RETURN_IF_ERROR(CheckFinite(checkpoint.optimizer));
   checkpoint.program = program_;
   checkpoint.gradients = gradients_program_;
   checkpoint.progress = {{"position", position_}, {"steps", total_steps_}, {"last_loss", last_loss_},

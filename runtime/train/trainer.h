@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -76,25 +77,28 @@ class Trainer {
   // The inputs of the model have batches of config.micro_batch(). The runner outlives the trainer. What runs is always
   // read from its printed form, so a resumed run and the one before it compile the same text. Errors: those of
   // BuildStep, Dataset::Open, ReadCheckpoint; data that do not fit the model; a checkpoint of another configuration
-  // (the field is named); a folder with checkpoints where none is to be resumed; fewer micro-batches than ranks; a rank
-  // whose configuration, data, programs, weights or threads differ from rank 0's.
+  // (the field is named); a folder with checkpoints where none is to be resumed, or that another run uses; fewer
+  // micro-batches than ranks; a rank whose configuration, data, programs, weights or threads differ from rank 0's.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainConfig& config, TrainableModel model,
                                                          GraphRunner& runner, const TrainerOptions& options);
 
   // Up to the last step, or until `stop` (of any rank) or the validation loss ends it. Errors: those of the executables
   // and of checkpoints; numbers that are not finite, with the step and the tensor: weights are then as before that
-  // step; of ranks, those of Communicator::Exchange, and weights that differ from rank 0's, where they are saved or at
-  // the end.
+  // step; a state that became no finite number, which is not saved; of ranks, those of Communicator::Exchange, and
+  // weights that differ from rank 0's, where they are saved or at the end.
   absl::Status Run(const Observer& observer, const Stop& stop);
 
   int64_t position() const { return position_; }  // batches that were used
   int64_t total_steps() const { return total_steps_; }
   int64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
-  double last_loss() const { return last_loss_; }            // of the last step
+  double last_loss() const { return last_loss_; }  // of the last step that was not skipped; NaN: there was none
   const std::string& ended_by() const { return ended_by_; }  // "steps", "patience", "stop"
   // For the user: what may be otherwise than in the run before.
   const std::vector<std::string>& notes() const { return notes_; }
 
+  // The weights that are trained, and the other floating states of the model with the reason.
+  const std::vector<std::string>& trained() const { return trained_; }
+  const std::map<std::string, std::string>& left() const { return left_; }
   // What this rank runs.
   const ParallelStep& running() const { return running_; }
   // How it keeps its states; empty: one by one.
@@ -116,6 +120,9 @@ class Trainer {
   Trainer(const TrainConfig& config, const TrainerOptions& options, TrainableModel model, Dataset data,
           BatchOrder order);
   absl::Status Init(GraphRunner& runner);
+  // Until Run ends no other run writes into the checkpoint folder.
+  absl::Status TakeFolder();
+  absl::Status RunSteps(const Observer& observer, const Stop& stop);
   absl::Status CheckRanks(const NamedTensors& states);
   // A graph of a step in place of the one that was derived.
   absl::Status Rewrite(const StepOptions& step, StepGraphs* graphs);
@@ -135,8 +142,12 @@ class Trainer {
   // The samples of the number-th batch that this rank computes on.
   absl::StatusOr<std::vector<Tensor>> MakeBatch(int64_t number) const;
   absl::StatusOr<StepReport> RunStep(Prefetcher& batches);
-  // An error where numbers are not finite and the run is to stop then.
-  absl::Status CheckFinite(const Tensor& magnitudes, StepReport* report) const;
+  // Looks at the magnitudes of a step. An error where numbers are not finite and the run is to stop then.
+  absl::Status CheckMagnitudes(const std::string& result, const Tensor& magnitudes, StepReport* report) const;
+  // An error where as many steps were skipped in a row as there are different batches.
+  absl::Status CountSkipped(const StepReport& report);
+  // The states that a step gives next values, which are to be finite.
+  absl::Status CheckFinite(const NamedTensors& states) const;
   absl::Status Validate(StepReport* report);
   // For each of these batches of the validation set, one after the other: the sum of its samples' losses, and of the
   // shares of their labels that are right.
@@ -158,10 +169,13 @@ class Trainer {
   const RankGroups groups_;
   const std::vector<int64_t> own_;  // micro-batches of this rank
 
+  std::optional<CheckpointLock> lock_;  // of the checkpoint folder, on rank 0
   nlohmann::ordered_json identity_;
   std::string program_, gradients_program_;
   Graph step_;
-  std::vector<std::string> trained_;
+  std::vector<std::string> trained_, checked_;  // StepGraphs
+  std::map<std::string, std::string> left_;
+  std::map<std::string, DType> dtypes_;  // of the model's states
   std::vector<StoredForm> forms_;
   std::map<std::string, StoredPart> parts_;  // of these
   std::optional<int64_t> first_seed_;        // StepGraphs::first_seed
@@ -172,7 +186,8 @@ class Trainer {
 
   int64_t total_steps_ = 0;
   int64_t position_ = 0;
-  double last_loss_ = 0;
+  double last_loss_ = std::numeric_limits<double>::quiet_NaN();
+  int64_t skipped_in_a_row_ = 0;
   std::optional<double> best_;  // smallest validation loss
   int64_t waited_ = 0;          // validations since
   std::string ended_by_;

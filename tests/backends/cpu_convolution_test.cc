@@ -113,6 +113,28 @@ output u = %11
 )"));
 }
 
+// The gradient of a global mean repeats a number over an image: strides of 0, which have to become blocks.
+TEST(CpuConvolution, GradientsByWeightsReadRepeatedElements) {
+  const auto device = MakeDevice("cpu", {2});
+  ASSERT_TRUE(device.ok()) << device.status();
+  for (int64_t channels : {1, 3, 8, 12, 16, 20}) {
+    for (int64_t more : {3, 12, 16}) {
+      const Graph graph = *ParseGraph(absl::StrCat("input x: f32[4,", more, ",8,8]\ninput w: f32[", channels, ",", more,
+                                                   ",1,1]\ninput u: f32[4,", channels, R"(,1,1]
+%0 = conv2d(x, w)
+%1 = reduce_mean(%0, axes=[2,3])
+%2 = expand(u, shape=[4,)",
+                                                   channels, R"(,8,8])
+%3 = dot_general(%2, x, lhs_contracting=[0,2,3], rhs_contracting=[0,2,3])
+output y = %1
+output g = %3
+)"));
+      SCOPED_TRACE(PrintGraph(graph));
+      ExpectAgrees(**device, graph, -1, 1, 3);
+    }
+  }
+}
+
 TEST(CpuConvolution, GradientsByWeightsReadImagesWhereTheyLie) {
   const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();

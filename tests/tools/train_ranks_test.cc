@@ -122,6 +122,20 @@ TEST_F(TrainRanksTest, AnyNumberOfProcessesGivesTheSameWeightsAtTheBytesOfARing)
   }
 }
 
+// mpirun closes the pipes of its processes when it is interrupted, and tells them to end.
+TEST_F(TrainRanksTest, AnInterruptedLauncherLeavesACheckpoint) {
+  const std::string config = Config("long.json", R"({"steps": 100000000, "checkpoint": {"every_steps": 1000000000}})");
+  for (const std::string signal : {"INT", "TERM"}) {
+    const std::string checkpoints = folder_ / ("ck_" + signal);
+    const Outcome outcome = RewrightScript(absl::StrCat(
+        Mpirun(2, "--mca odls_base_sigkill_timeout 5"), "$program train --threads 1 --json ", config,
+        " --checkpoint-dir ", checkpoints,
+        " >$out 2>$err & mpirun=$!; while ! grep -q '\"step\":9,' $out && kill -0 $mpirun; do sleep 0.1; done; kill -",
+        signal, " $mpirun; wait $mpirun"));
+    EXPECT_TRUE(std::filesystem::exists(checkpoints + "/latest")) << signal << ": " << outcome.err;
+  }
+}
+
 TEST_F(TrainRanksTest, OptimizersAreCutWithTheSameBits) {
   const std::string config = Config("config.json", R"({"steps": 12, "checkpoint": {"every_steps": 6}})");
   const Outcome alone = Rewright("train --threads 1 --json --quiet " + config);

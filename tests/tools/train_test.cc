@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <random>
 #include <sstream>
 
@@ -22,6 +23,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::ordered_json;
 
 const std::string kDigits = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/digits/";
@@ -152,6 +154,42 @@ TEST_F(TrainTest, AnInterruptedRunSavesWhereItStands) {
   const Outcome resumed = RewrightInterrupted("train --threads 1 --resume " + config + " --checkpoint-dir " + folder,
                                               "resumed behind step");
   EXPECT_THAT(resumed.err, HasSubstr("resumed behind step "));
+}
+
+// A mask of -inf is no weight, whatever decays.
+TEST_F(TrainTest, AMaskOfAFileStaysAsItIs) {
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  Rng rng(1);
+  Tensor mask({DType::kFloat32, {8, 8}});
+  for (int64_t i = 0; i < 64; ++i) mask.Set(i, i % 8 > i / 8 ? kNever : 0);
+  for (const bool initializer : {false, true}) {
+    TestModel model = TestModel(17).Input("x", {2, 8, 3});
+    model.Initializer("w", RandomTensor({DType::kFloat32, {3, 8}}, rng, -1, 1));
+    if (initializer) {
+      model.Initializer("mask", mask);
+    } else {
+      model.Node("Constant", {}, {"mask"}, {{"value", mask}});
+    }
+    model.Node("MatMul", {"x", "w"}, {"a"}).Node("Add", {"a", "mask"}, {"b"}).Node("Softmax", {"b"}, {"y"}).Output("y");
+    WriteContents(folder_ / "m.onnx", model.Bytes());
+    ASSERT_TRUE(SaveNpy(folder_ / "x.npy", RandomTensor({DType::kFloat32, {8, 8, 3}}, rng, -1, 1)).ok());
+    ASSERT_TRUE(SaveNpy(folder_ / "t.npy", RandomTensor({DType::kFloat32, {8, 8, 8}}, rng, 0, 1)).ok());
+    WriteContents(folder_ / "c.json", R"({"model": {"onnx": "m.onnx"}, "steps": 4, "loss": "mean_squared_error",
+        "data": {"inputs": {"x": "x.npy"}, "target": "t.npy", "batch": 2},
+        "optimizer": {"kind": "momentum", "learning_rate": 0.1, "weight_decay": 0.01}})");
+    const Outcome outcome =
+        Rewright("train --json --threads 1 " + (folder_ / "c.json") + " -o " + (folder_ / "o.onnx"));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr(R"({"trained":["w"],"left":{"mask":")"));
+    EXPECT_THAT(outcome.out, Not(HasSubstr("null")));
+    const auto trained = ImportOnnx(folder_ / "o.onnx");
+    ASSERT_TRUE(trained.ok()) << trained.status();
+    for (Value state : trained->graph.states()) {
+      if (trained->graph.node(state.node).name == "mask") {
+        EXPECT_TRUE(trained->graph.arena()->Elements(state.node)->BitEqual(mask));
+      }
+    }
+  }
 }
 
 TEST_F(TrainTest, SaysWhatIsWrong) {

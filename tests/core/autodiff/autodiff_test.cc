@@ -83,7 +83,7 @@ TEST(Gradients, OfManyPartsAreTheirParts) {
     absl::StrAppend(&names, ", %", i);
   }
   absl::StrAppend(&text, "%8 = concat(", names, ", axis=1)\n%9 = mul(%8, %8)\n",
-                  "%10 = split(%9, axis=1, sizes=[3,3,3,3,3,3,9])\n",
+                  "%10.0, %10.1, %10.2, %10.3, %10.4, %10.5, %10.6 = split(%9, axis=1, sizes=[3,3,3,3,3,3,9])\n",
                   "%11 = mul(%10.0, %10.5)\n%12 = reduce_sum(%11, axes=[0,1], keepdims=0)\noutput y = %12\n");
   const Parsed parsed = Parse(text);
   const std::string gradients = GradientText(parsed, {parsed.graph.inputs()[0]});

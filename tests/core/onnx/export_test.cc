@@ -118,6 +118,21 @@ std::vector<const OpDef*> OpsOfOnnx() {
 INSTANTIATE_TEST_SUITE_P(AllOps, ExportOpTest, ::testing::ValuesIn(OpsOfOnnx()),
                          [](const auto& info) { return info.param->name; });
 
+// What gradients are written as is read again, too: overlapping windows, equal elements, padding.
+TEST(ExportTest, GradientsOfMaxPoolsMeanTheSameWhenTheyAreReadAgain) {
+  for (const char* attrs :
+       {"kernel=[3,3]", "kernel=[2,3], strides=[2,1], pads=[1,1,0,1]", "kernel=[2,2], dilations=[2,1]"}) {
+    const auto parsed =
+        ParseGraph(absl::StrCat("input x: f32[2,2,4,6]\n%0 = floor(x)\n%1 = max_pool2d(%0, ", attrs,
+                                ")\n%2 = mul(%1, %1)\n%3 = max_pool2d_grad_x(%0, %2, ", attrs, ")\noutput y = %3\n"));
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    const onnx::ModelProto model = Export(*parsed, {}, {.opsets = {{"", 17}}});
+    Rng rng(1);
+    const Tensor x = RandomTensor({DType::kFloat32, {2, 2, 4, 6}}, rng, -3, 3);
+    ExpectSameOutputs(*parsed, ImportAgain(model), {{"x", x}});
+  }
+}
+
 // ---------------------------------------------------------------- names, opsets, metadata
 
 TEST(ExportTest, NamesAreKept) {

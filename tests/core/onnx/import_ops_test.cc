@@ -183,6 +183,24 @@ output y = %0
 )");
 }
 
+// The first of equal elements, in the whole operand; padding is never the largest.
+TEST(ImportOpsTest, MaxPoolSaysWhereItsMaximaStand) {
+  const TestModel model = TestModel(13)
+                              .Input("x", {1, 2, 3, 3})
+                              .Node("MaxPool", {"x"}, {"y", "i"},
+                                    {{"kernel_shape", List{2, 2}}, {"strides", List{2, 1}}, {"pads", List{1, 1, 0, 0}}})
+                              .Output("y")
+                              .Output("i");
+  const auto imported = model.Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  const Tensor x = Tensor::FromVector<double>(DType::kFloat32, {1, 2, 3, 3},
+                                              {1, 5, 5, -2, -1, -3, 4, 4, 9, -7, -7, -8, -1, -2, -3, -4, -5, -6});
+  const std::vector<Tensor> outputs = OutputsOf(imported->graph, {{"x", x}});
+  const std::vector<int64_t> expected = {0, 1, 1, 6, 6, 8, 9, 9, 10, 12, 12, 13};
+  ASSERT_EQ(outputs[1].shape(), (Shape{1, 2, 2, 3}));
+  for (int64_t i = 0; i < 12; ++i) EXPECT_EQ(outputs[1].AtInt(i), expected[static_cast<size_t>(i)]) << i;
+}
+
 TEST(ImportOpsTest, Pools) {
   const TestModel model =
       TestModel(13)

@@ -311,10 +311,12 @@ TEST(ImportTest, SparseWeights) {
 TEST(ImportTest, OptionalOutputsThatAreReadAreNamed) {
   const TestModel model = TestModel()
                               .Input("x", {1, 1, 4, 4})
-                              .Node("MaxPool", {"x"}, {"y", "i"}, {{"kernel_shape", std::vector<int64_t>{2, 2}}})
+                              .Node("MaxPool", {"x"}, {"y", "i"},
+                                    {{"kernel_shape", std::vector<int64_t>{2, 2}}, {"storage_order", int64_t{1}}})
                               .Output("y");
   EXPECT_EQ(model.Error(),
-            "test.onnx: uses of operators are not supported: MaxPool: output 1 [1 node: node giving \"y\" (MaxPool)]");
+            "test.onnx: uses of operators are not supported: MaxPool: output 1 with storage_order = 1 [1 node: node "
+            "giving \"y\" (MaxPool)]");
 }
 
 // ---------------------------------------------------------------- what is wrong

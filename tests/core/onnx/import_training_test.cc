@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/autodiff/autodiff.h"
 #include "core/interpreter/interpreter.h"
@@ -309,6 +311,188 @@ TEST(ImportTrainingTest, LossesSayWhatIsWrong) {
   EXPECT_THAT(error({"x", "reals"}), HasSubstr("expected [n, classes, ..] and integers [n, ..]"));
   EXPECT_THAT(error({"reals", "labels"}), HasSubstr("labels i64[2,4] for f32[2,4]; expected [2]"));
   EXPECT_THAT(error({"x", "labels", "w"}), HasSubstr("weights f32[4]; expected one a class"));
+}
+
+// ---------------------------------------------------------------- what is trained
+
+Tensor Filled(const Shape& shape, double value) {
+  Tensor tensor({kF32, shape});
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, value);
+  return tensor;
+}
+
+// Initializers that are weights, others that are not, and a Constant; all of them read.
+TEST(ImportTrainingTest, WeightsAreTrainedAndConstantsAreNot) {
+  Rng rng(3);
+  const auto random = [&](const Shape& shape) { return RandomTensor({kF32, shape}, rng, -1, 1); };
+  Tensor mask = Filled({4, 4}, 0);
+  mask.Set(1, -std::numeric_limits<double>::infinity());
+  Tensor lowest = Filled({4, 4}, 0);
+  lowest.Set(2, std::numeric_limits<float>::lowest());
+  const TestModel model = TestModel(17)
+                              .Input("x", {2, 4})
+                              .Initializer("w", random({4, 4}))
+                              .Initializer("val_7", random({4, 4}))  // a folded transpose
+                              .Initializer("val_8", random({4}))     // a table
+                              .Initializer("cat", random({4}))
+                              .Initializer("scale", Tensor::Scalar(kF32, 0.5))
+                              .Initializer("val_9", Tensor::Scalar(kF32, 2))
+                              .Initializer("two", Tensor::Scalar(kF32, 2))
+                              .Initializer("mask", mask)
+                              .Initializer("attention.bias", lowest)
+                              .Initializer("mean", random({4}))
+                              .Initializer("var", Filled({4}, 1))
+                              .Initializer("bn.weight", random({4}))
+                              .Initializer("bn.bias", random({4}))
+                              .Node("Constant", {}, {"table"}, {{"value", random({5, 4})}})
+                              .Node("MatMul", {"x", "w"}, {"a"})
+                              .Node("MatMul", {"a", "val_7"}, {"b"})
+                              .Node("Add", {"b", "val_8"}, {"c"})
+                              .Node("Mul", {"c", "cat"}, {"d"})
+                              .Node("Mul", {"d", "scale"}, {"e"})
+                              .Node("Div", {"e", "val_9"}, {"f"})
+                              .Node("Pow", {"f", "two"}, {"g"})
+                              .Node("BatchNormalization", {"g", "bn.weight", "bn.bias", "mean", "var"}, {"h"})
+                              .Node("MatMul", {"h", "mask"}, {"i"})
+                              .Node("MatMul", {"i", "attention.bias"}, {"j"})
+                              .Node("Gemm", {"j", "table"}, {"y"}, {{"transB", int64_t{1}}})
+                              .Output("y");
+  for (const OnnxTraining training : {OnnxTraining::kOff, OnnxTraining::kStep}) {
+    const auto imported = model.Import(Training(training));
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    std::vector<std::string> trained, left;
+    for (Value state : imported->graph.states()) {
+      const std::string& name = imported->graph.node(state.node).name;
+      (imported->left.contains(name) ? left : trained).push_back(name);
+    }
+    EXPECT_THAT(trained, ::testing::UnorderedElementsAre("w", "val_7", "scale", "bn.weight", "bn.bias"));
+    EXPECT_THAT(left,
+                ::testing::UnorderedElementsAre("val_8", "cat", "mask", "attention.bias", "mean", "var", "table"));
+    EXPECT_THAT(imported->left.at("mask"), HasSubstr("a mask"));
+    EXPECT_THAT(imported->left.at("mean"), HasSubstr("running averages"));
+    EXPECT_THAT(imported->left.at("table"), HasSubstr("a constant of the graph"));
+  }
+  ImportOptions all = Training(OnnxTraining::kStep);
+  all.trains = [](const std::string& name) { return name == "val_8" || name == "val_9"; };
+  const auto imported = model.Import(all);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_FALSE(imported->left.contains("val_8"));
+  const std::vector<Value> states = imported->graph.states();
+  EXPECT_TRUE(std::any_of(states.begin(), states.end(),
+                          [&](Value state) { return imported->graph.node(state.node).name == "val_9"; }));
+}
+
+// Exporters write equal initializers once: ones and zeros of layers that have just been made.
+TEST(ImportTrainingTest, InitializersOfOneNumberAreAsManyWeightsAsReadThem) {
+  const TestModel model = TestModel(17)
+                              .Input("x", {2, 4})
+                              .Initializer("first.weight", Filled({4}, 1))
+                              .Initializer("first.bias", Filled({4}, 0))
+                              .Node("Identity", {"first.weight"}, {"second.weight"})
+                              .Node("LayerNormalization", {"x", "first.weight", "first.bias"}, {"a"})
+                              .Node("LayerNormalization", {"a", "second.weight", "first.bias"}, {"y"})
+                              .Output("y");
+  const auto states = [&](const ImportOptions& options) {
+    const auto imported = model.Import(options);
+    EXPECT_TRUE(imported.ok()) << imported.status();
+    std::vector<std::string> names;
+    for (Value state : imported->graph.states()) names.push_back(imported->graph.node(state.node).name);
+    if (options.training != OnnxTraining::kAsWritten && !options.shares) {
+      EXPECT_THAT(imported->weight_notes, ::testing::ElementsAre(HasSubstr("first.weight"), HasSubstr("first.bias")));
+    }
+    return names;
+  };
+  ImportOptions options;
+  EXPECT_THAT(states(options), ::testing::UnorderedElementsAre("first.weight", "first.bias"));
+  options.training = OnnxTraining::kStep;
+  EXPECT_THAT(states(options),
+              ::testing::UnorderedElementsAre("first.weight", "second.weight", "first.bias", "first.bias.2"));
+  options.shares = [](const std::string&) { return true; };
+  EXPECT_THAT(states(options), ::testing::UnorderedElementsAre("first.weight", "first.bias"));
+}
+
+// A file that has equal ones twice shares by intent.
+TEST(ImportTrainingTest, InitializersOfOneNumberStayOneWhereEqualOnesAreWrittenTwice) {
+  const auto imported = TestModel(17)
+                            .Input("x", {2, 4})
+                            .Initializer("weight", Filled({4}, 1))
+                            .Initializer("bias", Filled({4}, 0))
+                            .Initializer("last.bias", Filled({4}, 0))
+                            .Node("LayerNormalization", {"x", "weight", "bias"}, {"a"})
+                            .Node("LayerNormalization", {"a", "weight", "bias"}, {"b"})
+                            .Node("Add", {"b", "last.bias"}, {"y"})
+                            .Output("y")
+                            .Import(Training(OnnxTraining::kStep));
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->graph.states().size(), 3u);
+  EXPECT_THAT(imported->weight_notes, ::testing::IsEmpty());
+}
+
+TEST(ImportTrainingTest, TiedWeightsThatWereWrittenTwiceAreNamed) {
+  Rng rng(4);
+  const Tensor table = RandomTensor({kF32, {5, 4}}, rng, -1, 1);
+  Tensor turned({kF32, {4, 5}});
+  for (int64_t i = 0; i < 20; ++i) turned.Set(i % 4 * 5 + i / 4, table.At(i));
+  const auto imported = TestModel(17)
+                            .Input("x", {2}, kI64)
+                            .Initializer("emb.weight", table)
+                            .Initializer("onnx::MatMul_9", turned)
+                            .Node("Gather", {"emb.weight", "x"}, {"a"})
+                            .Node("MatMul", {"a", "onnx::MatMul_9"}, {"y"})
+                            .Output("y")
+                            .Import(Training(OnnxTraining::kStep));
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(imported->weight_notes,
+              ::testing::ElementsAre(HasSubstr("emb.weight and onnx::MatMul_9 hold the same numbers, transposed")));
+}
+
+// The gradients of the sum of y by x, where ONNX has one operator and we have several.
+std::vector<double> GradientByX(const TestModel& model, const std::vector<double>& x, const Shape& shape) {
+  ImportOptions options;
+  options.differentiated = true;
+  const auto imported = model.Import(options);
+  EXPECT_TRUE(imported.ok()) << imported.status();
+  const Graph& graph = imported->graph;
+  const Value y = graph.outputs()[0].value;
+  const Value ones = *graph.arena()->Apply("expand", {graph.arena()->AddConstant(Tensor::Scalar(kF32, 1))},
+                                           {{"shape", graph.type(y).shape}});
+  const auto gradients = PullBack(*graph.arena(), {y}, {ones}, graph.inputs());
+  EXPECT_TRUE(gradients.ok()) << gradients.status();
+  const auto found = Compute(Graph(graph.arena(), graph.inputs(), {{(*gradients)[0], "g"}}),
+                             {{"x", Tensor::FromVector(kF32, shape, x)}});
+  std::vector<double> numbers;
+  for (int64_t i = 0; i < found.at("g").num_elements(); ++i) numbers.push_back(found.at("g").At(i));
+  return numbers;
+}
+
+TEST(ImportTrainingTest, GradientsOfNormsAreZeroAtZeros) {
+  const std::vector<double> x = {3, 4, 0, 0};
+  const TestModel reduced =
+      TestModel(13).Input("x", {2, 2}).Node("ReduceL2", {"x"}, {"y"}, {{"axes", std::vector<int64_t>{1}}}).Output("y");
+  EXPECT_THAT(GradientByX(reduced, x, {2, 2}),
+              ::testing::ElementsAre(::testing::DoubleNear(0.6, 1e-6), ::testing::DoubleNear(0.8, 1e-6), 0, 0));
+  for (int64_t p : {1, 2}) {
+    const TestModel normal =
+        TestModel(13).Input("x", {2, 2}).Node("LpNormalization", {"x"}, {"y"}, {{"p", p}}).Output("y");
+    const std::vector<double> g = GradientByX(normal, x, {2, 2});
+    EXPECT_EQ(g[2], 0);
+    EXPECT_EQ(g[3], 0);
+  }
+  const TestModel pooled = TestModel(13)
+                               .Input("x", {1, 1, 2, 2})
+                               .Node("LpPool", {"x"}, {"y"}, {{"kernel_shape", std::vector<int64_t>{1, 2}}})
+                               .Output("y");
+  EXPECT_THAT(GradientByX(pooled, x, {1, 1, 2, 2}),
+              ::testing::ElementsAre(::testing::DoubleNear(0.6, 1e-6), ::testing::DoubleNear(0.8, 1e-6), 0, 0));
+}
+
+TEST(ImportTrainingTest, TheGradientOfPReluAtZeroIsItsSlope) {
+  const TestModel model = TestModel(16)
+                              .Input("x", {3})
+                              .Initializer("slope", Tensor::FromVector<double>(kF32, {1}, {0.25}))
+                              .Node("PRelu", {"x", "slope"}, {"y"})
+                              .Output("y");
+  EXPECT_THAT(GradientByX(model, {-1, 0, 1}, {3}), ::testing::ElementsAre(0.25, 0.25, 1));
 }
 
 }  // namespace

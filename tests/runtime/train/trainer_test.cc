@@ -261,6 +261,59 @@ TEST_F(TrainerTest, NumbersThatAreNotFiniteStopTheRunOrSkipTheStep) {
             skipped.reports[static_cast<size_t>(step) - 1].learning_rate);
 }
 
+// Not one batch changes anything: that is no end of a run.
+TEST_F(TrainerTest, ARunWhoseStepsAreAllSkippedIsAnError) {
+  Tensor x = *LoadNpy(*InputFile::Open(folder_ / "train_x.npy"));
+  for (int64_t i = 0; i < 23; ++i) x.Set(6 * i, std::numeric_limits<double>::quiet_NaN());
+  ASSERT_TRUE(SaveNpy(folder_ / "train_x.npy", x).ok());
+  const Outcome skipped = RunAll(With(R"({"non_finite": "skip", "steps": 30})"));
+  EXPECT_EQ(skipped.reports.size(), 5u) << "an epoch";
+  EXPECT_THAT(std::string(skipped.status.message()), HasSubstr("the last 5 steps were skipped"));
+}
+
+// Gradients are finite, and what becomes of them is not: squares, and a quotient of zeros.
+TEST_F(TrainerTest, NextValuesThatAreNotFiniteAreNotTaken) {
+  Tensor x = *LoadNpy(*InputFile::Open(folder_ / "train_x.npy"));
+  for (int64_t i = 0; i < 23; ++i) x.Set(6 * i + 5, 1e25);
+  ASSERT_TRUE(SaveNpy(folder_ / "train_x.npy", x).ok());
+  const Outcome large = RunAll(With(R"({"model": {"mlp": {"sizes": [6, 3]}}, "optimizer": {"clip_norm": 0}})"));
+  EXPECT_THAT(std::string(large.status.message()), HasSubstr("step 1: the gradient of layer0.weight is too large"));
+
+  for (int64_t i = 0; i < 23; ++i) x.Set(6 * i + 5, 0);  // the gradient of a row of the weight
+  ASSERT_TRUE(SaveNpy(folder_ / "train_x.npy", x).ok());
+  const auto trainer = Make(With(R"({"optimizer": {"epsilon": 0}})"), "ck");
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const NamedTensors before = *(*trainer)->Weights();
+  const Outcome quotient = Run(**trainer);
+  EXPECT_THAT(std::string(quotient.status.message()),
+              AllOf(HasSubstr("step 1: the next value of layer0.weight is not finite (found nan)"),
+                    HasSubstr("the weights are as before this step")));
+  EXPECT_EQ(SafetensorsSha256(before), quotient.sha256);
+  EXPECT_FALSE(HasCheckpoint(folder_ / "ck"));
+}
+
+TEST_F(TrainerTest, AFolderIsOfOneRunAtATime) {
+  const auto first = Make(With(R"({"checkpoint": {"every_steps": 3}})"), "ck");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_THAT(Error(json_, "ck"), HasSubstr("another run writes its checkpoints there, process "));
+  EXPECT_TRUE(Run(**first, 3).status.ok());
+  const auto second = Make(json_, "ck", true);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_THAT(Error(json_, "ck", true), HasSubstr("another run writes its checkpoints there, process "));
+}
+
+TEST_F(TrainerTest, TheCheckpointThatLatestNamesIsKept) {
+  // Of a run that was killed before it named its last one.
+  std::filesystem::create_directories(folder_ / "ck/step-00000099");
+  const auto trainer = Make(With(R"({"checkpoint": {"every_steps": 3, "keep": 1}, "steps": 6})"), "ck");
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  EXPECT_TRUE(Run(**trainer).status.ok());
+  const auto checkpoint = ReadCheckpoint(folder_ / "ck");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->progress["position"], 6);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "ck/step-00000003"));
+}
+
 TEST_F(TrainerTest, TheTrainedModelIsTheOneThatWasMeasured) {
   Json json = json_;
   json.merge_patch(with_validation_);
