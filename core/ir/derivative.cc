@@ -9,6 +9,7 @@ namespace {
 Scalar Zero(const Scalar& like) { return Constant(0, like.dtype()); }
 Scalar One(const Scalar& like) { return Constant(1, like.dtype()); }
 Cond Less(const Scalar& a, const Scalar& b) { return Holds(Call(Fn::kLess, {a, b})); }
+Cond LessEqual(const Scalar& a, const Scalar& b) { return Holds(Call(Fn::kLessEqual, {a, b})); }
 Cond IsZero(const Scalar& a) { return Holds(Call(Fn::kEqual, {a, Zero(a)})); }
 
 bool IsNumber(const Scalar& a) { return a.node()->kind() == ExprKind::kConst || a.node()->kind() == ExprKind::kParam; }

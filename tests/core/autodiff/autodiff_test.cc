@@ -132,6 +132,23 @@ TEST(Gradients, ByIntermediateValuesAndByWhatIsNotRead) {
   EXPECT_EQ(values.at(1).At(2), 0);
 }
 
+// As PyTorch has it: 0 where the base is 0 and the exponent is 0 or more, and no number where the exponent is none.
+TEST(Gradients, OfAPowerByItsExponentKeepsNaN) {
+  const Parsed parsed = Parse("input a: f64[4]\ninput b: f64[4]\n%0 = pow(a, b)\noutput y = %0\n");
+  const Value ones = *parsed.arena().Apply(
+      "expand", {parsed.arena().AddConstant(Tensor::Scalar(DType::kFloat64, 1))}, {{"shape", Shape{4}}});
+  const auto by_b = PullBack(parsed.arena(), {parsed.output()}, {ones}, {parsed.graph.inputs()[1]});
+  ASSERT_TRUE(by_b.ok()) << by_b.status();
+  const double nan = std::nan("");
+  const Tensor g = RunAll(parsed.graph.arena(), parsed.graph.inputs(), *by_b,
+                          {{"a", Tensor::FromVector<double>(DType::kFloat64, {4}, {0, 0, 0, nan})},
+                           {"b", Tensor::FromVector<double>(DType::kFloat64, {4}, {0, 2, nan, 2})}})[0];
+  EXPECT_EQ(g.At(0), 0);
+  EXPECT_EQ(g.At(1), 0);
+  EXPECT_TRUE(std::isnan(g.At(2)));
+  EXPECT_TRUE(std::isnan(g.At(3)));
+}
+
 TEST(Gradients, StopAtIntegersAndSteps) {
   const Parsed parsed = Parse(
       "input x: f64[3]\n%0 = argmax(x, axis=0, keepdims=0)\n%1 = cast(%0, to=f64)\n%2 = floor(x)\n"
