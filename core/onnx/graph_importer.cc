@@ -195,7 +195,9 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
     }
     const std::string name = dim.dim_param().empty() ? absl::StrCat(info.name(), ":", axis) : dim.dim_param();
     const auto given = options_.dims.find(name);
-    const int64_t size = given == options_.dims.end() ? 1 : given->second;
+    const std::optional<SizeRelation> sum = RelationOf(name);
+    const int64_t otherwise = sum ? sum->At(SizesIn(*sum)).value_or(1) : 1;
+    const int64_t size = given == options_.dims.end() ? otherwise : given->second;
     if (size < 1) return InvalidArgument("dimension ", name, " is set to ", size);
     if (dim.has_dim_value()) {
       result_.notes.push_back(
@@ -208,6 +210,12 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
   }
   RETURN_IF_ERROR(CheckedElements(type.shape).status());
   return type;
+}
+
+index::NamedSizes GraphImporter::SizesIn(const SizeRelation& sum) const {
+  index::NamedSizes sizes = options_.dims;
+  for (const auto& [name, factor] : sum.terms) sizes.emplace(name, 1);
+  return sizes;
 }
 
 absl::Status GraphImporter::CheckDims() {

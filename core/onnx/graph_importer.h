@@ -74,6 +74,9 @@ class GraphImporter {
 
   absl::StatusOr<TensorType> InputType(const onnx::ValueInfoProto& info);
 
+  // Of the names in a sum: 1 where they are not given.
+  index::NamedSizes SizesIn(const SizeRelation& sum) const;
+
   // Sizes given for dimensions that the model has not got are mistakes; sizes not given are worth a note.
   absl::Status CheckDims();
 

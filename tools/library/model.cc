@@ -89,6 +89,7 @@ OptimizeOptions SearchOptionsOf(const OptimizeSettings& settings, int threads) {
     const absl::Time end = absl::Now() + absl::Seconds(settings.time_limit_seconds);
     options.seconds_left = [end] { return absl::ToDoubleSeconds(end - absl::Now()); };
   }
+  options.search.growth = kDefaultGrowth;
   options.search.threads = 1;  // measurements are taken one at a time, and nothing else runs meanwhile
   options.check = settings.check;
   options.checking.rtol = settings.rtol;
@@ -240,6 +241,8 @@ struct Model::Impl {
     search.measure = analytic == nullptr && device.runs();
     if (rules.baseline) search.baseline = &*rules.baseline;
     search.kept = engine.measurements();
+    search.rules = &rules.all;
+    if (!settings.fix_sizes) search.unwanted = models->KeepsNames(rules.all);
     RuleRewriter rewriter(rules.rules);
     const OptimizeReport report = Take(rewright::Optimize(graph(), rewriter, device, &engine.runner(), search));
     std::vector<ReplayStep> steps;
