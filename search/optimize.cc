@@ -282,9 +282,14 @@ class Optimizer {
     const bool faster =
         IsFaster(*timed.measured, options_.significance, timed.earlier ? 1 : static_cast<size_t>(MostTests()));
     if (!faster && costs_known_) return;  // the search has said so
-    const SearchEnd end = report_.search.end;
-    report_.search = std::move(insured_->search);
-    report_.search.end = end;
+    SearchResult searched = std::exchange(report_.search, std::move(insured_->search));
+    report_.search.end = searched.end;
+    // Its cost was not asked for when it was timed.
+    GraphCost& cost = report_.search.candidates[0].cost;
+    cost = report_.search.original_cost = searched.original_cost;
+    for (const Candidate& candidate : searched.candidates) {
+      if (candidate.second_start) cost = candidate.cost;
+    }
     insured_.reset();
     timed.candidate = &report_.search.candidates[0];
     if (timed_ != nullptr && timed_candidate_ == nullptr) timed_candidate_ = timed.candidate;
