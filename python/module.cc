@@ -212,6 +212,7 @@ NB_MODULE(_rewright, m) {
       .def_rw("rules", &OptimizeSettings::rules)
       .def_rw("disabled_rules", &OptimizeSettings::disabled_rules)
       .def_rw("assume_finite", &OptimizeSettings::assume_finite)
+      .def_rw("fix_sizes", &OptimizeSettings::fix_sizes)
       .def_rw("exact", &OptimizeSettings::exact)
       .def_rw("search", &OptimizeSettings::search)
       .def_rw("cost", &OptimizeSettings::cost)

@@ -211,8 +211,9 @@ class SizedScope {
 
 }  // namespace
 
-absl::Status AppliesAtAllSizes(const std::vector<Resized>& samples, index::SizeFit& fit) {
+absl::Status AppliesAtAllSizes(const std::vector<Resized>& samples, index::SizeFit& fit, int* failed) {
   for (size_t step = 0; step < samples[0].matches.size(); ++step) {
+    if (failed != nullptr) *failed = static_cast<int>(step);
     const CompiledRule& rule = *samples[0].matches[step].rule;
     const SizedScope scope(samples, step, fit);
     if (!scope.SizesArePositive()) {

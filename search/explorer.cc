@@ -1,6 +1,7 @@
 #include "search/explorer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -75,6 +76,11 @@ Explorer::Explorer(const Graph& graph, Rewriter& rewriter, CostModel& costs, con
 absl::Status Explorer::Start() {
   const absl::StatusOr<GraphCost> cost = costs_.Cost(graph_);
   if (!cost.ok()) return cost.status();
+  if (options_.growth_price || !std::isinf(options_.growth)) {
+    weights_.emplace(graph_);
+    growth_price_ = options_.growth_price ? *options_.growth_price
+                                          : PriceOfGrowth(options_.growth, weights_->original(), cost->seconds);
+  }
   original_.outputs = graph_.outputs();
   original_.cost = *cost;
   original_.base_cost = cost->total();
@@ -199,8 +205,9 @@ int Explorer::Record(int parent, const Graph& graph, const Proposal& proposal, d
   return static_cast<int>(trace_.size()) - 1;
 }
 
-std::optional<SearchState> Explorer::SecondStart() {
-  if (options_.second_start == nullptr || options_.second_start->empty()) return std::nullopt;
+void Explorer::RecordSecondStart() { second_start_ = FollowSecondStart(); }
+
+SearchState Explorer::FollowSecondStart() {
   SearchState state = original_;
   const Graph* graph = &graph_;
   const double before = original_.cost.seconds;
@@ -212,12 +219,18 @@ std::optional<SearchState> Explorer::SecondStart() {
     graph = &round.after;
   }
   state.outputs = graph->outputs();
-  Known& known = CostOf(*graph);
+  return state;
+}
+
+std::optional<SearchState> Explorer::SecondStart() {
+  if (options_.second_start == nullptr || options_.second_start->empty()) return std::nullopt;
+  SearchState state = FollowSecondStart();
+  Known& known = CostOf(View(state));
   if (known.returned || !known.can_run) return std::nullopt;
   known.returned = true;
   state.cost = known.cost;
   trace_.back().cost_after = known.cost.seconds;
-  moves_.back().delta = known.cost.seconds - before;
+  moves_.back().delta = known.cost.seconds - original_.cost.seconds;
   Offer(&state);
   second_start_ = state;
   return state;
@@ -304,6 +317,7 @@ std::optional<SearchResult> Explorer::SearchPart(const Graph& part, int64_t budg
   options.candidates = 1;
   options.second_start = nullptr;
   options.signatures = nullptr;
+  if (weights_) options.growth_price = growth_price_;
   options.progress = nullptr;
   options.budget = budget;
   options.threads = 1;
@@ -339,8 +353,11 @@ Explorer::Known& Explorer::CostOf(const Graph& graph) {
   const auto [it, fresh] = known_.try_emplace(Roots(graph.outputs()));
   if (fresh) {
     const absl::StatusOr<GraphCost> cost = costs_.Cost(graph);
-    it->second.can_run = cost.ok();
+    const int64_t growth = cost.ok() && weights_ ? weights_->Of(graph) - weights_->original() : 0;
+    it->second.can_run = cost.ok() && growth <= growth_price_.most_bytes;
     if (cost.ok()) it->second.cost = *cost;
+    const int64_t priced = std::max<int64_t>(0, growth - kFreeGrowth);
+    it->second.cost.tie_break += growth_price_.seconds_per_byte * static_cast<double>(priced);
   }
   return it->second;
 }

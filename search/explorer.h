@@ -56,6 +56,8 @@ class Explorer {
   const SearchState& original() const { return original_; }
   // Carries out options().second_start, to be called once. Nothing when there is none or the device cannot run it.
   std::optional<SearchState> SecondStart();
+  // The same without its cost, in the place of Start.
+  void RecordSecondStart();
   Graph View(const SearchState& state) const;
 
   // Rewrites of the graph by rule `rule`, or by all (-1), in the order of sites; given `near`, only those whose left
@@ -127,9 +129,10 @@ class Explorer {
   // A graph that was built.
   struct Known {
     GraphCost cost;
-    bool can_run = false;
+    bool can_run = false;  // and its weights are not too large
     bool returned = false;
   };
+  SearchState FollowSecondStart();
   // Nothing where the device cannot run what the rewrite makes.
   std::optional<Proposal> Judge(const Graph& graph, Rewrite rewrite);
   static std::vector<NodeId> Fresh(const SearchState& parent, const Graph& before, const Graph& after,
@@ -150,6 +153,8 @@ class Explorer {
   CostModel& costs_;
   SearchOptions options_;
   SiteEstimator estimator_;
+  std::optional<WeightBytes> weights_;  // none: their bytes cost nothing
+  GrowthPrice growth_price_;
   NodeSignatures own_signatures_;
   NodeSignatures& signatures_;
   absl::flat_hash_map<uint64_t, int> idle_;  // by neighbourhood: nodes at which nothing paid

@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_tensors.h"
+#include "search/reduced_path.h"
 #include "search/resources.h"
 
 namespace rewright {
@@ -29,6 +30,9 @@ constexpr size_t kMaxBlamed = 8;
 // Of the time that is left: what the search may take, and then timing.
 constexpr double kSearchShare = 0.6;
 constexpr double kTimingShare = 0.5;
+
+// Of the time that is left: what the baseline's graph may be timed for before the search.
+constexpr double kBaselineShare = 0.4;
 
 // What an earlier run could not tell is timed again where there is so many times the time of its pairs: compiling and
 // warming up takes some of it.
@@ -76,7 +80,7 @@ class Optimizer {
     report_.nodes_before = graph_.num_runtime_nodes();
     FilteredRewriter rules(rewriter);
     std::optional<CostModel> costs;
-    costs.emplace(device_, [this] { return NoTimeLeft(); });
+    costs.emplace(device_, [this] { return SecondsLeft() <= search_ends_; });
     ASSIGN_OR_RETURN(report_.repeated, IsRepeated());
     const absl::Cleanup measure_again = [this] { MeasureNew(true); };
     MeasureNew(!report_.repeated);
@@ -86,18 +90,21 @@ class Optimizer {
       if (report_.repeated && absl::IsNotFound(searched)) {  // not even the costs of the original are kept any more
         report_.repeated = false;
         MeasureNew(true);
-        costs.emplace(device_, [this] { return NoTimeLeft(); });
+        costs.emplace(device_, [this] { return SecondsLeft() <= search_ends_; });
         searched = SearchOnce(rules, *costs);
       }
       if (absl::IsDeadlineExceeded(searched)) {
         in_time_ = false;
+        report_.search = SearchResult();
         report_.search.end = SearchEnd::kTimeLimit;
-        break;
+        contenders_.clear();
+        if (!insured_) break;
+      } else {
+        RETURN_IF_ERROR(searched);
       }
-      RETURN_IF_ERROR(searched);
       absl::StatusOr<bool> blamed = MeasureAndChoose(rules);
       if (!blamed.ok()) return blamed.status();
-      again = *blamed && !NoTimeLeft();
+      again = *blamed && in_time_ && !NoTimeLeft();
     }
     if (EndedByTime()) options_.kept->KeepLimit(graph_, options_.setting, options_.time_limit);
     if (!report_.rewritten) ReturnOriginal(graph_, WhyOriginal(), &report_);
@@ -112,6 +119,13 @@ class Optimizer {
     std::optional<Measurement> measured;
     bool earlier = false;             // measured by an earlier run
     std::optional<GraphInFile> file;  // what its file gives, which then stands for it
+  };
+
+  // What the search began with, timed before it.
+  struct Insured {
+    SearchResult search;
+    Contender contender;
+    const Graph& contender_graph() const { return search.candidates[0].graph; }
   };
 
   void Phase(const std::string& text) const {
@@ -141,24 +155,149 @@ class Optimizer {
   absl::Status SearchOnce(Rewriter& rules, CostModel& costs) {
     const double start_cpu = ProcessCpuSeconds();
     SearchOptions search = options_.search;
-    search.time_limit_seconds = std::min(search.time_limit_seconds, kSearchShare * std::max(0.0, SecondsLeft()));
     search.second_start = std::make_shared<const std::vector<RewriteRound>>(BaselineRounds());
     search.signatures = &signatures_;
+    costs_known_ = false;
+    RETURN_IF_ERROR(TimeBaseline(rules, costs, search));
+    const double left = std::max(0.0, SecondsLeft());
+    search.time_limit_seconds = std::min(search.time_limit_seconds, kSearchShare * left);
+    if (options_.seconds_left) search_ends_ = (1 - kSearchShare) * left;
     absl::StatusOr<SearchResult> found = Search(graph_, rules, costs, search);
     if (!found.ok()) return found.status();
     report_.search = *std::move(found);
+    costs_known_ = true;
     report_.search_cpu_seconds += ProcessCpuSeconds() - start_cpu;
     report_.graphs_explored += report_.search.explored;
     report_.cost_before = report_.search.original_cost.seconds;
     contenders_.clear();
     timed_.reset();
     report_.measured.reset();
+    RETURN_IF_ERROR(ReduceAll(costs));
     for (const Candidate& candidate : report_.search.candidates) {
       // Where nothing is timed the cost alone speaks for the second start.
       const bool cheaper = candidate.cost.total() < report_.search.original_cost.total();
       if (candidate.step >= 0 && (options_.measure || cheaper)) contenders_.push_back({&candidate});
     }
     return absl::OkStatus();
+  }
+
+  // Leaves out of all candidates the steps that gain nothing, and those that are not wanted. One that is the original
+  // then, or another one, is none any more.
+  absl::Status ReduceAll(CostModel& costs) {
+    if (options_.rules == nullptr) return absl::OkStatus();
+    std::vector<Candidate> reduced;
+    for (Candidate& candidate : report_.search.candidates) {
+      if (const absl::Status made = Reduce(costs, &candidate); !made.ok()) {
+        Drop(candidate, Why::kFailed, std::string(made.message()));
+        continue;
+      }
+      const auto same = std::find_if(reduced.begin(), reduced.end(),
+                                     [&](const Candidate& other) { return SameResults(other.graph, candidate.graph); });
+      if (same == reduced.end()) {
+        reduced.push_back(std::move(candidate));
+      } else {
+        same->second_start |= candidate.second_start;
+      }
+    }
+    report_.search.candidates = std::move(reduced);
+    return absl::OkStatus();
+  }
+
+  static bool SameResults(const Graph& a, const Graph& b) {
+    return std::equal(a.outputs().begin(), a.outputs().end(), b.outputs().begin(), b.outputs().end(),
+                      [](const Output& x, const Output& y) { return x.value == y.value; });
+  }
+
+  absl::Status Reduce(CostModel& costs, Candidate* candidate) {
+    const RuleIndex& rules = *options_.rules;
+    std::vector<TraceStep>& trace = report_.search.trace;
+    for (bool first = true; candidate->step >= 0; first = false) {
+      const std::vector<int> path = PathTo(trace, candidate->step);
+      ASSIGN_OR_RETURN(const std::vector<ReplayStep> steps, MakeReplay(graph_, trace, path, rules));
+      ASSIGN_OR_RETURN(const Replay made, Replay::Run(graph_, steps, rules));
+      std::set<int> without;
+      if (first && costs_known_) without = StepsForNothing(graph_, made, steps, rules, costs);
+      if (without.empty() && options_.unwanted) {
+        ASSIGN_OR_RETURN(const std::vector<int> unwanted, options_.unwanted(made, steps));
+        without.insert(unwanted.begin(), unwanted.end());
+        for (int step : unwanted) report_.unwanted.insert(steps[static_cast<size_t>(step)].rule);
+      }
+      if (without.empty()) return absl::OkStatus();
+      ASSIGN_OR_RETURN(const ReducedPath reduced, WithoutSteps(graph_, made, steps, without, trace, path, rules));
+      candidate->graph = reduced.graph;
+      candidate->step = Append(reduced.steps);
+      candidate->cost = report_.search.original_cost;
+      if (candidate->step < 0 || !costs_known_) continue;
+      if (const absl::StatusOr<GraphCost> cost = costs.Cost(candidate->graph); cost.ok()) candidate->cost = *cost;
+      trace.back().cost_after = candidate->cost.seconds;
+    }
+    return absl::OkStatus();
+  }
+
+  // Puts a path down in the trace, and gives its last step.
+  int Append(const std::vector<TraceStep>& steps) {
+    std::vector<TraceStep>& trace = report_.search.trace;
+    const int base = static_cast<int>(trace.size());
+    for (const TraceStep& step : steps) {
+      trace.push_back(step);
+      if (step.parent >= 0) trace.back().parent += base;
+    }
+    return steps.empty() ? -1 : static_cast<int>(trace.size()) - 1;
+  }
+
+  // Where time is short the likeliest candidate is timed before anything is searched: the baseline's graph, which is
+  // taken where nothing better is found in time.
+  absl::Status TimeBaseline(Rewriter& rules, CostModel& costs, const SearchOptions& search) {
+    if (!options_.seconds_left || !options_.measure || report_.repeated || search.second_start->empty()) {
+      return absl::OkStatus();
+    }
+    insured_.reset();
+    report_.search = SecondStartAlone(graph_, rules, costs, search);
+    RETURN_IF_ERROR(ReduceAll(costs));
+    if (report_.search.candidates.empty() || report_.search.candidates[0].step < 0) return absl::OkStatus();
+    Contender contender{&report_.search.candidates[0]};
+    const double share = kBaselineShare * std::max(0.0, SecondsLeft());
+    ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, share));
+    contender.earlier = contender.measured.has_value();
+    if (!contender.earlier) {
+      Phase("timing the baseline's graph");
+      MeasureOptions measuring = options_.measuring;
+      measuring.significance = options_.significance / MostTests();
+      measuring.stop = [this, until = SecondsLeft() - share] { return SecondsLeft() < until; };
+      ASSIGN_OR_RETURN(const bool measured, Measure(measuring, &contender));
+      if (!measured) return absl::OkStatus();
+      Keep(contender);
+    }
+    insured_.emplace(Insured{report_.search, contender});
+    timed_candidate_ = nullptr;  // of a search that is over
+    return absl::OkStatus();
+  }
+
+  double MostTests() const { return options_.search.candidates + 1; }
+
+  // The baseline's graph as it was timed first, where it is faster and no contender is left.
+  void UseInsured() {
+    if (!insured_ || !contenders_.empty()) return;
+    Contender timed = insured_->contender;
+    const bool faster =
+        IsFaster(*timed.measured, options_.significance, timed.earlier ? 1 : static_cast<size_t>(MostTests()));
+    if (!faster && costs_known_) return;  // the search has said so
+    SearchResult searched = std::exchange(report_.search, std::move(insured_->search));
+    report_.search.end = searched.end;
+    // Its cost was not asked for when it was timed.
+    GraphCost& cost = report_.search.candidates[0].cost;
+    cost = report_.search.original_cost = searched.original_cost;
+    for (const Candidate& candidate : searched.candidates) {
+      if (candidate.second_start) cost = candidate.cost;
+    }
+    insured_.reset();
+    timed.candidate = &report_.search.candidates[0];
+    if (timed_ != nullptr && timed_candidate_ == nullptr) timed_candidate_ = timed.candidate;
+    if (faster) {
+      contenders_.push_back(timed);
+    } else {
+      DropByTime(timed);
+    }
   }
 
   // What the baseline does to the original, without rules that were found to be wrong.
@@ -169,7 +308,10 @@ class Optimizer {
     for (const std::string& blamed : report_.blamed) {
       for (absl::string_view rule : absl::StrSplit(blamed, kRuleSeparator)) without.emplace(rule);
     }
-    absl::StatusOr<BaselineResult> baseline = options_.baseline->Apply(graph_, 0, without, &signatures_);
+    const WeightBytes weights(graph_);
+    const int64_t most = AllowedGrowth(options_.search.growth, weights.original());
+    const auto admits = [&](const Graph& graph) { return weights.Of(graph) - weights.original() <= most; };
+    absl::StatusOr<BaselineResult> baseline = options_.baseline->Apply(graph_, 0, without, &signatures_, admits);
     if (!baseline.ok()) {
       report_.dropped.push_back({Why::kFailed, std::string(baseline.status().message()), 0, {}, true});
       return rounds;
@@ -188,6 +330,7 @@ class Optimizer {
     if (options_.measure && !contenders_.empty()) {
       RETURN_IF_ERROR(TimeAll());
     }
+    UseInsured();
     for (Contender& contender : contenders_) {
       const bool earlier = contender.earlier;
       if (earlier) {
@@ -252,13 +395,18 @@ class Optimizer {
       const double share = options_.seconds_left
                                ? (SecondsLeft() - reserve_) / static_cast<double>(contenders_.size() - i)
                                : std::numeric_limits<double>::infinity();
-      ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, one_is_faster ? 0 : share));
-      contender.earlier = contender.measured.has_value();
-      if (!contender.earlier && report_.repeated) {
+      if (insured_ && SameResults(insured_->contender_graph(), contender.candidate->graph)) {
+        contender.measured = insured_->contender.measured;
+        contender.earlier = insured_->contender.earlier;
+      } else {
+        ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, one_is_faster ? 0 : share));
+        contender.earlier = contender.measured.has_value();
+      }
+      if (!contender.measured && report_.repeated) {
         Drop(*contender.candidate, Why::kNotTold, "the earlier run had no time to measure it");
         continue;
       }
-      if (!contender.earlier) {
+      if (!contender.measured) {
         Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
         MeasureOptions measuring = options_.measuring;
         measuring.significance = options_.significance / static_cast<double>(tests_);
@@ -492,7 +640,10 @@ class Optimizer {
   std::unique_ptr<Executable> timed_;     // the last that was timed
   const Candidate* timed_candidate_ = nullptr;
   bool too_late_ = false;  // for all comparisons
-  bool in_time_ = true;    // the costs of the original were known before the limit
+  std::optional<Insured> insured_;
+  double search_ends_ = 0;    // the device is asked for no costs once so many seconds are left
+  bool costs_known_ = false;  // those of the last search
+  bool in_time_ = true;       // the costs of the original were known before the limit
 };
 
 }  // namespace

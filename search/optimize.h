@@ -16,6 +16,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "core/ir/device.h"
 #include "search/measure.h"
 #include "search/output_check.h"
+#include "search/replay.h"
 #include "search/rewriter.h"
 #include "search/search.h"
 #include "substitutions/baseline/baseline.h"
@@ -38,6 +40,11 @@ struct OptimizeOptions {
   SearchOptions search;  // its second start is the baseline's graph
   // Null: without it. Outlives the optimization.
   const Baseline* baseline = nullptr;
+  // The rules of the search and of the baseline, by which paths are made again without steps that gain nothing
+  // (search/reduced_path.h). Null: candidates are taken as they are found. Outlives the optimization.
+  const RuleIndex* rules = nullptr;
+  // With `rules`: steps of a path that are not wanted whatever they gain, asked for again until there are none.
+  std::function<absl::StatusOr<std::vector<int>>(const Replay& made, const std::vector<ReplayStep>& steps)> unwanted;
   // Time the candidates. Off for devices that only calculate costs: the cheapest candidate is then taken.
   bool measure = true;
   MeasureOptions measuring;
@@ -107,6 +114,7 @@ struct OptimizeReport {
   int64_t peak_rss_bytes = 0;
   std::vector<RewriteCount> rewrites;  // of the returned graph, most frequent first
   std::vector<int> path;               // their steps in search.trace, in order
+  std::set<std::string> unwanted;      // rules of which OptimizeOptions::unwanted named a step
   std::vector<DroppedCandidate> dropped;
   std::vector<std::string> blamed;         // rules that made outputs differ; the result does without them
   SearchResult search;                     // the last one

@@ -22,6 +22,7 @@ class Counterparts {
       Pair(from.outputs()[k].value, to.outputs()[k].value);
     }
     PairLeaves();
+    if (from.arena() == to.arena()) PairNames();
     for (NodeId id : from.nodes()) {
       if (!nodes_.contains(id)) PairByOperands(id);
     }
@@ -65,6 +66,27 @@ class Counterparts {
     }
   }
 
+  // In one arena: the values that stand for one tensor of the file, where each graph has one.
+  void PairNames() {
+    const auto by_name = [](const Graph& graph) {
+      absl::flat_hash_map<std::string, Value> values;
+      for (NodeId id : graph.nodes()) {
+        for (int32_t k = 0; k < static_cast<int32_t>(graph.node(id).outputs.size()); ++k) {
+          const std::string& name = graph.arena()->name({id, k});
+          if (name.empty()) continue;
+          const auto [value, is_new] = values.emplace(name, Value{id, k});
+          if (!is_new) value->second.node = -1;
+        }
+      }
+      return values;
+    };
+    const auto there = by_name(to_);
+    for (const auto& [name, value] : by_name(from_)) {
+      const auto found = there.find(name);
+      if (value.node >= 0 && found != there.end() && found->second.node >= 0) Pair(value, found->second);
+    }
+  }
+
   void PairByOperands(NodeId id) {
     const Node& node = from_.node(id);
     std::vector<Value> operands;
@@ -92,8 +114,10 @@ class Counterparts {
 // The values that a match binds.
 bool BindsAlike(const Match& a, const Match& b) { return a.roots == b.roots && a.nodes == b.nodes; }
 
-// The match of a step at the sizes of now: of those that bind corresponding values, the one with the same number.
-std::optional<Match> MatchOf(const ReplayStep& step, const Graph& before, const Graph& now, const Matcher& matcher) {
+// The match of a step at the sizes of now: of those that bind corresponding values, the one with the same number. Where
+// none does, and others may be bound, of all.
+std::optional<Match> MatchOf(const ReplayStep& step, const Graph& before, const Graph& now, const Matcher& matcher,
+                             bool on_others) {
   const NodeId place = before.nodes()[step.node];
   const Counterparts counterparts(before, now);
   const std::optional<NodeId> there = counterparts.Of(place);
@@ -101,37 +125,45 @@ std::optional<Match> MatchOf(const ReplayStep& step, const Graph& before, const 
   std::vector<Match> then, found;
   matcher.MatchAt(before, place, &then);
   matcher.MatchAt(now, *there, &found);
+  std::optional<Match> other;
+  if (on_others && step.match < std::ssize(found)) other = found[step.match];
   Match wanted = then[step.match];
   const auto number = std::count_if(then.begin(), then.begin() + step.match,
                                     [&](const Match& match) { return BindsAlike(match, wanted); });
   for (std::vector<Value>* values : {&wanted.roots, &wanted.nodes}) {
     for (Value& value : *values) {
       const std::optional<Value> counterpart = counterparts.Of(value);
-      if (!counterpart) return std::nullopt;
+      if (!counterpart) return other;
       value = *counterpart;
     }
   }
   std::erase_if(found, [&](const Match& match) { return !BindsAlike(match, wanted); });
-  if (number >= std::ssize(found)) return std::nullopt;
+  if (number >= std::ssize(found)) return other;
   return found[number];
 }
 
 }  // namespace
 
 absl::StatusOr<Resized> ReplayResized(const Replay& made, const std::vector<ReplayStep>& steps, const Graph& original,
-                                      const RuleIndex& rules) {
-  Resized resized{original, {}, {}};
+                                      const RuleIndex& rules, const std::set<int>& without, bool on_others) {
+  Resized resized{original, {}, {}, {}, {}};
   for (size_t i = 0; i < steps.size(); ++i) {
     const ReplayStep& step = steps[i];
-    if (step.replacement.empty()) {
+    if (step.replacement.empty() && !without.contains(static_cast<int>(i))) {
       const Matcher* matcher = FindMatcher(rules, step.rule);
       if (matcher == nullptr) return absl::FailedPreconditionError(absl::StrCat("the rules have no rule ", step.rule));
-      const std::optional<Match> match = MatchOf(step, made.At(static_cast<int>(i)), resized.graph, *matcher);
+      const std::optional<Match> match =
+          MatchOf(step, made.At(static_cast<int>(i)), resized.graph, *matcher, on_others);
       // What a match computes may be out of range at these sizes.
-      absl::StatusOr<Graph> next = match ? ApplyMatch(resized.graph, *match) : absl::NotFoundError("");
+      absl::StatusOr<ValueMap> replacement = absl::NotFoundError("");
+      if (match) replacement = Instantiate(resized.graph, *match);
+      absl::StatusOr<Graph> next = absl::NotFoundError("");
+      if (replacement.ok()) next = ReplaceValues(resized.graph, *replacement);
       if (next.ok()) {
         resized.graph = *std::move(next);
+        resized.taken.push_back(static_cast<int>(i));
         resized.matches.push_back(*match);
+        resized.replacements.push_back(*std::move(replacement));
         continue;
       }
     }

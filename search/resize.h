@@ -7,6 +7,7 @@
 // holds its sizes as numbers, and is left out at all other sizes.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,13 +17,19 @@ namespace rewright {
 
 struct Resized {
   Graph graph;
-  std::vector<int> left_out;   // steps, from 0, ascending
-  std::vector<Match> matches;  // of the steps that were taken
+  std::vector<int> left_out;  // steps, from 0, ascending
+  std::vector<int> taken;     // the others
+  // Of the steps that were taken.
+  std::vector<Match> matches;
+  std::vector<ValueMap> replacements;
 };
 
 // `made` is `steps` replayed on the model at the sizes that it was optimized at, `original` the model at others, in an
-// arena of its own. Errors: a rule that is none of `rules`.
+// arena of its own. Steps in `without` are left out. `on_others`: where a step stood, but not on the values that it
+// stood on, which a step that was left out would have made, another match of its rule is taken. Errors: a rule that is
+// none of `rules`.
 absl::StatusOr<Resized> ReplayResized(const Replay& made, const std::vector<ReplayStep>& steps, const Graph& original,
-                                      const RuleIndex& rules);
+                                      const RuleIndex& rules, const std::set<int>& without = {},
+                                      bool on_others = false);
 
 }  // namespace rewright

@@ -106,6 +106,12 @@ absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, Cost
   return explorer.Finish();
 }
 
+SearchResult SecondStartAlone(const Graph& graph, Rewriter& rewriter, CostModel& costs, const SearchOptions& options) {
+  Explorer explorer(graph, rewriter, costs, options);
+  explorer.RecordSecondStart();
+  return explorer.Finish();
+}
+
 Graph GraphAt(const SearchResult& result, const Graph& original, int step) {
   Graph graph = original;
   for (int at : PathTo(result.trace, step)) {

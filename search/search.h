@@ -38,6 +38,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +47,7 @@
 #include "core/ir/graph.h"
 #include "search/cost_model.h"
 #include "search/rewriter.h"
+#include "search/weight_bytes.h"
 #include "substitutions/node_signatures.h"
 
 namespace rewright {
@@ -111,6 +113,11 @@ struct SearchOptions {
   // Of eqsat: e-nodes that one saturation may add, and branchings of one extraction.
   int egraph_nodes = 2000;
   int64_t extraction_steps = 20000;
+  // How much larger than the original's the weights of a graph may be, as a share of them; what they grow by has to be
+  // gained, share for share (search/weight_bytes.h). Infinite: they may be of any size.
+  double growth = std::numeric_limits<double>::infinity();
+  // In the place of `growth`, for a graph that is a part of another.
+  std::optional<GrowthPrice> growth_price = std::nullopt;
   // How many candidates SearchResult keeps, apart from the second start.
   int candidates = 3;
   // Rounds of rewrites of the original that lead to another graph to start from; null: none. Descent starts from both
@@ -158,6 +165,9 @@ struct SearchResult {
 // left out.
 absl::StatusOr<SearchResult> Search(const Graph& graph, Rewriter& rewriter, CostModel& costs,
                                     const SearchOptions& options);
+
+// The second start by itself, at no cost: candidates[0] with its path. REQUIRES: there is one.
+SearchResult SecondStartAlone(const Graph& graph, Rewriter& rewriter, CostModel& costs, const SearchOptions& options);
 
 // The graph that a step made, by carrying out the steps that lead to it; -1: the original.
 Graph GraphAt(const SearchResult& result, const Graph& original, int step);

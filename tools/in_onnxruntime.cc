@@ -1,5 +1,6 @@
 #include "tools/in_onnxruntime.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "backends/device_factory.h"
+#include "core/base/stats.h"
 #include "core/base/status_macros.h"
 #include "tools/library/file_timing.h"
 #include "tools/library/kept_measurements.h"
@@ -17,6 +19,9 @@ namespace {
 // A session holds the weights of its file, and those that it packs, again.
 constexpr double kLoadedBytesPerSecond = 2e8;
 constexpr double kTimedSeconds = 1;
+
+// That a difference which is none is told, in either direction.
+constexpr double kSignificance = 0.05;
 
 }  // namespace
 
@@ -47,15 +52,23 @@ absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& ori
   return measured;
 }
 
+bool IsTold(const Measurement& measured) {
+  const auto [fewer, more] = std::minmax(measured.wins, measured.losses);
+  return SignTest(more, fewer) <= kSignificance / 2 && (measured.wins > measured.losses) == (measured.ratio > 1);
+}
+
 std::string TextInOnnxRuntime(const Measurement& measured) {
-  return absl::StrFormat("%.2f of the original's time (%d of %d pairs faster); --device onnxruntime optimizes for it",
-                         1 / measured.ratio, measured.wins, measured.wins + measured.losses);
+  const std::string pairs = absl::StrFormat("%d of %d pairs faster", measured.wins, measured.wins + measured.losses);
+  const std::string told = IsTold(measured)
+                               ? absl::StrFormat("%.2f of the original's time (%s)", 1 / measured.ratio, pairs)
+                               : absl::StrFormat("no difference that can be told from noise (%s)", pairs);
+  return told + "; --device onnxruntime optimizes for it";
 }
 
 Json JsonInOnnxRuntime(const Measurement& measured) {
   return {{"original_ms", measured.original_seconds * 1e3},
           {"written_ms", measured.candidate_seconds * 1e3},
-          {"ratio", 1 / measured.ratio},
+          {"ratio", IsTold(measured) ? Json(1 / measured.ratio) : Json(nullptr)},
           {"wins", measured.wins},
           {"losses", measured.losses}};
 }

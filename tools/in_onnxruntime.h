@@ -28,7 +28,10 @@ absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& ori
                                                                 const Graph& rewritten, const absl::Cord& bytes,
                                                                 const OnnxRuntimeRun& run);
 
-// "1.07 of the original's time (2 of 30 pairs faster); --device onnxruntime optimizes for it".
+// Whether the sign test says that one of both is faster.
+bool IsTold(const Measurement& measured);
+// "1.07 of the original's time (2 of 30 pairs faster); --device onnxruntime optimizes for it"; without a ratio where
+// none is told.
 std::string TextInOnnxRuntime(const Measurement& measured);
 Json JsonInOnnxRuntime(const Measurement& measured);
 

@@ -68,10 +68,12 @@ struct OptimizeFlags {
   std::string windows = "auto";
   int64_t budget = SearchOptions().budget;
   double alpha = SearchOptions().alpha;
+  double growth = kDefaultGrowth;
   double time_limit = std::numeric_limits<double>::infinity();
   int64_t memory_limit = 0;
   std::map<std::string, int64_t> dims;
   bool fold_defaults = false;
+  bool fix_sizes = false;
   bool check = true;
   double rtol = OutputCheckOptions().rtol;
   double atol = OutputCheckOptions().atol;
@@ -117,6 +119,7 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
   CHECK(ParseWindowUse(flags.windows, &options.search.windows)) << flags.windows;
   options.search.egraph_nodes = static_cast<int>(flags.egraph_nodes);
   options.search.alpha = flags.alpha;
+  options.search.growth = flags.growth;
   options.search.budget = flags.budget;
   options.search.memory_limit_bytes = flags.memory_limit;
   options.search.stop = &InterruptGuard::flag();
@@ -133,9 +136,9 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
 
 // What a search depends on besides the graph and its costs.
 std::string SearchSetting(const OptimizeFlags& flags, const OptimizerRules& rules) {
-  return absl::StrCat(flags.search, " alpha ", flags.alpha, " budget ", flags.budget, " windows ", flags.windows,
-                      " egraph nodes ", flags.egraph_nodes, " memory ", flags.memory_limit, " without ",
-                      absl::StrJoin(flags.no_rules, ","), " rules ", HashOf(rules));
+  return absl::StrCat(flags.search, " alpha ", flags.alpha, " budget ", flags.budget, " growth ", flags.growth, " fix ",
+                      flags.fix_sizes, " windows ", flags.windows, " egraph nodes ", flags.egraph_nodes, " memory ",
+                      flags.memory_limit, " without ", absl::StrJoin(flags.no_rules, ","), " rules ", HashOf(rules));
 }
 
 // What is left of --time-limit.
@@ -150,13 +153,26 @@ class TimeLimit {
 };
 
 // Which names of dimensions the file can keep.
-absl::StatusOr<NamedModel> NamesOf(OnnxModel& source, const ImportedModel& original,
+absl::StatusOr<NamedModel> NamesOf(NameKeeper& keeper, const ImportedModel& original,
                                    const std::vector<TraceStep>& trace, const std::vector<int>& path,
                                    const RuleIndex& rules) {
   if (original.dims.empty()) return NamedModel();
   ASSIGN_OR_RETURN(const std::vector<ReplayStep> steps, MakeReplay(original.graph, trace, path, rules));
   ASSIGN_OR_RETURN(const Replay made, Replay::Run(original.graph, steps, rules));
-  return NameSizes(source, original, made, steps, rules);
+  return keeper.NameSizes(made, steps);
+}
+
+// What speaks against a file of so many bytes in the place of another: it grows by more than is allowed, or by more
+// than it gains. Empty: nothing does.
+std::string WhyTooLarge(int64_t before, int64_t after, double allowed, const OptimizeReport& report) {
+  const double growth = static_cast<double>(after) / static_cast<double>(before) - 1;
+  const double ratio = report.measured         ? report.measured->ratio
+                       : report.cost_after > 0 ? report.cost_before / report.cost_after
+                                               : HUGE_VAL;
+  if (after - before <= AllowedGrowth(allowed, before) && (after - before <= kFreeGrowth || ratio - 1 >= growth)) {
+    return "";
+  }
+  return absl::StrFormat("its file would be %.3g %% larger, and is %.3g times as fast", growth * 100, ratio);
 }
 
 // The file of the rewritten graph, which may be `written` already and then has the outputs that the report tells of.
@@ -177,6 +193,12 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile&
   if (!written.bytes) return written;
   if (input.Equals(*written.bytes)) {
     TakeBack(original.graph, "its file would be the input byte for byte", report);
+    return WrittenModel();
+  }
+  const std::string too_large =
+      WhyTooLarge(input.TotalBytes(), static_cast<int64_t>(written.bytes->size()), flags.growth, *report);
+  if (!too_large.empty()) {
+    TakeBack(original.graph, too_large, report);
     return WrittenModel();
   }
   if (flags.check) {
@@ -235,8 +257,7 @@ std::string WrittenText(const OptimizeFlags& flags, const ImportedModel& model, 
     sizes.push_back(absl::StrCat(name, " = ", model.dims.at(name), " (", why, ")"));
   }
   return absl::StrCat(flags.output, ", the rewritten graph", named.names.empty() ? "" : " for all sizes of ",
-                      absl::StrJoin(named.names, ", "), sizes.empty() ? "" : " with the sizes ",
-                      absl::StrJoin(sizes, ", "));
+                      named.Text(), sizes.empty() ? "" : " with the sizes ", absl::StrJoin(sizes, ", "));
 }
 
 Json ToJson(const std::vector<RewriteCount>& rewrites) {
@@ -279,6 +300,7 @@ void FillJson(const OptimizeReport& report, const std::optional<ResultProof>& pr
   j["graphs_explored"] = report.graphs_explored;
   j["peak_rss_bytes"] = report.peak_rss_bytes;
   j["rewrites"] = ToJson(report.rewrites);
+  j["fixing_sizes"] = report.unwanted;
   if (proof) j["proof"] = ToJson(*proof);
   Json dropped = Json::array();
   for (const DroppedCandidate& candidate : report.dropped) {
@@ -354,6 +376,10 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const NamedM
   }
   if (proof) console.Result(absl::StrFormat("proof:    %s, %.2f s", proof->text, proof->seconds));
   console.Result(absl::StrCat("written:  ", WrittenText(flags, model, named, report)));
+  if (!report.unwanted.empty()) {
+    console.Result(absl::StrCat("sizes:    left out, since they hold at some sizes alone (--fix-sizes): ",
+                                absl::StrJoin(report.unwanted, ", ")));
+  }
   if (!report.check.device_fault.empty()) {
     console.Warning(absl::StrCat("on the original already the device differs from the reference interpreter, and is ",
                                  "compared with itself: ", report.check.device_fault));
@@ -462,6 +488,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   reading.keep_source = true;
   reading.keep_tail = reading.keep_unknown && !IsOnnxRuntime(flags.device);  // which runs whole files
   absl::StatusOr<ImportedModel> model = source.Import(reading);
+  if (model.ok()) model = WithRelations(source, *std::move(model), reading);
   if (!model.ok()) return model.status();
   ShowNotes(*model, flags.input, console);
   file.set_external_files(model->external_files);
@@ -494,12 +521,19 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     options.time_limit = flags.time_limit;
   }
   RuleRewriter rewriter(rules->rules);
+  NameKeeper keeper(source, *model, rules->all);
+  options.rules = &rules->all;
+  if (!model->dims.empty() && !flags.fix_sizes) {
+    options.unwanted = [&keeper](const Replay& made, const std::vector<ReplayStep>& steps) {
+      return keeper.StepsThatFixSizes(made, steps);
+    };
+  }
   NamedModel named;
   WrittenModel written;
   if (flags.check && engine->onnxruntime() == nullptr) {  // which runs files as they are
     options.as_file = [&](const Graph& rewritten, const std::vector<TraceStep>& trace,
                           const std::vector<int>& path) -> absl::StatusOr<std::optional<GraphInFile>> {
-      ASSIGN_OR_RETURN(named, NamesOf(source, *model, trace, path, rules->all));
+      ASSIGN_OR_RETURN(named, NamesOf(keeper, *model, trace, path, rules->all));
       ASSIGN_OR_RETURN(written, BytesToWrite(rewritten, *model, named, flags.output, *engine, /*read=*/true));
       if (!written.read) return std::nullopt;
       return GraphInFile{written.read->graph, written.computed};
@@ -513,7 +547,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
                               &engine->runner(), options));
     if (!found.rewritten) return found;
     if (!found.as_file) {
-      ASSIGN_OR_RETURN(named, NamesOf(source, *model, found.search.trace, found.path, rules->all));
+      ASSIGN_OR_RETURN(named, NamesOf(keeper, *model, found.search.trace, found.path, rules->all));
       written = WrittenModel();
     }
     ASSIGN_OR_RETURN(written, FileOf(flags, file, *model, named, *engine, options, limit, std::move(written), &found));
@@ -549,6 +583,8 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   if (in_onnxruntime) console.json()["onnxruntime"] = JsonInOnnxRuntime(*in_onnxruntime);
   if (!model->dims.empty() && report->rewritten) {
     console.json()["names"] = named.names;
+    Json& relations = console.json()["relations"] = Json::array();
+    for (const SizeRelation& relation : named.relations) relations.push_back(relation.ToString());
     Json& fixed = console.json()["fixed_sizes"] = Json::object();
     for (const auto& [name, why] : named.fixed) fixed[name] = why;
   }
@@ -593,6 +629,8 @@ Action DeclareOptimize(CommandLine& line) {
   line.AddChoice("--windows", &flags->windows, {"auto", "always", "never"},
                  "Search parts of the graph by themselves: always, never, or when it is large (default auto)");
   line.AddReal("--alpha", &flags->alpha, 1, 1e6, "Graphs up to so many times the best cost are pursued (default 1.05)");
+  line.AddReal("--growth", &flags->growth, 0, HUGE_VAL,
+               "How much larger the file may become, as a share of it; it has to gain as much (default 0.01)");
   line.AddInt("--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
   line.AddInt("--egraph-nodes", &flags->egraph_nodes, 0, 1000000000,
               "E-nodes that one saturation of eqsat may add (default 2000)");
@@ -601,6 +639,8 @@ Action DeclareOptimize(CommandLine& line) {
   line.AddBytes("--memory-limit", &flags->memory_limit, "Memory to use at most, such as 4G");
   line.AddChoice("--mode", &flags->mode, {"inference"}, "What the model is for: weights are constant");
   AddReading(line, &flags->dims, &flags->fold_defaults);
+  line.AddSwitch("--fix-sizes", &flags->fix_sizes,
+                 "Also rewrites that hold at these sizes alone: the file has numbers in the place of names then");
   line.AddSwitch("--check,!--no-check", &flags->check, "Compare outputs with the original's (default on)");
   line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   line.AddReal("--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");

@@ -33,6 +33,7 @@ struct RunFlags {
   std::string output_dir;
   std::string device = "cpu";
   std::string precision = "fp32";
+  std::string profile;
   std::vector<std::string> no_rules;
   int64_t iterations = 30;
   int64_t warmup = 3;
@@ -107,10 +108,11 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   absl::StatusOr<ImportedModel> model = LoadModel(flags.model, reading, console);
   if (!model.ok()) return model.status();
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, OutputPaths(flags, model->graph, session));
+  RETURN_IF_ERROR(CheckOutputs({{"--profile", flags.profile, OutputFlag::Use::kKeep}}, {flags.model}, session));
   absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(*model, flags.inputs, session.flags.seed);
   if (!inputs.ok()) return inputs.status();
   absl::StatusOr<Engine> engine =
-      Engine::Open(flags.device, session.flags.threads, /*profile=*/"", flags.precision, flags.no_rules);
+      Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision, flags.no_rules);
   if (!engine.ok()) return engine.status();
   engine->Use(*model);
   absl::StatusOr<std::unique_ptr<Executable>> executable = engine->runner().Prepare(model->graph);
@@ -133,6 +135,7 @@ absl::StatusOr<Answer> Run(const RunFlags& flags, Session& session) {
   };
   absl::StatusOr<Summary> seconds = TimeRuns(**executable, *inputs, options);
   if (!seconds.ok()) return seconds.status();
+  ShowLoss(engine->profile_loss(), console);
   Report(model->graph, **executable, *seconds, console);
   if (engine->onnxruntime() != nullptr) {
     for (const std::string& fault : engine->device()->faults()) console.Note(fault);
@@ -156,6 +159,9 @@ Action DeclareRun(CommandLine& line) {
   AddDevice(line, &flags->device, /*with_reference=*/true);
   AddPrecision(line, &flags->precision);
   AddNoRule(line, &flags->no_rules);
+  line.AddOutputPath("--profile", &flags->profile,
+                     "Database of measured costs, as optimize fills it: kernels are chosen by them")
+      .Type("DB");
   line.AddInt("--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 30; reference 1)");
   line.AddInt("--warmup", &flags->warmup, 0, 1'000'000, "Runs before that (default 3; reference 0)");
   return [flags, line](Session& session) {

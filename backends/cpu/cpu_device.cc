@@ -1,6 +1,6 @@
 #include "backends/cpu/cpu_device.h"
 
-#include <limits>
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <tuple>
@@ -23,6 +23,8 @@ namespace {
 constexpr int kFusionVersion = 9;
 // A kernel that takes so many times as long as another is not measured well: what disturbs a sample is less.
 constexpr double kClearlySlower = 1.3;
+// A few runs do not tell apart what differs by less.
+constexpr double kAlike = 1.07;
 
 class CpuDevice : public Device {
  public:
@@ -96,8 +98,8 @@ class CpuDevice : public Device {
     return choices_[signature] = best;
   }
 
-  // The law by which a group runs: by its costs where they are known, else by a few runs of each kernel. Requires the
-  // mutex.
+  // The law by which a group runs: by its costs where they are known, as when a profile of an optimization is given,
+  // else by a few runs of each kernel. Requires the mutex.
   absl::StatusOr<std::string> LawToRun(const Graph& graph, const Group& group) {
     const std::vector<std::string> laws = Laws(graph, group);
     if (laws.empty()) return std::string();
@@ -111,14 +113,12 @@ class CpuDevice : public Device {
       ASSIGN_OR_RETURN(const std::optional<double> seconds, costs_->Find(KeyOf(signature, how)));
       known = known && seconds.has_value();
     }
-    double best = std::numeric_limits<double>::infinity();
-    std::string fastest;
+    std::vector<double> seconds;
     for (MeasureOptions& how : ways) {
       how.brief = !known;
-      ASSIGN_OR_RETURN(const double seconds, Measured(graph, group, signature, how));
-      if (seconds < best) std::tie(best, fastest) = std::pair(seconds, how.law);
+      ASSIGN_OR_RETURN(seconds.emplace_back(), Measured(graph, group, signature, how));
     }
-    return laws_to_run_[signature] = fastest;
+    return laws_to_run_[signature] = ways[KernelToRun(seconds, known)].law;
   }
 
   std::vector<std::string> Laws(const Graph& graph, const Group& group) {
@@ -160,6 +160,14 @@ class CpuDevice : public Device {
 };
 
 }  // namespace
+
+size_t KernelToRun(const std::vector<double>& seconds, bool exact) {
+  const auto fastest = std::min_element(seconds.begin(), seconds.end());
+  if (exact) return static_cast<size_t>(fastest - seconds.begin());
+  const auto first =
+      std::find_if(seconds.begin(), seconds.end(), [&](double kernel) { return kernel <= kAlike * *fastest; });
+  return static_cast<size_t>(first - seconds.begin());
+}
 
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& options) {
   auto context = std::make_shared<DnnlContext>();

@@ -1,7 +1,9 @@
 // The CPU device: oneDNN for convolutions and pooling, own vectorized kernels for everything else.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "backends/device_factory.h"
@@ -12,5 +14,10 @@ namespace rewright::cpu {
 // Thread-safe except for Cost, which measures: two measurements at once would disturb each other. Compile makes
 // schedules that are run by one thread at a time.
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& options);
+
+// Which of several kernels runs, by what each takes: the fastest where that is known exactly. A few runs do not tell
+// kernels apart that take about as long: of such the first, so that one file runs by the same kernels every time. Not
+// empty; the operator's own kernel stands first, then laws by the size of their errors.
+size_t KernelToRun(const std::vector<double>& seconds, bool exact);
 
 }  // namespace rewright::cpu

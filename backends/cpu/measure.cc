@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kSampleTime = 100e-6;  // seconds of one sample, at least
 constexpr size_t kMaxColdSamples = 15;  // cooling takes longer than they do
-constexpr size_t kBriefSamples = 3;
+constexpr size_t kBriefSamples = 5;
 
 absl::StatusOr<double> Seconds(Instance& instance, int repetitions) {
   const auto start = std::chrono::steady_clock::now();

@@ -131,6 +131,10 @@ class Builder {
         return Emit({kTileMul, type, type, args[0], AddConstant(type, *inverse)});
       }
     }
+    // The square, which no power is closer to than the product.
+    if (op == kTilePow && IsFloating(type) && IsConstant(args[1], 2)) {
+      return Emit({kTileMul, type, type, args[0], args[0]});
+    }
     return Emit({op, type, ComputedDType(expr.dtype()), args[0], args[1]});
   }
 
@@ -166,6 +170,10 @@ class Builder {
     }
     program_.constants.push_back({dtype, real, integer});
     return kConstantBase + static_cast<int>(program_.constants.size()) - 1;
+  }
+
+  bool IsConstant(int value, double real) const {
+    return value >= kConstantBase && value < kResultBase && program_.constants[value - kConstantBase].real == real;
   }
 
   // The reciprocal of a constant that is a power of two; far from the ends of the range of floats.

@@ -120,15 +120,21 @@ class Exporter {
       property->set_value(value);
     }
     AddFunctions(&model);
+    AddAnnotations(model.mutable_graph());
     onnx::GraphProto& graph = *model.mutable_graph();
     graph.set_name(metadata_.graph_name.empty() ? "graph" : metadata_.graph_name);
     graph.set_doc_string(metadata_.graph_doc);
     for (Value input : graph_.inputs()) Describe(graph_.node(input.node).name, graph_.type(input), graph.add_input());
     DescribeOutputs(&graph);
+    if (source_ != nullptr) {
+      CopyRemarks(source_->graph().input(), graph.mutable_input());
+      CopyRemarks(source_->graph().output(), graph.mutable_output());
+    }
     // Readers infer types; where the file that was read says none, neither does this one.
     if (source_ == nullptr || source_->describes()) {
       for (const auto& [name, type] : described_) Describe(name, type, graph.add_value_info());
     }
+    if (source_ != nullptr) CopyRemarks(source_->graph().value_info(), graph.mutable_value_info());
     if (WritesTail()) CopyUnread(&graph);
     for (onnx::NodeProto& node : writer_.nodes()) graph.add_node()->Swap(&node);
     return model;
@@ -151,7 +157,7 @@ class Exporter {
   }
 
   // After Build, of the first sample: names take the places of sizes.
-  absl::Status NameSizes(const std::vector<SizedExport>& samples, index::SizeFit& fit) {
+  absl::Status NameSizes(const std::vector<SizedExport>& samples, RelatedFit& fit) {
     RETURN_IF_ERROR(rewright::NameSizes(samples, fit, &writer_));
     for (auto list : {&SizedExport::inputs, &SizedExport::outputs, &SizedExport::described}) {
       for (size_t i = 0; i < (samples[0].*list).size(); ++i) {
@@ -252,6 +258,60 @@ class Exporter {
     const bool called = std::any_of(writer_.nodes().begin(), writer_.nodes().end(),
                                     [&](const onnx::NodeProto& node) { return CallsFunction(node, functions); });
     if (called) *model->mutable_functions() = functions;
+  }
+
+  // What the file says about its graph and about quantized tensors that are still there.
+  void AddAnnotations(onnx::GraphProto* graph) {
+    if (source_ == nullptr) return;
+    CopyUnknown(source_->graph(), graph);
+    absl::flat_hash_set<std::string> tensors;
+    for (const auto& [name, tensor] : writer_.initializers()) tensors.insert(name);
+    for (Value input : graph_.inputs()) tensors.insert(graph_.node(input.node).name);
+    for (const onnx::NodeProto& node : writer_.nodes()) tensors.insert(node.output().begin(), node.output().end());
+    for (const onnx::TensorAnnotation& annotation : source_->graph().quantization_annotation()) {
+      if (tensors.contains(annotation.tensor_name()) && WriteParameters(annotation, &tensors)) {
+        *graph->add_quantization_annotation() = annotation;
+      }
+    }
+  }
+
+  // The scales and zero points that an annotation names. False where one is not there.
+  bool WriteParameters(const onnx::TensorAnnotation& annotation, absl::flat_hash_set<std::string>* tensors) {
+    for (const onnx::StringStringEntryProto& parameter : annotation.quant_parameter_tensor_names()) {
+      const Tensor* elements = source_->Elements(parameter.value());
+      if (tensors->contains(parameter.value())) continue;
+      if (elements == nullptr || !writer_.Reserve(parameter.value())) return false;
+      tensors->insert(writer_.AddInitializer(parameter.value(), *elements));
+    }
+    return true;
+  }
+
+  // Fields that came after the version of ONNX that is read here: metadata of graphs and tensors.
+  template <typename Message>
+  static void CopyUnknown(const Message& from, Message* to) {
+    to->GetReflection()->MutableUnknownFields(to)->MergeFrom(from.GetReflection()->GetUnknownFields(from));
+  }
+
+  // What the file says about tensors besides their types.
+  static void CopyRemarks(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& from,
+                          google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>* to) {
+    absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> by_name;
+    for (const onnx::ValueInfoProto& info : from) by_name.emplace(info.name(), &info);
+    for (onnx::ValueInfoProto& info : *to) {
+      const auto found = by_name.find(info.name());
+      if (found == by_name.end()) continue;
+      const onnx::ValueInfoProto& read = *found->second;
+      if (read.has_doc_string()) info.set_doc_string(read.doc_string());
+      CopyUnknown(read, &info);
+      if (read.type().has_denotation()) info.mutable_type()->set_denotation(read.type().denotation());
+      const auto& declared = read.type().tensor_type().shape();
+      auto* const shape = info.mutable_type()->mutable_tensor_type()->mutable_shape();
+      for (int axis = 0; axis < std::min(declared.dim_size(), shape->dim_size()); ++axis) {
+        if (declared.dim(axis).has_denotation()) {
+          shape->mutable_dim(axis)->set_denotation(declared.dim(axis).denotation());
+        }
+      }
+    }
   }
 
   void Describe(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info) const {
@@ -362,9 +422,19 @@ class Exporter {
 
   // A leaf's or computed weight's data is written when something reads it.
   std::string Read(Value value) {
+    const std::string& given = GivenName(value);
+    if (const auto computed = computed_.find(given); computed != computed_.end() && plan_.GeneratedBy(value)) {
+      return computed->second;
+    }
     const std::string name = NameOf(value);
     const Node& node = graph_.node(value.node);
     if (node.leaf == LeafKind::kInput || written_.contains(value)) return name;
+    if (const std::vector<int>* nodes = plan_.GeneratedBy(value)) {
+      for (int i : *nodes) {
+        if (copied_.insert(i).second) Copy(i, KeptNode(), false);
+      }
+      return computed_.at(given);
+    }
     if (node.op == nullptr) {
       WriteTensor(name, *graph_.arena()->Elements(value.node), options_.compact_uniform && source_ == nullptr);
     } else if (const auto folded = folded_.find(value); folded != folded_.end()) {
@@ -428,6 +498,8 @@ class Exporter {
       const std::optional<Value> vector = VectorBehind(*bias);
       if (!IsFolded(bias->node) && !(vector && IsLeaf(*vector))) continue;
       biases_[id] = ConvBias{sum_id, *bias};
+      bias_values_.insert(*bias);
+      if (vector) bias_values_.insert(*vector);
       absorbed_.insert(sum_id);
     }
   }
@@ -489,6 +561,7 @@ class Exporter {
         open.insert(open.end(), node.operands.begin(), node.operands.end());
       }
     }
+    ComputeInFile(&folded);
     if (folded.empty()) return absl::OkStatus();
     const std::vector<Value> values(folded.begin(), folded.end());
     const auto tensors = ComputeKnown(graph_.arena(), values, NumThreads(0));
@@ -500,6 +573,71 @@ class Exporter {
       if (folded.contains(output.value)) Read(output.value);
     }
     return absl::OkStatus();
+  }
+
+  // What the file that was read computes from weights stays computed where the tensor would take more bytes than the
+  // weights that go with it: something else reads these, or they are narrower. So does what is made of next to nothing.
+  void ComputeInFile(std::set<Value>* folded) {
+    if (source_ == nullptr) return;
+    absl::flat_hash_set<NodeId> read = LeavesRead();
+    std::vector<Value> largest;
+    for (Value value : *folded) {
+      if (graph_.type(value).num_bytes() > kSmallBytes && !bias_values_.contains(value)) largest.push_back(value);
+    }
+    std::stable_sort(largest.begin(), largest.end(),
+                     [&](Value a, Value b) { return graph_.type(a).num_bytes() > graph_.type(b).num_bytes(); });
+    for (Value value : largest) {
+      const std::optional<std::vector<NodeId>> cone = WritableCone(value.node);
+      if (!cone) continue;
+      int64_t all = 0, more = 0;
+      for (NodeId id : *cone) {
+        if (graph_.node(id).op != nullptr) continue;
+        all += graph_.type({id, 0}).num_bytes();
+        if (!read.contains(id)) more += graph_.type({id, 0}).num_bytes();
+      }
+      const bool is_of_file = source_->producer(graph_.arena()->name(value)) >= 0;
+      if (!(is_of_file || all <= kSmallBytes) || more + kSmallBytes > graph_.type(value).num_bytes()) continue;
+      folded->erase(value);
+      for (NodeId id : *cone) (graph_.node(id).op == nullptr ? read : needed_).insert(id);
+    }
+  }
+
+  // Weights and constants that are written whatever becomes of those that are computed.
+  absl::flat_hash_set<NodeId> LeavesRead() const {
+    absl::flat_hash_set<NodeId> read;
+    for (NodeId id : graph_.nodes()) {
+      const Node& node = graph_.node(id);
+      if (!graph_.IsRun(node) || !plan_.IsOwn(id)) continue;
+      for (Value operand : node.operands) read.insert(operand.node);
+    }
+    for (const auto& [i, kept] : plan_.kept()) {
+      std::vector<int> written = kept.before;
+      written.push_back(i);
+      for (int at : written) {
+        for (const std::string& name : source_->node(at).input()) {
+          if (name.empty()) continue;
+          const auto bound = kept.bindings.find(source_->value(name));
+          read.insert((bound == kept.bindings.end() ? source_->value(name) : bound->second).node);
+        }
+      }
+    }
+    return read;
+  }
+
+  // The known node and all below it; null where not each can be written at every size.
+  std::optional<std::vector<NodeId>> WritableCone(NodeId id) const {
+    std::vector<NodeId> cone = {id};
+    absl::flat_hash_set<NodeId> seen = {id};
+    for (size_t i = 0; i < cone.size(); ++i) {
+      const Node& node = graph_.node(cone[i]);
+      if (!sized_.empty() && sized_[graph_.index(cone[i])]) return std::nullopt;
+      const OnnxForm* form = node.op == nullptr ? nullptr : FindOnnxForm(node.op->name);
+      if (node.op != nullptr && (form == nullptr || form->min_opset > opset_ || IsForeign(node))) return std::nullopt;
+      for (Value operand : node.operands) {
+        if (seen.insert(operand.node).second) cone.push_back(operand.node);
+      }
+    }
+    return cone;
   }
 
   // ---- nodes
@@ -585,6 +723,7 @@ class Exporter {
   absl::flat_hash_map<NodeId, ConvBias> biases_;                            // by convolution
   absl::flat_hash_map<std::pair<Value, int64_t>, std::string> bias_names_;  // of vectors that were written
   absl::flat_hash_set<NodeId> absorbed_;                                    // sums that are part of a Conv
+  absl::flat_hash_set<Value> bias_values_;                                  // of convolutions
   int64_t opset_ = 0;
   const ExportPlan plan_;
   OnnxWriter writer_;

@@ -51,8 +51,10 @@ void Relu(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Max", {node.inputs[0], writer.Number(dtype, 0)}, node.outputs);
 }
 
+// As a quotient, not as Reciprocal: with it onnxruntime knows a norm.
 void Rsqrt(OnnxWriter& writer, const ExportedNode& node) {
-  writer.AddNode("Reciprocal", {Step(writer, node, "Sqrt", node.inputs)}, node.outputs);
+  const std::string root = Step(writer, node, "Sqrt", node.inputs);
+  writer.AddNode("Div", {writer.Number(node.type().dtype, 1), root}, node.outputs);
 }
 
 void Clip(OnnxWriter& writer, const ExportedNode& node) {

@@ -301,9 +301,11 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
     const std::string name = DimensionName(info, axis);
     const auto given = options_.dims.find(name);
     const auto of_default = default_sizes_.find(name);
+    const std::optional<SizeRelation> sum = RelationOf(name);
+    const int64_t otherwise = sum ? sum->At(SizesIn(*sum)).value_or(1) : 1;
     const int64_t size = given != options_.dims.end()         ? given->second
                          : of_default != default_sizes_.end() ? of_default->second
-                                                              : 1;
+                                                              : otherwise;
     if (size < 1) return InvalidArgument("dimension ", name, " is set to ", size);
     if (dim.has_dim_value()) {
       result_.notes.push_back(
@@ -316,6 +318,12 @@ absl::StatusOr<TensorType> GraphImporter::InputType(const onnx::ValueInfoProto& 
   }
   RETURN_IF_ERROR(CheckedElements(type.shape).status());
   return type;
+}
+
+index::NamedSizes GraphImporter::SizesIn(const SizeRelation& sum) const {
+  index::NamedSizes sizes = options_.dims;
+  for (const auto& [name, factor] : sum.terms) sizes.emplace(name, 1);
+  return sizes;
 }
 
 absl::Status GraphImporter::CheckDims() {

@@ -89,6 +89,9 @@ class GraphImporter {
   // The sizes that defaults have along symbolic dimensions, by name.
   void ReadDefaultSizes();
 
+  // Of the names in a sum: 1 where they are not given.
+  index::NamedSizes SizesIn(const SizeRelation& sum) const;
+
   // Sizes given for dimensions that the model has not got are mistakes; sizes not given are worth a note.
   absl::Status CheckDims();
 

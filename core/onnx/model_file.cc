@@ -57,6 +57,16 @@ absl::StatusOr<ModelFile::Stamp> ModelFile::StampOf() const {
   return Stamp{status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
+int64_t ModelFile::TotalBytes() const {
+  int64_t bytes = stamp_.size;
+  for (const std::string& name : external_files_) {
+    std::error_code error;
+    const auto size = fs::file_size(fs::path(FolderOf(file_.path())) / name, error);
+    if (!error) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
 absl::Status ModelFile::CheckUnchanged() const {
   ASSIGN_OR_RETURN(const Stamp now, StampOf());
   if (now == stamp_) return absl::OkStatus();

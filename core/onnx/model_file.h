@@ -32,6 +32,8 @@ class ModelFile {
   absl::Status CopyTo(const std::string& path) const;
   // The bytes. An error where there are external files: a model without a folder cannot find them.
   absl::StatusOr<std::string> Bytes() const;
+  // Of the file and its external files together.
+  int64_t TotalBytes() const;
   // Whether these are the bytes, and all of the model.
   bool Equals(const absl::Cord& bytes) const;
 

@@ -26,7 +26,7 @@ bool AllEqual(const std::vector<Tensor>& tensors) {
 
 class SizeNamer {
  public:
-  SizeNamer(const std::vector<SizedExport>& samples, index::SizeFit& fit, OnnxWriter* writer)
+  SizeNamer(const std::vector<SizedExport>& samples, RelatedFit& fit, OnnxWriter* writer)
       : samples_(samples), fit_(fit), writer_(*writer), renamed_(samples.size()) {}
 
   absl::Status Run() {
@@ -235,7 +235,7 @@ class SizeNamer {
   }
 
   const std::vector<SizedExport>& samples_;
-  index::SizeFit& fit_;
+  RelatedFit& fit_;
   OnnxWriter& writer_;
   std::vector<absl::flat_hash_map<std::string, std::string>> renamed_;  // by sample: to the name in the first
   absl::flat_hash_map<std::string, std::string> written_;               // by text
@@ -260,14 +260,14 @@ absl::StatusOr<std::vector<bool>> NodesOfVaryingShape(const std::vector<SizedGra
   return varying;
 }
 
-absl::Status NameSizes(const std::vector<SizedExport>& samples, index::SizeFit& fit, OnnxWriter* writer) {
+absl::Status NameSizes(const std::vector<SizedExport>& samples, RelatedFit& fit, OnnxWriter* writer) {
   for (const SizedExport& sample : samples) {
     if (sample.nodes.size() != samples[0].nodes.size()) return Differs("the number of nodes");
   }
   return SizeNamer(samples, fit, writer).Run();
 }
 
-std::vector<NamedAxis> NamedShape(const std::vector<Shape>& shapes, index::SizeFit& fit) {
+std::vector<NamedAxis> NamedShape(const std::vector<Shape>& shapes, RelatedFit& fit) {
   std::vector<NamedAxis> axes(shapes[0].size());
   for (size_t axis = 0; axis < axes.size(); ++axis) {
     std::vector<int64_t> sizes;
@@ -276,8 +276,8 @@ std::vector<NamedAxis> NamedShape(const std::vector<Shape>& shapes, index::SizeF
     if (!form) continue;
     if (form->IsConstant()) {
       axes[axis].size = form->constant();
-    } else if (const index::Atom* name = form->AsAtom(); name != nullptr && name->kind == index::Atom::Kind::kSymbol) {
-      axes[axis].name = fit.NameOf(name);
+    } else {
+      axes[axis].name = fit.NameOfSize(*form);
     }
   }
   return axes;

@@ -12,8 +12,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/index/fit.h"
 #include "core/onnx/onnx.h"
+#include "core/onnx/size_relations.h"
 #include "core/onnx/source.h"
 #include "core/onnx/writer.h"
 
@@ -32,13 +32,13 @@ struct SizedExport {
 absl::StatusOr<std::vector<bool>> NodesOfVaryingShape(const std::vector<SizedGraph>& samples);
 
 // Replaces the nodes of `writer`, which made samples[0], and adds to its initializers. `opset` is that of all samples.
-absl::Status NameSizes(const std::vector<SizedExport>& samples, index::SizeFit& fit, OnnxWriter* writer);
+absl::Status NameSizes(const std::vector<SizedExport>& samples, RelatedFit& fit, OnnxWriter* writer);
 
 // The axes of a tensor: a size, a name, or -1 and no name where it is something else.
 struct NamedAxis {
   int64_t size = -1;
   std::string name;
 };
-std::vector<NamedAxis> NamedShape(const std::vector<Shape>& shapes, index::SizeFit& fit);
+std::vector<NamedAxis> NamedShape(const std::vector<Shape>& shapes, RelatedFit& fit);
 
 }  // namespace rewright

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,9 +23,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
-#include "core/index/fit.h"
 #include "core/ir/graph.h"
 #include "core/ir/tensor.h"
+#include "core/onnx/size_relations.h"
 
 namespace rewright {
 
@@ -110,6 +111,8 @@ struct ImportedModel {
   ModelMetadata metadata;
   // The inputs' symbolic dimensions and the sizes that they have in the graph.
   std::map<std::string, int64_t> dims;
+  // What these are to each other, once that was looked for (tools/library/named_model.h).
+  std::optional<std::vector<SizeRelation>> relations;
   // By input and axis: the symbolic dimension, empty where the size is fixed.
   std::vector<std::vector<std::string>> dim_names;
   // With kOff and kStep: floating states that are no weights, each with the reason: constants of the graph,
@@ -182,8 +185,10 @@ struct SizedGraph {
   std::shared_ptr<const OnnxSource> source;  // of the model at those sizes; may be null
 };
 struct NamedGraph {
-  NamedGraph(const std::vector<std::string>& names, const std::vector<index::NamedSizes>& sizes) : fit(names, sizes) {}
-  index::SizeFit fit;
+  NamedGraph(const std::vector<std::string>& names, const std::vector<index::NamedSizes>& sizes,
+             const std::vector<SizeRelation>& relations)
+      : fit(names, sizes, relations) {}
+  RelatedFit fit;
   std::vector<SizedGraph> samples;
 };
 

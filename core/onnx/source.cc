@@ -9,11 +9,10 @@
 namespace rewright {
 namespace {
 
-constexpr int64_t kSmallBytes = 1024;  // constants that are written as they are, whatever computed them
-constexpr int kWorthRestoring = 2;     // nodes in the place of one
-constexpr int kWorthMore = 12;         // nodes in the place of one of several
-constexpr int kMostRestored = 4;       // nodes before one
-constexpr int kMaxChainDepth = 256;    // of a chain of nodes that compute a constant
+constexpr int kWorthRestoring = 2;   // nodes in the place of one
+constexpr int kWorthMore = 12;       // nodes in the place of one of several
+constexpr int kMostRestored = 4;     // nodes before one
+constexpr int kMaxChainDepth = 256;  // of a chain of nodes that compute a constant
 
 // A change of an operator's definition after which a node of before reads otherwise.
 struct Change {
@@ -270,8 +269,30 @@ ExportPlan::ExportPlan(const Graph& graph, const OnnxSource* source, int64_t ops
     } else {
       own_.insert(id);
       needed.insert(node.operands.begin(), node.operands.end());
+      if (!graph_.IsRun(node)) continue;
+      for (Value operand : node.operands) NoteGenerated(operand);
     }
   }
+}
+
+void ExportPlan::NoteGenerated(Value value) {
+  if (source_ == nullptr || sized_.contains(value.node)) return;
+  const Node& node = graph_.node(value.node);
+  const std::string& name = graph_.arena()->name(value);
+  const bool large = node.leaf == LeafKind::kConstant && node.outputs[0].num_bytes() > kSmallBytes;
+  if (!large || source_->producer(name) < 0 || source_->value(name) != value) return;
+  ConstantChain chain(*source_, opset_, sized_);
+  if (!chain.Add(name)) return;
+  std::vector<int> nodes = std::move(chain).Nodes();
+  int64_t bytes = 0;
+  for (int i : nodes) {
+    for (const std::string& input : source_->node(i).input()) {
+      const Tensor* read = input.empty() ? nullptr : source_->Elements(input);
+      const auto made = std::find(nodes.begin(), nodes.end(), source_->producer(input));
+      if (read != nullptr && made == nodes.end()) bytes += read->num_bytes();
+    }
+  }
+  if (!nodes.empty() && bytes < node.outputs[0].num_bytes()) generated_[value] = std::move(nodes);
 }
 
 bool ExportPlan::Keep(NodeId id, const std::vector<Value>& needed) {

@@ -16,6 +16,9 @@
 
 namespace rewright {
 
+// Constants of no more bytes are written as they are, whatever computed them.
+inline constexpr int64_t kSmallBytes = 1024;
+
 class OnnxSource {
  public:
   // `values` are the tensors of the model by name, those of the file's graph alone; `tail` the positions of the nodes
@@ -40,6 +43,8 @@ class OnnxSource {
   // Whether the file says types of tensors between its inputs and outputs.
   bool describes() const { return model_->graph().value_info_size() > 0; }
 
+  // The graph of the file, without the elements of its initializers.
+  const onnx::GraphProto& graph() const { return model_->graph(); }
   // The functions of the file, which its nodes may call.
   const google::protobuf::RepeatedPtrField<onnx::FunctionProto>& functions() const { return model_->functions(); }
 
@@ -93,6 +98,12 @@ class ExportPlan {
   int KeptFor(Value value) const;
   // The value of the graph for output `name` of a kept node; no node where none is.
   Value KeptOutput(const std::string& name) const;
+  // The nodes of the source, in order, by which own nodes have a large constant that they read; null where it is
+  // written as it is.
+  const std::vector<int>* GeneratedBy(Value constant) const {
+    const auto found = generated_.find(constant);
+    return found == generated_.end() ? nullptr : &found->second;
+  }
   const KeptNode& kept(int node) const { return kept_.at(node); }
   const absl::flat_hash_map<int, KeptNode>& kept() const { return kept_; }
 
@@ -105,6 +116,8 @@ class ExportPlan {
   // The same where a rule touched its inside: by the names of the inputs, if several nodes would stand for it alone;
   // with nodes before it whose results are gone, if very many would.
   std::optional<KeptNode> Restored(int node, NodeId id) const;
+  // What GeneratedBy gives for an operand of an own node.
+  void NoteGenerated(Value value);
   // The nodes that would be written for `id` alone, between it and what is read.
   int CountBetween(NodeId id, const absl::flat_hash_map<Value, Value>& read) const;
 
@@ -118,6 +131,7 @@ class ExportPlan {
   absl::flat_hash_map<Value, std::string> kept_for_;  // the tensor of the source
   absl::flat_hash_map<std::string, Value> outputs_;   // the other way
   absl::flat_hash_map<int, KeptNode> kept_;
+  absl::flat_hash_map<Value, std::vector<int>> generated_;
 };
 
 }  // namespace rewright

@@ -45,6 +45,7 @@ class OptimizeSettings(TypedDict, total=False):
     rules: Sequence[str]
     disabled_rules: Sequence[str]
     assume_finite: bool
+    fix_sizes: bool
     exact: bool
     search: Literal["backtrack", "greedy", "eqsat"]
     cost: str

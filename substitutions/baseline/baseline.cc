@@ -40,11 +40,14 @@ class Candidates {
   absl::flat_hash_map<uint64_t, std::vector<int>> known_;
 };
 
+// Places that are left out: rules at values.
+using Refused = absl::flat_hash_set<std::pair<std::string, Value>>;
+
 // One walk over a graph: places that do not overlap, to be rewritten all at once.
 class OneRound {
  public:
-  OneRound(const Graph& graph, const std::vector<uint64_t>& neighbourhoods)
-      : graph_(graph), neighbourhoods_(neighbourhoods) {}
+  OneRound(const Graph& graph, const std::vector<uint64_t>& neighbourhoods, const Refused& refused)
+      : graph_(graph), neighbourhoods_(neighbourhoods), refused_(refused) {}
 
   absl::Status Collect(Candidates& candidates, const std::set<std::string>& without, int64_t limit) {
     const auto& matchers = candidates.rules().matchers();
@@ -83,10 +86,25 @@ class OneRound {
     absl::StatusOr<Graph> rewritten = ReplaceEverywhere(graph_, all);
     if (rewritten.ok() || steps_.size() == 1) return rewritten;
     steps_.resize(1);
-    return ReplaceValues(graph_, ValueMap(steps_[0].replacement.begin(), steps_[0].replacement.end()));
+    return RewriteAt(steps_[0]);
+  }
+
+  // The places that alone make what is not admitted; all of them where none does.
+  Refused NotAdmitted(const std::function<bool(const Graph&)>& admits) const {
+    Refused places, all;
+    for (const BaselineStep& step : steps_) {
+      const absl::StatusOr<Graph> alone = RewriteAt(step);
+      all.insert({step.rule, step.replacement[0].first});
+      if (!alone.ok() || !admits(*alone)) places.insert({step.rule, step.replacement[0].first});
+    }
+    return places.empty() ? all : places;
   }
 
  private:
+  absl::StatusOr<Graph> RewriteAt(const BaselineStep& step) const {
+    return ReplaceValues(graph_, ValueMap(step.replacement.begin(), step.replacement.end()));
+  }
+
   // Whether it matches there, wanted or not.
   absl::StatusOr<bool> Visit(const Matcher& matcher, NodeId id) {
     std::vector<Match> matches;
@@ -100,6 +118,7 @@ class OneRound {
         if (auto it = replacement->find(root); it != replacement->end()) step.replacement.emplace_back(*it);
       }
       if (step.replacement.empty() || Overlaps(step) || NodesAdded(step) > NodesRemoved(step, *replacement)) continue;
+      if (refused_.contains({step.rule, step.replacement[0].first})) continue;
       claimed_.insert(step.matched.begin(), step.matched.end());
       steps_.push_back(std::move(step));
       break;
@@ -165,6 +184,7 @@ class OneRound {
 
   const Graph& graph_;
   const std::vector<uint64_t>& neighbourhoods_;  // by position
+  const Refused& refused_;
   std::vector<BaselineStep> steps_;
   absl::flat_hash_set<NodeId> claimed_;
 };
@@ -268,7 +288,8 @@ std::vector<std::shared_ptr<const Matcher>> Baseline::matchers() const {
 }
 
 absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_steps,
-                                               const std::set<std::string>& without, NodeSignatures* signatures) const {
+                                               const std::set<std::string>& without, NodeSignatures* signatures,
+                                               const std::function<bool(const Graph&)>& admits) const {
   // A transpose may move past every node on its way to the outputs.
   const int64_t nodes = graph.num_runtime_nodes();
   if (max_steps <= 0) max_steps = 1000 + nodes * nodes;
@@ -278,16 +299,21 @@ absl::StatusOr<BaselineResult> Baseline::Apply(const Graph& graph, int64_t max_s
   NodeSignatures own_signatures;
   if (signatures == nullptr) signatures = &own_signatures;
   std::vector<uint64_t> neighbourhoods = NeighbourhoodSignatures(graph, *signatures, kRadius);
+  Refused refused;
   bool changed = true;
   while (changed && result.steps < max_steps) {
     changed = false;
     for (Candidates& pass : passes) {
       while (result.steps < max_steps) {
-        OneRound round(result.rounds.empty() ? graph : result.rounds.back().after, neighbourhoods);
+        OneRound round(result.rounds.empty() ? graph : result.rounds.back().after, neighbourhoods, refused);
         RETURN_IF_ERROR(round.Collect(pass, without, max_steps - result.steps));
         if (round.empty()) break;
         absl::StatusOr<Graph> rewritten = round.Rewrite();
         if (!rewritten.ok()) return rewritten.status();
+        if (admits && !admits(*rewritten)) {
+          refused.merge(round.NotAdmitted(admits));
+          continue;
+        }
         for (const BaselineStep& step : round.steps()) ++counts[RuleOfOperator(step.rule)];
         result.steps += static_cast<int64_t>(round.steps().size());
         neighbourhoods = NeighbourhoodSignatures(*rewritten, *signatures, kRadius);

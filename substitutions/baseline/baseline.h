@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -78,11 +79,12 @@ class Baseline {
   std::vector<std::shared_ptr<const Matcher>> matchers() const;
 
   // Rewrites at most `max_steps` times; 0: a bound far above what the rules can need, in the size of the graph. Leaves
-  // out the rules named in `without`. `signatures`: of the graph's arena, when others need them too. Errors: a right
-  // side that cannot be built (a fault of the rule).
+  // out the rules named in `without`. `signatures`: of the graph's arena, when others need them too. `admits`: asked
+  // about what a round makes; places are left out that make what it does not admit. Errors: a right side that cannot be
+  // built (a fault of the rule).
   absl::StatusOr<BaselineResult> Apply(const Graph& graph, int64_t max_steps = 0,
-                                       const std::set<std::string>& without = {},
-                                       NodeSignatures* signatures = nullptr) const;
+                                       const std::set<std::string>& without = {}, NodeSignatures* signatures = nullptr,
+                                       const std::function<bool(const Graph&)>& admits = nullptr) const;
 
  private:
   std::vector<BaselinePass> passes_;

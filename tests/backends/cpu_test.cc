@@ -226,6 +226,26 @@ std::vector<std::string> AllNames() {
 INSTANTIATE_TEST_SUITE_P(Ops, EveryOperator, testing::ValuesIn(AllNames()),
                          [](const auto& info) { return info.param; });
 
+// A power with the exponent 2 is the product, bit for bit, as a file that says Pow is timed.
+TEST(CpuPointwise, SquaresAreProducts) {
+  const auto device = MakeDevice("cpu", {1});
+  ASSERT_TRUE(device.ok()) << device.status();
+  auto arena = std::make_shared<Arena>();
+  const Value x = *arena->AddInput("x", {DType::kFloat32, {1003}});
+  const Value two = arena->AddConstant(Tensor::Scalar(DType::kFloat32, 2));
+  const Graph graph(arena, {x}, {{*arena->Apply("pow", {x, two}), "y"}, {*arena->Apply("mul", {x, x}), "z"}});
+  auto schedule = (*device)->Compile(graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  const auto executor = Executor::Create(graph, *std::move(schedule));
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  Rng rng(1);
+  Tensor input(TensorType{DType::kFloat32, {1003}});
+  for (int64_t i = 0; i < 1003; ++i) input.as<float>()[i] = std::bit_cast<float>(static_cast<uint32_t>(rng()));
+  std::vector<Tensor> outputs;
+  ASSERT_TRUE((*executor)->Run({input}, &outputs).ok());
+  EXPECT_TRUE(outputs[0].BitEqual(outputs[1]));
+}
+
 // Also by powers of two, which are products to the device.
 TEST(CpuPointwise, QuotientsAreRoundedOnce) {
   const auto device = MakeDevice("cpu", {1});

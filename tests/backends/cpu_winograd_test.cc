@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "backends/cpu/cpu_device.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/winograd_meaning.h"
 #include "backends/cpu/lowering.h"
@@ -245,6 +246,17 @@ TEST(CpuWinograd, ALicenceIsForOneMeaning) {
     EXPECT_FALSE((*licences)->Allow("no-such-law", graph, y.node, *meaning));
     EXPECT_FALSE((*licences)->Allow(law, graph, y.node, y));
   }
+}
+
+// Runs that differ by noise choose the same kernel.
+TEST(KernelToRunTest, WhatAFewRunsDoNotTellApartIsChosenByItsPlace) {
+  for (const double noise : {0.95, 1.0, 1.05}) {
+    EXPECT_EQ(KernelToRun({2, 1, noise}, /*exact=*/false), 1u) << noise;
+    EXPECT_EQ(KernelToRun({1, noise, 1}, /*exact=*/false), 0u) << noise;
+  }
+  EXPECT_EQ(KernelToRun({2, 1, 0.8}, /*exact=*/false), 2u);
+  EXPECT_EQ(KernelToRun({2, 1, 0.95}, /*exact=*/true), 2u);  // as a profile has it
+  EXPECT_EQ(KernelToRun({1}, /*exact=*/false), 0u);
 }
 
 }  // namespace

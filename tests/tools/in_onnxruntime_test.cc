@@ -64,6 +64,19 @@ TEST_F(InOnnxRuntime, IsMeasuredOnceForAProfile) {
 TEST(TextInOnnxRuntime, SaysWhatIsWrittenAgainstWhatWasRead) {
   EXPECT_EQ(TextInOnnxRuntime({.ratio = 0.8, .wins = 2, .losses = 28}),
             "1.25 of the original's time (2 of 30 pairs faster); --device onnxruntime optimizes for it");
+  EXPECT_EQ(JsonInOnnxRuntime({.ratio = 0.8, .wins = 2, .losses = 28})["ratio"], 1.25);
+}
+
+// What the sign test does not tell is no ratio.
+TEST(TextInOnnxRuntime, GivesNoRatioThatMayBeNoise) {
+  for (const auto& [wins, losses] : {std::pair(19, 11), {11, 19}, {5, 0}, {0, 0}}) {
+    const Measurement measured{.ratio = 1.3, .wins = wins, .losses = losses};
+    EXPECT_EQ(TextInOnnxRuntime(measured),
+              absl::StrCat("no difference that can be told from noise (", wins, " of ", wins + losses,
+                           " pairs faster); --device onnxruntime optimizes for it"));
+    EXPECT_TRUE(JsonInOnnxRuntime(measured)["ratio"].is_null());
+  }
+  EXPECT_TRUE(IsTold({.ratio = 1.3, .wins = 24, .losses = 6}));
 }
 
 // Two products become one: the sum of the weights is computed beforehand.

@@ -78,8 +78,21 @@ def scaled(path):
     g.write(path, [("x", TensorProto.FLOAT, ["batch", "rows", 4])], y, ["batch", "rows", 4])
 
 
-def optimize(program, model, written, **dims):
-    command = [program, "optimize", str(model), "-o", str(written), "--json", "--cost", "analytic:zen3"]
+def cached(path, total):
+    """A step with a cache of keys: the mask is as long as the past and the step together, whatever that is called."""
+    g = Graph()
+    q, k = (g.add("MatMul", "x", g.weight(HIDDEN, HIDDEN)) for _ in range(2))
+    keys = g.add("Concat", "past_keys", k, axis=1)
+    scores = g.add("MatMul", q, g.add("Transpose", keys, perm=[0, 2, 1]))
+    scores = g.add("Add", g.add("Relu", g.add("Relu", scores)), g.add("Unsqueeze", "mask", g.constant([1])))
+    out = g.add("MatMul", g.add("Softmax", scores, axis=-1), keys)
+    g.write(path, [("x", TensorProto.FLOAT, ["batch", 1, HIDDEN]),
+                   ("past_keys", TensorProto.FLOAT, ["batch", "past", HIDDEN]),
+                   ("mask", TensorProto.FLOAT, ["batch", total])], out, ["batch", 1, HIDDEN])
+
+
+def optimize(program, model, written, *flags, **dims):
+    command = [program, "optimize", str(model), "-o", str(written), "--json", "--cost", "analytic:zen3", *flags]
     for name, size in dims.items():
         command += ["--dim", f"{name}={size}"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -112,8 +125,26 @@ def main(program):
             worst = np.abs(found - expected).max() / np.abs(expected).max()
             assert worst < 1e-5, (dims, batch, length, worst)
 
+    for total in ("total", "past + 1"):
+        cached(model, total)
+        for dims in ({}, {"batch": 2, "past": 7, total: 8}):
+            report = optimize(program, model, written, **dims)
+            assert report["rewritten"] and not report["fixed_sizes"], report
+            assert report["names"] == ["batch", "past"], report
+            assert report["relations"] == [f"{total} = past + 1"], report
+            mask = onnx.load(written).graph.input[2].type.tensor_type.shape
+            assert [dim.dim_param for dim in mask.dim] == ["batch", total], mask
+            for batch, past in ((1, 1), (1, 2), (3, 1), (2, 7), (1, 30)):
+                inputs = {name: random.standard_normal((batch, length, HIDDEN)).astype(np.float32)
+                          for name, length in (("x", 1), ("past_keys", past))}
+                inputs["mask"] = random.standard_normal((batch, past + 1)).astype(np.float32)
+                assert np.allclose(run(written, inputs), run(model, inputs), rtol=1e-4, atol=1e-5), (batch, past)
+
     scaled(model)
     report = optimize(program, model, written, batch=3, rows=6)
+    assert not report["rewritten"] and report["fixing_sizes"], report
+    assert names(written) == ["batch", "rows", 4], names(written)
+    report = optimize(program, model, written, "--fix-sizes", batch=3, rows=6)
     assert report["rewritten"], report
     assert report["names"] == ["batch"] and list(report["fixed_sizes"]) == ["rows"], report
     assert names(written) == ["batch", 6, 4], names(written)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/core/onnx/model_util.h"
 #include "tests/tools/program_util.h"
 
 namespace rewright {
@@ -102,16 +103,38 @@ TEST_F(Written, ARewrittenGraphSaysItsSizes) {
   EXPECT_TRUE(json["fixed_sizes"].empty());
 }
 
-// A convolution of 1 x 1 that became a product is written as the convolution that it was.
-TEST_F(Written, ARewriteThatTheFileDoesNotShowIsTheInput) {
+// A convolution of 1 x 1 that becomes a product gains nothing.
+TEST_F(Written, ARewriteForNothingIsNotMade) {
   const std::string in = In("squeezenet.onnx"), out = Out("squeezenet.onnx");
   ASSERT_EQ(Rewright("zoo squeezenet -o " + in).status, 0);
   const Outcome outcome = Rewright(absl::StrCat("optimize ", in, " --cost analytic:zen3 -o ", out));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
-              AllOf(HasSubstr("result:   the original: its file would be the input byte for byte\n"),
+              AllOf(HasSubstr("result:   the original: no rewrite makes it cheaper\n"),
                     HasSubstr("written:  " + out + ", the input byte for byte\n"), Not(HasSubstr("rewrites:"))));
   EXPECT_EQ(FileContents(out), FileContents(in));
+}
+
+// Rewrites of a tied weight, whatever they are said to gain.
+TEST_F(Written, NoFileGrowsUnlessThatIsAskedFor) {
+  TestModel tied;
+  tied.Input("x", {8, 32})
+      .Initializer("w", Iota({64, 32}))
+      .Initializer("c", Tensor::Scalar(DType::kFloat32, 2))
+      .Node("Transpose", {"w"}, {"wt"}, {{"perm", std::vector<int64_t>{1, 0}}})
+      .Node("MatMul", {"x", "wt"}, {"l"})
+      .Node("Mul", {"l", "c"}, {"p"})
+      .Node("MatMul", {"p", "w"}, {"y"})
+      .Output("y");
+  WriteContents(In("tied.onnx"), tied.Bytes());
+  WriteContents(folder_ / "absorb.rules",
+                "rule absorb-scale mul(matmul(x[m, k], y[k, n]), 2) => matmul(x, mul(y, 2)) when weight(y)\n");
+  ASSERT_EQ(Rewright("verify --quiet " + (folder_ / "absorb.rules") + " -o " + Rules()).status, 0);
+  const std::string out = Out("tied.onnx");
+  ASSERT_EQ(Optimize("tied.onnx", "-o " + out).status, 0);
+  EXPECT_EQ(FileContents(out), FileContents(In("tied.onnx")));
+  // It saves a kernel of three, and would make the file twice as large.
+  EXPECT_EQ(Optimize("tied.onnx", "--json --growth 3 -o " + out).Json()["rewritten"], false);
 }
 
 TEST_F(Written, TheInputItselfStays) {

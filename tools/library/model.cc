@@ -94,6 +94,7 @@ OptimizeOptions SearchOptionsOf(const OptimizeSettings& settings, int threads) {
     };
     options.search.stop = settings.stop;
   }
+  options.search.growth = kDefaultGrowth;
   options.search.threads = 1;  // measurements are taken one at a time, and nothing else runs meanwhile
   options.check = settings.check;
   options.checking.rtol = settings.rtol;
@@ -252,6 +253,8 @@ struct Model::Impl {
     search.measure = analytic == nullptr && device.runs();
     if (rules.baseline) search.baseline = &*rules.baseline;
     search.kept = engine.measurements();
+    search.rules = &rules.all;
+    if (!settings.fix_sizes) search.unwanted = models->KeepsNames(rules.all);
     RuleRewriter rewriter(rules.rules);
     const OptimizeReport report = Take(rewright::Optimize(graph(), rewriter, device, &engine.runner(), search));
     ThrowIfStopped(settings.stop);

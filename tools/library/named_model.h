@@ -1,6 +1,7 @@
 // The names of a rewritten model's symbolic dimensions: which of them its file can keep.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,19 +16,64 @@ namespace rewright {
 
 struct NamedModel {
   std::vector<std::string> names;                          // that are kept
+  std::vector<SizeRelation> relations;                     // names that these give, which are kept too
   std::vector<std::pair<std::string, std::string>> fixed;  // names that are not, and why
   std::shared_ptr<NamedGraph> graph;                       // null where no name is kept
   std::optional<ImportedModel> smallest;                   // the original where all kept names are 1, if it admits that
+
+  // "batch, past, total = past + 1".
+  std::string Text() const;
 };
 
-// `made` is `steps` replayed on `original`, which `source` gave. A name is kept where
-//   - the model can be read, and every step applies, at each of a few sizes of the name (index::SampleSizes),
-//   - what the steps bind are forms of the names, and over these their conditions hold for every size from 1 on,
-//   - the files that would be written at these sizes differ in lists of integers that are such forms, or in constants
-//     that nodes of the model's file compute.
-// What nodes of a file that hold graphs (If, Loop) make of a size is not known: such models keep no names. Errors: the
-// rules lack one of the steps.
-absl::StatusOr<NamedModel> NameSizes(OnnxModel& source, const ImportedModel& original, const Replay& made,
-                                     const std::vector<ReplayStep>& steps, const RuleIndex& rules);
+// `original` with what its names are to each other (ImportedModel::relations). Names that exporters write as sums tell
+// by themselves; of others, sums of one or two names and a number are tried until the model can be read at sizes that
+// have nothing else in common. Sizes that `options` do not give become what their relations say: total is 2 where past
+// is 1.
+absl::StatusOr<ImportedModel> WithRelations(OnnxModel& source, ImportedModel original, const ImportOptions& options);
+
+// The model at a few sizes of its names, read once. `source` and `original` outlive it.
+class NameKeeper {
+ public:
+  NameKeeper(OnnxModel& source, const ImportedModel& original, const RuleIndex& rules);
+
+  // Steps without which a file could keep all names: those that do not apply at all sizes. None: it can. To be asked
+  // again for what is left, since one step may hide another. `made` is `steps` replayed on the original. Errors: the
+  // rules lack one of the steps.
+  absl::StatusOr<std::vector<int>> StepsThatFixSizes(const Replay& made, const std::vector<ReplayStep>& steps);
+
+  // A name is kept where
+  //   - the model can be read, and every step applies, at each of a few sizes of the name (RelatedSamples), of
+  //     which those that stand in a relation keep it,
+  //   - what the steps bind are forms of the names, and over these their conditions hold for every size from 1 on,
+  //   - the files that would be written at these sizes differ in lists of integers that are such forms, or in constants
+  //     that nodes of the model's file compute.
+  // What nodes of a file that hold graphs (If, Loop) make of a size is not known: such models keep no names. Errors: as
+  // above.
+  absl::StatusOr<NamedModel> NameSizes(const Replay& made, const std::vector<ReplayStep>& steps);
+
+ private:
+  struct Samples {
+    std::vector<std::string> names;
+    std::vector<SizeRelation> relations;
+    std::vector<index::NamedSizes> sizes;
+    std::vector<SizedGraph> graphs;
+  };
+
+  // Of these names, and of those that they give; kFailedPrecondition where the model cannot be read there.
+  absl::StatusOr<Samples> SamplesOf(const std::vector<std::string>& names);
+  absl::StatusOr<const Samples*> AllSamples();
+  // The graph with those names, by the first steps alone; kFailedPrecondition where they cannot be kept, because of
+  // `failed` where that is known.
+  absl::StatusOr<std::shared_ptr<NamedGraph>> Try(const Samples& samples, const Replay& made,
+                                                  const std::vector<ReplayStep>& steps, size_t count,
+                                                  std::vector<int>* failed = nullptr);
+
+  OnnxModel& source_;
+  const ImportedModel& original_;
+  const RuleIndex& rules_;
+  std::vector<SizeRelation> relations_;
+  std::vector<std::string> free_;  // names that no relation gives
+  std::optional<absl::StatusOr<Samples>> all_;
+};
 
 }  // namespace rewright

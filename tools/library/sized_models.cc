@@ -106,10 +106,20 @@ absl::Status SizedModels::SetPath(const Graph& rewritten, std::vector<ReplayStep
   return absl::OkStatus();
 }
 
+std::function<absl::StatusOr<std::vector<int>>(const Replay&, const std::vector<ReplayStep>&)> SizedModels::KeepsNames(
+    const RuleIndex& rules) {
+  if (original_.dims.empty()) return nullptr;
+  return [this, keeper = std::make_shared<NameKeeper>(source_, original_, rules)](
+             const Replay& made, const std::vector<ReplayStep>& steps) {
+    const std::lock_guard<std::mutex> making(making_);
+    return keeper->StepsThatFixSizes(made, steps);
+  };
+}
+
 absl::StatusOr<NamedModel> SizedModels::Names() {
   if (path_ == nullptr) return NamedModel();
   const std::lock_guard<std::mutex> making(making_);
-  return NameSizes(source_, original_, path_->made, path_->steps, path_->rules);
+  return NameKeeper(source_, original_, path_->rules).NameSizes(path_->made, path_->steps);
 }
 
 }  // namespace rewright

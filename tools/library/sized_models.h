@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -48,6 +49,9 @@ class SizedModels {
 
   // What an optimization made of the original: `rewritten`, by `steps`. No steps: the original runs again.
   absl::Status SetPath(const Graph& rewritten, std::vector<ReplayStep> steps, const RuleIndex& rules);
+  // What tells steps that no file could keep all names with (NameKeeper); it lives no longer than this and the rules.
+  std::function<absl::StatusOr<std::vector<int>>(const Replay&, const std::vector<ReplayStep>&)> KeepsNames(
+      const RuleIndex& rules);
   // Which names a file of what SetPath was given can keep; none without a path.
   absl::StatusOr<NamedModel> Names();
 

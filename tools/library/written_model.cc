@@ -75,6 +75,7 @@ absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const Imported
   if (!read) return written;
   index::NamedSizes given;
   for (const std::string& kept : named.names) given[kept] = original.dims.at(kept);
+  for (const SizeRelation& kept : named.relations) given[kept.name] = original.dims.at(kept.name);
   ASSIGN_OR_RETURN(written.read, Read(*written.bytes, name, original, given, engine));
   return written;
 }
@@ -93,6 +94,7 @@ absl::Status CheckWritten(const Graph& rewritten, const ImportedModel& original,
   const Graph& smallest = named.smallest->graph;
   index::NamedSizes ones;
   for (const std::string& kept : named.names) ones[kept] = 1;
+  Complete(named.relations, &ones);
   ASSIGN_OR_RETURN(const ImportedModel read, Read(*written->bytes, name, *named.smallest, ones, engine));
   OutputChecker checks(smallest, &engine.runner(), checking);
   return Equal(read.graph, {}, checks).status();

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -77,6 +78,106 @@ std::vector<std::string> InitializersOf(const onnx::ModelProto& model) {
   std::vector<std::string> names;
   for (const onnx::TensorProto& tensor : model.graph().initializer()) names.push_back(tensor.name());
   return names;
+}
+
+// With x less a weight that the file computes in the place of their sum: no node of the file says that.
+Graph OnDifference(const ImportedModel& model, const std::string& weight, const std::string& sum) {
+  return Replaced(model, {{Named(model, sum), Apply(model, "sub", {Named(model, "x"), Named(model, weight)})}});
+}
+
+TEST(KeptNodesTest, AWeightThatSomethingElseReadsIsWrittenOnce) {
+  TestModel file;
+  file.Input("x", {32, 64})
+      .Initializer("w", Iota({64, 32}))
+      .Node("Transpose", {"w"}, {"wt"}, {{"perm", std::vector<int64_t>{1, 0}}})
+      .Node("Add", {"x", "wt"}, {"l"})
+      .Node("Tanh", {"l"}, {"p"})
+      .Node("MatMul", {"p", "w"}, {"y"})
+      .Output("y");
+  const ImportedModel model = Read(file);
+  const onnx::ModelProto written = Written(model, OnDifference(model, "wt", "l"));
+  EXPECT_THAT(InitializersOf(written), ElementsAre("w"));
+  EXPECT_LE(written.ByteSizeLong(), file.Bytes().size() + 1024);
+}
+
+TEST(KeptNodesTest, AWeightThatNothingElseReadsIsComputed) {
+  TestModel file;
+  file.Input("x", {32, 64})
+      .Initializer("w", Iota({64, 32}))
+      .Node("Transpose", {"w"}, {"wt"}, {{"perm", std::vector<int64_t>{1, 0}}})
+      .Node("Add", {"x", "wt"}, {"l"})
+      .Node("Tanh", {"l"}, {"y"})
+      .Output("y");
+  const ImportedModel model = Read(file);
+  const onnx::ModelProto written = Written(model, OnDifference(model, "wt", "l"));
+  EXPECT_THAT(InitializersOf(written), ElementsAre("wt"));
+}
+
+TEST(KeptNodesTest, ANarrowWeightStaysNarrow) {
+  Tensor narrow(TensorType{DType::kFloat16, {32, 64}});
+  std::memset(narrow.data(), 0, static_cast<size_t>(narrow.num_bytes()));
+  TestModel file;
+  file.Input("x", {32, 64})
+      .Initializer("w", narrow)
+      .Node("Cast", {"w"}, {"wide"}, {{"to", int64_t{onnx::TensorProto::FLOAT}}})
+      .Node("Add", {"x", "wide"}, {"l"})
+      .Node("Tanh", {"l"}, {"y"})
+      .Output("y");
+  const ImportedModel model = Read(file);
+  const onnx::ModelProto written = Written(model, OnDifference(model, "wide", "l"));
+  EXPECT_THAT(InitializersOf(written), ElementsAre("w"));
+}
+
+TEST(KeptNodesTest, AConstantMadeOfLittleIsMadeInTheFile) {
+  TestModel file;
+  file.Input("x", {64, 64})
+      .Ints("sizes", {64, 64})
+      .Node("ConstantOfShape", {"sizes"}, {"ones"}, {{"value", Tensor::FromVector<float>(DType::kFloat32, {1}, {-2})}})
+      .Node("Trilu", {"ones"}, {"mask"})
+      .Node("Add", {"x", "mask"}, {"y"})
+      .Output("y");
+  const ImportedModel model = Read(file);
+  const Value y = Apply(model, "sub",
+                        {Apply(model, "add", {Named(model, "x"), Named(model, "mask")}),
+                         Apply(model, "sub", {Named(model, "x"), Named(model, "x")})});
+  const onnx::ModelProto written = Written(model, Replaced(model, {{Named(model, "y"), y}}));
+  EXPECT_LE(written.ByteSizeLong(), file.Bytes().size() + 1024) << written.DebugString();
+}
+
+// What a file says that no graph holds.
+TEST(KeptNodesTest, RemarksAndAnnotationsStay) {
+  TestModel file;
+  file.Input("x", {4})
+      .Initializer("scale", Tensor::Scalar(DType::kFloat32, 0.5))
+      .Node("Relu", {"x"}, {"h"})
+      .Node("Exp", {"h"}, {"y"})
+      .Output("y");
+  onnx::GraphProto& graph = *file.proto().mutable_graph();
+  graph.mutable_input(0)->set_doc_string("what comes in");
+  graph.mutable_output(0)->set_doc_string("what goes out");
+  graph.mutable_input(0)->mutable_type()->set_denotation("IMAGE");
+  graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_denotation("N");
+  for (const char* tensor : {"h", "nowhere"}) {
+    onnx::TensorAnnotation& annotation = *graph.add_quantization_annotation();
+    annotation.set_tensor_name(tensor);
+    onnx::StringStringEntryProto& parameter = *annotation.add_quant_parameter_tensor_names();
+    parameter.set_key("SCALE_TENSOR");
+    parameter.set_value("scale");
+  }
+  // GraphProto::metadata_props of later versions: field 16.
+  graph.GetReflection()->MutableUnknownFields(&graph)->AddLengthDelimited(16, "\n\1k\22\1v");
+  const ImportedModel model = Read(file);
+  const onnx::ModelProto written = Written(model, OnNegatedX(model));
+  EXPECT_EQ(written.graph().input(0).doc_string(), "what comes in");
+  EXPECT_EQ(written.graph().output(0).doc_string(), "what goes out");
+  EXPECT_EQ(written.graph().input(0).type().denotation(), "IMAGE");
+  EXPECT_EQ(written.graph().input(0).type().tensor_type().shape().dim(0).denotation(), "N");
+  ASSERT_EQ(written.graph().quantization_annotation_size(), 1);
+  EXPECT_EQ(written.graph().quantization_annotation(0).tensor_name(), "h");
+  EXPECT_THAT(InitializersOf(written), ElementsAre("scale"));
+  const auto& unknown = written.graph().GetReflection()->GetUnknownFields(written.graph());
+  ASSERT_EQ(unknown.field_count(), 1);
+  EXPECT_EQ(unknown.field(0).number(), 16);
 }
 
 TEST(KeptNodesTest, CompositesBehindARewriteStayNodes) {

@@ -163,6 +163,7 @@ struct OptimizeSettings {
   std::string search = "backtrack";         // backtrack, greedy, eqsat
   std::string cost = "measured";            // or analytic:NAME: nothing is timed, the cheapest graph is taken
   double time_limit_seconds = 0;            // 0: none
+  bool fix_sizes = false;                   // also rewrites that hold at these sizes alone, which Save() then fixes
   bool check = true;                        // compare outputs with the original's on seeded inputs
   double rtol = 1e-3;
   std::uint64_t seed = 1;

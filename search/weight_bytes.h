@@ -1,0 +1,50 @@
+// Bytes of weights that the file of a rewritten graph holds.
+//
+// A weight that a rewrite computes is written beside the one it was computed from where something else reads that
+// one: a tied embedding with a scale in it is written twice. A search that knows the bytes can ask for a gain.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/ir/graph.h"
+
+namespace rewright {
+
+// A file may always become so many bytes larger: the name and the shape of a node take some.
+inline constexpr int64_t kFreeGrowth = 1024;
+
+// What rewritten files may grow by unless more is asked for.
+inline constexpr double kDefaultGrowth = 0.01;
+
+// How many bytes more may be written than `before`, where `growth` is the share of them.
+int64_t AllowedGrowth(double growth, int64_t before);
+
+class WeightBytes {
+ public:
+  // `original`: what it computes from weights its file computes too, so that only the weights count.
+  explicit WeightBytes(const Graph& original);
+
+  // Of a graph of the same arena. What it computes from weights, as the original does not, counts by its own bytes,
+  // unless it is made of next to nothing: then the file computes it.
+  int64_t Of(const Graph& graph) const;
+
+  int64_t original() const { return original_bytes_; }
+
+ private:
+  class Count;
+
+  Graph original_;
+  int64_t original_bytes_ = 0;
+};
+
+// What is asked of a graph for the bytes by which its weights exceed the original's.
+struct GrowthPrice {
+  double seconds_per_byte = 0;
+  int64_t most_bytes = std::numeric_limits<int64_t>::max();
+};
+// Each share of `original` bytes is worth that share of `seconds`.
+GrowthPrice PriceOfGrowth(double growth, int64_t original, double seconds);
+
+}  // namespace rewright
