@@ -17,7 +17,7 @@ const char* SmtAnswerName(SmtAnswer answer) {
   return "?";
 }
 
-absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit) {
+absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit, double hang_s) {
   try {
     z3::context context;
     z3::solver solver(context, z3::solver::simple());
@@ -27,8 +27,9 @@ absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit) {
     solver.add(context.parse_string(query.text.c_str()));
     z3::check_result result;
     {
-      const verifier::Watchdog watchdog(context, verifier::kHangSeconds);
+      const verifier::Watchdog watchdog(context, hang_s);
       result = solver.check();
+      if (watchdog.fired()) verifier::CountSteps(static_cast<int64_t>(hang_s * verifier::kStepsPerSecond));
     }
     verifier::CountSteps(verifier::UnitsUsed(solver));
     switch (result) {

@@ -13,11 +13,11 @@ enum class SmtAnswer : uint8_t { kUnsat, kSat, kUnknown };
 const char* SmtAnswerName(SmtAnswer answer);
 
 // Z3 in this process, under a limit of its resource units, which count as work (work.h). Where it does not count them
-// it is interrupted after kHangSeconds (watchdog.h; the timers of Z3 4.8 can deadlock).
+// it is interrupted after `hang_s` seconds on the clock (the timers of Z3 4.8 can deadlock), which then count as work.
 // Several times what the prover allows a query is usual: the order of assertions is the same, but a parsed text may be
 // searched in another order.
 // Error: Z3 does not understand the text.
-absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit = 50000000);
+absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit = 50000000, double hang_s = 60);
 
 // cvc5, a process of its own for all the queries, which come to it as one script with a reset after each; one that it
 // gives up is put to it by itself, then with another strategy. `limit_s` seconds of work for each query, each time,

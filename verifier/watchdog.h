@@ -4,6 +4,7 @@
 
 #include <z3++.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -22,8 +23,12 @@ class Watchdog {
   Watchdog(z3::context& z3, double seconds)
       : thread_([this, &z3, seconds] {
           std::unique_lock<std::mutex> lock(mutex_);
-          if (!wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return done_; })) z3.interrupt();
+          if (!wake_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return done_; })) {
+            fired_ = true;
+            z3.interrupt();
+          }
         }) {}
+  bool fired() const { return fired_; }
   ~Watchdog() {
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -39,6 +44,7 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool done_ = false;
+  std::atomic<bool> fired_ = false;
   std::thread thread_;
 };
 
