@@ -33,7 +33,6 @@ class OnnxSource {
   // inputs, as subgraphs do.
   bool CanBeKept(int i, int64_t opset) const;
 
-  const onnx::GraphProto& graph() const { return model_->graph(); }
   const std::vector<int>& tail() const { return tail_; }
   // Whether all nodes of the tail mean the same in a model of that opset, those of graphs that they hold as well.
   bool TailMeansTheSame(int64_t opset) const;
