@@ -202,8 +202,14 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile&
     return WrittenModel();
   }
   if (flags.check) {
-    RETURN_IF_ERROR(CheckWritten(report->graph, original, named, flags.output, engine,
-                                 WithinSeconds(options.checking, limit.Left()), report->checker.get(), &written));
+    const absl::Status checked =
+        CheckWritten(report->graph, original, named, flags.output, engine,
+                     WithinSeconds(options.checking, limit.Left()), report->checker.get(), &written);
+    if (absl::IsInternal(checked)) {  // onnxruntime may fuse nodes of the file into one that rounds elsewhere
+      TakeBack(original.graph, std::string(checked.message()), report);
+      return WrittenModel();
+    }
+    RETURN_IF_ERROR(checked);
     report->check = written.check;
     report->equal = true;
   }
