@@ -165,6 +165,7 @@ absl::StatusOr<NamedModel> NamesOf(NameKeeper& keeper, const ImportedModel& orig
 // What speaks against a file of so many bytes in the place of another: it grows by more than is allowed, or by more
 // than it gains. Empty: nothing does.
 std::string WhyTooLarge(int64_t before, int64_t after, double allowed, const OptimizeReport& report) {
+  if (std::isinf(allowed)) return "";
   const double growth = static_cast<double>(after) / static_cast<double>(before) - 1;
   const double ratio = report.measured         ? report.measured->ratio
                        : report.cost_after > 0 ? report.cost_before / report.cost_after
@@ -636,7 +637,8 @@ Action DeclareOptimize(CommandLine& line) {
                  "Search parts of the graph by themselves: always, never, or when it is large (default auto)");
   line.AddReal("--alpha", &flags->alpha, 1, 1e6, "Graphs up to so many times the best cost are pursued (default 1.05)");
   line.AddReal("--growth", &flags->growth, 0, HUGE_VAL,
-               "How much larger the file may become, as a share of it; it has to gain as much (default 0.01)");
+               "How much larger the file may become, as a share of it; it has to gain as much (default 0.01; inf: any "
+               "size, for any gain)");
   line.AddInt("--budget", &flags->budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
   line.AddInt("--egraph-nodes", &flags->egraph_nodes, 0, 1000000000,
               "E-nodes that one saturation of eqsat may add (default 2000)");

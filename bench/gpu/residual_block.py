@@ -32,7 +32,7 @@ def alternatives(args, path):
             # Kernels of two sizes become one by zeros around the smaller, which holds for finite images, a law outside of
             # the default set.
             chosen = rewright(args.rewright, "optimize", path, "-o", out, "--no-check", "--assume-finite", "--alpha", 1.5,
-                              "--rules", "core.rules", "--rules", "laws.rules", "--baseline", *way, *words)
+                              "--growth", "inf", "--rules", "core.rules", "--rules", "laws.rules", "--baseline", *way, *words)
             rules = [rewrite["rule"] for rewrite in chosen["rewrites"]]
             if not rules:
                 break

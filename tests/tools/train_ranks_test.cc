@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 const std::string kDigitsFolder = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/digits/";
 constexpr int kSteps = 50;
-constexpr double kLastWords = 100;                                // bytes that a rank sends behind its count of them
+constexpr double kLastWords = 1000;  // bytes that a rank sends behind its count of them: how the run ended
 constexpr double kGradients = 4 * (64 * 24 + 24 + 24 * 10 + 10);  // bytes
 
 // By the file that Open MPI's monitoring writes for a rank; 0 where there is none.
@@ -162,10 +162,10 @@ TEST_F(TrainRanksTest, LayoutsGiveTheSameWeights) {
       EXPECT_NEAR(sent, last["bytes_sent"].get<double>(), kLastWords) << layout;
     }
     ASSERT_EQ(last["planned_bytes_of_step"].size(), static_cast<size_t>(processes));
-    // The rest is sent once: hashes, and the weights that are compared and printed.
+    // The rest is sent once: hashes, questions of all ranks, and the weights that are compared and printed.
     const double planned = 12 * last["planned_bytes_of_step"][0].get<double>();
     EXPECT_GE(last["bytes_sent"].get<double>(), planned) << layout;
-    EXPECT_LE(last["bytes_sent"].get<double>(), planned + 80e3) << layout;
+    EXPECT_LE(last["bytes_sent"].get<double>(), planned + 90e3) << layout;
   }
 }
 

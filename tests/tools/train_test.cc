@@ -141,7 +141,7 @@ TEST_F(TrainTest, ARunThatIsKilledEndsWithTheSameWeights) {
   EXPECT_EQ(last["steps"], 88);
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre("latest", "step-00000087", "step-00000088"));
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("latest", "lock", "step-00000087", "step-00000088"));
 }
 
 TEST_F(TrainTest, AnInterruptedRunSavesWhereItStands) {
