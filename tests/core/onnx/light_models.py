@@ -33,6 +33,10 @@ ATOL = 1e-7
 def write_weights(path, target):
     model = onnx.load(path)
     known = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    model.ir_version = 8  # from 4 on weights are no inputs
+    inputs = [value for value in model.graph.input if value.name not in known]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
     nodes = list(model.graph.node)
     del model.graph.node[:]
     for node in nodes:
