@@ -21,6 +21,7 @@ import io
 import json
 import logging
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -124,8 +125,13 @@ def changed_tensors(model, weights, module):
     known = known.sort().values
     initial = {tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy())
                for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].name == "value":
+            initial[node.output[0]] = torch.from_numpy(numpy_helper.to_array(node.attribute[0].t).copy())
     constants, repeated = [], []
     for name, value in weights.items():
+        if name not in initial:  # a part of one that was written once for several
+            name = re.sub(r"\.\d+_*$", "", name)
         if name in initial and initial[name].shape == value.shape and torch.equal(initial[name], value):
             continue
         if name not in initial:

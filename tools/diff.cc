@@ -12,7 +12,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "core/base/status_macros.h"
 #include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "tools/flags.h"
@@ -197,7 +196,8 @@ absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const ImportedModel& 
   if (!inputs.ok()) return inputs.status();
   ASSIGN_OR_RETURN(const std::unique_ptr<Executable> run_a, engine->runner().Prepare(a));
   ASSIGN_OR_RETURN(const std::unique_ptr<Executable> run_b, engine->runner().Prepare(b));
-  const auto compare = [&](const std::vector<Tensor>& set, const std::vector<Tensor>& expected) -> absl::StatusOr<OutputsDiff> {
+  const auto compare = [&](const std::vector<Tensor>& set,
+                           const std::vector<Tensor>& expected) -> absl::StatusOr<OutputsDiff> {
     std::vector<Tensor> actual;
     RETURN_IF_ERROR(run_b->Run(Reorder(set, InputNames(a), InputNames(b)), &actual));
     return DiffOutputs(OutputNames(a), expected, Reorder(actual, OutputNames(b), OutputNames(a)), flags.tolerance);

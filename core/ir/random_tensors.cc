@@ -58,7 +58,9 @@ void FillStressed(Magnitude magnitude, std::mt19937_64& rng, Tensor* tensor) {
   if (IsFloating(dtype)) {
     const double scale = ScaleOf(magnitude, dtype);
     std::uniform_real_distribution<double> uniform(1, 2);
-    for (int64_t i = 0; i < tensor->num_elements(); ++i) tensor->Set(i, (rng() % 2 == 0 ? 1 : -1) * scale * uniform(rng));
+    for (int64_t i = 0; i < tensor->num_elements(); ++i) {
+      tensor->Set(i, (rng() % 2 == 0 ? 1 : -1) * scale * uniform(rng));
+    }
     return;
   }
   const auto [least, most] = IntegersOf(IsInteger(dtype) ? magnitude : Magnitude::kSmall, dtype);

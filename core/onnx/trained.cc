@@ -87,15 +87,16 @@ bool MovesOnly(const onnx::NodeProto& node, int input) {
   return input == 0 && ops->contains(node.op_type()) && node.output_size() > 0;
 }
 
-// Names that PyTorch's two exporters, tf2onnx and this program give to what no model names.
+// Names that PyTorch's two exporters, tf2onnx and this program give to what no model names; with the number of a part,
+// where an initializer became several.
 bool IsGeneratedName(const std::string& name) {
   static const auto* const pattern = new std::regex(
-      "val_\\d+|onnx::.*|/.*|_?\\d+|.*_output_\\d+|(constant|number|ints|const)_\\d+|\\w+_out_\\d+|const_fold_opt.*|"
+      "(val_\\d+|onnx::.*|/.*|_?\\d+|.*_output_\\d+|(constant|number|ints|const)_\\d+|\\w+_out_\\d+|const_fold_opt.*|"
       "(.*/)?Const(_\\d+)?(:0)?|.*/[xy]:0|"
       "(_to_copy|abs|add|arange|bitwise_\\w+|cat|clamp|clone|copy|cos|cumsum|detach\\w*|div|einsum|eq|exp|expand|eye|"
       "flip|full\\w*|ge|gt|index\\w*|le|linspace|log|logical_\\w+|lt|masked_fill|matmul|mul|ne|neg|ones\\w*|outer|"
       "permute|pow|reciprocal|repeat|reshape|round|rsqrt|rsub|scalar_tensor\\w*|select|sin|slice|split|sqrt|stack|sub|"
-      "tensor|to|transpose|tril|triu|unsqueeze|view|where|zeros\\w*)(_default)?(_\\d+)?");
+      "tensor|to|transpose|tril|triu|unsqueeze|view|where|zeros\\w*)(_default)?(_\\d+)?)(\\.\\d+_*)?");
   return std::regex_match(name, *pattern);
 }
 
@@ -236,14 +237,22 @@ class RoleFinder {
     std::string never;
     bool weight = false, other = in_subgraphs_.contains(name);
     std::set<std::string> seen;
-    Look(name, &seen, &never, &weight, &other);
+    Look(name, IsGeneratedName(name), &seen, &never, &weight, &other);
     if (weight) return "";
     if (!other && !never.empty()) return never;
     if (IsGeneratedName(name)) return "named by an exporter, and read as no weight: a constant";
     return "";
   }
 
-  void Look(const std::string& name, std::set<std::string>* seen, std::string* never, bool* weight, bool* other) {
+  // Where exporters put constants that they made: the first state of a recurrence that is written out is the left factor
+  // of its products, and a norm in groups is one by instances with ones and zeros.
+  static bool TakesMadeConstants(const onnx::NodeProto& node, int input) {
+    if (node.op_type() == "InstanceNormalization") return true;
+    return input == 0 && (node.op_type() == "MatMul" || node.op_type() == "Gemm");
+  }
+
+  void Look(const std::string& name, bool generated, std::set<std::string>* seen, std::string* never, bool* weight,
+            bool* other) {
     if (!seen->insert(name).second) return;
     const auto found = readers_.find(name);
     if (found == readers_.end()) return;
@@ -252,8 +261,8 @@ class RoleFinder {
       if (!what.empty()) {
         *never = what;
       } else if (MovesOnly(*node, input)) {
-        Look(node->output(0), seen, never, weight, other);
-      } else if (IsWeightOf(node->op_type(), input)) {
+        Look(node->output(0), generated, seen, never, weight, other);
+      } else if (IsWeightOf(node->op_type(), input) && !(generated && TakesMadeConstants(*node, input))) {
         *weight = true;
       } else {
         *other = true;

@@ -8,8 +8,8 @@
 // the product writes.
 //
 // What is timed: the library's proposals; the first of them with the sum split into several, where the product has few
-// tiles; and, where rows of the result begin at no multiples of 16 bytes (a vocabulary of 50,257), proposals for a result
-// with wider rows in the workspace, which a kernel then copies.
+// tiles; and, where rows of the result begin at no multiples of 16 bytes (a vocabulary of 50,257), proposals for a
+// result with wider rows in the workspace, which a kernel then copies.
 #include <numeric>
 
 #include "backends/cuda/plugin/context.h"
@@ -181,8 +181,8 @@ class Matmul : public LibraryCall {
     std::vector<cublasLtMatmulHeuristicResult_t> results(kCandidates);
     int found = 0;
     cublasLtMatrixLayout_t out = padded ? padded_ : out_;
-    const Fault fault = FaultOf(cublasLtMatmulAlgoGetHeuristic(context_.cublas, operation_, right_, left_, out, out, raw,
-                                                               kCandidates, results.data(), &found),
+    const Fault fault = FaultOf(cublasLtMatmulAlgoGetHeuristic(context_.cublas, operation_, right_, left_, out, out,
+                                                               raw, kCandidates, results.data(), &found),
                                 "cublasLtMatmulAlgoGetHeuristic");
     if (!fault.empty()) return padded ? Fault() : fault;
     for (int i = 0; i < found; ++i) {
@@ -306,10 +306,10 @@ class Matmul : public LibraryCall {
     }
     const void* residual = p_.residual ? buffers[next++] : result;
     const float alpha = 1, beta = p_.residual ? 1 : 0;
-    return FaultOf(
-        cublasLtMatmul(context_.cublas, operation_, &alpha, buffers[1], right_, buffers[0], left_, &beta, residual,
-                       layout, result, layout, &candidate.algorithm, buffers[next], candidate.workspace, context_.stream),
-        "cublasLtMatmul");
+    return FaultOf(cublasLtMatmul(context_.cublas, operation_, &alpha, buffers[1], right_, buffers[0], left_, &beta,
+                                  residual, layout, result, layout, &candidate.algorithm, buffers[next],
+                                  candidate.workspace, context_.stream),
+                   "cublasLtMatmul");
   }
 
   // Times the candidates on memory of their own.

@@ -60,7 +60,8 @@ TEST(RandomInputs, FloatsAreNormal) {
 TEST(StressInputs, HaveTheMagnitudesThatAreAskedFor) {
   const Graph graph = GraphOf(
       "input h: f16[400]\ninput x: f32[400]\ninput i: i8[400]\ninput u: u64[400]\ninput ids: i64[400]\n"
-      "state table: f32[7,3]\n%1 = gather(table, ids, axis=0)\noutput a = %1\noutput b = h\noutput c = x\noutput d = i\n"
+      "state table: f32[7,3]\n%1 = gather(table, ids, axis=0)\noutput a = %1\noutput b = h\noutput c = x\noutput d = "
+      "i\n"
       "output e = u\n");
   const double halves[] = {0x1p-4, 1, 32, 32752}, others[] = {0x1p-10, 1, 0x1p10, 0x1p20};
   for (int k = 0; k < kMagnitudes; ++k) {

@@ -242,8 +242,8 @@ struct RuleJudgement {
 };
 
 // Judges the rules of a text one by one, without a device and without a model; a rule that cannot be read is unknown,
-// and its explanation says where it is wrong. `time_limit_seconds`: of work, counted in steps, for each rule. `stop`: as
-// that of OptimizeSettings.
+// and its explanation says where it is wrong. `time_limit_seconds`: of work, counted in steps, for each rule. `stop`:
+// as that of OptimizeSettings.
 REWRIGHT_API std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds = 60,
                                                     const std::atomic<bool>* stop = nullptr);
 
