@@ -70,7 +70,7 @@ std::vector<std::vector<Magnitude>> Combinations(size_t inputs, int most, uint64
   return sets;
 }
 
-// Of element i: infinite or NaN where the original's is a number.
+// Element i is infinite or NaN where the original's is a number.
 bool IsLost(const Tensor& actual, const Tensor& expected, int64_t i) {
   return std::isfinite(expected.At(i)) && !std::isfinite(actual.At(i));
 }
@@ -119,10 +119,7 @@ OutputCheckOptions WithinSeconds(OutputCheckOptions options, double seconds) {
 }
 
 OutputChecker::OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options)
-    : original_(WithoutUpdates(original)),
-      coarsest_(CoarsestRounding(original_)),
-      runner_(runner),
-      options_(options) {}
+    : original_(WithoutUpdates(original)), coarsest_(CoarsestRounding(original_)), runner_(runner), options_(options) {}
 
 absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Interpret(const Graph& graph,
                                                                              Precision precision) const {
@@ -249,21 +246,28 @@ OutputCheck OutputChecker::Held(const std::vector<Outputs>& actual) const {
 }
 
 absl::StatusOr<OutputChecker::Outputs> OutputChecker::StressedOutputs(const Graph& graph,
-                                                                       const std::vector<Tensor>& inputs,
-                                                                       Executable* compiled) {
-  if (runner_ == nullptr || (*flops_ <= options_.interpreter_flops && CountForeign(original_) == 0)) {
+                                                                      const std::vector<Tensor>& inputs,
+                                                                      Executable* compiled) {
+  if (IsStressInterpreted()) {
     absl::flat_hash_map<std::string, Tensor> by_name;
     for (size_t i = 0; i < inputs.size(); ++i) by_name[original_.node(original_.inputs()[i].node).name] = inputs[i];
     return InterpretGraph(graph, by_name, {.precision = Precision::kNative, .threads = options_.threads});
   }
-  std::unique_ptr<Executable> own;
-  if (compiled == nullptr) {
-    ASSIGN_OR_RETURN(own, runner_->Prepare(graph));
-    compiled = own.get();
-  }
   Outputs outputs;
   RETURN_IF_ERROR(compiled->Run(inputs, &outputs));
   return outputs;
+}
+
+bool OutputChecker::IsStressInterpreted() const {
+  return runner_ == nullptr || (*flops_ <= options_.interpreter_flops && CountForeign(original_) == 0);
+}
+
+absl::StatusOr<std::unique_ptr<Executable>> OutputChecker::CompileForStress(const Graph& graph, Executable** compiled) {
+  std::unique_ptr<Executable> own;
+  if (*compiled != nullptr || IsStressInterpreted()) return own;
+  ASSIGN_OR_RETURN(own, runner_->Prepare(graph));
+  *compiled = own.get();
+  return own;
 }
 
 // Sets that the original does not take (it divides by 0, say) are left out.
@@ -274,9 +278,11 @@ absl::Status OutputChecker::PrepareStress(const Compiled& compiled) {
   const int most = static_cast<int>(std::clamp<double>(affordable, 1, kStressSets));
   std::vector<std::vector<Magnitude>> sets = Combinations(original_.inputs().size(), most, options_.seed);
   if (most == 1) sets.assign(1, std::vector<Magnitude>(original_.inputs().size(), Magnitude::kLarge));
+  Executable* original = compiled.original;
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> own, CompileForStress(original_, &original));
   for (const std::vector<Magnitude>& magnitudes : sets) {
     ASSIGN_OR_RETURN(std::vector<Tensor> inputs, StressInputs(original_, options_.seed, magnitudes));
-    absl::StatusOr<Outputs> outputs = StressedOutputs(original_, inputs, compiled.original);
+    absl::StatusOr<Outputs> outputs = StressedOutputs(original_, inputs, original);
     if (outputs.ok()) stress_->emplace_back(std::move(inputs), *std::move(outputs));
   }
   return absl::OkStatus();
@@ -284,9 +290,11 @@ absl::Status OutputChecker::PrepareStress(const Compiled& compiled) {
 
 absl::StatusOr<std::string> OutputChecker::Stress(const Graph& candidate, const Compiled& compiled) {
   RETURN_IF_ERROR(PrepareStress(compiled));
-  const bool has_reals = CoarsestRounding(original_) > 0;
+  Executable* rewritten = compiled.candidate;
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> own, CompileForStress(candidate, &rewritten));
+  const bool has_reals = coarsest_ > 0;
   for (const auto& [inputs, expected] : *stress_) {
-    ASSIGN_OR_RETURN(const Outputs actual, StressedOutputs(candidate, inputs, compiled.candidate));
+    ASSIGN_OR_RETURN(const Outputs actual, StressedOutputs(candidate, inputs, rewritten));
     for (size_t i = 0; i < expected.size(); ++i) {
       const std::string name = original_.outputs()[i].name;
       if (!has_reals) {
@@ -362,14 +370,13 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten, const C
   return check;
 }
 
-absl::StatusOr<OutputCheck> OutputChecker::HeldWithRounding(const std::vector<Outputs>& outputs,
+absl::StatusOr<OutputCheck> OutputChecker::HeldWithRounding(const std::vector<Outputs>& actual,
                                                             const Compiled& compiled) {
-  const std::vector<Outputs>* const actual = &outputs;
-  OutputCheck check = Held(*actual);
+  OutputCheck check = Held(actual);
   if (check.equal || *flops_ > options_.interpreter_flops || CountForeign(original_) > 0) return check;
   if (rounding_.empty() && options_.atol < 0) {
     RETURN_IF_ERROR(MeasureRounding());
-    check = Held(*actual);
+    check = Held(actual);
   }
   if (check.equal || runner_ == nullptr || !interpreted_) return check;
   interpreted_ = false;
@@ -378,7 +385,7 @@ absl::StatusOr<OutputCheck> OutputChecker::HeldWithRounding(const std::vector<Ou
   if (const OutputCheck device = Held(*original); !device.equal) {
     device_fault_ = device.text;
     expected_ = *std::move(original);
-    check = Held(*actual);
+    check = Held(actual);
   }
   return check;
 }

@@ -10,8 +10,7 @@
 // small multiple of those, which are found by interpreting the original in f64, and by no more than 1e-3 of the largest
 // element, or 8 roundings of the narrowest floating type of the graph; not where a tolerance was asked for.
 //
-// What ordinary numbers do not show is looked for with inputs of several magnitudes, up to the ends of narrow types:
-// what is finite in the original has to be finite, and integers that depend on integers alone have to be equal.
+// Inputs of several magnitudes, up to the ends of narrow types, show what ordinary numbers do not: what is finite in the original has to be finite, and integers that depend on integers alone have to be equal.
 //
 // Weights of type f32 that the candidate computes beforehand are looked at themselves: where they overflow, or all fall
 // below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and no others.
@@ -93,7 +92,10 @@ class OutputChecker {
   // Finds where inputs of other magnitudes tell the candidate from the original; empty: nowhere. Errors: it cannot run.
   absl::StatusOr<std::string> Stress(const Graph& candidate, const Compiled& compiled);
   absl::Status PrepareStress(const Compiled& compiled);
-  // Of one set of inputs, by the interpreter or by the runner.
+  bool IsStressInterpreted() const;
+  // Gives the executable that it puts into `*compiled`; null where there is one already, or none is needed.
+  absl::StatusOr<std::unique_ptr<Executable>> CompileForStress(const Graph& graph, Executable** compiled);
+  // What the graph makes of one set of inputs, by the interpreter or by `compiled`.
   absl::StatusOr<Outputs> StressedOutputs(const Graph& graph, const std::vector<Tensor>& inputs, Executable* compiled);
   // Finds `rounding_`.
   absl::Status MeasureRounding();
