@@ -244,7 +244,7 @@ class RoleFinder {
     return "";
   }
 
-  // Where exporters put constants that they made: the first state of a recurrence that is written out is the left factor
+  // Exporters put constants that they made here: the first state of a recurrence that is written out is the left factor
   // of its products, and a norm in groups is one by instances with ones and zeros.
   static bool TakesMadeConstants(const onnx::NodeProto& node, int input) {
     if (node.op_type() == "InstanceNormalization") return true;

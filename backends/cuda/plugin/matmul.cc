@@ -7,7 +7,7 @@
 // Batches of batches, over which no single stride walks, are passed as arrays of addresses, which a kernel in front of
 // the product writes.
 //
-// What is timed: the library's proposals; the first of them with the sum split into several, where the product has few
+// Timed are the library's proposals; the first of them with the sum split into several, where the product has few
 // tiles; and, where rows of the result begin at no multiples of 16 bytes (a vocabulary of 50,257), proposals for a
 // result with wider rows in the workspace, which a kernel then copies.
 #include <numeric>
