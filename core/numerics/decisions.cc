@@ -1,0 +1,152 @@
+#include "core/numerics/decisions.h"
+
+#include <cmath>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/ir/rewrite.h"
+
+namespace rewright {
+namespace {
+
+// The number that an expression without reads is, with parameters that are no numbers that an expression has by chance.
+std::optional<double> NumberOf(const ExprNode& expr) {
+  switch (expr.kind()) {
+    case ExprKind::kConst: return expr.real();
+    case ExprKind::kParam: return 0.7310585 + 0.4142136 * expr.param();
+    case ExprKind::kCast: return IsFloating(expr.dtype()) ? NumberOf(*expr.arg(0)) : std::nullopt;
+    case ExprKind::kCall: {
+      const std::optional<double> a = NumberOf(*expr.arg(0));
+      const std::optional<double> b = expr.args().size() > 1 ? NumberOf(*expr.arg(1)) : a;
+      if (!a || !b) return std::nullopt;
+      return EvaluateReal(expr.fn(), *a, *b);
+    }
+    default: return std::nullopt;
+  }
+}
+
+// Whether both sides are equal where the operands of the condition, one of them a number, are.
+bool IsContinuous(const ExprNode& select) {
+  const ExprNode& condition = *select.condition();
+  if (condition.kind() != ExprKind::kHolds || !condition.arg(0)->IsCall()) return false;
+  const ExprNode& comparison = *condition.arg(0);
+  if (comparison.fn() != Fn::kLess && comparison.fn() != Fn::kLessEqual) return false;
+  for (const int side : {0, 1}) {
+    const ExprPtr &number = comparison.arg(side), &turning = comparison.arg(1 - side);
+    if (!number->IsConst() && number->kind() != ExprKind::kParam) continue;
+    const auto at = [&](const ExprPtr& expr) {
+      return RewriteExpr(expr, [&](const ExprPtr& node) { return node == turning ? number : node; });
+    };
+    const ExprPtr yes = at(select.yes()), no = at(select.no());
+    if (yes == no) return true;
+    const std::optional<double> a = NumberOf(*yes), b = NumberOf(*no);
+    if (a && b && std::abs(*a - *b) <= 1e-12 * (std::abs(*a) + std::abs(*b))) return true;
+  }
+  return false;
+}
+
+class Tracer {
+ public:
+  explicit Tracer(size_t operands) : flows_(operands) {}
+
+  std::vector<Flow> Trace(const ExprPtr& element) {
+    Visit(element, [&](const ExprPtr& node) { Note(*node); });
+    const std::vector<bool>& reads = reads_.at(element.get());
+    for (size_t k = 0; k < flows_.size(); ++k) flows_[k].passes = reads[k];
+    return std::move(flows_);
+  }
+
+ private:
+  // Operands from which a node's elements are computed; those of indices and conditions are left out.
+  void Note(const ExprNode& node) {
+    std::vector<bool> reads(flows_.size());
+    const auto add = [&](const ExprPtr& arg) {
+      const std::vector<bool>& below = reads_.at(arg.get());
+      for (size_t k = 0; k < reads.size(); ++k) reads[k] = reads[k] || below[k];
+    };
+    Decisions decisions;
+    switch (node.kind()) {
+      case ExprKind::kRead:
+        if (static_cast<size_t>(node.operand()) < reads.size()) reads[node.operand()] = true;
+        break;
+      case ExprKind::kOpaque:
+        reads.assign(reads.size(), true);
+        decisions = {true, true};
+        break;
+      case ExprKind::kCall:
+        for (const ExprPtr& arg : node.args()) add(arg);
+        if (FnHas(node.fn(), FnTrait::kCompares) || node.fn() == Fn::kSign) {
+          decisions.comparison = !IsChoiceThatBends(node);
+        } else if (FnHas(node.fn(), FnTrait::kSteps)) {
+          decisions.rounding = true;
+        }
+        break;
+      case ExprKind::kCast:
+        add(node.arg(0));
+        if (IsFloating(node.arg(0)->dtype())) {
+          decisions.comparison = node.dtype() == DType::kBool;
+          decisions.rounding = IsInteger(node.dtype());
+        }
+        break;
+      case ExprKind::kSelect:
+        add(node.yes());
+        add(node.no());
+        break;
+      case ExprKind::kReduce:
+        add(node.body());
+        decisions.comparison = IsPosition(node.reduction());
+        break;
+      default:
+        // Indices, conditions: the elements that they read, for the functions around them.
+        for (const ExprPtr& arg : node.args()) add(arg);
+        break;
+    }
+    for (size_t k = 0; k < reads.size(); ++k) {
+      if (reads[k]) flows_[k].decisions.Add(decisions);
+    }
+    reads_.emplace(&node, std::move(reads));
+  }
+
+  bool IsChoiceThatBends(const ExprNode& comparison) const { return bends_.contains(&comparison); }
+
+ public:
+  // Finds comparisons that stand in conditions of continuous choices alone.
+  void NoteBends(const ExprPtr& element) {
+    absl::flat_hash_map<const ExprNode*, int> uses, bends;
+    Visit(element, [&](const ExprPtr& node) {
+      if (node->kind() == ExprKind::kSelect && IsContinuous(*node)) ++bends[node->condition()->arg(0).get()];
+      for (const ExprPtr& arg : node->args()) ++uses[arg.get()];
+    });
+    // A condition may be shared by several choices; all of them must be continuous.
+    Visit(element, [&](const ExprPtr& node) {
+      if (node->kind() != ExprKind::kHolds) return;
+      const auto found = bends.find(node->arg(0).get());
+      if (found != bends.end() && uses[node->arg(0).get()] == 1 && uses[node.get()] == found->second) {
+        bends_.emplace(found->first, true);
+      }
+    });
+  }
+
+ private:
+  std::vector<Flow> flows_;
+  absl::flat_hash_map<const ExprNode*, std::vector<bool>> reads_;
+  absl::flat_hash_map<const ExprNode*, bool> bends_;
+};
+
+}  // namespace
+
+std::vector<std::vector<Flow>> FlowsOf(const Meaning& meaning, size_t operands) {
+  std::vector<std::vector<Flow>> flows;
+  for (const OutputMeaning& output : meaning.outputs) {
+    if (output.element == nullptr) {
+      flows.emplace_back(operands, Flow{{true, true}, true});
+      continue;
+    }
+    Tracer tracer(operands);
+    tracer.NoteBends(output.element);
+    flows.push_back(tracer.Trace(output.element));
+  }
+  return flows;
+}
+
+}  // namespace rewright

@@ -1,0 +1,167 @@
+#include "core/numerics/ranges.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/ir/rewrite.h"
+
+namespace rewright {
+namespace {
+
+template <typename T, typename Computed>
+Facts FactsOf(const T* elements, int64_t n) {
+  Facts facts;
+  Computed lo = std::numeric_limits<Computed>::max(), hi = std::numeric_limits<Computed>::lowest();
+  double smallest = kUnbounded;
+  bool integral = true, zero = false;
+  for (int64_t i = 0; i < n; ++i) {
+    const Computed x = static_cast<Computed>(elements[i]);
+    if constexpr (std::is_floating_point_v<Computed>) {
+      if (!std::isfinite(x)) {
+        (std::isnan(x) ? facts.may_be_undefined : facts.may_be_infinite) = true;
+        if (std::isnan(x)) continue;
+      }
+      integral = integral && x == std::trunc(x) && std::isfinite(x);
+    }
+    lo = std::min(lo, x);
+    hi = std::max(hi, x);
+    if (x == 0) {
+      zero = true;
+    } else {
+      smallest = std::min(smallest, std::abs(static_cast<double>(x)));
+    }
+  }
+  facts.range = lo <= hi ? Interval{static_cast<double>(lo), static_cast<double>(hi)} : Interval::Of(0);
+  if constexpr (!std::is_floating_point_v<Computed>) {
+    // Integers beyond 2^53 were rounded.
+    if (facts.range.Magnitude() > 0x1p53) {
+      facts.range = {std::nextafter(facts.range.lo, -kUnbounded), std::nextafter(facts.range.hi, kUnbounded)};
+    }
+  }
+  facts.smallest = std::isfinite(smallest) ? smallest : 0;
+  facts.nonzero = !zero;
+  facts.integral = integral;
+  return facts;
+}
+
+}  // namespace
+
+Facts FactsOfElements(const Tensor& elements) {
+  const DType dtype = elements.dtype();
+  Facts facts = VisitDType(dtype, [&](auto tag) {
+    using Tag = decltype(tag);
+    using Computed = typename DTypeTag<Tag::kComputed>::Type;
+    return FactsOf<typename Tag::Type, Computed>(elements.as<typename Tag::Type>(), elements.num_elements());
+  });
+  if (IsFloating(dtype)) facts.held_by = TypesAbove(dtype);
+  Round(dtype, &facts);
+  return facts;
+}
+
+Facts Numerics::OfLeaf(const Arena& arena, NodeId leaf) {
+  const Node& node = arena.node(leaf);
+  const DType dtype = node.outputs[0].dtype;
+  if (const Tensor* elements = arena.KnownElements(leaf)) return FactsOfElements(*elements);
+  Facts facts = Facts::Unknown(dtype);
+  const auto given = options_.inputs.find(node.name);
+  if (node.leaf == LeafKind::kInput && given != options_.inputs.end()) {
+    facts.range = Intersect(facts.range, given->second);
+    Tighten(&facts);
+  }
+  return facts;
+}
+
+Numerics::Operator& Numerics::OperatorOf(const Node& node) {
+  std::vector<int> first;  // by operand: the first one that is the same value
+  bool repeats = false;
+  for (size_t k = 1; k < node.operands.size(); ++k) {
+    const auto same = std::find(node.operands.begin(), node.operands.begin() + static_cast<std::ptrdiff_t>(k),
+                                node.operands[k]);
+    if (same - node.operands.begin() == static_cast<std::ptrdiff_t>(k)) continue;
+    if (!repeats) {
+      for (size_t i = 0; i < node.operands.size(); ++i) first.push_back(static_cast<int>(i));
+    }
+    repeats = true;
+    first[k] = static_cast<int>(same - node.operands.begin());
+  }
+  Operator& found = operators_[{node.meaning.get(), first}];
+  if (found.meaning != nullptr) return found;
+  found.meaning = node.meaning;
+  std::shared_ptr<const Meaning> meaning = node.meaning;
+  if (repeats && !meaning->IsOpaque()) {
+    auto merged = std::make_shared<Meaning>(*meaning);
+    for (OutputMeaning& output : merged->outputs) {
+      output.element = RewriteExpr(output.element, [&](const ExprPtr& expr) {
+        if (!expr->IsRead() || first[expr->operand()] == expr->operand()) return expr;
+        std::vector<Index> at;
+        for (const ExprPtr& index : expr->args()) at.emplace_back(index);
+        return ReadOperand(first[expr->operand()], at, expr->dtype()).node();
+      });
+    }
+    meaning = std::move(merged);
+  }
+  found.facts = std::make_unique<ElementFacts>(std::move(meaning));
+  found.flows = FlowsOf(*node.meaning, node.operands.size());
+  return found;
+}
+
+std::vector<Facts> Numerics::OfApplication(const Node& node, const std::vector<const Facts*>& operands,
+                                           const std::vector<TensorType>& operand_types) {
+  return OperatorOf(node).facts->Of(BindingsOf(*node.meaning, operand_types, node.attrs), operands, node.outputs);
+}
+
+const Facts& Numerics::Of(const Arena& arena, Value value) {
+  std::vector<NodeId> open = {value.node};
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    if (nodes_.contains(id)) {
+      open.pop_back();
+      continue;
+    }
+    const Node& node = arena.node(id);
+    if (node.op == nullptr) {
+      nodes_[id] = {OfLeaf(arena, id)};
+      open.pop_back();
+      continue;
+    }
+    const size_t before = open.size();
+    for (const Value operand : node.operands) {
+      if (!nodes_.contains(operand.node)) open.push_back(operand.node);
+    }
+    if (open.size() > before) continue;
+    std::vector<const Facts*> operands;
+    for (const Value operand : node.operands) operands.push_back(&nodes_.at(operand.node)[operand.output]);
+    std::vector<Facts> facts = OfApplication(node, operands, arena.types(node.operands));
+    nodes_[id] = std::move(facts);
+    open.pop_back();
+  }
+  return nodes_.at(value.node)[value.output];
+}
+
+Decisions Numerics::OfOperand(const Node& node, int operand, const std::vector<Decisions>& outputs) {
+  Decisions result;
+  const std::vector<std::vector<Flow>>& flows = OperatorOf(node).flows;
+  for (size_t o = 0; o < flows.size(); ++o) {
+    const Flow& flow = flows[o][operand];
+    result.Add(flow.decisions);
+    if (flow.passes) result.Add(outputs[o]);
+  }
+  return result;
+}
+
+absl::flat_hash_map<Value, Decisions> Numerics::DecisionsOf(const Graph& graph) {
+  absl::flat_hash_map<Value, Decisions> decisions;
+  const std::vector<NodeId>& nodes = graph.nodes();
+  for (auto id = nodes.rbegin(); id != nodes.rend(); ++id) {
+    const Node& node = graph.node(*id);
+    std::vector<Decisions> outputs;
+    for (size_t o = 0; o < node.outputs.size(); ++o) outputs.push_back(decisions[{*id, static_cast<int32_t>(o)}]);
+    for (size_t k = 0; k < node.operands.size(); ++k) {
+      const Decisions reached = OfOperand(node, static_cast<int>(k), outputs);
+      decisions[node.operands[k]].Add(reached);
+    }
+  }
+  return decisions;
+}
+
+}  // namespace rewright
