@@ -41,6 +41,7 @@ class SaturatedGraph {
   bool Saturate() {
     for (const Output& output : copy_.outputs()) roots_.push_back(egraph_.Add(output.value));
     SaturationLimits limits;
+    limits.for_runs = true;
     limits.max_rounds = kRounds;
     limits.max_merge_rounds = kMergeRounds;
     limits.max_matches_of_rule = kMatchesOfRule;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_tensors.h"
+#include "search/decisions.h"
 #include "search/reduced_path.h"
 #include "search/resources.h"
 
@@ -78,6 +79,7 @@ class Optimizer {
 
   absl::StatusOr<OptimizeReport> Run(Rewriter& rewriter) {
     report_.nodes_before = graph_.num_runtime_nodes();
+    if (options_.keep_roundings) report_.kept_roundings = KeepRoundings(graph_);
     FilteredRewriter rules(rewriter);
     std::optional<CostModel> costs;
     costs.emplace(device_, [this] { return SecondsLeft() <= search_ends_; });
@@ -108,6 +110,7 @@ class Optimizer {
     }
     if (EndedByTime()) options_.kept->KeepLimit(graph_, options_.setting, options_.time_limit);
     if (!report_.rewritten) ReturnOriginal(graph_, WhyOriginal(), &report_);
+    report_.moved_comparisons = ComparisonsAfter(graph_, report_.graph);
     report_.peak_rss_bytes = PeakResidentBytes();
     report_.checker = checker_;
     return std::move(report_);

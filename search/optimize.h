@@ -22,6 +22,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/device.h"
+#include "core/numerics/ranges.h"
 #include "search/measure.h"
 #include "search/output_check.h"
 #include "search/replay.h"
@@ -58,6 +59,11 @@ struct OptimizeOptions {
   double time_limit = std::numeric_limits<double>::infinity();
   // That a candidate which is no faster passes for faster, over all candidates together.
   double significance = 0.05;
+  // Rewrites that are not exact do not stand in front of roundings to integers (round, floor, a conversion): these give
+  // the original's integers, bit for bit.
+  bool keep_roundings = true;
+  // Where elements of inputs lie, by name: what 16 bits hold hangs on it.
+  NumericsOptions ranges;
   bool check = true;
   OutputCheckOptions checking;
   // What the file of a rewritten graph gives when it is read; `path`: its steps in the trace of the search. Of a
@@ -116,6 +122,8 @@ struct OptimizeReport {
   std::vector<int> path;               // their steps in search.trace, in order
   std::set<std::string> unwanted;      // rules of which OptimizeOptions::unwanted named a step
   std::vector<DroppedCandidate> dropped;
+  int kept_roundings = 0;                  // applications in front of roundings to integers, which keep their bits
+  int moved_comparisons = 0;               // comparisons of the returned graph with rewritten values before them
   std::vector<std::string> blamed;         // rules that made outputs differ; the result does without them
   SearchResult search;                     // the last one
   std::shared_ptr<OutputChecker> checker;  // knows the original's outputs; the runner has to live

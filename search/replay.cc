@@ -80,7 +80,7 @@ class Derivation {
         rule->MatchAt(graph, id, &matches);
         for (size_t i = 0; i < matches.size(); ++i) {
           if ((looked_at_ += static_cast<int64_t>(graph.nodes().size())) > kMaxNodes) return false;
-          const absl::StatusOr<Graph> after = ApplyMatch(graph, matches[i]);
+          const absl::StatusOr<Graph> after = ApplyMatch(graph, matches[i], &numerics_);
           if (!after.ok()) continue;
           moves_.push_back({{rule->rule().name(), graph.index(id), static_cast<int>(i)}, *after});
           if (go_on(*after, Foreign(*after))) return true;
@@ -93,6 +93,7 @@ class Derivation {
 
   const Graph& to_;
   const std::vector<const Matcher*> rules_;
+  Numerics numerics_;
   std::vector<Move> moves_;
   int64_t looked_at_ = 0;
 };

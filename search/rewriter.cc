@@ -13,7 +13,7 @@ void RuleRewriter::FindAt(const Graph& graph, NodeId node, int rule, std::vector
   std::vector<Match> matches;
   rules_.matchers()[rule]->MatchAt(graph, node, &matches);
   for (const Match& match : matches) {
-    const absl::StatusOr<ValueMap> replacement = Instantiate(graph, match);
+    const absl::StatusOr<ValueMap> replacement = Instantiate(graph, match, &numerics_);
     if (absl::IsOutOfRange(replacement.status())) continue;
     if (!replacement.ok()) {
       const absl::MutexLock lock(&failures_->mutex);
@@ -22,6 +22,7 @@ void RuleRewriter::FindAt(const Graph& graph, NodeId node, int rule, std::vector
     }
     Rewrite rewrite;
     rewrite.rule = rule;
+    rewrite.keeps_bits = KeepsBits(*match.rule, *graph.arena(), match);
     for (Value root : match.roots) {
       if (auto it = replacement->find(root); it != replacement->end()) rewrite.replacement.emplace_back(*it);
     }
@@ -52,9 +53,19 @@ const RuleRewriter::AtNode& RuleRewriter::KnownAt(const Graph& graph, NodeId nod
 std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule, const std::vector<int>& positions) {
   if (graph.arena() != arena_.lock()) {
     known_.clear();
+    numerics_ = Numerics();
     arena_ = graph.arena();
   }
   std::vector<Rewrite> found;
+  // A value may have to keep its bits only since an exact rewrite put it in another's place.
+  const auto take = [&](const Rewrite& rewrite) {
+    for (const auto& [from, to] : rewrite.replacement) {
+      if (!graph.node(from.node).keeps_bits) continue;
+      if (!rewrite.keeps_bits) return;
+      graph.arena()->KeepBits(to.node);
+    }
+    found.push_back(rewrite);
+  };
   for (int position : positions) {
     const NodeId id = graph.nodes()[position];
     const Node& node = graph.node(id);
@@ -63,7 +74,7 @@ std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule, const std:
     auto next = known.rewrites.begin();
     const auto take_before = [&](int end) {
       for (; next != known.rewrites.end() && next->rule < end; ++next) {
-        if (rule < 0 || rule == next->rule) found.push_back(*next);
+        if (rule < 0 || rule == next->rule) take(*next);
       }
     };
     for (int several : known.of_several_outputs) {

@@ -27,6 +27,7 @@ struct Rewrite {
   std::vector<std::pair<Value, Value>> replacement;
   // Applications that the left side covers.
   std::vector<NodeId> matched;
+  bool keeps_bits = false;  // of the replaced values
 };
 
 class Rewriter {
@@ -81,8 +82,9 @@ class RuleRewriter : public Rewriter {
   const AtNode& KnownAt(const Graph& graph, NodeId node);
 
   const RuleIndex& rules_;
-  std::weak_ptr<Arena> arena_;  // of the nodes in known_
+  std::weak_ptr<Arena> arena_;  // of the nodes in known_ and numerics_
   absl::flat_hash_map<NodeId, AtNode> known_;
+  Numerics numerics_;
 
   struct Failures {
     absl::Mutex mutex;

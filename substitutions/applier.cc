@@ -1,12 +1,14 @@
 // Building the right side of a match.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "substitutions/match_scope.h"
 #include "substitutions/matcher.h"
+#include "substitutions/new_values.h"
 
 namespace rewright {
 namespace {
@@ -15,23 +17,35 @@ constexpr int64_t kMaxConstant = 1 << 26;  // elements of a constant that a rule
 
 class Applier {
  public:
-  Applier(Arena& arena, const Match& match)
+  Applier(Arena& arena, const Match& match, Numerics* numerics)
       : arena_(arena),
         match_(match),
         rule_(*match.rule),
+        numerics_(numerics),
         nodes_(match.nodes),
         scope_(rule_, arena, nodes_, match.bindings) {}
 
   absl::StatusOr<ValueMap> Run() {
+    const bool exact = numerics_ == nullptr || KeepsBits(rule_, arena_, match_);
+    const bool keep = numerics_ != nullptr && std::any_of(match_.roots.begin(), match_.roots.end(), [&](Value root) {
+                        return arena_.node(root.node).keeps_bits;
+                      });
+    if (keep && !exact) return Error("a rounding to integers hangs on the result", absl::StatusCode::kOutOfRange);
     for (size_t i = nodes_.size(); i < rule_.nodes().size(); ++i) {
       const RuleNode& node = rule_.nodes()[i];
       auto value = node.op == nullptr ? Constant(node) : Application(node);
       if (!value.ok()) return Error(value.status().message(), value.status().code());
       nodes_.push_back(*value);
+      if (node.op == nullptr || exact) continue;
+      const absl::Status numbers = CheckNumbers(static_cast<int>(i), value->node);
+      if (!numbers.ok()) return Error(numbers.message(), numbers.code());
     }
     std::vector<Value> outputs;
     for (const RuleValue& term : rule_.rhs()) Expand(term, &outputs);
     if (outputs.size() != match_.roots.size()) return Error("the sides have different numbers of outputs");
+    if (keep) {
+      for (Value output : outputs) arena_.KeepBits(output.node);
+    }
     ValueMap map;
     for (size_t k = 0; k < outputs.size(); ++k) {
       const Value from = match_.roots[k], to = outputs[k];
@@ -48,6 +62,15 @@ class Applier {
   absl::Status Error(absl::string_view message, absl::StatusCode code = absl::StatusCode::kInternal) const {
     if (code != absl::StatusCode::kOutOfRange) code = absl::StatusCode::kInternal;
     return absl::Status(code, absl::StrCat("rule ", rule_.name(), " at ", match_.Describe(), ": ", message));
+  }
+
+  absl::Status CheckNumbers(int rule_node, NodeId application) {
+    const std::optional<ProofRecord>& proof = rule_.rule().proof;
+    // Nothing is known of a rule without a record.
+    if (!proof || std::binary_search(proof->new_values.begin(), proof->new_values.end(), rule_node)) {
+      RETURN_IF_ERROR(CheckOverflow(*numerics_, arena_, application));
+    }
+    return CheckCancellation(*numerics_, arena_, application);
   }
 
   // Of a number that the rule computes from those of the match.
@@ -135,20 +158,34 @@ class Applier {
   Arena& arena_;
   const Match& match_;
   const CompiledRule& rule_;
+  Numerics* const numerics_;
   std::vector<Value> nodes_;
   MatchScope scope_;
 };
 
 }  // namespace
 
-absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match) { return Applier(arena, match).Run(); }
-
-absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match) {
-  return Instantiate(*graph.arena(), match);
+bool KeepsBits(const CompiledRule& rule, const Arena& arena, const Match& match) {
+  const std::optional<ProofRecord>& proof = rule.rule().proof;
+  if (!proof || proof->rule_class != RuleClass::kExact) return false;
+  const bool narrow = std::any_of(match.nodes.begin(), match.nodes.end(), [&](Value value) {
+    const std::vector<TensorType>& types = arena.node(value.node).outputs;
+    return std::any_of(types.begin(), types.end(),
+                       [](const TensorType& type) { return IsFloating(type.dtype) && IsNarrow(type.dtype); });
+  });
+  return !narrow || proof->halves == RuleClass::kExact;
 }
 
-absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match) {
-  auto map = Instantiate(graph, match);
+absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match, Numerics* numerics) {
+  return Applier(arena, match, numerics).Run();
+}
+
+absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match, Numerics* numerics) {
+  return Instantiate(*graph.arena(), match, numerics);
+}
+
+absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match, Numerics* numerics) {
+  auto map = Instantiate(graph, match, numerics);
   if (!map.ok()) return map.status();
   return ReplaceValues(graph, *map);
 }

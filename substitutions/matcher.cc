@@ -1,6 +1,7 @@
 #include "substitutions/matcher.h"
 
 #include <algorithm>
+#include <numeric>
 #include <iterator>
 #include <utility>
 
@@ -150,7 +151,15 @@ const Matcher* Matcher::ForSiblings(int count) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto [place, fresh] = for_siblings_.try_emplace(count);
   if (!fresh) return place->second.get();
-  auto rule = CompileRule(ExpandSiblings(rule_->rule(), count));
+  Rule expanded = ExpandSiblings(rule_->rule(), count);
+  auto rule = CompileRule(expanded);
+  if (rule.ok() && expanded.proof && !expanded.proof->new_values.empty()) {
+    // The numbers in the record are those of the rule for two: of others any value may be new.
+    std::vector<int>& all = expanded.proof->new_values;
+    all.resize((*rule)->nodes().size() - static_cast<size_t>((*rule)->num_lhs_nodes()));
+    std::iota(all.begin(), all.end(), (*rule)->num_lhs_nodes());
+    rule = CompileRule(expanded);
+  }
   if (rule.ok()) place->second = std::make_unique<const Matcher>(*std::move(rule), limits_, halves_);
   return place->second.get();
 }

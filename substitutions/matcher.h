@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "core/ir/graph.h"
+#include "core/numerics/ranges.h"
 #include "substitutions/compiled_rule.h"
 #include "substitutions/instances.h"
 #include "substitutions/rule_net.h"
@@ -106,11 +107,18 @@ class Matcher {
 // Builds the right side in the graph's arena: what each output is replaced by (outputs that stay are left out).
 // ReplaceValues() makes the new graph. kOutOfRange: a number that the rule computes is too large or too small for its
 // type, so that it does not apply here. Any other error means that the rule is wrong.
-absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match);
-absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match);
+//
+// With `numerics`, which knows the arena's values, the graph is to be run and not just to be reasoned about: a rule does
+// not apply, either (kOutOfRange), where a new value may overflow or cancels (new_values.h), or where bits are to be kept
+// (Node::keeps_bits) and the rule does not keep them; what replaces values that keep their bits keeps its own.
+absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match, Numerics* numerics = nullptr);
+absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match, Numerics* numerics = nullptr);
+
+// Whether the rule leaves every bit of the match's outputs as it is: it is exact on the types there.
+bool KeepsBits(const CompiledRule& rule, const Arena& arena, const Match& match);
 
 // Both in one.
-absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match);
+absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match, Numerics* numerics = nullptr);
 
 // Many rules, looked up by their left sides.
 class RuleIndex {

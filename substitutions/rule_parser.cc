@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -148,6 +149,7 @@ class Parser : private RuleExprParser {
       ++at_;
       return absl::OkStatus();
     }
+    if (key == "new") return NewValues(proof.new_values);
     if (key == "spec") return Hash(proof.spec_hash);
     // Older provers had numbers; what they proved can still be read, and proved anew.
     if (key == "prover" && Peek().kind != Kind::kInt) return Hash(proof.prover);
@@ -166,7 +168,7 @@ class Parser : private RuleExprParser {
     const auto* field = std::find_if(std::begin(fields), std::end(fields), [&](const auto& f) { return key == f.key; });
     if (field == std::end(fields)) {
       return Error(absl::StrCat("found field ", key,
-                                " of a proof, expected halves, max_rank, max_perm_rank, "
+                                " of a proof, expected halves, new, max_rank, max_perm_rank, "
                                 "max_broadcast_rank, instances, operators, exact, prover, spec or certificate"));
     }
     if (Peek().kind != Kind::kInt || Peek().integer > field->most) {
@@ -174,6 +176,18 @@ class Parser : private RuleExprParser {
     }
     *field->value = static_cast<int>(Peek().integer);
     if (field->value == &older) proof.prover = static_cast<uint64_t>(older);
+    ++at_;
+    return absl::OkStatus();
+  }
+
+  absl::Status NewValues(std::vector<int>& nodes) {
+    constexpr const char* kExpected = "numbers of nodes in quotes, ascending";
+    if (Peek().kind != Kind::kString) return Found(kExpected);
+    for (const absl::string_view word : absl::StrSplit(Peek().text, ' ', absl::SkipEmpty())) {
+      int node = 0;
+      if (!absl::SimpleAtoi(word, &node) || node <= (nodes.empty() ? -1 : nodes.back())) return Found(kExpected);
+      nodes.push_back(node);
+    }
     ++at_;
     return absl::OkStatus();
   }

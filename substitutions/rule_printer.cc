@@ -235,6 +235,7 @@ std::string PrintRule(const Rule& rule) {
   const ProofRecord& proof = *rule.proof;
   absl::StrAppend(&text, "  proved ", RuleClassName(proof.rule_class));
   if (proof.halves) absl::StrAppend(&text, " halves=", RuleClassName(*proof.halves));
+  if (!proof.new_values.empty()) absl::StrAppend(&text, " new=\"", absl::StrJoin(proof.new_values, " "), "\"");
   absl::StrAppend(&text, " max_rank=", proof.domain.max_rank, " max_perm_rank=", proof.domain.max_perm_rank,
                   " max_broadcast_rank=", proof.domain.max_broadcast_rank, " instances=", proof.instances);
   if (!proof.operators.empty()) {

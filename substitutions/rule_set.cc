@@ -136,6 +136,7 @@ absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord&
                         " ", domain.max_broadcast_rank, " ", record.instances, " ", TextHash::Hex(record.prover)));
   hash.Add(record.certificate);
   if (record.halves) hash.Add(absl::StrCat("halves ", RuleClassName(*record.halves)));
+  for (int node : record.new_values) hash.Add(absl::StrCat("new ", node));
   RETURN_IF_ERROR(AddOperators(rule.rule(), record.operators, &hash));
   for (const std::string& name : record.exact) hash.Add(absl::StrCat("exact ", name));
   return hash.value();

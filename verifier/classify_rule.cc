@@ -11,8 +11,11 @@
 #include "substitutions/instances.h"
 #include "substitutions/operator_variables.h"
 #include "verifier/counterexample.h"
+#include "verifier/merged_axes.h"
 #include "verifier/numeric_instance.h"
 #include "verifier/rounded_decisions.h"
+#include "verifier/rounding_laws.h"
+#include "verifier/solver.h"
 
 namespace rewright {
 namespace {
@@ -193,12 +196,13 @@ struct Classified {
   bool measured = false;
 };
 
-absl::StatusOr<Classified> ClassifyOne(const CompiledRule& rule, const DomainLimits& domain, int instances,
-                                       bool used_finite_only_step, std::optional<DType> half) {
+absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits& domain, int instances,
+                                   bool used_finite_only_step, std::optional<DType> half, bool ranged) {
   const auto measured = static_cast<size_t>(std::clamp(instances, 1, kMeasuredInstances));
   std::vector<RuleClassifier> classifiers;
   for (uint64_t seed : kSeeds) {
-    classifiers.emplace_back(seed, std::clamp(kAssignmentsOfAll / measured, kAssignments, kMostAssignments), half);
+    classifiers.emplace_back(seed, std::clamp(kAssignmentsOfAll / measured, kAssignments, kMostAssignments), half,
+                             ranged);
     if (used_finite_only_step) classifiers.back().UsedFiniteOnlyStep();
   }
   int number = 0;
@@ -226,6 +230,41 @@ absl::StatusOr<Classified> ClassifyOne(const CompiledRule& rule, const DomainLim
   return result;
 }
 
+// The worst of the laws of all instances; the laws of operations are tried where `same_bits`.
+absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLimits& domain, bool same_bits) {
+  RuleRounding worst;
+  worst.same_operations = worst.same_stored_operations = same_bits;
+  std::set<std::string> seen;  // instances that differ by numbers of axes that could be merged
+  verifier::SolverMemory memory;
+  ProofOptions options;
+  options.memory = &memory;
+  const absl::Status status = ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
+    if (!seen.insert(verifier::MergedAxesKey(instance)).second) return absl::OkStatus();
+    const RoundingOfInstance found = ProveRounding(instance, worst.same_operations, options);
+    worst.same_operations = worst.same_operations && found.same_operations;
+    worst.same_stored_operations = worst.same_stored_operations && found.same_stored_operations;
+    worst.growth = std::max(worst.growth, found.growth);
+    worst.loss = std::max(worst.loss, found.loss);
+    // An instance with other numbers of siblings has other nodes: then all may be new.
+    const bool same_nodes = instance.nodes.size() == rule.nodes().size();
+    for (int node = rule.num_lhs_nodes(); node < static_cast<int>(rule.nodes().size()); ++node) {
+      const bool is_new = same_nodes ? std::find(found.new_values.begin(), found.new_values.end(), node) !=
+                                           found.new_values.end()
+                                     : !found.new_values.empty();
+      if (is_new) worst.new_values.insert(node);
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return worst;
+}
+
+RuleClass WithRounding(RuleClass measured, bool same_operations, const RuleRounding& rounding, double risk) {
+  RuleClass known = same_operations ? RuleClass::kExact : RuleClass::kReassociating;
+  if (rounding.growth > risk || rounding.loss > risk) known = RuleClass::kNumericallyRisky;
+  return Worse(known, measured);
+}
+
 absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleOf(const CompiledRule& family, const OperatorClass& op) {
   return CompileRule(PutOperator(family.rule(), *FindOp(op.name)), RuleUse::kProof);
 }
@@ -233,38 +272,44 @@ absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleOf(const CompiledRule& f
 }  // namespace
 
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
-                                       bool used_finite_only_step, std::vector<OperatorClass>* operators) {
+                                       bool used_finite_only_step, RuleRounding* rounding,
+                                       std::vector<OperatorClass>* operators) {
   if (!HasOperatorVariable(rule.rule())) {
-    ASSIGN_OR_RETURN(const Classified found, ClassifyOne(rule, domain, instances, used_finite_only_step, std::nullopt));
-    return found.rule_class;
+    ASSIGN_OR_RETURN(const Classified found,
+                     Measure(rule, domain, instances, used_finite_only_step, std::nullopt, /*ranged=*/false));
+    ASSIGN_OR_RETURN(*rounding, RoundingOf(rule, domain, found.rule_class == RuleClass::kExact));
+    return WithRounding(found.rule_class, rounding->same_operations, *rounding, kRiskFactor);
   }
   RuleClass worst = RuleClass::kExact;
+  *rounding = {};
   for (OperatorClass& op : *operators) {
     ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
-    ASSIGN_OR_RETURN(op.rule_class, ClassifyRule(*own, domain, instances, used_finite_only_step));
+    ASSIGN_OR_RETURN(op.rule_class, ClassifyRule(*own, domain, instances, used_finite_only_step, &op.rounding));
     worst = Worse(worst, op.rule_class);
+    rounding->new_values.insert(op.rounding.new_values.begin(), op.rounding.new_values.end());
   }
   return worst;
 }
 
 absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
-                                                          int instances, RuleClass wide,
+                                                          int instances, RuleClass wide, const RuleRounding& rounding,
                                                           std::vector<OperatorClass>* operators) {
   std::optional<RuleClass> worst;
   if (HasOperatorVariable(rule.rule())) {
     for (OperatorClass& op : *operators) {
       ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
-      ASSIGN_OR_RETURN(op.halves, ClassifyOnHalves(*own, domain, instances, op.rule_class));
+      ASSIGN_OR_RETURN(op.halves, ClassifyOnHalves(*own, domain, instances, op.rule_class, op.rounding));
       if (op.halves) worst = Worse(worst.value_or(wide), *op.halves);
     }
     return worst;
   }
   for (DType half : {DType::kFloat16, DType::kBFloat16}) {
     ASSIGN_OR_RETURN(const Classified found,
-                     ClassifyOne(rule, domain, instances, wide == RuleClass::kFiniteOnly, half));
+                     Measure(rule, domain, instances, wide == RuleClass::kFiniteOnly, half, !rounding.new_values.empty()));
     if (found.measured) worst = Worse(worst.value_or(wide), found.rule_class);
   }
-  return worst;
+  if (!worst) return worst;
+  return WithRounding(*worst, rounding.same_stored_operations, rounding, kHalfRiskFactor);
 }
 
 void RuleClassifier::Inspect(const RuleInstance& instance) {
@@ -373,7 +418,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
     }
     if (!for_errors) continue;
     const std::vector<double> truths = ElementsOf(At(precise, instance.lhs[k]));
-    if (!AllFinite(lefts) || !AllFinite(truths)) continue;
+    if (!AllFinite(lefts) || !AllFinite(truths) || (ranged_ && !AllFinite(rights))) continue;
     const double rounding = IsFloating(left.dtype()) ? RoundingOf(left.dtype()) : 0x1p-24;
     const double allowed = std::max(LargestError(lefts, truths), rounding * LargestElement(truths));
     risky_ = risky_ || !AllFinite(rights) ||

@@ -172,7 +172,8 @@ class RuleProof {
     if (!status.ok()) return NoteTrouble("instances", status);
     if (!options_.classify) return;
     const auto found =
-        ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step, &verdict_.operators);
+        ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step, &verdict_.rounding,
+                     &verdict_.operators);
     if (!found.ok()) return NoteTrouble("class", found.status());
     verdict_.rule_class = *found;
   }
@@ -311,9 +312,11 @@ absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdic
   record.certificate = certificate;
   std::vector<OperatorClass> operators = verdict.operators;
   if (halves) {
-    const auto measured = ClassifyOnHalves(**compiled, record.domain, record.instances, verdict.rule_class, &operators);
+    const auto measured = ClassifyOnHalves(**compiled, record.domain, record.instances, verdict.rule_class,
+                                            verdict.rounding, &operators);
     if (!measured.ok()) return measured.status();
     record.halves = *measured;
+    record.new_values.assign(verdict.rounding.new_values.begin(), verdict.rounding.new_values.end());
   }
   const auto exact = [](RuleClass wide, std::optional<RuleClass> half) {
     return wide == RuleClass::kExact && half.value_or(RuleClass::kExact) == RuleClass::kExact;

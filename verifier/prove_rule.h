@@ -57,6 +57,7 @@ struct RuleVerdict {
   std::string trouble;
   // Of a rule with an operator variable that is proved: OperatorsOf, with their classes on f32 where it is classified.
   std::vector<OperatorClass> operators;
+  RuleRounding rounding;  // of kProved, where it is classified
   bool interrupted = false;
   double cpu_ms = 0;
 };

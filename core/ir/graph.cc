@@ -208,7 +208,7 @@ NodeId Arena::AddLike(const Node& like, std::vector<Value> operands) {
            other.outputs == like.outputs;
   };
   // Most often it is there already: nothing is copied then.
-  return FindOrAdd(hash, by_hash_, nodes_, same, [&] {
+  const NodeId id = FindOrAdd(hash, by_hash_, nodes_, same, [&] {
     CHECK(operands.size() == like.operands.size()) << like.op->name << ": " << operands.size() << " operands";
     auto result = std::make_unique<Node>();
     result->op = like.op;
@@ -220,6 +220,19 @@ NodeId Arena::AddLike(const Node& like, std::vector<Value> operands) {
     result->hash = hash;
     return result;
   });
+  if (like.keeps_bits) nodes_[static_cast<size_t>(id)]->keeps_bits = true;
+  return id;
+}
+
+void Arena::KeepBits(NodeId id) {
+  std::vector<NodeId> open = {id};
+  while (!open.empty()) {
+    Node& next = *nodes_[static_cast<size_t>(open.back())];
+    open.pop_back();
+    if (next.keeps_bits || next.op == nullptr) continue;
+    next.keeps_bits = true;
+    for (Value operand : next.operands) open.push_back(operand.node);
+  }
 }
 
 absl::StatusOr<NodeId> Arena::Add(const std::string& op, std::vector<Value> operands, Attrs attrs) {

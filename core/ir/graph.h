@@ -61,6 +61,8 @@ struct Node {
   Tensor data;               // of a constant
   bool reads_input = false;  // an input is among the leaves below (or is the node itself)
   bool reads_state = false;  // likewise a state
+  // A rounding to integers hangs on its elements (Arena::KeepBits); no part of what the node is.
+  bool keeps_bits = false;
   uint64_t hash = 0;         // of the structure below; the same in every arena and run
 };
 
@@ -84,7 +86,8 @@ class Arena {
   // The same, giving output 0.
   absl::StatusOr<Value> Apply(const std::string& op, std::vector<Value> operands, Attrs attrs = {});
 
-  // The application `like`, of any arena, to operands of the same types: nothing needs to be inferred again.
+  // The application `like`, of any arena, to operands of the same types: nothing needs to be inferred again. It keeps its
+  // bits where `like` does.
   NodeId AddLike(const Node& like, std::vector<Value> operands);
 
   const Node& node(NodeId id) const { return *nodes_[id]; }
@@ -109,6 +112,10 @@ class Arena {
   }
 
   MeaningCache& meanings() { return meanings_; }
+
+  // Says of the application, and of those below it down to others of which it is said, that rewrites leave every bit of
+  // their elements as it is: a rounding to integers takes a step where one bit changes.
+  void KeepBits(NodeId id);
 
   // The name of the tensor of the original model that a value equals; empty when it has none. A rewrite hands the
   // name on to the value that replaces it. Within one graph a name may occur on several values.

@@ -51,7 +51,7 @@ class Numerics {
   };
   Operator& OperatorOf(const Node& node);
 
-  const NumericsOptions options_;
+  NumericsOptions options_;
   // Operands that are one value are one operand: x * x is a square.
   std::map<std::pair<const Meaning*, std::vector<int>>, Operator> operators_;
   absl::flat_hash_map<NodeId, std::vector<Facts>> nodes_;

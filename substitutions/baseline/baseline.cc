@@ -110,7 +110,7 @@ class OneRound {
     std::vector<Match> matches;
     matcher.MatchAt(graph_, id, &matches);
     for (const Match& match : matches) {
-      const absl::StatusOr<ValueMap> replacement = Instantiate(graph_, match);
+      const absl::StatusOr<ValueMap> replacement = Instantiate(graph_, match, &numerics_);
       if (absl::IsOutOfRange(replacement.status())) continue;
       if (!replacement.ok()) return replacement.status();
       BaselineStep step{matcher.rule().name(), {}, MatchedNodes(match)};
@@ -183,6 +183,7 @@ class OneRound {
   }
 
   const Graph& graph_;
+  Numerics numerics_;
   const std::vector<uint64_t>& neighbourhoods_;  // by position
   const Refused& refused_;
   std::vector<BaselineStep> steps_;

@@ -100,7 +100,7 @@ class Saturation {
     const DirectedRule& rule = rules_[entry.rule];
     done_.insert(absl::HashOf(entry.rule, entry.match.nodes));
     ++result_.matches;
-    const absl::StatusOr<ValueMap> replacement = Instantiate(*egraph_.arena(), entry.match);
+    const absl::StatusOr<ValueMap> replacement = Instantiate(*egraph_.arena(), entry.match, limits_.for_runs ? &numerics_ : nullptr);
     if (!replacement.ok()) {
       // From right to left a shape may have no place to come from.
       if (rule.forward == nullptr && result_.failures++ == 0) {
@@ -131,6 +131,7 @@ class Saturation {
   const std::vector<DirectedRule>& rules_;
   const SaturationLimits& limits_;
   RuleNet net_;
+  Numerics numerics_;
   absl::flat_hash_set<size_t> done_;  // hashes of rule and nodes
   SaturationResult result_;
   bool ended_ = false;

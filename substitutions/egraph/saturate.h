@@ -40,6 +40,8 @@ struct SaturationLimits {
   int max_merge_rounds = 1 << 30;
   // Work on weights alone is left as it is: it is done once, at load.
   bool rewrite_weights = true;
+  // The graphs are to be run: rules are applied where they are right for the numbers that run (Instantiate).
+  bool for_runs = false;
   // Asked between matches; true ends the saturation. For time limits: results then depend on the machine.
   std::function<bool()> stop;
   // Asked after every round; true ends the saturation. For goals that are reached.

@@ -187,7 +187,7 @@ class Reverser {
     RuleVerdict& verdict = proved->verdict;
     ASSIGN_OR_RETURN(const auto compiled, CompileRule(proved->rule));
     const auto found = ClassifyRule(*compiled, verdict.limits, verdict.instances, verdict.used_finite_only_step,
-                                    &verdict.operators);
+                                    &verdict.rounding, &verdict.operators);
     verdict.rule_class = found.ok() ? *found : RuleClass::kFiniteOnly;
     ASSIGN_OR_RETURN(proved->rule.proof, RecordOf(proved->rule, verdict));
     return absl::OkStatus();

@@ -168,8 +168,9 @@ class Selector {
       const double start_s = verifier::ThreadCpuSeconds();
       Outcome& outcome = judgement.outcome;
       if (!known[kept[j]]) {
+        RuleRounding rounding;
         const auto found = ClassifyRule(kept_[before + j].forward.matcher->rule(), outcome.limits, outcome.instances,
-                                        judgement.used_finite_only_step);
+                                        judgement.used_finite_only_step, &rounding);
         outcome.rule_class = found.ok() ? *found : RuleClass::kFiniteOnly;
       }
       recorded[j] = Record(outcome, &result_.rules[before + j - options_.known.size()]);

@@ -1,0 +1,15 @@
+// Decisions of a graph about numbers that rewrites may round otherwise: roundings to integers and comparisons.
+#pragma once
+
+#include "core/ir/graph.h"
+
+namespace rewright {
+
+// Says of all applications before a rounding to integers of floating-point numbers (round, floor, a conversion) that
+// they keep their bits (Arena::KeepBits); how many these are.
+int KeepRoundings(const Graph& graph);
+
+// Comparisons, and positions of extrema, of `rewritten` that read what `original`, of the same arena, does not compute.
+int ComparisonsAfter(const Graph& original, const Graph& rewritten);
+
+}  // namespace rewright

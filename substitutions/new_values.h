@@ -1,0 +1,22 @@
+// What an application of a rule does to the numbers that run, judged in its graph: what the rule's record leaves open
+// (ProofRecord::new_values).
+#pragma once
+
+#include "absl/status/status.h"
+#include "core/ir/graph.h"
+#include "core/numerics/ranges.h"
+
+namespace rewright {
+
+// An application that a right side adds, whose values may be larger than all that the left side has. kOutOfRange: a
+// value may overflow where the left side did not, as far as ranges are known; or it is so much smaller than what it is
+// made of that 16 bits lose it. Values that the graph has are taken to be finite. In wider types than f16 ranges count
+// where they follow from weights and constants alone.
+absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId application);
+
+// A sum of weights and constants that a rule puts in the place of sums with something else. kOutOfRange: it is far
+// smaller than its terms. What was added and taken away again rounded the original's value, perhaps on purpose, as
+// (x + 1.5 2^23) - 1.5 2^23 rounds x to an integer.
+absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application);
+
+}  // namespace rewright
