@@ -93,7 +93,7 @@ state b: f32[512]
 %4 = matmul(%3, %0)
 %5 = transpose(%0, perm=[1,0])
 %6 = matmul(%4, %5)
-%7 = slice(%0, begins=[0,0], ends=[8,512], strides=[1,1])
+%7 = slice(%0, starts=[0,0], stops=[8,512])
 %8 = add(%6, %7)
 output y = %8
 output w = %0
