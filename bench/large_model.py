@@ -129,7 +129,7 @@ def main():
     parser.add_argument("--inside", action="store_true")
     parser.add_argument("--folder", default=None)
     parser.add_argument("--cost", nargs="+", default=["measured", "analytic:zen3"])
-    parser.add_argument("--more", nargs="*", default=[], help="further arguments of optimize, without their dashes")
+    parser.add_argument("--more", nargs="*", default=[], help="further flags of optimize, such as time-limit=100")
     parser.add_argument("--out", default=None)
     arguments = parser.parse_args()
     rows = []
