@@ -62,23 +62,24 @@ void ScheduleBuilder::Emit(std::unique_ptr<Kernel> kernel, std::vector<BufferUse
   Step step;
   step.kernel = std::move(kernel);
   step.buffers = std::move(buffers);
+  for (const BufferUse& use : step.buffers) {
+    if (const int root = Root(use.buffer); buffer(root).kind == Buffer::Kind::kConstant) read_.insert(root);
+  }
   step.group = label == "reorder" ? -1 : group_;
   step.label = label;
   schedule_.steps.push_back(std::move(step));
 }
 
 void ScheduleBuilder::DropUnusedConstants() {
-  std::vector<bool> used(schedule_.buffers.size(), false);
-  for (int id : schedule_.outputs) used[Root(id)] = true;
-  for (const Step& step : schedule_.steps) {
-    for (const BufferUse& use : step.buffers) used[Root(use.buffer)] = true;
-  }
-  for (size_t i = 0; i < used.size(); ++i) {
-    Buffer& constant = schedule_.buffers[i];
-    if (used[i] || constant.kind != Buffer::Kind::kConstant) continue;
-    constant.data = nullptr;
-    constant.bytes = 0;
-  }
+  for (int id : schedule_.outputs) read_.insert(Root(id));
+  for (size_t i = 0; i < schedule_.buffers.size(); ++i) DropIfUnused(static_cast<int>(i));
+}
+
+void ScheduleBuilder::DropIfUnused(int constant) {
+  Buffer& dropped = buffer(constant);
+  if (dropped.kind != Buffer::Kind::kConstant || read_.contains(constant)) return;
+  dropped.data = nullptr;
+  dropped.bytes = 0;
 }
 
 }  // namespace rewright

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,15 @@ class ScheduleBuilder {
   void Emit(std::unique_ptr<Kernel> kernel, std::vector<BufferUse> buffers, const std::string& label);
   // Frees constants that neither a step nor the caller reads: those that were packed or converted.
   void DropUnusedConstants();
+  // Frees one that no step so far reads, and none will; does nothing to others.
+  void DropIfUnused(int constant);
 
   Buffer& buffer(int id) { return schedule_.buffers[id]; }
   const Buffer& buffer(int id) const { return schedule_.buffers[id]; }
 
   Schedule schedule_;
-  int group_ = -1;  // being lowered
+  std::set<int> read_;  // constants that steps read
+  int group_ = -1;      // being lowered
 };
 
 }  // namespace rewright

@@ -33,14 +33,21 @@ class DeviceRunner : public GraphRunner {
  public:
   explicit DeviceRunner(Device& device) : device_(device) {}
   absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph) override {
-    ASSIGN_OR_RETURN(Schedule schedule, device_.Compile(graph));
+    return Executing(graph, device_.Compile(graph));
+  }
+  absl::StatusOr<std::unique_ptr<Executable>> PrepareSparing(const Graph& graph) override {
+    return Executing(graph, device_.CompileSparing(graph));
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Executable>> Executing(const Graph& graph, absl::StatusOr<Schedule> compiled) const {
+    ASSIGN_OR_RETURN(Schedule schedule, std::move(compiled));
     DeviceMemory* memory = device_.memory();
     ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                      Executor::Create(graph, std::move(schedule), memory != nullptr ? *memory : HostMemory()));
     return std::unique_ptr<Executable>(std::move(executor));
   }
 
- private:
   Device& device_;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 
 namespace rewright {
@@ -135,6 +136,10 @@ absl::Status Instance::RunStep(int s) {
   const absl::Status status = Guarded([&] { return step.kernel->Run(arguments_.data() + first_[s], context); });
   if (!status.ok()) {
     return ErrorAt(absl::StrCat("step ", s, " (", step.label, ")"), status);
+  }
+  for (size_t k = 0; schedule_.sparing && k < step.buffers.size(); ++k) {
+    const Buffer& root = schedule_.buffers[plan_.resolved[step.buffers[k].buffer].root];
+    if (root.kind == Buffer::Kind::kConstant) ReleasePages(root.data.get(), static_cast<int64_t>(root.bytes));
   }
   return absl::OkStatus();
 }

@@ -273,6 +273,8 @@ class Optimizer {
     }
     insured_.emplace(Insured{report_.search, contender});
     timed_candidate_ = nullptr;  // of a search that is over
+    // Many weights of its own would be in memory beside what the search measures.
+    if (timed_ != nullptr && timed_->constant_bytes() >= options_.checking.sparing_bytes) timed_.reset();
     return absl::OkStatus();
   }
 

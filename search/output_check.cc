@@ -137,10 +137,18 @@ absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Interpret(con
   return results;
 }
 
+absl::StatusOr<std::unique_ptr<Executable>> OutputChecker::Compile(const Graph& graph) const {
+  int64_t bytes = 0;
+  for (NodeId id : graph.nodes()) {
+    if (const Tensor* weight = graph.arena()->Elements(id)) bytes += weight->num_bytes();
+  }
+  return bytes >= options_.sparing_bytes ? runner_->PrepareSparing(graph) : runner_->Prepare(graph);
+}
+
 absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Run(const Graph& graph, Executable* compiled) const {
   std::unique_ptr<Executable> own;
   if (compiled == nullptr) {
-    ASSIGN_OR_RETURN(own, runner_->Prepare(graph));
+    ASSIGN_OR_RETURN(own, Compile(graph));
     compiled = own.get();
   }
   std::vector<Outputs> results;
@@ -193,26 +201,37 @@ absl::StatusOr<std::string> OutputChecker::FaultOfWeights(const Graph& candidate
   if (candidate.arena() == original_.arena()) {
     for (Value value : FoldedValues(original_)) known.insert(value);
   }
-  std::vector<Value> weights, open;
+  std::vector<Value> weights;
   for (Value value : FoldedValues(candidate)) {
     if (known.contains(value) || ComputedDType(candidate.type(value).dtype) != DType::kFloat32) continue;
     weights.push_back(value);
-    if (computed_before(value) == nullptr) open.push_back(value);
   }
-  ASSIGN_OR_RETURN(const Outputs others, ComputeKnown(candidate.arena(), open, options_.threads));
-  auto other = others.begin();  // which are in the order of the weights
-  for (Value value : weights) {
-    const Tensor* const before = computed_before(value);
-    const Tensor& weight = before != nullptr ? *before : *other++;
-    if (!IsSuspicious(weight)) continue;
-    const InterpretOptions in_f64{.precision = Precision::kFloat64, .threads = options_.threads};
-    absl::StatusOr<Outputs> exact = InterpretGraph(Graph(candidate.arena(), {}, {{value, ""}}), {}, in_f64);
-    if (!exact.ok()) return exact.status();
-    const std::string fault = FaultOf(weight, (*exact)[0]);
-    if (fault.empty()) continue;
-    return absl::StrCat("weights of type ", weight.type().ToString(), " computed beforehand ", fault);
+  for (const std::vector<Value>& part : IndependentParts(*candidate.arena(), weights)) {
+    std::vector<Value> open;
+    for (Value value : part) {
+      if (computed_before(value) == nullptr) open.push_back(value);
+    }
+    ASSIGN_OR_RETURN(const Outputs others, ComputeKnown(candidate.arena(), open, options_.threads));
+    auto other = others.begin();  // which are in the order of the part
+    for (Value value : part) {
+      const Tensor* const before = computed_before(value);
+      ASSIGN_OR_RETURN(const std::string fault,
+                       FaultOfWeight(candidate, value, before != nullptr ? *before : *other++));
+      if (!fault.empty()) return fault;
+    }
   }
   return "";
+}
+
+absl::StatusOr<std::string> OutputChecker::FaultOfWeight(const Graph& candidate, Value value,
+                                                         const Tensor& weight) const {
+  if (!IsSuspicious(weight)) return "";
+  const InterpretOptions in_f64{.precision = Precision::kFloat64, .threads = options_.threads};
+  absl::StatusOr<Outputs> exact = InterpretGraph(Graph(candidate.arena(), {}, {{value, ""}}), {}, in_f64);
+  if (!exact.ok()) return exact.status();
+  const std::string fault = FaultOf(weight, (*exact)[0]);
+  if (fault.empty()) return "";
+  return absl::StrCat("weights of type ", weight.type().ToString(), " computed beforehand ", fault);
 }
 
 OutputCheck OutputChecker::Held(const std::vector<Outputs>& actual) const {
@@ -265,7 +284,7 @@ bool OutputChecker::IsStressInterpreted() const {
 absl::StatusOr<std::unique_ptr<Executable>> OutputChecker::CompileForStress(const Graph& graph, Executable** compiled) {
   std::unique_ptr<Executable> own;
   if (*compiled != nullptr || IsStressInterpreted()) return own;
-  ASSIGN_OR_RETURN(own, runner_->Prepare(graph));
+  ASSIGN_OR_RETURN(own, Compile(graph));
   *compiled = own.get();
   return own;
 }

@@ -10,7 +10,8 @@
 // small multiple of those, which are found by interpreting the original in f64, and by no more than 1e-3 of the largest
 // element, or 8 roundings of the narrowest floating type of the graph; not where a tolerance was asked for.
 //
-// Inputs of several magnitudes, up to the ends of narrow types, show what ordinary numbers do not: what is finite in the original has to be finite, and integers that depend on integers alone have to be equal.
+// Inputs of several magnitudes, up to the ends of narrow types, show what ordinary numbers do not: what is finite in
+// the original has to be finite, and integers that depend on integers alone have to be equal.
 //
 // Weights of type f32 that the candidate computes beforehand are looked at themselves: where they overflow, or all fall
 // below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and no others.
@@ -42,6 +43,9 @@ struct OutputCheckOptions {
   double interpreter_flops = 3e8;
   // Up to so many, the interpreter runs the candidate too where there is no runner. More: nothing is checked.
   double interpreter_only_flops = 2e9;
+  // From so many bytes of weights on graphs that nobody has compiled are compiled for a few runs in little memory
+  // (GraphRunner::PrepareSparing).
+  int64_t sparing_bytes = int64_t{256} << 20;
   int threads = 1;
   std::map<std::string, Tensor> defaults;  // inputs that are not drawn, by name
 };
@@ -84,6 +88,7 @@ class OutputChecker {
   // One vector per set of inputs.
   absl::StatusOr<std::vector<Outputs>> Interpret(const Graph& graph, Precision precision = Precision::kNative) const;
   absl::StatusOr<std::vector<Outputs>> Run(const Graph& graph, Executable* compiled) const;
+  absl::StatusOr<std::unique_ptr<Executable>> Compile(const Graph& graph) const;
   absl::Status Prepare(Executable* compiled);
   // Holds the candidate's outputs against `expected_`.
   OutputCheck Held(const std::vector<Outputs>& actual) const;
@@ -102,6 +107,7 @@ class OutputChecker {
   // What is wrong with the weights that the candidate computes and the original does not; empty: nothing. `computed`:
   // as in Compiled.
   absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate, const ComputedWeights* computed) const;
+  absl::StatusOr<std::string> FaultOfWeight(const Graph& candidate, Value value, const Tensor& weight) const;
 
   const Graph original_;   // all outputs are results
   const double coarsest_;  // the rounding of its narrowest floating type; 0: it has none

@@ -232,14 +232,20 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile&
   return written;
 }
 
-absl::Status WriteResult(const OptimizeFlags& flags, const ImportedModel& original, const NamedModel& named,
-                         const OptimizeReport& report, const WrittenModel& written) {
+// Weights that no rewrite touched are in their files until now.
+absl::Status WriteResult(const OptimizeFlags& flags, const ModelFile& input, const ImportedModel& original,
+                         const NamedModel& named, const OptimizeReport& report, const WrittenModel& written) {
+  const auto unchanged = [&input] { return input.CheckUnchanged(); };
   if (!written.bytes) {
-    return WriteModel(report.graph, original.metadata, flags.output, OptionsToWrite(original, named));
+    ExportOptions options = OptionsToWrite(original, named);
+    options.check = unchanged;
+    return WriteModel(report.graph, original.metadata, flags.output, options);
   }
   if (flags.output.empty()) return absl::OkStatus();
-  if (IsStandardOutput(flags.output)) return WriteStandardOutput(std::string(*written.bytes));
-  return WriteSerialized(*written.bytes, flags.output);
+  if (!IsStandardOutput(flags.output)) return WriteSerialized(*written.bytes, flags.output, unchanged);
+  const std::string bytes(*written.bytes);
+  RETURN_IF_ERROR(unchanged());
+  return WriteStandardOutput(bytes);
 }
 
 // The original as it is: an export of what was read would be another file, with other nodes and the sizes fixed.
@@ -490,7 +496,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   Console& console = session.console;
   RETURN_IF_ERROR(CheckFiles(flags, session));
   ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
-  ASSIGN_OR_RETURN(OnnxModel source, OnnxModel::Open(flags.input));
+  ASSIGN_OR_RETURN(OnnxModel source, OnnxModel::Open(flags.input, /*map=*/true));
   ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
   reading.keep_source = true;
   reading.keep_tail = reading.keep_unknown && !IsOnnxRuntime(flags.device);  // which runs whole files
@@ -580,7 +586,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     ASSIGN_OR_RETURN(trace, TraceText(SettingOf(flags, session.flags), model->graph, *report, *rules, console));
   }
   if (report->rewritten) {
-    RETURN_IF_ERROR(WriteResult(flags, *model, named, *report, written));
+    RETURN_IF_ERROR(WriteResult(flags, file, *model, named, *report, written));
   } else {
     RETURN_IF_ERROR(WriteBack(flags, file));
   }

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/lowering.h"
 #include "core/base/check.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/memory.h"
@@ -9,6 +10,12 @@
 #include "runtime/instance.h"
 
 namespace rewright::cpu {
+namespace {
+
+// Weights of so many bytes are computed one after the other, when they are packed, rather than held all at once.
+constexpr int64_t kLargePart = int64_t{1} << 20;
+
+}  // namespace
 
 bool Lowering::ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const {
   const Node& node = graph_.node(value.node);
@@ -40,6 +47,10 @@ absl::StatusOr<Tensor> Lowering::ConstantTensor(Value value) {
   const Node& node = graph_.node(value.node);
   if (node.op == nullptr) return *graph_.arena()->Elements(value.node);
   if (const auto found = folded_.find(value); found != folded_.end()) return found->second;
+  if (const auto part = part_of_.find(value); part != part_of_.end()) {
+    RETURN_IF_ERROR(Compute(parts_[part->second]));
+    return folded_.at(value);
+  }
   Tensor base;
   Layout layout;
   int64_t offset = 0;
@@ -60,9 +71,36 @@ absl::Status Lowering::FoldConstants() {
     int64_t offset = 0;
     if (!ConstantView(value, &base, &layout, &offset)) wanted.push_back(value);
   }
-  ASSIGN_OR_RETURN(std::vector<Tensor> tensors, ComputeKnown(graph_.arena(), wanted, threads()));
-  for (size_t i = 0; i < wanted.size(); ++i) folded_[wanted[i]] = std::move(tensors[i]);
+  std::vector<Value> small;
+  for (std::vector<Value>& part : IndependentParts(*graph_.arena(), wanted)) {
+    int64_t bytes = 0;
+    for (Value value : part) bytes += graph_.type(value).num_bytes();
+    if (bytes < kLargePart) {
+      small.insert(small.end(), part.begin(), part.end());
+      continue;
+    }
+    for (Value value : part) part_of_[value] = parts_.size();
+    parts_.push_back(std::move(part));
+  }
+  return Compute(small);
+}
+
+absl::Status Lowering::Compute(const std::vector<Value>& values) {
+  ASSIGN_OR_RETURN(std::vector<Tensor> tensors, ComputeKnown(graph_.arena(), values, threads()));
+  for (size_t i = 0; i < values.size(); ++i) folded_[values[i]] = std::move(tensors[i]);
   return absl::OkStatus();
+}
+
+void Lowering::ForgetConstant(Value value) {
+  folded_.erase(value);
+  Tensor base;
+  Layout layout;
+  int64_t offset = 0;
+  if (ConstantView(value, &base, &layout, &offset)) ReleasePages(base.data(), base.num_bytes());
+  const auto placed = places_.find(value);
+  if (placed == places_.end()) return;
+  for (const Place& place : placed->second) DropIfUnused(place.buffer);
+  places_.erase(placed);  // who reads it nevertheless finds it anew
 }
 
 }  // namespace rewright::cpu

@@ -59,9 +59,16 @@ class CpuDevice : public Device {
   double PeakFlops() const override { return MeasureMultiplyAdds(context_->threads); }
   double PeakBytesPerSecond(int64_t bytes) const override { return MeasureLoads(bytes, context_->threads); }
 
-  absl::StatusOr<Schedule> Compile(const Graph& graph) override {
-    const ThreadScope threads(context_->threads);
+  absl::StatusOr<Schedule> Compile(const Graph& graph) override { return Lowered(graph, LoweringOptions()); }
+  absl::StatusOr<Schedule> CompileSparing(const Graph& graph) override {
     LoweringOptions options;
+    options.sparing = true;
+    return Lowered(graph, std::move(options));
+  }
+
+ private:
+  absl::StatusOr<Schedule> Lowered(const Graph& graph, LoweringOptions options) {
+    const ThreadScope threads(context_->threads);
     if (context_->licences != nullptr) {
       options.law_of = [&](const FusedGroup& group) -> absl::StatusOr<std::string> {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -72,7 +79,6 @@ class CpuDevice : public Device {
     return Guarded([&] { return Lowering(context_, graph, options).Run(); });
   }
 
- private:
   // How a group is computed fastest.
   struct Choice {
     std::string law;  // empty: as its operators say

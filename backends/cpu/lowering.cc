@@ -40,11 +40,14 @@ absl::StatusOr<Schedule> Lowering::Run() {
     if (absl::Status status = PlanGroup(*this, groups[i]); !status.ok()) {
       return ErrorAt(GroupLabel(graph_, groups[i].group), status);
     }
-    for (Value input : groups[i].group.inputs) --readers_[input];
+    for (Value input : groups[i].group.inputs) {
+      if (--readers_[input] == 0 && IsConstant(input)) ForgetConstant(input);
+    }
   }
   group_ = -1;
   current_ = nullptr;
   RETURN_IF_ERROR(Finish());
+  schedule_.sparing = options_.sparing;
   return std::move(schedule_);
 }
 
@@ -84,7 +87,9 @@ absl::StatusOr<Place> Lowering::Find(Value value) {
   if (!folded_.contains(value) && ConstantView(value, &tensor, &layout, &offset)) {
     const auto held = std::make_shared<Tensor>(tensor);
     char* const data = held->as<char>() + offset * static_cast<int64_t>(DTypeSize(tensor.dtype()));
-    DefineAt(value, AddConstant(std::shared_ptr<void>(held, data), Bytes(value, layout)), layout);
+    const int constant = AddConstant(std::shared_ptr<void>(held, data), Bytes(value, layout));
+    if (tensor.owns()) weights_.insert(constant);
+    DefineAt(value, constant, layout);
   } else {
     ASSIGN_OR_RETURN(tensor, ConstantTensor(value));
     DefineAt(value, AddConstant(tensor), Layout::RowMajor(tensor.shape()));

@@ -40,6 +40,8 @@ struct LoweringOptions {
   bool keep_output_layouts = false;
   // By which of LicensedLaws a group is computed; empty: as its operators say. Null: no group is by a law.
   std::function<absl::StatusOr<std::string>(const FusedGroup&)> law_of = nullptr;
+  // As Device::CompileSparing says.
+  bool sparing = false;
 };
 
 // A value in memory.
@@ -138,10 +140,20 @@ class Lowering : private ScheduleBuilder {
   bool IsConstant(Value value) const { return graph_.IsKnown(value); }
   // The tensor of a constant value.
   absl::StatusOr<Tensor> ConstantTensor(Value value);
+  // Whether factors of products are packed now, rather than by each run.
+  bool PacksFactors() const { return !options_.sparing; }
+  // The memory of a constant buffer that is the graph's own weight, or a view of it; null: it is not.
+  std::shared_ptr<void> WeightIn(int constant) const {
+    return weights_.contains(constant) ? buffer(constant).data : nullptr;
+  }
 
  private:
   std::vector<FusedGroup> OrderedGroups() const;
+  // Computes what is small; of the rest notes the parts that are computed when something reads them.
   absl::Status FoldConstants();
+  absl::Status Compute(const std::vector<Value>& values);
+  // Frees what no group reads any more: elements that were computed, buffers that no step reads, pages of files.
+  void ForgetConstant(Value value);
   // A constant as a view of a leaf's memory: what reshapes, transposes and slices of weights are. False for others.
   bool ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const;
   bool IsExpendable(Value value) const;
@@ -163,6 +175,9 @@ class Lowering : private ScheduleBuilder {
   const LoweringOptions options_;
   const Group* current_ = nullptr;
   absl::flat_hash_map<Value, Tensor> folded_;
+  std::vector<std::vector<Value>> parts_;                  // that are computed when they are read
+  absl::flat_hash_map<Value, size_t> part_of_;             // by value
+  std::set<int> weights_;                                  // see WeightIn
   absl::flat_hash_map<Value, std::vector<Place>> places_;  // the first is the primary one
   absl::flat_hash_map<Value, int> readers_;                // groups still to read it, and graph outputs
   std::map<int, std::vector<Value>> values_in_memory_;     // values by the root of the buffer they were placed in

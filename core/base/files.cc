@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -72,12 +74,78 @@ absl::Status InputFile::Read(int64_t offset, int64_t length, void* to) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const void>> InputFile::Map() const {
-  if (size_ == 0) return std::shared_ptr<const void>();
-  const auto size = static_cast<size_t>(size_);
-  void* const at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor_, 0);
+namespace {
+
+uintptr_t PageBytes() {
+  static const auto bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+uintptr_t PageOf(uintptr_t address) { return address / PageBytes() * PageBytes(); }
+uintptr_t PagesUpTo(uintptr_t address) { return PageOf(address + PageBytes() - 1); }
+
+// The files in this process's memory: what else lies there would lose what was written to it if it were given back.
+struct MappedFiles {
+  std::mutex mutex;
+  std::map<uintptr_t, uintptr_t> ends;  // by beginning
+};
+
+MappedFiles& Mapped() {
+  static MappedFiles* const mapped = new MappedFiles;
+  return *mapped;
+}
+
+// The end of the mapping that holds the address, and its beginning; requires the mutex. 0, 0: none does.
+std::pair<uintptr_t, uintptr_t> MappingOf(const MappedFiles& mapped, uintptr_t address) {
+  auto next = mapped.ends.upper_bound(address);
+  if (next == mapped.ends.begin() || (--next)->second <= address) return {0, 0};
+  return *next;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const void>> InputFile::Map(int64_t offset, int64_t length) const {
+  if (offset < 0 || length < 0 || offset > size_ || length > size_ - offset) {
+    return InvalidArgument(path_, ": has ", size_, " bytes; cannot map ", length, " bytes at offset ", offset);
+  }
+  if (length == 0) return std::shared_ptr<const void>();
+  const uintptr_t first = PageOf(static_cast<uintptr_t>(offset));
+  const uintptr_t before = static_cast<uintptr_t>(offset) - first;
+  const uintptr_t bytes = PagesUpTo(before + static_cast<uintptr_t>(length));
+  // Behind the end of a file there may be no page: the spare bytes lie in zeros then.
+  const uintptr_t all = PagesUpTo(before + static_cast<uintptr_t>(length + kSpareBytes));
+  void* const at = mmap(nullptr, all, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return SystemError(path_, "cannot be mapped into memory");
-  return std::shared_ptr<const void>(at, [size](const void* mapped) { munmap(const_cast<void*>(mapped), size); });
+  if (mmap(at, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, descriptor_, static_cast<off_t>(first)) == MAP_FAILED) {
+    const absl::Status error = SystemError(path_, "cannot be mapped into memory");
+    munmap(at, all);
+    return error;
+  }
+  const auto begin = reinterpret_cast<uintptr_t>(at);
+  {
+    const std::lock_guard<std::mutex> lock(Mapped().mutex);
+    Mapped().ends[begin] = begin + bytes;
+  }
+  return std::shared_ptr<const void>(static_cast<const char*>(at) + before, [at, all, begin](const void*) {
+    const std::lock_guard<std::mutex> lock(Mapped().mutex);
+    Mapped().ends.erase(begin);
+    munmap(at, all);
+  });
+}
+
+bool IsMapped(const void* memory) {
+  const std::lock_guard<std::mutex> lock(Mapped().mutex);
+  return MappingOf(Mapped(), reinterpret_cast<uintptr_t>(memory)).second != 0;
+}
+
+void ReleasePages(const void* memory, int64_t bytes) {
+  if (bytes <= 0) return;
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  const std::lock_guard<std::mutex> lock(Mapped().mutex);
+  const auto [begin, end] = MappingOf(Mapped(), address);
+  if (end == 0) return;
+  const uintptr_t first = PageOf(address);
+  const uintptr_t last = std::min(end, PagesUpTo(address + static_cast<uintptr_t>(bytes)));
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 // ---------------------------------------------------------------- where an output goes

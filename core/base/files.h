@@ -30,8 +30,13 @@ class InputFile {
   // Bytes [offset, offset + length), which must lie inside the file.
   absl::Status Read(int64_t offset, int64_t length, void* to) const;
   // The whole of it in memory, read where it is used; null for an empty file. Who keeps what is given keeps the memory,
-  // and needs this object no longer. A file that becomes shorter then ends the process (SIGBUS).
-  absl::StatusOr<std::shared_ptr<const void>> Map() const;
+  // and needs this object no longer. A file that becomes shorter then ends the process (SIGBUS); one that takes its
+  // name, by renaming, is another file.
+  absl::StatusOr<std::shared_ptr<const void>> Map() const { return Map(0, size_); }
+  // The same of bytes [offset, offset + length) alone, which must lie inside the file. Behind them so many more can be
+  // read as kSpareBytes says.
+  absl::StatusOr<std::shared_ptr<const void>> Map(int64_t offset, int64_t length) const;
+  static constexpr int64_t kSpareBytes = 64;
 
  private:
   InputFile(std::string path, int descriptor, int64_t size);
@@ -40,6 +45,12 @@ class InputFile {
   int descriptor_;
   int64_t size_;
 };
+
+// Whether the memory is a file that InputFile::Map has mapped.
+bool IsMapped(const void* memory);
+// Gives the memory of these bytes back to the system where they are such a file, of which they are read again where
+// they are used again; does nothing to other memory. For who has read through many of them. Thread-safe.
+void ReleasePages(const void* memory, int64_t bytes);
 
 // A file that appears under its name, complete, when Commit succeeds, and not at all otherwise. It keeps the
 // permissions of the file that it replaces; other names of that file (hard links) keep the old contents.

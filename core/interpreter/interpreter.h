@@ -95,6 +95,10 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
 // not among them. In order of first use.
 std::vector<Value> FoldedValues(const Graph& graph);
 
+// The values in parts of which no two need the same application: to compute them one by one is no more work than at
+// once, and takes the memory of one. In order of their first values.
+std::vector<std::vector<Value>> IndependentParts(const Arena& arena, const std::vector<Value>& values);
+
 // The elements of known values, in that order, by the interpreter; they do not depend on the number of threads. Errors:
 // ResourceExhausted where the results need more memory than there is; what InterpretGraph says of data that the
 // operators do not admit.

@@ -111,6 +111,7 @@ struct Schedule {
   // come behind all others, so that a run that ends with an error leaves every state as it was.
   std::map<std::string, int> states;
   std::vector<Group> groups;
+  bool sparing = false;  // what a step has read of mapped files is given back (Device::CompileSparing)
 };
 
 // Where buffers live, and the queues of work on them. Kernels over memory that is not this machine's only enqueue; what
@@ -202,6 +203,9 @@ class Device {
   }
   // Kernels for the whole graph; what is known before the run is computed here, once.
   virtual absl::StatusOr<Schedule> Compile(const Graph& graph) = 0;
+  // The same for a few runs and in little memory: where the device can it reads weights where the graph has them, and
+  // gives back after each step what that read of mapped files. Runs take longer.
+  virtual absl::StatusOr<Schedule> CompileSparing(const Graph& graph) { return Compile(graph); }
 };
 
 // A compiled graph that can be run many times, by several threads at a time: every run that goes on has memory of its
@@ -241,6 +245,8 @@ class GraphRunner {
  public:
   virtual ~GraphRunner() = default;
   virtual absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph) = 0;
+  // As Device::CompileSparing says.
+  virtual absl::StatusOr<std::unique_ptr<Executable>> PrepareSparing(const Graph& graph) { return Prepare(graph); }
 };
 
 }  // namespace rewright

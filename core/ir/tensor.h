@@ -76,6 +76,9 @@ class Tensor {
     return static_cast<const T*>(data_);
   }
 
+  // Keeps its elements in memory; false where they are someone else's, who may write them.
+  bool owns() const { return owner_ != nullptr; }
+
   // Element by linear index, converted. At/Set go through double; AtInt is exact for integers.
   double At(int64_t i) const;
   int64_t AtInt(int64_t i) const;

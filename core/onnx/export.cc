@@ -791,6 +791,7 @@ absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const
   ASSIGN_OR_RETURN(const absl::Cord bytes, SerializeWith(std::move(model), inside));
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
   RETURN_IF_ERROR(WriteTo(file, bytes));
+  if (options.check) RETURN_IF_ERROR(options.check());
   return data ? OutputFile::CommitTogether({&*data, &file}) : file.Commit();
 }
 

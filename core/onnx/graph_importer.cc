@@ -106,8 +106,8 @@ absl::Status UnsupportedList::ToStatus(const std::string& subject, const std::st
 }
 
 GraphImporter::GraphImporter(onnx::ModelProto& model, InitializersByName& initializers, const std::string& directory,
-                             int64_t opset, const ImportOptions& options)
-    : model_(model), graph_(*model.mutable_graph()), initializers_(initializers), options_(options) {
+                             bool map, int64_t opset, const ImportOptions& options)
+    : model_(model), graph_(*model.mutable_graph()), initializers_(initializers), map_(map), options_(options) {
   state_.opset = opset;
   state_.directory = directory;
   state_.generated_bytes_left = options.max_generated_bytes;
@@ -175,7 +175,7 @@ absl::Status GraphImporter::ReadInitializers() {
       return InvalidArgument(where, ": the name is empty or taken");
     }
     if (initializers_.contains(proto.name())) continue;
-    auto tensor = TakeTensor(&proto, state_.directory);
+    auto tensor = TakeTensor(&proto, state_.directory, map_);
     if (absl::IsUnimplemented(tensor.status())) {
       LeaveAside(proto.name(), where, tensor.status());
       continue;

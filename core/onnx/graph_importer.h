@@ -53,9 +53,10 @@ using InitializersByName = absl::flat_hash_map<std::string, Tensor>;
 
 class GraphImporter {
  public:
-  // The elements of initializers move from the model into `initializers`, or are there already.
-  GraphImporter(onnx::ModelProto& model, InitializersByName& initializers, const std::string& directory, int64_t opset,
-                const ImportOptions& options);
+  // The elements of initializers move from the model into `initializers`, or are there already. `map`: those of files
+  // stay there.
+  GraphImporter(onnx::ModelProto& model, InitializersByName& initializers, const std::string& directory, bool map,
+                int64_t opset, const ImportOptions& options);
 
   // The graph, and what is found with it: dimensions, notes, opaque nodes.
   absl::StatusOr<ImportedModel> Import();
@@ -138,6 +139,7 @@ class GraphImporter {
   const onnx::ModelProto& model_;
   onnx::GraphProto& graph_;
   InitializersByName& initializers_;
+  const bool map_;
   const ImportOptions& options_;
   ImportState state_;
   ImportedModel result_;

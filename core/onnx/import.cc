@@ -138,6 +138,7 @@ std::vector<std::string> ExternalFiles(const onnx::ModelProto& model) {
 // A model that was read.
 struct ModelParts {
   std::string name, directory;
+  bool map = false;  // weights stay in files of external data
   std::shared_ptr<onnx::ModelProto> model;
   ModelMetadata metadata;
   std::vector<std::string> external_files;
@@ -167,7 +168,7 @@ struct ModelParts {
   }
 
   absl::StatusOr<ImportedModel> Import(const ImportOptions& options) {
-    GraphImporter importer(*model, initializers, directory, OpsetOf(metadata), options);
+    GraphImporter importer(*model, initializers, directory, map, OpsetOf(metadata), options);
     absl::StatusOr<ImportedModel> imported = importer.Import();
     if (!imported.ok()) return ErrorAt(name, imported.status());
     std::map<std::string, Tensor> defaults = std::move(imported->metadata.defaults);
@@ -193,8 +194,9 @@ OnnxModel::OnnxModel(OnnxModel&&) noexcept = default;
 OnnxModel& OnnxModel::operator=(OnnxModel&&) noexcept = default;
 OnnxModel::~OnnxModel() = default;
 
-absl::StatusOr<OnnxModel> OnnxModel::Open(const std::string& path) {
+absl::StatusOr<OnnxModel> OnnxModel::Open(const std::string& path, bool map) {
   auto parts = std::make_unique<ModelParts>();
+  parts->map = map;
   parts->name = path;
   parts->directory = FolderOf(path);
   ASSIGN_OR_RETURN(parts->model, ReadModel(path));

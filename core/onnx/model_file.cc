@@ -45,14 +45,28 @@ bool LiesInside(const std::string& folder, const fs::path& path) {
 absl::StatusOr<ModelFile> ModelFile::Open(const std::string& path) {
   ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
   ModelFile model(std::move(file));
-  ASSIGN_OR_RETURN(model.stamp_, model.StampOf());
+  ASSIGN_OR_RETURN(model.stamp_, StampOf(model.file_));
   return model;
 }
 
-absl::StatusOr<ModelFile::Stamp> ModelFile::StampOf() const {
+void ModelFile::set_external_files(std::vector<std::string> names) {
+  external_files_ = std::move(names);
+  watched_.clear();
+  for (const std::string& name : external_files_) {
+    const absl::StatusOr<std::string> path = PathInside(FolderOf(file_.path()), name);
+    if (!path.ok()) continue;
+    absl::StatusOr<InputFile> file = InputFile::Open(*path);
+    if (!file.ok()) continue;
+    if (const absl::StatusOr<Stamp> stamp = StampOf(*file); stamp.ok()) {
+      watched_.push_back({*std::move(file), *stamp});
+    }
+  }
+}
+
+absl::StatusOr<ModelFile::Stamp> ModelFile::StampOf(const InputFile& file) {
   struct stat status;
-  if (fstat(file_.descriptor(), &status) != 0) {
-    return absl::UnavailableError(absl::StrCat(file_.path(), ": cannot be looked up: ", std::strerror(errno)));
+  if (fstat(file.descriptor(), &status) != 0) {
+    return absl::UnavailableError(absl::StrCat(file.path(), ": cannot be looked up: ", std::strerror(errno)));
   }
   return Stamp{status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
@@ -67,11 +81,17 @@ int64_t ModelFile::TotalBytes() const {
   return bytes;
 }
 
-absl::Status ModelFile::CheckUnchanged() const {
-  ASSIGN_OR_RETURN(const Stamp now, StampOf());
-  if (now == stamp_) return absl::OkStatus();
+absl::Status ModelFile::CheckStamp(const InputFile& file, const Stamp& stamp) {
+  ASSIGN_OR_RETURN(const Stamp now, StampOf(file));
+  if (now == stamp) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(file_.path(), ": has changed since it was read, and cannot be written back"));
+      absl::StrCat(file.path(), ": has changed since it was read, and cannot be written back"));
+}
+
+absl::Status ModelFile::CheckUnchanged() const {
+  RETURN_IF_ERROR(CheckStamp(file_, stamp_));
+  for (const Watched& external : watched_) RETURN_IF_ERROR(CheckStamp(external.file, external.stamp));
+  return absl::OkStatus();
 }
 
 bool ModelFile::Holds(const std::string& path) const {

@@ -19,8 +19,10 @@ class ModelFile {
   static absl::StatusOr<ModelFile> Open(const std::string& path);
   ModelFile(ModelFile&&) noexcept = default;
 
-  // What ImportedModel::external_files says.
-  void set_external_files(std::vector<std::string> names) { external_files_ = std::move(names); }
+  // What ImportedModel::external_files says, once they were read or mapped.
+  void set_external_files(std::vector<std::string> names);
+  // An error where the file or an external one was written to since. Other files may have taken their names.
+  absl::Status CheckUnchanged() const;
 
   // Whether a path is the model or one of its external files.
   bool Holds(const std::string& path) const;
@@ -47,10 +49,14 @@ class ModelFile {
     std::string from, to;
   };
 
+  struct Watched {
+    InputFile file;
+    Stamp stamp;
+  };
+
   explicit ModelFile(InputFile file) : file_(std::move(file)) {}
-  absl::StatusOr<Stamp> StampOf() const;
-  // An error where the file is not as it was when it was opened.
-  absl::Status CheckUnchanged() const;
+  static absl::StatusOr<Stamp> StampOf(const InputFile& file);
+  static absl::Status CheckStamp(const InputFile& file, const Stamp& stamp);
   // The external files that a copy at `path` lacks.
   absl::StatusOr<std::vector<ExternalCopy>> MissingFiles(const std::string& path) const;
   absl::StatusOr<bool> IsMissing(const std::string& name, const std::string& from, const std::string& path) const;
@@ -58,6 +64,7 @@ class ModelFile {
   InputFile file_;
   Stamp stamp_;
   std::vector<std::string> external_files_;
+  std::vector<Watched> watched_;  // of these those that are there
 };
 
 }  // namespace rewright

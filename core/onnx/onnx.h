@@ -137,8 +137,10 @@ struct ModelParts;
 // of their weights. Not thread-safe.
 class OnnxModel {
  public:
-  // As ImportOnnx and ImportOnnxBytes; with the errors of reading alone.
-  static absl::StatusOr<OnnxModel> Open(const std::string& path);
+  // As ImportOnnx and ImportOnnxBytes; with the errors of reading alone. `map`: large weights stay in their files of
+  // external data, mapped into memory, as long as a graph has them. Such a file must not be written to meanwhile:
+  // weights would change, and where it becomes shorter the process ends (SIGBUS). Another file may take its name.
+  static absl::StatusOr<OnnxModel> Open(const std::string& path, bool map = false);
   static absl::StatusOr<OnnxModel> FromBytes(const std::string& bytes, const std::string& name,
                                              const std::string& directory);
   OnnxModel(OnnxModel&&) noexcept;
@@ -209,6 +211,9 @@ struct ExportOptions {
   // Takes the place of graph and source: dimensions are written by name, and what depends on their sizes as nodes that
   // compute it. An error (kFailedPrecondition) where that cannot be.
   std::shared_ptr<NamedGraph> named;
+  // Of ExportOnnx, asked when all is written and before it takes its names: an error leaves nothing. For weights of
+  // files that may have changed. Empty: nothing is asked.
+  std::function<absl::Status()> check;
 };
 
 // Writes a temporary file and renames it: the path holds the old file or the whole new one. Inputs, outputs and named
@@ -234,8 +239,9 @@ absl::StatusOr<SerializedModel> SerializeOnnx(const Graph& graph, const ModelMet
 // As ImportOnnxBytes without external data. Tensors of the graph keep the memory of `bytes`.
 absl::StatusOr<ImportedModel> ImportSerialized(const absl::Cord& bytes, const std::string& name,
                                                const ImportOptions& options = {});
-// As ExportOnnx writes.
-absl::Status WriteSerialized(const absl::Cord& bytes, const std::string& path);
+// As ExportOnnx writes; `check` as ExportOptions has it.
+absl::Status WriteSerialized(const absl::Cord& bytes, const std::string& path,
+                             const std::function<absl::Status()>& check = nullptr);
 
 // A single tensor from a file, by the extension .npy (core/ir/npy.h) or .pb (a TensorProto). The file is untrusted: its
 // sizes are checked before memory is taken.

@@ -1,8 +1,10 @@
 #include "core/onnx/proto.h"
 
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -74,8 +76,14 @@ absl::StatusOr<ExternalData> ReadExternalEntries(const onnx::TensorProto& proto)
   return external;
 }
 
-absl::StatusOr<Tensor> ReadExternalTensor(const onnx::TensorProto& proto, TensorType type,
-                                          const std::string& directory) {
+// Whether elements may stay at that offset of a file: many, of a type whose bytes need no look at, in reach of vectors.
+bool CanBeMapped(const TensorType& type, int64_t offset) {
+  return type.num_bytes() >= static_cast<int64_t>(kManyElementBytes) && type.dtype != DType::kBool &&
+         offset % static_cast<int64_t>(alignof(std::max_align_t)) == 0;
+}
+
+absl::StatusOr<Tensor> ReadExternalTensor(const onnx::TensorProto& proto, TensorType type, const std::string& directory,
+                                          bool map) {
   if (directory.empty()) return absl::InvalidArgumentError("external data is not read here");
   ASSIGN_OR_RETURN(const ExternalData external, ReadExternalEntries(proto));
   auto path = PathInside(directory, external.location);
@@ -88,6 +96,13 @@ absl::StatusOr<Tensor> ReadExternalTensor(const onnx::TensorProto& proto, Tensor
   if (external.offset > file.size() || bytes > file.size() - external.offset) {
     return InvalidArgument("external data: ", bytes, " bytes at offset ", external.offset, " do not lie in \"",
                            external.location, "\", which has ", file.size(), " bytes");
+  }
+  if (map && CanBeMapped(type, external.offset)) {
+    const absl::StatusOr<std::shared_ptr<const void>> mapped = file.Map(external.offset, bytes);
+    if (mapped.ok()) {
+      const std::shared_ptr<void> owner = std::const_pointer_cast<void>(*mapped);
+      return Tensor(std::move(type), owner, owner.get());
+    }
   }
   ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(std::move(type), "the tensor"));
   RETURN_IF_ERROR(file.Read(external.offset, bytes, tensor.data()));
@@ -172,14 +187,16 @@ int32_t DTypeToOnnx(DType dtype) {
   return onnx::TensorProto::UNDEFINED;
 }
 
-absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std::string& directory) {
+namespace {
+
+absl::StatusOr<Tensor> ReadTensor(const onnx::TensorProto& proto, const std::string& directory, bool map) {
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromOnnx(proto.data_type()));
   TensorType type{dtype, Shape(proto.dims().begin(), proto.dims().end())};
   RETURN_IF_ERROR(CheckedElements(type.shape).status());
   if (proto.has_segment()) return absl::UnimplementedError("tensors in segments are not supported");
   absl::StatusOr<Tensor> tensor;
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
-    tensor = ReadExternalTensor(proto, std::move(type), directory);
+    tensor = ReadExternalTensor(proto, std::move(type), directory, map);
   } else if (proto.has_raw_data()) {
     tensor = FromRawData(proto.raw_data(), std::move(type));
   } else {
@@ -190,6 +207,12 @@ absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std
     for (int64_t i = 0; i < tensor->num_elements(); ++i) tensor->SetInt(i, tensor->as<uint8_t>()[i]);
   }
   return tensor;
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std::string& directory) {
+  return ReadTensor(proto, directory, /*map=*/false);
 }
 
 absl::StatusOr<Tensor> DenseFromProto(const onnx::SparseTensorProto& proto, const std::string& directory) {
@@ -225,10 +248,10 @@ absl::StatusOr<Tensor> DenseFromProto(const onnx::SparseTensorProto& proto, cons
   return tensor;
 }
 
-absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory) {
+absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory, bool map) {
   const size_t bytes = proto->raw_data().size();
   const std::optional<TensorType> type = bytes < kManyElementBytes ? std::nullopt : TypeOfRawData(*proto, bytes);
-  if (!type) return TensorFromProto(*proto, directory);
+  if (!type) return ReadTensor(*proto, directory, map);
   const std::shared_ptr<std::string> raw(proto->release_raw_data());
   return Tensor(*type, raw, raw->data());
 }

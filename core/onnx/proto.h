@@ -38,8 +38,9 @@ absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std
 inline constexpr size_t kManyElementBytes = size_t{1} << 20;
 // With all its zeros. Errors also: indices outside of the tensor, twice the same, or too little memory.
 absl::StatusOr<Tensor> DenseFromProto(const onnx::SparseTensorProto& proto, const std::string& directory);
-// The same as TensorFromProto; many elements stay where they are in memory, which the message then has no longer.
-absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory);
+// The same as TensorFromProto; many elements stay where they are: in memory, which the message then has no longer, and
+// with `map` in a file of external data, which the tensor maps.
+absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory, bool map = false);
 // The type where so many bytes of raw data are the elements as a tensor of ours has them; else nothing: TensorFromProto
 // converts them, or says what is wrong.
 std::optional<TensorType> TypeOfRawData(const onnx::TensorProto& proto, size_t bytes);

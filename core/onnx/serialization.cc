@@ -4,6 +4,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/wire_format_lite.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -288,16 +289,34 @@ absl::StatusOr<absl::Cord> SerializeWith(onnx::ModelProto model, const Initializ
   return bytes;
 }
 
-absl::Status WriteTo(OutputFile& file, const absl::Cord& bytes) {
-  for (absl::string_view chunk : bytes.Chunks()) {
-    RETURN_IF_ERROR(file.Write(chunk.data(), static_cast<int64_t>(chunk.size())));
+namespace {
+
+// In pieces, since what lies in a mapped file has pages in memory from when it is read on until they are given back.
+absl::Status WriteInPieces(OutputFile& file, const void* data, int64_t bytes) {
+  constexpr int64_t kPiece = int64_t{32} << 20;
+  const char* const from = static_cast<const char*>(data);
+  for (int64_t done = 0; done < bytes; done += kPiece) {
+    const int64_t piece = std::min(kPiece, bytes - done);
+    RETURN_IF_ERROR(file.Write(from + done, piece));
+    ReleasePages(from + done, piece);
   }
   return absl::OkStatus();
 }
 
-absl::Status WriteSerialized(const absl::Cord& bytes, const std::string& path) {
+}  // namespace
+
+absl::Status WriteTo(OutputFile& file, const absl::Cord& bytes) {
+  for (absl::string_view chunk : bytes.Chunks()) {
+    RETURN_IF_ERROR(WriteInPieces(file, chunk.data(), static_cast<int64_t>(chunk.size())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteSerialized(const absl::Cord& bytes, const std::string& path,
+                             const std::function<absl::Status()>& check) {
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
   RETURN_IF_ERROR(WriteTo(file, bytes));
+  if (check) RETURN_IF_ERROR(check());
   return file.Commit();
 }
 
@@ -314,7 +333,7 @@ absl::Status AddExternal(const Initializers& initializers, const std::string& lo
     const int64_t gap = (kExternalAlignment - offset % kExternalAlignment) % kExternalAlignment;
     RETURN_IF_ERROR(data.Write(zeros.data(), gap));
     offset += gap;
-    RETURN_IF_ERROR(data.Write(tensor.data(), tensor.num_bytes()));
+    RETURN_IF_ERROR(WriteInPieces(data, tensor.data(), tensor.num_bytes()));
     FillTensorType(name, tensor.type(), proto);
     proto->set_data_location(onnx::TensorProto::EXTERNAL);
     for (const auto& [key, value] : {std::pair<std::string, std::string>("location", location),

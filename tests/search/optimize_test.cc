@@ -367,6 +367,38 @@ class ForgetfulRunner : public GraphRunner {
   FakeRunner runner_{ByNodes};
 };
 
+// Counts how graphs are compiled.
+class CountingRunner : public GraphRunner {
+ public:
+  absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph) override {
+    ++plain;
+    return runner_.Prepare(graph);
+  }
+  absl::StatusOr<std::unique_ptr<Executable>> PrepareSparing(const Graph& graph) override {
+    ++sparing;
+    return runner_.Prepare(graph);
+  }
+  int plain = 0, sparing = 0;
+
+ private:
+  FakeRunner runner_{ByNodes};
+};
+
+TEST_F(OptimizeTest, ACheckOfManyWeightsSparesMemory) {
+  const Graph graph = GraphFrom("input x: f32[4]\nstate w: f32[4]\n%0 = mul(x, w)\noutput y = %0\n");
+  for (const int64_t from : {16, 17}) {
+    CountingRunner runner;
+    OutputCheckOptions options;
+    options.sparing_bytes = from;
+    OutputChecker checker(graph, &runner, options);
+    const absl::StatusOr<OutputCheck> check = checker.Check(graph);
+    ASSERT_TRUE(check.ok()) << check.status();
+    EXPECT_TRUE(check->equal);
+    EXPECT_EQ(runner.sparing > 0, from == 16);
+    EXPECT_EQ(runner.plain > 0, from == 17);
+  }
+}
+
 TEST_F(OptimizeTest, ADeviceThatLeavesTheInterpreterOnTheOriginalIsComparedWithItself) {
   const Graph graph = GraphFrom("input x: f32[4]\n%0 = log(x)\n%1 = relu(%0)\n%2 = relu(%1)\noutput y = %2\n");
   ForgetfulRunner runner;

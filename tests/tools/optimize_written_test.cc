@@ -103,6 +103,32 @@ TEST_F(Written, ARewrittenGraphSaysItsSizes) {
   EXPECT_TRUE(json["fixed_sizes"].empty());
 }
 
+// Weights are read where the file has them until the result takes its place.
+TEST_F(Written, TheResultTakesThePlaceOfFilesThatAreMapped) {
+  TestModel model;
+  const Tensor weight = Iota({1024, 512});
+  model.Input("x", {1024, 512}).Initializer("w", Iota({1}));
+  onnx::TensorProto& proto = *model.proto().mutable_graph()->mutable_initializer(0);
+  proto.clear_raw_data();
+  proto.clear_dims();
+  proto.add_dims(1024);
+  proto.add_dims(512);
+  proto.set_data_location(onnx::TensorProto::EXTERNAL);
+  onnx::StringStringEntryProto* entry = proto.add_external_data();
+  entry->set_key("location");
+  entry->set_value("w.data");
+  model.Node("Relu", {"x"}, {"h"}).Node("Relu", {"h"}, {"i"}).Node("Add", {"i", "w"}, {"y"}).Output("y");
+  WriteContents(In("m.onnx"), model.Bytes());
+  WriteContents(In("w.data"), std::string(static_cast<const char*>(weight.data()), 4 * 1024 * 512));
+  fs::copy(folder_ / "in", folder_ / "before");
+  const Outcome outcome = Optimize("m.onnx", "-o " + In("m.onnx"));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("the rewritten graph"));
+  fs::remove(In("w.data"));  // the weights are inside now
+  const Outcome compared = Rewright("diff " + (folder_ / "before/m.onnx") + " " + In("m.onnx"));
+  EXPECT_EQ(compared.status, 0) << compared.out << compared.err;
+}
+
 // A convolution of 1 x 1 that becomes a product gains nothing.
 TEST_F(Written, ARewriteForNothingIsNotMade) {
   const std::string in = In("squeezenet.onnx"), out = Out("squeezenet.onnx");

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/packed_weights.h"
 #include "backends/layout.h"
 #include "core/ir/device.h"
 #include "oneapi/dnnl/dnnl.hpp"
@@ -25,6 +26,7 @@ struct DnnlContext {
   int64_t block = 8;                         // channels per block of the layouts that oneDNN's convolutions run in
   std::shared_ptr<const Licences> licences;  // of kernels that compute by other operators; null: none may
   std::shared_ptr<const ort::OpaqueNodes> opaque;  // which run nodes that are not known here; null: none may
+  const std::shared_ptr<PackedWeights> packed = std::make_shared<PackedWeights>();
 };
 
 // Sets the number of OpenMP threads that oneDNN sees, for a scope.

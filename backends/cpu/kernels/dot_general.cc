@@ -65,7 +65,8 @@ absl::StatusOr<bool> PlanDotGeneral(Lowering& lowering, const FusedGroup& group)
   problem.a = lhs.layout;
   problem.b = rhs.layout;
   problem.c = Layout::RowMajor({lhs.layout.dims[0], lhs.layout.dims[1], n});
-  if (lowering.buffer(rhs.buffer).kind == Buffer::Kind::kConstant && rhs.layout.dims[0] == 1) {
+  const bool constant = lowering.buffer(rhs.buffer).kind == Buffer::Kind::kConstant;
+  if (lowering.PacksFactors() && constant && rhs.layout.dims[0] == 1) {
     problem.packed = true;
     problem.b = Layout::RowMajor({1, k, n});
     ASSIGN_OR_RETURN(rhs.buffer, PackedFactor(lowering, rhs.buffer, graph.type(node.operands[1]), k, n,

@@ -169,9 +169,17 @@ absl::StatusOr<int> PackedFactor(Lowering& lowering, int buffer, const TensorTyp
   int& known = lowering.PackedFactorOf(buffer, k, n, k_stride, n_stride);
   if (known >= 0) return known;
   const size_t bytes = PackedMatmulBytes(k, n);
-  ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, type));
-  PackMatmulWeights(static_cast<const float*>(lowering.buffer(buffer).data.get()), k, n, k_stride, n_stride,
-                    static_cast<float*>(packed.get()));
+  const void* const elements = lowering.buffer(buffer).data.get();
+  const auto pack = [&]() -> absl::StatusOr<std::shared_ptr<void>> {
+    ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, type));
+    PackMatmulWeights(static_cast<const float*>(elements), k, n, k_stride, n_stride, static_cast<float*>(packed.get()));
+    return packed;
+  };
+  const std::shared_ptr<void> weights = lowering.WeightIn(buffer);
+  ASSIGN_OR_RETURN(std::shared_ptr<void> packed,
+                   weights == nullptr
+                       ? pack()
+                       : lowering.context()->packed->Get({elements, k, n, k_stride, n_stride}, weights, pack));
   return known = lowering.AddConstant(std::move(packed), bytes);
 }
 

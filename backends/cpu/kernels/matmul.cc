@@ -430,7 +430,7 @@ absl::StatusOr<bool> PlanMatmul(Lowering& lowering, const FusedGroup& group) {
 
   const Shape& b_dims = graph.type(b).shape;
   const int64_t k = b_dims[b_dims.size() - 2];
-  if (lowering.IsConstant(b) && NumElements(b_dims) == k * n) {
+  if (lowering.PacksFactors() && lowering.IsConstant(b) && NumElements(b_dims) == k * n) {
     problem.packed = true;
     ASSIGN_OR_RETURN(const Place weights, lowering.Find(b));
     const std::vector<int64_t>& strides = weights.layout.strides;

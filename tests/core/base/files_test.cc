@@ -247,6 +247,46 @@ TEST_F(Files, ThatGrowAreCutAndContinued) {
   EXPECT_EQ(Get("log"), "one three");
 }
 
+TEST_F(Files, AreMappedInParts) {
+  std::string contents(size_t{1} << 14, '\0');
+  for (size_t i = 0; i < contents.size(); ++i) contents[i] = static_cast<char>(i * 7 % 251);
+  Put("f", contents);
+  const auto file = InputFile::Open(In("f"));
+  ASSERT_TRUE(file.ok());
+  const auto size = static_cast<int64_t>(contents.size());
+  for (const auto& [offset, length] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, size}, {64, 100}, {4095, 2}, {4096, 4096}, {size - 1, 1}}) {
+    const auto part = file->Map(offset, length);
+    ASSERT_TRUE(part.ok()) << part.status();
+    const char* const bytes = static_cast<const char*>(part->get());
+    const std::string expected = contents.substr(static_cast<size_t>(offset), static_cast<size_t>(length));
+    EXPECT_TRUE(IsMapped(bytes));
+    EXPECT_EQ(std::string(bytes, static_cast<size_t>(length)), expected);
+    ReleasePages(bytes, length);
+    EXPECT_EQ(std::string(bytes, static_cast<size_t>(length)), expected);
+    // Vectors may reach beyond the end.
+    const auto spare = static_cast<size_t>(InputFile::kSpareBytes);
+    EXPECT_EQ(std::string(bytes + length, spare).size(), spare);
+  }
+  EXPECT_FALSE(file->Map(1, size).ok());
+  EXPECT_FALSE(file->Map(-1, 1).ok());
+  EXPECT_EQ(*file->Map(3, 0), nullptr);
+}
+
+TEST_F(Files, AloneAreGivenBack) {
+  Put("f", "abc");
+  const auto mapped = InputFile::Open(In("f"))->Map();
+  ASSERT_TRUE(mapped.ok());
+  // Another file of that name is another file.
+  Put("f", "def");
+  ReleasePages(mapped->get(), 3);
+  EXPECT_EQ(std::string(static_cast<const char*>(mapped->get()), 3), "abc");
+  std::vector<char> own(size_t{1} << 16, 'x');
+  EXPECT_FALSE(IsMapped(own.data()));
+  ReleasePages(own.data(), static_cast<int64_t>(own.size()));
+  EXPECT_EQ(std::count(own.begin(), own.end(), 'x'), static_cast<int64_t>(own.size()));
+}
+
 TEST_F(Files, AreCopied) {
   const std::string contents = std::string(size_t{3} << 20, 'a') + "end";
   Put("from", contents);

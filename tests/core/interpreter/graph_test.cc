@@ -44,6 +44,38 @@ TEST(InterpreterGraphTest, GivesOutputsInOrder) {
   EXPECT_TRUE((*results)[2].BitEqual(F32({2, 2}, {13, -87, -11, -113})));
 }
 
+TEST(InterpreterGraphTest, PartsOfWeightsShareNoApplication) {
+  const Graph graph = GraphOf(R"(
+input x: f32[2]
+state a: f32[2]
+state b: f32[2]
+%0 = exp(a)
+%1 = neg(%0)
+%2 = mul(a, b)
+%3 = add(%0, b)
+%4 = neg(%2)
+%5 = neg(b)
+%6.0, %6.1 = split(a, axis=0, sizes=[1,1])
+output x = x
+output p = %1
+output q = %4
+output r = %3
+output s = %5
+output t = %6.0
+output u = %6.1
+output a = a
+)");
+  std::vector<Value> known;
+  for (const Output& output : graph.outputs()) {
+    if (output.name != "x") known.push_back(output.value);
+  }
+  const auto parts = IndependentParts(*graph.arena(), known);
+  using Part = std::vector<Value>;
+  EXPECT_EQ(parts, (std::vector<Part>{Part{known[0], known[2]}, Part{known[1]}, Part{known[3]},
+                                      Part{known[4], known[5]}, Part{known[6]}}));
+  EXPECT_TRUE(IndependentParts(*graph.arena(), {}).empty());
+}
+
 TEST(InterpreterGraphTest, RunsInDouble) {
   const Graph graph = GraphOf(kText, {{"w", F32({4, 2}, {1, 0, 0, 1, 1, 1, 2, 2})}});
   const Tensor x = F32({2, 4}, {1, 2, 3, 4, -1, -2, -3, -4});

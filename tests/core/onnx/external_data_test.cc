@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/base/files.h"
 #include "model_util.h"
 
 namespace rewright {
@@ -58,6 +59,93 @@ TEST_F(ExternalDataTest, IsReadAtItsOffset) {
   const Tensor y = OutputsOf(imported_.graph, {{"x", Iota({2})}})[0];
   EXPECT_EQ(y.At(0), 5);
   EXPECT_EQ(y.At(1), 8);
+}
+
+// y = ((x + small) * many) * unaligned, weights in a file, of which many elements lie at a multiple of 64 and not so.
+class MappedWeights : public ::testing::Test {
+ protected:
+  MappedWeights() {
+    TestModel model = TestModel().Input("x", kMany);
+    int64_t offset = 64;
+    std::string bytes, before = "x";
+    for (const auto& [name, shape] :
+         std::vector<std::pair<std::string, Shape>>{{"small", {256}}, {"many", kMany}, {"unaligned", kMany}}) {
+      if (name == "unaligned") offset += 4;
+      const Tensor values = Iota(shape);
+      model.Initializer(name, Iota({1})).Node(name == "small" ? "Add" : "Mul", {before, name}, {"after " + name});
+      onnx::TensorProto& proto = *model.proto().mutable_graph()->mutable_initializer()->rbegin();
+      proto.clear_raw_data();
+      proto.clear_dims();
+      for (int64_t size : shape) proto.add_dims(size);
+      proto.set_data_location(onnx::TensorProto::EXTERNAL);
+      for (const auto& [key, value] :
+           {std::pair<std::string, std::string>("location", "m.onnx.data"), {"offset", std::to_string(offset)}}) {
+        onnx::StringStringEntryProto* entry = proto.add_external_data();
+        entry->set_key(key);
+        entry->set_value(value);
+      }
+      bytes.resize(static_cast<size_t>(offset));
+      bytes.append(static_cast<const char*>(values.data()), static_cast<size_t>(values.num_bytes()));
+      offset += values.num_bytes();
+      before = "after " + name;
+    }
+    model.Output(before);
+    WriteContents(folder_ / "m.onnx", model.Bytes());
+    WriteContents(folder_ / "m.onnx.data", bytes);
+  }
+
+  // Names of the weights that are mapped.
+  static std::vector<std::string> Mapped(const Graph& graph) {
+    std::vector<std::string> names;
+    for (NodeId id : graph.nodes()) {
+      const Tensor* weight = graph.arena()->Elements(id);
+      if (weight != nullptr && IsMapped(weight->data())) names.push_back(graph.node(id).name);
+    }
+    return names;
+  }
+  ImportedModel Import(bool map) {
+    auto model = OnnxModel::Open(folder_ / "m.onnx", map);
+    EXPECT_TRUE(model.ok()) << model.status();
+    auto imported = model->Import({.keep_source = true});
+    EXPECT_TRUE(imported.ok()) << imported.status();
+    return *std::move(imported);
+  }
+
+  const Shape kMany = {1024, 256};
+  TemporaryFolder folder_;
+};
+
+TEST_F(MappedWeights, StayInTheFileWhereThatIsAskedFor) {
+  const ImportedModel mapped = Import(true), copied = Import(false);
+  EXPECT_THAT(Mapped(mapped.graph), ::testing::ElementsAre("many"));
+  EXPECT_THAT(Mapped(copied.graph), ::testing::IsEmpty());
+  const std::map<std::string, Tensor> inputs = {{"x", Iota(kMany)}};
+  EXPECT_TRUE(OutputsOf(mapped.graph, inputs)[0].BitEqual(OutputsOf(copied.graph, inputs)[0]));
+}
+
+// The result takes the place of what it is made of, data and all.
+TEST_F(MappedWeights, AreWrittenOverTheirFiles) {
+  const std::map<std::string, Tensor> inputs = {{"x", Iota(kMany)}};
+  for (const int64_t inside : {int64_t{1000}, int64_t{1} << 30}) {
+    const ImportedModel model = Import(true);
+    const Tensor before = OutputsOf(model.graph, inputs)[0];
+    ASSERT_FALSE(Mapped(model.graph).empty());
+    const absl::Status written = ExportOnnx(model.graph, model.metadata, folder_ / "m.onnx",
+                                            {.max_inline_bytes = inside, .source = model.source});
+    ASSERT_TRUE(written.ok()) << written;
+    EXPECT_TRUE(OutputsOf(Import(true).graph, inputs)[0].BitEqual(before));
+    EXPECT_TRUE(OutputsOf(model.graph, inputs)[0].BitEqual(before));
+  }
+}
+
+TEST_F(MappedWeights, OfFilesThatChangedAreNotWritten) {
+  const ImportedModel model = Import(true);
+  for (const int64_t inside : {int64_t{1000}, int64_t{1} << 30}) {
+    ExportOptions options{.max_inline_bytes = inside};
+    options.check = [] { return absl::FailedPreconditionError("changed"); };
+    EXPECT_EQ(ExportOnnx(model.graph, model.metadata, folder_ / "out.onnx", options).message(), "changed");
+  }
+  EXPECT_THAT(folder_.Files(), ::testing::ElementsAre("m.onnx", "m.onnx.data"));
 }
 
 TEST_F(ExternalDataTest, LengthMayBeLeftAway) { EXPECT_EQ(Error({{"location", "./w.bin"}, {"offset", "56"}}), ""); }

@@ -65,6 +65,17 @@ class ModelFileTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(ModelFileTest, KnowsFilesThatWereWrittenTo) {
+  WriteModel({"w.bin", "v.bin"});
+  const ModelFile file = Open();
+  // Another file of that name leaves the one that was read as it is.
+  WriteContents(In("in/new"), "others..");
+  fs::rename(In("in/new"), In("in/w.bin"));
+  EXPECT_TRUE(file.CheckUnchanged().ok());
+  WriteContents(In("in/v.bin"), "others, and more");
+  EXPECT_THAT(std::string(file.CheckUnchanged().message()), HasSubstr("v.bin: has changed since it was read"));
+}
+
 TEST_F(ModelFileTest, ACopyHasTheBytes) {
   WriteModel({});
   // A field that no version of the format knows, and that no export would write.
