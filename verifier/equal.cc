@@ -30,6 +30,10 @@ namespace {
 constexpr double kNoise = 1e-9;  // of the largest magnitude: rounding of f64
 constexpr double kMargin = 16;   // of what half a unit in the last place of the folded weights does
 const double kHalfUnit = std::ldexp(1.0, -24);
+const double kUnit = 2 * kHalfUnit;
+
+// Whole numbers of ordinary size are what they are meant to be.
+bool MayBeRounded(double x) { return std::isfinite(x) && (x != std::trunc(x) || std::abs(x) >= 1 / kHalfUnit); }
 
 using Inputs = absl::flat_hash_map<std::string, Tensor>;
 
@@ -100,8 +104,27 @@ class ModelComparison {
 
   // ---------------------------------------------------------------- differences
 
-  // The outputs of a graph when the weights that only it has are moved by up to half a unit in the last place.
-  absl::StatusOr<std::vector<Tensor>> Moved(const Graph& graph, const Graph& other, const Inputs& inputs) const {
+  // The graph with each number that only it has, and that may have been rounded, moved by a unit in the last place.
+  absl::StatusOr<Graph> WithMovedNumbers(const Graph& graph, const Graph& other) const {
+    ValueMap moved;
+    for (NodeId id : graph.nodes()) {
+      const Tensor* elements = arena_->Elements(id);
+      if (elements == nullptr || !arena_->node(id).name.empty() || other.contains(id)) continue;
+      if (elements->dtype() != DType::kFloat32) continue;
+      Tensor copy(elements->type());
+      for (int64_t i = 0; i < copy.num_elements(); ++i) {
+        const double x = elements->At(i);
+        copy.Set(i, MayBeRounded(x) ? x * (1 + kUnit) : x);
+      }
+      moved.emplace(Value{id, 0}, arena_->AddConstant(copy));
+    }
+    return ReplaceValues(graph, moved);
+  }
+
+  // The outputs of a graph when the weights that only it has are moved by up to half a unit in the last place, and its
+  // numbers by one.
+  absl::StatusOr<std::vector<Tensor>> Moved(const Graph& all, const Graph& other, const Inputs& inputs) const {
+    ASSIGN_OR_RETURN(const Graph graph, WithMovedNumbers(all, other));
     Inputs moved = inputs;
     std::mt19937_64 rng(options_.seed);
     std::uniform_real_distribution<double> distance(0.5, 1);

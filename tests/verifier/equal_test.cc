@@ -197,6 +197,17 @@ TEST(Equal, QuotientsOfIntegersByAnInput) {
   EXPECT_EQ(Prove(GraphOf(kQuotient, {}), GraphOf(kOther, {})).equality, Equality::kProved);
 }
 
+// 1e30 and 1e-30 in f32 are not quite what gives 1.
+TEST(Equal, NumbersAreNotToldApartByTheirRounding) {
+  const char* a =
+      "input x: f32[5]\nconst %0: f32[] = [1e30]\nconst %1: f32[] = [1e-30]\n%2 = mul(x, %0)\n%3 = mul(%2, %1)\n"
+      "output y = %3\n";
+  EXPECT_NE(Prove(GraphOf(a), GraphOf("input x: f32[5]\n%0 = identity(x)\noutput y = %0\n")).equality,
+            Equality::kDifferent);
+  const char* other = "input x: f32[5]\nconst %0: f32[] = [1.0001]\n%1 = mul(x, %0)\noutput y = %1\n";
+  EXPECT_EQ(Prove(GraphOf(a), GraphOf(other)).equality, Equality::kDifferent);
+}
+
 TEST(Equal, AFoldedWeightThatIsOffIsFound) {
   for (double by : {1e-4, 0.5}) {
     std::map<std::string, Tensor> folded = Folded();
