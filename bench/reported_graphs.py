@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Small graphs after public bug reports of other runtimes and compilers, through everything that the program does to one.
+"""Small graphs after public bug reports of other runtimes and compilers, through all that the program does to one.
 
     python bench/reported_graphs.py build/release/rewright [--out TABLE.csv] [--only PATTERN] [--part K/N] [--jobs N]
 
 The graphs are those of bench/reported/: each family names the reports whose kind it is, and no two graphs have the same
-structure. For each, on several sets of inputs (ordinary, large, with ties, with infinities, NaN and zeros of both signs):
+structure. For each, on several sets of inputs (ordinary, large, with ties, with infinities, NaN and zeros of both
+signs):
 
     run        by the interpreter and on the device cpu
     optimize   for the devices cpu and onnxruntime; what is written is run in onnxruntime and on the device cpu
@@ -46,6 +47,7 @@ onnxruntime.set_default_logger_severity(4)
 warnings.filterwarnings("ignore")
 # Of the greatest magnitude and of the element itself.
 TOLERANCE = {"float64": 1e-9, "float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
+ONCE = ("--iterations", 1, "--warmup", 0)
 STEPS = ("run", "optimize_cpu", "optimize_onnxruntime", "equal", "unequal", "grad", "train")
 
 
@@ -61,7 +63,8 @@ def rewright(program, *arguments):
     """What optimize and equal report. A negative answer is no fault."""
     command = [program, *map(str, arguments), "--threads", "1", "--json"]
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                              check=False)
     except subprocess.TimeoutExpired:
         raise Fault(f"CRASH: {arguments[0]} took more than a minute") from None
     said = " ".join(done.stderr.split())
@@ -80,7 +83,9 @@ def difference(found, expected, tolerance=None, unit=0, rewritten=False, overflo
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"{found.dtype}{list(found.shape)} instead of {expected.dtype}{list(expected.shape)}"
     if expected.dtype.name not in TOLERANCE:
-        far = found != expected if expected.dtype == bool else np.abs(found.astype(object) - expected.astype(object)) > unit
+        far = found != expected
+        if unit:
+            far = np.abs(found.astype(object) - expected.astype(object)) > unit
     else:
         if tolerance is None:
             tolerance = TOLERANCE[expected.dtype.name]
@@ -148,8 +153,7 @@ class Case:
     def run_all(self, path, device, rewritten=False):
         for number, inputs in enumerate(self.files):
             out = self.folder / f"out_{device}"
-            rewright(self.program, "run", path, "--device", device, "--iterations", 1, "--warmup", 0, "--output-dir", out,
-                     *inputs, *self.dims)
+            rewright(self.program, "run", path, "--device", device, *ONCE, "--output-dir", out, *inputs, *self.dims)
             self.compare([np.load(out / f"{name}.npy") for name in self.results], number, rewritten,
                          f"{'written, ' if rewritten else ''}{device}")
 
@@ -162,8 +166,8 @@ class Case:
         written = self.folder / f"{device}.onnx"
         # Costs by formula for the processor: graphs of a few elements are measured equal, whatever is done to them.
         how = ["--cost", "analytic:v100"] if device == "cpu" else []
-        report = rewright(self.program, "optimize", self.path, "-o", written, "--device", device, "--time-limit", 20, *how,
-                          *self.dims)
+        report = rewright(self.program, "optimize", self.path, "-o", written, "--device", device, "--time-limit", 20,
+                          *how, *self.dims)
         if written.read_bytes() == self.path.read_bytes():
             return "unchanged"
         self.run_all(written, "cpu", rewritten=True)
@@ -196,6 +200,9 @@ class Case:
         kind = other.graph.output[places[0]].type.tensor_type.elem_type
         if name in {value.name for value in other.graph.input} | {tensor.name for tensor in other.graph.initializer}:
             return "nothing to change"
+        known = other.graph.value_info.add()
+        known.CopyFrom(other.graph.output[places[0]])
+        known.name = "before"
         for node in other.graph.node:
             for names in (node.input, node.output):
                 for k, one in enumerate(names):
@@ -208,7 +215,8 @@ class Case:
             other.graph.initializer.append(one)
             other.graph.node.append(helper.make_node("Add", ["before", "three"], [name]))
         onnx.save(other, self.folder / "other.onnx")
-        verdict = rewright(self.program, "equal", self.path, self.folder / "other.onnx", "--time-limit", 5, *self.dims)["answer"]
+        verdict = rewright(self.program, "equal", self.path, self.folder / "other.onnx", "--time-limit", 5,
+                           *self.dims)["answer"]
         if verdict == "proved":
             raise Fault("WRONG: equal proves two graphs that differ")
         return verdict
@@ -219,15 +227,17 @@ class Case:
         with_loss = loss_added(self.model, self.expected[0])
         if with_loss is None:
             return "nothing to differentiate"
-        model, loss = with_loss
+        model, expected = with_loss
         onnx.save(model, self.folder / "loss.onnx")
         made = self.folder / "grad.onnx"
-        rewright(self.program, "grad", self.folder / "loss.onnx", "--loss", loss, "--by", "inputs", "-o", made, *self.dims)
+        rewright(self.program, "grad", self.folder / "loss.onnx", "--loss", "loss", "--by", "inputs", "-o", made,
+                 *self.dims)
         out = self.folder / "gradients"
-        rewright(self.program, "run", made, "--iterations", 1, "--warmup", 0, "--output-dir", out, *self.files[0], *self.dims)
-        gradients = {key: np.load(out / f"grad_{key}.npy") for key in self.samples[0] if (out / f"grad_{key}.npy").exists()}
+        rewright(self.program, "run", made, *ONCE, "--output-dir", out, *self.files[0])
+        gradients = {key: np.load(out / f"grad_{key}.npy") for key in self.samples[0]
+                     if (out / f"grad_{key}.npy").exists()}
         try:
-            wrong = Differences(model, loss, self.samples[0]).contradict(gradients)
+            wrong = Differences(model, "loss", self.samples[0], expected).contradict(gradients)
         except Exception as error:
             return f"not compared: {type(error).__name__}"
         if wrong:
@@ -264,7 +274,8 @@ class Case:
         if not self.graph.gradients or not changed:
             return "not compared: nothing moved" if not changed else "not compared"
         try:
-            wrong = Differences(self.model, self.results[0], feeds, target).contradict(changed, tolerance=1e-2)
+            differences = Differences(self.model, self.results[0], feeds, outputs[0], target)
+            wrong = differences.contradict(changed, tolerance=1e-2)
         except Exception as error:
             return f"not compared: {type(error).__name__}"
         if wrong:
@@ -274,7 +285,7 @@ class Case:
 
 def kind_of(reason):
     """A refusal without what is this graph's own."""
-    reason = re.sub(r"^error: ", "", reason)
+    reason = re.sub(r"^.*?\brewright \w+: ", "", reason)
     reason = re.sub(r"/\S+/", "", re.sub(r"`[^`]*`|\"[^\"]*\"", "..", reason))
     return re.sub(r"\d+", "N", re.sub(r"\[[^\]]*\]", "[]", reason))[:140]
 
@@ -312,9 +323,10 @@ def summary(rows):
         wrong, crashed = (sum(v.startswith(kind) for v in verdicts) for kind in ("WRONG", "CRASH"))
         refused = [v for v in verdicts if v.startswith("refused")]
         refusals.update((step, kind_of(v[len("refused: "):])) for v in refused)
-        compared = sum(v.startswith("ok compared") for v in verdicts) if step in ("grad", "train") else ""
-        print(f"{step}: {sum(v.startswith('ok') for v in verdicts)} ok{f' ({compared} compared)' if compared != '' else ''}, "
-              f"{len(refused)} refused, {wrong} wrong, {crashed} crashed")
+        compared = sum(v.startswith("ok compared") for v in verdicts)
+        note = f" ({compared} compared)" if step in ("grad", "train") else ""
+        print(f"{step}: {sum(v.startswith('ok') for v in verdicts)} ok{note}, {len(refused)} refused, {wrong} wrong, "
+              f"{crashed} crashed")
     for (step, reason), count in sorted(refusals.items(), key=lambda item: -item[1]):
         print(f"  {count} refused by {step}: {reason}")
     rewritten = sum(not row.get(f"optimize_{device}", "").startswith(("ok unchanged", "refused"))
@@ -345,8 +357,8 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--out", help="write the table as CSV")
     parser.add_argument("--only", default="", help="graphs whose names match")
-    parser.add_argument("--part", default="1/1", help="K/N: every Nth graph, from number K on; today/N: another K each day "
-                        "(REWRIGHT_DAY: the number of the day), or all graphs with REWRIGHT_FULL in the environment")
+    parser.add_argument("--part", default="1/1", help="K/N: every Nth graph, from number K on; today/N: another K each "
+                        "day (REWRIGHT_DAY: its number), all graphs with REWRIGHT_FULL in the environment")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=STEPS, metavar="STEP", help=", ".join(STEPS))
     parser.add_argument("--list", action="store_true", help="only print what there is")

@@ -30,10 +30,16 @@ namespace {
 constexpr double kNoise = 1e-9;  // of the largest magnitude: rounding of f64
 constexpr double kMargin = 16;   // of what half a unit in the last place of the folded weights does
 const double kHalfUnit = std::ldexp(1.0, -24);
-const double kUnit = 2 * kHalfUnit;
+
+// What rounding a number of the type moves it by at most, of its magnitude.
+double HalfUnitOf(DType dtype) {
+  return dtype == DType::kFloat16 ? std::ldexp(1.0, -11) : dtype == DType::kBFloat16 ? std::ldexp(1.0, -8) : kHalfUnit;
+}
 
 // Whole numbers of ordinary size are what they are meant to be.
-bool MayBeRounded(double x) { return std::isfinite(x) && (x != std::trunc(x) || std::abs(x) >= 1 / kHalfUnit); }
+bool MayBeRounded(double x, double half_unit) {
+  return std::isfinite(x) && (x != std::trunc(x) || std::abs(x) >= 1 / half_unit);
+}
 
 using Inputs = absl::flat_hash_map<std::string, Tensor>;
 
@@ -110,11 +116,12 @@ class ModelComparison {
     for (NodeId id : graph.nodes()) {
       const Tensor* elements = arena_->Elements(id);
       if (elements == nullptr || !arena_->node(id).name.empty() || other.contains(id)) continue;
-      if (elements->dtype() != DType::kFloat32) continue;
+      if (!IsFloating(elements->dtype()) || elements->dtype() == DType::kFloat64) continue;
+      const double half_unit = HalfUnitOf(elements->dtype());
       Tensor copy(elements->type());
       for (int64_t i = 0; i < copy.num_elements(); ++i) {
         const double x = elements->At(i);
-        copy.Set(i, MayBeRounded(x) ? x * (1 + kUnit) : x);
+        copy.Set(i, MayBeRounded(x, half_unit) ? x * (1 + 2 * half_unit) : x);
       }
       moved.emplace(Value{id, 0}, arena_->AddConstant(copy));
     }
@@ -132,10 +139,11 @@ class ModelComparison {
       const Tensor& elements = *arena_->Elements(state.node);
       if (other.contains(state.node) || !IsFloating(elements.dtype())) continue;
       ASSIGN_OR_RETURN(const Tensor wide, ToPrecision(elements, Precision::kFloat64));
+      const double half_unit = HalfUnitOf(elements.dtype());
       Tensor copy(wide.type());
       for (int64_t i = 0; i < wide.num_elements(); ++i) {
         const double x = wide.At(i);
-        copy.Set(i, x + (rng() & 1 ? 1 : -1) * distance(rng) * kHalfUnit * std::abs(x));
+        copy.Set(i, x + (rng() & 1 ? 1 : -1) * distance(rng) * half_unit * std::abs(x));
       }
       moved.emplace(graph.node(state.node).name, std::move(copy));
     }

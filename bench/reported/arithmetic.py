@@ -92,14 +92,16 @@ def products_with_zero():
     yield g
 
 
-@family("onnx/onnx#1874", "openvinotoolkit/openvino#20898", "microsoft/onnxruntime#32369", "openvinotoolkit/openvino#5173")
+@family("onnx/onnx#1874", "openvinotoolkit/openvino#20898", "microsoft/onnxruntime#32369",
+        "openvinotoolkit/openvino#5173")
 def remainders():
     for dtype in (i8, i16, i32, i64, u8, u32):
         low = 0 if dtype in (u8, u32) else -20
         divisors = [3, 7, 1, 5] if dtype in (u8, u32) else [3, -3, 7, -5]
         yield single("Mod", dtype(4, 6, low=low, high=20), dtype(6, values=divisors))
     for dtype in (f32, f64, f16):
-        yield single("Mod", dtype(5, 4), dtype(4, values=[2.5, -1.5, 0.75, 3.0]), attributes={"fmod": 1}, gradients=False)
+        yield single("Mod", dtype(5, 4), dtype(4, values=[2.5, -1.5, 0.75, 3.0]), attributes={"fmod": 1},
+                     gradients=False)
     for dtype in (i32, i64):
         yield single("Mod", dtype(2, 6, low=-20, high=20), dtype(6, values=[3, -3]), attributes={"fmod": 1})
     g = single("Mod", i32(4), np.array([-1, -1, 1, -1], np.int32))
@@ -227,7 +229,8 @@ def conversions():
 
 @family("apache/tvm#18590", "onnx/onnx#3755", "ml-explore/mlx#474", "moonbitlang/core#3912")
 def rounding():
-    halves = [[-4.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 4.5], [0.49999997, -0.49999997, 8388609.0, -0.2, 0.2, 3.5, -3.5, 7]]
+    halves = [[-4.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 4.5],
+              [0.49999997, -0.49999997, 8388609.0, -0.2, 0.2, 3.5, -3.5, 7]]
     for op in ("Round", "Floor", "Ceil"):
         yield single(op, f32(8, values=halves), gradients=False)
     yield single("Round", f64(8, values=halves), gradients=False)
@@ -249,8 +252,8 @@ def rounding():
 def functions_of_large_numbers():
     large = [[-104.0, -88.0, -12.3392, 0.0, 12.0, 88.5, 104.0, 1e4]]
     for op, attributes in (("Softplus", {}), ("Sigmoid", {}), ("Tanh", {}), ("Mish", {}), ("Exp", {}), ("Erf", {}),
-                           ("HardSwish", {}), ("Gelu", {}), ("Gelu", {"approximate": "tanh"}), ("Sinh", {}), ("Atan", {}),
-                           ("Asinh", {})):
+                           ("HardSwish", {}), ("Gelu", {}), ("Gelu", {"approximate": "tanh"}), ("Sinh", {}),
+                           ("Atan", {}), ("Asinh", {})):
         yield single(op, f32(8, values=[large[0], np.linspace(-20, 20, 8), np.linspace(-1, 1, 8)]), opset=20,
                      attributes=attributes, tolerance=2e-6)
     for op in ("Log", "Sqrt", "Acosh", "Reciprocal", "Atanh", "Asin"):

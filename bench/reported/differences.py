@@ -6,7 +6,7 @@ from onnx.reference import ReferenceEvaluator
 
 
 def loss_added(model, outputs):
-    """The model with the output `loss`, its first floating output times numbers, and its name; None: it has none."""
+    """The model with the output `loss`, its first floating output times numbers, and what that is; None: it has none."""
     for value, found in zip(model.graph.output, outputs):
         found = np.asarray(found)
         produced = any(value.name in node.output for node in model.graph.node)
@@ -18,7 +18,7 @@ def loss_added(model, outputs):
         made.graph.initializer.append(numpy_helper.from_array(factors, "factors"))
         made.graph.node.append(helper.make_node("Mul", [value.name, "factors"], ["loss"]))
         made.graph.output.append(helper.make_tensor_value_info("loss", TensorProto.FLOAT, found.shape))
-        return made, "loss"
+        return made, found * factors
     return None
 
 
@@ -54,10 +54,15 @@ class Unsettled(Exception):
     """Two steps give two slopes: a kink, or a kernel of onnx.reference that computes in float32."""
 
 
-class Differences:
-    """Of the sum of an output, or of its mean squared distance from a target, around such inputs and the weights."""
+class Disagrees(Exception):
+    """onnx.reference gives another value."""
 
-    def __init__(self, model, output, feeds, target=None):
+
+class Differences:
+    """Of the sum of an output, or of its mean squared distance from a target, around such inputs and the weights. The
+    output is known to be `expected`."""
+
+    def __init__(self, model, output, feeds, expected, target=None):
         self.model = onnx.ModelProto()
         self.model.CopyFrom(model)
         widen(self.model.graph)
@@ -67,8 +72,14 @@ class Differences:
         self.feeds = {key: x.astype(np.float64) if x.dtype == np.float32 else x for key, x in feeds.items()}
         self.weights = {t.name: numpy_helper.to_array(t) for t in self.model.graph.initializer}
         self.output, self.target = output, target
+        if not np.allclose(self.result({}), expected, rtol=1e-4, atol=1e-5):
+            raise Disagrees
 
     def value(self, moved):
+        y = self.result(moved)
+        return y.sum() if self.target is None else np.square(y - self.target).mean()
+
+    def result(self, moved):
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
         for tensor in model.graph.initializer:
@@ -78,7 +89,7 @@ class Differences:
         (y,) = ReferenceEvaluator(model).run([self.output], feeds)
         if y.dtype != np.float64:
             raise TypeError(f"onnx.reference gives {y.dtype}")
-        return y.sum() if self.target is None else np.square(y - self.target).mean()
+        return y
 
     def contradict(self, gradients, tolerance=2e-3):
         """What is wrong with gradients by name, along three directions; or None."""

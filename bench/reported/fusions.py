@@ -11,7 +11,8 @@ def erf_gelu(g, x, root=2 ** 0.5, one=1.0, half=0.5):
 
 @family("microsoft/onnxruntime#2574", "microsoft/onnxruntime#25402")
 def gelus_in_parts():
-    for root, one, half in ((2 ** 0.5, 1.0, 0.5), (1.5, 1.0, 0.5), (2 ** 0.5, 1.1, 0.5), (2 ** 0.5, 1.0, 0.4), (1.41, 1.0, 0.5)):
+    for root, one, half in ((2 ** 0.5, 1.0, 0.5), (1.5, 1.0, 0.5), (2 ** 0.5, 1.1, 0.5),
+                            (2 ** 0.5, 1.0, 0.4), (1.41, 1.0, 0.5)):
         g = Graph(x=f32(3, 5))
         erf_gelu(g, "x", root, one, half)
         yield g
@@ -98,9 +99,10 @@ def attention():
         if mask == "causal":
             scores = g.add("Add", scores, g.const(np.triu(np.full((4, 4), -1e9, np.float32), 1)))
         if mask == "rows":
-            scores = g.add("Where", g.const(np.array([[[[True]], [[False]]]]).reshape(1, 2, 1, 1)), scores, np.float32(-1))
+            scores = g.add("Where", g.const(np.array([True, False]).reshape(1, 2, 1, 1)), scores, np.float32(-1))
         out = g.add("MatMul", g.add("Softmax", scores, axis=-1), v)
-        y = g.add("MatMul", g.add("Reshape", g.add("Transpose", out, perm=[0, 2, 1, 3]), np.array([0, 0, 6])), g.weight(6, 6))
+        joined = g.add("Reshape", g.add("Transpose", out, perm=[0, 2, 1, 3]), np.array([0, 0, 6]))
+        y = g.add("MatMul", joined, g.weight(6, 6))
         yield g.returns(y, scores) if mask == "causal" else g
     g = Graph(opset=23, q=f32(1, 2, 3, 4), k=f32(1, 2, 5, 4), v=f32(1, 2, 5, 4), special=False, tolerance=2e-5)
     g.add("Attention", "q", "k", "v")

@@ -1,4 +1,4 @@
-"""What graphs after public reports are made of: a builder of ONNX files, inputs that tell, and the list of all families.
+"""Builds graphs after public reports: ONNX files, inputs that tell, and the list of all families.
 
 A family is a generator of graphs, each of another structure, shape, attribute or element type; reports name the public
 reports whose kind it is, as owner/repository#number.
@@ -144,7 +144,8 @@ class Graph:
         known.update({tensor.name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
                       for tensor in self.tensors})
         for value in model.graph.output:
-            value.type.CopyFrom(known[value.name])
+            if value.name not in self.typed:
+                value.type.CopyFrom(known[value.name])
         return model
 
     def samples(self):

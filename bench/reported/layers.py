@@ -181,15 +181,18 @@ def products_of_batches():
 @family("robertknight/rten#303", "microsoft/onnxruntime#7375", "tinygrad/tinygrad#18207", "numpy/numpy#5667",
         "onnx/onnx#8207", "arogozhnikov/einops#305")
 def sums_of_products():
-    for equation, shapes in (("ii->i", [(4, 4)]), ("ii->", [(4, 4)]), ("bii->bi", [(2, 3, 3)]), ("iij->ij", [(3, 3, 2)]),
+    for equation, shapes in (("ii->i", [(4, 4)]), ("ii->", [(4, 4)]), ("bii->bi", [(2, 3, 3)]),
+                             ("iij->ij", [(3, 3, 2)]),
                              ("ij->ji", [(2, 3)]), ("ij->", [(2, 3)]), ("ij", [(2, 3)]), ("ba", [(2, 3)]),
                              ("abc,cd,def->abd", [(2, 3, 4), (4, 5), (5, 2, 3)]), ("i,j->ij", [(3,), (4,)]),
-                             ("...ij,...jk->...ik", [(2, 1, 3, 4), (1, 5, 4, 2)]), ("bhqd,bhkd->bhqk", [(1, 2, 3, 4), (1, 2, 5, 4)]),
+                             ("...ij,...jk->...ik", [(2, 1, 3, 4), (1, 5, 4, 2)]),
+                             ("bhqd,bhkd->bhqk", [(1, 2, 3, 4), (1, 2, 5, 4)]),
                              ("ij,ij->", [(2, 3), (2, 3)]), ("ij,j->i", [(2, 3), (3,)]), ("ii,ij->j", [(3, 3), (3, 2)]),
                              ("...,...->...", [(1, 3), (2, 3)]), (" i j , j k -> i k ", [(2, 3), (3, 2)])):
         g = Graph(special=False, **{chr(ord("x") + k): f32(*shape) for k, shape in enumerate(shapes)})
         g.add("Einsum", *g.inputs, equation=equation)
-        repeats = any(len(set(part)) < len(part) for part in equation.replace("...", "").replace(" ", "").split("->")[0].split(","))
+        operands = equation.replace("...", "").replace(" ", "").split("->")[0].split(",")
+        repeats = any(len(set(part)) < len(part) for part in operands)
         yield g.by_reference("onnxruntime takes few diagonals") if repeats else g
 
 
@@ -235,7 +238,7 @@ def samples_at_grids():
     for mode, padding, align in (("linear", "zeros", 0), ("linear", "border", 1), ("linear", "reflection", 0),
                                  ("linear", "reflection", 1), ("nearest", "border", 0), ("nearest", "zeros", 1),
                                  ("cubic", "zeros", 0), ("cubic", "border", 1), ("cubic", "reflection", 0)):
-        grids = [np.linspace(-1.4, 1.3, 24).reshape(1, 4, 3, 2)[:, ::-1], np.linspace(-0.91, 0.97, 24).reshape(1, 4, 3, 2)]
+        grids = [np.linspace(low, high, 24).reshape(1, 4, 3, 2) for low, high in ((-1.4, 1.3), (0.97, -0.91))]
         g = Graph(opset=20, x=f32(1, 2, 4, 5), grid=f32(1, 4, 3, 2, values=grids), special=False, tolerance=2e-5,
                   gradients=mode == "linear")
         g.add("GridSample", "x", "grid", mode=mode, padding_mode=padding, align_corners=align)

@@ -10,7 +10,8 @@ def quantization_along_axes():
     for axis, size in ((0, 2), (1, 3), (-1, 4)):
         scale = np.linspace(0.1, 0.4, size).astype(np.float32)
         zero = np.arange(size).astype(np.int8) - 1
-        yield single("QuantizeLinear", f32(2, 3, 4), scale, zero, attributes={"axis": axis}, special=False, gradients=False)
+        yield single("QuantizeLinear", f32(2, 3, 4), scale, zero, attributes={"axis": axis}, special=False,
+                     gradients=False)
         yield single("DequantizeLinear", i8(2, 3, 4), scale, zero, attributes={"axis": axis})
     yield single("QuantizeLinear", f32(6), np.float32(0.25), special=False, gradients=False)
     yield single("QuantizeLinear", f32(6), np.float32(0.25), np.int8(-3), special=False, gradients=False)
@@ -22,7 +23,8 @@ def quantization_along_axes():
     g.specials = None
     yield g
     g = Graph(opset=21, x=i8(2, 6))
-    g.add("DequantizeLinear", "x", g.const(np.linspace(0.1, 1, 6).reshape(2, 3).astype(np.float32)), axis=1, block_size=2)
+    scales = g.const(np.linspace(0.1, 1, 6).reshape(2, 3).astype(np.float32))
+    g.add("DequantizeLinear", "x", scales, axis=1, block_size=2)
     yield g
     yield single("DynamicQuantizeLinear", f32(3, 5), results=3, special=False, gradients=False).returns(
         *(f"dynamicquantizelinear_0_{k}" for k in range(3)))
@@ -37,7 +39,8 @@ def pair(g, x, scale, zero):
 def quantized_pairs():
     scale, zero = np.float32(0.05), np.int8(3)
     g = Graph(x=f32(1, 1, 1, 6), special=False, gradients=False)
-    resized = g.add("Resize", pair(g, "x", np.float32(1), np.int8(0)), None, None, np.array([1, 1, 1, 6]), mode="linear")
+    x = pair(g, "x", np.float32(1), np.int8(0))
+    resized = g.add("Resize", x, None, None, np.array([1, 1, 1, 6]), mode="linear")
     pair(g, resized, np.float32(1), np.int8(0))
     yield g
     g = Graph(x=f32(2, 2))
@@ -55,7 +58,8 @@ def quantized_pairs():
         pair(g, g.add("Relu", y) if per_channel else y, np.float32(0.1), np.int8(-5))
         yield g
     g = Graph(x=f32(3, 4), special=False, gradients=False, tolerance=1.2e-2)
-    w = g.add("DequantizeLinear", g.const(g.rng.integers(-127, 128, (4, 5)).astype(np.int8)), np.float32(0.02), np.int8(0))
+    w = g.const(g.rng.integers(-127, 128, (4, 5)).astype(np.int8))
+    w = g.add("DequantizeLinear", w, np.float32(0.02), np.int8(0))
     pair(g, g.add("MatMul", pair(g, "x", scale, zero), w), np.float32(0.07), np.int8(0))
     yield g
     g = Graph(x=f32(2, 6), special=False, gradients=False)
@@ -65,7 +69,8 @@ def quantized_pairs():
     pair(g, pair(g, "x", scale, zero), np.float32(0.2), np.int8(0))
     yield g
     g = Graph(x=f32(2, 6), y=f32(2, 6), special=False, gradients=False, tolerance=1.2e-2)
-    pair(g, g.add("Add", pair(g, "x", scale, zero), pair(g, "y", np.float32(0.08), np.int8(-7))), np.float32(0.1), np.int8(1))
+    total = g.add("Add", pair(g, "x", scale, zero), pair(g, "y", np.float32(0.08), np.int8(-7)))
+    pair(g, total, np.float32(0.1), np.int8(1))
     yield g
     g = Graph(x=f32(1, 2, 4, 4), special=False, gradients=False)
     pair(g, g.add("MaxPool", pair(g, "x", scale, zero), kernel_shape=[2, 2]), scale, zero)
@@ -125,7 +130,8 @@ def numbers_of_8_bits():
     g.add("Cast", g.add("Cast", "x", to=TensorProto.FLOAT8E4M3FN), to=TensorProto.FLOAT)
     yield g
     g = Graph(opset=19, x=f32(8))
-    g.add("Cast", g.add("Cast", g.add("Mul", "x", np.float32(0.5)), to=TensorProto.FLOAT8E5M2, saturate=0), to=TensorProto.FLOAT)
+    half = g.add("Mul", "x", np.float32(0.5))
+    g.add("Cast", g.add("Cast", half, to=TensorProto.FLOAT8E5M2, saturate=0), to=TensorProto.FLOAT)
     yield g
 
 

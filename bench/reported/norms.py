@@ -1,5 +1,6 @@
 """Normalizations, and the graphs that optimizers take for them."""
 import numpy as np
+from onnx import TensorProto
 
 from .graph import Graph, f16, f32, f64, family, single
 
@@ -76,7 +77,8 @@ def layer_norms_of_sums():
 @family("tinygrad/tinygrad#607", "keras-team/keras#18231")
 def layer_norms():
     for shape, axis, epsilon in (((5,), 0, 1e-5), ((5,), -1, 1e-2), ((3, 4), 0, 1e-5), ((2, 3, 4), 1, 1e-5),
-                                 ((2, 3, 4), -2, 1e-3), ((2, 1, 4), -1, 1e-5), ((1,), 0, 1e-5), ((2, 3, 2, 2), 1, 1e-5)):
+                                 ((2, 3, 4), -2, 1e-3), ((2, 1, 4), -1, 1e-5), ((1,), 0, 1e-5),
+                                 ((2, 3, 2, 2), 1, 1e-5)):
         g = Graph(x=f32(*shape), special=False)
         part = shape[axis:]
         g.add("LayerNormalization", "x", g.weight(*part), g.weight(*part), axis=axis, epsilon=epsilon)
@@ -100,7 +102,8 @@ def norms_of_groups_and_instances():
         yield g
     for opset, groups, size in ((18, 2, 2), (21, 2, 4), (21, 4, 4), (18, 1, 1)):
         g = Graph(opset=opset, x=f32(2, 4, 3), special=False, tolerance=2e-5)
-        g.add("GroupNormalization", "x", g.weight(size), g.weight(size), num_groups=groups)
+        y = g.add("GroupNormalization", "x", g.weight(size), g.weight(size), num_groups=groups)
+        g.typed[y] = (TensorProto.FLOAT, [2, 4, 3])
         yield g
     g = Graph(opset=18, x=f32(2, 4, 3, 3), special=False, tolerance=2e-5)
     parts = g.add("Reshape", "x", np.array([0, 2, -1]))
@@ -149,5 +152,10 @@ def batch_norms():
 @family("intel/BigDL#1077")
 def local_responses():
     for size, alpha, beta, bias in ((3, 1e-4, 0.75, 1.0), (2, 0.5, 0.5, 2.0), (5, 0.1, 0.75, 1.0), (1, 0.3, 1.0, 1.0)):
+        def responses(a, size=size, alpha=alpha, beta=beta, bias=bias):
+            wide = np.square(a.astype(np.float64))
+            around = [wide[:, max(0, c - (size - 1) // 2):c + size // 2 + 1].sum(1) for c in range(a.shape[1])]
+            return [(a / (bias + alpha / size * np.stack(around, 1)) ** beta).astype(np.float32)]
         yield single("LRN", f32(2, 5, 3, 3), attributes={"size": size, "alpha": alpha, "beta": beta, "bias": bias},
-                     special=False).by_reference("onnxruntime takes odd sizes, and adds up what comes and goes")
+                     special=False).truth(responses, "onnxruntime takes odd sizes and adds up what comes and goes, "
+                                          "onnx.reference counts images for channels")

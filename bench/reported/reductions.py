@@ -141,7 +141,8 @@ def running_sums():
     for exclusive in (0, 1):
         for reverse in (0, 1):
             for axis in (0, -1):
-                yield single("CumSum", f32(3, 4), np.int64(axis), attributes={"exclusive": exclusive, "reverse": reverse})
+                yield single("CumSum", f32(3, 4), np.int64(axis),
+                             attributes={"exclusive": exclusive, "reverse": reverse})
     g = Graph(x=f32(4, 2, 3))
     a, b = (g.add("CumSum", "x", np.int64(axis), reverse=reverse) for axis, reverse in ((0, 1), (1, 0)))
     yield g.returns(a, b)

@@ -104,8 +104,9 @@ def subgraphs():
                  helper.make_node("Add", ["scaled", "x"], ["next"])]
         if scans:
             nodes.append(helper.make_node("Tanh", ["next"], ["seen"]))
-        loop = body(nodes, [("i", TensorProto.INT64, []), ("go", TensorProto.BOOL, []), ("state", FLOAT, [2, 3])],
-                    [("go_on", TensorProto.BOOL, []), ("next", FLOAT, [2, 3]), *([("seen", FLOAT, [2, 3])] if scans else [])])
+        given = [("i", TensorProto.INT64, []), ("go", TensorProto.BOOL, []), ("state", FLOAT, [2, 3])]
+        made = [("go_on", TensorProto.BOOL, []), ("next", FLOAT, [2, 3]), ("seen", FLOAT, [2, 3])]
+        loop = body(nodes, given, made[:2 + scans])
         results = g.add("Loop", np.int64(count), g.const(np.array(True)), "x", results=1 + scans, body=loop)
         yield g.returns(*results) if scans else g
     g = Graph(x=f32(4, 3), special=False)
@@ -114,8 +115,8 @@ def subgraphs():
     last, rows = g.add("Scan", g.weight(3), "x", num_scan_inputs=1, results=2, body=step)
     yield g.returns(last, rows)
     g = Graph(x=f32(4, 3), special=False)
-    last, rows = g.add("Scan", g.weight(3), "x", num_scan_inputs=1, scan_input_directions=[1], scan_output_directions=[1],
-                       results=2, body=step)
+    last, rows = g.add("Scan", g.weight(3), "x", num_scan_inputs=1, scan_input_directions=[1],
+                       scan_output_directions=[1], results=2, body=step)
     yield g.returns(rows)
 
 
@@ -178,9 +179,10 @@ def parts_of_files():
     class WithFunction(Graph):
         def model(self):
             made = super().model()
-            nodes = [helper.make_node("Constant", [], ["one"], value_int=1), helper.make_node("Cast", ["one"], ["f"], to=1),
-                     helper.make_node("Sub", ["f", "a"], ["r"])]
-            made.functions.append(helper.make_function("this", "lessone", ["a"], ["r"], nodes, [helper.make_opsetid("", self.opset)]))
+            nodes = [helper.make_node("Constant", [], ["one"], value_int=1),
+                     helper.make_node("Cast", ["one"], ["f"], to=1), helper.make_node("Sub", ["f", "a"], ["r"])]
+            opsets = [helper.make_opsetid("", self.opset)]
+            made.functions.append(helper.make_function("this", "lessone", ["a"], ["r"], nodes, opsets))
             for value in made.graph.output:
                 value.type.CopyFrom(helper.make_tensor_type_proto(FLOAT, [2, 3]))
             return made

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
@@ -197,15 +198,18 @@ TEST(Equal, QuotientsOfIntegersByAnInput) {
   EXPECT_EQ(Prove(GraphOf(kQuotient, {}), GraphOf(kOther, {})).equality, Equality::kProved);
 }
 
-// 1e30 and 1e-30 in f32 are not quite what gives 1.
+// 1e30 and 1e-30 in f32, and 300 and 1/300 in f16, are not quite what gives 1.
 TEST(Equal, NumbersAreNotToldApartByTheirRounding) {
-  const char* a =
-      "input x: f32[5]\nconst %0: f32[] = [1e30]\nconst %1: f32[] = [1e-30]\n%2 = mul(x, %0)\n%3 = mul(%2, %1)\n"
-      "output y = %3\n";
-  EXPECT_NE(Prove(GraphOf(a), GraphOf("input x: f32[5]\n%0 = identity(x)\noutput y = %0\n")).equality,
-            Equality::kDifferent);
-  const char* other = "input x: f32[5]\nconst %0: f32[] = [1.0001]\n%1 = mul(x, %0)\noutput y = %1\n";
-  EXPECT_EQ(Prove(GraphOf(a), GraphOf(other)).equality, Equality::kDifferent);
+  const auto scaled = [](const char* type, const char* first, const char* second) {
+    return GraphOf(absl::StrCat("input x: ", type, "[5]\nconst %0: ", type, "[] = [", first, "]\nconst %1: ", type,
+                                "[] = [", second, "]\n%2 = mul(x, %0)\n%3 = mul(%2, %1)\noutput y = %3\n"));
+  };
+  const auto as_it_is = [](const char* type) {
+    return GraphOf(absl::StrCat("input x: ", type, "[5]\n%0 = identity(x)\noutput y = %0\n"));
+  };
+  EXPECT_NE(Prove(scaled("f32", "1e30", "1e-30"), as_it_is("f32")).equality, Equality::kDifferent);
+  EXPECT_NE(Prove(scaled("f16", "300", "0.003334"), as_it_is("f16")).equality, Equality::kDifferent);
+  EXPECT_EQ(Prove(scaled("f32", "1e30", "1.0001e-30"), as_it_is("f32")).equality, Equality::kDifferent);
 }
 
 TEST(Equal, AFoldedWeightThatIsOffIsFound) {
