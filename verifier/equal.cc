@@ -31,6 +31,16 @@ constexpr double kNoise = 1e-9;  // of the largest magnitude: rounding of f64
 constexpr double kMargin = 16;   // of what half a unit in the last place of the folded weights does
 const double kHalfUnit = std::ldexp(1.0, -24);
 
+// What rounding a number of the type moves it by at most, of its magnitude.
+double HalfUnitOf(DType dtype) {
+  return dtype == DType::kFloat16 ? std::ldexp(1.0, -11) : dtype == DType::kBFloat16 ? std::ldexp(1.0, -8) : kHalfUnit;
+}
+
+// Whole numbers of ordinary size are what they are meant to be.
+bool MayBeRounded(double x, double half_unit) {
+  return std::isfinite(x) && (x != std::trunc(x) || std::abs(x) >= 1 / half_unit);
+}
+
 using Inputs = absl::flat_hash_map<std::string, Tensor>;
 
 class ModelComparison {
@@ -100,8 +110,28 @@ class ModelComparison {
 
   // ---------------------------------------------------------------- differences
 
-  // The outputs of a graph when the weights that only it has are moved by up to half a unit in the last place.
-  absl::StatusOr<std::vector<Tensor>> Moved(const Graph& graph, const Graph& other, const Inputs& inputs) const {
+  // The graph with each number that only it has, and that may have been rounded, moved by a unit in the last place.
+  absl::StatusOr<Graph> WithMovedNumbers(const Graph& graph, const Graph& other) const {
+    ValueMap moved;
+    for (NodeId id : graph.nodes()) {
+      const Tensor* elements = arena_->Elements(id);
+      if (elements == nullptr || !arena_->node(id).name.empty() || other.contains(id)) continue;
+      if (!IsFloating(elements->dtype()) || elements->dtype() == DType::kFloat64) continue;
+      const double half_unit = HalfUnitOf(elements->dtype());
+      Tensor copy(elements->type());
+      for (int64_t i = 0; i < copy.num_elements(); ++i) {
+        const double x = elements->At(i);
+        copy.Set(i, MayBeRounded(x, half_unit) ? x * (1 + 2 * half_unit) : x);
+      }
+      moved.emplace(Value{id, 0}, arena_->AddConstant(copy));
+    }
+    return ReplaceValues(graph, moved);
+  }
+
+  // The outputs of a graph when the weights that only it has are moved by up to half a unit in the last place, and its
+  // numbers by one.
+  absl::StatusOr<std::vector<Tensor>> Moved(const Graph& all, const Graph& other, const Inputs& inputs) const {
+    ASSIGN_OR_RETURN(const Graph graph, WithMovedNumbers(all, other));
     Inputs moved = inputs;
     std::mt19937_64 rng(options_.seed);
     std::uniform_real_distribution<double> distance(0.5, 1);
@@ -109,10 +139,11 @@ class ModelComparison {
       const Tensor& elements = *arena_->Elements(state.node);
       if (other.contains(state.node) || !IsFloating(elements.dtype())) continue;
       ASSIGN_OR_RETURN(const Tensor wide, ToPrecision(elements, Precision::kFloat64));
+      const double half_unit = HalfUnitOf(elements.dtype());
       Tensor copy(wide.type());
       for (int64_t i = 0; i < wide.num_elements(); ++i) {
         const double x = wide.At(i);
-        copy.Set(i, x + (rng() & 1 ? 1 : -1) * distance(rng) * kHalfUnit * std::abs(x));
+        copy.Set(i, x + (rng() & 1 ? 1 : -1) * distance(rng) * half_unit * std::abs(x));
       }
       moved.emplace(graph.node(state.node).name, std::move(copy));
     }

@@ -41,7 +41,7 @@ double SourceOf(const AxisResize& axis, const std::string& coordinates, double x
   if (coordinates == "align_corners") return width == 1 ? 0 : x * last / (width - 1);
   if (coordinates == "asymmetric") return x / axis.scale;
   if (coordinates == "tf_half_pixel_for_nn") return (x + 0.5) / axis.scale;
-  if (coordinates == "pytorch_half_pixel") return width == 1 ? -0.5 : half;
+  if (coordinates == "pytorch_half_pixel") return width == 1 ? 0 : half;
   if (coordinates == "half_pixel_symmetric") {
     return static_cast<double>(axis.in) / 2 * (1 - static_cast<double>(axis.out) / width) + half;
   }

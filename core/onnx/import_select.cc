@@ -58,7 +58,7 @@ Values Hardmax(OnnxNode& node) {
 }
 
 // Tuples of indices into the axes [begin, begin + k) of a tensor as numbers into these axes joined to one: the last
-// axis of the indices, which are i64, goes. Where there is one alone it may still count from the end.
+// axis of the indices, which are i64, goes. Where there is one alone, of the first axis, it may still count from the end.
 Value JoinIndices(OnnxNode& node, Value indices, const Shape& shape, size_t begin) {
   const int last = node.type(indices).rank() - 1;
   const int64_t count = node.shape(indices)[static_cast<size_t>(last)];
@@ -76,7 +76,7 @@ Value JoinIndices(OnnxNode& node, Value indices, const Shape& shape, size_t begi
   for (int64_t k = 0; k < count; ++k) {
     Value index = node.Reshape(node.SliceAxis(indices, last, k, k + 1), single);
     const Value size = node.Number(index, static_cast<double>(shape[begin + static_cast<size_t>(k)]));
-    if (count > 1) index = node("mod", {index, size});  // from the end where negative
+    if (count > 1 || begin > 0) index = node("mod", {index, size});  // from the end where negative
     if (k > 0) index = node("add", {node("mul", {joined, size}), index});
     joined = index;
   }

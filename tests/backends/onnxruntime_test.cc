@@ -130,6 +130,31 @@ output g = %3
                -1, 1, 1);
 }
 
+// What onnxruntime 1.31 makes an invalid model of by its own fusion: it runs with fewer optimizations then.
+TEST_F(OnnxRuntimeTest, LayerNormOfAVectorInParts) {
+  const auto device = Make();
+  ASSERT_NE(device, nullptr);
+  const Graph graph = GraphWithWeights(R"(
+input x: f32[4]
+state g: f32[4]
+state b: f32[4]
+const %0: f32[] = [2]
+const %1: f32[] = [1e-05]
+%2 = reduce_mean(x, axes=[0], keepdims=1)
+%3 = sub(x, %2)
+%4 = pow(%3, %0)
+%5 = reduce_mean(%4, axes=[0], keepdims=1)
+%6 = add(%5, %1)
+%7 = sqrt(%6)
+%8 = div(%3, %7)
+%9 = mul(g, %8)
+%10 = add(b, %9)
+output y = %10
+)",
+                                       -1, 1, 1);
+  ExpectAgrees(*device, graph, -1, 1, 1);
+}
+
 TEST_F(OnnxRuntimeTest, EveryNodeIsInOneGroup) {
   const auto device = Make();
   ASSERT_NE(device, nullptr);

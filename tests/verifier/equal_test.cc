@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
@@ -195,6 +196,20 @@ TEST(Equal, QuotientsOfIntegersByAnInput) {
   const char kOther[] = "input x: i64[4]\ninput y: i64[4]\n%0 = div(x, y)\n%1 = add(x, %0)\noutput z = %1\n";
   EXPECT_EQ(Prove(GraphOf(kQuotient, {}), GraphOf(kQuotient, {})).equality, Equality::kProved);
   EXPECT_EQ(Prove(GraphOf(kQuotient, {}), GraphOf(kOther, {})).equality, Equality::kProved);
+}
+
+// 1e30 and 1e-30 in f32, and 300 and 1/300 in f16, are not quite what gives 1.
+TEST(Equal, NumbersAreNotToldApartByTheirRounding) {
+  const auto scaled = [](const char* type, const char* first, const char* second) {
+    return GraphOf(absl::StrCat("input x: ", type, "[5]\nconst %0: ", type, "[] = [", first, "]\nconst %1: ", type,
+                                "[] = [", second, "]\n%2 = mul(x, %0)\n%3 = mul(%2, %1)\noutput y = %3\n"));
+  };
+  const auto as_it_is = [](const char* type) {
+    return GraphOf(absl::StrCat("input x: ", type, "[5]\n%0 = identity(x)\noutput y = %0\n"));
+  };
+  EXPECT_NE(Prove(scaled("f32", "1e30", "1e-30"), as_it_is("f32")).equality, Equality::kDifferent);
+  EXPECT_NE(Prove(scaled("f16", "300", "0.003334"), as_it_is("f16")).equality, Equality::kDifferent);
+  EXPECT_EQ(Prove(scaled("f32", "1e30", "1.0001e-30"), as_it_is("f32")).equality, Equality::kDifferent);
 }
 
 TEST(Equal, AFoldedWeightThatIsOffIsFound) {

@@ -311,5 +311,36 @@ output i = %0.1
               testing::HasSubstr("top_k: shape [3]: k must not exceed the size of the axis (found 4 <= 3)"));
 }
 
+// The one position of an axis of size 1 is the first element, however far a window reaches around it.
+TEST(ImportMoveTest, ResizeAsPyTorchToOneElementTakesTheFirst) {
+  const auto imported = TestModel(19)
+                            .Input("x", {1, 1, 4, 3})
+                            .Ints("sizes", {1, 1, 1, 3})
+                            .Node("Resize", {"x", "", "", "sizes"}, {"y"},
+                                  {{"mode", "cubic"}, {"coordinate_transformation_mode", "pytorch_half_pixel"}})
+                            .Output("y")
+                            .Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  const Tensor y = OutputsOf(imported->graph, {{"x", Iota({1, 1, 4, 3})}})[0];
+  for (int64_t k = 0; k < 3; ++k) EXPECT_NEAR(y.At(k), static_cast<double>(k), 1e-6) << k;
+}
+
+// Indices count from the end of their own part of the batch.
+TEST(ImportMoveTest, GatherNdCountsFromTheEndOfEachBatch) {
+  const auto imported = TestModel(13)
+                            .Input("x", {2, 3})
+                            .Input("i", {2, 2, 1}, DType::kInt64)
+                            .Node("GatherND", {"x", "i"}, {"y"}, {{"batch_dims", int64_t{1}}})
+                            .Output("y")
+                            .Import();
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  Tensor indices(TensorType{DType::kInt64, {2, 2, 1}});
+  const int64_t values[] = {-1, 0, -3, 1};
+  for (int64_t k = 0; k < 4; ++k) indices.SetInt(k, values[k]);
+  const Tensor y = OutputsOf(imported->graph, {{"x", Iota({2, 3})}, {"i", indices}})[0];
+  const double expected[] = {2, 0, 3, 4};
+  for (int64_t k = 0; k < 4; ++k) EXPECT_EQ(y.At(k), expected[k]) << k;
+}
+
 }  // namespace
 }  // namespace rewright
