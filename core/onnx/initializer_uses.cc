@@ -27,8 +27,8 @@ void AddReadersOfSubgraphs(const onnx::NodeProto& node, absl::flat_hash_set<std:
 
 bool IsNorm(const std::string& op) {
   static const auto* const ops = new std::set<std::string>{
-      "BatchNormalization",     "InstanceNormalization", "LayerNormalization",          "GroupNormalization",
-      "MeanVarianceNormalization", "RMSNormalization",   "SimplifiedLayerNormalization"};
+      "BatchNormalization",        "InstanceNormalization", "LayerNormalization",          "GroupNormalization",
+      "MeanVarianceNormalization", "RMSNormalization",      "SimplifiedLayerNormalization"};
   return ops->contains(op);
 }
 

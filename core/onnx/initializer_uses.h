@@ -1,4 +1,5 @@
-// How the nodes of a graph use its initializers, and what tensors of such a use are. For the sources of this folder only.
+// How the nodes of a graph use its initializers, and what tensors of such a use are. For the sources of this folder
+// only.
 #pragma once
 
 #include <optional>

@@ -82,7 +82,7 @@ struct ImportOptions {
   bool keep_tail = false;
   // For training (kOff and kStep): initializers that are trained whatever they look like; those that are one weight
   // although they look like several, and the reverse (ImportedModel::left, ::weight_notes). Null: none.
-  std::function<bool(const std::string& name)> trains, shares, parts;
+  std::function<bool(const std::string&name)> trains, shares, parts;
   // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.
   int64_t max_generated_bytes = int64_t{4} << 30;
 };

@@ -57,8 +57,8 @@ Provenance::Provenance(const onnx::GraphProto& graph) {
     for (absl::string_view line : absl::StrSplit(signature->second, '\n')) {
       const size_t target = line.find("target=");
       if (target == line.npos) continue;
-      const bool parameter = absl::StrContains(line, ": PARAMETER "), buffer = absl::StrContains(line, ": BUFFER ") ||
-                             absl::StrContains(line, ": CONSTANT_TENSOR ");
+      const bool parameter = absl::StrContains(line, ": PARAMETER "),
+                 buffer = absl::StrContains(line, ": BUFFER ") || absl::StrContains(line, ": CONSTANT_TENSOR ");
       size_t end = 0;
       const std::string name = Quoted(line, target, &end);
       if ((parameter || buffer) && !name.empty()) parameters_[name] = parameter;

@@ -1,5 +1,5 @@
-// What an exporter says about where initializers come from. PyTorch's exporter by torch.export writes it as metadata: the
-// graph lists the parameters and buffers of the module, and a value that was computed beforehand names what it was
+// What an exporter says about where initializers come from. PyTorch's exporter by torch.export writes it as metadata:
+// the graph lists the parameters and buffers of the module, and a value that was computed beforehand names what it was
 // computed from. For the sources of this folder only.
 #pragma once
 
@@ -29,7 +29,7 @@ class Provenance {
   std::set<std::string> SourcesOf(const std::string& initializer) const;
 
  private:
-  std::map<std::string, bool> parameters_;               // by the name in the module: a parameter, or a buffer
+  std::map<std::string, bool> parameters_;                // by the name in the module: a parameter, or a buffer
   std::map<std::string, std::set<std::string>> sources_;  // by initializer that was computed
 };
 

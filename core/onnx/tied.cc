@@ -155,8 +155,8 @@ class CopyJoiner {
     if (!same && !turned) return false;
     if (Fits(options_.parts, kept) || Fits(options_.parts, name)) return false;
     if (roles_.left.contains(kept)) return false;  // constants, both
-    const std::string both = absl::StrCat("initializers ", kept, " and ", name, " hold the same numbers",
-                                          turned ? ", transposed: " : ": ");
+    const std::string both =
+        absl::StrCat("initializers ", kept, " and ", name, " hold the same numbers", turned ? ", transposed: " : ": ");
     if (!turned && !IsGeneratedName(name) && !Fits(options_.shares, kept) && !Fits(options_.shares, name) &&
         KindsOfUses(uses_, kept) == KindsOfUses(uses_, name)) {
       roles_.notes.push_back(
@@ -241,14 +241,15 @@ void JoinRepeats(const ImportOptions& options, const Provenance& provenance, onn
     const Tensor tensor = found->second;
     std::set<std::string> sources = provenance.SourcesOf(name);
     if (sources.size() < 2) continue;  // transposed
-    const std::string of = absl::StrCat("initializer ", name, " was computed from ",
-                                        *provenance.ParametersOf(name).begin());
+    const std::string of =
+        absl::StrCat("initializer ", name, " was computed from ", *provenance.ParametersOf(name).begin());
     sources.insert(name);
     if (UniformElement(tensor)) {
       if (!MayRepeat(sources) || Fits(options.trains, name)) continue;
       roles.left.emplace(name, "computed from a parameter, and all of its elements are one number");
-      roles.undecided.emplace(name, absl::StrCat(of, ", and all of its elements are one number: the file does not say "
-                                                     "which of them are one element of the parameter"));
+      roles.undecided.emplace(name, absl::StrCat(of,
+                                                 ", and all of its elements are one number: the file does not say "
+                                                 "which of them are one element of the parameter"));
       continue;
     }
     const auto [shape, elements] = WithoutRepeats(tensor);
@@ -264,12 +265,11 @@ void JoinRepeats(const ImportOptions& options, const Provenance& provenance, onn
     if (!scattered && shape == tensor.shape()) continue;
     const std::string once = AddInitializer(
         name + ".once",
-        scattered ? WithElements(tensor, {std::ssize(distinct)}, distinct) : WithElements(tensor, shape, elements), graph,
-        initializers);
+        scattered ? WithElements(tensor, {std::ssize(distinct)}, distinct) : WithElements(tensor, shape, elements),
+        graph, initializers);
     Tensor second = scattered ? Tensor({DType::kInt64, tensor.shape()}) : Tensor::Int64s(tensor.shape());
     if (scattered) std::copy(places.begin(), places.end(), second.as<int64_t>());
-    const std::string repeated =
-        AddInitializer(name + (scattered ? ".places" : ".shape"), second, graph, initializers);
+    const std::string repeated = AddInitializer(name + (scattered ? ".places" : ".shape"), second, graph, initializers);
     Replace(name, scattered ? "Gather" : "Expand", {once, repeated}, graph, initializers);
     roles.notes.push_back(absl::StrCat(of, " and repeats its elements: each is trained once, as ", once,
                                        " (model.parted trains ", name, " element by element)"));

@@ -135,7 +135,8 @@ class RoleFinder {
     const Provenance::Kind kind = provenance_.KindOf(name);
     if (kind == Provenance::Kind::kParameter) return "";
     if (kind == Provenance::Kind::kConstant) {
-      return provenance_.IsBuffer(name) ? "a buffer, as the file says" : "computed without a parameter, as the file says";
+      return provenance_.IsBuffer(name) ? "a buffer, as the file says"
+                                        : "computed without a parameter, as the file says";
     }
     const bool generated = IsGeneratedName(name), uniform = UniformElement(tensor).has_value();
     Use use;
