@@ -10,15 +10,14 @@ namespace {
 
 // A transpose is a view in each group that reads it, but stands in one of them: in the last one, of two.
 TEST(WaitingTensorsTest, WhatOnlyMovesIsThereForItsFirstReader) {
-  const auto graph = ParseGraph(R"(graph {
-  %x = input "x" : f32[2,3]
-  %a = relu(%x)
-  %t = transpose(%a) {perm=[1,0]}
-  %b = tanh(%t)
-  %c = exp(%t)
-  %y = add(%b, %c)
-  output "y" = %y
-})");
+  const auto graph = ParseGraph(R"(input x: f32[2,3]
+%1 = relu(x)
+%2 = transpose(%1, perm=[1,0])
+%3 = tanh(%2)
+%4 = exp(%2)
+%5 = add(%3, %4)
+output y = %5
+)");
   ASSERT_TRUE(graph.ok()) << graph.status();
   std::vector<NodeId> ids;  // relu, transpose, tanh, exp, add
   for (NodeId id : graph->nodes()) {

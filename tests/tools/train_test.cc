@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -95,8 +96,9 @@ TEST_F(TrainTest, WhatAFileDoesNotSayIsAsked) {
   const Outcome trained = run(R"({"trained": ["onnx::Add_7"]})"), frozen = run(R"({"frozen": ["onnx::Add_7"]})");
   ASSERT_EQ(trained.status, 0) << trained.err;
   ASSERT_EQ(frozen.status, 0) << frozen.err;
-  EXPECT_EQ(Lines(trained.out)[0]["trained"], Json::parse(R"(["onnx::Add_7", "w"])"));
-  EXPECT_EQ(Lines(frozen.out)[0]["trained"], Json::parse(R"(["w"])"));
+  const auto names = [](const Outcome& run) { return Lines(run.out)[0]["trained"].get<std::set<std::string>>(); };
+  EXPECT_EQ(names(trained), (std::set<std::string>{"onnx::Add_7", "w"}));
+  EXPECT_EQ(names(frozen), std::set<std::string>{"w"});
 }
 
 TEST_F(TrainTest, TheDigitsReachTheirAccuracy) {
