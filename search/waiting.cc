@@ -54,6 +54,13 @@ void WaitingTensors::FindRoots() {
     for (const TensorType& type : made.outputs) tensor.bytes += type.num_bytes();
     if (tensor.is_moved) tensor.root = tensors_[graph_.index(made.operands[0].node)].root;
   }
+  // What only moves is a view in each group that reads it, and there for the first of them, whichever lists it.
+  for (size_t i = tensors_.size(); i-- > 0;) {
+    if (!tensors_[i].is_moved) continue;
+    for (int user : graph_.users(static_cast<int>(i))) {
+      if (positions_[user] >= 0) positions_[i] = std::min(positions_[i], positions_[user]);
+    }
+  }
   for (const Output& output : graph_.outputs()) {
     const int i = graph_.index(output.value.node);
     tensors_[i].may_drop = tensors_[tensors_[i].root].may_drop = false;

@@ -72,6 +72,17 @@ std::function<bool(const std::string&)> AnyOf(const std::vector<std::string>& pa
   };
 }
 
+// Nothing that may be a parameter is left without a word: the user says what it is.
+absl::Status CheckDecided(const ImportedModel& model, const std::function<bool(const std::string&)>& is_frozen) {
+  std::vector<std::string> sentences;
+  for (const auto& [name, sentence] : model.undecided) {
+    if (!is_frozen(name)) sentences.push_back(sentence);
+  }
+  if (sentences.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::StrJoin(sentences, "; "), ". Expected the name in model.trained or model.frozen"));
+}
+
 struct LoadedModel {
   TrainableModel model;
   ModelMetadata metadata;
@@ -86,8 +97,10 @@ absl::StatusOr<LoadedModel> LoadTrainedModel(const TrainConfig& config, const st
   options.seed = config.seed;
   options.trains = AnyOf(config.trains);
   options.shares = AnyOf(config.shared);
+  options.parts = AnyOf(config.parted);
   ASSIGN_OR_RETURN(const ImportedModel open, file.Import(options));
   for (const std::string& note : open.weight_notes) console.Warning(absl::StrCat(path, ": ", note));
+  RETURN_IF_ERROR(ErrorAt(path, CheckDecided(open, AnyOf(config.step.frozen))));
   // The size of the batch, where the file leaves it open.
   options.dims = config.dims;
   for (const std::vector<std::string>& names : open.dim_names) {

@@ -128,6 +128,7 @@ absl::StatusOr<ImportedModel> GraphImporter::Import() {
   if (options_.training != OnnxTraining::kAsWritten) {
     InitializerRoles roles = RolesOfInitializers(options_, graph_, initializers_);
     left_ = std::move(roles.left);
+    result_.undecided = std::move(roles.undecided);
     result_.weight_notes = std::move(roles.notes);
   }
   RETURN_IF_ERROR(ImportInitializers());

@@ -80,9 +80,9 @@ struct ImportOptions {
   // tensor, and all that reads what they give, are the tail of the file: the graph ends before it, and what the tail
   // reads are outputs. With the source the tail is written behind it (ExportOptions::tail); nothing here runs it.
   bool keep_tail = false;
-  // For training (kOff and kStep): initializers that are trained whatever they look like, and those that stay one
-  // weight although they look like several (ImportedModel::left, ::notes). Null: none.
-  std::function<bool(const std::string&name)> trains, shares;
+  // For training (kOff and kStep): initializers that are trained whatever they look like; those that are one weight
+  // although they look like several, and the reverse (ImportedModel::left, ::weight_notes). Null: none.
+  std::function<bool(const std::string&name)> trains, shares, parts;
   // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.
   int64_t max_generated_bytes = int64_t{4} << 30;
 };
@@ -118,6 +118,8 @@ struct ImportedModel {
   // With kOff and kStep: floating states that are no weights, each with the reason: constants of the graph,
   // initializers that training has to leave as they are.
   std::map<std::string, std::string> left;
+  // Of them those that may be parameters, by all that the file says: each with a sentence about it.
+  std::map<std::string, std::string> undecided;
   // For the user of the first such import: weights that an exporter wrote once for several, or twice for one.
   std::vector<std::string> weight_notes;
   // Files of external data, as the model names them: paths from its folder, sorted.

@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/base/files.h"
@@ -191,6 +192,41 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder) {
   }
   checkpoint.progress = json["progress"];
   return checkpoint;
+}
+
+absl::Status CheckTensors(const Checkpoint& checkpoint, const std::map<std::string, TensorType>& expected) {
+  std::map<std::string, TensorType> found;
+  for (const auto* tensors : {&checkpoint.weights, &checkpoint.optimizer}) {
+    for (const auto& [name, tensor] : *tensors) found.emplace(name, tensor.type());
+  }
+  std::vector<std::string> missing, beside, other;
+  for (const auto& [name, type] : expected) {
+    const auto at = found.find(name);
+    if (at == found.end()) {
+      missing.push_back(name);
+    } else if (at->second != type) {
+      other.push_back(absl::StrCat(name, " ", at->second.ToString(), " in place of ", type.ToString()));
+    }
+  }
+  for (const auto& [name, type] : found) {
+    if (!expected.contains(name)) beside.push_back(name);
+  }
+  std::vector<std::string> differences;
+  const auto add = [&](const std::string& what, const std::vector<std::string>& names) {
+    constexpr size_t kShown = 5;
+    if (names.empty()) return;
+    const size_t shown = std::min(names.size(), kShown);
+    differences.push_back(absl::StrCat(what, absl::StrJoin(names.begin(), names.begin() + shown, ", "),
+                                       shown < names.size() ? absl::StrCat(", .. (", names.size(), ")") : ""));
+  };
+  add("lacks ", missing);
+  add("has beside them ", beside);
+  add("has ", other);
+  if (differences.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the checkpoint's tensors: found ", found.size(), ", expected the ", expected.size(),
+                   " states of this run; it ", absl::StrJoin(differences, ", and "),
+                   " (another version of the program, or another model file, takes other tensors for states)"));
 }
 
 }  // namespace rewright

@@ -14,6 +14,7 @@
 // whole checkpoint, or there is none yet. The files are untrusted when they are read.
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 
@@ -58,5 +59,9 @@ bool HasCheckpoint(const std::string& folder);
 
 // The last one. Errors: none is there (kNotFound), a file is missing or not as it was written.
 absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder);
+
+// Whether it holds these tensors and no others, as the checkpoint of a run does whose states they are. The error names
+// what is missing, what is there beside, and what is of another type.
+absl::Status CheckTensors(const Checkpoint& checkpoint, const std::map<std::string, TensorType>& expected);
 
 }  // namespace rewright

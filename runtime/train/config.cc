@@ -238,6 +238,7 @@ void ReadModel(Fields& fields, TrainConfig* config) {
   fields.Texts("frozen", &config->step.frozen);
   fields.Texts("trained", &config->trains);
   fields.Texts("shared", &config->shared);
+  fields.Texts("parted", &config->parted);
   fields.Object("places", [&](Fields& places) {
     for (const auto& [name, value] : places.json().items()) {
       int64_t axis = 0;

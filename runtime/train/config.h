@@ -33,8 +33,9 @@ struct TrainConfig {
   std::optional<BuiltInModel> built_in;
   std::string onnx;
   std::map<std::string, int64_t> dims;  // of the ONNX model's symbolic dimensions
-  // Patterns of initializers that are trained whatever they look like, and that stay one where they look like several.
-  std::vector<std::string> trains, shared;
+  // Patterns of initializers that are trained whatever they look like; that are one weight where they look like
+  // several, and the reverse.
+  std::vector<std::string> trains, shared, parted;
   std::string weights;
 
   // Weights that are cut where ranks compute together (--layout tp=N): patterns and axes.

@@ -289,7 +289,6 @@ absl::Status Trainer::CheckWeights(const std::string& what) {
 }
 
 absl::Status Trainer::Restore(const Checkpoint& checkpoint, const StepGraphs& graphs, NamedTensors* states) {
-  const Graph& step = graphs.step;
   const Json& progress = checkpoint.progress;
   const std::string difference = FirstDifference(identity_, progress.value("identity", Json()));
   if (!difference.empty()) return absl::InvalidArgumentError(difference);
@@ -303,14 +302,13 @@ absl::Status Trainer::Restore(const Checkpoint& checkpoint, const StepGraphs& gr
   }
   if (const Json best = progress.value("best", Json()); best.is_number()) best_ = best.get<double>();
   if (const Json loss = progress.value("last_loss", Json()); loss.is_number()) last_loss_ = loss.get<double>();
+  std::map<std::string, TensorType> expected;
+  for (const Graph* graph : std::initializer_list<const Graph*>{&model_.inference, &graphs.step}) {
+    for (Value state : graph->states()) expected.emplace(graph->node(state.node).name, graph->type(state));
+  }
+  RETURN_IF_ERROR(CheckTensors(checkpoint, expected));
   for (const auto* tensors : {&checkpoint.weights, &checkpoint.optimizer}) {
     for (const auto& [name, tensor] : *tensors) (*states)[name] = tensor;
-  }
-  for (Value state : step.states()) {
-    const std::string& name = step.node(state.node).name;
-    if (!checkpoint.weights.contains(name) && !checkpoint.optimizer.contains(name)) {
-      return absl::InvalidArgumentError(absl::StrCat("the checkpoint has no tensor ", name));
-    }
   }
   ASSIGN_OR_RETURN(forms_, ParseStoredForms(progress.value("stored_forms", Json())));
   if (!forms_.empty() && graphs.has_gradients()) {
@@ -591,8 +589,8 @@ absl::Status Trainer::Save() {
   if (!forms_.empty()) checkpoint.progress["stored_forms"] = StoredFormsJson(forms_);
   // The others wait, however long that takes.
   const auto write = [&]() -> absl::StatusOr<std::string> {
-    RETURN_IF_ERROR(WriteCheckpoint(options_.checkpoint_folder, position_, checkpoint,
-                                    static_cast<int>(config_.checkpoint_keep)));
+    RETURN_IF_ERROR(
+        WriteCheckpoint(options_.checkpoint_folder, position_, checkpoint, static_cast<int>(config_.checkpoint_keep)));
     return std::string();
   };
   return FromRankZero(ranks_, StepName(position_) + ", the checkpoint", write).status();

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +65,41 @@ class TrainTest : public ::testing::Test {
 
   TemporaryFolder folder_;
 };
+
+// A table that an exporter computed, of a parameter or of a constant.
+TEST_F(TrainTest, WhatAFileDoesNotSayIsAsked) {
+  Rng rng(3);
+  const auto random = [&](const Shape& shape) { return RandomTensor({DType::kFloat32, shape}, rng, -1, 1); };
+  const std::string bytes = TestModel(17)
+                                .Input("x", {44, 64})
+                                .Initializer("onnx::Add_7", random({44, 64}))
+                                .Initializer("w", random({64, 10}))
+                                .Node("Add", {"x", "onnx::Add_7"}, {"a"})
+                                .Node("MatMul", {"a", "w"}, {"y"})
+                                .Output("y")
+                                .Bytes();
+  WriteContents(folder_ / "model.onnx", bytes);
+  const auto run = [&](const std::string& more) {
+    Json model = {{"mlp", nullptr}, {"onnx", "model.onnx"}};
+    model.update(Json::parse(more));
+    const std::string config = Config(
+        Json({{"model", model}, {"steps", 2}, {"epochs", nullptr}, {"validation", nullptr}, {"data", {{"batch", 44}}}})
+            .dump());
+    return Rewright("train --threads 1 --json --quiet " + config);
+  };
+  const Outcome asked = run("{}");
+  EXPECT_EQ(asked.status, 2);
+  EXPECT_THAT(asked.err,
+              HasSubstr("model.onnx: initializer onnx::Add_7 f32[44,64] was computed by the exporter, and the "
+                        "file does not say from what: a parameter, such as a table of positions, or a "
+                        "constant. Expected the name in model.trained or model.frozen"));
+  const Outcome trained = run(R"({"trained": ["onnx::Add_7"]})"), frozen = run(R"({"frozen": ["onnx::Add_7"]})");
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  ASSERT_EQ(frozen.status, 0) << frozen.err;
+  const auto names = [](const Outcome& run) { return Lines(run.out)[0]["trained"].get<std::set<std::string>>(); };
+  EXPECT_EQ(names(trained), (std::set<std::string>{"onnx::Add_7", "w"}));
+  EXPECT_EQ(names(frozen), std::set<std::string>{"w"});
+}
 
 TEST_F(TrainTest, TheDigitsReachTheirAccuracy) {
   const std::string model = folder_ / "digits.onnx";

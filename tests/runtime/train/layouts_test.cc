@@ -358,6 +358,48 @@ TEST_F(LayoutsTest, BatchNormIsThatOfMicroBatches) {
   EXPECT_EQ(Common(Train(json_, 1, "ck", true)).sha256, alone.sha256);
 }
 
+// docs/training.md says so: without convolutions a pipeline gives the bits of one rank wherever its stages end.
+TEST_F(LayoutsTest, PipelinesWithoutConvolutionsGiveTheBitsOfOneRank) {
+  const char* const models[] = {
+      R"({"gpt": {"vocabulary": 128, "length": 8, "width": 16, "heads": 2, "layers": 1, "dropout": 0.1}})",
+      R"({"lstm": {"vocabulary": 128, "length": 8, "width": 8, "hidden": 16, "layers": 1, "dropout": 0.1}})"};
+  for (const char* model : models) {
+    json_ = Json::parse(R"({"data": {"inputs": {"x": {"file": "../characters/train.txt", "tokens": {"stride": 3}}},
+        "target": {"file": "../characters/train.txt", "tokens": {"stride": 3, "shift": 1}}, "batch": 12,
+        "micro_batches": 4}, "loss": "cross_entropy", "optimizer": {"kind": "adamw", "learning_rate": 0.01}, "steps": 2})");
+    json_["model"] = Json::parse(model);
+    Use("");
+    const Trained alone = Common(Train(json_, 1));
+    for (const int64_t bytes : {int64_t{25} << 20, int64_t{1} << 10}) {
+      bucket_bytes_ = bytes;
+      for (const auto& [layout, size] :
+           {std::pair("pp=2", 2), {"pp=3", 3}, {"pp=2,schedule=interleaved,chunks=4", 2}}) {
+        Use(layout);
+        EXPECT_EQ(Common(Train(json_, size)).sha256, alone.sha256) << model << ", " << layout << ", " << bytes;
+      }
+    }
+  }
+}
+
+// With convolutions the stages decide the bits, and pipelines beside each other change none; one rank is as near as
+// rounding lets it.
+TEST_F(LayoutsTest, PipelinesOfConvolutionsAreOneRankButForRounding) {
+  json_ = Json::parse(R"({"model": {"conv_net": {"image": [1, 8, 8], "channels": [16, 32], "classes": 10}},
+      "data": {"inputs": {"x": {"file": "train_x.npy", "scale": 0.0625}}, "target": "train_y.npy", "batch": 24,
+               "micro_batches": 4},
+      "loss": "cross_entropy", "optimizer": {"kind": "sgd", "learning_rate": 0.1}, "steps": 2})");
+  Use("");
+  const Trained alone = Common(Train(json_, 1));
+  Use("pp=2,schedule=interleaved,chunks=4");
+  const Trained stages = Common(Train(json_, 2));
+  EXPECT_LT(Distance(alone.weights, stages.weights), 1e-5);
+  for (const char* layout :
+       {"dp=2,pp=2,schedule=interleaved,chunks=4", "dp=2,pp=2,schedule=interleaved,chunks=4,zero=2"}) {
+    Use(layout);
+    EXPECT_EQ(Common(Train(json_, 4)).sha256, stages.sha256) << layout;
+  }
+}
+
 // With samples that are cut the statistics of a batch norm are those of the whole batch, by laws.
 TEST_F(LayoutsTest, StatisticsAreThoseOfAllRanksWhereSamplesAreCut) {
   json_ = Json::parse(R"({"model": {"conv_net": {"image": [1, 8, 8], "channels": [4], "classes": 10}},

@@ -454,6 +454,24 @@ TEST_F(DamagedTest, CheckpointsAreRefused) {
   }
 }
 
+// What a state is may change from version to version, as it did for running averages.
+TEST_F(DamagedTest, CheckpointsOfOtherStatesAreRefusedByName) {
+  Save(/*joined=*/false);
+  auto weights = ReadSafetensors(files_[0]);
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const auto states = static_cast<int>(weights->size()) + static_cast<int>(ReadSafetensors(files_[1])->size());
+  const Tensor bias = weights->at("layer0.bias");
+  weights->erase("layer1.bias");
+  weights->emplace("norm.running_mean", bias);
+  (*weights)["layer0.bias"] = Tensor({DType::kFloat32, {2}});
+  ASSERT_TRUE(WriteSafetensors(files_[0], *weights).ok());
+  Seal();
+  EXPECT_THAT(Error(json_, "ck", true),
+              HasSubstr(absl::StrCat("the checkpoint's tensors: found ", states, ", expected the ", states,
+                                     " states of this run; it lacks layer1.bias, and has beside them "
+                                     "norm.running_mean, and has layer0.bias f32[2] in place of f32[9]")));
+}
+
 TEST_F(DamagedTest, ConfigurationsAreReadOrRefused) {
   Save(/*joined=*/true);
   const std::string text = json_.dump();

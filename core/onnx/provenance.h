@@ -1,0 +1,36 @@
+// What an exporter says about where initializers come from. PyTorch's exporter by torch.export writes it as metadata:
+// the graph lists the parameters and buffers of the module, and a value that was computed beforehand names what it was
+// computed from. For the sources of this folder only.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "core/onnx/proto.h"
+
+namespace rewright {
+
+class Provenance {
+ public:
+  enum class Kind {
+    kUnsaid,
+    kParameter,  // or computed from parameters
+    kConstant,   // a buffer, or computed without a parameter
+  };
+
+  explicit Provenance(const onnx::GraphProto& graph);
+
+  Kind KindOf(const std::string& initializer) const;
+  bool IsBuffer(const std::string& initializer) const;
+  // The parameters that an initializer was computed from; none where it is one itself, or nothing is said.
+  std::set<std::string> ParametersOf(const std::string& initializer) const;
+  // All that an initializer was computed from, results between included.
+  std::set<std::string> SourcesOf(const std::string& initializer) const;
+
+ private:
+  std::map<std::string, bool> parameters_;                // by the name in the module: a parameter, or a buffer
+  std::map<std::string, std::set<std::string>> sources_;  // by initializer that was computed
+};
+
+}  // namespace rewright
