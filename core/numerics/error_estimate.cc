@@ -23,6 +23,8 @@ namespace {
 constexpr double kTf32Rounding = 0x1p-11;
 // Columns of which sums are left: the rest is added up here.
 constexpr int64_t kFewestColumns = 1024;
+// Stands for the element of the largest magnitude.
+constexpr int64_t kLargest = -1;
 
 double SmallestSubnormalOf(DType dtype) { return SmallestNormalOf(dtype) * 2 * RoundingOf(dtype); }
 
@@ -128,6 +130,17 @@ class Estimator {
         continue;
       }
       if (type.num_elements() == 0) continue;
+      if (!options_.at.empty()) {
+        const auto given = options_.at.find(output.name);
+        if (given == options_.at.end()) continue;
+        for (const int64_t element : given->second) {
+          if (element < 0 || element >= type.num_elements()) {
+            return InvalidArgument("element ", element, " of the output ", output.name, " ", type.ToString());
+          }
+          RETURN_IF_ERROR(AddLook(output, element));
+        }
+        continue;
+      }
       if (static_cast<int>(looks_.size()) >= options_.most_looks) {
         estimate_.unlooked.push_back(output.name);
         continue;
@@ -135,10 +148,9 @@ class Estimator {
       Rng rng(options_.seed + o);
       const int64_t count = std::min<int64_t>(options_.elements, type.num_elements());
       for (int64_t e = 0; e < count && static_cast<int>(looks_.size()) < options_.most_looks; ++e) {
-        const std::optional<int64_t> drawn =
-            e == 0 ? std::optional<int64_t>()
-                   : static_cast<int64_t>(rng() % static_cast<uint64_t>(type.num_elements()));
-        RETURN_IF_ERROR(AddLook(output, drawn));
+        const int64_t element =
+            e == 0 ? kLargest : static_cast<int64_t>(rng() % static_cast<uint64_t>(type.num_elements()));
+        RETURN_IF_ERROR(AddLook(output, element));
       }
     }
     return absl::OkStatus();
@@ -149,15 +161,14 @@ class Estimator {
     return arena_->Apply("reshape", {value}, {{"shape", std::move(shape)}});
   }
 
-  // `drawn`: the index of an element; none: the largest in magnitude.
-  absl::Status AddLook(const Output& output, std::optional<int64_t> drawn) {
+  absl::Status AddLook(const Output& output, int64_t element) {
     const Value y = reference_.values.at(output.value);
     const TensorType type = arena_->type(y);
     const int64_t n = type.num_elements();
     Look look{.output = output.name};
     ASSIGN_OR_RETURN(const Value flat, Reshaped(y, {n}));
-    if (drawn) {
-      look.at = arena_->AddConstant(Tensor::Int64s({*drawn}));
+    if (element != kLargest) {
+      look.at = arena_->AddConstant(Tensor::Int64s({element}));
     } else {
       ASSIGN_OR_RETURN(const Value magnitudes, arena_->Apply("abs", {flat}));
       ASSIGN_OR_RETURN(look.at, arena_->Apply("argmax", {magnitudes}, {{"axis", int64_t{0}}, {"keepdims", int64_t{1}}}));

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ struct ErrorOptions {
   int elements = 1;
   // At most so many in all, outputs in order: each is a backward pass.
   int most_looks = 8;
+  // Instead of these: elements by output. Outputs that are not named are not looked at.
+  std::map<std::string, std::vector<int64_t>> at;
   uint64_t seed = 0;
   int threads = 1;
   GraphRunner* runner = nullptr;                                        // null: the interpreter
