@@ -34,7 +34,7 @@ struct ErrorFlags {
   std::map<std::string, Interval> ranges;
   std::map<std::string, int64_t> dims;
   bool fold_defaults = false;
-  std::string device = "cpu";
+  std::string device = "reference";
   int64_t elements = 1;
   int64_t looks = 0;
   bool measure = false;
@@ -140,6 +140,9 @@ Json ToJson(const Graph& graph, const ErrorEstimate& estimate) {
   json["decisions_at"] = estimate.decisions;
   json["without_derivative"] = estimate.blocked;
   json["too_large"] = estimate.overflows;
+  json["run_seconds"] = estimate.run_seconds;
+  json["prepare_seconds"] = estimate.prepare_seconds;
+  if (estimate.forward_seconds > 0) json["forward_seconds"] = estimate.forward_seconds;
   return json;
 }
 
@@ -258,7 +261,8 @@ Action DeclareError(CommandLine& line) {
   line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
   line.AddRanges("--range", &flags->ranges, "Where the elements of an input lie: it is drawn from there");
   AddReading(line, &flags->dims, &flags->fold_defaults);
-  AddDevice(line, &flags->device, /*with_reference=*/true);
+  line.Add("--device", &flags->device, "Where it runs: reference (the interpreter, the default), cpu, cuda or cuda:N")
+      .Type("DEVICE");
   line.AddInt("--elements", &flags->elements, 1, 1'000'000,
               "Elements of each output that are looked at: the largest, then drawn ones (default 1)");
   line.AddInt("--looks", &flags->looks, 1, 1'000'000,

@@ -32,7 +32,7 @@ absl::StatusOr<RoundingEngine> RoundingEngine::Open(const std::string& device, i
 }
 
 void RoundingEngine::Use(ErrorOptions* options) {
-  if (engine_->device() == nullptr) return;  // the interpreter
+  if (engine_->device() == nullptr) return;  // the interpreter takes derived operators as they are
   options->runner = &engine_->runner();
   options->lower = [](const Graph& graph) -> absl::StatusOr<Graph> {
     ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(graph));

@@ -1,8 +1,8 @@
 #include "core/numerics/error_estimate.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <numeric>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -25,6 +25,10 @@ constexpr double kTf32Rounding = 0x1p-11;
 constexpr int64_t kFewestColumns = 1024;
 // Stands for the element of the largest magnitude.
 constexpr int64_t kLargest = -1;
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 double SmallestSubnormalOf(DType dtype) { return SmallestNormalOf(dtype) * 2 * RoundingOf(dtype); }
 
@@ -55,11 +59,13 @@ class Estimator {
   Estimator(const Graph& graph, const ErrorOptions& options) : graph_(graph), options_(options) {}
 
   absl::StatusOr<ErrorEstimate> Run(const std::vector<Tensor>& inputs) {
+    const Clock::time_point start = Clock::now();
     RETURN_IF_ERROR(MakeGraphs());
     NoteDecisions();
     RETURN_IF_ERROR(AddLooks());
     RETURN_IF_ERROR(AddMagnitudes());
     RETURN_IF_ERROR(Evaluate(inputs));
+    estimate_.prepare_seconds = SecondsSince(start) - estimate_.run_seconds;
     if (options_.measure) RETURN_IF_ERROR(Measure(inputs));
     return std::move(estimate_);
   }
@@ -289,10 +295,17 @@ class Estimator {
       const Node& application = arena_->node(made.node);
       ASSIGN_OR_RETURN(const OpDef* rounding, RoundingOp(*application.op, value.output));
       ASSIGN_OR_RETURN(const NodeId errors, arena_->Add(*rounding, application.operands, application.attrs));
-      local.kind = LocalErrors::kBoth;
-      local.operands = {{errors, 0}, {errors, 1}};
+      local.operands = {{errors, 0}};
       by_worst = u;
-      of_square = u * u;
+      if (arena_->node(errors).outputs.size() == 2) {
+        local.kind = LocalErrors::kBoth;
+        local.operands.push_back({errors, 1});
+        of_square = u * u;
+      } else {
+        // Of two to four roundings that are alike, the sum of squares is a half to a quarter of the square of the sum.
+        local.kind = LocalErrors::kWorst;
+        of_square = u2 / 3;
+      }
     }
     const double subnormal = SmallestSubnormalOf(stored) / 2;
     // Scaled, so that no number is below what the sums are computed in.
@@ -311,16 +324,13 @@ class Estimator {
   absl::Status AddCharge(Value value, Value made, Value derivative, Look* look) {
     ASSIGN_OR_RETURN(const Local* local, LocalOf(value));
     const Shape& shape = arena_->type(made).shape;
-    int64_t columns = 1;
-    for (size_t axis = shape.size(); axis-- > 0 && columns < kFewestColumns;) columns *= shape[axis];
-    columns = std::max<int64_t>(columns, 1);
-    const Shape matrix = {arena_->type(made).num_elements() / columns, columns};
+    int64_t columns = 1, kept = 0;
+    for (size_t axis = shape.size(); axis-- > 0 && columns < kFewestColumns; ++kept) columns *= shape[axis];
     std::vector<Value> operands = {derivative, made};
     operands.insert(operands.end(), local->operands.begin(), local->operands.end());
-    for (Value& operand : operands) {
-      ASSIGN_OR_RETURN(operand, Reshaped(operand, matrix));
-    }
-    ASSIGN_OR_RETURN(const NodeId sums, arena_->Add(SumOfErrorsOp(local->kind), operands, local->attrs));
+    Attrs attrs = local->attrs;
+    attrs["kept"] = kept;
+    ASSIGN_OR_RETURN(const NodeId sums, arena_->Add(SumOfErrorsOp(local->kind), operands, std::move(attrs)));
     look->charges.push_back({value, {sums, 0}, {sums, 1}, local->scale});
     return absl::OkStatus();
   }
@@ -355,11 +365,17 @@ class Estimator {
     }
     if (options_.runner != nullptr) {
       ASSIGN_OR_RETURN(const std::unique_ptr<Executable> executable, options_.runner->Prepare(lowered));
+      const Clock::time_point start = Clock::now();
       std::vector<Tensor> outputs;
       RETURN_IF_ERROR(executable->Run(inputs, &outputs));
+      estimate_.run_seconds = SecondsSince(start);
       return outputs;
     }
-    return InterpretGraph(lowered, Named(lowered, inputs), {Precision::kNative, options_.threads});
+    const Clock::time_point start = Clock::now();
+    absl::StatusOr<std::vector<Tensor>> outputs =
+        InterpretGraph(lowered, Named(lowered, inputs), {Precision::kNative, options_.threads});
+    estimate_.run_seconds = SecondsSince(start);
+    return outputs;
   }
 
   static absl::flat_hash_map<std::string, Tensor> Named(const Graph& graph, const std::vector<Tensor>& inputs) {
@@ -439,8 +455,10 @@ class Estimator {
 
   absl::Status Measure(const std::vector<Tensor>& inputs) {
     ASSIGN_OR_RETURN(const std::vector<Tensor> run_inputs, InTypesOf(run_.graph, inputs));
+    const Clock::time_point start = Clock::now();
     ASSIGN_OR_RETURN(const std::vector<Tensor> computed,
                      InterpretGraph(run_.graph, Named(run_.graph, run_inputs), {Precision::kNative, options_.threads}));
+    estimate_.forward_seconds = SecondsSince(start);
     ASSIGN_OR_RETURN(const std::vector<Tensor> exact,
                      InterpretGraph(graph_, Named(graph_, inputs), {Precision::kFloat64, options_.threads}));
     for (OutputError& look : estimate_.looks) {

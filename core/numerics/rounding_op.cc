@@ -23,11 +23,8 @@ Scalar Plus(const Scalar& a, const Scalar& b) {
   return b.node() == nullptr ? a : a + b;
 }
 
-// factor * error, and 0 where the error is: the factor may be infinite there.
-Scalar Scaled(const Scalar& factor, const Scalar& error) {
-  const Cond none = Holds(Call(Fn::kEqual, {error, Constant(0, error.dtype())}));
-  return Select(none, Constant(0, error.dtype()), factor * error);
-}
+// So that nothing is infinite, and 0 times it 0: what is masked by an infinity, the slope of a root at 0.
+Scalar Limited(const Scalar& magnitude) { return Min(magnitude, Constant(1e18, magnitude.dtype())); }
 
 struct LocalError {
   Scalar worst, square;  // null: 0
@@ -48,8 +45,13 @@ class ErrorBuilder {
 
  private:
   static LocalError Rounded(Roundings roundings, const Scalar& result) {
-    return {roundings.worst == 1 ? AbsOf(result) : roundings.worst * AbsOf(result),
-            roundings.square * kMeanSquareOfRounding * (result * result)};
+    const Scalar size = Limited(AbsOf(result));
+    return {roundings.worst == 1 ? size : roundings.worst * size,
+            roundings.square * kMeanSquareOfRounding * (size * size)};
+  }
+  static LocalError Scaled(const Scalar& slope, const LocalError& error) {
+    const Scalar size = Limited(AbsOf(slope));
+    return {size * error.worst, size * size * error.square};
   }
   static LocalError Sum(const LocalError& a, const LocalError& b) {
     return {Plus(a.worst, b.worst), Plus(a.square, b.square)};
@@ -101,7 +103,7 @@ class ErrorBuilder {
       if (partials.empty()) partials = Partials(Scalar(node));
       const Scalar& slope = partials[k];
       if (slope.node() == nullptr) continue;
-      total = Sum(total, {Scaled(AbsOf(slope), error.worst), Scaled(slope * slope, error.square)});
+      total = Sum(total, Scaled(slope, error));
     }
     const Roundings roundings = RoundingsOf(*node);
     return roundings.worst == 0 ? total : Sum(total, Rounded(roundings, Scalar(node)));
@@ -130,9 +132,8 @@ class ErrorBuilder {
         const Scalar n = Points(*node);
         LocalError total{n * AbsOf(value), kMeanSquareOfRounding * (n * (value * value))};
         if (!term.IsZero()) {
-          const Scalar rest = value / one;
-          total = Sum(total, {over(ReduceKind::kSum, Scaled(AbsOf(rest), term.worst)),
-                              over(ReduceKind::kSum, Scaled(rest * rest, term.square))});
+          const LocalError one_term = Scaled(value / one, term);
+          total = Sum(total, {over(ReduceKind::kSum, one_term.worst), over(ReduceKind::kSum, one_term.square)});
         }
         return total;
       }
@@ -167,7 +168,9 @@ absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& mean
   std::vector<Index> shape;
   for (const ExprPtr& size : output.shape) shape.emplace_back(Transplant(b, symbols, read)(size));
   const LocalError error = ErrorBuilder(*meaning).Of(output.element);
-  for (const Scalar& part : {error.worst, error.square}) {
+  std::vector<Scalar> parts = {error.worst};
+  if (output.element->Reduces()) parts.push_back(error.square);
+  for (const Scalar& part : parts) {
     const Scalar element = part.node() == nullptr ? Constant(0, output.dtype) : part;
     b.Output(output.dtype, shape, [&](const std::vector<Index>& position) {
       std::vector<ExprPtr> variables = symbols;
@@ -175,6 +178,42 @@ absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& mean
         variables[static_cast<size_t>(output.index_vars[axis])] = position[axis].node();
       }
       return Scalar(Transplant(b, std::move(variables), read)(element.node()));
+    });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SumOfErrorsMeaning(LocalErrors kind, OpBuilder& b) {
+  const DType dtype = b.dtype(0);
+  const auto real = [&](const char* name) { return b.Real(name, dtype); };
+  const int summed = b.rank(0) - static_cast<int>(b.Int("kept"));
+  if (summed < 0) return b.Error("keeps more axes than there are");
+  std::vector<Index> shape;
+  OpBuilder::Ranges ranges;
+  for (int axis = 0; axis < b.rank(0); ++axis) {
+    if (axis < summed) {
+      ranges.emplace_back(absl::StrCat("j", axis), b.size(0, axis));
+    } else {
+      shape.push_back(b.size(0, axis));
+    }
+  }
+  for (const bool square : {false, true}) {
+    b.Output(dtype, shape, [&](const std::vector<Index>& i) {
+      const auto term = [&](const std::vector<Index>& j) {
+        std::vector<Index> at = j;
+        at.insert(at.end(), i.begin(), i.end());
+        const Scalar u = b.Read(0, at), size = Limited(AbsOf(b.Read(1, at)));
+        Scalar local = square ? real("of_value") * (size * size) + real("of_one")
+                              : real("by_value") * size + real("by_one");
+        if (kind != LocalErrors::kValue) {
+          Scalar more = Limited(b.Read(kind == LocalErrors::kBoth && square ? 3 : 2, at));
+          if (kind == LocalErrors::kSquares && !square) more = Sqrt(more);
+          if (kind == LocalErrors::kWorst && square) more = more * more;
+          local = local + real(square ? "of_square" : "by_worst") * more;
+        }
+        return (square ? u * u : AbsOf(u)) * local;
+      };
+      return ranges.empty() ? term({}) : b.Sum(ranges, term);
     });
   }
   return absl::OkStatus();
@@ -237,40 +276,24 @@ const OpDef& HoldOp() {
 const OpDef& SumOfErrorsOp(LocalErrors errors) {
   static const auto* const all = [] {
     auto* ops = new std::vector<OpDef>;
-    for (const LocalErrors kind : {LocalErrors::kValue, LocalErrors::kSquares, LocalErrors::kBoth}) {
-      const std::vector<std::vector<std::string>> inputs = {{"u", "v"}, {"u", "v", "q"}, {"u", "v", "w", "s"}};
+    for (const LocalErrors kind :
+         {LocalErrors::kValue, LocalErrors::kSquares, LocalErrors::kWorst, LocalErrors::kBoth}) {
+      const std::vector<std::vector<std::string>> inputs = {
+          {"u", "v"}, {"u", "v", "q"}, {"u", "v", "w"}, {"u", "v", "w", "s"}};
       ops->push_back(OpDef{
           .name = absl::StrCat("sum_of_errors", static_cast<int>(kind)),
           .summary = "What roundings of a value do to a result.",
           .inputs = inputs[static_cast<size_t>(kind)],
-          .attrs = {RealAttr("by_value", 0, ""), RealAttr("by_worst", 0, ""), RealAttr("by_one", 0, ""),
-                    RealAttr("of_value", 0, ""), RealAttr("of_square", 0, ""), RealAttr("of_one", 0, "")},
-          .meaning =
-              [kind](OpBuilder& b) {
-                const DType dtype = b.dtype(0);
-                const auto real = [&](const char* name) { return b.Real(name, dtype); };
-                for (const bool square : {false, true}) {
-                  b.Output(dtype, {b.size(0, 1)}, [&](const std::vector<Index>& i) {
-                    return b.Sum({{"j", b.size(0, 0)}}, [&](const std::vector<Index>& j) {
-                      const auto read = [&](int operand) { return b.Read(operand, {j[0], i[0]}); };
-                      const Scalar u = read(0), v = read(1);
-                      Scalar local = square ? real("of_value") * (v * v) + real("of_one")
-                                            : real("by_value") * AbsOf(v) + real("by_one");
-                      if (kind == LocalErrors::kSquares) {
-                        local = local + (square ? real("of_square") * read(2) : real("by_worst") * Sqrt(read(2)));
-                      } else if (kind == LocalErrors::kBoth) {
-                        local = local + (square ? real("of_square") * read(3) : real("by_worst") * read(2));
-                      }
-                      return Scaled(local, square ? u * u : AbsOf(u));
-                    });
-                  });
-                }
-                return absl::OkStatus();
-              },
+          .attrs = {StructuralInt("kept", 0, "axes that are not summed over"), RealAttr("by_value", 0, ""),
+                    RealAttr("by_worst", 0, ""), RealAttr("by_one", 0, ""), RealAttr("of_value", 0, ""),
+                    RealAttr("of_square", 0, ""), RealAttr("of_one", 0, "")},
+          .meaning = [kind](OpBuilder& b) { return SumOfErrorsMeaning(kind, b); },
           .sample =
               [kind](Rng&) {
-                const size_t operands = static_cast<size_t>(kind) + 2;
-                return OpSample{.inputs = std::vector<TensorType>(operands, {DType::kFloat32, {2, 3}}), .low = 0};
+                const size_t operands = kind == LocalErrors::kValue ? 2 : kind == LocalErrors::kBoth ? 4 : 3;
+                return OpSample{.inputs = std::vector<TensorType>(operands, {DType::kFloat32, {2, 3}}),
+                                .attrs = {{"kept", int64_t{1}}},
+                                .low = 0};
               }});
     }
     return ops;

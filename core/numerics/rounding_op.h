@@ -33,9 +33,9 @@ struct Roundings {
 };
 Roundings RoundingsOf(const ExprNode& call);
 
-// op_rounding(inputs of op; attributes of op) gives two tensors of the shape of output `output`: worst and square, in the
-// type of that output, in units of the unit roundoff of whatever type op is computed in. Error: the output is no float,
-// or opaque.
+// op_rounding(inputs of op; attributes of op) gives tensors of the shape of output `output`: worst and, of elements that
+// are made of reductions, square, in the type of that output, in units of the unit roundoff of whatever type op is
+// computed in. Magnitudes beyond 1e18 count as 1e18. Error: the output is no float, or opaque.
 absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output);
 
 // The value itself; its derivative is 0.
@@ -44,13 +44,14 @@ const OpDef& HoldOp();
 // What an operator's local errors are made of, for SumOfErrorsOp.
 enum class LocalErrors : uint8_t {
   kValue,    // v: the result alone
-  kSquares,  // v, q: the result and the sum of squares of the terms that it is the sum of
-  kBoth,     // v, w, s: the result, and what RoundingOp gives
+  kSquares,  // v, q: the result and the sum of squares of the terms that it is the sum of: w = sqrt(q), s = q
+  kWorst,    // v, w: the result, and its RoundingOp: s = w^2
+  kBoth,     // v, w, s: the result, and its RoundingOp that gives two
 };
-// The sums over all rows j of
-//   worst[i]  = |u| (by_value |v| + by_worst w + by_one)       with w = sqrt(q) of kSquares
-//   square[i] = u^2 (of_value v^2 + of_square s + of_one)      with s = q of kSquares
-// of operands u, v, .. [j, i]: u is the derivative of a result by v.
+// Sums over all axes j.. but the last `kept` of
+//   worst[i..]  = |u| (by_value |v| + by_worst w + by_one)
+//   square[i..] = u^2 (of_value v^2 + of_square s + of_one)
+// of operands u, v, .. [j.., i..]: u is the derivative of a result by v.
 const OpDef& SumOfErrorsOp(LocalErrors errors);
 
 // Whether output 0 of the operator is a sum of products of elements, one of each operand at most: the operator applied to
