@@ -5,7 +5,7 @@ foreign_models.py by both of PyTorch's exporters.
   .venv/bin/python bench/error_estimate.py [--program build/release/rewright] [--only PATTERN] [--no-exports]
                                            [--out bench/results/error_estimate.csv]
 
-Each model is taken as it is (f32) and as if it were stored in f16 and in bf16. Eight elements of its outputs are looked
+Each model is taken as it is (f32) and as if it were stored in f16 and in bf16. Four elements of its outputs are looked
 at, the largest of each output among them, on three seeds of inputs: the interpreter computes them in that type and in f64.
 Columns: `looks`; `above`, how many errors are above the worst case; `ratio`, the root of the mean square of error /
 typical, which is 1 of an estimate that is right; `slack`, the median of worst case / error; `decisions` that are not
@@ -47,7 +47,7 @@ def look(program, path, precision):
     """The looks of all seeds, and how many decisions there are."""
     looks, decisions = [], 0
     for seed in SEEDS:
-        found = rewright(program, "error", path, "--elements", "8", "--looks", "8", "--measure", "--seed", str(seed),
+        found = rewright(program, "error", path, "--elements", "4", "--looks", "4", "--measure", "--seed", str(seed),
                          *(["--precision", precision] if precision != "f32" else []))
         looks += found["outputs"]
         decisions = found["decisions"]

@@ -261,8 +261,8 @@ Action DeclareError(CommandLine& line) {
   line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
   line.AddRanges("--range", &flags->ranges, "Where the elements of an input lie: it is drawn from there");
   AddReading(line, &flags->dims, &flags->fold_defaults);
-  line.Add("--device", &flags->device, "Where it runs: reference (the interpreter, the default), cpu, cuda or cuda:N")
-      .Type("DEVICE");
+  line.AddChoice("--device", &flags->device, {"reference", "cpu"},
+                 "Where it runs: the interpreter (the default), or the processor, which compiles derivatives for seconds");
   line.AddInt("--elements", &flags->elements, 1, 1'000'000,
               "Elements of each output that are looked at: the largest, then drawn ones (default 1)");
   line.AddInt("--looks", &flags->looks, 1, 1'000'000,

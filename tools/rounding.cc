@@ -16,6 +16,9 @@ namespace rewright {
 // Above, a model is looked at once.
 constexpr double kLargeFlops = 2e8;
 
+// Above, no verb estimates errors that was not asked to: a second or two of the interpreter.
+constexpr double kMostFlops = 1e9;
+
 ErrorOptions RoundingOptions(const Graph& graph, const CommonFlags& common) {
   ErrorOptions options;
   if (FeaturesOf(graph).flops > kLargeFlops) options.most_looks = 1;
@@ -45,6 +48,23 @@ absl::StatusOr<std::vector<Tensor>> RoundingEngine::Run(const Graph& graph, cons
   std::vector<Tensor> outputs;
   RETURN_IF_ERROR(executable->Run(inputs, &outputs));
   return outputs;
+}
+
+std::optional<std::string> RoundingLine(const Graph& graph, const std::vector<Tensor>& inputs, const CommonFlags& common,
+                                        Console& console, Json* json) {
+  if (FeaturesOf(graph).flops > kMostFlops) return std::nullopt;
+  ErrorOptions options = RoundingOptions(graph, common);
+  options.most_looks = 1;
+  const absl::StatusOr<ErrorEstimate> estimate = EstimateErrors(graph, inputs, options);
+  if (!estimate.ok()) {
+    console.Detail(absl::StrCat("rounding was not estimated: ", estimate.status().message()));
+    return std::nullopt;
+  }
+  const std::optional<RelativeError> error = LargestError(*estimate);
+  if (!error) return std::nullopt;
+  *json = {{"worst", error->worst}, {"typical", error->typical}, {"decisions", estimate->decisions.size()}};
+  return absl::StrCat("of the outputs, estimated: ", ErrorText(*error),
+                      estimate->decisions.empty() ? "" : "; decisions behind rounded values are not covered");
 }
 
 absl::Status DrawFromRanges(const Graph& graph, const std::map<std::string, Interval>& ranges, uint64_t seed,

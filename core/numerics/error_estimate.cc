@@ -87,12 +87,12 @@ class Estimator {
     const bool wide = has_f64 || stored == DType::kFloat64;
     // The looks go into an arena that grows: what runs is made of it.
     ASSIGN_OR_RETURN(reference_, Retype(graph_, {.to = wide ? DType::kFloat64 : DType::kFloat32,
-                                                 .hold_what_has_no_gradient = true}));
+                                                 .for_derivatives = true}));
     arena_ = reference_.graph.arena().get();
     for (const NodeId id : graph_.nodes()) {
       const Node& node = graph_.node(id);
       if (node.op == nullptr) continue;
-      const Node& made = arena_->node(reference_.values.at({id, 0}).node);
+      const Node& made = arena_->node(reference_.applications.at(id));
       const bool held = std::any_of(made.operands.begin(), made.operands.end(),
                                     [&](Value operand) { return arena_->node(operand.node).op == &HoldOp(); });
       if (held) estimate_.blocked.push_back(NameOf({id, 0}));
@@ -209,7 +209,7 @@ class Estimator {
         if (IsFloating(graph_.node(id).outputs[static_cast<size_t>(o)].dtype)) below.push_back({id, o});
       }
       const Node& node = graph_.node(id);
-      const Node* made = node.op == nullptr ? nullptr : &arena_->node(reference_.values.at({id, 0}).node);
+      const Node* made = node.op == nullptr ? nullptr : &arena_->node(reference_.applications.at(id));
       for (size_t k = 0; k < node.operands.size(); ++k) {
         const Value operand = node.operands[k];
         if (!IsFloating(graph_.type(operand).dtype)) continue;
@@ -261,11 +261,10 @@ class Estimator {
     const double store = IsNarrow(stored) ? RoundingOf(stored) : 0;
     Local local;
     double by_value = store, by_worst = 0, of_value = store * store * kMeanSquareOfRounding, of_square = 0;
-    const Value made = reference_.values.at(value);
     if (node.op == nullptr || node.meaning->IsOpaque()) {  // taken to be rounded to the type once
       if (store == 0) by_value = u, of_value = u2;
     } else if (ExprPtr terms; IsSumOfProducts(*node.meaning, &terms) && terms != nullptr) {
-      const Node& application = arena_->node(made.node);
+      const Node& application = arena_->node(reference_.applications.at(value.node));
       std::vector<Value> squares;
       for (const Value operand : application.operands) {
         Value square = operand;
@@ -292,7 +291,7 @@ class Estimator {
       // A conversion of what is not narrow rounds where it is stored.
       if (roundings->worst == 0 && store == 0) by_value = u, of_value = u2;
     } else {
-      const Node& application = arena_->node(made.node);
+      const Node& application = arena_->node(reference_.applications.at(value.node));
       ASSIGN_OR_RETURN(const OpDef* rounding, RoundingOp(*application.op, value.output));
       ASSIGN_OR_RETURN(const NodeId errors, arena_->Add(*rounding, application.operands, application.attrs));
       local.operands = {{errors, 0}};
@@ -497,19 +496,20 @@ absl::StatusOr<ErrorEstimate> EstimateErrors(const Graph& graph, const std::vect
   return Estimator(graph, options).Run(inputs);
 }
 
-std::string ErrorText(const ErrorEstimate& estimate) {
-  double worst = -1, typical = 0;
+std::optional<RelativeError> LargestError(const ErrorEstimate& estimate) {
+  std::optional<RelativeError> error;
   for (const OutputError& look : estimate.looks) {
-    // The first look at each output is at its largest element.
     const auto first = std::find_if(estimate.looks.begin(), estimate.looks.end(),
                                     [&](const OutputError& other) { return other.output == look.output; });
     const double largest = std::abs(first->value);
-    if (largest == 0 || look.worst / largest <= worst) continue;
-    worst = look.worst / largest;
-    typical = look.typical / largest;
+    if (largest == 0 || !std::isfinite(look.worst / largest)) continue;
+    if (!error || look.worst / largest > error->worst) error = {look.worst / largest, look.typical / largest};
   }
-  if (worst < 0) return "";
-  return absl::StrFormat("worst %.2g, typical %.2g of the largest element", worst, typical);
+  return error;
+}
+
+std::string ErrorText(const RelativeError& error) {
+  return absl::StrFormat("worst %.2g, typical %.2g of the largest element", error.worst, error.typical);
 }
 
 }  // namespace rewright

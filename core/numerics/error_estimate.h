@@ -85,8 +85,14 @@ struct ErrorEstimate {
 absl::StatusOr<ErrorEstimate> EstimateErrors(const Graph& graph, const std::vector<Tensor>& inputs,
                                              const ErrorOptions& options);
 
-// "worst 3.1e-06, typical 4e-07 of the largest element", of the output that has the largest in relation to its largest
-// element; empty where nothing was looked at.
-std::string ErrorText(const ErrorEstimate& estimate);
+// The output that has the largest worst case in relation to its largest element, which is looked at first; nothing where
+// there is none.
+struct RelativeError {
+  double worst = 0;
+  double typical = 0;
+};
+std::optional<RelativeError> LargestError(const ErrorEstimate& estimate);
+// "worst 3.1e-06, typical 4e-07 of the largest element"
+std::string ErrorText(const RelativeError& error);
 
 }  // namespace rewright

@@ -37,7 +37,8 @@ class Retyper {
       outputs.back().value = values_.at(output.value);
       if (output.updates.node >= 0) outputs.back().updates = values_.at(output.updates);
     }
-    return Retyped{Graph(arena_, std::move(inputs), std::move(outputs)), std::move(values_)};
+    return Retyped{Graph(arena_, std::move(inputs), std::move(outputs)), std::move(values_),
+                   std::move(applications_)};
   }
 
  private:
@@ -71,7 +72,7 @@ class Retyper {
     for (auto& [name, attr] : attrs) {
       if (auto* dtype = std::get_if<DType>(&attr); dtype != nullptr && IsFloating(*dtype)) *dtype = options_.to;
     }
-    if (options_.hold_what_has_no_gradient) {
+    if (options_.for_derivatives) {
       const std::vector<TensorType> types = arena_->types(operands);
       std::vector<TensorType> outputs;
       bool floats = false;
@@ -89,7 +90,18 @@ class Retyper {
         operands[k] = {held, 0};
       }
     }
-    ASSIGN_OR_RETURN(const NodeId made, arena_->Add(*node.op, std::move(operands), std::move(attrs)));
+    ASSIGN_OR_RETURN(const NodeId made, arena_->Add(*node.op, operands, attrs));
+    applications_[id] = made;
+    if (options_.for_derivatives && IsExtremumOfReads(*node.op, *node.meaning) && IsFloating(node.outputs[0].dtype)) {
+      // m + (t - t), of which m and one t are held.
+      ASSIGN_OR_RETURN(const NodeId extremum, arena_->Add(HoldOp(), {{made, 0}}));
+      operands.push_back({extremum, 0});
+      ASSIGN_OR_RETURN(const NodeId terms, arena_->Add(ExtremumTermsOp(*node.op), operands, attrs));
+      ASSIGN_OR_RETURN(const NodeId held, arena_->Add(HoldOp(), {{terms, 0}}));
+      ASSIGN_OR_RETURN(const Value nothing, arena_->Apply("sub", {{terms, 0}, {held, 0}}));
+      ASSIGN_OR_RETURN(values_[Value({id, 0})], arena_->Apply("add", {{extremum, 0}, nothing}));
+      return absl::OkStatus();
+    }
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       values_[{id, static_cast<int32_t>(o)}] = {made, static_cast<int32_t>(o)};
     }
@@ -100,6 +112,7 @@ class Retyper {
   const RetypeOptions options_;
   std::shared_ptr<Arena> arena_;
   ValueMap values_;
+  absl::flat_hash_map<NodeId, NodeId> applications_;
 };
 
 }  // namespace

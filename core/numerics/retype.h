@@ -9,12 +9,14 @@ namespace rewright {
 struct Retyped {
   Graph graph;  // in an arena of its own, with the same names
   ValueMap values;  // by value of the original
+  absl::flat_hash_map<NodeId, NodeId> applications;  // by node of the original
 };
 
 struct RetypeOptions {
   DType to = DType::kFloat32;
-  // Floating operands of operators that have no derivative are held: the value itself, of which the derivative is 0.
-  bool hold_what_has_no_gradient = false;
+  // For derivatives: floating operands of operators that have none are held (the value itself, of which the derivative
+  // is 0), and an extremum of a window has one by its terms (ExtremumTermsOp).
+  bool for_derivatives = false;
 };
 
 // Elements of weights and constants are rounded to the type, attributes that name a floating type name this one. Error:

@@ -183,6 +183,33 @@ absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& mean
   return absl::OkStatus();
 }
 
+absl::Status ExtremumTermsMeaning(const OpDef& base, SharedMeanings& meanings, OpBuilder& b) {
+  StructuralKey key = b.key();
+  key.ranks.resize(1);
+  key.dtypes.resize(1);
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, key));
+  const OutputMeaning& output = meaning->outputs[0];
+  const ExprNode& extremum = *output.element;
+  std::vector<ExprPtr> variables =
+      SymbolsOf(b, *meaning, [&](int input, int axis) { return b.size(input, axis); });
+  const auto read = [&b](int operand, const std::vector<Index>& at, DType) { return b.Read(operand, at); };
+  std::vector<Index> position;
+  for (const int variable : output.index_vars) {
+    position.push_back(Variable(variable, meaning->variables[static_cast<size_t>(variable)].name));
+  }
+  const Scalar term(extremum.body());
+  const Cond is_it = Holds(Call(Fn::kEqual, {term, ReadOperand(1, position, term.dtype())}));
+  const Scalar terms =
+      ReduceOver(ReduceKind::kSum, extremum.bound(), Cond(extremum.guard()), Select(is_it, term, 0.0));
+  b.Output(output.dtype, b.sizes(1), [&](const std::vector<Index>& here) {
+    for (size_t axis = 0; axis < here.size(); ++axis) {
+      variables[static_cast<size_t>(output.index_vars[axis])] = here[axis].node();
+    }
+    return Scalar(Transplant(b, variables, read)(terms.node()));
+  });
+  return absl::OkStatus();
+}
+
 absl::Status SumOfErrorsMeaning(LocalErrors kind, OpBuilder& b) {
   const DType dtype = b.dtype(0);
   const auto real = [&](const char* name) { return b.Real(name, dtype); };
@@ -257,6 +284,35 @@ absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output) {
     return fresh;
   });
   return &made->op;
+}
+
+bool IsExtremumOfReads(const OpDef& op, const Meaning& meaning) {
+  if (op.ties != Ties::kFirst || op.inputs.size() != 1 || op.variadic || op.broadcasts || meaning.IsOpaque()) return false;
+  const ExprNode& element = *meaning.outputs[0].element;
+  return meaning.outputs.size() == 1 && element.kind() == ExprKind::kReduce && element.body()->IsRead(0) &&
+         (element.reduction() == ReduceKind::kMax || element.reduction() == ReduceKind::kMin);
+}
+
+const OpDef& ExtremumTermsOp(const OpDef& op) {
+  static auto* const all = new MadeOnce<const OpDef*, std::unique_ptr<Made>>;
+  const std::unique_ptr<Made>& made = all->Get(&op, [&] {
+    auto fresh = std::make_unique<Made>();
+    fresh->op = op;
+    fresh->op.name = absl::StrCat(op.name, "_terms");
+    fresh->op.summary = absl::StrCat("The sum of the elements that ", op.name, " gives.");
+    fresh->op.inputs.push_back("m");
+    Made* const self = fresh.get();
+    fresh->op.meaning = [self, base = &op](OpBuilder& b) { return ExtremumTermsMeaning(*base, self->meanings, b); };
+    fresh->op.sample = [base = &op](Rng& rng) {
+      OpSample sample = base->sample(rng);
+      MeaningCache meanings;
+      const absl::StatusOr<Application> application = Apply(*base, sample.inputs, sample.attrs, meanings);
+      if (application.ok()) sample.inputs.push_back(application->outputs[0]);
+      return sample;
+    };
+    return fresh;
+  });
+  return made->op;
 }
 
 const OpDef& HoldOp() {

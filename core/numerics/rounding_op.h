@@ -41,6 +41,12 @@ absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output);
 // The value itself; its derivative is 0.
 const OpDef& HoldOp();
 
+// Of an operator whose element is the extremum of elements of operand 0, as a window's maximum, each application of which
+// would look for it again in its derivative: op_terms(x, m; attributes of op) is the sum of the elements that equal m,
+// the extremum. Its derivative is one at every element that the extremum is at.
+bool IsExtremumOfReads(const OpDef& op, const Meaning& meaning);
+const OpDef& ExtremumTermsOp(const OpDef& op);
+
 // What an operator's local errors are made of, for SumOfErrorsOp.
 enum class LocalErrors : uint8_t {
   kValue,    // v: the result alone
