@@ -140,9 +140,9 @@ Json ToJson(const Graph& graph, const ErrorEstimate& estimate) {
   json["decisions_at"] = estimate.decisions;
   json["without_derivative"] = estimate.blocked;
   json["too_large"] = estimate.overflows;
-  json["run_seconds"] = estimate.run_seconds;
-  json["prepare_seconds"] = estimate.prepare_seconds;
-  if (estimate.forward_seconds > 0) json["forward_seconds"] = estimate.forward_seconds;
+  json["run_cpu_seconds"] = estimate.run_seconds;
+  json["prepare_cpu_seconds"] = estimate.prepare_seconds;
+  if (estimate.forward_seconds > 0) json["forward_cpu_seconds"] = estimate.forward_seconds;
   return json;
 }
 

@@ -1,8 +1,8 @@
 #include "core/numerics/error_estimate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -26,17 +26,23 @@ constexpr int64_t kFewestColumns = 1024;
 // Stands for the element of the largest magnitude.
 constexpr int64_t kLargest = -1;
 
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+// Of all threads of the process.
+double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 double SmallestSubnormalOf(DType dtype) { return SmallestNormalOf(dtype) * 2 * RoundingOf(dtype); }
 
-// What is added up for one value: the sums stand in two outputs of the graph that is run.
+// One of the sums of which the error of a value is made: what they are to be multiplied by.
+struct Part {
+  ErrorSum sum = ErrorSum::kOf;
+  std::vector<Value> operands;  // beyond the derivative
+  double worst = 0, square = 0;
+};
+
+// What is added up for one value: the sums stand in outputs of the graph that is run.
 struct Charge {
   Value value;  // of the original graph
-  Value worst, square;
-  double scale = 1;
+  std::vector<Part> parts;
+  std::vector<NodeId> sums;  // by part
 };
 
 struct Look {
@@ -46,26 +52,18 @@ struct Look {
   std::vector<Charge> charges;
 };
 
-// The local errors of one value: operands and attributes of SumOfErrorsOp.
-struct Local {
-  LocalErrors kind = LocalErrors::kValue;
-  std::vector<Value> operands;  // beyond u and v
-  Attrs attrs;
-  double scale = 1;  // what sums are to be multiplied by, and sums of squares twice
-};
-
 class Estimator {
  public:
   Estimator(const Graph& graph, const ErrorOptions& options) : graph_(graph), options_(options) {}
 
   absl::StatusOr<ErrorEstimate> Run(const std::vector<Tensor>& inputs) {
-    const Clock::time_point start = Clock::now();
+    const double start = CpuSeconds();
     RETURN_IF_ERROR(MakeGraphs());
     NoteDecisions();
     RETURN_IF_ERROR(AddLooks());
     RETURN_IF_ERROR(AddMagnitudes());
     RETURN_IF_ERROR(Evaluate(inputs));
-    estimate_.prepare_seconds = SecondsSince(start) - estimate_.run_seconds;
+    estimate_.prepare_seconds = CpuSeconds() - start - estimate_.run_seconds;
     if (options_.measure) RETURN_IF_ERROR(Measure(inputs));
     return std::move(estimate_);
   }
@@ -252,17 +250,16 @@ class Estimator {
     return RoundingsOf(element);
   }
 
-  absl::StatusOr<const Local*> LocalOf(Value value) {
-    if (const auto found = locals_.find(value); found != locals_.end()) return &found->second;
+  // The local errors of a value, whose elements in the reference graph are `made`.
+  absl::StatusOr<std::vector<Part>> PartsOf(Value value, Value made) {
     const Node& node = graph_.node(value.node);
     const DType stored = run_.graph.arena()->type(InRun(value)).dtype;
-    const DType computed = ComputedDType(stored);
-    const double u = RoundingOf(computed), u2 = u * u * kMeanSquareOfRounding;
+    const double u = RoundingOf(ComputedDType(stored)), u2 = u * u * kMeanSquareOfRounding;
     const double store = IsNarrow(stored) ? RoundingOf(stored) : 0;
-    Local local;
-    double by_value = store, by_worst = 0, of_value = store * store * kMeanSquareOfRounding, of_square = 0;
+    Part of_value{ErrorSum::kOf, {made}, store, store * store * kMeanSquareOfRounding};
+    std::vector<Part> parts;
     if (node.op == nullptr || node.meaning->IsOpaque()) {  // taken to be rounded to the type once
-      if (store == 0) by_value = u, of_value = u2;
+      if (store == 0) of_value.worst = u, of_value.square = u2;
     } else if (ExprPtr terms; IsSumOfProducts(*node.meaning, &terms) && terms != nullptr) {
       const Node& application = arena_->node(reference_.applications.at(value.node));
       std::vector<Value> squares;
@@ -274,63 +271,57 @@ class Estimator {
         squares.push_back(square);
       }
       ASSIGN_OR_RETURN(const NodeId sum, arena_->Add(*application.op, squares, application.attrs));
-      local.kind = LocalErrors::kSquares;
-      local.operands = {{sum, 0}};
       const Bindings bindings = BindingsOf(*node.meaning, graph_.types(node.operands), node.attrs);
       const double n = static_cast<double>(EvalIndex(terms, bindings.variables).value_or(1));
-      const bool products = node.operands.size() >= 2;
-      const double tf32 = options_.precision.tf32 && products ? kTf32Rounding : 0;
+      const double products = node.operands.size() >= 2 ? 1 : 0;
+      const double tf32 = options_.precision.tf32 ? products * kTf32Rounding : 0;
       // sum |t| <= sqrt(n sum t^2)
-      by_worst = ((n - 1 + (products ? 1 : 0)) * u + 2 * tf32) * std::sqrt(n);
-      of_square = u2 * ((products ? 1 : 0) + n / 6) + 2 * tf32 * tf32 * kMeanSquareOfRounding;
-      of_value += u2 * (n / 3 - 1.0 / 6);
+      parts.push_back({ErrorSum::kRoot,
+                       {{sum, 0}},
+                       ((n - 1 + products) * u + 2 * tf32) * std::sqrt(n),
+                       u2 * (products + n / 6) + 2 * tf32 * tf32 * kMeanSquareOfRounding});
+      of_value.square += u2 * (n / 3 - 1.0 / 6);
     } else if (const std::optional<Roundings> roundings =
                    RoundingsOfOneCall(*node.meaning->outputs[static_cast<size_t>(value.output)].element)) {
-      by_value += roundings->worst * u;
-      of_value += roundings->square * u2;
+      of_value.worst += roundings->worst * u;
+      of_value.square += roundings->square * u2;
       // A conversion of what is not narrow rounds where it is stored.
-      if (roundings->worst == 0 && store == 0) by_value = u, of_value = u2;
+      if (roundings->worst == 0 && store == 0) of_value.worst = u, of_value.square = u2;
     } else {
       const Node& application = arena_->node(reference_.applications.at(value.node));
       ASSIGN_OR_RETURN(const OpDef* rounding, RoundingOp(*application.op, value.output));
-      ASSIGN_OR_RETURN(const NodeId errors, arena_->Add(*rounding, application.operands, application.attrs));
-      local.operands = {{errors, 0}};
-      by_worst = u;
+      const std::vector<Value> operands = application.operands;
+      const Attrs attrs = application.attrs;
+      ASSIGN_OR_RETURN(const NodeId errors, arena_->Add(*rounding, operands, attrs));
       if (arena_->node(errors).outputs.size() == 2) {
-        local.kind = LocalErrors::kBoth;
-        local.operands.push_back({errors, 1});
-        of_square = u * u;
+        parts.push_back({ErrorSum::kPair, {{errors, 0}, {errors, 1}}, u, u * u});
       } else {
         // Of two to four roundings that are alike, the sum of squares is a half to a quarter of the square of the sum.
-        local.kind = LocalErrors::kWorst;
-        of_square = u2 / 3;
+        parts.push_back({ErrorSum::kOf, {{errors, 0}}, u, u2 / 3});
       }
     }
-    const double subnormal = SmallestSubnormalOf(stored) / 2;
-    // Scaled, so that no number is below what the sums are computed in.
-    double scale = std::max({by_value, by_worst, std::sqrt(of_value), std::sqrt(of_square)});
-    if (scale == 0) scale = 1;
-    local.attrs = {{"by_value", by_value / scale},
-                   {"by_worst", by_worst / scale},
-                   {"by_one", subnormal / scale},
-                   {"of_value", of_value / (scale * scale)},
-                   {"of_square", of_square / (scale * scale)},
-                   {"of_one", subnormal * subnormal / 3 / (scale * scale)}};
-    local.scale = scale;
-    return &(locals_[value] = std::move(local));
+    if (of_value.worst != 0 || of_value.square != 0) parts.push_back(std::move(of_value));
+    if (stored == DType::kFloat16) {  // in other types nothing that matters is as small
+      const double subnormal = SmallestSubnormalOf(stored) / 2;
+      parts.push_back({ErrorSum::kPlain, {}, subnormal, subnormal * subnormal / 3});
+    }
+    return parts;
   }
 
   absl::Status AddCharge(Value value, Value made, Value derivative, Look* look) {
-    ASSIGN_OR_RETURN(const Local* local, LocalOf(value));
+    if (!parts_.contains(value)) {
+      ASSIGN_OR_RETURN(parts_[value], PartsOf(value, made));
+    }
+    Charge charge{value, parts_.at(value), {}};
     const Shape& shape = arena_->type(made).shape;
     int64_t columns = 1, kept = 0;
     for (size_t axis = shape.size(); axis-- > 0 && columns < kFewestColumns; ++kept) columns *= shape[axis];
-    std::vector<Value> operands = {derivative, made};
-    operands.insert(operands.end(), local->operands.begin(), local->operands.end());
-    Attrs attrs = local->attrs;
-    attrs["kept"] = kept;
-    ASSIGN_OR_RETURN(const NodeId sums, arena_->Add(SumOfErrorsOp(local->kind), operands, std::move(attrs)));
-    look->charges.push_back({value, {sums, 0}, {sums, 1}, local->scale});
+    for (const Part& part : charge.parts) {
+      std::vector<Value> operands = {derivative};
+      operands.insert(operands.end(), part.operands.begin(), part.operands.end());
+      ASSIGN_OR_RETURN(charge.sums.emplace_back(), arena_->Add(ErrorSumOp(part.sum), operands, {{"kept", kept}}));
+    }
+    look->charges.push_back(std::move(charge));
     return absl::OkStatus();
   }
 
@@ -364,16 +355,16 @@ class Estimator {
     }
     if (options_.runner != nullptr) {
       ASSIGN_OR_RETURN(const std::unique_ptr<Executable> executable, options_.runner->Prepare(lowered));
-      const Clock::time_point start = Clock::now();
+      const double start = CpuSeconds();
       std::vector<Tensor> outputs;
       RETURN_IF_ERROR(executable->Run(inputs, &outputs));
-      estimate_.run_seconds = SecondsSince(start);
+      estimate_.run_seconds = CpuSeconds() - start;
       return outputs;
     }
-    const Clock::time_point start = Clock::now();
+    const double start = CpuSeconds();
     absl::StatusOr<std::vector<Tensor>> outputs =
         InterpretGraph(lowered, Named(lowered, inputs), {Precision::kNative, options_.threads});
-    estimate_.run_seconds = SecondsSince(start);
+    estimate_.run_seconds = CpuSeconds() - start;
     return outputs;
   }
 
@@ -409,7 +400,9 @@ class Estimator {
     for (const Look& look : looks_) {
       ask(look.at);
       ask(look.element);
-      for (const Charge& charge : look.charges) ask(charge.worst), ask(charge.square);
+      for (const Charge& charge : look.charges) {
+        for (const NodeId sum : charge.sums) ask({sum, 0}), ask({sum, 1});
+      }
     }
     for (const auto& [value, largest] : magnitudes_) ask(largest);
     if (outputs.empty()) return absl::OkStatus();
@@ -430,8 +423,10 @@ class Estimator {
                    : node.leaf == LeafKind::kInput ? "input"
                    : node.leaf == LeafKind::kState ? "weight"
                                                    : "constant";
-        share.worst = Total(result(charge.worst)) * charge.scale;
-        share.square = Total(result(charge.square)) * charge.scale * charge.scale;
+        for (size_t i = 0; i < charge.parts.size(); ++i) {
+          share.worst += Total(result({charge.sums[i], 0})) * charge.parts[i].worst;
+          share.square += Total(result({charge.sums[i], 1})) * charge.parts[i].square;
+        }
         error.worst += share.worst;
         square += share.square;
         error.shares.push_back(std::move(share));
@@ -454,10 +449,10 @@ class Estimator {
 
   absl::Status Measure(const std::vector<Tensor>& inputs) {
     ASSIGN_OR_RETURN(const std::vector<Tensor> run_inputs, InTypesOf(run_.graph, inputs));
-    const Clock::time_point start = Clock::now();
+    const double start = CpuSeconds();
     ASSIGN_OR_RETURN(const std::vector<Tensor> computed,
                      InterpretGraph(run_.graph, Named(run_.graph, run_inputs), {Precision::kNative, options_.threads}));
-    estimate_.forward_seconds = SecondsSince(start);
+    estimate_.forward_seconds = CpuSeconds() - start;
     ASSIGN_OR_RETURN(const std::vector<Tensor> exact,
                      InterpretGraph(graph_, Named(graph_, inputs), {Precision::kFloat64, options_.threads}));
     for (OutputError& look : estimate_.looks) {
@@ -476,7 +471,7 @@ class Estimator {
   Retyped reference_;  // for values and derivatives
   Arena* arena_ = nullptr;
   Numerics numerics_, original_numerics_;
-  absl::flat_hash_map<Value, Local> locals_;
+  absl::flat_hash_map<Value, std::vector<Part>> parts_;
   std::vector<Look> looks_;
   std::vector<std::pair<Value, Value>> magnitudes_;
   ErrorEstimate estimate_;

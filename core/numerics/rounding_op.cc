@@ -210,9 +210,7 @@ absl::Status ExtremumTermsMeaning(const OpDef& base, SharedMeanings& meanings, O
   return absl::OkStatus();
 }
 
-absl::Status SumOfErrorsMeaning(LocalErrors kind, OpBuilder& b) {
-  const DType dtype = b.dtype(0);
-  const auto real = [&](const char* name) { return b.Real(name, dtype); };
+absl::Status ErrorSumMeaning(ErrorSum sum, OpBuilder& b) {
   const int summed = b.rank(0) - static_cast<int>(b.Int("kept"));
   if (summed < 0) return b.Error("keeps more axes than there are");
   std::vector<Index> shape;
@@ -225,20 +223,25 @@ absl::Status SumOfErrorsMeaning(LocalErrors kind, OpBuilder& b) {
     }
   }
   for (const bool square : {false, true}) {
-    b.Output(dtype, shape, [&](const std::vector<Index>& i) {
+    b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
       const auto term = [&](const std::vector<Index>& j) {
         std::vector<Index> at = j;
         at.insert(at.end(), i.begin(), i.end());
-        const Scalar u = b.Read(0, at), size = Limited(AbsOf(b.Read(1, at)));
-        Scalar local = square ? real("of_value") * (size * size) + real("of_one")
-                              : real("by_value") * size + real("by_one");
-        if (kind != LocalErrors::kValue) {
-          Scalar more = Limited(b.Read(kind == LocalErrors::kBoth && square ? 3 : 2, at));
-          if (kind == LocalErrors::kSquares && !square) more = Sqrt(more);
-          if (kind == LocalErrors::kWorst && square) more = more * more;
-          local = local + real(square ? "of_square" : "by_worst") * more;
+        const auto read = [&](int operand) { return b.Read(operand, at); };
+        const Scalar u = square ? read(0) * read(0) : AbsOf(read(0));
+        switch (sum) {
+          case ErrorSum::kOf: {
+            const Scalar w = Limited(AbsOf(read(1)));
+            return square ? u * (w * w) : u * w;
+          }
+          case ErrorSum::kRoot: {
+            const Scalar q = Limited(read(1));
+            return square ? u * q : u * Sqrt(q);
+          }
+          case ErrorSum::kPair: return u * Limited(read(square ? 2 : 1));
+          case ErrorSum::kPlain: break;
         }
-        return (square ? u * u : AbsOf(u)) * local;
+        return u;
       };
       return ranges.empty() ? term({}) : b.Sum(ranges, term);
     });
@@ -329,32 +332,28 @@ const OpDef& HoldOp() {
   return *op;
 }
 
-const OpDef& SumOfErrorsOp(LocalErrors errors) {
+const OpDef& ErrorSumOp(ErrorSum sum) {
   static const auto* const all = [] {
     auto* ops = new std::vector<OpDef>;
-    for (const LocalErrors kind :
-         {LocalErrors::kValue, LocalErrors::kSquares, LocalErrors::kWorst, LocalErrors::kBoth}) {
-      const std::vector<std::vector<std::string>> inputs = {
-          {"u", "v"}, {"u", "v", "q"}, {"u", "v", "w"}, {"u", "v", "w", "s"}};
+    const std::vector<std::vector<std::string>> inputs = {{"u", "w"}, {"u", "q"}, {"u", "w", "s"}, {"u"}};
+    for (const ErrorSum kind : {ErrorSum::kOf, ErrorSum::kRoot, ErrorSum::kPair, ErrorSum::kPlain}) {
+      const std::vector<std::string>& operands = inputs[static_cast<size_t>(kind)];
       ops->push_back(OpDef{
-          .name = absl::StrCat("sum_of_errors", static_cast<int>(kind)),
+          .name = absl::StrCat("error_sum", static_cast<int>(kind)),
           .summary = "What roundings of a value do to a result.",
-          .inputs = inputs[static_cast<size_t>(kind)],
-          .attrs = {StructuralInt("kept", 0, "axes that are not summed over"), RealAttr("by_value", 0, ""),
-                    RealAttr("by_worst", 0, ""), RealAttr("by_one", 0, ""), RealAttr("of_value", 0, ""),
-                    RealAttr("of_square", 0, ""), RealAttr("of_one", 0, "")},
-          .meaning = [kind](OpBuilder& b) { return SumOfErrorsMeaning(kind, b); },
+          .inputs = operands,
+          .attrs = {StructuralInt("kept", 0, "axes that are not summed over")},
+          .meaning = [kind](OpBuilder& b) { return ErrorSumMeaning(kind, b); },
           .sample =
-              [kind](Rng&) {
-                const size_t operands = kind == LocalErrors::kValue ? 2 : kind == LocalErrors::kBoth ? 4 : 3;
-                return OpSample{.inputs = std::vector<TensorType>(operands, {DType::kFloat32, {2, 3}}),
+              [count = operands.size()](Rng&) {
+                return OpSample{.inputs = std::vector<TensorType>(count, {DType::kFloat32, {2, 3}}),
                                 .attrs = {{"kept", int64_t{1}}},
                                 .low = 0};
               }});
     }
     return ops;
   }();
-  return (*all)[static_cast<size_t>(errors)];
+  return (*all)[static_cast<size_t>(sum)];
 }
 
 // Adds the operands that are factors of the product; false where it is none, or has one twice.

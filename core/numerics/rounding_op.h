@@ -47,18 +47,15 @@ const OpDef& HoldOp();
 bool IsExtremumOfReads(const OpDef& op, const Meaning& meaning);
 const OpDef& ExtremumTermsOp(const OpDef& op);
 
-// What an operator's local errors are made of, for SumOfErrorsOp.
-enum class LocalErrors : uint8_t {
-  kValue,    // v: the result alone
-  kSquares,  // v, q: the result and the sum of squares of the terms that it is the sum of: w = sqrt(q), s = q
-  kWorst,    // v, w: the result, and its RoundingOp: s = w^2
-  kBoth,     // v, w, s: the result, and its RoundingOp that gives two
+// The sums of errors over all axes of operands but the last `kept`, where u is the derivative of a result by a value, in
+// two outputs, worst and square:
+enum class ErrorSum : uint8_t {
+  kOf,       // u, w: |u| |w| and u^2 w^2
+  kRoot,     // u, q: |u| sqrt(q) and u^2 q
+  kPair,     // u, w, s: |u| w and u^2 s
+  kPlain,    // u: |u| and u^2
 };
-// Sums over all axes j.. but the last `kept` of
-//   worst[i..]  = |u| (by_value |v| + by_worst w + by_one)
-//   square[i..] = u^2 (of_value v^2 + of_square s + of_one)
-// of operands u, v, .. [j.., i..]: u is the derivative of a result by v.
-const OpDef& SumOfErrorsOp(LocalErrors errors);
+const OpDef& ErrorSumOp(ErrorSum sum);
 
 // Whether output 0 of the operator is a sum of products of elements, one of each operand at most: the operator applied to
 // squared operands then gives the sum of squares of the terms. `terms`: their number, an expression in sizes and
