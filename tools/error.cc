@@ -150,7 +150,7 @@ absl::StatusOr<Answer> ErrorOfOne(const ErrorFlags& flags, const ImportedModel& 
   ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, InputsOf(flags, model, session.flags.seed));
   ASSIGN_OR_RETURN(RoundingEngine engine, RoundingEngine::Open(flags.device, session.flags.threads, model));
   ErrorOptions options = OptionsOf(flags, model.graph, session);
-  engine.Use(&options);
+  engine.Use(model.graph, &options);
   ASSIGN_OR_RETURN(const ErrorEstimate estimate, EstimateErrors(model.graph, inputs, options));
   Report(model.graph, estimate, session.console);
   session.console.json() = ToJson(model.graph, estimate);
@@ -184,7 +184,7 @@ absl::StatusOr<Answer> ErrorOfTwo(const ErrorFlags& flags, const ImportedModel& 
   const std::vector<std::string> names = OutputNames(a.graph);
   of_b = InOrder(of_b, OutputNames(b.graph), names);
   ErrorOptions options = OptionsOf(flags, a.graph, session);
-  engine.Use(&options);
+  engine.Use(a.graph, &options);
   std::map<std::string, double> differences;
   bool exact_equal = true;
   for (size_t o = 0; o < names.size(); ++o) {

@@ -16,6 +16,8 @@ namespace rewright {
 // Above, a model is looked at once.
 constexpr double kLargeFlops = 2e8;
 
+// Above, the interpreter gains more from lowered derivatives than a second, for which the rules are read.
+constexpr double kLoweredFlops = 4e9;
 // Above, no verb estimates errors that was not asked to: a second or two of the interpreter.
 constexpr double kMostFlops = 1e9;
 
@@ -34,9 +36,12 @@ absl::StatusOr<RoundingEngine> RoundingEngine::Open(const std::string& device, i
   return RoundingEngine(std::move(engine));
 }
 
-void RoundingEngine::Use(ErrorOptions* options) {
-  if (engine_->device() == nullptr) return;  // the interpreter takes derived operators as they are
-  options->runner = &engine_->runner();
+void RoundingEngine::Use(const Graph& graph, ErrorOptions* options) {
+  if (engine_->device() != nullptr) {
+    options->runner = &engine_->runner();
+  } else if (FeaturesOf(graph).flops < kLoweredFlops) {
+    return;
+  }
   options->lower = [](const Graph& graph) -> absl::StatusOr<Graph> {
     ASSIGN_OR_RETURN(const Lowering lowering, LowerGradients(graph));
     return lowering.graph;

@@ -23,8 +23,8 @@ class RoundingEngine {
  public:
   // The device "reference" is the interpreter.
   static absl::StatusOr<RoundingEngine> Open(const std::string& device, int64_t threads, const ImportedModel& model);
-  // Estimates by these options run here.
-  void Use(ErrorOptions* options);
+  // Estimates of the graph by these options run here.
+  void Use(const Graph& graph, ErrorOptions* options);
   absl::StatusOr<std::vector<Tensor>> Run(const Graph& graph, const std::vector<Tensor>& inputs);
 
  private:
