@@ -16,6 +16,7 @@
 #include "core/onnx/onnx.h"
 #include "tools/flags.h"
 #include "tools/models.h"
+#include "tools/rounding.h"
 #include "tools/tensor_diff.h"
 #include "tools/verb.h"
 
@@ -216,6 +217,11 @@ absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const ImportedModel& 
                                  diff.equal ? "equal within tolerance" : "different", diff.max_abs_diff,
                                  diff.max_rel_diff));
   if (!diff.worst.empty()) console.Result("worst:     " + diff.worst);
+  Json rounding;
+  if (const auto line = RoundingLine(a, *inputs, session.flags, console, &rounding)) {
+    console.Result("rounding:  " + *line);
+    console.json()["rounding"] = rounding;
+  }
   Json& json = console.json();
   json["equal"] = diff.equal;
   json["max_abs_diff"] = diff.max_abs_diff;

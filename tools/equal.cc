@@ -26,6 +26,7 @@
 #include "tools/interrupt.h"
 #include "tools/library/optimizer_rules.h"
 #include "tools/models.h"
+#include "tools/rounding.h"
 #include "tools/rules.h"
 #include "tools/verb.h"
 #include "verifier/certificate.h"
@@ -194,6 +195,14 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   if (result.time_out)
     console.Warning(absl::StrFormat("the time limit of %g s ended the search for a proof", flags.time_limit));
   console.json() = ToJson(result);
+  if (result.equality == Equality::kProved) {
+    ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, DrawInputs(a, session.flags.seed));
+    Json rounding;
+    if (const auto line = RoundingLine(a.graph, inputs, session.flags, console, &rounding)) {
+      console.Result("rounding:  " + *line);
+      console.json()["rounding"] = rounding;
+    }
+  }
   console.json()["opaque"] = OpaqueJson(a);
   console.json()["seconds"] = seconds;
   console.json()["peak_rss_bytes"] = PeakResidentBytes();

@@ -185,6 +185,24 @@ Flag CommandLine::AddPairs(const std::string& names, std::map<std::string, std::
   return AddParsedList(names, parse, doc).Type("NAME=FILE");
 }
 
+Flag CommandLine::AddRanges(const std::string& names, std::map<std::string, Interval>* values,
+                            const std::string& doc) {
+  const auto parse = [=](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      const std::string expected = "NAME=LO:HI with numbers LO <= HI";
+      const auto [name, ends] = SplitPair(LongName(names), text, expected);
+      const size_t colon = ends.find(':');
+      Interval range;
+      if (colon == std::string::npos || !absl::SimpleAtod(ends.substr(0, colon), &range.lo) ||
+          !absl::SimpleAtod(ends.substr(colon + 1), &range.hi) || !range.IsBounded() || !(range.lo <= range.hi)) {
+        Refuse(LongName(names), text, expected);
+      }
+      InsertOnce(LongName(names), values, name, range);
+    }
+  };
+  return AddParsedList(names, parse, doc).Type("NAME=LO:HI");
+}
+
 Flag CommandLine::AddSizes(const std::string& names, std::map<std::string, int64_t>* values, const std::string& doc) {
   const auto parse = [=](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {

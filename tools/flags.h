@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "core/numerics/interval.h"
+
 namespace CLI {
 class App;
 class Option;
@@ -72,6 +74,8 @@ class CommandLine {
                  const std::string& doc);
   // NAME=VALUE, repeatable. A name given twice is an error.
   Flag AddPairs(const std::string& names, std::map<std::string, std::string>* values, const std::string& doc);
+  // NAME=LO:HI with numbers LO <= HI, repeatable.
+  Flag AddRanges(const std::string& names, std::map<std::string, Interval>* values, const std::string& doc);
   // NAME=N, repeatable.
   Flag AddSizes(const std::string& names, std::map<std::string, int64_t>* values, const std::string& doc);
 

@@ -36,6 +36,7 @@
 #include "tools/outputs.h"
 #include "tools/progress.h"
 #include "tools/prove_result.h"
+#include "tools/rounding.h"
 #include "tools/rules.h"
 #include "tools/trace_file.h"
 #include "tools/verb.h"
@@ -52,6 +53,9 @@ constexpr double kOnnxRuntimeSecondsAgain = 1.5;
 
 // Of --time-limit, what goes into finding a graph: the rest is for its file, which is checked again, and the proof.
 constexpr double kSearchedShare = 0.75;
+
+// What an estimate of rounding may take of --time-limit.
+constexpr double kRoundingSeconds = 5;
 
 struct OptimizeFlags {
   std::string input;
@@ -419,6 +423,19 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const NamedM
   }
 }
 
+// What the check of outputs allows beside what rounding explains, on inputs like its own.
+void ReportRounding(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report,
+                    const TimeLimit& limit, Session& session) {
+  if (!flags.check || limit.Left() < kRoundingSeconds || InterruptGuard::interrupted()) return;
+  const absl::StatusOr<std::vector<Tensor>> inputs = DrawInputs(model, session.flags.seed);
+  if (!inputs.ok()) return;
+  Json rounding;
+  if (const auto line = RoundingLine(report.graph, *inputs, session.flags, session.console, &rounding)) {
+    session.console.Result("rounding: " + *line);
+    session.console.json()["rounding"] = rounding;
+  }
+}
+
 TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
   TraceSetting setting;
   setting.model = flags.input;
@@ -593,6 +610,7 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
   const std::optional<ResultProof> proof = Proof(flags, model->graph, *report, *rules, limit);
   Report(flags, *model, named, *report, proof, in_onnxruntime, console);
   FillJson(*report, proof, &console.json());
+  ReportRounding(flags, *model, *report, limit, session);
   if (in_onnxruntime) console.json()["onnxruntime"] = JsonInOnnxRuntime(*in_onnxruntime);
   if (!model->dims.empty() && report->rewritten) {
     console.json()["names"] = named.names;

@@ -129,6 +129,7 @@ std::vector<Verb> AllVerbs() {
       {"train", "Train a model", DeclareTrain},
       {"diff", "Compare two models: structure and outputs", DeclareDiff},
       {"equal", "Prove that two models compute the same, or show where they do not", DeclareEqual},
+      {"error", "Estimate what rounding does to the outputs, and which nodes it comes from", DeclareError},
       {"blame", "Find the rewrite that changes the outputs or the time", DeclareBlame},
       {"compare", "Time the original, the baseline, the optimized graph and other programs", DeclareCompare},
       {"profile", "Measure what models are made of, into a database of costs", DeclareProfile},

@@ -35,6 +35,7 @@ Action DeclareRun(CommandLine& line);
 Action DeclareTrain(CommandLine& line);
 Action DeclareDiff(CommandLine& line);
 Action DeclareEqual(CommandLine& line);
+Action DeclareError(CommandLine& line);
 Action DeclareBlame(CommandLine& line);
 Action DeclareCompare(CommandLine& line);
 Action DeclareProfile(CommandLine& line);

@@ -25,6 +25,15 @@ Interval RangeOf(DType dtype) {
   return {-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - (bits < 64 ? 1 : 0)};
 }
 
+// Before a result of arithmetic is rounded: the end of 64 bits is no double, so that a sum may seem to lie within.
+void NoteWrapping(DType dtype, Facts* facts) {
+  if (IsFloating(dtype) || dtype == DType::kBool || BitsOf(ComputedDType(dtype)) < 64) return;
+  if (facts->range.hi >= RangeOf(ComputedDType(dtype)).hi) facts->range = {};
+}
+
+// So much less that no rounding of the bound itself is above what it bounds.
+constexpr double kBarelyLess = 1 - 0x1p-51;
+
 // Types that hold every integer of the interval.
 FloatTypes TypesOfIntegers(Interval range) {
   FloatTypes types = 0;
@@ -103,7 +112,7 @@ void Multiply(const Facts& a, const Facts& b, Facts* result) {
   result->range = a.range * b.range;
   if ((a.may_be_infinite && MayBe(b, 0)) || (b.may_be_infinite && MayBe(a, 0))) result->may_be_undefined = true;
   result->nonzero = a.nonzero && b.nonzero;
-  result->smallest = a.smallest * b.smallest;
+  result->smallest = a.smallest * b.smallest * kBarelyLess;
   result->integral = a.integral && b.integral;
   for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     if (x->range == Interval::Of(0)) result->held_by = kAllFloats;
@@ -127,7 +136,7 @@ void Divide(DType dtype, const Facts& a, const Facts& b, Facts* result) {
   if (a.may_be_infinite && b.may_be_infinite) result->may_be_undefined = true;
   result->nonzero = a.nonzero && !b.may_be_infinite;
   if (!b.may_be_infinite && std::isfinite(b.range.Magnitude()) && b.range.Magnitude() > 0) {
-    result->smallest = a.smallest / b.range.Magnitude();
+    result->smallest = a.smallest / b.range.Magnitude() * kBarelyLess;
   }
   if (b.range == Interval::Of(1) || b.range == Interval::Of(-1)) result->held_by = a.held_by;
 }
@@ -143,7 +152,6 @@ Interval PowerCorners(Interval base, Interval exponent) {
       first = false;
     }
   }
-  // Between the corners lies 1 where the base crosses 1 or the exponent 0; corners have it then, too.
   return Intersect(all, {0, kUnbounded});
 }
 
@@ -152,7 +160,7 @@ void Power(const Facts& a, const Facts& b, Facts* result) {
   if (b.range.IsPoint() && exponent == 2) {
     result->range = Square(a.range);
     result->nonzero = a.nonzero;
-    result->smallest = a.smallest * a.smallest;
+    result->smallest = a.smallest * a.smallest * kBarelyLess;
     result->integral = a.integral;
     return;
   }
@@ -300,7 +308,7 @@ Facts SquareFacts(DType dtype, const Facts& a) {
   Facts result = Begin(a, a);
   result.range = Square(a.range);
   result.nonzero = a.nonzero;
-  result.smallest = a.smallest * a.smallest;
+  result.smallest = a.smallest * a.smallest * kBarelyLess;
   result.integral = a.integral;
   Round(ComputedDType(dtype), &result);
   return result;
@@ -316,6 +324,7 @@ Facts SumFacts(DType dtype, const Facts& term, double fewest, double most) {
   result.nonzero = fewest >= 1 && one_sided && term.nonzero;
   if (one_sided) result.smallest = term.smallest;
   if (most <= 1) result.held_by = term.held_by;
+  NoteWrapping(dtype, &result);
   Round(ComputedDType(dtype), &result);
   return result;
 }
@@ -328,6 +337,7 @@ Facts ProductFacts(DType dtype, const Facts& factor, double fewest, double most)
   result.integral = factor.integral;
   result.nonzero = factor.nonzero;
   if (most <= 1) result.held_by = factor.held_by;
+  NoteWrapping(dtype, &result);
   Round(ComputedDType(dtype), &result);
   return result;
 }
@@ -389,7 +399,7 @@ Facts CallFacts(Fn fn, DType dtype, const Facts& a, const Facts& b) {
     case Fn::kSqrt:
       Rise(Squareroot, a, positive, positive, &result);
       result.nonzero = a.nonzero;
-      result.smallest = std::sqrt(a.smallest) * (1 - 0x1p-50);
+      result.smallest = std::sqrt(a.smallest) * kBarelyLess;
       break;
     case Fn::kErf: Rise(std::erf, a, all, both, &result); result.nonzero = a.nonzero; break;
     case Fn::kTanh: Rise(std::tanh, a, all, both, &result); result.nonzero = a.nonzero; break;
@@ -446,6 +456,7 @@ Facts CallFacts(Fn fn, DType dtype, const Facts& a, const Facts& b) {
       if (IsFloating(dtype)) result.may_be_undefined = result.may_be_infinite = true;
       break;
   }
+  if (fn != Fn::kMax && fn != Fn::kMin) NoteWrapping(dtype, &result);
   const DType computed = FnHas(fn, FnTrait::kCompares) ? DType::kBool : ComputedDType(dtype);
   if (fn == Fn::kTan && !a.may_be_infinite) result.may_be_undefined = result.may_be_infinite = false;
   Round(computed, &result);

@@ -67,6 +67,16 @@ TEST(Ranges, FunctionsHaveTheirImages) {
   EXPECT_TRUE(FactsOfText(x + "%1 = reciprocal(x)\noutput y = %1\n", {{"x", {0, 2}}}).may_be_infinite);
 }
 
+TEST(Ranges, IntegersThatMayWrapAreAnyOfTheirType) {
+  const Interval all{-0x1p63, 0x1p63};
+  EXPECT_EQ(FactsOfText("input x: i64[4]\n%1 = abs(x)\noutput y = %1\n").range, all);
+  EXPECT_EQ(FactsOfText("input x: i64[4]\n%1 = add(x, x)\noutput y = %1\n", {{"x", {0, 0x1p62}}}).range, all);
+  EXPECT_EQ(FactsOfText("input x: i32[4]\n%1 = add(x, x)\noutput y = %1\n", {{"x", {0, 0x1p30}}}).range,
+            (Interval{-0x1p31, 0x1p31 - 1}));
+  ExpectRange(FactsOfText("input x: u8[4]\ninput z: u8[4]\n%1 = sub(x, z)\noutput y = %1\n"), 0, 255);
+  ExpectRange(FactsOfText("input x: i64[4]\n%1 = mul(x, x)\noutput y = %1\n", {{"x", {-3, 5}}}), -15, 25);
+}
+
 TEST(Ranges, SumsCountTheirTerms) {
   const std::string x = "input x: f32[4,8]\n";
   ExpectRange(FactsOfText(x + "%1 = reduce_sum(x, axes=[1])\noutput y = %1\n", {{"x", {-1, 2}}}), -8, 16);

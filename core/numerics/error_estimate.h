@@ -1,0 +1,98 @@
+// How far rounding moves the outputs of a graph, to first order (docs/rounding.md).
+//
+//   worst    the sum over all values v and their elements e of |dy / de| * error(e)
+//   typical  the root of the sum of the squares (dy / de)^2 * square(e)
+//
+// for an element y of an output, where error(e) bounds what the operation that gives e rounds: unit roundoffs of the type
+// in which it is computed, one of the type in which it is stored where that is narrower, and half of the smallest
+// subnormal number there. Values that are only moved add nothing. Derivatives are those of one backward pass for each y
+// that is looked at; roundings inside of an operator follow from its declaration (core/numerics/rounding_op.h).
+//
+// Left out are terms of second order, and what decisions do that fall otherwise for rounded values: they are counted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/device.h"
+#include "core/ir/graph.h"
+
+namespace rewright {
+
+// In which a graph is taken to run: elements are stored in `stored`. In tf32 the operands of products are rounded to 11
+// bits and all else is f32.
+struct RunPrecision {
+  std::optional<DType> stored;  // none: each value in its own type
+  bool tf32 = false;
+};
+// "f16", "bf16", "tf32", "f32", "f64"; nothing where it is none of them.
+std::optional<RunPrecision> ParseRunPrecision(const std::string& name);
+
+struct ErrorOptions {
+  RunPrecision precision;
+  // How many elements of each output are looked at: the largest, then drawn ones.
+  int elements = 1;
+  // At most so many in all, outputs in order: each is a backward pass.
+  int most_looks = 8;
+  // Instead of these: elements by output. Outputs that are not named are not looked at.
+  std::map<std::string, std::vector<int64_t>> at;
+  uint64_t seed = 0;
+  int threads = 1;
+  GraphRunner* runner = nullptr;                                        // null: the interpreter
+  std::function<absl::StatusOr<Graph>(const Graph&)> lower = nullptr;  // what is done with a graph before it runs
+  // Runs the graph twice more by the interpreter, as the precision has it and in f64, for what the errors are.
+  bool measure = false;
+};
+
+struct ErrorShare {
+  std::string name;  // of the value, else of the node
+  std::string op;    // of a leaf: input, weight or constant
+  double worst = 0;
+  double square = 0;
+};
+
+// One element of an output.
+struct OutputError {
+  std::string output;
+  int64_t element = 0;
+  double value = 0;
+  double worst = 0;
+  double typical = 0;
+  std::vector<ErrorShare> shares;  // the largest typical share first
+  std::optional<double> measured;  // |computed - value in f64|
+};
+
+struct ErrorEstimate {
+  std::vector<OutputError> looks;
+  std::vector<std::string> without;    // outputs of integers and truth values: none is estimated
+  std::vector<std::string> unlooked;   // outputs beyond most_looks
+  std::vector<std::string> decisions;  // nodes that decide by values that were rounded
+  std::vector<std::string> blocked;    // nodes that have no derivative: what happens before them is left out
+  // Nodes whose results are beyond the largest number of the type: infinities there.
+  std::vector<std::string> overflows;
+  // Of CPU time: the one run that gives all of this, and what comes before it: facts, derivatives, compilation.
+  double run_seconds = 0;
+  double prepare_seconds = 0;
+  double forward_seconds = 0;  // with `measure`: of one run of the graph by the interpreter
+};
+
+// `inputs` in the order of Graph::inputs(). Errors: of running the graph; an operator that does not take the precision.
+absl::StatusOr<ErrorEstimate> EstimateErrors(const Graph& graph, const std::vector<Tensor>& inputs,
+                                             const ErrorOptions& options);
+
+// The output that has the largest worst case in relation to its largest element, which is looked at first; nothing where
+// there is none.
+struct RelativeError {
+  double worst = 0;
+  double typical = 0;
+};
+std::optional<RelativeError> LargestError(const ErrorEstimate& estimate);
+// "worst 3.1e-06, typical 4e-07 of the largest element"
+std::string ErrorText(const RelativeError& error);
+
+}  // namespace rewright

@@ -1,0 +1,384 @@
+#include "core/numerics/rounding_op.h"
+
+#include <cmath>
+#include <memory>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/ir/attr_specs.h"
+#include "core/ir/derivative.h"
+#include "core/ir/made_op.h"
+#include "core/ir/rewrite.h"
+
+namespace rewright {
+namespace {
+
+Scalar AbsOf(const Scalar& a) { return Call(Fn::kAbs, {a}); }
+
+// The sum, where null is 0.
+Scalar Plus(const Scalar& a, const Scalar& b) {
+  if (a.node() == nullptr) return b;
+  return b.node() == nullptr ? a : a + b;
+}
+
+// So that nothing is infinite, and 0 times it 0: what is masked by an infinity, the slope of a root at 0.
+Scalar Limited(const Scalar& magnitude) { return Min(magnitude, Constant(1e18, magnitude.dtype())); }
+
+struct LocalError {
+  Scalar worst, square;  // null: 0
+  bool IsZero() const { return worst.node() == nullptr; }
+};
+
+class ErrorBuilder {
+ public:
+  explicit ErrorBuilder(const Meaning& meaning) : meaning_(meaning) {}
+
+  LocalError Of(const ExprPtr& node) {
+    const auto found = done_.find(node);
+    if (found != done_.end()) return found->second;
+    const LocalError error = Make(node);
+    done_.emplace(node, error);
+    return error;
+  }
+
+ private:
+  static LocalError Rounded(Roundings roundings, const Scalar& result) {
+    const Scalar size = Limited(AbsOf(result));
+    return {roundings.worst == 1 ? size : roundings.worst * size,
+            roundings.square * kMeanSquareOfRounding * (size * size)};
+  }
+  static LocalError Scaled(const Scalar& slope, const LocalError& error) {
+    const Scalar size = Limited(AbsOf(slope));
+    return {size * error.worst, size * size * error.square};
+  }
+  static LocalError Sum(const LocalError& a, const LocalError& b) {
+    return {Plus(a.worst, b.worst), Plus(a.square, b.square)};
+  }
+
+  LocalError Make(const ExprPtr& node) {
+    if (!IsScalarKind(node->kind()) || !IsFloating(node->dtype())) return {};
+    switch (node->kind()) {
+      case ExprKind::kConst:
+        if (!std::isfinite(node->real()) || NearestOf(node->dtype(), node->real()) == node->real()) return {};
+        return Rounded({1, 1}, Scalar(node));
+      case ExprKind::kParam: return Rounded({1, 1}, Scalar(node));
+      case ExprKind::kCast: return OfCast(node);
+      case ExprKind::kCall: return OfCall(node);
+      case ExprKind::kSelect: {
+        const LocalError yes = Of(node->yes()), no = Of(node->no());
+        if (yes.IsZero() && no.IsZero()) return {};
+        const auto choose = [&](const Scalar& a, const Scalar& b) {
+          const Scalar zero = Constant(0, node->dtype());
+          return Select(Cond(node->condition()), a.node() == nullptr ? zero : a, b.node() == nullptr ? zero : b);
+        };
+        return {choose(yes.worst, no.worst), choose(yes.square, no.square)};
+      }
+      case ExprKind::kReduce: return OfReduction(node);
+      default: return {};
+    }
+  }
+
+  LocalError OfCast(const ExprPtr& node) {
+    const ExprPtr& from = node->arg(0);
+    if (IsFloating(from->dtype())) {
+      const LocalError error = Of(from);
+      return error.IsZero() ? error : LocalError{Cast(error.worst, node->dtype()), Cast(error.square, node->dtype())};
+    }
+    if (from->dtype() == DType::kBool || BitsOf(from->dtype()) < 32) return {};
+    // Integers beyond the mantissa.
+    const Scalar value(node);
+    const Cond large = Holds(Call(Fn::kLess, {Constant(0x1p24, node->dtype()), AbsOf(value)}));
+    const LocalError rounded = Rounded({1, 1}, value);
+    return {Select(large, rounded.worst, 0.0), Select(large, rounded.square, 0.0)};
+  }
+
+  LocalError OfCall(const ExprPtr& node) {
+    LocalError total;
+    std::vector<Scalar> partials;
+    for (size_t k = 0; k < node->args().size(); ++k) {
+      const LocalError error = Of(node->arg(k));
+      if (error.IsZero()) continue;
+      if (partials.empty()) partials = Partials(Scalar(node));
+      const Scalar& slope = partials[k];
+      if (slope.node() == nullptr) continue;
+      total = Sum(total, Scaled(slope, error));
+    }
+    const Roundings roundings = RoundingsOf(*node);
+    return roundings.worst == 0 ? total : Sum(total, Rounded(roundings, Scalar(node)));
+  }
+
+  LocalError OfReduction(const ExprPtr& node) {
+    const ExprPtr& body = node->body();
+    const LocalError term = Of(body);
+    const auto over = [&](ReduceKind kind, const Scalar& of) {
+      return ReduceOver(kind, node->bound(), Cond(node->guard()), of);
+    };
+    const Scalar value(node), one(body);
+    switch (node->reduction()) {
+      case ReduceKind::kSum: {
+        LocalError total;
+        if (!term.IsZero()) {
+          total = {over(ReduceKind::kSum, term.worst), over(ReduceKind::kSum, term.square)};
+        }
+        const Scalar n = Points(*node);
+        const Scalar squares = over(ReduceKind::kSum, one * one);
+        const Scalar order = n * squares - value * value;
+        return Sum(total, {n * over(ReduceKind::kSum, AbsOf(one)),
+                           kMeanSquareOfRounding * (n * (value * value) / 3.0 + Max(order, 0.0) / 6.0)});
+      }
+      case ReduceKind::kProd: {
+        const Scalar n = Points(*node);
+        LocalError total{n * AbsOf(value), kMeanSquareOfRounding * (n * (value * value))};
+        if (!term.IsZero()) {
+          const LocalError one_term = Scaled(value / one, term);
+          total = Sum(total, {over(ReduceKind::kSum, one_term.worst), over(ReduceKind::kSum, one_term.square)});
+        }
+        return total;
+      }
+      case ReduceKind::kMax:
+      case ReduceKind::kMin:
+        if (term.IsZero()) return {};
+        return {Max(over(ReduceKind::kMax, term.worst), 0.0), Max(over(ReduceKind::kMax, term.square), 0.0)};
+      default: return {};
+    }
+  }
+
+  Scalar Points(const ExprNode& reduction) {
+    Index points = 1;
+    for (const BoundVar& variable : reduction.bound()) points = points * Index(variable.extent);
+    return FromIndex(points, reduction.dtype());
+  }
+
+  const Meaning& meaning_;
+  absl::flat_hash_map<ExprPtr, LocalError> done_;
+};
+
+absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& meanings, OpBuilder& b) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, b.key()));
+  const OutputMeaning& output = meaning->outputs.at(static_cast<size_t>(number));
+  if (meaning->IsOpaque() || !IsFloating(output.dtype)) return b.Error("has no roundings");
+  std::vector<ExprPtr> symbols =
+      SymbolsOf(b, *meaning, [&](int input, int axis) { return b.size(input, axis); });
+  const auto read = [&b](int operand, const std::vector<Index>& at, DType) { return b.Read(operand, at); };
+  for (const Requirement& requirement : meaning->requirements) {
+    b.Require(Cond(Transplant(b, symbols, read)(requirement.condition)), requirement.message);
+  }
+  std::vector<Index> shape;
+  for (const ExprPtr& size : output.shape) shape.emplace_back(Transplant(b, symbols, read)(size));
+  const LocalError error = ErrorBuilder(*meaning).Of(output.element);
+  std::vector<Scalar> parts = {error.worst};
+  if (output.element->Reduces()) parts.push_back(error.square);
+  for (const Scalar& part : parts) {
+    const Scalar element = part.node() == nullptr ? Constant(0, output.dtype) : part;
+    b.Output(output.dtype, shape, [&](const std::vector<Index>& position) {
+      std::vector<ExprPtr> variables = symbols;
+      for (size_t axis = 0; axis < position.size(); ++axis) {
+        variables[static_cast<size_t>(output.index_vars[axis])] = position[axis].node();
+      }
+      return Scalar(Transplant(b, std::move(variables), read)(element.node()));
+    });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExtremumTermsMeaning(const OpDef& base, SharedMeanings& meanings, OpBuilder& b) {
+  StructuralKey key = b.key();
+  key.ranks.resize(1);
+  key.dtypes.resize(1);
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, key));
+  const OutputMeaning& output = meaning->outputs[0];
+  const ExprNode& extremum = *output.element;
+  std::vector<ExprPtr> variables =
+      SymbolsOf(b, *meaning, [&](int input, int axis) { return b.size(input, axis); });
+  const auto read = [&b](int operand, const std::vector<Index>& at, DType) { return b.Read(operand, at); };
+  std::vector<Index> position;
+  for (const int variable : output.index_vars) {
+    position.push_back(Variable(variable, meaning->variables[static_cast<size_t>(variable)].name));
+  }
+  const Scalar term(extremum.body());
+  const Cond is_it = Holds(Call(Fn::kEqual, {term, ReadOperand(1, position, term.dtype())}));
+  const Scalar terms =
+      ReduceOver(ReduceKind::kSum, extremum.bound(), Cond(extremum.guard()), Select(is_it, term, 0.0));
+  b.Output(output.dtype, b.sizes(1), [&](const std::vector<Index>& here) {
+    for (size_t axis = 0; axis < here.size(); ++axis) {
+      variables[static_cast<size_t>(output.index_vars[axis])] = here[axis].node();
+    }
+    return Scalar(Transplant(b, variables, read)(terms.node()));
+  });
+  return absl::OkStatus();
+}
+
+absl::Status ErrorSumMeaning(ErrorSum sum, OpBuilder& b) {
+  const int summed = b.rank(0) - static_cast<int>(b.Int("kept"));
+  if (summed < 0) return b.Error("keeps more axes than there are");
+  std::vector<Index> shape;
+  OpBuilder::Ranges ranges;
+  for (int axis = 0; axis < b.rank(0); ++axis) {
+    if (axis < summed) {
+      ranges.emplace_back(absl::StrCat("j", axis), b.size(0, axis));
+    } else {
+      shape.push_back(b.size(0, axis));
+    }
+  }
+  for (const bool square : {false, true}) {
+    b.Output(b.dtype(0), shape, [&](const std::vector<Index>& i) {
+      const auto term = [&](const std::vector<Index>& j) {
+        std::vector<Index> at = j;
+        at.insert(at.end(), i.begin(), i.end());
+        const auto read = [&](int operand) { return b.Read(operand, at); };
+        const Scalar u = square ? read(0) * read(0) : AbsOf(read(0));
+        switch (sum) {
+          case ErrorSum::kOf: {
+            const Scalar w = Limited(AbsOf(read(1)));
+            return square ? u * (w * w) : u * w;
+          }
+          case ErrorSum::kRoot: {
+            const Scalar q = Limited(read(1));
+            return square ? u * q : u * Sqrt(q);
+          }
+          case ErrorSum::kPair: return u * Limited(read(square ? 2 : 1));
+          case ErrorSum::kPlain: break;
+        }
+        return u;
+      };
+      return ranges.empty() ? term({}) : b.Sum(ranges, term);
+    });
+  }
+  return absl::OkStatus();
+}
+
+struct Made {
+  SharedMeanings meanings;
+  OpDef op;
+};
+
+}  // namespace
+
+Roundings RoundingsOf(const ExprNode& call) {
+  if (FnHas(call.fn(), FnTrait::kExact)) return {};
+  switch (call.fn()) {
+    case Fn::kMul:
+      for (const ExprPtr& arg : call.args()) {
+        int exponent;
+        if (arg->IsConst() && std::abs(std::frexp(arg->real(), &exponent)) == 0.5) return {};
+      }
+      return {1, 1};
+    case Fn::kAdd:
+    case Fn::kSub:
+    case Fn::kDiv:
+    case Fn::kSqrt: return {1, 1};
+    default: return {4, 2};
+  }
+}
+
+absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output) {
+  static auto* const all = new MadeOnce<std::pair<const OpDef*, int>, std::unique_ptr<Made>>;
+  const std::unique_ptr<Made>& made = all->Get({&op, output}, [&] {
+    auto fresh = std::make_unique<Made>();
+    fresh->op = op;
+    fresh->op.name = absl::StrCat(op.name, "_rounding", output == 0 ? "" : absl::StrCat(output));
+    fresh->op.summary = absl::StrCat("What roundings inside of ", op.name, " do to its result, to first order.");
+    Made* const self = fresh.get();
+    fresh->op.meaning = [self, base = &op, output](OpBuilder& b) {
+      return RoundingMeaning(*base, output, self->meanings, b);
+    };
+    return fresh;
+  });
+  return &made->op;
+}
+
+bool IsExtremumOfReads(const OpDef& op, const Meaning& meaning) {
+  if (op.ties != Ties::kFirst || op.inputs.size() != 1 || op.variadic || op.broadcasts || meaning.IsOpaque()) return false;
+  const ExprNode& element = *meaning.outputs[0].element;
+  return meaning.outputs.size() == 1 && element.kind() == ExprKind::kReduce && element.body()->IsRead(0) &&
+         (element.reduction() == ReduceKind::kMax || element.reduction() == ReduceKind::kMin);
+}
+
+const OpDef& ExtremumTermsOp(const OpDef& op) {
+  static auto* const all = new MadeOnce<const OpDef*, std::unique_ptr<Made>>;
+  const std::unique_ptr<Made>& made = all->Get(&op, [&] {
+    auto fresh = std::make_unique<Made>();
+    fresh->op = op;
+    fresh->op.name = absl::StrCat(op.name, "_terms");
+    fresh->op.summary = absl::StrCat("The sum of the elements that ", op.name, " gives.");
+    fresh->op.inputs.push_back("m");
+    Made* const self = fresh.get();
+    fresh->op.meaning = [self, base = &op](OpBuilder& b) { return ExtremumTermsMeaning(*base, self->meanings, b); };
+    fresh->op.sample = [base = &op](Rng& rng) {
+      OpSample sample = base->sample(rng);
+      MeaningCache meanings;
+      const absl::StatusOr<Application> application = Apply(*base, sample.inputs, sample.attrs, meanings);
+      if (application.ok()) sample.inputs.push_back(application->outputs[0]);
+      return sample;
+    };
+    return fresh;
+  });
+  return made->op;
+}
+
+const OpDef& HoldOp() {
+  static const auto* const op = new OpDef{
+      .name = "hold",
+      .summary = "The operand itself, which derivatives take for a constant.",
+      .inputs = {"x"},
+      .meaning =
+          [](OpBuilder& b) {
+            b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) { return b.Shift(b.Read(0, i)); });
+            return absl::OkStatus();
+          },
+      .sample = [](Rng&) { return OpSample{.inputs = {TensorType{DType::kFloat32, {2, 3}}}}; }};
+  return *op;
+}
+
+const OpDef& ErrorSumOp(ErrorSum sum) {
+  static const auto* const all = [] {
+    auto* ops = new std::vector<OpDef>;
+    const std::vector<std::vector<std::string>> inputs = {{"u", "w"}, {"u", "q"}, {"u", "w", "s"}, {"u"}};
+    for (const ErrorSum kind : {ErrorSum::kOf, ErrorSum::kRoot, ErrorSum::kPair, ErrorSum::kPlain}) {
+      const std::vector<std::string>& operands = inputs[static_cast<size_t>(kind)];
+      ops->push_back(OpDef{
+          .name = absl::StrCat("error_sum", static_cast<int>(kind)),
+          .summary = "What roundings of a value do to a result.",
+          .inputs = operands,
+          .attrs = {StructuralInt("kept", 0, "axes that are not summed over")},
+          .meaning = [kind](OpBuilder& b) { return ErrorSumMeaning(kind, b); },
+          .sample =
+              [count = operands.size()](Rng&) {
+                return OpSample{.inputs = std::vector<TensorType>(count, {DType::kFloat32, {2, 3}}),
+                                .attrs = {{"kept", int64_t{1}}},
+                                .low = 0};
+              }});
+    }
+    return ops;
+  }();
+  return (*all)[static_cast<size_t>(sum)];
+}
+
+// Adds the operands that are factors of the product; false where it is none, or has one twice.
+static bool AddFactors(const ExprNode& product, std::set<int>* operands) {
+  if (product.IsRead()) return operands->insert(product.operand()).second;
+  if (product.IsCall(Fn::kMul)) return AddFactors(*product.arg(0), operands) && AddFactors(*product.arg(1), operands);
+  if (product.kind() != ExprKind::kSelect || product.condition()->ReadsData()) return false;
+  return product.no()->IsConst() && product.no()->real() == 0 && AddFactors(*product.yes(), operands);
+}
+
+bool IsSumOfProducts(const Meaning& meaning, ExprPtr* terms) {
+  if (meaning.IsOpaque() || meaning.outputs.size() != 1) return false;
+  const ExprNode& element = *meaning.outputs[0].element;
+  if (element.kind() != ExprKind::kReduce || element.reduction() != ReduceKind::kSum || !IsFloating(element.dtype())) {
+    return false;
+  }
+  std::set<int> operands;
+  if (element.guard()->ReadsData() || !AddFactors(*element.body(), &operands)) return false;
+  Index points = 1;
+  for (const BoundVar& variable : element.bound()) points = points * Index(variable.extent);
+  *terms = points.node();
+  for (const int variable : FreeVariables(points.node())) {
+    if (meaning.variables[static_cast<size_t>(variable)].kind == Meaning::VarKind::kOutputIndex) *terms = nullptr;
+  }
+  return true;
+}
+
+}  // namespace rewright
