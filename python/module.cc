@@ -217,6 +217,8 @@ NB_MODULE(_rewright, m) {
       .def_rw("search", &OptimizeSettings::search)
       .def_rw("cost", &OptimizeSettings::cost)
       .def_rw("time_limit_seconds", &OptimizeSettings::time_limit_seconds)
+      .def_rw("move_roundings", &OptimizeSettings::move_roundings)
+      .def_rw("ranges", &OptimizeSettings::ranges)
       .def_rw("check", &OptimizeSettings::check)
       .def_rw("rtol", &OptimizeSettings::rtol)
       .def_rw("seed", &OptimizeSettings::seed);

@@ -62,8 +62,6 @@ struct OptimizeOptions {
   // Rewrites that are not exact do not stand in front of roundings to integers (round, floor, a conversion): these give
   // the original's integers, bit for bit.
   bool keep_roundings = true;
-  // Where elements of inputs lie, by name: what 16 bits hold hangs on it.
-  NumericsOptions ranges;
   bool check = true;
   OutputCheckOptions checking;
   // What the file of a rewritten graph gives when it is read; `path`: its steps in the trace of the search. Of a

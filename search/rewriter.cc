@@ -7,7 +7,8 @@
 
 namespace rewright {
 
-RuleRewriter::RuleRewriter(const RuleRewriter& of) : rules_(of.rules_), failures_(of.failures_) {}
+RuleRewriter::RuleRewriter(const RuleRewriter& of)
+    : rules_(of.rules_), numerics_of_(of.numerics_of_), numerics_(numerics_of_), failures_(of.failures_) {}
 
 void RuleRewriter::FindAt(const Graph& graph, NodeId node, int rule, std::vector<Rewrite>* found) {
   std::vector<Match> matches;
@@ -53,7 +54,7 @@ const RuleRewriter::AtNode& RuleRewriter::KnownAt(const Graph& graph, NodeId nod
 std::vector<Rewrite> RuleRewriter::Find(const Graph& graph, int rule, const std::vector<int>& positions) {
   if (graph.arena() != arena_.lock()) {
     known_.clear();
-    numerics_ = Numerics();
+    numerics_ = Numerics(numerics_of_);
     arena_ = graph.arena();
   }
   std::vector<Rewrite> found;

@@ -56,8 +56,9 @@ class Rewriter {
 // from others by one rewrite is matched where it differs.
 class RuleRewriter : public Rewriter {
  public:
-  // The index outlives the rewriter.
-  explicit RuleRewriter(const RuleIndex& rules) : rules_(rules) {}
+  // The index outlives the rewriter. `numerics`: what is known of inputs.
+  explicit RuleRewriter(const RuleIndex& rules, NumericsOptions numerics = {})
+      : rules_(rules), numerics_of_(std::move(numerics)), numerics_(numerics_of_) {}
 
   int num_rules() const override { return static_cast<int>(rules_.matchers().size()); }
   const std::string& rule_name(int rule) const override { return rules_.matchers()[rule]->rule().name(); }
@@ -84,6 +85,7 @@ class RuleRewriter : public Rewriter {
   const RuleIndex& rules_;
   std::weak_ptr<Arena> arena_;  // of the nodes in known_ and numerics_
   absl::flat_hash_map<NodeId, AtNode> known_;
+  const NumericsOptions numerics_of_;
   Numerics numerics_;
 
   struct Failures {

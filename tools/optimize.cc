@@ -78,6 +78,8 @@ struct OptimizeFlags {
   std::map<std::string, int64_t> dims;
   bool fold_defaults = false;
   bool fix_sizes = false;
+  std::map<std::string, Interval> ranges;
+  bool move_roundings = false;
   bool check = true;
   double rtol = OutputCheckOptions().rtol;
   double atol = OutputCheckOptions().atol;
@@ -130,6 +132,7 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
   // Measurements are taken one at a time, and nothing else runs meanwhile.
   options.search.threads = flags.measured() ? 1 : NumThreads(common.threads);
   options.measure = flags.measured();
+  options.keep_roundings = !flags.move_roundings;
   options.check = flags.check;
   options.checking.rtol = flags.rtol;
   options.checking.atol = flags.atol;
@@ -138,11 +141,18 @@ OptimizeOptions OptionsOf(const OptimizeFlags& flags, const CommonFlags& common)
   return options;
 }
 
+std::string RangesText(const std::map<std::string, Interval>& ranges) {
+  std::string text;
+  for (const auto& [name, range] : ranges) absl::StrAppend(&text, " ", name, "=", range.lo, ":", range.hi);
+  return text;
+}
+
 // What a search depends on besides the graph and its costs.
 std::string SearchSetting(const OptimizeFlags& flags, const OptimizerRules& rules) {
   return absl::StrCat(flags.search, " alpha ", flags.alpha, " budget ", flags.budget, " growth ", flags.growth, " fix ",
-                      flags.fix_sizes, " windows ", flags.windows, " egraph nodes ", flags.egraph_nodes, " memory ",
-                      flags.memory_limit, " without ", absl::StrJoin(flags.no_rules, ","), " rules ", HashOf(rules));
+                      flags.fix_sizes, " move roundings ", flags.move_roundings, RangesText(flags.ranges), " windows ",
+                      flags.windows, " egraph nodes ", flags.egraph_nodes, " memory ", flags.memory_limit, " without ",
+                      absl::StrJoin(flags.no_rules, ","), " rules ", HashOf(rules));
 }
 
 // What is left of --time-limit.
@@ -318,6 +328,8 @@ void FillJson(const OptimizeReport& report, const std::optional<ResultProof>& pr
   j["peak_rss_bytes"] = report.peak_rss_bytes;
   j["rewrites"] = ToJson(report.rewrites);
   j["fixing_sizes"] = report.unwanted;
+  j["kept_roundings"] = report.kept_roundings;
+  j["moved_comparisons"] = report.moved_comparisons;
   if (proof) j["proof"] = ToJson(*proof);
   Json dropped = Json::array();
   for (const DroppedCandidate& candidate : report.dropped) {
@@ -379,6 +391,14 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const NamedM
                                    *report.latency_after * 1e3, change(*report.latency_before, *report.latency_after)));
   }
   if (in_onnxruntime) console.Result(absl::StrCat("in onnxruntime: ", TextInOnnxRuntime(*in_onnxruntime)));
+  if (report.kept_roundings > 0) {
+    console.Result(absl::StrCat("kept:     every bit before roundings to integers (", Counted(report.kept_roundings, "node"),
+                                ")"));
+  }
+  if (report.moved_comparisons > 0) {
+    console.Result(absl::StrCat("compared: ", Counted(report.moved_comparisons, "comparison"),
+                                " of numbers that may be rounded otherwise"));
+  }
   if (!report.rewritten) {
     console.Result("outputs:  those of the original");
   } else if (!flags.check) {
@@ -550,7 +570,13 @@ absl::StatusOr<Answer> OptimizeModel(const OptimizeFlags& flags, Session& sessio
     options.setting = SearchSetting(flags, *rules);
     options.time_limit = flags.time_limit;
   }
-  RuleRewriter rewriter(rules->rules);
+  for (const auto& [name, range] : flags.ranges) {
+    const std::vector<Value>& inputs = model->graph.inputs();
+    const bool known = std::any_of(inputs.begin(), inputs.end(),
+                                   [&](Value input) { return model->graph.node(input.node).name == name; });
+    if (!known) return absl::InvalidArgumentError(absl::StrCat("--range ", name, ": the model has no such input"));
+  }
+  RuleRewriter rewriter(rules->rules, NumericsOptions{.inputs = flags.ranges});
   NameKeeper keeper(source, *model, rules->all);
   options.rules = &rules->all;
   if (!model->dims.empty() && !flags.fix_sizes) {
@@ -673,6 +699,11 @@ Action DeclareOptimize(CommandLine& line) {
   AddReading(line, &flags->dims, &flags->fold_defaults);
   line.AddSwitch("--fix-sizes", &flags->fix_sizes,
                  "Also rewrites that hold at these sizes alone: the file has numbers in the place of names then");
+  line.AddRanges("--range", &flags->ranges,
+                 "Where elements of an input lie: in 16 bits some rewrites are used only where nothing can overflow");
+  line.AddSwitch("--move-roundings", &flags->move_roundings,
+                 "Also rewrites that round otherwise in front of roundings to integers (default: quantizers and the "
+                 "like give the original's integers, bit for bit)");
   line.AddSwitch("--check,!--no-check", &flags->check, "Compare outputs with the original's (default on)");
   line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   line.AddReal("--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");

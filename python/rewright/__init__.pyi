@@ -50,6 +50,8 @@ class OptimizeSettings(TypedDict, total=False):
     search: Literal["backtrack", "greedy", "eqsat"]
     cost: str
     time_limit_seconds: float
+    move_roundings: bool
+    ranges: Mapping[str, tuple[float, float]]
     check: bool
     rtol: float
     seed: int

@@ -96,6 +96,7 @@ OptimizeOptions SearchOptionsOf(const OptimizeSettings& settings, int threads) {
   }
   options.search.growth = kDefaultGrowth;
   options.search.threads = 1;  // measurements are taken one at a time, and nothing else runs meanwhile
+  options.keep_roundings = !settings.move_roundings;
   options.check = settings.check;
   options.checking.rtol = settings.rtol;
   options.checking.seed = settings.seed;
@@ -255,7 +256,9 @@ struct Model::Impl {
     search.kept = engine.measurements();
     search.rules = &rules.all;
     if (!settings.fix_sizes) search.unwanted = models->KeepsNames(rules.all);
-    RuleRewriter rewriter(rules.rules);
+    NumericsOptions numerics;
+    for (const auto& [name, range] : settings.ranges) numerics.inputs[name] = {range.first, range.second};
+    RuleRewriter rewriter(rules.rules, std::move(numerics));
     const OptimizeReport report = Take(rewright::Optimize(graph(), rewriter, device, &engine.runner(), search));
     ThrowIfStopped(settings.stop);
     std::vector<ReplayStep> steps;
