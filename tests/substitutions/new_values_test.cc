@@ -8,7 +8,7 @@
 #include "core/ir/text.h"
 #include "substitutions/matcher.h"
 #include "substitutions/prover_hash.h"
-#include "tests/verifier/rules_util.h"
+#include "substitutions/rule_parser.h"
 
 namespace rewright {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 // The rule as one that is proved, of these classes, with new values.
 std::shared_ptr<const CompiledRule> Proved(const std::string& text, RuleClass rule_class, RuleClass halves,
                                            std::vector<int> new_values) {
-  Rule rule = RuleOf(text);
+  Rule rule = ParseRules(text, "test")->front();
   rule.proof = ProofRecord{.rule_class = rule_class, .halves = halves, .new_values = std::move(new_values),
                            .instances = 1, .prover = ProverHash()};
   return *CompileRule(rule);
@@ -31,7 +31,7 @@ std::shared_ptr<const CompiledRule> ScaleToLhs() {
 bool Applies(const std::shared_ptr<const CompiledRule>& rule, const Graph& graph) {
   const Matcher matcher(rule, {}, /*halves=*/true);
   const std::vector<Match> matches = matcher.FindMatches(graph);
-  EXPECT_EQ(matches.size(), 1u);
+  EXPECT_FALSE(matches.empty());
   Numerics numerics;
   const auto map = Instantiate(graph, matches.at(0), &numerics);
   EXPECT_TRUE(map.ok() || absl::IsOutOfRange(map.status())) << map.status();
