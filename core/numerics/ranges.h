@@ -50,6 +50,7 @@ class Numerics {
     std::vector<std::vector<Flow>> flows;
   };
   Operator& OperatorOf(const Node& node);
+  void RefineByOperands(const Arena& arena, NodeId id, std::vector<Facts>* facts);
 
   const NumericsOptions options_;
   // Operands that are one value are one operand: x * x is a square.
