@@ -76,8 +76,8 @@ Numerics::Operator& Numerics::OperatorOf(const Node& node) {
   std::vector<int> first;  // by operand: the first one that is the same value
   bool repeats = false;
   for (size_t k = 1; k < node.operands.size(); ++k) {
-    const auto same = std::find(node.operands.begin(), node.operands.begin() + static_cast<std::ptrdiff_t>(k),
-                                node.operands[k]);
+    const auto same =
+        std::find(node.operands.begin(), node.operands.begin() + static_cast<std::ptrdiff_t>(k), node.operands[k]);
     if (same - node.operands.begin() == static_cast<std::ptrdiff_t>(k)) continue;
     if (!repeats) {
       for (size_t i = 0; i < node.operands.size(); ++i) first.push_back(static_cast<int>(i));
