@@ -68,15 +68,17 @@ void ReportShares(const OutputError& look, Console& console) {
   for (size_t i = 0; i < shown; ++i) {
     const ErrorShare& share = look.shares[i];
     if (share.square == 0 && share.worst == 0) break;
-    console.Result(absl::StrFormat("  %5s of the squares, %5s of the worst case  %-*s  %s", Percent(share.square, square),
-                                   Percent(share.worst, look.worst), static_cast<int>(width), share.name, share.op));
+    console.Result(absl::StrFormat("  %5s of the squares, %5s of the worst case  %-*s  %s",
+                                   Percent(share.square, square), Percent(share.worst, look.worst),
+                                   static_cast<int>(width), share.name, share.op));
   }
 }
 
 std::string PlaceText(const Graph& graph, const OutputError& look) {
   for (const Output& output : graph.outputs()) {
     if (output.name != look.output) continue;
-    return absl::StrCat(look.output, "[", absl::StrJoin(PositionOf(graph.type(output.value).shape, look.element), ","), "]");
+    return absl::StrCat(look.output, "[", absl::StrJoin(PositionOf(graph.type(output.value).shape, look.element), ","),
+                        "]");
   }
   return look.output;
 }
@@ -91,7 +93,8 @@ void Report(const Graph& graph, const ErrorEstimate& estimate, Console& console)
     ReportShares(look, console);
   }
   if (!estimate.without.empty()) {
-    console.Result(absl::StrCat("no estimate: outputs of integers and truth values: ", absl::StrJoin(estimate.without, ", ")));
+    console.Result(
+        absl::StrCat("no estimate: outputs of integers and truth values: ", absl::StrJoin(estimate.without, ", ")));
   }
   if (!estimate.unlooked.empty()) {
     console.Result(absl::StrCat("not looked at (--looks): ", absl::StrJoin(estimate.unlooked, ", ")));
@@ -119,8 +122,8 @@ Json ToJson(const Graph& graph, const ErrorEstimate& estimate) {
   Json json;
   Json looks = Json::array();
   for (const OutputError& look : estimate.looks) {
-    Json one = {{"output", look.output},   {"element", look.element}, {"place", PlaceText(graph, look)},
-                {"value", look.value},     {"worst", look.worst},     {"typical", look.typical}};
+    Json one = {{"output", look.output}, {"element", look.element}, {"place", PlaceText(graph, look)},
+                {"value", look.value},   {"worst", look.worst},     {"typical", look.typical}};
     if (look.measured) one["measured"] = *look.measured;
     Json nodes = Json::array();
     for (size_t i = 0; i < std::min(look.shares.size(), kShownNodes); ++i) {
@@ -162,7 +165,8 @@ std::vector<Tensor> InOrder(const std::vector<Tensor>& from, const std::vector<s
                             const std::vector<std::string>& names) {
   std::vector<Tensor> result;
   for (const std::string& name : names) {
-    result.push_back(from[static_cast<size_t>(std::find(from_names.begin(), from_names.end(), name) - from_names.begin())]);
+    result.push_back(
+        from[static_cast<size_t>(std::find(from_names.begin(), from_names.end(), name) - from_names.begin())]);
   }
   return result;
 }
@@ -220,8 +224,8 @@ absl::StatusOr<Answer> ErrorOfTwo(const ErrorFlags& flags, const ImportedModel& 
       const bool within = !(difference > worst);
       explained = explained && within;
       console.Result(absl::StrFormat("difference: %s: %.2g, %s what both round (worst %.2g, typical %.2g)",
-                                     PlaceText(a.graph, look_a), difference, within ? "explained by" : "MORE than", worst,
-                                     typical));
+                                     PlaceText(a.graph, look_a), difference, within ? "explained by" : "MORE than",
+                                     worst, typical));
       compared.push_back({{"output", look_a.output},
                           {"element", look_a.element},
                           {"difference", difference},
@@ -230,7 +234,8 @@ absl::StatusOr<Answer> ErrorOfTwo(const ErrorFlags& flags, const ImportedModel& 
                           {"explained", within}});
     }
   }
-  if (!exact_equal) console.Result("difference: outputs of integers or truth values differ, of which there is no estimate");
+  if (!exact_equal)
+    console.Result("difference: outputs of integers or truth values differ, of which there is no estimate");
   Json& json = console.json();
   json["a"] = ToJson(a.graph, estimate_a);
   json["b"] = ToJson(b.graph, estimate_b);
@@ -261,8 +266,9 @@ Action DeclareError(CommandLine& line) {
   line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
   line.AddRanges("--range", &flags->ranges, "Where the elements of an input lie: it is drawn from there");
   AddReading(line, &flags->dims, &flags->fold_defaults);
-  line.AddChoice("--device", &flags->device, {"reference", "cpu"},
-                 "Where it runs: the interpreter (the default), or the processor, which compiles derivatives for seconds");
+  line.AddChoice(
+      "--device", &flags->device, {"reference", "cpu"},
+      "Where it runs: the interpreter (the default), or the processor, which compiles derivatives for seconds");
   line.AddInt("--elements", &flags->elements, 1, 1'000'000,
               "Elements of each output that are looked at: the largest, then drawn ones (default 1)");
   line.AddInt("--looks", &flags->looks, 1, 1'000'000,

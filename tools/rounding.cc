@@ -55,8 +55,8 @@ absl::StatusOr<std::vector<Tensor>> RoundingEngine::Run(const Graph& graph, cons
   return outputs;
 }
 
-std::optional<std::string> RoundingLine(const Graph& graph, const std::vector<Tensor>& inputs, const CommonFlags& common,
-                                        Console& console, Json* json) {
+std::optional<std::string> RoundingLine(const Graph& graph, const std::vector<Tensor>& inputs,
+                                        const CommonFlags& common, Console& console, Json* json) {
   if (FeaturesOf(graph).flops > kMostFlops) return std::nullopt;
   ErrorOptions options = RoundingOptions(graph, common);
   options.most_looks = 1;

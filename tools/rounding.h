@@ -34,11 +34,11 @@ class RoundingEngine {
 
 // A line for verbs that look at outputs anyway: "of the outputs, estimated: worst 3.1e-06, typical 4e-07 of the largest
 // element"; `json` gets both numbers. Nothing where the graph is too large for what that would cost, or does not run.
-std::optional<std::string> RoundingLine(const Graph& graph, const std::vector<Tensor>& inputs, const CommonFlags& common,
-                                        Console& console, Json* json);
+std::optional<std::string> RoundingLine(const Graph& graph, const std::vector<Tensor>& inputs,
+                                        const CommonFlags& common, Console& console, Json* json);
 
-// Draws inputs that have a range uniformly from it. Errors: a name that is no input, an input of no numbers, integers of
-// which the range holds none.
+// Draws inputs that have a range uniformly from it. Errors: a name that is no input, an input of no numbers, integers
+// of which the range holds none.
 absl::Status DrawFromRanges(const Graph& graph, const std::map<std::string, Interval>& ranges, uint64_t seed,
                             std::vector<Tensor>* inputs);
 

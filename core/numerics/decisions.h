@@ -25,8 +25,8 @@ struct Flow {
   bool passes = false;  // they are part of what the output's elements are computed from, not of conditions alone
 };
 
-// By output and operand, where operands beyond the end are not read. A choice between two sides that are equal where the
-// condition turns is none: a leaky relu bends and does not jump.
+// By output and operand, where operands beyond the end are not read. A choice between two sides that are equal where
+// the condition turns is none: a leaky relu bends and does not jump.
 std::vector<std::vector<Flow>> FlowsOf(const Meaning& meaning, size_t operands);
 
 }  // namespace rewright

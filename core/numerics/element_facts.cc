@@ -12,9 +12,7 @@ namespace {
 // Numbers of indices stay below: products of two fit 128 bits.
 constexpr int64_t kFar = INT64_C(1) << 62;
 
-int64_t Near(__int128 number) {
-  return number > kFar ? kFar : number < -kFar ? -kFar : static_cast<int64_t>(number);
-}
+int64_t Near(__int128 number) { return number > kFar ? kFar : number < -kFar ? -kFar : static_cast<int64_t>(number); }
 
 int64_t FloorQuotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
 
@@ -51,7 +49,8 @@ int ElementFacts::Add(const ExprPtr& expr) {
   return numbers_.at(expr.get());
 }
 
-// Whether `target` is `pattern` with indices in the places of the bound variables, which `at` gets by number of `bound`.
+// Whether `target` is `pattern` with indices in the places of the bound variables, which `at` gets by number of
+// `bound`.
 bool ElementFacts::Matches(const ExprPtr& pattern, const ExprPtr& target, const std::vector<Bound>& bound,
                            std::vector<int>* at) const {
   if (pattern->IsVariable()) {
@@ -170,7 +169,8 @@ ElementFacts::Range ElementFacts::IndexOf(int number) {
     case ExprKind::kFromValue: {
       const Interval value = FactsOf(part.args[0]).range;
       const double far = static_cast<double>(kFar);
-      return {static_cast<int64_t>(std::clamp(value.lo, -far, far)), static_cast<int64_t>(std::clamp(value.hi, -far, far))};
+      return {static_cast<int64_t>(std::clamp(value.lo, -far, far)),
+              static_cast<int64_t>(std::clamp(value.hi, -far, far))};
     }
     default: break;
   }
@@ -369,8 +369,7 @@ Facts ElementFacts::Compute(int number) {
       facts.rounds = false;
       return facts;
     }
-    case ExprKind::kCast:
-      return CastFacts(parts_[part.args[0]].expr->dtype(), expr.dtype(), FactsOf(part.args[0]));
+    case ExprKind::kCast: return CastFacts(parts_[part.args[0]].expr->dtype(), expr.dtype(), FactsOf(part.args[0]));
     case ExprKind::kCall: return ComputeCall(part);
     case ExprKind::kSelect: return ComputeSelect(part);
     case ExprKind::kReduce: return ComputeReduction(part);
@@ -465,7 +464,8 @@ double ElementFacts::Dominates(int number, int numerator, int power, std::vector
   if (expr.kind() != ExprKind::kCall) return 0;
   const auto of = [&](int side) { return Dominates(part.args[side], numerator, power, bound); };
   switch (expr.fn()) {
-    case Fn::kSqrt: return power > 2 ? 0 : std::sqrt(Dominates(part.args[0], numerator, 2 * power, bound)) * (1 - 0x1p-50);
+    case Fn::kSqrt:
+      return power > 2 ? 0 : std::sqrt(Dominates(part.args[0], numerator, 2 * power, bound)) * (1 - 0x1p-50);
     case Fn::kAdd:
       return std::max(FactsOf(part.args[1]).IsNonnegative() ? of(0) : 0,
                       FactsOf(part.args[0]).IsNonnegative() ? of(1) : 0);

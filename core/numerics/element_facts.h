@@ -5,7 +5,7 @@
 //
 //   a - a = 0;  a * a >= 0;  a / a = 1
 //   a - max k: b <= 0, a - min k: b >= 0        where a is b at some position that k runs over
-//   the sum over j of f(.., a - max k: b, ..)   has a term at which that difference is 0: a softmax divides by 1 or more
+//   the sum over j of f(.., a - max k: b, ..)   has a term at which that difference is 0: softmax divides by 1 or more
 //   |a / D| <= 1 / c                            where D >= c |a| follows from the form of D: a sum or maximum with |a|
 //                                               among its terms, the root of a mean of squares with a^2 among them
 //   c ? a : b                                   the operands that c compares are bounded by it, on each side
@@ -53,8 +53,8 @@ class ElementFacts {
     const ExprNode* expr = nullptr;
     std::vector<int> args;
     std::vector<int> extents;
-    // Of a difference of an element and the extremum of a range that holds it: 1 where it is 0 or more, -1 where it is 0
-    // or less; which argument the extremum is; and the places of the element in the range.
+    // Of a difference of an element and the extremum of a range that holds it: 1 where it is 0 or more, -1 where it is
+    // 0 or less; which argument the extremum is; and the places of the element in the range.
     int extremum = 0;
     int extremum_arg = 0;
     Places places;

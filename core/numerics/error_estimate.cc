@@ -84,8 +84,8 @@ class Estimator {
     }
     const bool wide = has_f64 || stored == DType::kFloat64;
     // The looks go into an arena that grows: what runs is made of it.
-    ASSIGN_OR_RETURN(reference_, Retype(graph_, {.to = wide ? DType::kFloat64 : DType::kFloat32,
-                                                 .for_derivatives = true}));
+    ASSIGN_OR_RETURN(reference_,
+                     Retype(graph_, {.to = wide ? DType::kFloat64 : DType::kFloat32, .for_derivatives = true}));
     arena_ = reference_.graph.arena().get();
     for (const NodeId id : graph_.nodes()) {
       const Node& node = graph_.node(id);
@@ -175,10 +175,12 @@ class Estimator {
       look.at = arena_->AddConstant(Tensor::Int64s({element}));
     } else {
       ASSIGN_OR_RETURN(const Value magnitudes, arena_->Apply("abs", {flat}));
-      ASSIGN_OR_RETURN(look.at, arena_->Apply("argmax", {magnitudes}, {{"axis", int64_t{0}}, {"keepdims", int64_t{1}}}));
+      ASSIGN_OR_RETURN(look.at,
+                       arena_->Apply("argmax", {magnitudes}, {{"axis", int64_t{0}}, {"keepdims", int64_t{1}}}));
     }
     ASSIGN_OR_RETURN(look.element, arena_->Apply("gather", {flat, look.at}, {{"axis", int64_t{0}}}));
-    ASSIGN_OR_RETURN(const Value numbers, arena_->Apply("iota", {}, {{"shape", Shape{n}}, {"axis", int64_t{0}}, {"dtype", DType::kInt64}}));
+    ASSIGN_OR_RETURN(const Value numbers,
+                     arena_->Apply("iota", {}, {{"shape", Shape{n}}, {"axis", int64_t{0}}, {"dtype", DType::kInt64}}));
     ASSIGN_OR_RETURN(const Value here, arena_->Apply("equal", {numbers, look.at}));
     ASSIGN_OR_RETURN(Value seed, arena_->Apply("cast", {here}, {{"to", type.dtype}}));
     ASSIGN_OR_RETURN(seed, Reshaped(seed, type.shape));
@@ -338,8 +340,8 @@ class Estimator {
         const int64_t columns = !shape.empty() && shape.back() < n ? shape.back() : n;
         ASSIGN_OR_RETURN(const Value matrix, Reshaped(made, {n / columns, columns}));
         ASSIGN_OR_RETURN(const Value magnitudes, arena_->Apply("abs", {matrix}));
-        ASSIGN_OR_RETURN(const Value largest, arena_->Apply("reduce_max", {magnitudes},
-                                                            {{"axes", std::vector<int64_t>{0}}}));
+        ASSIGN_OR_RETURN(const Value largest,
+                         arena_->Apply("reduce_max", {magnitudes}, {{"axes", std::vector<int64_t>{0}}}));
         magnitudes_.emplace_back(value, largest);
       }
     }
@@ -411,15 +413,14 @@ class Estimator {
     ASSIGN_OR_RETURN(const std::vector<Tensor> results, RunGraph(graph, converted));
     const auto result = [&](Value value) -> const Tensor& { return results[places.at(value)]; };
     for (const Look& look : looks_) {
-      OutputError error{.output = look.output,
-                        .element = result(look.at).AtInt(0),
-                        .value = result(look.element).At(0)};
+      OutputError error{
+          .output = look.output, .element = result(look.at).AtInt(0), .value = result(look.element).At(0)};
       double square = 0;
       for (const Charge& charge : look.charges) {
         ErrorShare share;
         share.name = NameOf(charge.value);
         const Node& node = graph_.node(charge.value.node);
-        share.op = node.op != nullptr                ? node.op->name
+        share.op = node.op != nullptr              ? node.op->name
                    : node.leaf == LeafKind::kInput ? "input"
                    : node.leaf == LeafKind::kState ? "weight"
                                                    : "constant";

@@ -3,8 +3,8 @@
 //   worst    the sum over all values v and their elements e of |dy / de| * error(e)
 //   typical  the root of the sum of the squares (dy / de)^2 * square(e)
 //
-// for an element y of an output, where error(e) bounds what the operation that gives e rounds: unit roundoffs of the type
-// in which it is computed, one of the type in which it is stored where that is narrower, and half of the smallest
+// for an element y of an output, where error(e) bounds what the operation that gives e rounds: unit roundoffs of the
+// type in which it is computed, one of the type in which it is stored where that is narrower, and half of the smallest
 // subnormal number there. Values that are only moved add nothing. Derivatives are those of one backward pass for each y
 // that is looked at; roundings inside of an operator follow from its declaration (core/numerics/rounding_op.h).
 //
@@ -43,7 +43,7 @@ struct ErrorOptions {
   std::map<std::string, std::vector<int64_t>> at;
   uint64_t seed = 0;
   int threads = 1;
-  GraphRunner* runner = nullptr;                                        // null: the interpreter
+  GraphRunner* runner = nullptr;                                       // null: the interpreter
   std::function<absl::StatusOr<Graph>(const Graph&)> lower = nullptr;  // what is done with a graph before it runs
   // Runs the graph twice more by the interpreter, as the precision has it and in f64, for what the errors are.
   bool measure = false;
@@ -85,8 +85,8 @@ struct ErrorEstimate {
 absl::StatusOr<ErrorEstimate> EstimateErrors(const Graph& graph, const std::vector<Tensor>& inputs,
                                              const ErrorOptions& options);
 
-// The output that has the largest worst case in relation to its largest element, which is looked at first; nothing where
-// there is none.
+// The output that has the largest worst case in relation to its largest element, which is looked at first; nothing
+// where there is none.
 struct RelativeError {
   double worst = 0;
   double typical = 0;

@@ -401,10 +401,22 @@ Facts CallFacts(Fn fn, DType dtype, const Facts& a, const Facts& b) {
       result.nonzero = a.nonzero;
       result.smallest = std::sqrt(a.smallest) * kBarelyLess;
       break;
-    case Fn::kErf: Rise(std::erf, a, all, both, &result); result.nonzero = a.nonzero; break;
-    case Fn::kTanh: Rise(std::tanh, a, all, both, &result); result.nonzero = a.nonzero; break;
-    case Fn::kSigmoid: Rise(Sigmoid, a, all, unit, &result); result.nonzero = !MayBe(a, -kUnbounded); break;
-    case Fn::kSoftplus: Rise(Softplus, a, all, positive, &result); result.nonzero = !MayBe(a, -kUnbounded); break;
+    case Fn::kErf:
+      Rise(std::erf, a, all, both, &result);
+      result.nonzero = a.nonzero;
+      break;
+    case Fn::kTanh:
+      Rise(std::tanh, a, all, both, &result);
+      result.nonzero = a.nonzero;
+      break;
+    case Fn::kSigmoid:
+      Rise(Sigmoid, a, all, unit, &result);
+      result.nonzero = !MayBe(a, -kUnbounded);
+      break;
+    case Fn::kSoftplus:
+      Rise(Softplus, a, all, positive, &result);
+      result.nonzero = !MayBe(a, -kUnbounded);
+      break;
     case Fn::kAsin: Rise(std::asin, a, both, {-kHalfTurn / 2, kHalfTurn / 2}, &result); break;
     case Fn::kAcos: {
       Rise(std::asin, a, both, {-kHalfTurn / 2, kHalfTurn / 2}, &result);
@@ -412,9 +424,18 @@ Facts CallFacts(Fn fn, DType dtype, const Facts& a, const Facts& b) {
       result.range = Intersect(quarter - result.range, {0, kHalfTurn});
       break;
     }
-    case Fn::kAtan: Rise(std::atan, a, all, {-kHalfTurn / 2, kHalfTurn / 2}, &result); result.nonzero = a.nonzero; break;
-    case Fn::kSinh: Rise(std::sinh, a, all, all, &result); result.nonzero = a.nonzero; break;
-    case Fn::kAsinh: Rise(std::asinh, a, all, all, &result); result.nonzero = a.nonzero; break;
+    case Fn::kAtan:
+      Rise(std::atan, a, all, {-kHalfTurn / 2, kHalfTurn / 2}, &result);
+      result.nonzero = a.nonzero;
+      break;
+    case Fn::kSinh:
+      Rise(std::sinh, a, all, all, &result);
+      result.nonzero = a.nonzero;
+      break;
+    case Fn::kAsinh:
+      Rise(std::asinh, a, all, all, &result);
+      result.nonzero = a.nonzero;
+      break;
     case Fn::kCosh: {
       Facts size = a;
       if (a.range.lo < 0) size.range = a.range.hi <= 0 ? -a.range : Interval{0, a.range.Magnitude()};
@@ -444,8 +465,12 @@ Facts CallFacts(Fn fn, DType dtype, const Facts& a, const Facts& b) {
       result = TruthFacts(a, b, a.range.lo <= b.range.hi && b.range.lo <= a.range.hi,
                           !(a.range.IsPoint() && a.range == b.range));
       break;
-    case Fn::kAnd: result = TruthFacts(a, b, a.range.hi > 0 && b.range.hi > 0, a.range.lo <= 0 || b.range.lo <= 0); break;
-    case Fn::kOr: result = TruthFacts(a, b, a.range.hi > 0 || b.range.hi > 0, a.range.lo <= 0 && b.range.lo <= 0); break;
+    case Fn::kAnd:
+      result = TruthFacts(a, b, a.range.hi > 0 && b.range.hi > 0, a.range.lo <= 0 || b.range.lo <= 0);
+      break;
+    case Fn::kOr:
+      result = TruthFacts(a, b, a.range.hi > 0 || b.range.hi > 0, a.range.lo <= 0 && b.range.lo <= 0);
+      break;
     case Fn::kNot: result = TruthFacts(a, a, a.range.lo <= 0, a.range.hi > 0); break;
     default:
       // A function of which the table says no more than its traits.

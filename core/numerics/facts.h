@@ -1,8 +1,8 @@
 // What is known of the elements of a tensor, and what a scalar function makes of it.
 //
-// Facts speak of elements as they are over the real numbers: no operation on the way rounds or overflows. Only `held_by`
-// and `rounded` speak of floating-point numbers. Facts are sound and not complete: an interval holds all elements and
-// perhaps others, a flag "may" is set wherever the contrary is not shown.
+// Facts speak of elements as they are over the real numbers: no operation on the way rounds or overflows. Only
+// `held_by` and `rounded` speak of floating-point numbers. Facts are sound and not complete: an interval holds all
+// elements and perhaps others, a flag "may" is set wherever the contrary is not shown.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ FloatTypes TypesAbove(DType dtype);
 bool Holds(FloatTypes types, DType dtype);
 
 struct Facts {
-  Interval range;        // of all elements that exist; truth values are 0 and 1
-  double smallest = 0;   // no element other than 0 is smaller in magnitude; 0: nothing is known
-  bool nonzero = false;  // no element is 0
-  bool integral = false;         // all elements are integers
-  bool may_be_undefined = false; // some element may have no value, as 0 / 0: NaN
-  bool may_be_infinite = false;  // some element may be an infinity, as 1 / 0
+  Interval range;                 // of all elements that exist; truth values are 0 and 1
+  double smallest = 0;            // no element other than 0 is smaller in magnitude; 0: nothing is known
+  bool nonzero = false;           // no element is 0
+  bool integral = false;          // all elements are integers
+  bool may_be_undefined = false;  // some element may have no value, as 0 / 0: NaN
+  bool may_be_infinite = false;   // some element may be an infinity, as 1 / 0
   // Types in which all elements are numbers, if nothing before them rounded. Underflow to 0 is left aside.
   FloatTypes held_by = 0;
   bool rounds = false;   // an operation of the application itself may round

@@ -43,7 +43,8 @@ Interval Quotient(double a, double b) {
   if (a == 0 || std::isinf(b)) return Interval::Of(0);
   const double quotient = a / b;
   const double remainder = std::fma(-quotient, b, a);
-  const Interval around = Around(quotient, (remainder > 0) == (b > 0) ? std::abs(remainder) : -std::abs(remainder), AreFinite(a, b));
+  const Interval around =
+      Around(quotient, (remainder > 0) == (b > 0) ? std::abs(remainder) : -std::abs(remainder), AreFinite(a, b));
   return (IsAmple(quotient) && IsAmple(a) && IsAmple(b)) || std::isinf(quotient)
              ? around
              : Interval{Below(quotient), Above(quotient)};

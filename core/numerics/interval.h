@@ -16,9 +16,7 @@ struct Interval {
   static Interval Of(double value) { return {value, value}; }
   bool IsPoint() const { return lo == hi; }
   bool Contains(double value) const { return lo <= value && value <= hi; }
-  bool IsBounded() const {
-    return lo > -kUnbounded && hi < kUnbounded;
-  }
+  bool IsBounded() const { return lo > -kUnbounded && hi < kUnbounded; }
   // The largest magnitude.
   double Magnitude() const { return lo < -hi || hi < -lo ? (-lo > hi ? -lo : hi) : (hi > -lo ? hi : -lo); }
   friend bool operator==(const Interval&, const Interval&) = default;

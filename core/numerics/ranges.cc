@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/ir/rewrite.h"
+#include "core/numerics/compose.h"
 
 namespace rewright {
 namespace {
@@ -75,8 +76,8 @@ Numerics::Operator& Numerics::OperatorOf(const Node& node) {
   std::vector<int> first;  // by operand: the first one that is the same value
   bool repeats = false;
   for (size_t k = 1; k < node.operands.size(); ++k) {
-    const auto same = std::find(node.operands.begin(), node.operands.begin() + static_cast<std::ptrdiff_t>(k),
-                                node.operands[k]);
+    const auto same =
+        std::find(node.operands.begin(), node.operands.begin() + static_cast<std::ptrdiff_t>(k), node.operands[k]);
     if (same - node.operands.begin() == static_cast<std::ptrdiff_t>(k)) continue;
     if (!repeats) {
       for (size_t i = 0; i < node.operands.size(); ++i) first.push_back(static_cast<int>(i));
@@ -110,6 +111,24 @@ std::vector<Facts> Numerics::OfApplication(const Node& node, const std::vector<c
   return OperatorOf(node).facts->Of(BindingsOf(*node.meaning, operand_types, node.attrs), operands, node.outputs);
 }
 
+// What the node and those before it say as one expression, which is as true.
+void Numerics::RefineByOperands(const Arena& arena, NodeId id, std::vector<Facts>* facts) {
+  const Composed composed = ComposeForFacts(arena, id);
+  if (composed.meaning == nullptr) return;
+  std::vector<const Facts*> operands;
+  for (const Value operand : composed.operands) operands.push_back(&nodes_.at(operand.node)[operand.output]);
+  Bindings bindings;
+  bindings.variables.resize(composed.meaning->variables.size());
+  const Facts more = ElementFacts(composed.meaning).Of(bindings, operands, arena.node(id).outputs)[0];
+  Facts& found = (*facts)[0];
+  found.range = Intersect(found.range, more.range);
+  found.smallest = std::max(found.smallest, more.smallest);
+  found.nonzero = found.nonzero || more.nonzero;
+  found.may_be_undefined = found.may_be_undefined && more.may_be_undefined;
+  found.may_be_infinite = found.may_be_infinite && more.may_be_infinite;
+  Tighten(&found);
+}
+
 const Facts& Numerics::Of(const Arena& arena, Value value) {
   std::vector<NodeId> open = {value.node};
   while (!open.empty()) {
@@ -132,6 +151,7 @@ const Facts& Numerics::Of(const Arena& arena, Value value) {
     std::vector<const Facts*> operands;
     for (const Value operand : node.operands) operands.push_back(&nodes_.at(operand.node)[operand.output]);
     std::vector<Facts> facts = OfApplication(node, operands, arena.types(node.operands));
+    RefineByOperands(arena, id, &facts);
     nodes_[id] = std::move(facts);
     open.pop_back();
   }

@@ -1,5 +1,5 @@
-// Facts of the values of a graph: in which interval elements lie, whether what a run computes may be another number than
-// over the reals, and which decisions a value reaches.
+// Facts of the values of a graph: in which interval elements lie, whether what a run computes may be another number
+// than over the reals, and which decisions a value reaches.
 //
 // Everything follows from the declarations of operators, the elements of weights and constants (read once each), and
 // what the caller says of inputs. Values of an arena never change, so what is found of one holds in all its graphs: a
@@ -30,8 +30,8 @@ class Numerics {
  public:
   explicit Numerics(NumericsOptions options = {}) : options_(std::move(options)) {}
 
-  // Of a value of an arena; values below it are looked at first, where they have not been. The arena is that of all calls
-  // before.
+  // Of a value of an arena; values below it are looked at first, where they have not been. The arena is that of all
+  // calls before.
   const Facts& Of(const Arena& arena, Value value);
   // Of a leaf or of an application whose operands have these facts, in an arena or on its own.
   Facts OfLeaf(const Arena& arena, NodeId leaf);
@@ -50,6 +50,7 @@ class Numerics {
     std::vector<std::vector<Flow>> flows;
   };
   Operator& OperatorOf(const Node& node);
+  void RefineByOperands(const Arena& arena, NodeId id, std::vector<Facts>* facts);
 
   NumericsOptions options_;
   // Operands that are one value are one operand: x * x is a square.

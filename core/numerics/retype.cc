@@ -19,7 +19,8 @@ class Retyper {
       const Node& node = graph_.node(id);
       if (auto status = node.op == nullptr ? AddLeaf(id, node) : AddApplication(id, node); !status.ok()) {
         return ErrorAt(absl::StrCat(node.op == nullptr ? node.name : node.op->name, " (node ", id, ") in ",
-                                    DTypeName(options_.to)), status);
+                                    DTypeName(options_.to)),
+                       status);
       }
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         const Value value{id, static_cast<int32_t>(o)};
@@ -37,8 +38,7 @@ class Retyper {
       outputs.back().value = values_.at(output.value);
       if (output.updates.node >= 0) outputs.back().updates = values_.at(output.updates);
     }
-    return Retyped{Graph(arena_, std::move(inputs), std::move(outputs)), std::move(values_),
-                   std::move(applications_)};
+    return Retyped{Graph(arena_, std::move(inputs), std::move(outputs)), std::move(values_), std::move(applications_)};
   }
 
  private:
@@ -82,8 +82,7 @@ class Retyper {
       }
       for (size_t k = 0; k < operands.size() && floats; ++k) {
         if (!IsFloating(types[k].dtype)) continue;
-        if (!node.meaning->IsOpaque() &&
-            GradientCall(*node.op, types, attrs, outputs, static_cast<int>(k)).ok()) {
+        if (!node.meaning->IsOpaque() && GradientCall(*node.op, types, attrs, outputs, static_cast<int>(k)).ok()) {
           continue;
         }
         ASSIGN_OR_RETURN(const NodeId held, arena_->Add(HoldOp(), {operands[k]}));

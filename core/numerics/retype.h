@@ -7,8 +7,8 @@
 namespace rewright {
 
 struct Retyped {
-  Graph graph;  // in an arena of its own, with the same names
-  ValueMap values;  // by value of the original
+  Graph graph;                                       // in an arena of its own, with the same names
+  ValueMap values;                                   // by value of the original
   absl::flat_hash_map<NodeId, NodeId> applications;  // by node of the original
 };
 

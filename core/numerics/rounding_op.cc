@@ -159,8 +159,7 @@ absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& mean
   ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, b.key()));
   const OutputMeaning& output = meaning->outputs.at(static_cast<size_t>(number));
   if (meaning->IsOpaque() || !IsFloating(output.dtype)) return b.Error("has no roundings");
-  std::vector<ExprPtr> symbols =
-      SymbolsOf(b, *meaning, [&](int input, int axis) { return b.size(input, axis); });
+  std::vector<ExprPtr> symbols = SymbolsOf(b, *meaning, [&](int input, int axis) { return b.size(input, axis); });
   const auto read = [&b](int operand, const std::vector<Index>& at, DType) { return b.Read(operand, at); };
   for (const Requirement& requirement : meaning->requirements) {
     b.Require(Cond(Transplant(b, symbols, read)(requirement.condition)), requirement.message);
@@ -190,8 +189,7 @@ absl::Status ExtremumTermsMeaning(const OpDef& base, SharedMeanings& meanings, O
   ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, key));
   const OutputMeaning& output = meaning->outputs[0];
   const ExprNode& extremum = *output.element;
-  std::vector<ExprPtr> variables =
-      SymbolsOf(b, *meaning, [&](int input, int axis) { return b.size(input, axis); });
+  std::vector<ExprPtr> variables = SymbolsOf(b, *meaning, [&](int input, int axis) { return b.size(input, axis); });
   const auto read = [&b](int operand, const std::vector<Index>& at, DType) { return b.Read(operand, at); };
   std::vector<Index> position;
   for (const int variable : output.index_vars) {
@@ -199,8 +197,7 @@ absl::Status ExtremumTermsMeaning(const OpDef& base, SharedMeanings& meanings, O
   }
   const Scalar term(extremum.body());
   const Cond is_it = Holds(Call(Fn::kEqual, {term, ReadOperand(1, position, term.dtype())}));
-  const Scalar terms =
-      ReduceOver(ReduceKind::kSum, extremum.bound(), Cond(extremum.guard()), Select(is_it, term, 0.0));
+  const Scalar terms = ReduceOver(ReduceKind::kSum, extremum.bound(), Cond(extremum.guard()), Select(is_it, term, 0.0));
   b.Output(output.dtype, b.sizes(1), [&](const std::vector<Index>& here) {
     for (size_t axis = 0; axis < here.size(); ++axis) {
       variables[static_cast<size_t>(output.index_vars[axis])] = here[axis].node();
@@ -290,7 +287,8 @@ absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output) {
 }
 
 bool IsExtremumOfReads(const OpDef& op, const Meaning& meaning) {
-  if (op.ties != Ties::kFirst || op.inputs.size() != 1 || op.variadic || op.broadcasts || meaning.IsOpaque()) return false;
+  if (op.ties != Ties::kFirst || op.inputs.size() != 1 || op.variadic || op.broadcasts || meaning.IsOpaque())
+    return false;
   const ExprNode& element = *meaning.outputs[0].element;
   return meaning.outputs.size() == 1 && element.kind() == ExprKind::kReduce && element.body()->IsRead(0) &&
          (element.reduction() == ReduceKind::kMax || element.reduction() == ReduceKind::kMin);
@@ -328,7 +326,10 @@ const OpDef& HoldOp() {
             b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) { return b.Shift(b.Read(0, i)); });
             return absl::OkStatus();
           },
-      .sample = [](Rng&) { return OpSample{.inputs = {TensorType{DType::kFloat32, {2, 3}}}}; }};
+      .sample =
+          [](Rng&) {
+            return OpSample{.inputs = {TensorType{DType::kFloat32, {2, 3}}}};
+          }};
   return *op;
 }
 
@@ -338,18 +339,17 @@ const OpDef& ErrorSumOp(ErrorSum sum) {
     const std::vector<std::vector<std::string>> inputs = {{"u", "w"}, {"u", "q"}, {"u", "w", "s"}, {"u"}};
     for (const ErrorSum kind : {ErrorSum::kOf, ErrorSum::kRoot, ErrorSum::kPair, ErrorSum::kPlain}) {
       const std::vector<std::string>& operands = inputs[static_cast<size_t>(kind)];
-      ops->push_back(OpDef{
-          .name = absl::StrCat("error_sum", static_cast<int>(kind)),
-          .summary = "What roundings of a value do to a result.",
-          .inputs = operands,
-          .attrs = {StructuralInt("kept", 0, "axes that are not summed over")},
-          .meaning = [kind](OpBuilder& b) { return ErrorSumMeaning(kind, b); },
-          .sample =
-              [count = operands.size()](Rng&) {
-                return OpSample{.inputs = std::vector<TensorType>(count, {DType::kFloat32, {2, 3}}),
-                                .attrs = {{"kept", int64_t{1}}},
-                                .low = 0};
-              }});
+      ops->push_back(OpDef{.name = absl::StrCat("error_sum", static_cast<int>(kind)),
+                           .summary = "What roundings of a value do to a result.",
+                           .inputs = operands,
+                           .attrs = {StructuralInt("kept", 0, "axes that are not summed over")},
+                           .meaning = [kind](OpBuilder& b) { return ErrorSumMeaning(kind, b); },
+                           .sample =
+                               [count = operands.size()](Rng&) {
+                                 return OpSample{.inputs = std::vector<TensorType>(count, {DType::kFloat32, {2, 3}}),
+                                                 .attrs = {{"kept", int64_t{1}}},
+                                                 .low = 0};
+                               }});
     }
     return ops;
   }();

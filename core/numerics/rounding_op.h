@@ -8,9 +8,9 @@
 //   square(f(a, b)) = s k f(a, b)^2 + (df/da)^2 square(a) + (df/db)^2 square(b)
 //
 // in units of u and u^2, where r is the number of roundings of f: none of exact functions, 1 of + - * / and the root, 4
-// of others, since libraries give these within two units in the last place. s is 0, 1 and 2. k = 0.18 is the mean square
-// of a rounding, of numbers whose mantissas are distributed logarithmically. A sum S of n terms t is added up one after
-// the other (Higham, 4.2):
+// of others, since libraries give these within two units in the last place. s is 0, 1 and 2. k = 0.18 is the mean
+// square of a rounding, of numbers whose mantissas are distributed logarithmically. A sum S of n terms t is added up
+// one after the other (Higham, 4.2):
 //
 //   worst  = sum worst(t) + n sum |t|
 //   square = sum square(t) + k (n S^2 / 3 + (n Q - S^2) / 6),  Q = sum t^2
@@ -23,8 +23,8 @@
 
 namespace rewright {
 
-// The mean square of one rounding, in units of the square of the unit roundoff: (3 / 8) / (3 ln 2), from errors that are
-// uniform within half a unit in the last place and mantissas of density 1 / (m ln 2).
+// The mean square of one rounding, in units of the square of the unit roundoff: (3 / 8) / (3 ln 2), from errors that
+// are uniform within half a unit in the last place and mantissas of density 1 / (m ln 2).
 inline constexpr double kMeanSquareOfRounding = 0.18033688011112042;
 
 // How often a call rounds at worst, and what its roundings amount to in the mean square, in units of that of one.
@@ -33,32 +33,32 @@ struct Roundings {
 };
 Roundings RoundingsOf(const ExprNode& call);
 
-// op_rounding(inputs of op; attributes of op) gives tensors of the shape of output `output`: worst and, of elements that
-// are made of reductions, square, in the type of that output, in units of the unit roundoff of whatever type op is
+// op_rounding(inputs of op; attributes of op) gives tensors of the shape of output `output`: worst and, of elements
+// that are made of reductions, square, in the type of that output, in units of the unit roundoff of whatever type op is
 // computed in. Magnitudes beyond 1e18 count as 1e18. Error: the output is no float, or opaque.
 absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output);
 
 // The value itself; its derivative is 0.
 const OpDef& HoldOp();
 
-// Of an operator whose element is the extremum of elements of operand 0, as a window's maximum, each application of which
-// would look for it again in its derivative: op_terms(x, m; attributes of op) is the sum of the elements that equal m,
-// the extremum. Its derivative is one at every element that the extremum is at.
+// Of an operator whose element is the extremum of elements of operand 0, as a window's maximum, each application of
+// which would look for it again in its derivative: op_terms(x, m; attributes of op) is the sum of the elements that
+// equal m, the extremum. Its derivative is one at every element that the extremum is at.
 bool IsExtremumOfReads(const OpDef& op, const Meaning& meaning);
 const OpDef& ExtremumTermsOp(const OpDef& op);
 
-// The sums of errors over all axes of operands but the last `kept`, where u is the derivative of a result by a value, in
-// two outputs, worst and square:
+// The sums of errors over all axes of operands but the last `kept`, where u is the derivative of a result by a value,
+// in two outputs, worst and square:
 enum class ErrorSum : uint8_t {
-  kOf,       // u, w: |u| |w| and u^2 w^2
-  kRoot,     // u, q: |u| sqrt(q) and u^2 q
-  kPair,     // u, w, s: |u| w and u^2 s
-  kPlain,    // u: |u| and u^2
+  kOf,     // u, w: |u| |w| and u^2 w^2
+  kRoot,   // u, q: |u| sqrt(q) and u^2 q
+  kPair,   // u, w, s: |u| w and u^2 s
+  kPlain,  // u: |u| and u^2
 };
 const OpDef& ErrorSumOp(ErrorSum sum);
 
-// Whether output 0 of the operator is a sum of products of elements, one of each operand at most: the operator applied to
-// squared operands then gives the sum of squares of the terms. `terms`: their number, an expression in sizes and
+// Whether output 0 of the operator is a sum of products of elements, one of each operand at most: the operator applied
+// to squared operands then gives the sum of squares of the terms. `terms`: their number, an expression in sizes and
 // attributes; null where it depends on the position.
 bool IsSumOfProducts(const Meaning& meaning, ExprPtr* terms);
 

@@ -40,8 +40,8 @@ TEST_F(ErrorProgram, NamesTheNodeThatRoundsMost) {
   const std::string model = Shifted("m.onnx", true);
   const Outcome text = Rewright("error --measure " + model);
   EXPECT_EQ(text.status, 0) << text.err;
-  EXPECT_THAT(text.out, AllOf(HasSubstr("output:    y["), HasSubstr("worst"), HasSubstr("typical"), HasSubstr("measured"),
-                              HasSubstr("far"), Not(HasSubstr("not covered"))));
+  EXPECT_THAT(text.out, AllOf(HasSubstr("output:    y["), HasSubstr("worst"), HasSubstr("typical"),
+                              HasSubstr("measured"), HasSubstr("far"), Not(HasSubstr("not covered"))));
   const auto json = Rewright("error --json --measure --elements 4 --range x=-1:1 " + model).Json();
   ASSERT_EQ(json["outputs"].size(), 4u);
   for (const auto& look : json["outputs"]) {

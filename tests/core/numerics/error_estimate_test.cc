@@ -71,7 +71,8 @@ TEST(ErrorEstimate, SumsOfManyTerms) {
   ExpectErrors("input x: f32[16,1024]\n%1 = reduce_mean(x, axes=[1])\noutput y = %1\n", 0.3, 3);
   ExpectErrors("input x: f32[16,1024]\n%1 = abs(x)\n%2 = reduce_sum(%1, axes=[1])\noutput y = %2\n", 0.3, 3);
   ExpectErrors("input x: f32[16,512]\ninput w: f32[512,16]\n%1 = matmul(x, w)\noutput y = %1\n", 0.3, 3);
-  ExpectErrors("input x: f32[1,8,9,9]\ninput w: f32[4,8,3,3]\n%1 = conv2d(x, w, pads=[1,1,1,1])\noutput y = %1\n", 0.3, 3);
+  ExpectErrors("input x: f32[1,8,9,9]\ninput w: f32[4,8,3,3]\n%1 = conv2d(x, w, pads=[1,1,1,1])\noutput y = %1\n", 0.3,
+               3);
 }
 
 TEST(ErrorEstimate, CancellationKeepsTheErrorOfTheTerms) {
@@ -92,9 +93,11 @@ TEST(ErrorEstimate, NormsAndSoftmax) {
 }
 
 TEST(ErrorEstimate, NarrowTypes) {
-  const std::string half = "input x: f16[16,64]\ninput w: f16[64,16]\n%1 = matmul(x, w)\n%2 = softmax(%1)\noutput y = %2\n";
+  const std::string half =
+      "input x: f16[16,64]\ninput w: f16[64,16]\n%1 = matmul(x, w)\n%2 = softmax(%1)\noutput y = %2\n";
   ExpectErrors(half, 0.3, 3);
-  const std::string brain = "input x: bf16[16,64]\ninput w: bf16[64,16]\n%1 = matmul(x, w)\n%2 = gelu(%1)\noutput y = %2\n";
+  const std::string brain =
+      "input x: bf16[16,64]\ninput w: bf16[64,16]\n%1 = matmul(x, w)\n%2 = gelu(%1)\noutput y = %2\n";
   ExpectErrors(brain, 0.3, 3);
 }
 
@@ -121,8 +124,9 @@ TEST(ErrorEstimate, AModelInAnotherPrecision) {
 }
 
 TEST(ErrorEstimate, IntegersHaveNoneAndDecisionsAreCounted) {
-  const ErrorEstimate estimate = Estimate(GraphOf(
-      "input x: f32[4,8]\n%1 = exp(x)\n%2 = argmax(%1, axis=1)\n%3 = round(%1)\n%4 = mul(%3, %1)\noutput i = %2\noutput y = %4\n"));
+  const ErrorEstimate estimate =
+      Estimate(GraphOf("input x: f32[4,8]\n%1 = exp(x)\n%2 = argmax(%1, axis=1)\n%3 = round(%1)\n%4 = mul(%3, "
+                       "%1)\noutput i = %2\noutput y = %4\n"));
   EXPECT_THAT(estimate.without, ::testing::ElementsAre("i"));
   EXPECT_THAT(estimate.decisions, SizeIs(2));
   ASSERT_THAT(estimate.looks, SizeIs(1));
@@ -131,8 +135,8 @@ TEST(ErrorEstimate, IntegersHaveNoneAndDecisionsAreCounted) {
 }
 
 TEST(ErrorEstimate, OperatorsWithoutDerivativeAreHeld) {
-  const ErrorEstimate estimate = Estimate(GraphOf(
-      "input x: f32[4,8]\n%1 = exp(x)\n%2.0, %2.1 = top_k(%1, k=2)\n%3 = exp(%2.0)\noutput y = %3\n"));
+  const ErrorEstimate estimate =
+      Estimate(GraphOf("input x: f32[4,8]\n%1 = exp(x)\n%2.0, %2.1 = top_k(%1, k=2)\n%3 = exp(%2.0)\noutput y = %3\n"));
   ASSERT_THAT(estimate.looks, SizeIs(1));
   EXPECT_THAT(estimate.blocked, SizeIs(1));
   EXPECT_THAT(estimate.decisions, SizeIs(1));
@@ -142,8 +146,9 @@ TEST(ErrorEstimate, OperatorsWithoutDerivativeAreHeld) {
 TEST(ErrorEstimate, ResultsThatAreTooLargeAreNamed) {
   ErrorOptions options;
   options.precision = *ParseRunPrecision("f16");
-  const ErrorEstimate estimate = Estimate(GraphOf(
-      "input x: f32[4,8]\nconst %1: f32[] = [100000]\n%2 = mul(x, %1)\n%3 = tanh(%2)\noutput y = %3\n"), options);
+  const ErrorEstimate estimate = Estimate(
+      GraphOf("input x: f32[4,8]\nconst %1: f32[] = [100000]\n%2 = mul(x, %1)\n%3 = tanh(%2)\noutput y = %3\n"),
+      options);
   EXPECT_THAT(estimate.overflows, ::testing::Not(IsEmpty()));
 }
 
@@ -168,8 +173,8 @@ TEST(ErrorEstimate, HoldsForEveryOperator) {
       for (size_t o = 0; o < arena->node(*node).outputs.size(); ++o) {
         outputs.push_back({{*node, static_cast<int32_t>(o)}, std::to_string(o)});
       }
-      const auto estimate = EstimateErrors(Graph(arena, operands, outputs), inputs,
-                                           {.elements = 4, .most_looks = 8, .measure = true});
+      const auto estimate =
+          EstimateErrors(Graph(arena, operands, outputs), inputs, {.elements = 4, .most_looks = 8, .measure = true});
       const std::string where = Text(op->name, sample.inputs, sample.attrs);
       if (!estimate.ok() && absl::IsOutOfRange(estimate.status())) continue;  // an index, a division by 0
       ASSERT_TRUE(estimate.ok()) << where << ": " << estimate.status();

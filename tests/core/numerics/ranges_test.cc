@@ -82,13 +82,17 @@ TEST(Ranges, SumsCountTheirTerms) {
   ExpectRange(FactsOfText(x + "%1 = reduce_sum(x, axes=[1])\noutput y = %1\n", {{"x", {-1, 2}}}), -8, 16);
   ExpectRange(FactsOfText(x + "%1 = reduce_mean(x, axes=[0,1])\noutput y = %1\n", {{"x", {-1, 2}}}), -1, 2);
   ExpectRange(FactsOfText(x + "%1 = reduce_max(x, axes=[1])\noutput y = %1\n", {{"x", {-1, 2}}}), -1, 2);
-  ExpectRange(FactsOfText(x + "input w: f32[8,3]\n%1 = matmul(x, w)\noutput y = %1\n",
-                          {{"x", {-1, 2}}, {"w", {0, 0.5}}}), -4, 8);
+  ExpectRange(
+      FactsOfText(x + "input w: f32[8,3]\n%1 = matmul(x, w)\noutput y = %1\n", {{"x", {-1, 2}}, {"w", {0, 0.5}}}), -4,
+      8);
   // Padding of an average is nothing but zeros; that of a maximum takes no part.
   const std::string image = "input x: f32[1,1,5,5]\n";
-  ExpectRange(FactsOfText(image + "%1 = avg_pool2d(x, kernel=[3,3], pads=[1,1,1,1], count_include_pad=1)\noutput y = %1\n",
-                          {{"x", {1, 2}}}), 0, 2);
-  const Facts max = FactsOfText(image + "%1 = max_pool2d(x, kernel=[3,3], pads=[1,1,1,1])\noutput y = %1\n", {{"x", {1, 2}}});
+  ExpectRange(
+      FactsOfText(image + "%1 = avg_pool2d(x, kernel=[3,3], pads=[1,1,1,1], count_include_pad=1)\noutput y = %1\n",
+                  {{"x", {1, 2}}}),
+      0, 2);
+  const Facts max =
+      FactsOfText(image + "%1 = max_pool2d(x, kernel=[3,3], pads=[1,1,1,1])\noutput y = %1\n", {{"x", {1, 2}}});
   ExpectRange(max, 1, 2);
   EXPECT_FALSE(max.may_be_infinite);
 }
@@ -104,7 +108,8 @@ TEST(Ranges, SoftmaxLiesBetweenZeroAndOne) {
   EXPECT_EQ(log.range.hi, 0);
   EXPECT_FALSE(log.may_be_undefined);
   // Where all elements are masked there is no quotient.
-  const Facts masked = FactsOfText(x + "const %1: f32[] = [-inf]\n%2 = add(x, %1)\n%3 = softmax(%2, axis=1)\noutput y = %3\n");
+  const Facts masked =
+      FactsOfText(x + "const %1: f32[] = [-inf]\n%2 = add(x, %1)\n%3 = softmax(%2, axis=1)\noutput y = %3\n");
   EXPECT_TRUE(masked.may_be_undefined);
 }
 
@@ -115,6 +120,37 @@ TEST(Ranges, NormsAreBoundedByTheirNumberOfElements) {
   ExpectRange(norm, -4, 4, 1e-9);
   EXPECT_FALSE(norm.may_be_undefined);
   EXPECT_FALSE(norm.may_be_infinite);
+}
+
+// As exporters write them, in several nodes.
+TEST(Ranges, RelationsBetweenNodesAreFollowed) {
+  const std::string x = "input x: f32[4,16]\n";
+  const Facts softmax = FactsOfText(x +
+                                    "%1 = reduce_max(x, axes=[1], keepdims=1)\n%2 = sub(x, %1)\n%3 = exp(%2)\n"
+                                    "%4 = reduce_sum(%3, axes=[1], keepdims=1)\n%5 = div(%3, %4)\noutput y = %5\n");
+  EXPECT_EQ(softmax.range, (Interval{0, 1}));
+  EXPECT_FALSE(softmax.may_be_undefined);
+  EXPECT_FALSE(softmax.may_be_infinite);
+  const std::string rms =
+      "%1 = mul(x, x)\n%2 = reduce_mean(%1, axes=[1], keepdims=1)\nconst %3: f32[] = [0.001]\n%4 = add(%2, %3)\n";
+  ExpectRange(FactsOfText(x + rms + "%5 = sqrt(%4)\n%6 = div(x, %5)\noutput y = %6\n"), -4, 4, 1e-9);
+  ExpectRange(FactsOfText(x + rms + "%5 = rsqrt(%4)\n%6 = mul(x, %5)\noutput y = %6\n"), -4, 4, 1e-9);
+  ExpectRange(FactsOfText(x + rms + "%5 = sqrt(%4)\n%6 = reciprocal(%5)\n%7 = mul(%6, x)\noutput y = %7\n"), -4, 4,
+              1e-9);
+  ExpectRange(
+      FactsOfText(x + "%1 = reduce_mean(x, axes=[1], keepdims=1)\n%2 = sub(x, %1)\n%3 = mul(%2, %2)\n"
+                      "%4 = reduce_mean(%3, axes=[1], keepdims=1)\nconst %5: f32[] = [0.001]\n%6 = add(%4, %5)\n"
+                      "%7 = sqrt(%6)\n%8 = div(%2, %7)\noutput y = %8\n"),
+      -4, 4, 1e-9);
+  // A sum that has not the element among its terms bounds nothing.
+  EXPECT_FALSE(
+      FactsOfText(x + "input z: f32[4,16]\n%1 = mul(z, z)\n%2 = reduce_mean(%1, axes=[1], keepdims=1)\n"
+                      "const %3: f32[] = [0.001]\n%4 = add(%2, %3)\n%5 = sqrt(%4)\n%6 = div(x, %5)\noutput y = %6\n")
+          .range.IsBounded());
+  EXPECT_FALSE(
+      FactsOfText("input x: f32[16,16]\n%1 = mul(x, x)\n%2 = reduce_mean(%1, axes=[1], keepdims=0)\n"
+                  "const %3: f32[] = [0.001]\n%4 = add(%2, %3)\n%5 = sqrt(%4)\n%6 = div(x, %5)\noutput y = %6\n")
+          .range.IsBounded());
 }
 
 TEST(Ranges, WeightsAreReadOnce) {
@@ -128,7 +164,8 @@ TEST(Ranges, WeightsAreReadOnce) {
   EXPECT_FALSE(facts.rounded);
   EXPECT_EQ(numerics.Of(*graph.arena(), graph.outputs()[0].value).range, (Interval{-2, 2}));
   // Training changes them.
-  const Graph training = GraphOf("training\ninput x: f32[4]\nstate w: f32[4]\n%1 = mul(x, w)\noutput y = %1\n", {{"w", w}});
+  const Graph training =
+      GraphOf("training\ninput x: f32[4]\nstate w: f32[4]\n%1 = mul(x, w)\noutput y = %1\n", {{"w", w}});
   EXPECT_EQ(Numerics().Of(*training.arena(), training.states()[0]).range, Interval{});
 }
 
@@ -238,6 +275,60 @@ TEST(Ranges, HoldTheElementsOfEveryOperator) {
     }
   }
   EXPECT_GT(bounded, floating * 9 / 10) << floating;
+}
+
+// Random graphs of functions, sums, extrema and quotients over one matrix and its rows: relations between nodes are
+// many.
+TEST(Ranges, HoldTheElementsOfRandomGraphs) {
+  const std::vector<std::string> unary = {"exp",  "tanh",       "neg",   "abs",    "relu",
+                                          "sqrt", "reciprocal", "rsqrt", "sigmoid"};
+  const std::vector<std::string> binary = {"add", "sub", "mul", "div", "div", "max", "min"};
+  const std::vector<std::string> reductions = {"reduce_sum", "reduce_max", "reduce_min", "reduce_mean"};
+  int bounded = 0, values = 0;
+  for (int round = 0; round < Cases(400); ++round) {
+    Rng rng(kSeed + static_cast<uint64_t>(round));
+    auto arena = std::make_shared<Arena>();
+    const Value x = *arena->AddInput("x", F32({3, 5}));
+    std::vector<Value> made = {x, x};
+    const auto pick = [&](const std::vector<std::string>& names) { return names[rng() % names.size()]; };
+    const auto operand = [&] { return made[made.size() - 1 - rng() % std::min<size_t>(made.size(), 5)]; };
+    for (int i = 0; i < 14; ++i) {
+      const uint64_t kind = rng() % 5;
+      const auto value = kind == 0   ? arena->Apply(pick(unary), {operand()})
+                         : kind <= 2 ? arena->Apply(pick(binary), {operand(), operand()})
+                                     : arena->Apply(pick(reductions), {operand()},
+                                                    {{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{1}}});
+      ASSERT_TRUE(value.ok()) << value.status();
+      made.push_back(*value);
+    }
+    std::vector<Output> outputs;
+    for (size_t i = 2; i < made.size(); ++i) outputs.push_back({made[i], std::to_string(i)});
+    const Graph graph(arena, {x}, outputs);
+    const Tensor input = RandomTensor(F32({3, 5}), rng, rng() % 2 == 0 ? -2 : 0.5, 3);
+    Numerics numerics({{{"x", FactsOfElements(input).range}}});
+    const auto results = InterpretGraph(graph, {{"x", input}}, {Precision::kFloat64});
+    ASSERT_TRUE(results.ok()) << results.status();
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      const Facts& facts = numerics.Of(*arena, outputs[o].value);
+      const std::string where = "round " + std::to_string(round) + ": " + facts.ToString() + "\n" + PrintGraph(graph);
+      ++values;
+      bounded += facts.range.IsBounded() ? 1 : 0;
+      for (int64_t i = 0; i < (*results)[o].num_elements(); ++i) {
+        const double y = (*results)[o].At(i);
+        if (std::isnan(y)) {
+          ASSERT_TRUE(facts.may_be_undefined) << where;
+        } else if (std::isinf(y) && !facts.may_be_infinite) {
+          ASSERT_FALSE(facts.range.IsBounded()) << where;  // it overflowed
+        } else if (std::isfinite(y)) {
+          // Where rounding may have cancelled all digits nothing can be told.
+          const double slack = 1e-9 * (1 + std::abs(y));
+          ASSERT_GE(y, facts.range.lo - slack) << where;
+          ASSERT_LE(y, facts.range.hi + slack) << where;
+        }
+      }
+    }
+  }
+  EXPECT_GT(bounded, values / 3);
 }
 
 }  // namespace
