@@ -129,6 +129,19 @@ class Applier {
     return Value{*id, 0};
   }
 
+  // Of a constant that the rule computes as a sum: as CheckCancellation.
+  absl::Status CheckTerms(const ArgExpr& sum, DType type, const Number& number) {
+    if (sum.kind != ArgExpr::Kind::kOp || (sum.op != ArgOp::kAdd && sum.op != ArgOp::kSub)) return absl::OkStatus();
+    double largest = 0;
+    for (const ArgExpr& term : sum.args) {
+      MatchEvaluator evaluator(scope_);
+      ArgValue<Concrete> value;
+      Number real;
+      if (evaluator.Eval(term, &value) && ToNumber(value, type, &real)) largest = std::max(largest, std::abs(RealOf(real)));
+    }
+    return Cancels(largest, std::abs(RealOf(number))) ? absl::OutOfRangeError("constants cancel") : absl::OkStatus();
+  }
+
   absl::StatusOr<Value> Constant(const RuleNode& leaf) {
     MatchEvaluator evaluator(scope_);
     TensorType type{match_.bindings.floating, {}};
@@ -142,6 +155,7 @@ class Applier {
     if (!ToNumber(value, type.dtype, &number)) {
       return absl::OutOfRangeError(absl::StrCat(DTypeName(type.dtype), " has no number ", leaf.name));
     }
+    if (numerics_ != nullptr && IsFloating(type.dtype)) RETURN_IF_ERROR(CheckTerms(*leaf.value, type.dtype, number));
     type.shape = dims.list;
     int64_t count = 1;
     for (int64_t size : type.shape) {

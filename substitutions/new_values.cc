@@ -51,6 +51,10 @@ absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId applic
   return absl::OkStatus();
 }
 
+bool Cancels(double largest_term, double sum) {
+  return std::isfinite(largest_term) && sum * kMostCancelled < largest_term;
+}
+
 absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application) {
   const Node& node = arena.node(application);
   if (!arena.IsKnown(node) || node.meaning->IsOpaque() || node.outputs.size() != 1) return absl::OkStatus();
@@ -62,7 +66,7 @@ absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId ap
     largest_term = std::max(largest_term, numerics.Of(arena, operand).range.Magnitude());
   }
   const double sum = numerics.Of(arena, {application, 0}).range.Magnitude();
-  if (!std::isfinite(largest_term) || sum * kMostCancelled >= largest_term) return absl::OkStatus();
+  if (!Cancels(largest_term, sum)) return absl::OkStatus();
   return absl::OutOfRangeError(absl::StrCat(node.op->name, " of constants cancels: ", largest_term, " to ", sum));
 }
 

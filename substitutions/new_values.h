@@ -17,6 +17,7 @@ absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId applic
 // A sum of weights and constants that a rule puts in the place of sums with something else. kOutOfRange: it is far
 // smaller than its terms. What was added and taken away again rounded the original's value, perhaps on purpose, as
 // (x + 1.5 2^23) - 1.5 2^23 rounds x to an integer.
+bool Cancels(double largest_term, double sum);
 absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application);
 
 }  // namespace rewright
