@@ -36,9 +36,14 @@ class Applier {
       auto value = node.op == nullptr ? Constant(node) : Application(node);
       if (!value.ok()) return Error(value.status().message(), value.status().code());
       nodes_.push_back(*value);
-      if (node.op == nullptr || exact) continue;
+      if (node.op == nullptr) continue;
+      if (!AddsUp(node, *value)) return Error("a number is too small for its type", absl::StatusCode::kOutOfRange);
+      if (exact) continue;
       const absl::Status numbers = CheckNumbers(static_cast<int>(i), value->node);
       if (!numbers.ok()) return Error(numbers.message(), numbers.code());
+    }
+    for (const auto& [node, why] : may_overflow_) {
+      if (!IsPartOfSum(node)) return Error(why.message(), why.code());
     }
     std::vector<Value> outputs;
     for (const RuleValue& term : rule_.rhs()) Expand(term, &outputs);
@@ -68,9 +73,26 @@ class Applier {
     const std::optional<ProofRecord>& proof = rule_.rule().proof;
     // Nothing is known of a rule without a record.
     if (!proof || std::binary_search(proof->new_values.begin(), proof->new_values.end(), rule_node)) {
-      RETURN_IF_ERROR(CheckOverflow(*numerics_, arena_, application));
+      const absl::Status fits = CheckOverflow(*numerics_, arena_, application);
+      if (!fits.ok()) may_overflow_.emplace_back(rule_node, fits);
     }
     return CheckCancellation(*numerics_, arena_, application);
+  }
+
+  // Of a value of the right side that may overflow by itself.
+  bool IsPartOfSum(int rule_node) {
+    for (size_t i = static_cast<size_t>(rule_node) + 1; i < rule_.nodes().size(); ++i) {
+      const std::vector<RuleValue>& operands = rule_.nodes()[i].operands;
+      const bool reads = std::any_of(operands.begin(), operands.end(),
+                                     [&](const RuleValue& operand) { return operand.node == rule_node; });
+      const bool overflows = std::any_of(may_overflow_.begin(), may_overflow_.end(),
+                                         [&](const auto& other) { return other.first == static_cast<int>(i); });
+      if (reads && !overflows && rule_.nodes()[i].op != nullptr &&
+          IsBoundedBySum(*numerics_, arena_, nodes_[i].node, nodes_[static_cast<size_t>(rule_node)].node)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   // Of a number that the rule computes from those of the match.
@@ -129,6 +151,15 @@ class Applier {
     return Value{*id, 0};
   }
 
+  // A number below the normal ones of its type is off by as much as any sum that is stored in the type: it may be added
+  // to something, and not multiplied.
+  bool AddsUp(const RuleNode& node, Value made) const {
+    return IsSum(arena_.node(made.node)) || std::none_of(node.operands.begin(), node.operands.end(), [&](const RuleValue& operand) {
+             return std::find(subnormal_.begin(), subnormal_.end(), &rule_.nodes()[static_cast<size_t>(operand.node)]) !=
+                    subnormal_.end();
+           });
+  }
+
   // Of a constant that the rule computes as a sum: as CheckCancellation.
   absl::Status CheckTerms(const ArgExpr& sum, DType type, const Number& number) {
     if (sum.kind != ArgExpr::Kind::kOp || (sum.op != ArgOp::kAdd && sum.op != ArgOp::kSub)) return absl::OkStatus();
@@ -163,7 +194,13 @@ class Applier {
         return absl::InvalidArgumentError(absl::StrCat("a constant of shape ", ShapeString(type.shape)));
       }
     }
-    if (IsFloating(type.dtype)) RETURN_IF_ERROR(CheckRange(type.dtype, RealOf(number)));
+    if (IsFloating(type.dtype)) {
+      const absl::Status range = CheckRange(type.dtype, RealOf(number));
+      if (!range.ok() && (numerics_ == nullptr || RoundedTo(type.dtype, number) == 0 || !HasNumber(DType::kFloat32, number))) {
+        return range;
+      }
+      if (!range.ok()) subnormal_.push_back(&leaf);
+    }
     Tensor tensor(type);
     FillWith(number, &tensor);
     return arena_.AddConstant(tensor);
@@ -173,6 +210,8 @@ class Applier {
   const Match& match_;
   const CompiledRule& rule_;
   Numerics* const numerics_;
+  std::vector<std::pair<int, absl::Status>> may_overflow_;  // nodes of the rule, ascending
+  std::vector<const RuleNode*> subnormal_;  // constants of the rule that are no normal numbers of their type
   std::vector<Value> nodes_;
   MatchScope scope_;
 };

@@ -18,6 +18,13 @@ constexpr double kMostCancelled = 256;
 
 }  // namespace
 
+bool IsSum(const Node& node) {
+  if (node.meaning->IsOpaque() || node.outputs.size() != 1 || !IsFloating(node.outputs[0].dtype)) return false;
+  const ExprPtr& element = node.meaning->outputs[0].element;
+  return (element->IsCall(Fn::kAdd) || element->IsCall(Fn::kSub)) && element->arg(0)->IsRead() &&
+         element->arg(1)->IsRead();
+}
+
 absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId application) {
   const Node& node = arena.node(application);
   const bool known = arena.IsKnown(node);
@@ -55,12 +62,20 @@ bool Cancels(double largest_term, double sum) {
   return std::isfinite(largest_term) && sum * kMostCancelled < largest_term;
 }
 
+bool IsBoundedBySum(Numerics& numerics, const Arena& arena, NodeId sum, NodeId part) {
+  constexpr double kMargin = 1.0 / 64;
+  const Node& node = arena.node(sum);
+  if (!IsSum(node)) return false;
+  double others = 0;
+  for (Value operand : node.operands) {
+    if (operand.node != part) others += numerics.Of(arena, operand).range.Magnitude();
+  }
+  return others <= kMargin * LargestOf(node.outputs[0].dtype);
+}
+
 absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application) {
   const Node& node = arena.node(application);
-  if (!arena.IsKnown(node) || node.meaning->IsOpaque() || node.outputs.size() != 1) return absl::OkStatus();
-  const ExprPtr& element = node.meaning->outputs[0].element;
-  if (!element->IsCall(Fn::kAdd) && !element->IsCall(Fn::kSub)) return absl::OkStatus();
-  if (!IsFloating(node.outputs[0].dtype)) return absl::OkStatus();
+  if (!arena.IsKnown(node) || !IsSum(node)) return absl::OkStatus();
   double largest_term = 0;
   for (Value operand : node.operands) {
     largest_term = std::max(largest_term, numerics.Of(arena, operand).range.Magnitude());

@@ -17,6 +17,15 @@ absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId applic
 // A sum of weights and constants that a rule puts in the place of sums with something else. kOutOfRange: it is far
 // smaller than its terms. What was added and taken away again rounded the original's value, perhaps on purpose, as
 // (x + 1.5 2^23) - 1.5 2^23 rounds x to an integer.
+// Whether each element of the application's only output is the sum or the difference of two that are read.
+bool IsSum(const Node& application);
+
+// Whether what overflows, or may, is only a part of a sum that the left side has, too: a value of `part` is no larger
+// than the application that adds something to it, or takes something away, and that something together. Sums are taken
+// to be finite, and the part may exceed the type's largest number by a 64th of it: a model whose sums come so near to
+// the end is broken by other inputs.
+bool IsBoundedBySum(Numerics& numerics, const Arena& arena, NodeId sum, NodeId part);
+
 bool Cancels(double largest_term, double sum);
 absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application);
 

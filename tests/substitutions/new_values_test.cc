@@ -68,6 +68,24 @@ TEST(NewValues, SumsOfUnknownHalvesAreNot) {
   }
 }
 
+// A product whose sum with a small bias the left side has, too, is no larger than that.
+TEST(NewValues, PartsOfSumsAreBoundedByThem) {
+  const auto rule = Proved("rule r mul(add(x[n], b[n]), s[n]) => add(mul(x, s), mul(b, s))", RuleClass::kReassociating,
+                           RuleClass::kReassociating, {5});
+  for (const auto& [bias, applies] : {std::pair(1.0, true), {3000.0, false}}) {
+    auto arena = std::make_shared<Arena>();
+    const Value x = *arena->AddInput("x", {DType::kFloat16, {4}});
+    const auto constant = [&](double number) {
+      Tensor tensor(TensorType{DType::kFloat16, {4}});
+      FillWith(number, &tensor);
+      return arena->AddConstant(tensor);
+    };
+    const Value sum = *arena->Apply("add", {x, constant(bias)});
+    const Graph graph(arena, {x}, {{*arena->Apply("mul", {sum, constant(2)}), "y"}});
+    EXPECT_EQ(Applies(rule, graph), applies) << bias;
+  }
+}
+
 // (x + c) - d, all of f32.
 Graph RoundedBy(float c, float d) {
   auto arena = std::make_shared<Arena>();
