@@ -154,10 +154,11 @@ class Applier {
   // A number below the normal ones of its type is off by as much as any sum that is stored in the type: it may be added
   // to something, and not multiplied.
   bool AddsUp(const RuleNode& node, Value made) const {
-    return IsSum(arena_.node(made.node)) || std::none_of(node.operands.begin(), node.operands.end(), [&](const RuleValue& operand) {
-             return std::find(subnormal_.begin(), subnormal_.end(), &rule_.nodes()[static_cast<size_t>(operand.node)]) !=
-                    subnormal_.end();
-           });
+    const auto is_subnormal = [&](const RuleValue& operand) {
+      const RuleNode* leaf = &rule_.nodes()[static_cast<size_t>(operand.node)];
+      return std::find(subnormal_.begin(), subnormal_.end(), leaf) != subnormal_.end();
+    };
+    return IsSum(arena_.node(made.node)) || std::none_of(node.operands.begin(), node.operands.end(), is_subnormal);
   }
 
   // Of a constant that the rule computes as a sum: as CheckCancellation.
@@ -196,9 +197,9 @@ class Applier {
     }
     if (IsFloating(type.dtype)) {
       const absl::Status range = CheckRange(type.dtype, RealOf(number));
-      if (!range.ok() && (numerics_ == nullptr || RoundedTo(type.dtype, number) == 0 || !HasNumber(DType::kFloat32, number))) {
-        return range;
-      }
+      const double rounded = RoundedTo(type.dtype, number);
+      const bool subnormal = rounded != 0 && std::isfinite(rounded) && HasNumber(DType::kFloat32, number);
+      if (!range.ok() && !subnormal) return range;
       if (!range.ok()) subnormal_.push_back(&leaf);
     }
     Tensor tensor(type);
