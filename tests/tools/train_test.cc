@@ -83,7 +83,12 @@ TEST_F(TrainTest, WhatAFileDoesNotSayIsAsked) {
     Json model = {{"mlp", nullptr}, {"onnx", "model.onnx"}};
     model.update(Json::parse(more));
     const std::string config = Config(
-        Json({{"model", model}, {"steps", 2}, {"epochs", nullptr}, {"validation", nullptr}, {"data", {{"batch", 44}}}})
+        Json({{"model", model},
+              {"optimizer", {{"groups", nullptr}}},
+              {"steps", 2},
+              {"epochs", nullptr},
+              {"validation", nullptr},
+              {"data", {{"batch", 44}}}})
             .dump());
     return Rewright("train --threads 1 --json --quiet " + config);
   };
