@@ -118,9 +118,9 @@ void ReportProof(const EqualResult& result, Session& session) {
   const std::string names = absl::StrFormat("(%s %s in A, %s in B)", worst->a, worst->type.ToString(), worst->b);
   console.Result(absl::StrFormat(
       "weights:   %d were computed beforehand, %s", result.foldings.size(),
-      worst->error == 0 ? absl::StrCat("to the same bits ", names)
-                        : absl::StrFormat("rounding put them apart by %.2g of the largest element at most %s",
-                                          worst->error, names)));
+      worst->error == 0
+          ? absl::StrCat("to the same bits ", names)
+          : absl::StrFormat("rounding put them apart by %.2g of the largest element at most %s", worst->error, names)));
 }
 
 // A number of an output; infinities and what is none by name.
@@ -159,11 +159,11 @@ void ReportRun(const EqualFlags& flags, const std::string& types, const EqualRes
   Console& console = session.console;
   if (result.run) {
     const OwnRun& run = *result.run;
-    std::string line = run.difference == 0
-                           ? absl::StrFormat("in %s the outputs of both are the same", types)
-                           : absl::StrFormat("in %s the greatest difference is %.2g, at %s = %s in A and %s in B",
-                                             types, run.difference, PlaceOf(run.output, run.at), NumberText(run.a),
-                                             NumberText(run.b));
+    std::string line =
+        run.difference == 0
+            ? absl::StrFormat("in %s the outputs of both are the same", types)
+            : absl::StrFormat("in %s the greatest difference is %.2g, at %s = %s in A and %s in B", types,
+                              run.difference, PlaceOf(run.output, run.at), NumberText(run.a), NumberText(run.b));
     if (run.rounding) {
       absl::StrAppendFormat(&line, "; both round, estimated: worst %.2g, typical %.2g", run.rounding->first,
                             run.rounding->second);
@@ -173,12 +173,10 @@ void ReportRun(const EqualFlags& flags, const std::string& types, const EqualRes
     console.Result("rounding:  " + line);
   }
   for (const InfiniteDifference& infinite : result.infinite) {
-    console.Result(absl::StrFormat("infinite:  in %s %s = %s in A and %s in B, on %s%s", types,
-                                   PlaceOf(infinite.output, infinite.at), NumberText(infinite.a),
-                                   NumberText(infinite.b), infinite.kind,
-                                   flags.output.empty()
-                                       ? ""
-                                       : absl::StrCat(" (", PathIn(flags.output, InfiniteFolder(infinite)), ")")));
+    console.Result(absl::StrFormat(
+        "infinite:  in %s %s = %s in A and %s in B, on %s%s", types, PlaceOf(infinite.output, infinite.at),
+        NumberText(infinite.a), NumberText(infinite.b), infinite.kind,
+        flags.output.empty() ? "" : absl::StrCat(" (", PathIn(flags.output, InfiniteFolder(infinite)), ")")));
   }
 }
 
@@ -188,9 +186,8 @@ Json NumberJson(double x) { return std::isfinite(x) ? Json(x) : Json(NumberText(
 void AddRun(const EqualResult& result, Json* json) {
   if (result.run) {
     const OwnRun& run = *result.run;
-    Json rounding = {{"output", run.output},           {"at", run.at},
-                     {"a", NumberJson(run.a)},         {"b", NumberJson(run.b)},
-                     {"largest", run.largest},         {"difference", NumberJson(run.difference)}};
+    Json rounding = {{"output", run.output},   {"at", run.at},           {"a", NumberJson(run.a)},
+                     {"b", NumberJson(run.b)}, {"largest", run.largest}, {"difference", NumberJson(run.difference)}};
     if (run.rounding) {
       rounding["worst"] = NumberJson(run.rounding->first);
       rounding["typical"] = NumberJson(run.rounding->second);
@@ -302,9 +299,9 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   console.json() = ToJson(result);
   if (result.within_rounding) {
     const ModelDifference& difference = *result.within_rounding;
-    console.Result(absl::StrFormat("apart:     %s is %.9g in A and %.9g in B over the real numbers; rounding explains %.2g",
-                                   PlaceOf(difference.output, difference.at), difference.a, difference.b,
-                                   difference.tolerance));
+    console.Result(
+        absl::StrFormat("apart:     %s is %.9g in A and %.9g in B over the real numbers; rounding explains %.2g",
+                        PlaceOf(difference.output, difference.at), difference.a, difference.b, difference.tolerance));
   }
   ReportRun(flags, TypesOf(a.graph, b.graph), result, session);
   console.json()["opaque"] = OpaqueJson(a);

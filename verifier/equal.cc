@@ -113,17 +113,19 @@ class ModelComparison {
     double allowed;  // by what is known before a run
   };
 
-  // The elements of each output that differ by more than what is known before a run explains: the one that differs most,
-  // and the one that differs most in relation to what is allowed. Infinities of large inputs are not counted: f64
+  // The elements of each output that differ by more than what is known before a run explains: the one that differs
+  // most, and the one that differs most in relation to what is allowed. Infinities of large inputs are not counted: f64
   // overflows as well.
   absl::StatusOr<std::vector<Apart>> FindApart(const NamedTensors& inputs, const std::vector<Tensor>& a,
                                                const std::vector<Tensor>& b, const Graph& graph_b, bool large) {
     const auto by = [&](size_t o, int64_t i) {
-      if (!IsFloating(a[o].dtype())) return a[o].AtInt(i) == b[o].AtInt(i) ? 0.0 : std::max(1.0, Distance(a[o], b[o], i));
+      if (!IsFloating(a[o].dtype()))
+        return a[o].AtInt(i) == b[o].AtInt(i) ? 0.0 : std::max(1.0, Distance(a[o], b[o], i));
       return Distance(a[o], b[o], i);
     };
     const auto counts = [&](size_t o, int64_t i, double apart) {
-      return !large || !IsFloating(a[o].dtype()) || (std::isfinite(a[o].At(i)) && std::isfinite(b[o].At(i)) && apart > 0);
+      return !large || !IsFloating(a[o].dtype()) ||
+             (std::isfinite(a[o].At(i)) && std::isfinite(b[o].At(i)) && apart > 0);
     };
     std::vector<double> noise;
     bool any = false;
@@ -183,8 +185,8 @@ class ModelComparison {
     return InterpretGraph(graph, inputs, {.precision = Precision::kFloat64, .threads = options_.threads});
   }
 
-  // Calls the models different where an output differs by more than what is known before a run explains, and by more than
-  // both round when they run. `b` are the outputs of `graph_b`, which computes what B does.
+  // Calls the models different where an output differs by more than what is known before a run explains, and by more
+  // than both round when they run. `b` are the outputs of `graph_b`, which computes what B does.
   absl::Status Judge(const NamedTensors& inputs, const std::vector<Tensor>& a, const std::vector<Tensor>& b,
                      const Graph& graph_b, bool large = false) {
     ++result_.trials;
@@ -201,8 +203,8 @@ class ModelComparison {
       bool within = false;
       if (options_.estimate_rounding && std::isfinite(by) && IsFloating(a[apart.output].dtype())) {
         if (const auto both = RoundingOfBoth(joint_.a, joint_.b, inputs, output.name, apart.at, options_.threads)) {
-          difference.tolerance = std::max(difference.tolerance, both->worst);
-          within = !(by > both->worst);
+          difference.tolerance = std::max(difference.tolerance, both->Most());
+          within = !(by > both->Most());
         }
       }
       if (!within && Chooses()) {

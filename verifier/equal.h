@@ -1,11 +1,11 @@
 // Whether two models compute the same: translation validation, as Alive2 does it for LLVM (Lopes et al., PLDI 2021).
 //
 // Both models are put into one arena (joint_models.h) and run on random inputs; where outputs differ by more than
-// both may round (equal_rounding.h) the models are different. Otherwise the values of B are gone through from the inputs on, as in the sweeping
-// of circuits (Kuehlmann, Krohm, DAC 1997): one that is the same application of values known to be equal is equal, one
-// whose elements were those of a value of A is worth a proof, and becomes a leaf of all later proofs where there is
-// one. A proof is about a region (region.h): equality saturation with proved rules first, then the prover, which takes
-// the region as a rule. Weights that one side folded are recomputed (known_equal.h).
+// both may round (equal_rounding.h) the models are different. Otherwise the values of B are gone through from the
+// inputs on, as in the sweeping of circuits (Kuehlmann, Krohm, DAC 1997): one that is the same application of values
+// known to be equal is equal, one whose elements were those of a value of A is worth a proof, and becomes a leaf of all
+// later proofs where there is one. A proof is about a region (region.h): equality saturation with proved rules first,
+// then the prover, which takes the region as a rule. Weights that one side folded are recomputed (known_equal.h).
 //
 // What is proved is equality over the real numbers of models whose known values agree up to the rounding that is
 // reported. What that means for their own types is seen by a run: the greatest difference beside the estimate of what
@@ -89,7 +89,7 @@ struct OwnRun {
   std::vector<int64_t> at;  // where it differs most; its largest element where it is the same everywhere
   double a = 0, b = 0;
   double difference = 0;
-  double largest = 0;                                  // magnitude of the output
+  double largest = 0;                                 // magnitude of the output
   std::optional<std::pair<double, double>> rounding;  // of both models together, estimated: worst, typical
 };
 
@@ -117,7 +117,7 @@ struct EqualResult {
   std::optional<ModelDifference> within_rounding;
   std::optional<OwnRun> run;                 // unless they are different
   std::vector<InfiniteDifference> infinite;  // by output, the most ordinary inputs
-  int trials = 0;  // inputs on which the models were compared
+  int trials = 0;                            // inputs on which the models were compared
   bool time_out = false;
 };
 

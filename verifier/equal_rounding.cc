@@ -162,7 +162,8 @@ absl::StatusOr<std::vector<Tensor>> KnownRounding::Allowed(const NamedTensors& i
       const int64_t count = squares[o].num_elements();
       double sum = 0;
       for (int64_t i = 0; i < count; ++i) sum += squares[o].At(i);
-      const double least = jumps ? greatest[o] : kLeast * std::sqrt(sum / static_cast<double>(std::max<int64_t>(count, 1)));
+      const double least =
+          jumps ? greatest[o] : kLeast * std::sqrt(sum / static_cast<double>(std::max<int64_t>(count, 1)));
       for (int64_t i = 0; i < count; ++i) {
         const double by = kMargin * std::max(least, std::sqrt(squares[o].At(i)));
         allowed[o].Set(i, allowed[o].At(i) + by);
@@ -271,8 +272,8 @@ void RunInOwnPrecision(const Graph& a, const Graph& b, const EqualOptions& optio
     if (relative <= furthest) continue;
     furthest = relative;
     const int64_t at = FurthestApart(x, y);
-    result->run = OwnRun{a.outputs()[o].name, x.dtype(), PositionOf(x.shape(), at), x.At(at), y.At(at),
-                         apart,               largest,   std::nullopt};
+    result->run = OwnRun{a.outputs()[o].name, x.dtype(), PositionOf(x.shape(), at), x.At(at), y.At(at), apart, largest,
+                         std::nullopt};
     if (!IsFloating(x.dtype())) continue;
     if (const auto both = RoundingOfBoth(a, b, inputs, a.outputs()[o].name, at, options.threads)) {
       result->run->rounding = std::pair(both->worst, both->typical);

@@ -133,7 +133,8 @@ TEST_F(EqualProgram, DamagedModelsAreToldApart) {
 TEST_F(EqualProgram, FormsWithRoundedConstantsAreProved) {
   const std::vector<std::pair<std::string, std::string>> pairs = {
       {"input x: f32[2,6,6]\nconst %0: f32[] = [3.1622777]\n%1 = div(x, %0)\n%2 = softmax(%1, axis=2)\noutput y = %2\n",
-       "input x: f32[2,6,6]\nconst %0: f32[] = [0.31622776]\n%1 = mul(x, %0)\n%2 = softmax(%1, axis=2)\noutput y = %2\n"},
+       "input x: f32[2,6,6]\nconst %0: f32[] = [0.31622776]\n%1 = mul(x, %0)\n%2 = softmax(%1, axis=2)\noutput y = "
+       "%2\n"},
       {"input x: f32[4,64]\nconst %0: f32[] = [3]\nconst %1: f32[] = [0.044715]\nconst %2: f32[] = [0.7978846]\n"
        "const %3: f32[] = [1]\nconst %4: f32[] = [0.5]\n%5 = pow(x, %0)\n%6 = mul(%5, %1)\n%7 = add(x, %6)\n"
        "%8 = mul(%7, %2)\n%9 = tanh(%8)\n%10 = add(%9, %3)\n%11 = mul(x, %4)\n%12 = mul(%11, %10)\noutput y = %12\n",
@@ -173,7 +174,8 @@ TEST_F(EqualProgram, SaysWhatAProofIsAbout) {
       "output y = %3\n",
       Path("a.onnx"));
   WriteGraph("input x: f16[5]\n%0 = identity(x)\noutput y = %0\n", Path("b.onnx"));
-  const Outcome outcome = Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + " --threads 1 -o " + Path("proof"));
+  const Outcome outcome =
+      Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + " --threads 1 -o " + Path("proof"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("over the real numbers"));
   EXPECT_THAT(outcome.out, HasSubstr("rounding:  in f16 "));

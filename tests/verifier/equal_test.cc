@@ -232,9 +232,8 @@ Tensor As(DType dtype, const Tensor& tensor) {
 TEST(Equal, AWeightThroughANarrowTypeIsTheRoundedWeight) {
   const Tensor w = Elements({6, 8}, 1);
   for (const DType narrow : {DType::kFloat16, DType::kBFloat16}) {
-    const Graph cast = GraphOf(absl::StrCat("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = cast(w, to=",
-                                            DTypeName(narrow), ")\n%1 = cast(%0, to=f32)\n%2 = matmul(x, %1)\n",
-                                            "output y = %2\n"),
+    const Graph cast = GraphOf(absl::StrCat("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = cast(w, to=", DTypeName(narrow),
+                                            ")\n%1 = cast(%0, to=f32)\n%2 = matmul(x, %1)\n", "output y = %2\n"),
                                {{"w", w}});
     const Graph rounded = GraphOf("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\noutput y = %0\n",
                                   {{"w", As(DType::kFloat32, As(narrow, w))}});
@@ -243,8 +242,8 @@ TEST(Equal, AWeightThroughANarrowTypeIsTheRoundedWeight) {
     // The weight that was not rounded is no other weight in a type whose rounding hides the difference.
     Tensor other = As(DType::kFloat32, As(narrow, w));
     other.Set(5, other.At(5) + 0.2);
-    const Graph changed = GraphOf("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\noutput y = %0\n",
-                                  {{"w", other}});
+    const Graph changed =
+        GraphOf("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\noutput y = %0\n", {{"w", other}});
     EXPECT_EQ(Prove(cast, changed).equality, Equality::kDifferent) << DTypeName(narrow);
   }
 }
@@ -272,7 +271,8 @@ TEST(Equal, FoldedWeightsOfNarrowTypes) {
 // A sum near 200 in bf16 is off by up to 0.8.
 TEST(Equal, WhatBothRoundIsNoDifference) {
   const auto plus = [](int number) {
-    return GraphOf(absl::StrCat("input x: bf16[5]\nconst %0: bf16[] = [", number, "]\n%1 = add(x, %0)\noutput y = %1\n"));
+    return GraphOf(
+        absl::StrCat("input x: bf16[5]\nconst %0: bf16[] = [", number, "]\n%1 = add(x, %0)\noutput y = %1\n"));
   };
   const EqualResult near = Prove(plus(200), plus(201));
   EXPECT_EQ(near.equality, Equality::kOpen);
@@ -314,9 +314,10 @@ TEST(Equal, ChoicesThatRoundingTurns) {
   };
   Tensor scaled = As(DType::kFloat32, w);
   for (int64_t i = 0; i < w.num_elements(); ++i) scaled.Set(i, 0.3 * w.At(i));
-  const Graph folded = GraphOf("input x: f32[64,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\n"
-                               "%1 = round(%0)\noutput y = %1\n",
-                               {{"w", scaled}});
+  const Graph folded = GraphOf(
+      "input x: f32[64,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\n"
+      "%1 = round(%0)\noutput y = %1\n",
+      {{"w", scaled}});
   EXPECT_NE(Prove(quantized("0.3", w), folded).equality, Equality::kDifferent);
   EXPECT_EQ(Prove(quantized("0.5", w), folded).equality, Equality::kDifferent);
 }
