@@ -5,9 +5,9 @@
                                                        [--seed N] [--keep DIR]
 
 200 pairs compute the same over the real numbers: constants are folded, applications are ordered otherwise, elements go
-through another type and back, an operator is written in parts, or B is what `rewright optimize` makes of A. 200 more are such pairs in which one thing in B is
-changed by more than rounding: an element of a weight, an epsilon, an axis, an activation, the place of a slice. Each is
-of f32, f16 or bf16, in turn. Weights that are folded are folded in f64, in the type itself, or by several roundings.
+through another type and back, an operator is written in parts, or B is what `rewright optimize` makes of A. 200 more
+are such pairs in which one thing in B is changed by more than rounding: an element of a weight, an epsilon, an axis, an
+activation, the place of a slice. Each is of f32, f16 or bf16, in turn. Weights that are folded are folded in f64, in the type itself, or by several roundings.
 
 Fails, with status 1, where an equal pair is called different, a changed one is called proved, fewer than 95 in 100
 changed pairs are called different, or the program ends in another way. --keep leaves the models of failures there.
@@ -471,7 +471,7 @@ CHANGED = {}
 
 
 def change(make):
-    """A change: takes a model and a Draw, and says whether it found a place. What is changed lies far above rounding."""
+    """A change: takes a model and a Draw, and says whether it found a place. It lies above rounding."""
     CHANGED[make.__name__] = make
     return make
 
@@ -538,7 +538,8 @@ def activation(model, d):
 
 @change
 def transposed(model, d):
-    names = [name for name in floats(model, 4) if (shape := model.weights[name][0].shape) == shape[::-1] and len(shape) == 2]
+    shapes = {name: model.weights[name][0].shape for name in floats(model, 4)}
+    names = [name for name, shape in shapes.items() if len(shape) == 2 and shape[0] == shape[1]]
     if not names:
         return False
     name = d.rng.choice(names)
@@ -548,7 +549,7 @@ def transposed(model, d):
 
 @change
 def place(model, d):
-    """Slices one further, and halves of another size where that leaves shapes."""
+    """A slice that begins and ends one earlier."""
     for node in model.nodes:
         if node.op_type == "Slice":
             for name in (node.input[1], node.input[2]):
