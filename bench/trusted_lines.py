@@ -40,8 +40,9 @@ CHECKING = """step_checker computed_steps step_claims step_values step_listener 
 smt_query""".split()
 # Nothing that these say makes a rule proved.
 OTHER = """certificate certificate_text classify_rule condition_family cvc5_solver counterexample equal equal_by_claims
-equal_result foreign_cut gradient_claims infer integer_search joint_models numeric_instance part_weights prove_region
-random_leaves region rounded_decisions second_derivation sharding_laws signatures telling_draws known_equal""".split()
+equal_result equal_rounding foreign_cut gradient_claims infer integer_search joint_models numeric_instance part_weights
+prove_region random_leaves region rounded_decisions rounding_laws second_derivation sharding_laws signatures telling_draws
+known_equal""".split()
 
 
 def lines(folder, names):

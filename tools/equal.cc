@@ -2,9 +2,12 @@
 
 #include "verifier/equal.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,13 +29,18 @@
 #include "tools/interrupt.h"
 #include "tools/library/optimizer_rules.h"
 #include "tools/models.h"
-#include "tools/rounding.h"
 #include "tools/rules.h"
 #include "tools/verb.h"
 #include "verifier/certificate.h"
 
 namespace rewright {
 namespace {
+
+// Above, models are not run in their own precision as well: some seconds of the interpreter.
+constexpr double kMostFlopsToRun = 1e9;
+// Above, a difference counts that is more than what is known before a run explains: the estimate of what a run rounds
+// takes minutes.
+constexpr double kMostFlopsToEstimate = 2e10;
 
 struct EqualFlags {
   std::string a;
@@ -73,14 +81,23 @@ absl::Status WriteProof(const std::string& folder, const EqualResult& result) {
   return WriteCertificateIndex(folder, index);
 }
 
-absl::Status WriteResult(const std::string& folder, const EqualResult& result) {
-  if (result.equality == Equality::kProved) return WriteProof(folder, result);
-  if (result.difference) {
-    for (const auto& [name, tensor] : result.difference->inputs) {
-      RETURN_IF_ERROR(SaveNpy(PathIn(folder, FileNameOf(name) + ".npy"), tensor));
-    }
-    return absl::OkStatus();
+absl::Status WriteInputs(const std::string& folder, const std::vector<std::pair<std::string, Tensor>>& inputs) {
+  RETURN_IF_ERROR(MakeFolder(folder));
+  for (const auto& [name, tensor] : inputs) {
+    RETURN_IF_ERROR(SaveNpy(PathIn(folder, FileNameOf(name) + ".npy"), tensor));
   }
+  return absl::OkStatus();
+}
+
+// The folder within the written one that has the inputs at which an output is infinite in one model alone.
+std::string InfiniteFolder(const InfiniteDifference& infinite) { return "infinite_" + FileNameOf(infinite.output); }
+
+absl::Status WriteResult(const std::string& folder, const EqualResult& result) {
+  if (result.difference) return WriteInputs(folder, result.difference->inputs);
+  for (const InfiniteDifference& infinite : result.infinite) {
+    RETURN_IF_ERROR(WriteInputs(PathIn(folder, InfiniteFolder(infinite)), infinite.inputs));
+  }
+  if (result.equality == Equality::kProved) return WriteProof(folder, result);
   std::string text;
   for (const OpenRegion& open : result.open) absl::StrAppend(&text, open.text, "\n");
   return WriteText(PathIn(folder, "open.rules"), text);
@@ -98,10 +115,17 @@ void ReportProof(const EqualResult& result, Session& session) {
   for (const Folding& folding : result.foldings) {
     if (folding.error > worst->error) worst = &folding;
   }
-  console.Result(
-      absl::StrFormat("weights:   %d were computed beforehand; greatest rounding %.2g of the largest "
-                      "element (%s %s in A, %s in B)",
-                      result.foldings.size(), worst->error, worst->a, worst->type.ToString(), worst->b));
+  const std::string names = absl::StrFormat("(%s %s in A, %s in B)", worst->a, worst->type.ToString(), worst->b);
+  console.Result(absl::StrFormat(
+      "weights:   %d were computed beforehand, %s", result.foldings.size(),
+      worst->error == 0
+          ? absl::StrCat("to the same bits ", names)
+          : absl::StrFormat("rounding put them apart by %.2g of the largest element at most %s", worst->error, names)));
+}
+
+// A number of an output; infinities and what is none by name.
+std::string NumberText(double x) {
+  return std::isnan(x) ? "NaN" : std::isinf(x) ? (x > 0 ? "inf" : "-inf") : absl::StrFormat("%.6g", x);
 }
 
 void ReportDifference(const EqualFlags& flags, const ModelDifference& difference, Session& session) {
@@ -111,6 +135,83 @@ void ReportDifference(const EqualFlags& flags, const ModelDifference& difference
                                  difference.tolerance));
   if (!difference.first.empty()) console.Result("first:     " + difference.first);
   if (!flags.output.empty()) console.Result("inputs:    " + flags.output);
+}
+
+std::string PlaceOf(const std::string& output, const std::vector<int64_t>& at) {
+  return absl::StrCat(output, "[", absl::StrJoin(at, ","), "]");
+}
+
+// Names of types in which the models compute: "f16", "f32 and bf16".
+std::string TypesOf(const Graph& a, const Graph& b) {
+  std::set<std::string> names;
+  for (const Graph* graph : {&a, &b}) {
+    for (NodeId id : graph->nodes()) {
+      for (const TensorType& type : graph->node(id).outputs) {
+        if (IsFloating(type.dtype)) names.insert(DTypeName(type.dtype));
+      }
+    }
+  }
+  return names.empty() ? "their types" : absl::StrJoin(names, " and ");
+}
+
+// Both models in their own types: how far apart they are, beside what both round, and infinities of one of them.
+void ReportRun(const EqualFlags& flags, const std::string& types, const EqualResult& result, Session& session) {
+  Console& console = session.console;
+  if (result.run) {
+    const OwnRun& run = *result.run;
+    std::string line =
+        run.difference == 0
+            ? absl::StrFormat("in %s the outputs of both are the same", types)
+            : absl::StrFormat("in %s the greatest difference is %.2g, at %s = %s in A and %s in B", types,
+                              run.difference, PlaceOf(run.output, run.at), NumberText(run.a), NumberText(run.b));
+    if (run.rounding) {
+      absl::StrAppendFormat(&line, "; both round, estimated: worst %.2g, typical %.2g", run.rounding->first,
+                            run.rounding->second);
+    } else if (IsFloating(run.dtype)) {
+      absl::StrAppend(&line, "; what both round has no estimate");
+    }
+    console.Result("rounding:  " + line);
+  }
+  for (const InfiniteDifference& infinite : result.infinite) {
+    console.Result(absl::StrFormat(
+        "infinite:  in %s %s = %s in A and %s in B, on %s%s", types, PlaceOf(infinite.output, infinite.at),
+        NumberText(infinite.a), NumberText(infinite.b), infinite.kind,
+        flags.output.empty() ? "" : absl::StrCat(" (", PathIn(flags.output, InfiniteFolder(infinite)), ")")));
+  }
+}
+
+// A real number, or the text of what JSON has no number for.
+Json NumberJson(double x) { return std::isfinite(x) ? Json(x) : Json(NumberText(x)); }
+
+void AddRun(const EqualResult& result, Json* json) {
+  if (result.run) {
+    const OwnRun& run = *result.run;
+    Json rounding = {{"output", run.output},   {"at", run.at},           {"a", NumberJson(run.a)},
+                     {"b", NumberJson(run.b)}, {"largest", run.largest}, {"difference", NumberJson(run.difference)}};
+    if (run.rounding) {
+      rounding["worst"] = NumberJson(run.rounding->first);
+      rounding["typical"] = NumberJson(run.rounding->second);
+    }
+    (*json)["rounding"] = std::move(rounding);
+  }
+  Json infinite = Json::array();
+  for (const InfiniteDifference& one : result.infinite) {
+    infinite.push_back({{"output", one.output},
+                        {"at", one.at},
+                        {"a", NumberJson(one.a)},
+                        {"b", NumberJson(one.b)},
+                        {"inputs", one.kind}});
+  }
+  (*json)["infinite"] = std::move(infinite);
+}
+
+Json DifferenceJson(const ModelDifference& difference) {
+  return {{"output", difference.output},
+          {"at", difference.at},
+          {"a", NumberJson(difference.a)},
+          {"b", NumberJson(difference.b)},
+          {"tolerance", NumberJson(difference.tolerance)},
+          {"first", difference.first}};
 }
 
 Json ToJson(const EqualResult& result) {
@@ -128,12 +229,9 @@ Json ToJson(const EqualResult& result) {
         {{"a", folding.a}, {"b", folding.b}, {"type", folding.type.ToString()}, {"error", folding.error}});
   }
   json["foldings"] = std::move(foldings);
-  if (result.difference) {
-    const ModelDifference& difference = *result.difference;
-    json["difference"] = {
-        {"output", difference.output},       {"at", difference.at},      {"a", difference.a}, {"b", difference.b},
-        {"tolerance", difference.tolerance}, {"first", difference.first}};
-  }
+  if (result.difference) json["difference"] = DifferenceJson(*result.difference);
+  if (result.within_rounding) json["within_rounding"] = DifferenceJson(*result.within_rounding);
+  AddRun(result, &json);
   Json open = Json::array();
   for (const OpenRegion& region : result.open) {
     open.push_back({{"a", region.a}, {"b", region.b}, {"applications", region.applications}, {"rule", region.text}});
@@ -172,13 +270,17 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   options.seed = session.flags.seed;
   options.threads = NumThreads(session.flags.threads);
   options.certify = !flags.output.empty();
+  const double flops = std::max(FeaturesOf(a.graph).flops, FeaturesOf(b.graph).flops);
+  options.own_precision = flops <= kMostFlopsToRun;
+  options.estimate_rounding = flops <= kMostFlopsToEstimate;
   options.stop = &InterruptGuard::flag();
   const absl::Time start = absl::Now();
   ASSIGN_OR_RETURN(const EqualResult result, ProveEqual(a.graph, b.graph, options));
   const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
   if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
 
-  console.Result(absl::StrFormat("%s  %s and %s (%.1f s)", EqualityName(result.equality), flags.a, flags.b, seconds));
+  console.Result(absl::StrFormat("%s  %s and %s%s (%.1f s)", EqualityName(result.equality), flags.a, flags.b,
+                                 result.equality == Equality::kProved ? ", over the real numbers" : "", seconds));
   if (!a.opaque.empty()) {
     console.Result(absl::StrFormat("opaque:    %s of each, taken for functions of which nothing is known",
                                    Counted(a.opaque.size(), "node")));
@@ -195,14 +297,13 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   if (result.time_out)
     console.Warning(absl::StrFormat("the time limit of %g s ended the search for a proof", flags.time_limit));
   console.json() = ToJson(result);
-  if (result.equality == Equality::kProved) {
-    ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, DrawInputs(a, session.flags.seed));
-    Json rounding;
-    if (const auto line = RoundingLine(a.graph, inputs, session.flags, console, &rounding)) {
-      console.Result("rounding:  " + *line);
-      console.json()["rounding"] = rounding;
-    }
+  if (result.within_rounding) {
+    const ModelDifference& difference = *result.within_rounding;
+    console.Result(
+        absl::StrFormat("apart:     %s is %.9g in A and %.9g in B over the real numbers; rounding explains %.2g",
+                        PlaceOf(difference.output, difference.at), difference.a, difference.b, difference.tolerance));
   }
+  ReportRun(flags, TypesOf(a.graph, b.graph), result, session);
   console.json()["opaque"] = OpaqueJson(a);
   console.json()["seconds"] = seconds;
   console.json()["peak_rss_bytes"] = PeakResidentBytes();

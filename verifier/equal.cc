@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -18,6 +19,7 @@
 #include "core/ir/random_tensors.h"
 #include "substitutions/rule_printer.h"
 #include "verifier/equal_result.h"
+#include "verifier/equal_rounding.h"
 #include "verifier/foreign_cut.h"
 #include "verifier/known_equal.h"
 #include "verifier/prove_region.h"
@@ -28,20 +30,9 @@ namespace rewright {
 namespace {
 
 constexpr double kNoise = 1e-9;  // of the largest magnitude: rounding of f64
-constexpr double kMargin = 16;   // of what half a unit in the last place of the folded weights does
-const double kHalfUnit = std::ldexp(1.0, -24);
-
-// What rounding a number of the type moves it by at most, of its magnitude.
-double HalfUnitOf(DType dtype) {
-  return dtype == DType::kFloat16 ? std::ldexp(1.0, -11) : dtype == DType::kBFloat16 ? std::ldexp(1.0, -8) : kHalfUnit;
-}
-
-// Whole numbers of ordinary size are what they are meant to be.
-bool MayBeRounded(double x, double half_unit) {
-  return std::isfinite(x) && (x != std::trunc(x) || std::abs(x) >= 1 / half_unit);
-}
-
-using Inputs = absl::flat_hash_map<std::string, Tensor>;
+// A difference behind a choice counts where so many of as many draws have it.
+constexpr int kDraws = 5;
+constexpr int kMostDraws = 3;
 
 class ModelComparison {
  public:
@@ -49,7 +40,7 @@ class ModelComparison {
       : joint_(std::move(joint)), options_(options), arena_(joint_.a.arena()), known_(arena_, options.threads) {}
 
   absl::StatusOr<EqualResult> Run() {
-    ASSIGN_OR_RETURN(Inputs inputs, Draw(0));
+    ASSIGN_OR_RETURN(NamedTensors inputs, Draw(0));
     absl::StatusOr<Observed> seen = Observe(joint_.a, joint_.b, inputs, options_.threads);
     if (absl::IsOutOfRange(seen.status())) {  // an integer was divided by 0
       least_integer_ = 1;
@@ -71,10 +62,14 @@ class ModelComparison {
     for (size_t o = 0; o < joint_.b.outputs().size(); ++o) proved = proved && IsProved(o);
     if (proved) {
       result_.equality = Equality::kProved;
-      return std::move(result_);
+      result_.within_rounding.reset();
+    } else {
+      RETURN_IF_ERROR(Attack());
+      if (!result_.difference) NoteOpen();
     }
-    RETURN_IF_ERROR(Attack());
-    if (!result_.difference) NoteOpen();
+    if (options_.own_precision && !result_.difference) {
+      RunInOwnPrecision(joint_.a, joint_.b, options_, least_integer_, &result_);
+    }
     return std::move(result_);
   }
 
@@ -85,16 +80,17 @@ class ModelComparison {
   // ---------------------------------------------------------------- inputs
 
   // Number 0 and odd ones are drawn as inputs of a model are; the others are large, sparse, small, or of one sign.
-  absl::StatusOr<Inputs> Draw(int number) const {
+  static int KindOf(int number) { return number == 0 || number % 2 == 1 ? 0 : 1 + (number / 2 - 1) % 5; }
+  absl::StatusOr<NamedTensors> Draw(int number) const {
     ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
                      RandomInputs(joint_.a, options_.seed + static_cast<uint64_t>(number), least_integer_));
-    Inputs inputs;
+    NamedTensors inputs;
     std::mt19937_64 rng(options_.seed + static_cast<uint64_t>(number));
     for (size_t i = 0; i < tensors.size(); ++i) {
       Tensor& tensor = tensors[i];
       for (int64_t at = 0; IsFloating(tensor.dtype()) && at < tensor.num_elements(); ++at) {
         const double x = tensor.At(at);
-        switch (number == 0 || number % 2 == 1 ? 0 : 1 + (number / 2 - 1) % 5) {
+        switch (KindOf(number)) {
           case 1: tensor.Set(at, 100 * x); break;
           case 2: tensor.Set(at, rng() % 16 == 0 ? x : 0); break;
           case 3: tensor.Set(at, 1e-3 * x); break;
@@ -110,69 +106,116 @@ class ModelComparison {
 
   // ---------------------------------------------------------------- differences
 
-  // The graph with each number that only it has, and that may have been rounded, moved by a unit in the last place.
-  absl::StatusOr<Graph> WithMovedNumbers(const Graph& graph, const Graph& other) const {
-    ValueMap moved;
-    for (NodeId id : graph.nodes()) {
-      const Tensor* elements = arena_->Elements(id);
-      if (elements == nullptr || !arena_->node(id).name.empty() || other.contains(id)) continue;
-      if (!IsFloating(elements->dtype()) || elements->dtype() == DType::kFloat64) continue;
-      const double half_unit = HalfUnitOf(elements->dtype());
-      Tensor copy(elements->type());
-      for (int64_t i = 0; i < copy.num_elements(); ++i) {
-        const double x = elements->At(i);
-        copy.Set(i, MayBeRounded(x, half_unit) ? x * (1 + 2 * half_unit) : x);
-      }
-      moved.emplace(Value{id, 0}, arena_->AddConstant(copy));
-    }
-    return ReplaceValues(graph, moved);
-  }
+  // An element of an output by which the models may be told apart.
+  struct Apart {
+    size_t output;
+    int64_t at;
+    double allowed;  // by what is known before a run
+  };
 
-  // The outputs of a graph when the weights that only it has are moved by up to half a unit in the last place, and its
-  // numbers by one.
-  absl::StatusOr<std::vector<Tensor>> Moved(const Graph& all, const Graph& other, const Inputs& inputs) const {
-    ASSIGN_OR_RETURN(const Graph graph, WithMovedNumbers(all, other));
-    Inputs moved = inputs;
-    std::mt19937_64 rng(options_.seed);
-    std::uniform_real_distribution<double> distance(0.5, 1);
-    for (Value state : graph.states()) {
-      const Tensor& elements = *arena_->Elements(state.node);
-      if (other.contains(state.node) || !IsFloating(elements.dtype())) continue;
-      ASSIGN_OR_RETURN(const Tensor wide, ToPrecision(elements, Precision::kFloat64));
-      const double half_unit = HalfUnitOf(elements.dtype());
-      Tensor copy(wide.type());
-      for (int64_t i = 0; i < wide.num_elements(); ++i) {
-        const double x = wide.At(i);
-        copy.Set(i, x + (rng() & 1 ? 1 : -1) * distance(rng) * half_unit * std::abs(x));
-      }
-      moved.emplace(graph.node(state.node).name, std::move(copy));
-    }
-    return InterpretGraph(graph, moved, {.precision = Precision::kFloat64, .threads = options_.threads});
-  }
-
-  // `b` are the outputs of `graph_b`, which computes what B does.
-  absl::Status Judge(const Inputs& inputs, const std::vector<Tensor>& a, const std::vector<Tensor>& b,
-                     const Graph& graph_b) {
-    ++result_.trials;
-    const auto suspicious = [&](size_t o, double noise) {
-      const double allowed = IsFloating(a[o].dtype()) ? kNoise * LargestMagnitude(a[o]) + noise : noise;
-      return Compare(a[o], b[o]).max_abs > allowed;
+  // The elements of each output that differ by more than what is known before a run explains: the one that differs
+  // most, and the one that differs most in relation to what is allowed. Infinities of large inputs are not counted: f64
+  // overflows as well.
+  absl::StatusOr<std::vector<Apart>> FindApart(const NamedTensors& inputs, const std::vector<Tensor>& a,
+                                               const std::vector<Tensor>& b, const Graph& graph_b, bool large) {
+    const auto by = [&](size_t o, int64_t i) {
+      if (!IsFloating(a[o].dtype()))
+        return a[o].AtInt(i) == b[o].AtInt(i) ? 0.0 : std::max(1.0, Distance(a[o], b[o], i));
+      return Distance(a[o], b[o], i);
     };
+    const auto counts = [&](size_t o, int64_t i, double apart) {
+      return !large || !IsFloating(a[o].dtype()) ||
+             (std::isfinite(a[o].At(i)) && std::isfinite(b[o].At(i)) && apart > 0);
+    };
+    std::vector<double> noise;
     bool any = false;
-    for (size_t o = 0; o < a.size(); ++o) any = any || suspicious(o, 0);
-    if (!any) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const std::vector<Tensor> moved_a, Moved(joint_.a, graph_b, inputs));
-    ASSIGN_OR_RETURN(const std::vector<Tensor> moved_b, Moved(graph_b, joint_.a, inputs));
     for (size_t o = 0; o < a.size(); ++o) {
-      const double noise = kMargin * (Compare(a[o], moved_a[o]).max_abs + Compare(b[o], moved_b[o]).max_abs);
-      if (!suspicious(o, noise)) continue;
-      const int64_t worst = Compare(a[o], b[o]).worst;
+      noise.push_back(IsFloating(a[o].dtype()) ? kNoise * LargestMagnitude(a[o]) : 0);
+      for (int64_t i = 0; i < a[o].num_elements() && !any; ++i) {
+        const double apart = by(o, i);
+        any = apart > noise[o] && counts(o, i, apart);
+      }
+    }
+    std::vector<Apart> found;
+    if (!any) return found;
+    const KnownRounding rounding(joint_.a, graph_b, options_.seed, options_.threads);
+    ASSIGN_OR_RETURN(const std::vector<Tensor> allowed, rounding.Allowed(inputs, a, b, Chooses()));
+    for (size_t o = 0; o < a.size(); ++o) {
+      std::optional<Apart> most, clearest;
+      for (int64_t i = 0; i < a[o].num_elements(); ++i) {
+        const double apart = by(o, i), limit = noise[o] + allowed[o].At(i);
+        if (!(apart > limit) || !counts(o, i, apart)) continue;
+        if (!most || apart > by(o, most->at)) most = Apart{o, i, limit};
+        if (!clearest || apart * clearest->allowed > by(o, clearest->at) * limit) clearest = Apart{o, i, limit};
+      }
+      if (most) found.push_back(*most);
+      if (clearest && clearest->at != most->at) found.push_back(*clearest);
+    }
+    return found;
+  }
+
+  // Infinite where one is a number and the other is none.
+  static double Distance(const Tensor& a, const Tensor& b, int64_t i) {
+    const double x = a.At(i), y = b.At(i);
+    if (x == y || (std::isnan(x) && std::isnan(y))) return 0;
+    const double apart = std::abs(x - y);
+    return std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart;
+  }
+
+  // Whether rounding may turn a choice in one of the models.
+  bool Chooses() {
+    if (!chooses_) chooses_ = Decides(joint_.a, joint_.b);
+    return *chooses_;
+  }
+
+  // Whether the output differs on most of a few ordinary inputs: a choice that rounding turns does so on few.
+  absl::StatusOr<bool> DiffersMostly(size_t output) {
+    int differs = 0, draws = 0;
+    for (int number = 1; draws < kDraws; number += 2, ++draws) {
+      ASSIGN_OR_RETURN(const NamedTensors inputs, Draw(number));
+      const auto a = InF64(joint_.a, inputs), b = InF64(joint_.b, inputs);
+      if (!a.ok() || !b.ok()) continue;
+      ASSIGN_OR_RETURN(const std::vector<Apart> apart, FindApart(inputs, *a, *b, joint_.b, /*large=*/false));
+      differs += std::any_of(apart.begin(), apart.end(), [&](const Apart& one) { return one.output == output; });
+    }
+    return differs >= kMostDraws;
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InF64(const Graph& graph, const NamedTensors& inputs) const {
+    return InterpretGraph(graph, inputs, {.precision = Precision::kFloat64, .threads = options_.threads});
+  }
+
+  // Calls the models different where an output differs by more than what is known before a run explains, and by more
+  // than both round when they run. `b` are the outputs of `graph_b`, which computes what B does.
+  absl::Status Judge(const NamedTensors& inputs, const std::vector<Tensor>& a, const std::vector<Tensor>& b,
+                     const Graph& graph_b, bool large = false) {
+    ++result_.trials;
+    ASSIGN_OR_RETURN(const std::vector<Apart> found, FindApart(inputs, a, b, graph_b, large));
+    for (const Apart& apart : found) {
+      const Output& output = joint_.a.outputs()[apart.output];
       ModelDifference difference;
-      difference.output = joint_.a.outputs()[o].name;
-      difference.at = PositionOf(a[o].shape(), worst);
-      difference.a = a[o].At(worst);
-      difference.b = b[o].At(worst);
-      difference.tolerance = noise;
+      difference.output = output.name;
+      difference.at = PositionOf(a[apart.output].shape(), apart.at);
+      difference.a = a[apart.output].At(apart.at);
+      difference.b = b[apart.output].At(apart.at);
+      difference.tolerance = apart.allowed;
+      const double by = Distance(a[apart.output], b[apart.output], apart.at);
+      bool within = false;
+      if (options_.estimate_rounding && std::isfinite(by) && IsFloating(a[apart.output].dtype())) {
+        if (const auto both = RoundingOfBoth(joint_.a, joint_.b, inputs, output.name, apart.at, options_.threads)) {
+          difference.tolerance = std::max(difference.tolerance, both->Most());
+          within = !(by > both->Most());
+        }
+      }
+      if (!within && Chooses()) {
+        ASSIGN_OR_RETURN(const bool mostly, DiffersMostly(apart.output));
+        within = !mostly;
+      }
+      if (within) {
+        const auto& other = result_.within_rounding;
+        if (!other || by > std::abs(other->a - other->b)) result_.within_rounding = std::move(difference);
+        continue;
+      }
       for (Value input : joint_.a.inputs()) {
         const std::string& name = joint_.a.node(input.node).name;
         difference.inputs.emplace_back(name, inputs.at(name));
@@ -200,7 +243,7 @@ class ModelComparison {
 
   // The first application of B that is none of A's, of which A has no value that looks the same, and whose operands A
   // all has: where a tensor of A has its name, with the element that differs most.
-  absl::StatusOr<std::string> FirstApart(const Inputs& inputs) const {
+  absl::StatusOr<std::string> FirstApart(const NamedTensors& inputs) const {
     std::map<std::string, Value> named;
     for (const auto& [value, name] : joint_.names_a) {
       if (joint_.a.contains(value.node)) named.emplace(name, value);
@@ -252,12 +295,10 @@ class ModelComparison {
     const absl::Time end = absl::Now() + absl::Seconds(options_.time_limit_s) / 2;
     for (int number = 0; number <= options_.trials && !result_.difference && absl::Now() < end; ++number) {
       if (options_.stop != nullptr && *options_.stop) break;
-      ASSIGN_OR_RETURN(const Inputs inputs, Draw(number));
-      const InterpretOptions options = {.precision = Precision::kFloat64, .threads = options_.threads};
-      const auto a = InterpretGraph(joint_.a, inputs, options);
-      const auto b = InterpretGraph(rebuilt, inputs, options);
+      ASSIGN_OR_RETURN(const NamedTensors inputs, Draw(number));
+      const auto a = InF64(joint_.a, inputs), b = InF64(rebuilt, inputs);
       if (!a.ok() || !b.ok()) continue;  // inputs that a model does not admit
-      RETURN_IF_ERROR(Judge(inputs, *a, *b, rebuilt));
+      RETURN_IF_ERROR(Judge(inputs, *a, *b, rebuilt, /*large=*/KindOf(number) == 1));
     }
     return absl::OkStatus();
   }
@@ -459,6 +500,7 @@ class ModelComparison {
   KnownValues known_;
   int64_t least_integer_ = 0;  // that is drawn where it indexes nothing: 1 where a model divides by it
   absl::Time deadline_;        // of proofs
+  std::optional<bool> chooses_;
   EqualResult result_;
   absl::flat_hash_map<Value, ValueSignature> signatures_;
   std::map<TypeKey, std::vector<Value>> by_type_;  // of A, in order

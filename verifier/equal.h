@@ -1,14 +1,15 @@
 // Whether two models compute the same: translation validation, as Alive2 does it for LLVM (Lopes et al., PLDI 2021).
 //
 // Both models are put into one arena (joint_models.h) and run on random inputs; where outputs differ by more than
-// rounding the models are different. Otherwise the values of B are gone through from the inputs on, as in the sweeping
-// of circuits (Kuehlmann, Krohm, DAC 1997): one that is the same application of values known to be equal is equal, one
-// whose elements were those of a value of A is worth a proof, and becomes a leaf of all later proofs where there is
-// one. A proof is about a region (region.h): equality saturation with proved rules first, then the prover, which takes
-// the region as a rule. Weights that one side folded are recomputed (known_equal.h).
+// both may round (equal_rounding.h) the models are different. Otherwise the values of B are gone through from the
+// inputs on, as in the sweeping of circuits (Kuehlmann, Krohm, DAC 1997): one that is the same application of values
+// known to be equal is equal, one whose elements were those of a value of A is worth a proof, and becomes a leaf of all
+// later proofs where there is one. A proof is about a region (region.h): equality saturation with proved rules first,
+// then the prover, which takes the region as a rule. Weights that one side folded are recomputed (known_equal.h).
 //
 // What is proved is equality over the real numbers of models whose known values agree up to the rounding that is
-// reported; nothing is said about infinities and NaN.
+// reported. What that means for their own types is seen by a run: the greatest difference beside the estimate of what
+// both round, and infinities that one of them has alone.
 #pragma once
 
 #include <atomic>
@@ -40,6 +41,10 @@ struct EqualOptions {
   // Weights that one side computed beforehand are recognized by their elements. Off where both sides have the same
   // ones.
   bool folded_weights = true;
+  // Both run in their own precision as well, for EqualResult::run and infinite.
+  bool own_precision = true;
+  // What both round is estimated before they are called different: a few passes of the interpreter.
+  bool estimate_rounding = true;
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -70,11 +75,31 @@ struct ModelDifference {
   std::string output;
   std::vector<int64_t> at;
   double a = 0, b = 0;
-  double tolerance = 0;  // what rounding explains
+  double tolerance = 0;  // what rounding explains: of what is known before a run, or of the run where that is more
   std::vector<std::pair<std::string, Tensor>> inputs;
   // The first application of B that computes something else than A does, with an element of both where A has a tensor
   // of that name.
   std::string first;
+};
+
+// Both models in their own precision on ordinary inputs: the output that is furthest off, of its largest element.
+struct OwnRun {
+  std::string output;
+  DType dtype;
+  std::vector<int64_t> at;  // where it differs most; its largest element where it is the same everywhere
+  double a = 0, b = 0;
+  double difference = 0;
+  double largest = 0;                                 // magnitude of the output
+  std::optional<std::pair<double, double>> rounding;  // of both models together, estimated: worst, typical
+};
+
+// An infinity, or no number, of one model in its own precision where the other has something else.
+struct InfiniteDifference {
+  std::string output;
+  std::vector<int64_t> at;
+  double a = 0, b = 0;
+  std::string kind;  // of inputs: "very large inputs"
+  std::vector<std::pair<std::string, Tensor>> inputs;
 };
 
 struct EqualResult {
@@ -87,7 +112,12 @@ struct EqualResult {
   std::vector<Folding> foldings;
   std::vector<OpenRegion> open;  // smallest first
   std::optional<ModelDifference> difference;
-  int trials = 0;  // inputs on which the models were compared
+  // Outputs that differ over the real numbers by more than what is known before a run explains, and not by more than
+  // what both round when they run: the largest such difference.
+  std::optional<ModelDifference> within_rounding;
+  std::optional<OwnRun> run;                 // unless they are different
+  std::vector<InfiniteDifference> infinite;  // by output, the most ordinary inputs
+  int trials = 0;                            // inputs on which the models were compared
   bool time_out = false;
 };
 

@@ -15,14 +15,18 @@ namespace rewright {
 namespace {
 
 constexpr int kPerturbations = 3;
-constexpr double kMargin = 4;     // of what was measured
-constexpr double kCoarse = 1e-3;  // of the largest magnitude: what differs more is not looked at any closer
-const double kHalfUnit = std::ldexp(1.0, -24);
+// Of what was measured. Narrow types get less: what is taken for equal there is further apart by far, and sums of them
+// are folded in a wider type.
+double MarginOf(DType dtype) { return IsHalf(dtype) ? 1.5 : 4; }
+// Of the largest magnitude: what differs more, or by so many halves of a unit in the last place, is not looked at any
+// closer.
+constexpr double kCoarse = 1e-3;
+constexpr double kCoarseUnits = 16;
 
 bool Same(double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }
 
 bool CoarselyEqual(const Tensor& a, const Tensor& b, double largest) {
-  const double allowed = kCoarse * largest;
+  const double allowed = std::max(kCoarse, kCoarseUnits * RoundingOf(a.dtype())) * largest;
   for (int64_t i = 0; i < a.num_elements(); ++i) {
     const double x = a.At(i), y = b.At(i);
     if (!Same(x, y) && !(std::abs(x - y) <= allowed)) return false;
@@ -39,10 +43,11 @@ absl::StatusOr<absl::flat_hash_map<std::string, Tensor>> Perturbed(const Graph& 
     const Tensor& elements = *graph.arena()->Elements(state.node);
     if (!IsFloating(elements.dtype())) continue;
     ASSIGN_OR_RETURN(const Tensor wide, ToPrecision(elements, Precision::kFloat64));
+    const double half_unit = RoundingOf(elements.dtype());
     Tensor copy(wide.type());
     for (int64_t i = 0; i < wide.num_elements(); ++i) {
       const double x = wide.At(i);
-      copy.Set(i, x + (rng() & 1 ? 1 : -1) * distance(rng) * kHalfUnit * std::abs(x));
+      copy.Set(i, x + (rng() & 1 ? 1 : -1) * distance(rng) * half_unit * std::abs(x));
     }
     moved.emplace(graph.node(state.node).name, std::move(copy));
   }
@@ -77,15 +82,19 @@ absl::StatusOr<KnownValues::Exact> KnownValues::ExactOf(Value value, const Tenso
     exact.tolerance.Set(i, error);
   }
   if (!rounds) return exact;
+  std::vector<double> moves(static_cast<size_t>(rounded.num_elements()));
   for (int k = 0; k < kPerturbations; ++k) {
     ASSIGN_OR_RETURN(const auto moved, Perturbed(graph, static_cast<uint64_t>(k) + 1));
     ASSIGN_OR_RETURN(outputs, InterpretGraph(graph, moved, options));
     for (int64_t i = 0; i < rounded.num_elements(); ++i) {
-      exact.tolerance.Set(i, exact.tolerance.At(i) + std::abs(outputs[0].At(i) - exact.value.At(i)));
+      double& most = moves[static_cast<size_t>(i)];
+      most = std::max(most, std::abs(outputs[0].At(i) - exact.value.At(i)));
     }
   }
+  const double half_unit = RoundingOf(rounded.dtype()), margin = MarginOf(rounded.dtype());
   for (int64_t i = 0; i < rounded.num_elements(); ++i) {
-    exact.tolerance.Set(i, kMargin * (exact.tolerance.At(i) + kHalfUnit * std::abs(exact.value.At(i))));
+    const double stored = half_unit * std::abs(exact.value.At(i));
+    exact.tolerance.Set(i, margin * (exact.tolerance.At(i) + moves[static_cast<size_t>(i)] + stored));
   }
   return exact;
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -126,6 +127,73 @@ TEST_F(EqualProgram, DamagedModelsAreToldApart) {
     EXPECT_EQ(outcome.status, 1) << to;
     EXPECT_EQ(outcome.Json()["answer"], "different") << to;
   }
+}
+
+// What exporters write alike, in another form: equal up to the rounding of a constant.
+TEST_F(EqualProgram, FormsWithRoundedConstantsAreProved) {
+  const std::vector<std::pair<std::string, std::string>> pairs = {
+      {"input x: f32[2,6,6]\nconst %0: f32[] = [3.1622777]\n%1 = div(x, %0)\n%2 = softmax(%1, axis=2)\noutput y = %2\n",
+       "input x: f32[2,6,6]\nconst %0: f32[] = [0.31622776]\n%1 = mul(x, %0)\n%2 = softmax(%1, axis=2)\noutput y = "
+       "%2\n"},
+      {"input x: f32[4,64]\nconst %0: f32[] = [3]\nconst %1: f32[] = [0.044715]\nconst %2: f32[] = [0.7978846]\n"
+       "const %3: f32[] = [1]\nconst %4: f32[] = [0.5]\n%5 = pow(x, %0)\n%6 = mul(%5, %1)\n%7 = add(x, %6)\n"
+       "%8 = mul(%7, %2)\n%9 = tanh(%8)\n%10 = add(%9, %3)\n%11 = mul(x, %4)\n%12 = mul(%11, %10)\noutput y = %12\n",
+       "input x: f32[4,64]\n%0 = gelu_tanh(x)\noutput y = %0\n"}};
+  for (const auto& [first, second] : pairs) {
+    WriteGraph(first, Path("a.onnx"));
+    WriteGraph(second, Path("b.onnx"));
+    for (const std::string& order : {Path("a.onnx") + " " + Path("b.onnx"), Path("b.onnx") + " " + Path("a.onnx")}) {
+      const Outcome outcome = Rewright("equal " + order + kQuickEqual);
+      EXPECT_EQ(outcome.status, 0) << outcome.err;
+      EXPECT_EQ(outcome.Json()["answer"], "proved") << second;
+      EXPECT_LE(outcome.Json()["rounding"]["difference"], outcome.Json()["rounding"]["worst"]);
+    }
+  }
+}
+
+// A scale that optimize folds into a weight of f16, which it rounds.
+TEST_F(EqualProgram, WhatOptimizeFoldsInF16IsProved) {
+  std::string weight;
+  for (int i = 0; i < 64; ++i) weight += (i == 0 ? "" : ", ") + std::to_string(0.1 * std::sin(1.7 * i));
+  WriteGraph("input x: f16[8,8]\nconst %0: f16[8,8] = [" + weight +
+                 "]\nconst %1: f16[] = [0.3]\n%2 = matmul(x, %0)\n%3 = mul(%2, %1)\n%4 = softmax(%3, axis=1)\n"
+                 "output y = %4\n",
+             Path("a.onnx"));
+  const Outcome optimized = Rewright("optimize " + Path("a.onnx") + " -o " + Path("b.onnx") + " --cost analytic:v100");
+  ASSERT_EQ(optimized.status, 0) << optimized.err;
+  const Outcome outcome = Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + kQuickEqual);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.Json()["answer"], "proved");
+  EXPECT_LT(outcome.Json()["shared"], outcome.Json()["values"]) << "nothing was folded";
+}
+
+// Over the real numbers; with an infinity where the type has no number for it, and the inputs that show it.
+TEST_F(EqualProgram, SaysWhatAProofIsAbout) {
+  WriteGraph(
+      "input x: f16[5]\nconst %0: f16[] = [256]\nconst %1: f16[] = [0.00390625]\n%2 = mul(x, %0)\n%3 = mul(%2, %1)\n"
+      "output y = %3\n",
+      Path("a.onnx"));
+  WriteGraph("input x: f16[5]\n%0 = identity(x)\noutput y = %0\n", Path("b.onnx"));
+  const Outcome outcome =
+      Rewright("equal " + Path("a.onnx") + " " + Path("b.onnx") + " --threads 1 -o " + Path("proof"));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("over the real numbers"));
+  EXPECT_THAT(outcome.out, HasSubstr("rounding:  in f16 "));
+  EXPECT_THAT(outcome.out, HasSubstr("infinite:  in f16 y["));
+  EXPECT_THAT(outcome.out, HasSubstr("inf in A"));
+  EXPECT_TRUE(std::filesystem::exists(Path("proof/infinite_y/x.npy")));
+}
+
+// Apart over the real numbers, and not by more than both round.
+TEST_F(EqualProgram, SaysWhatRoundingExplains) {
+  for (const char* number : {"200", "201"}) {
+    WriteGraph(std::string("input x: bf16[5]\nconst %0: bf16[] = [") + number + "]\n%1 = add(x, %0)\noutput y = %1\n",
+               Path(std::string(number) + ".onnx"));
+  }
+  const Outcome outcome = Rewright("equal " + Path("200.onnx") + " " + Path("201.onnx") + " --threads 1");
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("open"));
+  EXPECT_THAT(outcome.out, HasSubstr("apart:     y["));
 }
 
 }  // namespace

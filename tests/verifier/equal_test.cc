@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 
@@ -219,6 +220,106 @@ TEST(Equal, AFoldedWeightThatIsOffIsFound) {
     const EqualResult result = Prove(GraphOf(kNormalized, Normalization()), GraphOf(kFolded, folded));
     EXPECT_EQ(result.equality, Equality::kDifferent) << by;
   }
+}
+
+Tensor As(DType dtype, const Tensor& tensor) {
+  Tensor result(TensorType{dtype, tensor.shape()});
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) result.Set(i, tensor.At(i));
+  return result;
+}
+
+// A cast of a weight is a folding that rounds as the narrower type does.
+TEST(Equal, AWeightThroughANarrowTypeIsTheRoundedWeight) {
+  const Tensor w = Elements({6, 8}, 1);
+  for (const DType narrow : {DType::kFloat16, DType::kBFloat16}) {
+    const Graph cast = GraphOf(absl::StrCat("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = cast(w, to=", DTypeName(narrow),
+                                            ")\n%1 = cast(%0, to=f32)\n%2 = matmul(x, %1)\n", "output y = %2\n"),
+                               {{"w", w}});
+    const Graph rounded = GraphOf("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\noutput y = %0\n",
+                                  {{"w", As(DType::kFloat32, As(narrow, w))}});
+    EXPECT_EQ(Prove(cast, rounded).equality, Equality::kProved) << DTypeName(narrow);
+    EXPECT_EQ(Prove(rounded, cast).equality, Equality::kProved) << DTypeName(narrow);
+    // The weight that was not rounded is no other weight in a type whose rounding hides the difference.
+    Tensor other = As(DType::kFloat32, As(narrow, w));
+    other.Set(5, other.At(5) + 0.2);
+    const Graph changed =
+        GraphOf("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\noutput y = %0\n", {{"w", other}});
+    EXPECT_EQ(Prove(cast, changed).equality, Equality::kDifferent) << DTypeName(narrow);
+  }
+}
+
+// Weights that are folded in 16 bits are compared by the unit of their type.
+TEST(Equal, FoldedWeightsOfNarrowTypes) {
+  const auto typed = [](std::string text) {
+    for (size_t at; (at = text.find("f32")) != std::string::npos;) text.replace(at, 3, "bf16");
+    return text;
+  };
+  const auto narrow = [](std::map<std::string, Tensor> states) {
+    for (auto& [name, tensor] : states) tensor = As(DType::kBFloat16, tensor);
+    return states;
+  };
+  const EqualResult result =
+      Prove(GraphOf(typed(kNormalized), narrow(Normalization())), GraphOf(typed(kFolded), narrow(Folded())));
+  EXPECT_EQ(result.equality, Equality::kProved);
+  ASSERT_TRUE(result.run.has_value());
+  EXPECT_EQ(result.run->dtype, DType::kBFloat16);
+  ASSERT_TRUE(result.run->rounding.has_value());
+  EXPECT_LE(result.run->difference, result.run->rounding->first);
+  EXPECT_GT(result.run->rounding->second, 0);
+}
+
+// A sum near 200 in bf16 is off by up to 0.8.
+TEST(Equal, WhatBothRoundIsNoDifference) {
+  const auto plus = [](int number) {
+    return GraphOf(
+        absl::StrCat("input x: bf16[5]\nconst %0: bf16[] = [", number, "]\n%1 = add(x, %0)\noutput y = %1\n"));
+  };
+  const EqualResult near = Prove(plus(200), plus(201));
+  EXPECT_EQ(near.equality, Equality::kOpen);
+  ASSERT_TRUE(near.within_rounding.has_value());
+  EXPECT_NEAR(std::abs(near.within_rounding->a - near.within_rounding->b), 1, 1e-9);
+  EXPECT_GT(near.within_rounding->tolerance, 1);
+  const EqualResult far = Prove(plus(200), plus(204));
+  ASSERT_EQ(far.equality, Equality::kDifferent);
+  EXPECT_LT(far.difference->tolerance, 4);
+}
+
+// Proved over the real numbers; f16 has no number for 60000 * 256.
+TEST(Equal, InfinitiesOfOneModelAreSaid) {
+  const Graph detour = GraphOf(
+      "input x: f16[5]\nconst %0: f16[] = [256]\nconst %1: f16[] = [0.00390625]\n%2 = mul(x, %0)\n%3 = mul(%2, %1)\n"
+      "output y = %3\n");
+  const Graph straight = GraphOf("input x: f16[5]\n%0 = identity(x)\noutput y = %0\n");
+  for (const bool exchanged : {false, true}) {
+    const EqualResult result = exchanged ? Prove(straight, detour) : Prove(detour, straight);
+    EXPECT_EQ(result.equality, Equality::kProved);
+    ASSERT_THAT(result.infinite, SizeIs(1));
+    const InfiniteDifference& infinite = result.infinite[0];
+    EXPECT_EQ(infinite.output, "y");
+    EXPECT_TRUE(std::isinf(exchanged ? infinite.b : infinite.a));
+    EXPECT_TRUE(std::isfinite(exchanged ? infinite.a : infinite.b));
+    EXPECT_THAT(infinite.kind, HasSubstr("large inputs"));
+    ASSERT_THAT(infinite.inputs, SizeIs(1));
+    EXPECT_EQ(infinite.inputs[0].first, "x");
+  }
+}
+
+// A choice that rounding turns makes no difference; one that falls otherwise on most inputs does.
+TEST(Equal, ChoicesThatRoundingTurns) {
+  const Tensor w = Elements({6, 8}, 1);
+  const auto quantized = [](const char* scale, const Tensor& weight) {
+    return GraphOf(absl::StrCat("input x: f32[64,6]\nstate w: f32[6,8]\nconst %0: f32[] = [", scale,
+                                "]\n%1 = matmul(x, w)\n%2 = mul(%1, %0)\n%3 = round(%2)\noutput y = %3\n"),
+                   {{"w", weight}});
+  };
+  Tensor scaled = As(DType::kFloat32, w);
+  for (int64_t i = 0; i < w.num_elements(); ++i) scaled.Set(i, 0.3 * w.At(i));
+  const Graph folded = GraphOf(
+      "input x: f32[64,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\n"
+      "%1 = round(%0)\noutput y = %1\n",
+      {{"w", scaled}});
+  EXPECT_NE(Prove(quantized("0.3", w), folded).equality, Equality::kDifferent);
+  EXPECT_EQ(Prove(quantized("0.5", w), folded).equality, Equality::kDifferent);
 }
 
 // The applications that differ, with the operator where they part.
