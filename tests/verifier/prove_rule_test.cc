@@ -102,6 +102,9 @@ INSTANTIATE_TEST_SUITE_P(
         // Positions are exact in 16 bits up to sizes that no sample has.
         ClassCase{"rule r cast(iota(shape=[n], axis=0, dtype=f16), to=f32) => iota(shape=[n], axis=0, dtype=f32)",
                   RuleClass::kReassociating},
+        ClassCase{"rule r argmax(iota(shape=[n], axis=0, dtype=f16), axis=0)"
+                  " => argmax(iota(shape=[n], axis=0, dtype=f32), axis=0)",
+                  RuleClass::kNumericallyRisky},
         ClassCase{"rule r cast(iota(shape=[n], axis=0, dtype=i32), to=f32) => iota(shape=[n], axis=0, dtype=f32)",
                   RuleClass::kExact},
         // The same rounded numbers, moved.
