@@ -268,8 +268,9 @@ Guard Elements::ToComparison(const ExprPtr& e, Scope& scope) {
   return e->kind() == ExprKind::kEqual ? Guard::Eq(a - b) : WithoutDigit(Guard::Le(a, b));
 }
 
-// d a + v >= 0 says a >= 0 where 0 <= v < d: a condition on the part of a tensor that a position lies in does not
-// depend on the place in that part. Integers p >= 0 are those with p div d >= 0.
+// d a + v >= 0 says a >= 0 where 0 <= v < d, since integers p >= 0 are those with p div d >= 0: a condition on the part
+// of a tensor that a position lies in does not depend on the place in that part. Here a is no constant: whether a
+// position lies within a size is for the solver to say.
 Guard Elements::WithoutDigit(const Guard& condition) {
   if (!condition.IsGe()) return condition;
   const Poly& p = condition.poly();
@@ -277,13 +278,16 @@ Guard Elements::WithoutDigit(const Guard& condition) {
     const auto& range = ctx_.Info(v).range;
     if (!range || !range->first.IsZero() || range->second.items().size() != 1) continue;
     const Poly d = range->second;  // positive, since v has a value
-    const Poly::Item& unit = d.items()[0];
-    const bool apart = std::all_of(p.items().begin(), p.items().end(), [&](const Poly::Item& item) {
+    const Monomial& unit = d.items()[0].vars;
+    bool apart = !unit.empty(), varies = false;
+    for (const Poly::Item& item : p.items()) {
       Monomial rest;
-      return item.vars.empty() || item.vars == Monomial{v} || DivideMonomial(item.vars, unit.vars, &rest);
-    });
-    if (!apart || unit.vars.empty()) continue;
-    // Not a >= 0 is how a quotient shows for -v.
+      if (item.vars.empty() || item.vars == Monomial{v}) continue;
+      apart = apart && DivideMonomial(item.vars, unit, &rest);
+      varies = varies || item.vars.size() > unit.size();
+    }
+    if (!apart || !varies) continue;
+    // Of -v, whose quotient is not seen, the negation.
     const bool positive = p.Coef(v) > 0;
     const Poly part = ctx_.FloorDiv(positive ? p : -p - Poly(1), d);
     if (ctx_.HasDefinition(part) || ctx_.Mentions(part, {v})) continue;

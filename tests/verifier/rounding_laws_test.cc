@@ -64,8 +64,9 @@ INSTANTIATE_TEST_SUITE_P(
                        true, true},
         OperationsCase{"rule r reduce_sum(reduce_sum(x[m, n], axes=[0]), axes=[0]) => reduce_sum(x, axes=[0, 1])", false,
                        false},
-        OperationsCase{"rule r reduce_sum(transpose(x[m, n], perm=[1, 0]), axes=[0]) => reduce_sum(x, axes=[1])", true,
-                       true},
+        OperationsCase{"rule r reduce_sum(transpose(x[m, n], perm=[1, 0]), axes=[0], keepdims=0)"
+                       " => reduce_sum(x, axes=[1], keepdims=0)",
+                       true, true},
         OperationsCase{"rule r add(add(x[n], y[n]), z[n]) => add(x, add(y, z))", false, false},
         OperationsCase{"rule r add(x[n], y[n]) => add(y, x)", true, true},
         // The number next to a result is an odd function of it.
