@@ -264,8 +264,36 @@ Guard Elements::ToComparison(const ExprPtr& e, Scope& scope) {
     }
     return out;
   }
-  if (e->kind() == ExprKind::kLess) return Guard::Lt(a, b);
-  return e->kind() == ExprKind::kEqual ? Guard::Eq(a - b) : Guard::Le(a, b);
+  if (e->kind() == ExprKind::kLess) return WithoutDigit(Guard::Lt(a, b));
+  return e->kind() == ExprKind::kEqual ? Guard::Eq(a - b) : WithoutDigit(Guard::Le(a, b));
+}
+
+// d a + v >= 0 says a >= 0 where 0 <= v < d, since integers p >= 0 are those with p div d >= 0: a condition on the part
+// of a tensor that a position lies in does not depend on the place in that part. Here a is no constant: whether a
+// position lies within a size is for the solver to say.
+Guard Elements::WithoutDigit(const Guard& condition) {
+  if (!condition.IsGe()) return condition;
+  const Poly& p = condition.poly();
+  for (Var v : p.Vars()) {
+    const auto& range = ctx_.Info(v).range;
+    if (!range || !range->first.IsZero() || range->second.items().size() != 1) continue;
+    const Poly d = range->second;  // positive, since v has a value
+    const Monomial& unit = d.items()[0].vars;
+    bool apart = !unit.empty(), varies = false;
+    for (const Poly::Item& item : p.items()) {
+      Monomial rest;
+      if (item.vars.empty() || item.vars == Monomial{v}) continue;
+      apart = apart && DivideMonomial(item.vars, unit, &rest);
+      varies = varies || item.vars.size() > unit.size();
+    }
+    if (!apart || !varies) continue;
+    // Of -v, whose quotient is not seen, the negation.
+    const bool positive = p.Coef(v) > 0;
+    const Poly part = ctx_.FloorDiv(positive ? p : -p - Poly(1), d);
+    if (ctx_.HasDefinition(part) || ctx_.Mentions(part, {v})) continue;
+    return positive ? Guard::Ge(part) : Guard::Not(Guard::Ge(part));
+  }
+  return condition;
 }
 
 Guard Elements::ToGuard(const ExprPtr& e, Scope& scope) {

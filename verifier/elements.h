@@ -68,6 +68,7 @@ class Elements {
   Poly ToIndex(const NormalForm& conditional, DType dtype);
   Guard ToGuard(const ExprPtr& e, Scope& scope);
   Guard ToComparison(const ExprPtr& e, Scope& scope);
+  Guard WithoutDigit(const Guard& condition);
   // The 0/1 element of a condition that depends on boolean elements.
   NormalForm ToIndicator(const ExprPtr& e, Scope& scope);
   NormalForm ToForm(const ExprPtr& e, Scope& scope);

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "core/base/integer.h"
 #include "core/interpreter/interpreter.h"
+#include "core/ir/index_value.h"
 #include "verifier/concrete.h"
 #include "verifier/counterexample.h"
 #include "verifier/numeric_instance.h"
@@ -16,20 +19,24 @@ namespace {
 
 constexpr size_t kAssignments = 6;
 constexpr int64_t kMaxElements = 256;
+// Of SearchPositions.
+constexpr size_t kEnlargedAssignments = 3;
+constexpr int64_t kMostElements = 1 << 18;
+constexpr int64_t kMostReduced = 1 << 22;  // elements of a result times those of what is reduced
 
 int64_t Small(std::mt19937_64& rng) { return static_cast<int64_t>(rng() % 7) - 3; }
 
 // Small ones; the ends of the type and their neighbours; numbers whose doubles, or squares, wrap around.
 int64_t Extreme(DType dtype, std::mt19937_64& rng) {
-  const bool wide = dtype == DType::kInt64;
-  const int64_t least = wide ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int32_t>::min();
-  const int64_t greatest = wide ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max();
+  const int bits = BitsOf(dtype), magnitude = IsUnsigned(dtype) ? bits : bits - 1;
+  const int64_t greatest = magnitude > 62 ? std::numeric_limits<int64_t>::max() : (int64_t{1} << magnitude) - 1;
+  const int64_t least = IsUnsigned(dtype) ? 0 : -greatest - 1;
   const int64_t near = static_cast<int64_t>(rng() % 3);
   switch (rng() % 6) {
     case 0: return least + near;
     case 1: return greatest - near;
     case 2: return (rng() % 2 == 0 ? 1 : -1) * (greatest / 2 + near);
-    case 3: return (rng() % 2 == 0 ? 1 : -1) * ((int64_t{1} << (wide ? 32 : 16)) + near);
+    case 3: return (rng() % 2 == 0 ? 1 : -1) * ((int64_t{1} << bits / 2) + near);
     default: return Small(rng);
   }
 }
@@ -66,7 +73,7 @@ std::optional<int64_t> Difference(const Tensor& left, const Tensor& right) {
 }
 
 std::optional<Counterexample> Compare(const RuleInstance& instance, const std::vector<int64_t>& symbols,
-                                      std::mt19937_64& rng) {
+                                      int64_t most_elements, std::mt19937_64& rng) {
   static constexpr double kReals[] = {0.5, 1, 2, 3, -1, -2, 0};
   Counterexample found;
   std::vector<Number> reals;
@@ -86,7 +93,7 @@ std::optional<Counterexample> Compare(const RuleInstance& instance, const std::v
     const SymbolicNode& node = instance.nodes[n];
     if (!numeric.Legal(node).ok()) return std::nullopt;
     for (size_t k = 0; k < node.dtypes.size(); ++k) {
-      if (numeric.TypeOf(node, k).num_elements() > kMaxElements) return std::nullopt;
+      if (numeric.TypeOf(node, k).num_elements() > most_elements) return std::nullopt;
     }
     // Positions in a tensor are small, so not every leaf is extreme.
     if (node.op == nullptr) leaves[n] = DrawLeaf(node, numeric.TypeOf(node, 0), rng() % 4 != 0, fractions, rng);
@@ -122,6 +129,43 @@ std::optional<Counterexample> Compare(const RuleInstance& instance, const std::v
   return std::nullopt;
 }
 
+// The bits in which positions and counts of 8 and 16 bits are stored.
+std::set<int> BitsOfPositions(const RuleInstance& instance) {
+  std::set<int> bits;
+  for (const SymbolicNode& node : instance.nodes) {
+    if (node.meaning == nullptr) continue;
+    for (size_t k = 0; k < node.meaning->outputs.size(); ++k) {
+      const DType dtype = node.dtypes[k];
+      if (!IsInteger(dtype) || BitsOf(dtype) > 16) continue;
+      const ExprPtr& element = node.meaning->outputs[k].element;
+      if (element->Contains(ExprKind::kFromIndex) || element->Reduces()) bits.insert(BitsOf(dtype));
+    }
+  }
+  return bits;
+}
+
+// Whether the conditions hold, and no reduction has too many terms.
+bool IsWithinReach(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
+  for (const ExprPtr& condition : instance.conditions) {
+    if (!EvalCond(condition, symbols).value_or(false)) return false;
+  }
+  const NumericInstance numeric(instance, symbols, {});
+  for (const SymbolicNode& node : instance.nodes) {
+    if (node.meaning == nullptr || node.meaning->IsOpaque()) continue;
+    int64_t read = 1;
+    for (SymbolicValue input : node.inputs) {
+      const TensorType type = numeric.TypeOf(instance.nodes[input.node], static_cast<size_t>(input.output));
+      read = std::max(read, type.num_elements());
+    }
+    for (size_t k = 0; k < node.meaning->outputs.size(); ++k) {
+      int64_t steps = 0;
+      if (!node.meaning->outputs[k].element->Reduces()) continue;
+      if (!CheckedMultiply(read, numeric.TypeOf(node, k).num_elements(), &steps) || steps > kMostReduced) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 bool HasIntegers(const RuleInstance& instance) {
@@ -135,7 +179,27 @@ std::optional<Counterexample> SearchIntegers(const RuleInstance& instance,
                                              std::mt19937_64* rng) {
   for (size_t a = 0; a < std::min(assignments.size(), kAssignments); ++a) {
     for (int draw = 0; draw < draws; ++draw) {
-      if (auto found = Compare(instance, assignments[a], *rng)) return found;
+      if (auto found = Compare(instance, assignments[a], kMaxElements, *rng)) return found;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Counterexample> SearchPositions(const RuleInstance& instance,
+                                              const std::vector<std::vector<int64_t>>& assignments,
+                                              std::mt19937_64* rng) {
+  for (int bits : BitsOfPositions(instance)) {
+    for (size_t a = 0; a < std::min(assignments.size(), kEnlargedAssignments); ++a) {
+      const size_t count = assignments[a].size();
+      for (int64_t size : {(int64_t{1} << (bits - 1)) + 1, (int64_t{1} << bits) + 1}) {
+        // Of one symbol after the other, and of all.
+        for (size_t s = 0; s <= count; ++s) {
+          std::vector<int64_t> symbols = assignments[a];
+          for (size_t k = 0; k < count; ++k) symbols[k] = k == s || s == count ? size : symbols[k];
+          if (!IsWithinReach(instance, symbols)) continue;
+          if (auto found = Compare(instance, symbols, kMostElements, *rng)) return found;
+        }
+      }
     }
   }
   return std::nullopt;

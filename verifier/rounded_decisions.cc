@@ -131,11 +131,12 @@ class Side {
     const int node = static_cast<int>(&n - instance_.nodes.data());
     auto it = applications_.find(node);
     if (it != applications_.end()) return it->second;
-    std::string text;
+    std::string text;  // with the types in which elements are stored: a position is rounded to its own
+    for (DType dtype : n.dtypes) absl::StrAppend(&text, DTypeName(dtype), " ");
     if (n.meaning == nullptr) {
-      text = n.splat ? absl::StrCat("constant ", NumberString(*n.splat)) : absl::StrCat("leaf ", node);
+      absl::StrAppend(&text, n.splat ? absl::StrCat("constant ", NumberString(*n.splat)) : absl::StrCat("leaf ", node));
     } else {
-      text = absl::StrCat(n.op->name, "(");
+      absl::StrAppend(&text, n.op->name, "(");
       for (SymbolicValue input : n.inputs) {
         absl::StrAppend(&text, Application(Node(input.node)), ".", input.output, ",");
       }
@@ -152,7 +153,7 @@ class Side {
   std::string Moved(const ExprPtr& e, const SymbolicNode& n, std::set<std::string>* leaves, bool* movable) {
     std::vector<std::string> args;
     switch (e->kind()) {
-      case ExprKind::kConst: return absl::StrCat(e->real());
+      case ExprKind::kConst: return absl::StrCat(DTypeName(e->dtype()), " ", e->real());
       case ExprKind::kParam: return PrintExpr(n.params[e->param()], {});
       case ExprKind::kRead: return Moved(n.inputs[e->operand()], leaves, movable);
       case ExprKind::kSelect:
@@ -170,7 +171,7 @@ class Side {
 
   std::string Moved(SymbolicValue value, std::set<std::string>* leaves, bool* movable) {
     const SymbolicNode& n = Node(value.node);
-    if (n.meaning == nullptr && n.splat) return NumberString(*n.splat);
+    if (n.meaning == nullptr && n.splat) return absl::StrCat(DTypeName(n.dtypes[0]), " ", NumberString(*n.splat));
     const ExprPtr element = n.meaning ? n.meaning->outputs[value.output].element : nullptr;
     if (element != nullptr && !element->Reduces() && element->kind() != ExprKind::kOpaque) return Moved(element, n, leaves, movable);
     // A reduction rounds by the order of its terms: it counts as a leaf, by all that is below it.

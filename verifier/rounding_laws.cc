@@ -71,8 +71,7 @@ class Operations {
         return e->reduction() == ReduceKind::kSum || e->reduction() == ReduceKind::kProd ? InOrder(node, e) : e;
       case ExprKind::kCast: return OfCast(node, e);
       case ExprKind::kFromIndex:
-        return AnyFunction(absl::StrCat(DTypeName(e->dtype()), "_of_position"),
-                           {FromIndex(Index(e->arg(0)), DType::kInt64).node()}, e->dtype());
+        return AnyFunction(OfPosition(e->dtype()), {FromIndex(Index(e->arg(0)), DType::kInt64).node()}, e->dtype());
       default: return e;
     }
   }
@@ -146,7 +145,26 @@ class Operations {
   ExprPtr OfCast(const SymbolicNode& node, const ExprPtr& e) const {
     const DType from = e->arg(0)->dtype(), to = e->dtype();
     if (from == to || from == DType::kBool || HoldsAll(to, from) || IsWidened(node, e->arg(0), to)) return e;
+    if (IsPosition(node, e->arg(0))) return AnyFunction(OfPosition(to), e->args(), to);
     return AnyFunction(absl::StrCat(DTypeName(to), "_of_", DTypeName(from)), e->args(), to);
+  }
+
+  static std::string OfPosition(DType to) { return absl::StrCat(DTypeName(to), "_of_position"); }
+
+  // Whether the operand that is read has positions for elements, which 32 bits hold: as numbers of a floating type they
+  // are those that it has for the positions themselves.
+  bool IsPosition(const SymbolicNode& node, const ExprPtr& e) const {
+    if (!e->IsRead() || !IsInteger(e->dtype()) || BitsOf(e->dtype()) < 32) return false;
+    const ExprPtr* element = ElementRead(node, e);
+    return element != nullptr && (*element)->kind() == ExprKind::kFromIndex;
+  }
+
+  // The element of the application that is read; null where a leaf is.
+  const ExprPtr* ElementRead(const SymbolicNode& node, const ExprPtr& e) const {
+    const SymbolicValue operand = node.inputs[static_cast<size_t>(e->operand())];
+    const SymbolicNode& before = instance_.nodes[static_cast<size_t>(operand.node)];
+    if (before.meaning == nullptr || before.meaning->IsOpaque()) return nullptr;
+    return &before.meaning->outputs[static_cast<size_t>(operand.output)].element;
   }
 
   // Whether the wide floating type has every number of the narrow one.
@@ -157,11 +175,9 @@ class Operations {
   // Whether the operand that is read is itself a conversion from the narrower type.
   bool IsWidened(const SymbolicNode& node, const ExprPtr& e, DType narrow) const {
     if (!e->IsRead() || !HoldsAll(e->dtype(), narrow)) return false;
-    const SymbolicValue operand = node.inputs[static_cast<size_t>(e->operand())];
-    const SymbolicNode& before = instance_.nodes[static_cast<size_t>(operand.node)];
-    if (before.meaning == nullptr || before.meaning->IsOpaque()) return false;
-    const ExprPtr& element = before.meaning->outputs[static_cast<size_t>(operand.output)].element;
-    return element->kind() == ExprKind::kCast && element->arg(0)->IsRead() && element->arg(0)->dtype() == narrow;
+    const ExprPtr* element = ElementRead(node, e);
+    return element != nullptr && (*element)->kind() == ExprKind::kCast && (*element)->arg(0)->IsRead() &&
+           (*element)->arg(0)->dtype() == narrow;
   }
 
   const RuleInstance& instance_;
@@ -431,7 +447,8 @@ RuleInstance LawOfOperations(const RuleInstance& instance, bool stored) {
     auto meaning = std::make_shared<Meaning>(*node.meaning);
     for (OutputMeaning& output : meaning->outputs) {
       if (IsFloating(output.dtype) && HasAnyFunction(output.element)) {
-        output.element = AnyFunction("stored", {output.element}, output.dtype);
+        // The number of the narrow type next to it: an odd function, too.
+        output.element = AnyFunction("odd_stored", {output.element}, output.dtype);
       }
     }
     node.meaning = std::move(meaning);

@@ -168,6 +168,7 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   using verifier::CounterexampleSearch;
   using verifier::HasIntegers;
   using verifier::SearchIntegers;
+  using verifier::SearchPositions;
   constexpr int kCounterexampleAttempts = 3;
   ProofResult result;
   verifier::ProofSession record;
@@ -177,7 +178,7 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   record.memory = options.memory != nullptr ? options.memory : &own;
   CounterexampleSearch search(instance, options.seed);
   std::string unconfirmed;
-  auto refute = [&](int trials, double work_limit_s) {
+  auto refute = [&](int trials, double work_limit_s, bool large_sizes) {
     if (!options.search_counterexample) return;
     for (int attempt = 0; attempt < kCounterexampleAttempts && !result.counterexample; ++attempt) {
       result.counterexample = search.Run(trials, work_limit_s);
@@ -191,18 +192,21 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
     if (!result.counterexample && HasIntegers(instance) && !HasStandIn(instance)) {
       std::mt19937_64 rng(options.seed);
       result.counterexample = SearchIntegers(instance, search.assignments(), trials / 2, &rng);
+      if (!result.counterexample && large_sizes) {
+        result.counterexample = SearchPositions(instance, search.assignments(), &rng);
+      }
     }
     if (!result.counterexample) return;
     result.verdict = Verdict::kRefuted;
     result.reason = result.counterexample->ToString();
     result.reason = result.reason.substr(0, result.reason.find('\n'));
   };
-  refute(options.trials, options.work_limit_s / 4);
+  refute(options.trials, options.work_limit_s / 4, /*large_sizes=*/false);
   if (result.verdict != Verdict::kRefuted) {
     const bool searched = options.search_counterexample && search.assignments().empty();
     result.vacuous = searched && verifier::IsVacuous(instance, options, &record);
     verifier::TryStrategies(instance, options, &record, search.assignments(), &result);
-    if (result.verdict == Verdict::kUnknown) refute(options.more_trials, options.work_limit_s);
+    if (result.verdict == Verdict::kUnknown) refute(options.more_trials, options.work_limit_s, /*large_sizes=*/true);
   }
   if (result.verdict == Verdict::kUnknown && !unconfirmed.empty()) {
     absl::StrAppend(&result.reason, "; ", unconfirmed);

@@ -40,7 +40,7 @@ TEST_P(Classes, AreFound) {
 TEST(RuleClasses, DoNotHangOnTheSeed) {
   const std::pair<const char*, RuleClass> cases[] = {
       {"rule r relu(sub(x[], relu(x))) => add(x, neg(x))", RuleClass::kFiniteOnly},
-      {"rule r add(x[], sub(y[], x)) => y", RuleClass::kFiniteOnly},
+      {"rule r add(x[], sub(y[], x)) => y", RuleClass::kNumericallyRisky},
       {"rule r reduce_max(concat(x[m, n], y[k, n], axis=0), axes=[0]) "
        "=> max(reduce_max(y, axes=[0]), reduce_max(x, axes=[0]))",
        RuleClass::kReassociating},
@@ -76,7 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
         ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x)", RuleClass::kFiniteOnly},
         ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x) when finite(x) and finite(y)",
                   RuleClass::kExact},
-        ClassCase{"rule r add(sub(x[n], y[n]), y) => x", RuleClass::kFiniteOnly},
+        // The left side rounds what the right side keeps.
+        ClassCase{"rule r add(sub(x[n], y[n]), y) => x", RuleClass::kNumericallyRisky},
         ClassCase{"rule r softmax(add(x[m, n], c[m, 1]), axis=1) => softmax(x, axis=1)", RuleClass::kFiniteOnly},
         ClassCase{"rule r { conv2d(x[n, c, h, w], y[o, c, 1, 1]), conv2d(x, z[p, c, 3, 3], pads=[1, 1, 1, 1]) }"
                   " => split(conv2d(x, concat(pad(y, before=[0, 0, 1, 1], after=[0, 0, 1, 1]), z, axis=0),"
@@ -102,6 +103,9 @@ INSTANTIATE_TEST_SUITE_P(
         // Positions are exact in 16 bits up to sizes that no sample has.
         ClassCase{"rule r cast(iota(shape=[n], axis=0, dtype=f16), to=f32) => iota(shape=[n], axis=0, dtype=f32)",
                   RuleClass::kReassociating},
+        ClassCase{"rule r argmax(iota(shape=[n], axis=0, dtype=f16), axis=0)"
+                  " => argmax(iota(shape=[n], axis=0, dtype=f32), axis=0)",
+                  RuleClass::kNumericallyRisky},
         ClassCase{"rule r cast(iota(shape=[n], axis=0, dtype=i32), to=f32) => iota(shape=[n], axis=0, dtype=f32)",
                   RuleClass::kExact},
         // The same rounded numbers, moved.
@@ -131,7 +135,8 @@ INSTANTIATE_TEST_SUITE_P(
             " => div(mul(x, y), z)",
             RuleClass::kNumericallyRisky},
         ClassCase{"rule r cast(cast(x: f32[n], to=f64), to=f32) => x", RuleClass::kExact},
-        ClassCase{"rule r cast(relu(x: f64[n]), to=f32) => relu(cast(x, to=f32))", RuleClass::kExact},
+        // The same bits, since rounding keeps order: no law says so.
+        ClassCase{"rule r cast(relu(x: f64[n]), to=f32) => relu(cast(x, to=f32))", RuleClass::kReassociating},
         // Products of large numbers cancel.
         ClassCase{"rule r mul(x[n], sub(y[n], z[n])) => sub(mul(x, y), mul(x, z))", RuleClass::kNumericallyRisky},
         // The exponentials overflow where the difference is small.
