@@ -26,17 +26,17 @@ class Applier {
         scope_(rule_, arena, nodes_, match.bindings) {}
 
   absl::StatusOr<ValueMap> Run() {
-    const bool exact = numerics_ == nullptr || KeepsBits(rule_, arena_, match_);
+    exact_ = numerics_ == nullptr || KeepsBits(rule_, arena_, match_);
     const bool keep = numerics_ != nullptr && std::any_of(match_.roots.begin(), match_.roots.end(), [&](Value root) {
                         return arena_.node(root.node).keeps_bits;
                       });
-    if (keep && !exact) return Error("a rounding to integers hangs on the result", absl::StatusCode::kOutOfRange);
+    if (keep && !exact_) return Error("a rounding to integers hangs on the result", absl::StatusCode::kOutOfRange);
     for (size_t i = nodes_.size(); i < rule_.nodes().size(); ++i) {
       const RuleNode& node = rule_.nodes()[i];
       auto value = node.op == nullptr ? Constant(node) : Application(node);
       if (!value.ok()) return Error(value.status().message(), value.status().code());
       nodes_.push_back(*value);
-      if (node.op == nullptr || exact) continue;
+      if (node.op == nullptr || exact_) continue;
       const absl::Status numbers = CheckNumbers(static_cast<int>(i), value->node);
       if (!numbers.ok()) return Error(numbers.message(), numbers.code());
     }
@@ -84,6 +84,24 @@ class Applier {
     });
     if (!overflows && HasNumber(type, *number)) return absl::OkStatus();
     return absl::OutOfRangeError(absl::StrCat(DTypeName(type), " has no number ", *number));
+  }
+
+  // Of sums in an expression of numbers: ?a + ?b.
+  absl::Status CheckSums(const ArgExpr& expr) const {
+    for (const ArgExpr& arg : expr.args) RETURN_IF_ERROR(CheckSums(arg));
+    if (expr.kind != ArgExpr::Kind::kOp || (expr.op != ArgOp::kAdd && expr.op != ArgOp::kSub)) return absl::OkStatus();
+    double largest_term = 0;
+    const std::optional<double> sum = RealValue(expr);
+    for (const ArgExpr& arg : expr.args) largest_term = std::max(largest_term, std::abs(RealValue(arg).value_or(0)));
+    return sum ? CheckCancellation(*sum, largest_term) : absl::OkStatus();
+  }
+
+  std::optional<double> RealValue(const ArgExpr& expr) const {
+    MatchEvaluator evaluator(scope_);
+    ArgValue<Concrete> value;
+    Number number;
+    if (!evaluator.Eval(expr, &value) || !ToNumber(value, match_.bindings.floating, &number)) return std::nullopt;
+    return RealOf(number);
   }
 
   void Expand(const RuleValue& term, std::vector<Value>* values) const {
@@ -149,7 +167,10 @@ class Applier {
         return absl::InvalidArgumentError(absl::StrCat("a constant of shape ", ShapeString(type.shape)));
       }
     }
-    if (IsFloating(type.dtype)) RETURN_IF_ERROR(CheckRange(type.dtype, RealOf(number)));
+    if (IsFloating(type.dtype)) {
+      RETURN_IF_ERROR(CheckRange(type.dtype, RealOf(number)));
+      if (!exact_) RETURN_IF_ERROR(CheckSums(*leaf.value));
+    }
     Tensor tensor(type);
     FillWith(number, &tensor);
     return arena_.AddConstant(tensor);
@@ -159,6 +180,7 @@ class Applier {
   const Match& match_;
   const CompiledRule& rule_;
   Numerics* const numerics_;
+  bool exact_ = true;  // every bit of the outputs stays, or nothing runs
   std::vector<Value> nodes_;
   MatchScope scope_;
 };

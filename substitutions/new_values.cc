@@ -62,8 +62,12 @@ absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId ap
     largest_term = std::max(largest_term, numerics.Of(arena, operand).range.Magnitude());
   }
   const double sum = numerics.Of(arena, {application, 0}).range.Magnitude();
-  if (!std::isfinite(largest_term) || sum * kMostCancelled >= largest_term) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat(node.op->name, " of constants cancels: ", largest_term, " to ", sum));
+  return CheckCancellation(sum, largest_term);
+}
+
+absl::Status CheckCancellation(double sum, double largest_term) {
+  if (!std::isfinite(largest_term) || std::abs(sum) * kMostCancelled >= largest_term) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("a sum of constants cancels: ", largest_term, " to ", sum));
 }
 
 }  // namespace rewright

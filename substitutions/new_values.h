@@ -18,5 +18,7 @@ absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId applic
 // smaller than its terms. What was added and taken away again rounded the original's value, perhaps on purpose, as
 // (x + 1.5 2^23) - 1.5 2^23 rounds x to an integer.
 absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application);
+// The same of a sum of numbers and its largest term.
+absl::Status CheckCancellation(double sum, double largest_term);
 
 }  // namespace rewright

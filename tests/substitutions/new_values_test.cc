@@ -89,6 +89,15 @@ TEST(NewValues, ConstantsThatCancelRoundedTheOriginal) {
   EXPECT_TRUE(Applies(rule, RoundedBy(2, 1)));
 }
 
+// The same where a rule computes the number.
+TEST(NewValues, NumbersThatCancelRoundedTheOriginal) {
+  const auto rule = Proved("rule r sub(add(x[n], ?a), ?b) => add(x, scalar(?a - ?b))", RuleClass::kReassociating,
+                           RuleClass::kReassociating, {});
+  EXPECT_FALSE(Applies(rule, RoundedBy(12582912, 12582912)));
+  EXPECT_FALSE(Applies(rule, RoundedBy(4097, 4096)));
+  EXPECT_TRUE(Applies(rule, RoundedBy(2, 1)));
+}
+
 TEST(NewValues, BitsAreKeptInFrontOfRoundings) {
   Graph graph = ScaledProduct(DType::kFloat32, 0.125);
   EXPECT_TRUE(Applies(ScaleToLhs(), graph));
