@@ -3,19 +3,21 @@
 //
 //   rule_attack_bench [--evaluations N] [--seed N] [--largest N] [--rule NAME] [--csv FILE] [FILE.rules ...]
 //
-// Without files: substitutions/rules. Each rule is applied to graphs of its own left side, as matches are, at sizes that
-// are drawn, up to --largest (4096) on one axis, in f64, f32, f16 and bf16 as far as its record has a class there. Both
-// sides are computed by the reference interpreter. An evaluation is one element of one output, computed on both sides;
+// Without files: substitutions/rules. Each rule is applied to graphs of its own left side, as matches are, at sizes
+// that are drawn, up to --largest (4096) on one axis, in f64, f32, f16 and bf16 as far as its record has a class there.
+// Both sides are computed by the reference interpreter. An evaluation is one element of one output, computed on both
+// sides;
 // --evaluations (10^6) are shared out evenly. Per class the record denies:
 //
 //   bits     (exact) an element has other bits, for any leaves; one NaN is as good as another
-//   range    (exact, reassociating, finite-only) leaves are finite, all of the left side is, and a value that is not
-//            in `new=` is the first of the right side that is not finite, though none of its operands is; where it is
-//            a reduction it counts as `partial` and is not denied in f32 and f64, whose partial sums may overflow in
-//            one order and not in another
-//   error    (the same) the error of the right side is kRiskFactor (16 bits: kHalfRiskFactor) times what is allowed: the
-//            largest of the left side's error, the rounding of its largest element, and what a change of every leaf by
-//            a rounding does to it. The truth is the left side in f64; f64 itself has none
+//   range    (all but risky; where the record has a class in 16 bits, with which new values are put down) leaves are
+//            finite, all of the left side is, and a value that is not in `new=` is the first of the right side that is
+//            not finite, though none of its operands is; a reduction counts as `partial` in f32 and f64, where partial
+//            sums may overflow in one order and not in another
+//   error    (all but exact and risky) the error of the right side is kRiskFactor (16 bits: kHalfRiskFactor) times what
+//            is allowed: the largest of the left side's error, the rounding of its largest element, and what a change
+//            of every leaf by a rounding does to it. The truth is the left side in f64, as exact as the right side in
+//            f64 is equal to it; f64 itself has none
 //   special  (exact, reassociating) leaves have a NaN or an infinity, other elements are of ordinary size, and one side
 //            is finite where the other is not
 //
@@ -130,9 +132,9 @@ class CompiledGraph {
 // Both sides of a rule at one match, in one type.
 struct Sides {
   CompiledGraph left, right;
-  std::optional<CompiledGraph> truth;  // the left side in f64
-  std::set<NodeId> new_values;         // of the right side's graph
-  std::set<NodeId> added;              // applications that the right side adds
+  std::optional<CompiledGraph> truth, right_truth;  // the sides in f64
+  std::set<NodeId> new_values;                      // of the right side's graph
+  std::set<NodeId> added;                           // applications that the right side adds
   DType type;
   std::string description;
   std::set<std::string> positive, finite;  // leaves
@@ -161,42 +163,64 @@ std::set<NodeId> NewValues(const CompiledRule& rule, const Graph& graph, NodeId 
   return found;
 }
 
+// Both sides in one type, and which applications the right side adds, as it is made in that type.
+struct Typed {
+  Graph left, right;
+  std::set<NodeId> added, new_values;
+};
+
+// Without a type, in those that the rule names. Nothing where the type cannot be put in the place of these.
+std::optional<Typed> InType(const CompiledRule& rule, const RandomApplication& application, std::optional<DType> type) {
+  Match match = application.match;
+  Graph left = application.graph;
+  if (type) {
+    const absl::StatusOr<Retyped> retyped = Retype(left, {.to = *type});
+    if (!retyped.ok()) return std::nullopt;
+    left = retyped->graph;
+    for (std::vector<Value>* values : {&match.nodes, &match.roots}) {
+      for (Value& value : *values) {
+        const auto to = retyped->values.find(value);
+        if (to == retyped->values.end()) return std::nullopt;
+        value = to->second;
+      }
+    }
+    match.bindings.floating = *type;
+    for (Attr& attr : match.bindings.attrs) {
+      if (auto* dtype = std::get_if<DType>(&attr); dtype != nullptr && IsFloating(*dtype)) *dtype = *type;
+    }
+  }
+  const NodeId first = left.arena()->size();
+  const absl::StatusOr<ValueMap> map = Instantiate(left, match);
+  if (!map.ok()) return std::nullopt;
+  absl::StatusOr<Graph> right = ReplaceValues(left, *map);
+  if (!right.ok()) return std::nullopt;
+  Typed typed{left, *std::move(right), {}, {}};
+  typed.new_values = NewValues(rule, typed.right, first);
+  for (NodeId id = first; id < typed.right.arena()->size(); ++id) typed.added.insert(id);
+  return typed;
+}
+
 // Nothing where the type cannot be put in the place of the rule's own, or a value is too large.
 std::optional<Sides> MakeSides(const CompiledRule& rule, const RuleInstance& instance,
                                const RandomApplication& application, std::optional<DType> type) {
-  Match match = application.match;
-  const NodeId first = application.graph.arena()->size();
-  const absl::StatusOr<ValueMap> map = Instantiate(application.graph, match);
-  if (!map.ok()) return std::nullopt;
-  absl::StatusOr<Graph> rewritten = ReplaceValues(application.graph, *map);
-  if (!rewritten.ok()) return std::nullopt;
-  std::set<NodeId> added = NewValues(rule, *rewritten, first), own;
-  for (NodeId id = first; id < rewritten->arena()->size(); ++id) own.insert(id);
-  Graph left = application.graph, right = *std::move(rewritten);
-  std::set<NodeId> new_values, of_right;
-  if (type) {
-    absl::StatusOr<Retyped> a = Retype(left, {.to = *type}), b = Retype(right, {.to = *type});
-    if (!a.ok() || !b.ok()) return std::nullopt;
-    for (const auto& [from, to] : b->applications) {
-      if (added.count(from)) new_values.insert(to);
-      if (own.count(from)) of_right.insert(to);
-    }
-    left = a->graph;
-    right = b->graph;
-  } else {
-    new_values = added;
-    of_right = own;
-  }
-  auto l = CompiledGraph::Make(left, Precision::kNative), r = CompiledGraph::Make(right, Precision::kNative);
-  if (!l.ok() || !r.ok()) return std::nullopt;
-  std::optional<CompiledGraph> truth;
+  std::optional<Typed> typed = InType(rule, application, type);
+  if (!typed) return std::nullopt;
+  auto left = CompiledGraph::Make(typed->left, Precision::kNative);
+  auto right = CompiledGraph::Make(typed->right, Precision::kNative);
+  if (!left.ok() || !right.ok()) return std::nullopt;
   const DType computed = type.value_or(DType::kFloat32);
-  if (computed != DType::kFloat64) {
-    auto t = CompiledGraph::Make(left, Precision::kFloat64);
-    if (t.ok()) truth = *std::move(t);
+  Sides sides{*std::move(left), *std::move(right),       {}, {}, std::move(typed->new_values), std::move(typed->added),
+              computed,         application.description, {}, {}};
+  const std::optional<Typed> wide =
+      computed == DType::kFloat64 ? std::nullopt : InType(rule, application, DType::kFloat64);
+  if (wide) {
+    auto truth = CompiledGraph::Make(wide->left, Precision::kFloat64);
+    auto right_truth = CompiledGraph::Make(wide->right, Precision::kFloat64);
+    if (truth.ok() && right_truth.ok()) {
+      sides.truth = *std::move(truth);
+      sides.right_truth = *std::move(right_truth);
+    }
   }
-  Sides sides{*std::move(l), *std::move(r), std::move(truth), std::move(new_values), std::move(of_right), computed,
-              application.description, {}, {}};
   for (const SymbolicNode& node : instance.nodes) {
     if (node.op == nullptr && node.positive) sides.positive.insert(node.name);
     if (node.op == nullptr && node.finite) sides.finite.insert(node.name);
@@ -220,8 +244,8 @@ bool SameBits(const Tensor& a, const Tensor& b) {
   const size_t size = static_cast<size_t>(DTypeSize(a.dtype()));
   for (int64_t i = 0; i < a.num_elements(); ++i) {
     const size_t at = static_cast<size_t>(i) * size;
-    const bool same = std::memcmp(static_cast<const char*>(a.data()) + at, static_cast<const char*>(b.data()) + at,
-                                  size) == 0;
+    const bool same =
+        std::memcmp(static_cast<const char*>(a.data()) + at, static_cast<const char*>(b.data()) + at, size) == 0;
     if (!same && !(std::isnan(a.At(i)) && std::isnan(b.At(i)))) return false;
   }
   return true;
@@ -231,7 +255,7 @@ enum class Goal : uint8_t { kBits, kRange, kError, kSpecial };
 constexpr const char* kGoalNames[] = {"bits", "range", "error", "special"};
 
 struct Seen {
-  double score = 0;      // what a climb raises
+  double score = 0;  // what a climb raises
   bool denied = false;
   std::string what;
 };
@@ -307,7 +331,8 @@ class Numbers {
 
 class Attack {
  public:
-  Attack(const Sides& sides, Goal goal, Rng& rng) : sides_(sides), goal_(goal), rng_(rng), numbers_(sides.type, goal, rng) {}
+  Attack(const Sides& sides, Goal goal, Rng& rng)
+      : sides_(sides), goal_(goal), rng_(rng), numbers_(sides.type, goal, rng) {}
 
   // One climb; the elements evaluated.
   int64_t Climb(Seen* best) {
@@ -364,7 +389,8 @@ class Attack {
 
   void Spoil(CompiledGraph::Leaves* leaves) {
     for (auto& [name, leaf] : *leaves) {
-      if (!IsFloating(leaf.dtype()) || leaf.num_elements() == 0 || Positive(name) || sides_.finite.count(name)) continue;
+      if (!IsFloating(leaf.dtype()) || leaf.num_elements() == 0 || Positive(name) || sides_.finite.count(name))
+        continue;
       for (uint64_t count = rng_() % 3; count > 0; --count) {
         leaf.Set(static_cast<int64_t>(rng_() % static_cast<uint64_t>(leaf.num_elements())), numbers_.NotFinite());
       }
@@ -498,6 +524,12 @@ class Attack {
     if (Ratio(errors, allowed) > Factor() / 4) {
       // Only then is the left side's condition asked for.
       for (int k = 0; k < kPerturbations; ++k) Perturb(leaves, *truth, &allowed);
+      const auto other = sides_.right_truth->Run(leaves);
+      if (!other.ok()) return std::nullopt;
+      for (size_t k = 0; k < allowed.size(); ++k) {
+        allowed[k] += Difference(sides_.right_truth->At(*other, b.outputs()[k].value),
+                                 sides_.truth->At(*truth, a.outputs()[k].value));
+      }
     }
     Seen seen;
     seen.score = Ratio(errors, allowed);
@@ -546,7 +578,8 @@ class Attack {
     const Graph& graph = sides_.left.graph();
     for (size_t k = 0; k < graph.outputs().size(); ++k) {
       const Value output = graph.outputs()[k].value;
-      (*allowed)[k] = std::max((*allowed)[k], Difference(sides_.truth->At(*run, output), sides_.truth->At(truth, output)));
+      (*allowed)[k] =
+          std::max((*allowed)[k], Difference(sides_.truth->At(*run, output), sides_.truth->At(truth, output)));
     }
   }
 
@@ -586,14 +619,17 @@ class Attack {
   bool partial_ = false;
 };
 
-std::vector<Goal> GoalsOf(RuleClass rule_class) {
+// A record without a class in 16 bits names no new values.
+std::vector<Goal> GoalsOf(RuleClass rule_class, const ProofRecord& proof) {
+  std::vector<Goal> goals;
   switch (rule_class) {
-    case RuleClass::kExact: return {Goal::kBits};
-    case RuleClass::kReassociating: return {Goal::kRange, Goal::kError, Goal::kSpecial};
-    case RuleClass::kFiniteOnly: return {Goal::kRange, Goal::kError};
-    case RuleClass::kNumericallyRisky: return {};
+    case RuleClass::kExact: goals = {Goal::kBits}; break;
+    case RuleClass::kReassociating: goals = {Goal::kRange, Goal::kError, Goal::kSpecial}; break;
+    case RuleClass::kFiniteOnly: goals = {Goal::kRange, Goal::kError}; break;
+    case RuleClass::kNumericallyRisky: break;
   }
-  return {};
+  if (!proof.halves) goals.erase(std::remove(goals.begin(), goals.end(), Goal::kRange), goals.end());
+  return goals;
 }
 
 // Sizes at which the rule may be applied: small ones, of which one axis is made large as often as not.
@@ -606,11 +642,10 @@ std::optional<std::vector<int64_t>> DrawSymbols(const RuleInstance& instance, in
   std::vector<int64_t> large = symbols;
   const size_t at = rng() % symbols.size();
   if (!instance.symbols[at].is_size) return symbols;
-  large[at] = std::max<int64_t>(1, static_cast<int64_t>(std::exp2(
-                                       std::uniform_real_distribution<double>(2, std::log2(largest))(rng))));
-  const bool legal = std::all_of(instance.conditions.begin(), instance.conditions.end(), [&](const ExprPtr& condition) {
-    return EvalCond(condition, large).value_or(false);
-  });
+  large[at] = std::max<int64_t>(
+      1, static_cast<int64_t>(std::exp2(std::uniform_real_distribution<double>(2, std::log2(largest))(rng))));
+  const bool legal = std::all_of(instance.conditions.begin(), instance.conditions.end(),
+                                 [&](const ExprPtr& condition) { return EvalCond(condition, large).value_or(false); });
   return legal ? large : symbols;
 }
 
@@ -679,8 +714,8 @@ class Program {
   static Types TypesOf(const CompiledRule& rule) {
     Types types;
     const ProofRecord& proof = *rule.rule().proof;
-    if (!GoalsOf(proof.rule_class).empty()) types = {{"f32", std::nullopt}, {"f64", DType::kFloat64}};
-    if (proof.halves && !GoalsOf(*proof.halves).empty()) {
+    if (!GoalsOf(proof.rule_class, proof).empty()) types = {{"f32", std::nullopt}, {"f64", DType::kFloat64}};
+    if (proof.halves && !GoalsOf(*proof.halves, proof).empty()) {
       types.emplace_back("f16", DType::kFloat16);
       types.emplace_back("bf16", DType::kBFloat16);
     }
@@ -695,9 +730,9 @@ class Program {
     Rng rng(flags_.seed * 1000003 + std::hash<std::string>()(rule.name() + name));
     std::vector<std::pair<Structure, RuleInstance>> instances = InstancesOf(rule, rng);
     if (instances.empty()) return line;
-    const std::vector<Goal> goals = GoalsOf(rule_class);
-    for (int tries = 0; tries < 4 * kDrawnStructures || (line.graphs > 0 && static_cast<double>(line.evaluations) < share);
-         ++tries) {
+    const std::vector<Goal> goals = GoalsOf(rule_class, proof);
+    for (int tries = 0;
+         tries < 4 * kDrawnStructures || (line.graphs > 0 && static_cast<double>(line.evaluations) < share); ++tries) {
       if (static_cast<double>(line.evaluations) >= share || !line.found.empty()) break;
       const auto& [structure, instance] = instances[static_cast<size_t>(tries) % instances.size()];
       const std::optional<std::vector<int64_t>> symbols = DrawSymbols(instance, flags_.largest, rng);
@@ -729,16 +764,15 @@ class Program {
     std::vector<std::pair<Structure, RuleInstance>> instances;
     int64_t met = 0;
     DomainLimits limits = SmallLimits(rule);
-    const absl::Status status =
-        ForEachStructure(rule, limits, [&](const Structure& structure, RuleInstance instance) {
-          ++met;
-          if (instances.size() < kDrawnStructures) {
-            instances.emplace_back(structure, std::move(instance));
-          } else if (const uint64_t at = rng() % static_cast<uint64_t>(met); at < kDrawnStructures) {
-            instances[at] = {structure, std::move(instance)};
-          }
-          return absl::OkStatus();
-        });
+    const absl::Status status = ForEachStructure(rule, limits, [&](const Structure& structure, RuleInstance instance) {
+      ++met;
+      if (instances.size() < kDrawnStructures) {
+        instances.emplace_back(structure, std::move(instance));
+      } else if (const uint64_t at = rng() % static_cast<uint64_t>(met); at < kDrawnStructures) {
+        instances[at] = {structure, std::move(instance)};
+      }
+      return absl::OkStatus();
+    });
     if (!status.ok()) instances.clear();
     return instances;
   }
@@ -754,10 +788,11 @@ class Program {
       std::printf("%s: %s in %s, %s: %s\n", line.file.c_str(), line.rule.c_str(), line.type.c_str(),
                   line.rule_class.c_str(), line.found.c_str());
     }
-    std::printf("%d rules (%d not compiled), %d of %d pairs of a rule and a type attacked, %lld evaluations: %d denied by "
-                "their class\n",
-                static_cast<int>(rules_.size()), skipped_, attacked, static_cast<int>(lines_.size()),
-                static_cast<long long>(evaluations), found);
+    std::printf(
+        "%d rules (%d not compiled), %d of %d pairs of a rule and a type attacked, %lld evaluations: %d denied by "
+        "their class\n",
+        static_cast<int>(rules_.size()), skipped_, attacked, static_cast<int>(lines_.size()),
+        static_cast<long long>(evaluations), found);
     if (!flags_.csv.empty()) {
       std::ofstream out(flags_.csv);
       out << "file,rule,type,class,graphs,evaluations,error,range,partial,found\n";

@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-constexpr size_t kMostTerms = 16;                  // of a linear form; a longer sum is a term itself
+constexpr size_t kMostTerms = 16;                    // of a linear form; a longer sum is a term itself
 constexpr int64_t kMostElements = int64_t{1} << 16;  // of a constant that is looked at one by one
 
 struct Constant {
@@ -31,8 +31,8 @@ std::optional<Fn> SumOf(const Node& node) {
   if (node.meaning->IsOpaque() || node.outputs.size() != 1 || !IsFloating(node.outputs[0].dtype)) return std::nullopt;
   const ExprPtr& element = node.meaning->outputs[0].element;
   if (!element->IsCall()) return std::nullopt;
-  const bool reads = std::all_of(element->args().begin(), element->args().end(),
-                                 [](const ExprPtr& arg) { return arg->IsRead(); });
+  const bool reads =
+      std::all_of(element->args().begin(), element->args().end(), [](const ExprPtr& arg) { return arg->IsRead(); });
   return reads ? std::optional(element->fn()) : std::nullopt;
 }
 

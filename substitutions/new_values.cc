@@ -45,7 +45,8 @@ absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId applic
     const auto refuse = [&](const std::string& why) {
       return absl::OutOfRangeError(absl::StrCat(node.op->name, " of ", DTypeName(dtype), " ", why));
     };
-    if (!(largest <= LargestOf(dtype)) || (made[k].may_be_infinite && !operands_infinite)) return refuse("may overflow");
+    if (!(largest <= LargestOf(dtype)) || (made[k].may_be_infinite && !operands_infinite))
+      return refuse("may overflow");
     if (narrow && largest > 0 && largest < largest_operand / kMostShrunk) return refuse("may lose bits to underflow");
   }
   return absl::OkStatus();

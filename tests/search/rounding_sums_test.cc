@@ -15,7 +15,9 @@ class RoundingSumsTest : public testing::Test {
     inputs_.push_back(value);
     return value;
   }
-  Value Constant(double number) { return arena_->AddConstant(Tensor::FromVector<double>(DType::kFloat32, {}, {number})); }
+  Value Constant(double number) {
+    return arena_->AddConstant(Tensor::FromVector<double>(DType::kFloat32, {}, {number}));
+  }
   Value Constants(const std::vector<double>& numbers) {
     return arena_->AddConstant(Tensor::FromVector<double>(DType::kFloat32, {4}, numbers));
   }
