@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/numerics/ranges.h"
+#include "search/rounding_sums.h"
 
 namespace rewright {
 namespace {
@@ -34,6 +35,7 @@ int KeepRoundings(const Graph& graph) {
       if (OwnDecisions(numerics, node, k).rounding) graph.arena()->KeepBits(operand.node);
     }
   }
+  for (NodeId id : RoundingSums(graph, numerics)) graph.arena()->KeepBits(id);
   return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(),
                                         [&](NodeId id) { return graph.node(id).keeps_bits; }));
 }

@@ -5,8 +5,9 @@
 
 namespace rewright {
 
-// Says of all applications before a rounding to integers of floating-point numbers (round, floor, a conversion) that
-// they keep their bits (Arena::KeepBits); how many these are.
+// Says of all applications before a rounding to integers of floating-point numbers (round, floor, a conversion), and
+// of sums that round on purpose (rounding_sums.h) with all before them, that they keep their bits (Arena::KeepBits);
+// how many these are.
 int KeepRoundings(const Graph& graph);
 
 // Comparisons, and positions of extrema, of `rewritten` that read what `original`, of the same arena, does not compute.

@@ -26,11 +26,11 @@ class Applier {
         scope_(rule_, arena, nodes_, match.bindings) {}
 
   absl::StatusOr<ValueMap> Run() {
-    const bool exact = numerics_ == nullptr || KeepsBits(rule_, arena_, match_);
+    exact_ = numerics_ == nullptr || KeepsBits(rule_, arena_, match_);
     const bool keep = numerics_ != nullptr && std::any_of(match_.roots.begin(), match_.roots.end(), [&](Value root) {
                         return arena_.node(root.node).keeps_bits;
                       });
-    if (keep && !exact) return Error("a rounding to integers hangs on the result", absl::StatusCode::kOutOfRange);
+    if (keep && !exact_) return Error("a rounding to integers hangs on the result", absl::StatusCode::kOutOfRange);
     for (size_t i = nodes_.size(); i < rule_.nodes().size(); ++i) {
       const RuleNode& node = rule_.nodes()[i];
       auto value = node.op == nullptr ? Constant(node) : Application(node);
@@ -38,7 +38,7 @@ class Applier {
       nodes_.push_back(*value);
       if (node.op == nullptr) continue;
       if (!AddsUp(node, *value)) return Error("a number is too small for its type", absl::StatusCode::kOutOfRange);
-      if (exact) continue;
+      if (exact_) continue;
       const absl::Status numbers = CheckNumbers(static_cast<int>(i), value->node);
       if (!numbers.ok()) return Error(numbers.message(), numbers.code());
     }
@@ -108,6 +108,24 @@ class Applier {
     return absl::OutOfRangeError(absl::StrCat(DTypeName(type), " has no number ", *number));
   }
 
+  // Of sums in an expression of numbers: ?a + ?b.
+  absl::Status CheckSums(const ArgExpr& expr) const {
+    for (const ArgExpr& arg : expr.args) RETURN_IF_ERROR(CheckSums(arg));
+    if (expr.kind != ArgExpr::Kind::kOp || (expr.op != ArgOp::kAdd && expr.op != ArgOp::kSub)) return absl::OkStatus();
+    double largest_term = 0;
+    const std::optional<double> sum = RealValue(expr);
+    for (const ArgExpr& arg : expr.args) largest_term = std::max(largest_term, std::abs(RealValue(arg).value_or(0)));
+    return sum ? CheckCancellation(*sum, largest_term) : absl::OkStatus();
+  }
+
+  std::optional<double> RealValue(const ArgExpr& expr) const {
+    MatchEvaluator evaluator(scope_);
+    ArgValue<Concrete> value;
+    Number number;
+    if (!evaluator.Eval(expr, &value) || !ToNumber(value, match_.bindings.floating, &number)) return std::nullopt;
+    return RealOf(number);
+  }
+
   void Expand(const RuleValue& term, std::vector<Value>* values) const {
     const Value value = nodes_[term.node];
     const bool leaf = rule_.nodes()[term.node].op == nullptr;
@@ -161,19 +179,6 @@ class Applier {
     return IsSum(arena_.node(made.node)) || std::none_of(node.operands.begin(), node.operands.end(), is_subnormal);
   }
 
-  // Of a constant that the rule computes as a sum: as CheckCancellation.
-  absl::Status CheckTerms(const ArgExpr& sum, DType type, const Number& number) {
-    if (sum.kind != ArgExpr::Kind::kOp || (sum.op != ArgOp::kAdd && sum.op != ArgOp::kSub)) return absl::OkStatus();
-    double largest = 0;
-    for (const ArgExpr& term : sum.args) {
-      MatchEvaluator evaluator(scope_);
-      ArgValue<Concrete> value;
-      Number real;
-      if (evaluator.Eval(term, &value) && ToNumber(value, type, &real)) largest = std::max(largest, std::abs(RealOf(real)));
-    }
-    return Cancels(largest, std::abs(RealOf(number))) ? absl::OutOfRangeError("constants cancel") : absl::OkStatus();
-  }
-
   absl::StatusOr<Value> Constant(const RuleNode& leaf) {
     MatchEvaluator evaluator(scope_);
     TensorType type{match_.bindings.floating, {}};
@@ -187,7 +192,6 @@ class Applier {
     if (!ToNumber(value, type.dtype, &number)) {
       return absl::OutOfRangeError(absl::StrCat(DTypeName(type.dtype), " has no number ", leaf.name));
     }
-    if (numerics_ != nullptr && IsFloating(type.dtype)) RETURN_IF_ERROR(CheckTerms(*leaf.value, type.dtype, number));
     type.shape = dims.list;
     int64_t count = 1;
     for (int64_t size : type.shape) {
@@ -201,6 +205,7 @@ class Applier {
       const bool subnormal = rounded != 0 && std::isfinite(rounded) && HasNumber(DType::kFloat32, number);
       if (!range.ok() && !subnormal) return range;
       if (!range.ok()) subnormal_.push_back(&leaf);
+      if (!exact_) RETURN_IF_ERROR(CheckSums(*leaf.value));
     }
     Tensor tensor(type);
     FillWith(number, &tensor);
@@ -213,6 +218,7 @@ class Applier {
   Numerics* const numerics_;
   std::vector<std::pair<int, absl::Status>> may_overflow_;  // nodes of the rule, ascending
   std::vector<const RuleNode*> subnormal_;  // constants of the rule that are no normal numbers of their type
+  bool exact_ = true;  // every bit of the outputs stays, or nothing runs
   std::vector<Value> nodes_;
   MatchScope scope_;
 };

@@ -52,25 +52,11 @@ absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId applic
     const auto refuse = [&](const std::string& why) {
       return absl::OutOfRangeError(absl::StrCat(node.op->name, " of ", DTypeName(dtype), " ", why));
     };
-    if (!(largest <= LargestOf(dtype)) || (made[k].may_be_infinite && !operands_infinite)) return refuse("may overflow");
+    if (!(largest <= LargestOf(dtype)) || (made[k].may_be_infinite && !operands_infinite))
+      return refuse("may overflow");
     if (narrow && largest > 0 && largest < largest_operand / kMostShrunk) return refuse("may lose bits to underflow");
   }
   return absl::OkStatus();
-}
-
-bool Cancels(double largest_term, double sum) {
-  return std::isfinite(largest_term) && sum * kMostCancelled < largest_term;
-}
-
-bool IsBoundedBySum(Numerics& numerics, const Arena& arena, NodeId sum, NodeId part) {
-  constexpr double kMargin = 1.0 / 64;
-  const Node& node = arena.node(sum);
-  if (!IsSum(node)) return false;
-  double others = 0;
-  for (Value operand : node.operands) {
-    if (operand.node != part) others += numerics.Of(arena, operand).range.Magnitude();
-  }
-  return others <= kMargin * LargestOf(node.outputs[0].dtype);
 }
 
 absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application) {
@@ -81,8 +67,12 @@ absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId ap
     largest_term = std::max(largest_term, numerics.Of(arena, operand).range.Magnitude());
   }
   const double sum = numerics.Of(arena, {application, 0}).range.Magnitude();
-  if (!Cancels(largest_term, sum)) return absl::OkStatus();
-  return absl::OutOfRangeError(absl::StrCat(node.op->name, " of constants cancels: ", largest_term, " to ", sum));
+  return CheckCancellation(sum, largest_term);
+}
+
+absl::Status CheckCancellation(double sum, double largest_term) {
+  if (!std::isfinite(largest_term) || std::abs(sum) * kMostCancelled >= largest_term) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("a sum of constants cancels: ", largest_term, " to ", sum));
 }
 
 }  // namespace rewright

@@ -26,7 +26,8 @@ bool IsSum(const Node& application);
 // the end is broken by other inputs.
 bool IsBoundedBySum(Numerics& numerics, const Arena& arena, NodeId sum, NodeId part);
 
-bool Cancels(double largest_term, double sum);
 absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application);
+// The same of a sum of numbers and its largest term.
+absl::Status CheckCancellation(double sum, double largest_term);
 
 }  // namespace rewright

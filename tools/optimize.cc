@@ -392,8 +392,8 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const NamedM
   }
   if (in_onnxruntime) console.Result(absl::StrCat("in onnxruntime: ", TextInOnnxRuntime(*in_onnxruntime)));
   if (report.kept_roundings > 0) {
-    console.Result(absl::StrCat("kept:     every bit before roundings to integers (", Counted(report.kept_roundings, "node"),
-                                ")"));
+    console.Result(absl::StrCat("kept:     every bit before what rounds on purpose (",
+                                Counted(report.kept_roundings, "node"), ")"));
   }
   if (report.moved_comparisons > 0) {
     console.Result(absl::StrCat("compared: ", Counted(report.moved_comparisons, "comparison"),
@@ -701,9 +701,11 @@ Action DeclareOptimize(CommandLine& line) {
                  "Also rewrites that hold at these sizes alone: the file has numbers in the place of names then");
   line.AddRanges("--range", &flags->ranges,
                  "Where elements of an input lie: in 16 bits some rewrites are used only where nothing can overflow");
-  line.AddSwitch("--move-roundings", &flags->move_roundings,
-                 "Also rewrites that round otherwise in front of roundings to integers (default: quantizers and the "
-                 "like give the original's integers, bit for bit)");
+  line.AddSwitch(
+      "--move-roundings", &flags->move_roundings,
+      "Also rewrites that round otherwise in front of roundings to integers, and in sums that take away what "
+      "they added (default: quantizers and the "
+      "like give the original's integers, bit for bit)");
   line.AddSwitch("--check,!--no-check", &flags->check, "Compare outputs with the original's (default on)");
   line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
   line.AddReal("--atol", &flags->atol, 0, 1e300, "Absolute tolerance (default: 1e-4 times the largest element)");

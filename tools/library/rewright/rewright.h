@@ -164,7 +164,7 @@ struct OptimizeSettings {
   std::string cost = "measured";            // or analytic:NAME: nothing is timed, the cheapest graph is taken
   double time_limit_seconds = 0;            // 0: none
   bool fix_sizes = false;                   // also rewrites that hold at these sizes alone, which Save() then fixes
-  bool move_roundings = false;              // also rewrites that round otherwise in front of roundings to integers
+  bool move_roundings = false;              // also rewrites that round otherwise in front of what rounds on purpose
   std::map<std::string, std::pair<double, double>> ranges;  // where elements of inputs lie
   bool check = true;                        // compare outputs with the original's on seeded inputs
   double rtol = 1e-3;

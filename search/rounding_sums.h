@@ -1,0 +1,22 @@
+// Sums that round on purpose: what was added is taken away again, so that over the reals nothing would be left of it.
+#pragma once
+
+#include <vector>
+
+#include "core/ir/graph.h"
+#include "core/numerics/ranges.h"
+
+namespace rewright {
+
+// The applications of which every bit is the point:
+//
+//   (x + c) - c                 rounds x by a constant; so does a c of which the sum leaves a small part
+//   t - (t - x), t = 4097 x     the upper half of x (Veltkamp)
+//   (a + b) - a                 what arrived of b in the sum (TwoSum, Kahan's sum)
+//
+// found as sums and differences in whose linear form a term meets itself with the other sign. Where that term is not
+// constant the result is a part of a number or the error of a sum, and what sums and products make of it counts as
+// well: x y - p, or the total of such errors.
+std::vector<NodeId> RoundingSums(const Graph& graph, Numerics& numerics);
+
+}  // namespace rewright
