@@ -59,6 +59,17 @@ absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId applic
   return absl::OkStatus();
 }
 
+bool IsBoundedBySum(Numerics& numerics, const Arena& arena, NodeId sum, NodeId part) {
+  constexpr double kMargin = 1.0 / 64;
+  const Node& node = arena.node(sum);
+  if (!IsSum(node)) return false;
+  double others = 0;
+  for (Value operand : node.operands) {
+    if (operand.node != part) others += numerics.Of(arena, operand).range.Magnitude();
+  }
+  return others <= kMargin * LargestOf(node.outputs[0].dtype);
+}
+
 absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application) {
   const Node& node = arena.node(application);
   if (!arena.IsKnown(node) || !IsSum(node)) return absl::OkStatus();
