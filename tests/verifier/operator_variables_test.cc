@@ -165,7 +165,8 @@ TEST(OperatorVariables, RecordsNameTheOperators) {
   EXPECT_EQ(set->Find("r:abs"), nullptr);
   // Of zeros of both signs, as ceil gives them, a maximum has whichever comes first.
   EXPECT_EQ(record->rule_class, RuleClass::kReassociating);
-  EXPECT_THAT(record->exact, ::testing::AllOf(Contains("relu"), Contains("exp"), Not(Contains("ceil"))));
+  // No law says that an exponential that rounds keeps order.
+  EXPECT_THAT(record->exact, ::testing::AllOf(Contains("relu"), Not(Contains("exp")), Not(Contains("ceil"))));
   LoadOptions exact;
   exact.exact_only = true;
   const auto exact_set = RuleSet::FromText(text, "f.rules", exact);
