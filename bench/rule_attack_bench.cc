@@ -12,8 +12,8 @@
 //   bits     (exact) an element has other bits, for any leaves; one NaN is as good as another
 //   range    (all but risky; where the record has a class in 16 bits, with which new values are put down) leaves are
 //            finite, all of the left side is, and a value that is not in `new=` is the first of the right side that is
-//            not finite, though none of its operands is; a reduction counts as `partial` in f32 and f64, where partial
-//            sums may overflow in one order and not in another
+//            not finite, though none of its operands is; but for f16 an operator of several operations, or a sum, only
+//            counts as `partial`: what it has inside may overflow in one order and not in another
 //   error    (all but exact and risky) the error of the right side is kRiskFactor (16 bits: kHalfRiskFactor) times what
 //            is allowed: the largest of the left side's error, the rounding of its largest element, and what a change
 //            of every leaf by a rounding does to it. The truth is the left side in f64, as exact as the right side in
@@ -45,6 +45,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/graph.h"
 #include "core/ir/index_value.h"
+#include "core/ir/rewrite.h"
 #include "core/numerics/retype.h"
 #include "substitutions/instances.h"
 #include "substitutions/matcher.h"
@@ -443,6 +444,16 @@ class Attack {
     return std::nullopt;
   }
 
+  // Whether an element takes more than one operation.
+  static bool HasInside(const Meaning& meaning) {
+    int operations = 0;
+    for (const OutputMeaning& output : meaning.outputs) {
+      if (output.element->Contains(ExprKind::kReduce)) return true;
+      Visit(output.element, [&](const ExprPtr& e) { operations += e->IsCall() ? 1 : 0; });
+    }
+    return operations > 1;
+  }
+
   template <typename Compare>
   void ForEachOutput(const CompiledGraph::Values& left, const CompiledGraph::Values& right, Compare compare) const {
     const Graph &a = sides_.left.graph(), &b = sides_.right.graph();
@@ -484,8 +495,8 @@ class Attack {
       for (const Tensor& value : right[i]) of_node = std::max(of_node, Magnitude(value));
       if (!std::isfinite(of_operands)) continue;
       if (!std::isfinite(of_node)) {
-        const bool sums = node.meaning->outputs[0].element->Contains(ExprKind::kReduce);
-        if (sums && !IsHalf(sides_.type)) {
+        // f16 alone is computed in a type that has room for what an operator has inside.
+        if (sides_.type != DType::kFloat16 && HasInside(*node.meaning)) {
           partial_ = true;
           continue;
         }
