@@ -113,7 +113,8 @@ class Operations {
   // Argmax stands for a binder of which the prover knows only that it sees each term at its place. A range of one place
   // adds no operation.
   static ExprPtr InOrder(const SymbolicNode& node, const ExprPtr& e) {
-    const std::string name = ReduceName(e->reduction());
+    const std::string type = DTypeName(e->dtype());  // in which it rounds
+    const std::string name = absl::StrCat(ReduceName(e->reduction()), "_", type);
     std::vector<BoundVar> bound;
     std::vector<ExprPtr> zeros;
     for (const BoundVar& b : e->bound()) {
@@ -124,7 +125,7 @@ class Operations {
       zeros.resize(std::max(zeros.size(), static_cast<size_t>(b.id) + 1));
       zeros[static_cast<size_t>(b.id)] = Index(0).node();
     }
-    ExprPtr sum = AnyFunction("term", {Substitute(e->body(), zeros, {})}, e->dtype());
+    ExprPtr sum = AnyFunction("term_" + type, {Substitute(e->body(), zeros, {})}, e->dtype());
     const Cond guard(Substitute(e->guard(), zeros, {}));
     if (bound.empty()) return Select(guard, Scalar(sum), 0.0).node();
     for (size_t k = bound.size(); k-- > 0;) {
@@ -441,12 +442,12 @@ bool HasFloatingOutputs(const RuleInstance& instance) {
 
 RuleInstance LawOfOperations(const RuleInstance& instance, bool stored) {
   RuleInstance law = WithElements(instance, Operations(instance));
-  if (!stored) return law;
   for (SymbolicNode& node : law.nodes) {
     if (node.meaning == nullptr || node.meaning->IsOpaque()) continue;
     auto meaning = std::make_shared<Meaning>(*node.meaning);
     for (OutputMeaning& output : meaning->outputs) {
-      if (IsFloating(output.dtype) && HasAnyFunction(output.element)) {
+      const bool rounds = IsFloating(output.dtype) && (stored || IsNarrow(output.dtype));
+      if (rounds && HasAnyFunction(output.element)) {
         // The number of the narrow type next to it: an odd function, too.
         output.element = AnyFunction("odd_stored", {output.element}, output.dtype);
       }

@@ -23,7 +23,7 @@
 namespace rewright {
 
 // The law of operations; with `stored`, every value is rounded once more where an application leaves it, as values of
-// 16 bits are.
+// 16 bits always are.
 RuleInstance LawOfOperations(const RuleInstance& instance, bool stored);
 
 RuleInstance LawOfMagnitudes(const RuleInstance& instance);

@@ -153,7 +153,8 @@ class RuleMaker {
       case 6: return OfBits(type, depth);
       default: {
         static constexpr const char* kBinary[] = {"add", "sub", "mul", "min", "max", "add", "sub", "div", "rem", "mod"};
-        return Apply(kBinary[rng_() % (IsInteger(type) ? std::size(kBinary) : 5)], type, {Make(type, depth - 1), Make(type, rng_() % depth)});
+        const std::string op = kBinary[rng_() % (IsInteger(type) ? std::size(kBinary) : 5)];
+        return Apply(op, type, {Make(type, depth - 1), Make(type, static_cast<int>(rng_() % 3) % depth)});
       }
     }
   }
@@ -206,7 +207,8 @@ class RuleMaker {
     if (tree.IsNumber()) {
       if (type == DType::kBool) return std::nullopt;
       const DType other = AnyNumber();
-      return Chance(2) ? CastTo(type, Literal(tree.number, other)) : Literal(tree.number + (Chance(2) ? 256 : 65536), type);
+      if (Chance(2)) return CastTo(type, Literal(tree.number, other));
+      return Literal(tree.number + (Chance(2) ? 256 : 65536), type);
     }
     if (op == "iota") return CastTo(type, Iota(AnyNumber()));
     if (op == "reduce_sum" && args[0].IsNumber()) {
@@ -214,7 +216,7 @@ class RuleMaker {
       return Apply("add", type, {Apply("reduce_max", type, {Iota(type)}, "axes=[0]"), Literal(1, type)});
     }
     if (op == "cumsum" && args[0].IsNumber()) return Apply("add", type, {Iota(type), Literal(1, type)});
-    if (op == "clip") return IsFloating(type) && Chance(2) ? Clip(tree, -65536, 65536) : Apply(op, type, {tree}, tree.attrs);
+    if (op == "clip") return Chance(2) ? Clip(tree, -65536, 65536) : Apply(op, type, {tree}, tree.attrs);
     if (op == "rem") return Apply("sub", type, {args[0], Apply("mul", type, {Apply("div", type, args), args[1]})});
     if (op == "div" && Chance(2)) {
       const auto negative = [&](const Tree& x) { return Apply("neg", type, {x}); };
@@ -299,7 +301,9 @@ class RuleMaker {
       }
       case 2: return with(Apply("sub", type, {args[0], args[1]}), Literal(0, type));
       default:
-        if (op == "less") return Apply("logical_not", DType::kBool, {Apply("less_equal", DType::kBool, {args[1], args[0]})});
+        if (op == "less") {
+          return Apply("logical_not", DType::kBool, {Apply("less_equal", DType::kBool, {args[1], args[0]})});
+        }
         if (args[0].op == "iota" && args[1].IsNumber() && Chance(2)) return Literal(0, DType::kBool);
         if (op == "equal" || op == "not_equal") return with(args[1], args[0]);
         return Apply(op == "greater" ? "less" : "greater", DType::kBool, {args[1], args[0]});
@@ -427,7 +431,8 @@ std::optional<std::string> Difference(const RuleInstance& instance, Precision pr
   constexpr std::pair<int64_t, int> kSizesAndDraws[] = {{1, 6}, {3, 10}, {129, 3}, {300, 3}, {2100, 1}, {70000, 1}};
   constexpr int64_t kPlainSize = 300;
   const bool has_positions = std::any_of(instance.nodes.begin(), instance.nodes.end(), [](const SymbolicNode& node) {
-    return node.op != nullptr && (node.op->name == "iota" || node.op->name == "cumsum" || node.op->name == "reduce_sum");
+    if (node.op == nullptr) return false;
+    return node.op->name == "iota" || node.op->name == "cumsum" || node.op->name == "reduce_sum";
   });
   for (const auto& [n, draws] : kSizesAndDraws) {
     if (n > kPlainSize && !has_positions) break;

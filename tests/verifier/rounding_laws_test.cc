@@ -67,6 +67,11 @@ INSTANTIATE_TEST_SUITE_P(
         OperationsCase{"rule r reduce_sum(transpose(x[m, n], perm=[1, 0]), axes=[0], keepdims=0)"
                        " => reduce_sum(x, axes=[1], keepdims=0)",
                        true, true},
+        // In another type, and stored in one.
+        OperationsCase{"rule r cast(reduce_sum(x: f32[n], axes=[0]), to=f64) => reduce_sum(cast(x, to=f64), axes=[0])",
+                       false, false},
+        OperationsCase{"rule r cast(reduce_sum(1: f16[n], axes=[0]), to=f32) => reduce_sum(1: f32[n], axes=[0])", false,
+                       false},
         OperationsCase{"rule r add(add(x[n], y[n]), z[n]) => add(x, add(y, z))", false, false},
         OperationsCase{"rule r add(x[n], y[n]) => add(y, x)", true, true},
         // The number next to a result is an odd function of it.
