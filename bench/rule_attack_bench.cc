@@ -62,7 +62,7 @@ using Rng = std::mt19937_64;
 
 constexpr int64_t kMostElements = 1 << 15;  // of one value
 constexpr int kSteps = 24;                  // of a climb
-constexpr int kPerturbations = 3;
+constexpr int kPerturbations = 16;
 constexpr int kDrawnStructures = 6;  // of a rule in one type, before structures repeat
 
 struct Flags {
@@ -580,7 +580,7 @@ class Attack {
       }
       Tensor to(wide->type());
       for (int64_t i = 0; i < leaf.num_elements(); ++i) {
-        to.Set(i, leaf.At(i) * (1 + (rng_() % 2 ? 1 : -1) * RoundingOf(leaf.dtype())));
+        to.Set(i, leaf.At(i) * (1 + (static_cast<double>(rng_() % 3) - 1) * RoundingOf(leaf.dtype())));
       }
       moved[name] = std::move(to);
     }
