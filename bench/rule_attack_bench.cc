@@ -77,7 +77,7 @@ struct Flags {
 // A graph whose applications are compiled once for many runs.
 class CompiledGraph {
  public:
-  using Leaves = absl::flat_hash_map<std::string, Tensor>;
+  using Leaves = std::map<std::string, Tensor>;     // in order: draws do not hang on a hash
   using Values = std::vector<std::vector<Tensor>>;  // by position of the node
 
   static absl::StatusOr<CompiledGraph> Make(const Graph& graph, Precision precision) {
@@ -366,7 +366,7 @@ class Attack {
       const Graph& graph = side->graph();
       for (NodeId id : graph.nodes()) {
         const Node& node = graph.node(id);
-        if (node.op != nullptr || node.leaf == LeafKind::kConstant || leaves.contains(node.name)) continue;
+        if (node.op != nullptr || node.leaf == LeafKind::kConstant || leaves.count(node.name) > 0) continue;
         Tensor leaf(node.outputs[0]);
         if (rng_() % 4 == 0 && goal_ != Goal::kRange) numbers_.Begin();  // a size of its own
         for (int64_t i = 0; i < leaf.num_elements(); ++i) {
@@ -572,7 +572,9 @@ class Attack {
 
   void Perturb(const CompiledGraph::Leaves& leaves, const CompiledGraph::Values& truth, std::vector<double>* allowed) {
     CompiledGraph::Leaves moved;
+    int64_t most = 1;  // changes that are all for the worst do so many times, rooted, what drawn ones do
     for (const auto& [name, leaf] : leaves) {
+      most = std::max(most, leaf.num_elements());
       auto wide = ToPrecision(leaf, Precision::kFloat64);
       if (!wide.ok() || !IsFloating(leaf.dtype())) {
         moved[name] = leaf;
@@ -590,7 +592,8 @@ class Attack {
     for (size_t k = 0; k < graph.outputs().size(); ++k) {
       const Value output = graph.outputs()[k].value;
       (*allowed)[k] =
-          std::max((*allowed)[k], Difference(sides_.truth->At(*run, output), sides_.truth->At(truth, output)));
+          std::max((*allowed)[k], std::sqrt(static_cast<double>(most)) *
+                                      Difference(sides_.truth->At(*run, output), sides_.truth->At(truth, output)));
     }
   }
 
