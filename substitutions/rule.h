@@ -188,8 +188,8 @@ struct ProofRecord {
   // The class on 16-bit floats, the worse one of f16 and bf16; none where it was not measured: then a rule that is
   // exact in f32 counts as reassociating, any other one is not used there unless it only moves elements.
   std::optional<RuleClass> halves;
-  // With `halves`: nodes of the compiled rule, ascending, whose values may be larger than all that the left side has. In
-  // 16 bits the rule is used where ranges of the graph leave room for them.
+  // With `halves`: nodes of the compiled rule, ascending, whose values may be larger than all that the left side has.
+  // In 16 bits the rule is used where ranges of the graph leave room for them.
   std::vector<int> new_values;
   DomainLimits domain;
   int instances = 0;        // proved; all within the domain

@@ -86,8 +86,8 @@ class Arena {
   // The same, giving output 0.
   absl::StatusOr<Value> Apply(const std::string& op, std::vector<Value> operands, Attrs attrs = {});
 
-  // The application `like`, of any arena, to operands of the same types: nothing needs to be inferred again. It keeps its
-  // bits where `like` does.
+  // The application `like`, of any arena, to operands of the same types: nothing needs to be inferred again. It keeps
+  // its bits where `like` does.
   NodeId AddLike(const Node& like, std::vector<Value> operands);
 
   const Node& node(NodeId id) const { return *nodes_[id]; }

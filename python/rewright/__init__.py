@@ -82,9 +82,9 @@ class Model:
     def optimize(self, **settings):
         """Searches for a faster graph, measures and checks it. Returns the summary, and keeps it.
 
-        Settings: rules, disabled_rules, assume_finite, exact, fix_sizes, search, cost, time_limit_seconds, move_roundings,
-        ranges, check, rtol, seed, as `rewright optimize --help` explains them. After an error the model is as before, and so it is after
-        Ctrl-C, which ends the search at once.
+        Settings: rules, disabled_rules, assume_finite, exact, fix_sizes, search, cost, time_limit_seconds,
+        move_roundings, ranges, check, rtol, seed, as `rewright optimize --help` explains them. After an error the model
+        is as before, and so it is after Ctrl-C, which ends the search at once.
         """
         self.summary = self._handle.optimize(_filled(_rewright.OptimizeSettings(), settings, "setting"))
         return self.summary

@@ -100,7 +100,8 @@ class Saturation {
     const DirectedRule& rule = rules_[entry.rule];
     done_.insert(absl::HashOf(entry.rule, entry.match.nodes));
     ++result_.matches;
-    const absl::StatusOr<ValueMap> replacement = Instantiate(*egraph_.arena(), entry.match, limits_.for_runs ? &numerics_ : nullptr);
+    Numerics* const numerics = limits_.for_runs ? &numerics_ : nullptr;
+    const absl::StatusOr<ValueMap> replacement = Instantiate(*egraph_.arena(), entry.match, numerics);
     if (!replacement.ok()) {
       // From right to left a shape may have no place to come from.
       if (rule.forward == nullptr && result_.failures++ == 0) {

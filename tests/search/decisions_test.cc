@@ -9,7 +9,8 @@ namespace {
 
 TEST(Decisions, BitsAreKeptBeforeRoundingsAlone) {
   auto arena = std::make_shared<Arena>();
-  const Value x = *arena->AddInput("x", {DType::kFloat32, {4, 4}}), y = *arena->AddInput("y", {DType::kFloat32, {4, 4}});
+  const TensorType type{DType::kFloat32, {4, 4}};
+  const Value x = *arena->AddInput("x", type), y = *arena->AddInput("y", type);
   const Value before = *arena->Apply("matmul", {x, y});
   const Value rounded = *arena->Apply("round", {before});
   const Value after = *arena->Apply("mul", {rounded, y});

@@ -1,4 +1,4 @@
-// Rules are applied in 16 bits where ranges leave room, and in front of roundings to integers where they keep every bit.
+// Rules are applied in 16 bits where ranges leave room, and before roundings to integers where they keep every bit.
 #include "substitutions/new_values.h"
 
 #include <gtest/gtest.h>
