@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "absl/functional/function_ref.h"
 #include "core/base/status_macros.h"
 #include "core/ir/rewrite.h"
 #include "substitutions/instances.h"
@@ -230,33 +231,48 @@ absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits&
   return result;
 }
 
-// The worst of the laws of all instances; the laws of operations are tried where `same_bits`.
-absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLimits& domain, bool same_bits) {
-  RuleRounding worst;
-  worst.same_operations = worst.same_stored_operations = same_bits;
-  std::set<std::string> seen;  // instances that differ by numbers of axes that could be merged
+// Calls `visit` for the instances that differ by more than numbers of axes that could be merged.
+absl::Status ForEachDistinct(const CompiledRule& rule, const DomainLimits& domain,
+                             absl::FunctionRef<void(const RuleInstance&, const ProofOptions&)> visit) {
+  std::set<std::string> seen;
   verifier::SolverMemory memory;
   ProofOptions options;
   options.memory = &memory;
-  const absl::Status status = ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
-    if (!seen.insert(verifier::MergedAxesKey(instance)).second) return absl::OkStatus();
-    const RoundingOfInstance found = ProveRounding(instance, worst.same_operations, options);
-    worst.same_operations = worst.same_operations && found.same_operations;
-    worst.same_stored_operations = worst.same_stored_operations && found.same_stored_operations;
-    worst.growth = std::max(worst.growth, found.growth);
-    worst.loss = std::max(worst.loss, found.loss);
-    // An instance with other numbers of siblings has other nodes: then all may be new.
-    const bool same_nodes = instance.nodes.size() == rule.nodes().size();
-    for (int node = rule.num_lhs_nodes(); node < static_cast<int>(rule.nodes().size()); ++node) {
-      const bool is_new = same_nodes ? std::find(found.new_values.begin(), found.new_values.end(), node) !=
-                                           found.new_values.end()
-                                     : !found.new_values.empty();
-      if (is_new) worst.new_values.insert(node);
-    }
+  return ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
+    if (seen.insert(verifier::MergedAxesKey(instance)).second) visit(instance, options);
     return absl::OkStatus();
   });
-  if (!status.ok()) return status;
+}
+
+// The worst of the laws of all instances; that of operations is tried where `same_bits`.
+absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLimits& domain, bool same_bits) {
+  RuleRounding worst{.same_operations = same_bits};
+  const auto visit = [&](const RuleInstance& instance, const ProofOptions& options) {
+    const RoundingOfInstance found = ProveRounding(instance, worst.same_operations, options);
+    worst.same_operations = worst.same_operations && found.same_operations;
+    worst.growth = std::max(worst.growth, found.growth);
+    worst.loss = std::max(worst.loss, found.loss);
+  };
+  RETURN_IF_ERROR(ForEachDistinct(rule, domain, visit));
   return worst;
+}
+
+// The same where elements are of 16 bits: whether the operations are the same, of a rule of which they are on wider
+// elements or not, and the new values.
+absl::StatusOr<bool> RoundingOnHalvesOf(const CompiledRule& rule, const DomainLimits& domain, bool same_operations,
+                                        std::set<int>* new_values) {
+  const auto visit = [&](const RuleInstance& instance, const ProofOptions& options) {
+    const RoundingOnHalves found = ProveRoundingOnHalves(instance, same_operations, options);
+    same_operations = same_operations && found.same_operations;
+    // An instance with other numbers of siblings has other nodes: then all may be new.
+    if (instance.nodes.size() == rule.nodes().size()) {
+      new_values->insert(found.new_values.begin(), found.new_values.end());
+    } else if (!found.new_values.empty()) {
+      for (int node = rule.num_lhs_nodes(); node < std::ssize(rule.nodes()); ++node) new_values->insert(node);
+    }
+  };
+  RETURN_IF_ERROR(ForEachDistinct(rule, domain, visit));
+  return same_operations;
 }
 
 RuleClass WithRounding(RuleClass measured, bool same_operations, const RuleRounding& rounding, double risk) {
@@ -281,35 +297,37 @@ absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLim
     return WithRounding(found.rule_class, rounding->same_operations, *rounding, kRiskFactor);
   }
   RuleClass worst = RuleClass::kExact;
-  *rounding = {};
   for (OperatorClass& op : *operators) {
     ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
     ASSIGN_OR_RETURN(op.rule_class, ClassifyRule(*own, domain, instances, used_finite_only_step, &op.rounding));
     worst = Worse(worst, op.rule_class);
-    rounding->new_values.insert(op.rounding.new_values.begin(), op.rounding.new_values.end());
   }
   return worst;
 }
 
 absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
                                                           int instances, RuleClass wide, const RuleRounding& rounding,
+                                                          std::set<int>* new_values,
                                                           std::vector<OperatorClass>* operators) {
   std::optional<RuleClass> worst;
   if (HasOperatorVariable(rule.rule())) {
     for (OperatorClass& op : *operators) {
       ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
-      ASSIGN_OR_RETURN(op.halves, ClassifyOnHalves(*own, domain, instances, op.rule_class, op.rounding));
+      ASSIGN_OR_RETURN(op.halves, ClassifyOnHalves(*own, domain, instances, op.rule_class, op.rounding, new_values));
       if (op.halves) worst = Worse(worst.value_or(wide), *op.halves);
     }
     return worst;
   }
+  std::set<int> own_values;
+  ASSIGN_OR_RETURN(const bool same_operations, RoundingOnHalvesOf(rule, domain, rounding.same_operations, &own_values));
   for (DType half : {DType::kFloat16, DType::kBFloat16}) {
     ASSIGN_OR_RETURN(const Classified found,
-                     Measure(rule, domain, instances, wide == RuleClass::kFiniteOnly, half, !rounding.new_values.empty()));
+                     Measure(rule, domain, instances, wide == RuleClass::kFiniteOnly, half, !own_values.empty()));
     if (found.measured) worst = Worse(worst.value_or(wide), found.rule_class);
   }
+  new_values->merge(own_values);
   if (!worst) return worst;
-  return WithRounding(*worst, rounding.same_stored_operations, rounding, kHalfRiskFactor);
+  return WithRounding(*worst, same_operations, rounding, kHalfRiskFactor);
 }
 
 void RuleClassifier::Inspect(const RuleInstance& instance) {

@@ -49,10 +49,8 @@ inline constexpr int64_t kComparedElements = 200;
 // What the laws of rounding say of all instances of a rule: the worst.
 struct RuleRounding {
   bool same_operations = true;
-  bool same_stored_operations = true;
   double growth = 1;
   double loss = 1;
-  std::set<int> new_values;  // nodes of the rule (CompiledRule::nodes)
 };
 
 // An operator that may stand for a rule's operator variable, and the classes of its own rule (PutOperator).
@@ -73,10 +71,12 @@ absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLim
 
 // The same of the rule on 16-bit floats, with a rounding after every operator: the worst of the classes on f16, on bf16
 // and `wide`, that on f32, which is measured at more elements than tell themselves apart in 16 bits. None where the
-// rule has no instance on floats of one type. Overflow of new values counts for nothing: who applies the rule sees to
-// it. `operators`: with their classes on f32.
+// rule has no instance on floats of one type. `rounding`: of ClassifyRule. `new_values` gets the nodes of the rule
+// (CompiledRule::nodes) whose values may be larger than all that the left side has: their overflow counts for nothing,
+// who applies the rule sees to it. `operators`: with their classes on f32.
 absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
                                                           int instances, RuleClass wide, const RuleRounding& rounding,
+                                                          std::set<int>* new_values,
                                                           std::vector<OperatorClass>* operators = nullptr);
 
 // Fed with instances of one rule that are proved.

@@ -312,11 +312,12 @@ absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdic
   record.certificate = certificate;
   std::vector<OperatorClass> operators = verdict.operators;
   if (halves) {
+    std::set<int> new_values;
     const auto measured = ClassifyOnHalves(**compiled, record.domain, record.instances, verdict.rule_class,
-                                            verdict.rounding, &operators);
+                                            verdict.rounding, &new_values, &operators);
     if (!measured.ok()) return measured.status();
     record.halves = *measured;
-    record.new_values.assign(verdict.rounding.new_values.begin(), verdict.rounding.new_values.end());
+    record.new_values.assign(new_values.begin(), new_values.end());
   }
   const auto exact = [](RuleClass wide, std::optional<RuleClass> half) {
     return wide == RuleClass::kExact && half.value_or(RuleClass::kExact) == RuleClass::kExact;

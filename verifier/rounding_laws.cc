@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -13,6 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "core/ir/compare.h"
 #include "core/ir/rewrite.h"
 #include "substitutions/number.h"
 #include "verifier/counterexample.h"
@@ -47,7 +47,7 @@ RuleInstance WithElements(RuleInstance instance,
 
 // ---------------------------------------------------------------- operations
 
-// Whether every value of the instance with real elements has one and the same type.
+// Tells whether every value of the instance with real elements has one and the same type.
 bool HasOneFloatingType(const RuleInstance& instance) {
   std::set<DType> types;
   for (const SymbolicNode& node : instance.nodes) {
@@ -185,8 +185,6 @@ class Operations {
   const bool correctly_rounded_;
 };
 
-bool HasAnyFunction(const ExprPtr& e) { return e->Contains(ExprKind::kOpaque); }
-
 // ---------------------------------------------------------------- magnitudes
 
 ExprPtr Magnitude(const ExprPtr& e, const std::set<ExprPtr>& exponents) {
@@ -323,9 +321,9 @@ bool IsBounded(const SymbolicNode& node, size_t output) {
 // One instance at some sizes, with numbers for its leaves: what fails there need not be proved.
 class Sample {
  public:
-  Sample(const RuleInstance& instance, uint64_t seed) : random_(seed) {
+  explicit Sample(const RuleInstance& instance) : random_(kSeed) {
     constexpr int kDraws = 6;
-    verifier::CounterexampleSearch search(instance, seed);
+    verifier::CounterexampleSearch search(instance, kSeed);
     symbols_ = search.Draw(kDraws);
   }
 
@@ -359,6 +357,8 @@ class Sample {
   }
 
  private:
+  static constexpr uint64_t kSeed = 1;
+
   std::mt19937_64 random_;
   std::vector<std::vector<int64_t>> symbols_;
 };
@@ -367,10 +367,11 @@ class Sample {
 // ranges is false.
 class SeenValues {
  public:
-  SeenValues(const RuleInstance& instance, const std::set<int>& left, Sample* sample) {
+  SeenValues(const RuleInstance& instance, const std::set<int>& left) {
     constexpr int kSpread = 4;
-    for (const std::vector<int64_t>& symbols : sample->symbols()) {
-      auto values = sample->Run(instance, symbols, kSpread, /*signs=*/true);
+    Sample sample(instance);
+    for (const std::vector<int64_t>& symbols : sample.symbols()) {
+      auto values = sample.Run(instance, symbols, kSpread, /*signs=*/true);
       if (!values) continue;
       std::vector<double> seen = {0, 1};
       for (int node : left) {
@@ -403,12 +404,6 @@ class SeenValues {
   std::vector<std::pair<std::vector<std::vector<Tensor>>, std::vector<double>>> runs_;
 };
 
-double LargestElement(const Tensor& tensor) {
-  double largest = 0;
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) largest = std::max(largest, std::abs(tensor.At(i)));
-  return largest;
-}
-
 // The greatest ratio of the largest elements that the sides of the law of magnitudes give, in both directions.
 std::pair<double, double> Growth(const RuleInstance& law, Sample* sample) {
   constexpr int kRuns = 4, kSpread = 20;
@@ -421,9 +416,10 @@ std::pair<double, double> Growth(const RuleInstance& law, Sample* sample) {
         const auto at = [&](SymbolicValue v) -> const Tensor& {
           return (*values)[static_cast<size_t>(v.node)][static_cast<size_t>(v.output)];
         };
-        if (!IsFloating(at(law.lhs[k]).dtype())) continue;
-        const double left = LargestElement(at(law.lhs[k])), right = LargestElement(at(law.rhs[k]));
-        if (!(left + right > 0 && std::isfinite(left + right))) continue;
+        const Tensor &of_left = at(law.lhs[k]), &of_right = at(law.rhs[k]);
+        if (!IsFloating(of_left.dtype()) || FirstNotFinite(of_left) >= 0 || FirstNotFinite(of_right) >= 0) continue;
+        const double left = LargestMagnitude(of_left), right = LargestMagnitude(of_right);
+        if (left + right == 0) continue;
         growth = std::max(growth, right / left);
         loss = std::max(loss, left / right);
       }
@@ -438,6 +434,15 @@ bool HasFloatingOutputs(const RuleInstance& instance) {
   });
 }
 
+// Over infinities as well: laws that fail for them show nothing about the numbers that run.
+bool IsProved(const RuleInstance& law, ProofOptions options) {
+  options.search_counterexample = false;
+  options.listener = nullptr;
+  options.keep_smtlib = false;
+  const ProofResult result = Prove(law, options);
+  return result.verdict == Verdict::kProved && !result.used_finite_only_step;
+}
+
 }  // namespace
 
 RuleInstance LawOfOperations(const RuleInstance& instance, bool stored) {
@@ -447,7 +452,7 @@ RuleInstance LawOfOperations(const RuleInstance& instance, bool stored) {
     auto meaning = std::make_shared<Meaning>(*node.meaning);
     for (OutputMeaning& output : meaning->outputs) {
       const bool rounds = IsFloating(output.dtype) && (stored || IsNarrow(output.dtype));
-      if (rounds && HasAnyFunction(output.element)) {
+      if (rounds && output.element->Contains(ExprKind::kOpaque)) {
         // The number of the narrow type next to it: an odd function, too.
         output.element = AnyFunction("odd_stored", {output.element}, output.dtype);
       }
@@ -464,7 +469,8 @@ RuleInstance LawOfMagnitudes(const RuleInstance& instance) {
   for (RealSymbol& real : law.reals) real.positive = real.positive || IsFloating(real.dtype);
   for (size_t n = 0; n < law.nodes.size(); ++n) {
     SymbolicNode& node = law.nodes[n];
-    if (node.meaning != nullptr || !IsFloating(node.dtypes[0]) || exponents.leaves.contains(static_cast<int>(n))) continue;
+    const bool is_exponent = exponents.leaves.contains(static_cast<int>(n));
+    if (node.meaning != nullptr || !IsFloating(node.dtypes[0]) || is_exponent) continue;
     node.positive = true;
     if (node.splat) node.splat = MagnitudeOf(*node.splat);
   }
@@ -489,39 +495,34 @@ RuleInstance LawOfRanges(const RuleInstance& instance, SymbolicValue value) {
   return law;
 }
 
-RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, const ProofOptions& given) {
-  constexpr uint64_t kSeed = 1;
+RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, const ProofOptions& options) {
   constexpr double kNearlyOne = 1 + 1e-6;
-  ProofOptions options = given;
-  options.search_counterexample = false;
-  options.listener = nullptr;
-  options.keep_smtlib = false;
-  const auto is_proved = [&](const RuleInstance& law) {
-    const ProofResult result = Prove(law, options);
-    return result.verdict == Verdict::kProved && !result.used_finite_only_step;
-  };
   RoundingOfInstance rounding;
-  if (same_bits) {
-    rounding.same_operations = is_proved(LawOfOperations(instance, /*stored=*/false));
-    rounding.same_stored_operations = rounding.same_operations && is_proved(LawOfOperations(instance, /*stored=*/true));
-  }
-  Sample sample(instance, kSeed);
+  rounding.same_operations = same_bits && IsProved(LawOfOperations(instance, /*stored=*/false), options);
   rounding.same_magnitudes = rounding.same_operations || !HasFloatingOutputs(instance);
-  if (!rounding.same_magnitudes) {
-    const RuleInstance law = LawOfMagnitudes(instance);
-    std::tie(rounding.growth, rounding.loss) = Growth(law, &sample);
-    if (rounding.growth < kNearlyOne && rounding.loss < kNearlyOne) rounding.same_magnitudes = is_proved(law);
-    if (rounding.same_magnitudes) rounding.growth = rounding.loss = 1;
-  }
+  if (rounding.same_magnitudes) return rounding;
+  const RuleInstance law = LawOfMagnitudes(instance);
+  Sample sample(instance);
+  std::tie(rounding.growth, rounding.loss) = Growth(law, &sample);
+  const bool equal = rounding.growth < kNearlyOne && rounding.loss < kNearlyOne;
+  rounding.same_magnitudes = equal && IsProved(law, options);
+  if (rounding.same_magnitudes) rounding.growth = rounding.loss = 1;
+  return rounding;
+}
+
+RoundingOnHalves ProveRoundingOnHalves(const RuleInstance& instance, bool same_operations,
+                                       const ProofOptions& options) {
+  RoundingOnHalves rounding;
+  rounding.same_operations = same_operations && IsProved(LawOfOperations(instance, /*stored=*/true), options);
+  if (rounding.same_operations) return rounding;  // what overflows does so on both sides
   std::optional<SeenValues> seen;
   const auto may_exceed = [&](SymbolicValue value) {
     const SymbolicNode& n = instance.nodes[static_cast<size_t>(value.node)];
     if (IsBounded(n, static_cast<size_t>(value.output))) return false;
     if (std::find(instance.rhs.begin(), instance.rhs.end(), value) != instance.rhs.end()) return false;
-    if (!seen) seen.emplace(instance, Used(instance, instance.lhs), &sample);
-    return !seen->AllSeen(value) || !is_proved(LawOfRanges(instance, value));
+    if (!seen) seen.emplace(instance, Used(instance, instance.lhs));
+    return !seen->AllSeen(value) || !IsProved(LawOfRanges(instance, value), options);
   };
-  if (rounding.same_stored_operations) return rounding;  // what overflows does so on both sides
   for (int node : Used(instance, instance.rhs)) {
     if (node < instance.num_lhs_nodes) continue;
     const int outputs = static_cast<int>(instance.nodes[static_cast<size_t>(node)].dtypes.size());

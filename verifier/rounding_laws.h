@@ -33,20 +33,27 @@ RuleInstance LawOfRanges(const RuleInstance& instance, SymbolicValue value);
 
 // What is known of an instance's rounding, for every size where it is said to be proved.
 struct RoundingOfInstance {
-  bool same_operations = false;         // proved
-  bool same_stored_operations = false;  // proved
-  bool same_magnitudes = false;         // proved
+  bool same_operations = false;  // proved
+  bool same_magnitudes = false;  // proved
   // The largest element of an output under magnitudes, on the right side over that on the left side, and the other way
   // round: the greatest found at some sizes, where leaves are of very different sizes. Both 1 where same_magnitudes.
   double growth = 1;
   double loss = 1;
+};
+
+// `same_bits`: whether measurement has found no difference; otherwise the law of operations is not tried. Limits are
+// those of `options`; no counterexample is searched for, but nothing is tried that fails at some sizes.
+RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, const ProofOptions& options);
+
+// What is known besides where elements are of 16 bits.
+struct RoundingOnHalves {
+  bool same_operations = false;  // proved, with every value stored
   // Applications of the right side that may have elements larger than all that the left side and the other applications
   // have, ascending: the law of ranges is not proved of them, and they do not just choose among elements.
   std::vector<int> new_values;
 };
 
-// `same_bits`: whether measurement has found no difference; otherwise the laws of operations are not tried. Limits are
-// those of `options`; no counterexample is searched for, but nothing is tried that fails at some sizes.
-RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, const ProofOptions& options);
+// `same_operations`: those of wider elements; without them the law of operations is not tried.
+RoundingOnHalves ProveRoundingOnHalves(const RuleInstance& instance, bool same_operations, const ProofOptions& options);
 
 }  // namespace rewright

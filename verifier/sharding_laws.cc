@@ -57,9 +57,8 @@ std::string Describe(const OpDef& op, const SampledApplication& structure) {
 }
 
 absl::StatusOr<ShardingLaw> Judge(const Conjecture& conjecture, const std::string& name, double work_limit_s,
-                                  bool certify = false, bool classify = true) {
+                                  bool certify = false) {
   RuleProofOptions options;
-  options.classify = classify;
   options.work_limit_s = options.instance_limit_s = work_limit_s;
   options.certify = certify;
   ASSIGN_OR_RETURN(const std::vector<Rule> rules,
@@ -76,7 +75,7 @@ bool OnlyOrdersZeros(const Conjecture& conjecture, const RuleVerdict& verdict) {
 }  // namespace
 
 absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double work_limit_s,
-                                                     bool certify, bool classify) {
+                                                     bool certify) {
   std::vector<FactorLaws> all;
   ASSIGN_OR_RETURN(const std::vector<SampledApplication> applications, Structures(op, structures));
   for (size_t number = 0; number < applications.size(); ++number) {
@@ -91,7 +90,7 @@ absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int struct
         const Conjecture& conjecture = laws.factor.conjectures[k];
         if (conjecture.special && !laws.laws.empty()) continue;
         const std::string suffix = laws.laws.empty() ? "" : "-by-position";
-        ASSIGN_OR_RETURN(ShardingLaw law, Judge(conjecture, name + suffix, work_limit_s, certify, classify));
+        ASSIGN_OR_RETURN(ShardingLaw law, Judge(conjecture, name + suffix, work_limit_s, certify));
         law.conjecture = static_cast<int>(k);
         const bool proved = law.verdict.verdict == Verdict::kProved;
         (proved ? laws.laws : laws.failed).push_back(std::move(law));

@@ -50,8 +50,8 @@ class ProvedLaws {
 };
 
 // Of up to `structures` applications that differ in what is structural (ranks, axes, flags; not element types).
-// `certify`: verdicts of laws have their certificates; `classify`: and their classes, which a certificate holds. Errors: those of the derivation; a conjecture that is no rule.
+// `certify`: verdicts of laws have their certificates. Errors: those of the derivation; a conjecture that is no rule.
 absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double work_limit_s,
-                                                     bool certify = false, bool classify = true);
+                                                     bool certify = false);
 
 }  // namespace rewright

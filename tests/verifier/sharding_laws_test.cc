@@ -30,7 +30,7 @@ using testing::Not;
 constexpr double kLimitSeconds = 10;
 
 std::vector<FactorLaws> LawsOf(const OpDef& op, int structures = 1, bool certify = false) {
-  auto laws = ShardingLaws(op, structures, kLimitSeconds, certify, /*classify=*/certify);
+  auto laws = ShardingLaws(op, structures, kLimitSeconds, certify);
   EXPECT_TRUE(laws.ok()) << op.name << ": " << laws.status();
   return laws.ok() ? *std::move(laws) : std::vector<FactorLaws>();
 }
@@ -106,7 +106,7 @@ TEST(ShardingLaws, EveryAxisHasALawOrAnObstacle) {
     }
   }
   std::vector<std::vector<FactorLaws>> all(ops.size());
-  constexpr size_t kPart = 100;
+  constexpr size_t kPart = 10;
   const size_t today = FirstOfToday(kPart);
   ForEachIndex(ops.size(), NumThreads(0), [&](size_t i) {
     const bool certify = i % kPart == today;
