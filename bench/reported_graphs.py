@@ -45,7 +45,7 @@ from table import machine, write_table
 
 onnxruntime.set_default_logger_severity(4)
 warnings.filterwarnings("ignore")
-# Of the greatest magnitude and of the element itself.
+# Tolerances: parts of the greatest magnitude and of the element itself.
 TOLERANCE = {"float64": 1e-9, "float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 ONCE = ("--iterations", 1, "--warmup", 0)
 STEPS = ("run", "optimize_cpu", "optimize_onnxruntime", "equal", "unequal", "grad", "train")
@@ -236,13 +236,7 @@ class Case:
         rewright(self.program, "run", made, *ONCE, "--output-dir", out, *self.files[0])
         gradients = {key: np.load(out / f"grad_{key}.npy") for key in self.samples[0]
                      if (out / f"grad_{key}.npy").exists()}
-        try:
-            wrong = Differences(model, "loss", self.samples[0], expected).contradict(gradients)
-        except Exception as error:
-            return f"not compared: {type(error).__name__}"
-        if wrong:
-            raise Fault(f"WRONG: gradient: {wrong}")
-        return "compared"
+        return self.held("gradient", gradients, model, "loss", self.samples[0], expected)
 
     def train(self):
         feeds, outputs = self.samples[0], self.expected[0]
@@ -273,13 +267,17 @@ class Case:
         changed = {name: value for name, value in moved.items() if value.any()}
         if not self.graph.gradients or not changed:
             return "not compared: nothing moved" if not changed else "not compared"
+        return self.held("step", changed, self.model, self.results[0], feeds, outputs[0], target, tolerance=1e-2)
+
+    @staticmethod
+    def held(what, found, *differences, **options):
+        """Derivatives that were found, against differences of outputs (Differences)."""
         try:
-            differences = Differences(self.model, self.results[0], feeds, outputs[0], target)
-            wrong = differences.contradict(changed, tolerance=1e-2)
+            wrong = Differences(*differences).contradict(found, **options)
         except Exception as error:
             return f"not compared: {type(error).__name__}"
         if wrong:
-            raise Fault(f"WRONG: step: {wrong}")
+            raise Fault(f"WRONG: {what}: {wrong}")
         return "compared"
 
 

@@ -26,8 +26,8 @@ struct LinearForm {
   std::vector<Constant> constants;
 };
 
-// The function of a sum, a difference or a negative, of elements as they are read; nothing of anything else.
-std::optional<Fn> SumOf(const Node& node) {
+// The function that gives each element, of elements as they are read; nothing where there is more to it.
+std::optional<Fn> FunctionOf(const Node& node) {
   if (node.meaning->IsOpaque() || node.outputs.size() != 1 || !IsFloating(node.outputs[0].dtype)) return std::nullopt;
   const ExprPtr& element = node.meaning->outputs[0].element;
   if (!element->IsCall()) return std::nullopt;
@@ -36,7 +36,7 @@ std::optional<Fn> SumOf(const Node& node) {
   return reads ? std::optional(element->fn()) : std::nullopt;
 }
 
-bool IsSum(Fn fn) { return fn == Fn::kAdd || fn == Fn::kSub || fn == Fn::kNeg; }
+bool AddsUp(Fn fn) { return fn == Fn::kAdd || fn == Fn::kSub || fn == Fn::kNeg; }
 
 class Finder {
  public:
@@ -47,10 +47,10 @@ class Finder {
     for (NodeId id : graph_.nodes()) {
       const Node& node = graph_.node(id);
       if (node.op == nullptr || graph_.IsKnown(node)) continue;
-      const std::optional<Fn> fn = SumOf(node);
+      const std::optional<Fn> fn = FunctionOf(node);
       if (!fn) continue;
-      const bool of_parts = (IsSum(*fn) || *fn == Fn::kMul) && ReadsPart(node);
-      const bool cancels = IsSum(*fn) && Add(id, node, *fn);
+      const bool of_parts = (AddsUp(*fn) || *fn == Fn::kMul) && ReadsPart(node);
+      const bool cancels = AddsUp(*fn) && Add(id, node, *fn);
       if (cancels || of_parts) found.push_back(id);
       if (of_parts) parts_.insert(id);
     }
@@ -95,7 +95,7 @@ class Finder {
     return part || constant;
   }
 
-  // Whether little is left of the sum of constants, in most elements.
+  // True if little is left of the sum of constants, in most elements.
   bool Cancels(const std::vector<Constant>& constants) {
     int64_t count = 1;
     for (const Constant& c : constants) {
