@@ -72,7 +72,7 @@ void ScheduleBuilder::Emit(std::unique_ptr<Kernel> kernel, std::vector<BufferUse
 
 void ScheduleBuilder::DropUnusedConstants() {
   for (int id : schedule_.outputs) read_.insert(Root(id));
-  // What buffers stand for may have changed since a step was made.
+  // Buffers may stand for others than when a step was made.
   for (const Step& step : schedule_.steps) {
     for (const BufferUse& use : step.buffers) read_.insert(Root(use.buffer));
   }

@@ -6,11 +6,12 @@ foreign_models.py by both of PyTorch's exporters.
                                            [--out bench/results/error_estimate.csv]
 
 Each model is taken as it is (f32) and as if it were stored in f16 and in bf16. Four elements of its outputs are looked
-at, the largest of each output among them, on two seeds of inputs: the interpreter computes them in that type and in f64.
-Columns: `looks`; `above`, how many errors are above the worst case; `ratio`, the root of the mean square of error /
-typical, which is 1 of an estimate that is right; `slack`, the median of worst case / error; `decisions` that are not
+at, the largest of each output among them, on two seeds of inputs: the interpreter computes them in that type and in
+f64. Columns: `looks`; `above`, how many errors are above the worst case; `ratio`, the root of the mean square of error
+/ typical, which is 1 of an estimate that is right; `slack`, the median of worst case / error; `decisions` that are not
 covered; `times`, what one look takes in forward passes of the interpreter, by CPU time (the least of three, without
-preparation), `forward_ms` and `prepare_ms`, what comes before it. Exports have inputs of the size that they were exported with.
+preparation), `forward_ms` and `prepare_ms`, what comes before it. Exports have inputs of the size that they were
+exported with.
 """
 import argparse
 import json
@@ -124,7 +125,7 @@ def main():
                 add(name, path)
     ratios = [float(row["ratio"]) for row in rows if row.get("ratio")]
     off = sorted(max(ratio, 1 / ratio) for ratio in ratios)
-    # What a run costs besides the work of operators outweighs it in models that take milliseconds.
+    # In models that take milliseconds a run costs more than the work of its operators.
     times = sorted(float(row["times"]) for row in rows if row.get("times") and float(row["forward_ms"]) >= 20)
     summary = (f"{len(rows)} rows, {sum(row.get('looks', 0) for row in rows)} errors, "
                f"{sum(row.get('above', 0) for row in rows)} above the worst case; typical off by a factor of "

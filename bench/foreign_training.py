@@ -166,7 +166,7 @@ def changed_tensors(initial, weights, parameters):
 
 
 def told_by(module, reason, initial):
-    """The fields of a configuration that say of tensors in a refusal whether they are parameters; empty: it asks none."""
+    """The fields of a configuration that say which tensors in a refusal are parameters; empty: it asks none."""
     names = re.findall(r"initializer (\S+) \S+ was computed by the exporter", reason)
     parameters = Parameters(module)
     fields = {"trained": [name for name in names if parameters.hold(initial[name])]}

@@ -11,10 +11,10 @@ exports    12 models of onnxruntime's quantizer: QDQ, QOperator and dynamic, ops
 quantized  300 random ones
 
 Of quantized models the integers of each quantizer that has its name in the rewritten file are the original's, and so
-are those of all outputs; other outputs differ by no more than rounding. The file is no more than 1 % (or 1 KiB) larger. Both files
-are run by the interpreter and, where it has the kernels, by onnxruntime without its optimizations. Nothing is timed:
-costs are those of analytic devices; every tenth model is optimized for the device onnxruntime as well. Status 1 where
-anything differs. Wants onnx and onnxruntime.
+are those of all outputs; other outputs differ by no more than rounding. The file is no more than 1 % (or 1 KiB) larger.
+Both files are run by the interpreter and, where it has the kernels, by onnxruntime without its optimizations. Nothing
+is timed: costs are those of analytic devices; every tenth model is optimized for the device onnxruntime as well. Status
+1 where anything differs. Wants onnx and onnxruntime.
 """
 import argparse
 import concurrent.futures

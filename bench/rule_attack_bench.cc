@@ -444,7 +444,7 @@ class Attack {
     return std::nullopt;
   }
 
-  // Whether an element takes more than one operation.
+  // True if an element takes more than one operation.
   static bool HasInside(const Meaning& meaning) {
     int operations = 0;
     for (const OutputMeaning& output : meaning.outputs) {

@@ -9,8 +9,8 @@
 namespace rewright {
 namespace {
 
-// What the operands of the node reach inside of it. An operator of which nothing is known rounds to integers where it
-// makes such of 8 or 16 bits, and else compares.
+// Gives what the operands of the node reach inside of it. An operator of which nothing is known rounds to integers
+// where it makes such of 8 or 16 bits, and else compares.
 Decisions OwnDecisions(Numerics& numerics, const Node& node, size_t operand) {
   if (node.meaning->IsOpaque()) {
     const bool quantizes = std::any_of(node.outputs.begin(), node.outputs.end(), [](const TensorType& type) {

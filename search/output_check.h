@@ -100,7 +100,7 @@ class OutputChecker {
   bool IsStressInterpreted() const;
   // Gives the executable that it puts into `*compiled`; null where there is one already, or none is needed.
   absl::StatusOr<std::unique_ptr<Executable>> CompileForStress(const Graph& graph, Executable** compiled);
-  // What the graph makes of one set of inputs, by the interpreter or by `compiled`.
+  // Gives what the graph makes of one set of inputs, by the interpreter or by `compiled`.
   absl::StatusOr<Outputs> StressedOutputs(const Graph& graph, const std::vector<Tensor>& inputs, Executable* compiled);
   // Finds `rounding_`.
   absl::Status MeasureRounding();

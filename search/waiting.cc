@@ -54,7 +54,7 @@ void WaitingTensors::FindRoots() {
     for (const TensorType& type : made.outputs) tensor.bytes += type.num_bytes();
     if (tensor.is_moved) tensor.root = tensors_[graph_.index(made.operands[0].node)].root;
   }
-  // What only moves is a view in each group that reads it, and there for the first of them, whichever lists it.
+  // A node that only moves is a view in each group that reads it, and there for the first of them, whichever lists it.
   for (size_t i = tensors_.size(); i-- > 0;) {
     if (!tensors_[i].is_moved) continue;
     for (int user : graph_.users(static_cast<int>(i))) {

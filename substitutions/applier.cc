@@ -79,7 +79,7 @@ class Applier {
     return CheckCancellation(*numerics_, arena_, application);
   }
 
-  // Of a value of the right side that may overflow by itself.
+  // True if a value of the right side that may overflow by itself is a part of a sum that does not.
   bool IsPartOfSum(int rule_node) {
     for (size_t i = static_cast<size_t>(rule_node) + 1; i < rule_.nodes().size(); ++i) {
       const std::vector<RuleValue>& operands = rule_.nodes()[i].operands;
@@ -108,7 +108,7 @@ class Applier {
     return absl::OutOfRangeError(absl::StrCat(DTypeName(type), " has no number ", *number));
   }
 
-  // Of sums in an expression of numbers: ?a + ?b.
+  // Looks at sums in an expression of numbers, as ?a + ?b.
   absl::Status CheckSums(const ArgExpr& expr) const {
     for (const ArgExpr& arg : expr.args) RETURN_IF_ERROR(CheckSums(arg));
     if (expr.kind != ArgExpr::Kind::kOp || (expr.op != ArgOp::kAdd && expr.op != ArgOp::kSub)) return absl::OkStatus();

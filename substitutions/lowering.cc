@@ -57,7 +57,7 @@ absl::StatusOr<Lowering> Lower(const Graph& graph, const RuleSet& rules) {
 
 absl::StatusOr<Lowering> LowerGradients(const Graph& graph) {
   ASSIGN_OR_RETURN(const std::string file, FindRuleFile("gradients.rules"));
-  // That the sum of what is left of a mean is 0 removes its rounding, as it should.
+  // A sum of distances from a mean is replaced by 0, which removes its rounding, as it should.
   LoadOptions options;
   options.allow_finite_only = options.allow_risky = true;
   ASSIGN_OR_RETURN(const RuleSet rules, RuleSet::FromFiles({file}, options));

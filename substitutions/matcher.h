@@ -114,7 +114,7 @@ class Matcher {
 absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match, Numerics* numerics = nullptr);
 absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match, Numerics* numerics = nullptr);
 
-// Whether the rule leaves every bit of the match's outputs as it is: it is exact on the types there.
+// True if the rule leaves every bit of the match's outputs as it is: it is exact on the types there.
 bool KeepsBits(const CompiledRule& rule, const Arena& arena, const Match& match);
 
 // Both in one.

@@ -1,5 +1,5 @@
-// What an application of a rule does to the numbers that run, judged in its graph: what the rule's record leaves open
-// (ProofRecord::new_values).
+// Checks of what an application of a rule does to the numbers that run, judged in its graph: what the rule's record
+// leaves open (ProofRecord::new_values).
 #pragma once
 
 #include "absl/status/status.h"
@@ -14,18 +14,18 @@ namespace rewright {
 // where they follow from weights and constants alone.
 absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId application);
 
-// A sum of weights and constants that a rule puts in the place of sums with something else. kOutOfRange: it is far
-// smaller than its terms. What was added and taken away again rounded the original's value, perhaps on purpose, as
-// (x + 1.5 2^23) - 1.5 2^23 rounds x to an integer.
-// Whether each element of the application's only output is the sum or the difference of two that are read.
+// True if each element of the application's only output is the sum or the difference of two that are read.
 bool IsSum(const Node& application);
 
-// Whether what overflows, or may, is only a part of a sum that the left side has, too: a value of `part` is no larger
+// True if what overflows, or may, is only a part of a sum that the left side has, too: a value of `part` is no larger
 // than the application that adds something to it, or takes something away, and that something together. Sums are taken
 // to be finite, and the part may exceed the type's largest number by a 64th of it: a model whose sums come so near to
 // the end is broken by other inputs.
 bool IsBoundedBySum(Numerics& numerics, const Arena& arena, NodeId sum, NodeId part);
 
+// A sum of weights and constants that a rule puts in the place of sums with something else. kOutOfRange: it is far
+// smaller than its terms. A term that was added and taken away again rounded the original's value, perhaps on purpose,
+// as (x + 1.5 2^23) - 1.5 2^23 rounds x to an integer.
 absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application);
 // The same of a sum of numbers and its largest term.
 absl::Status CheckCancellation(double sum, double largest_term);

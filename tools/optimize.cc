@@ -54,7 +54,7 @@ constexpr double kOnnxRuntimeSecondsAgain = 1.5;
 // Of --time-limit, what goes into finding a graph: the rest is for its file, which is checked again, and the proof.
 constexpr double kSearchedShare = 0.75;
 
-// What an estimate of rounding may take of --time-limit.
+// The part of --time-limit that an estimate of rounding may take.
 constexpr double kRoundingSeconds = 5;
 
 struct OptimizeFlags {
@@ -443,7 +443,7 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const NamedM
   }
 }
 
-// What the check of outputs allows beside what rounding explains, on inputs like its own.
+// Reports the rounding of the outputs beside what the check of outputs allows, on inputs like its own.
 void ReportRounding(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report,
                     const TimeLimit& limit, Session& session) {
   if (!flags.check || limit.Left() < kRoundingSeconds || InterruptGuard::interrupted()) return;

@@ -1,4 +1,4 @@
-// What verbs that tell errors of rounding share (core/numerics/error_estimate.h).
+// Parts that verbs which tell errors of rounding share (core/numerics/error_estimate.h).
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace rewright {
 
-// Of a graph of that size: a large one is looked at once.
+// Options for a graph of that size: a large one is looked at once.
 ErrorOptions RoundingOptions(const Graph& graph, const CommonFlags& common);
 
 // Where estimates run.

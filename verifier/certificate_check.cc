@@ -78,8 +78,8 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const CertificateRe
     for (std::string& name : OperatorsOf(rule.rule())) operators.push_back({std::move(name)});
   }
   RuleRounding rounding;
-  const auto found =
-      ClassifyRule(rule, derived.domain, static_cast<int>(derived.instances.size()), finite_laws, &rounding, &operators);
+  const int instances = static_cast<int>(derived.instances.size());
+  const auto found = ClassifyRule(rule, derived.domain, instances, finite_laws, &rounding, &operators);
   if (!found.ok()) return found.status();
   derived.rule_class = *found;
   return derived;

@@ -46,7 +46,7 @@ inline constexpr double kRiskFactor = 100;
 inline constexpr double kHalfRiskFactor = 16;  // 100 roundings of bf16 would be a fifth of the number
 inline constexpr int64_t kComparedElements = 200;
 
-// What the laws of rounding say of all instances of a rule: the worst.
+// The worst that the laws of rounding say of the instances of a rule.
 struct RuleRounding {
   bool same_operations = true;
   double growth = 1;

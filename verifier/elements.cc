@@ -287,7 +287,7 @@ Guard Elements::WithoutDigit(const Guard& condition) {
       varies = varies || item.vars.size() > unit.size();
     }
     if (!apart || !varies) continue;
-    // Of -v, whose quotient is not seen, the negation.
+    // The quotient of -v is not seen: its negation is.
     const bool positive = p.Coef(v) > 0;
     const Poly part = ctx_.FloorDiv(positive ? p : -p - Poly(1), d);
     if (ctx_.HasDefinition(part) || ctx_.Mentions(part, {v})) continue;
@@ -355,8 +355,8 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   return form;
 }
 
-// Integers of 8 to 32 bits are computed in a wider type and wrap around where they are stored: what was read in the same
-// type and only moved, and a constant within the type, are themselves.
+// Integers of 8 to 32 bits are computed in a wider type and wrap around where they are stored: what was read in the
+// same type and only moved, and a constant within the type, are themselves.
 NormalForm Elements::Stored(NormalForm form, const ExprPtr& element, SymbolicValue value) {
   const SymbolicNode& n = instance_.nodes[value.node];
   const DType to = n.dtypes[value.output];

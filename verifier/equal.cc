@@ -162,13 +162,13 @@ class ModelComparison {
     return std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart;
   }
 
-  // Whether rounding may turn a choice in one of the models.
+  // True if rounding may turn a choice in one of the models.
   bool Chooses() {
     if (!chooses_) chooses_ = Decides(joint_.a, joint_.b);
     return *chooses_;
   }
 
-  // Whether the output differs on most of a few ordinary inputs: a choice that rounding turns does so on few.
+  // True if the output differs on most of a few ordinary inputs: a choice that rounding turns does so on few.
   absl::StatusOr<bool> DiffersMostly(size_t output) {
     int differs = 0, draws = 0;
     for (int number = 1; draws < kDraws; number += 2, ++draws) {

@@ -43,7 +43,7 @@ struct EqualOptions {
   bool folded_weights = true;
   // Both run in their own precision as well, for EqualResult::run and infinite.
   bool own_precision = true;
-  // What both round is estimated before they are called different: a few passes of the interpreter.
+  // Both models' rounding is estimated before they are called different: a few passes of the interpreter.
   bool estimate_rounding = true;
   const std::atomic<bool>* stop = nullptr;
 };

@@ -109,7 +109,7 @@ absl::StatusOr<std::vector<Tensor>> KnownRounding::Moved(const Graph& graph, con
     }
     ASSIGN_OR_RETURN(leaves[Value(id, 0)], stand_in({id, 0}, std::move(copy)));
   }
-  // What is folded: as it is from the leaves that moved, and what its own types round on the way.
+  // Folded values are as the leaves that moved make them, and as their own types round them on the way.
   std::vector<Output> folded;
   for (Value value : FoldedValues(graph)) {
     if (IsRounded(arena.type(value).dtype) && !other.contains(value.node)) folded.push_back({value, ""});

@@ -1,5 +1,5 @@
-// What rounding has to do with the difference of two models over the same leaves (joint_models.h): how far what is
-// known before a run may be off, what both round when they run, and what they are in their own precision.
+// Tells what rounding has to do with the difference of two models over the same leaves (joint_models.h): how far what
+// is known before a run may be off, what both round when they run, and what they are in their own precision.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace rewright {
 
 using NamedTensors = absl::flat_hash_map<std::string, Tensor>;
 
-// Whether a floating number reaches a choice in one of the graphs: a comparison, a rounding to integers.
+// True if a floating number reaches a choice in one of the graphs: a comparison, a rounding to integers.
 bool Decides(const Graph& a, const Graph& b);
 
 // By output, in f64: how far each element may be moved by the rounding of what only one of the graphs has before a run.
@@ -42,7 +42,7 @@ class KnownRounding {
   int threads_;
 };
 
-// What both graphs together round by the time that they give this element, in their own types: the sum of both
+// Errors of both graphs together when they give this element, in their own types: the sum of both
 // estimates. Nothing where none can be made, as of an operator that has no derivative.
 struct BothRound {
   double worst = 0, typical = 0;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kAssignments = 6;
 constexpr int64_t kMaxElements = 256;
-// Of SearchPositions.
+// Limits of SearchPositions.
 constexpr size_t kEnlargedAssignments = 3;
 constexpr int64_t kMostElements = 1 << 18;
 constexpr int64_t kMostReduced = 1 << 22;  // elements of a result times those of what is reduced
@@ -144,7 +144,7 @@ std::set<int> BitsOfPositions(const RuleInstance& instance) {
   return bits;
 }
 
-// Whether the conditions hold, and no reduction has too many terms.
+// True if the conditions hold, and no reduction has too many terms.
 bool IsWithinReach(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
   for (const ExprPtr& condition : instance.conditions) {
     if (!EvalCond(condition, symbols).value_or(false)) return false;
@@ -192,7 +192,7 @@ std::optional<Counterexample> SearchPositions(const RuleInstance& instance,
     for (size_t a = 0; a < std::min(assignments.size(), kEnlargedAssignments); ++a) {
       const size_t count = assignments[a].size();
       for (int64_t size : {(int64_t{1} << (bits - 1)) + 1, (int64_t{1} << bits) + 1}) {
-        // Of one symbol after the other, and of all.
+        // One symbol after the other is made large, then all.
         for (size_t s = 0; s <= count; ++s) {
           std::vector<int64_t> symbols = assignments[a];
           for (size_t k = 0; k < count; ++k) symbols[k] = k == s || s == count ? size : symbols[k];

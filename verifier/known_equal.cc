@@ -15,11 +15,11 @@ namespace rewright {
 namespace {
 
 constexpr int kPerturbations = 3;
-// Of what was measured. Narrow types get less: what is taken for equal there is further apart by far, and sums of them
-// are folded in a wider type.
+// Margins over what was measured. Narrow types get less: what is taken for equal there is further apart by far, and
+// sums of them are folded in a wider type.
 double MarginOf(DType dtype) { return IsHalf(dtype) ? 1.5 : 4; }
-// Of the largest magnitude: what differs more, or by so many halves of a unit in the last place, is not looked at any
-// closer.
+// A part of the largest magnitude: what differs more, or by so many halves of a unit in the last place, is not looked
+// at any closer.
 constexpr double kCoarse = 1e-3;
 constexpr double kCoarseUnits = 16;
 

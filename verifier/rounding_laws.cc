@@ -106,7 +106,8 @@ class Operations {
         // The number of the type next to the real result (IEEE 754, section 5.4.1): an odd function of it.
         if (correctly_rounded_) return AnyFunction("odd", {e}, e->dtype());
         [[fallthrough]];
-      default: return AnyFunction(absl::StrCat(InfoOf(e->fn()).name, "_", DTypeName(e->dtype())), e->args(), e->dtype());
+      default:
+        return AnyFunction(absl::StrCat(InfoOf(e->fn()).name, "_", DTypeName(e->dtype())), e->args(), e->dtype());
     }
   }
 
@@ -152,7 +153,7 @@ class Operations {
 
   static std::string OfPosition(DType to) { return absl::StrCat(DTypeName(to), "_of_position"); }
 
-  // Whether the operand that is read has positions for elements, which 32 bits hold: as numbers of a floating type they
+  // True if the operand that is read has positions for elements, which 32 bits hold: as numbers of a floating type they
   // are those that it has for the positions themselves.
   bool IsPosition(const SymbolicNode& node, const ExprPtr& e) const {
     if (!e->IsRead() || !IsInteger(e->dtype()) || BitsOf(e->dtype()) < 32) return false;
@@ -168,12 +169,12 @@ class Operations {
     return &before.meaning->outputs[static_cast<size_t>(operand.output)].element;
   }
 
-  // Whether the wide floating type has every number of the narrow one.
+  // True if the wide floating type has every number of the narrow one.
   static bool HoldsAll(DType wide, DType narrow) {
     return IsFloating(narrow) && (wide == DType::kFloat64 || (wide == DType::kFloat32 && IsNarrow(narrow)));
   }
 
-  // Whether the operand that is read is itself a conversion from the narrower type.
+  // True if the operand that is read is itself a conversion from the narrower type.
   bool IsWidened(const SymbolicNode& node, const ExprPtr& e, DType narrow) const {
     if (!e->IsRead() || !HoldsAll(e->dtype(), narrow)) return false;
     const ExprPtr* element = ElementRead(node, e);
@@ -283,7 +284,7 @@ std::set<int> Used(const RuleInstance& instance, const std::vector<SymbolicValue
   return used;
 }
 
-// Whether no element is larger than 1 and all that is read.
+// True if no element is larger than 1 and all that is read.
 bool IsBounded(const ExprPtr& e) {
   switch (e->kind()) {
     case ExprKind::kConst: return std::abs(e->real()) <= 1;
@@ -363,7 +364,7 @@ class Sample {
   std::vector<std::vector<int64_t>> symbols_;
 };
 
-// Of the right side's values those that have an element, at some sizes, which the left side has not: their law of
+// Finds values of the right side that have an element, at some sizes, which the left side has not: their law of
 // ranges is false.
 class SeenValues {
  public:

@@ -6,9 +6,9 @@
 //   operations   Both sides with any function in the place of every operation that rounds, and any odd function of the
 //                real result in the place of those that round correctly; sums keep the order of their terms. Where this
 //                is proved, both sides do the same operations on the same numbers: they have the same bits.
-//   magnitudes   Both sides with all leaves positive, every subtraction an addition, every constant without its sign. To
-//                first order the rounding of a side is at most some multiple of the unit roundoff, which depends on the
-//                lengths of its sums, times its value under magnitudes (Higham, Accuracy and Stability of Numerical
+//   magnitudes   Both sides with all leaves positive, every subtraction an addition, every constant without its sign.
+//                To first order the rounding of a side is at most some multiple of the unit roundoff, which depends on
+//                the lengths of its sums, times its value under magnitudes (Higham, Accuracy and Stability of Numerical
 //                Algorithms, 2nd edition, sections 3.1 and 4.2). Where this is proved, neither side cancels what the
 //                other does not.
 //   ranges       The elements of a value of the right side are elements of values of the left side, up to sign, or 0 or
@@ -31,7 +31,7 @@ RuleInstance LawOfMagnitudes(const RuleInstance& instance);
 // The law of ranges of one value of the right side; `value` is of a floating type.
 RuleInstance LawOfRanges(const RuleInstance& instance, SymbolicValue value);
 
-// What is known of an instance's rounding, for every size where it is said to be proved.
+// Facts of an instance's rounding, for every size where they are said to be proved.
 struct RoundingOfInstance {
   bool same_operations = false;  // proved
   bool same_magnitudes = false;  // proved
@@ -45,7 +45,7 @@ struct RoundingOfInstance {
 // those of `options`; no counterexample is searched for, but nothing is tried that fails at some sizes.
 RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, const ProofOptions& options);
 
-// What is known besides where elements are of 16 bits.
+// The same where elements are of 16 bits.
 struct RoundingOnHalves {
   bool same_operations = false;  // proved, with every value stored
   // Applications of the right side that may have elements larger than all that the left side and the other applications

@@ -140,7 +140,7 @@ class Lowering : private ScheduleBuilder {
   bool IsConstant(Value value) const { return graph_.IsKnown(value); }
   // The tensor of a constant value.
   absl::StatusOr<Tensor> ConstantTensor(Value value);
-  // Whether factors of products are packed now, rather than by each run.
+  // True if factors of products are packed now, rather than by each run.
   bool PacksFactors() const { return !options_.sparing; }
   // The memory of a constant buffer that is the graph's own weight, or a view of it; null: it is not.
   std::shared_ptr<void> WeightIn(int constant) const {

@@ -23,8 +23,8 @@ class PackedWeights {
     friend auto operator<=>(const Form&, const Form&) = default;
   };
 
-  // What `make` gives, or gave for an executable that lives. `weights` keeps the elements, which nobody writes: while
-  // the form is alive no other weights can lie there.
+  // Gives what `make` gives, or gave for an executable that lives. `weights` keeps the elements, which nobody writes:
+  // while the form is alive no other weights can lie there.
   absl::StatusOr<std::shared_ptr<void>> Get(const Form& form, std::shared_ptr<void> weights,
                                             const std::function<absl::StatusOr<std::shared_ptr<void>>()>& make);
 

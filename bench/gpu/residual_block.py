@@ -29,8 +29,8 @@ def alternatives(args, path):
         while True:
             words = [word for rule in disabled for word in ("--disable-rule", rule)]
             out = os.path.join(args.work, "residual_block.candidate.onnx")
-            # Kernels of two sizes become one by zeros around the smaller, which holds for finite images, a law outside of
-            # the default set.
+            # Kernels of two sizes become one by zeros around the smaller, which holds for finite images, a law outside
+            # of the default set.
             chosen = rewright(args.rewright, "optimize", path, "-o", out, "--no-check", "--assume-finite", "--alpha", 1.5,
                               "--growth", "inf", "--rules", "core.rules", "--rules", "laws.rules", "--baseline", *way, *words)
             rules = [rewrite["rule"] for rewrite in chosen["rewrites"]]

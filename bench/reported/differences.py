@@ -6,7 +6,7 @@ from onnx.reference import ReferenceEvaluator
 
 
 def loss_added(model, outputs):
-    """The model with the output `loss`, its first floating output times numbers, and what that is; None: it has none."""
+    """The model with the output `loss`, its first floating output times numbers, and the loss; None: it has none."""
     for value, found in zip(model.graph.output, outputs):
         found = np.asarray(found)
         produced = any(value.name in node.output for node in model.graph.node)

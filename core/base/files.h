@@ -46,7 +46,7 @@ class InputFile {
   int64_t size_;
 };
 
-// Whether the memory is a file that InputFile::Map has mapped.
+// True if the memory is a file that InputFile::Map has mapped.
 bool IsMapped(const void* memory);
 // Gives the memory of these bytes back to the system where they are such a file, of which they are read again where
 // they are used again; does nothing to other memory. For who has read through many of them. Thread-safe.

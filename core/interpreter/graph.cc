@@ -150,7 +150,7 @@ std::vector<std::vector<Value>> IndependentParts(const Arena& arena, const std::
       const Node& node = arena.node(id);
       if (node.op == nullptr) continue;
       if (const auto [found, fresh] = needed_by.emplace(id, i); !fresh) {
-        // What lies below was seen with that value.
+        // That value was met before, and all below it.
         const size_t a = first_of(found->second), b = first_of(i);
         joined[std::max(a, b)] = std::min(a, b);
         continue;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMostNodes = 8;
 
-// What may be put into an expression: floating elements that are no product of tensors.
+// Nodes that may be put into an expression: those of floating elements, but for products of tensors.
 bool IsInlined(const Arena& arena, Value value) {
   const Node& node = arena.node(value.node);
   if (node.op == nullptr || node.meaning->IsOpaque() || arena.IsKnown(node)) return false;
@@ -31,7 +31,7 @@ bool TakesExtremum(const ExprNode& element) {
 }
 bool Divides(const ExprNode& element) { return element.IsCall(Fn::kDiv); }
 
-// Whether such a node leads to the value, by way of nodes with one operand that is no constant.
+// True if such a node leads to the value, by way of nodes with one operand that is no constant.
 bool LeadsTo(const Arena& arena, Value value, bool (*predicate)(const ExprNode&)) {
   for (int steps = 0; steps < kMostNodes - 2; ++steps) {
     const Node& node = arena.node(value.node);

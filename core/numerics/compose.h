@@ -14,9 +14,9 @@ struct Composed {
   std::vector<Value> operands;             // what its reads read
 };
 
-// Of the node's output 0 where that may tell more than the node alone: a quotient by something that a sum or an
-// extremum leads to, a product with such a quotient, a difference from an extremum. Null elsewhere; products of
-// tensors, and nodes beyond the eighth, are read as they are.
+// Joins a node with those before it where that may tell more of output 0 than the node alone: a quotient by something
+// that a sum or an extremum leads to, a product with such a quotient, a difference from an extremum. Null elsewhere;
+// products of tensors, and nodes beyond the eighth, are read as they are.
 Composed ComposeForFacts(const Arena& arena, NodeId node);
 
 }  // namespace rewright

@@ -25,7 +25,7 @@ std::optional<double> NumberOf(const ExprNode& expr) {
   }
 }
 
-// Whether both sides are equal where the operands of the condition, one of them a number, are.
+// True if both sides are equal where the operands of the condition, one of them a number, are.
 bool IsContinuous(const ExprNode& select) {
   const ExprNode& condition = *select.condition();
   if (condition.kind() != ExprKind::kHolds || !condition.arg(0)->IsCall()) return false;

@@ -7,7 +7,7 @@
 
 namespace rewright {
 
-// What a value reaches through arithmetic and movements of elements.
+// Decisions that a value reaches through arithmetic and movements of elements.
 struct Decisions {
   bool rounding = false;    // a function that jumps: round, floor, ceil, a conversion to integers
   bool comparison = false;  // a comparison, a sign, the position of an extremum, an operator of which nothing is known

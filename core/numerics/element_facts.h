@@ -28,7 +28,7 @@ class ElementFacts {
  public:
   explicit ElementFacts(std::shared_ptr<const Meaning> meaning);
 
-  // Of every output, of one application: `bindings` are its sizes and attributes, `outputs` its types.
+  // Gives the facts of every output of one application: `bindings` are its sizes and attributes, `outputs` its types.
   std::vector<Facts> Of(const Bindings& bindings, const std::vector<const Facts*>& operands,
                         const std::vector<TensorType>& outputs);
 
@@ -53,14 +53,14 @@ class ElementFacts {
     const ExprNode* expr = nullptr;
     std::vector<int> args;
     std::vector<int> extents;
-    // Of a difference of an element and the extremum of a range that holds it: 1 where it is 0 or more, -1 where it is
+    // For a difference of an element and the extremum of a range that holds it: 1 where it is 0 or more, -1 where it is
     // 0 or less; which argument the extremum is; and the places of the element in the range.
     int extremum = 0;
     int extremum_arg = 0;
     Places places;
-    // Of a sum: differences in the body, of an element and the extremum over the same terms.
+    // For a sum: differences in the body, of an element and the extremum over the same terms.
     std::vector<int> peaks;
-    // Of a maximum or minimum with a guard: whether some point fulfils it, by the numbers of the Meaning.
+    // For a maximum or minimum with a guard: whether some point fulfils it, by the numbers of the Meaning.
     std::map<std::vector<int64_t>, bool> never_empty;
   };
   struct Bound {
@@ -101,7 +101,7 @@ class ElementFacts {
   absl::flat_hash_map<const ExprNode*, int> numbers_;
   std::vector<int> roots_;
 
-  // Of the application at hand.
+  // State of the application at hand.
   const Bindings* bindings_ = nullptr;
   const std::vector<const Facts*>* operands_ = nullptr;
   std::vector<Range> variables_;

@@ -19,14 +19,14 @@
 namespace rewright {
 namespace {
 
-// Of tf32: 11 bits.
+// The unit roundoff of tf32, which has 11 bits.
 constexpr double kTf32Rounding = 0x1p-11;
 // Columns of which sums are left: the rest is added up here.
 constexpr int64_t kFewestColumns = 1024;
 // Stands for the element of the largest magnitude.
 constexpr int64_t kLargest = -1;
 
-// Of all threads of the process.
+// CPU time of all threads of the process.
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 double SmallestSubnormalOf(DType dtype) { return SmallestNormalOf(dtype) * 2 * RoundingOf(dtype); }
@@ -38,7 +38,7 @@ struct Part {
   double worst = 0, square = 0;
 };
 
-// What is added up for one value: the sums stand in outputs of the graph that is run.
+// Terms that are added up for one value: the sums stand in outputs of the graph that is run.
 struct Charge {
   Value value;  // of the original graph
   std::vector<Part> parts;
@@ -221,7 +221,7 @@ class Estimator {
     return below;
   }
 
-  // Whether the value's own operation, or storing it, rounds.
+  // True if the value's own operation, or storing it, rounds.
   bool IsCharged(Value value) {
     const Node& node = graph_.node(value.node);
     if (node.op == nullptr) {
@@ -298,7 +298,7 @@ class Estimator {
       if (arena_->node(errors).outputs.size() == 2) {
         parts.push_back({ErrorSum::kPair, {{errors, 0}, {errors, 1}}, u, u * u});
       } else {
-        // Of two to four roundings that are alike, the sum of squares is a half to a quarter of the square of the sum.
+        // Where two to four roundings are alike, the sum of squares is a half to a quarter of the square of the sum.
         parts.push_back({ErrorSum::kOf, {{errors, 0}}, u, u2 / 3});
       }
     }

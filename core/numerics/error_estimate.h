@@ -75,7 +75,7 @@ struct ErrorEstimate {
   std::vector<std::string> blocked;    // nodes that have no derivative: what happens before them is left out
   // Nodes whose results are beyond the largest number of the type: infinities there.
   std::vector<std::string> overflows;
-  // Of CPU time: the one run that gives all of this, and what comes before it: facts, derivatives, compilation.
+  // CPU seconds: the one run that gives all of this, and what comes before it: facts, derivatives, compilation.
   double run_seconds = 0;
   double prepare_seconds = 0;
   double forward_seconds = 0;  // with `measure`: of one run of the graph by the interpreter

@@ -60,7 +60,7 @@ bool IsPowerOfTwo(double value) {
   return value >= 1 && std::isfinite(value) && std::frexp(value, &exponent) == 0.5;
 }
 
-// What both arguments tell of a result that is neither.
+// Facts that both arguments tell of a result that is neither.
 Facts Begin(const Facts& a, const Facts& b) {
   Facts result;
   result.may_be_undefined = a.may_be_undefined || b.may_be_undefined;
@@ -200,7 +200,7 @@ Facts TruthFacts(const Facts& a, const Facts& b, bool can_be_true, bool can_be_f
   return result;
 }
 
-// Of a function that steps: integers.
+// Facts of a function that steps: it gives integers.
 void Step(double (*f)(double), const Facts& a, Facts* result) {
   result->range = {f(a.range.lo), f(a.range.hi)};
   result->integral = !a.may_be_infinite;
@@ -347,7 +347,7 @@ Facts CastFacts(DType from, DType to, const Facts& a) {
   if (to == DType::kBool) {
     result = TruthFacts(a, a, MayBe(a, 0) ? a.range != Interval::Of(0) : true, MayBe(a, 0));
   } else if (!IsFloating(to) && IsFloating(from)) {
-    // What does not fit, or is no number, becomes any integer.
+    // An element that does not fit, or is no number, becomes any integer.
     if (a.may_be_undefined || a.may_be_infinite) result.range = {};
     Facts cut = result;
     Step(std::trunc, cut, &result);

@@ -1,4 +1,4 @@
-// What is known of the elements of a tensor, and what a scalar function makes of it.
+// Facts of the elements of a tensor, and what a scalar function makes of them.
 //
 // Facts speak of elements as they are over the real numbers: no operation on the way rounds or overflows. Only
 // `held_by` and `rounded` speak of floating-point numbers. Facts are sound and not complete: an interval holds all
@@ -42,7 +42,7 @@ struct Facts {
   std::string ToString() const;  // "[0, 1], nonzero"
 };
 
-// Of either.
+// Facts of an element that is one of either.
 Facts Join(const Facts& a, const Facts& b);
 
 // Draws from the interval what it says: elements that cannot be 0, and of which magnitude the smallest are.
@@ -61,8 +61,8 @@ Facts ProductFacts(DType dtype, const Facts& factor, double fewest, double most)
 // The element as one of type `to`.
 Facts CastFacts(DType from, DType to, const Facts& a);
 
-// What of a result is left when it is computed in, or stored as, an element of that type: marks what rounds, and takes
-// integers that may wrap for unknown.
+// Leaves of a result what is left when it is computed in, or stored as, an element of that type: marks what rounds, and
+// takes integers that may wrap for unknown.
 void Round(DType dtype, Facts* facts);
 
 }  // namespace rewright

@@ -30,7 +30,7 @@ Interval operator*(Interval a, Interval b);
 Interval operator/(Interval a, Interval b);
 Interval Square(Interval a);
 Interval Hull(Interval a, Interval b);
-// Of intervals that have a number in common; else a.
+// The numbers that both have; where there is none, a.
 Interval Intersect(Interval a, Interval b);
 // The interval of f for a function that never falls, of which the C library's result is wrong by a few units in the
 // last place at most, and exact at 0 and at infinities, and where it is 0 at 1.

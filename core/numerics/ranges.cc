@@ -111,7 +111,7 @@ std::vector<Facts> Numerics::OfApplication(const Node& node, const std::vector<c
   return OperatorOf(node).facts->Of(BindingsOf(*node.meaning, operand_types, node.attrs), operands, node.outputs);
 }
 
-// What the node and those before it say as one expression, which is as true.
+// Facts of the node and those before it as one expression, which are as true.
 void Numerics::RefineByOperands(const Arena& arena, NodeId id, std::vector<Facts>* facts) {
   const Composed composed = ComposeForFacts(arena, id);
   if (composed.meaning == nullptr) return;

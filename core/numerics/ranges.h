@@ -30,17 +30,17 @@ class Numerics {
  public:
   explicit Numerics(NumericsOptions options = {}) : options_(std::move(options)) {}
 
-  // Of a value of an arena; values below it are looked at first, where they have not been. The arena is that of all
-  // calls before.
+  // Gives the facts of a value of an arena; values below it are looked at first, where they have not been. The arena is
+  // that of all calls before.
   const Facts& Of(const Arena& arena, Value value);
-  // Of a leaf or of an application whose operands have these facts, in an arena or on its own.
+  // Gives those of a leaf, or of an application whose operands have these facts, in an arena or on its own.
   Facts OfLeaf(const Arena& arena, NodeId leaf);
   std::vector<Facts> OfApplication(const Node& node, const std::vector<const Facts*>& operands,
                                    const std::vector<TensorType>& operand_types);
 
-  // Of every value of the graph: the decisions that lie behind it. A value that nothing reads reaches none.
+  // Gives for every value of the graph the decisions that lie behind it. A value that nothing reads reaches none.
   absl::flat_hash_map<Value, Decisions> DecisionsOf(const Graph& graph);
-  // What an operand of a node reaches, where the node's outputs reach these.
+  // Gives what an operand of a node reaches, where the node's outputs reach these.
   Decisions OfOperand(const Node& node, int operand, const std::vector<Decisions>& outputs);
 
  private:
@@ -58,7 +58,7 @@ class Numerics {
   absl::flat_hash_map<NodeId, std::vector<Facts>> nodes_;
 };
 
-// Of given elements, in one pass over them.
+// Facts of given elements, found in one pass over them.
 Facts FactsOfElements(const Tensor& elements);
 
 }  // namespace rewright

@@ -41,7 +41,7 @@ absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output);
 // The value itself; its derivative is 0.
 const OpDef& HoldOp();
 
-// Of an operator whose element is the extremum of elements of operand 0, as a window's maximum, each application of
+// For an operator whose element is the extremum of elements of operand 0, as a window's maximum, each application of
 // which would look for it again in its derivative: op_terms(x, m; attributes of op) is the sum of the elements that
 // equal m, the extremum. Its derivative is one at every element that the extremum is at.
 bool IsExtremumOfReads(const OpDef& op, const Meaning& meaning);
@@ -57,7 +57,7 @@ enum class ErrorSum : uint8_t {
 };
 const OpDef& ErrorSumOp(ErrorSum sum);
 
-// Whether output 0 of the operator is a sum of products of elements, one of each operand at most: the operator applied
+// True if output 0 of the operator is a sum of products of elements, one of each operand at most: the operator applied
 // to squared operands then gives the sum of squares of the terms. `terms`: their number, an expression in sizes and
 // attributes; null where it depends on the position.
 bool IsSumOfProducts(const Meaning& meaning, ExprPtr* terms);

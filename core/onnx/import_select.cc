@@ -58,7 +58,8 @@ Values Hardmax(OnnxNode& node) {
 }
 
 // Tuples of indices into the axes [begin, begin + k) of a tensor as numbers into these axes joined to one: the last
-// axis of the indices, which are i64, goes. Where there is one alone, of the first axis, it may still count from the end.
+// axis of the indices, which are i64, goes. Where there is one alone, of the first axis, it may still count from the
+// end.
 Value JoinIndices(OnnxNode& node, Value indices, const Shape& shape, size_t begin) {
   const int last = node.type(indices).rank() - 1;
   const int64_t count = node.shape(indices)[static_cast<size_t>(last)];

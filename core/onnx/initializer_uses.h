@@ -36,13 +36,13 @@ class NodeUses {
   absl::flat_hash_set<std::string> in_subgraphs_;
 };
 
-// What an input never holds a weight for; empty: it may.
+// Why an input never holds a weight; empty: it may.
 std::string NeverOf(const std::string& op, int input);
 // Inputs that hold weights in nearly every file.
 bool IsWeightOf(const std::string& op, int input);
 // The output has the elements of input 0 and no others.
 bool MovesOnly(const onnx::NodeProto& node, int input);
-// Whether a tensor at a factor or summand of the node stands where the scale or the bias of a norm does: one number for
+// True if a tensor at a factor or summand of the node stands where the scale or the bias of a norm does: one number for
 // each channel, directly behind an operator of normalization or a division by a square root.
 bool IsBehindNorm(const NodeUses& uses, const InitializersByName& initializers, const Reader& reader,
                   const Tensor& tensor);

@@ -19,7 +19,7 @@ class ModelFile {
   static absl::StatusOr<ModelFile> Open(const std::string& path);
   ModelFile(ModelFile&&) noexcept = default;
 
-  // What ImportedModel::external_files says, once they were read or mapped.
+  // As ImportedModel::external_files says, once they were read or mapped.
   void set_external_files(std::vector<std::string> names);
   // An error where the file or an external one was written to since. Other files may have taken their names.
   absl::Status CheckUnchanged() const;

@@ -118,7 +118,7 @@ struct ImportedModel {
   // With kOff and kStep: floating states that are no weights, each with the reason: constants of the graph,
   // initializers that training has to leave as they are.
   std::map<std::string, std::string> left;
-  // Of them those that may be parameters, by all that the file says: each with a sentence about it.
+  // Those among them that may be parameters, by all that the file says: each with a sentence about it.
   std::map<std::string, std::string> undecided;
   // For the user of the first such import: weights that an exporter wrote once for several, or twice for one.
   std::vector<std::string> weight_notes;
@@ -213,7 +213,7 @@ struct ExportOptions {
   // Takes the place of graph and source: dimensions are written by name, and what depends on their sizes as nodes that
   // compute it. An error (kFailedPrecondition) where that cannot be.
   std::shared_ptr<NamedGraph> named;
-  // Of ExportOnnx, asked when all is written and before it takes its names: an error leaves nothing. For weights of
+  // Asked by ExportOnnx when all is written and before it takes its names: an error leaves nothing. For weights of
   // files that may have changed. Empty: nothing is asked.
   std::function<absl::Status()> check;
 };

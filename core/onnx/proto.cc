@@ -76,7 +76,7 @@ absl::StatusOr<ExternalData> ReadExternalEntries(const onnx::TensorProto& proto)
   return external;
 }
 
-// Whether elements may stay at that offset of a file: many, of a type whose bytes need no look at, in reach of vectors.
+// True if elements may stay at that offset of a file: many, of a type whose bytes need no look at, in reach of vectors.
 bool CanBeMapped(const TensorType& type, int64_t offset) {
   return type.num_bytes() >= static_cast<int64_t>(kManyElementBytes) && type.dtype != DType::kBool &&
          offset % static_cast<int64_t>(alignof(std::max_align_t)) == 0;

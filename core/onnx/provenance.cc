@@ -40,7 +40,7 @@ std::map<std::string, std::string> Metadata(const Message& message, int number) 
   return found;
 }
 
-// What stands between the first two quotes behind `begin`, which are of Python: ' or ".
+// Gives the text between the first two quotes behind `begin`, which are of Python: ' or ".
 std::string Quoted(absl::string_view text, size_t begin, size_t* end) {
   const size_t from = text.find_first_of("'\"", begin);
   const size_t to = from == text.npos ? text.npos : text.find(text[from], from + 1);

@@ -1,4 +1,4 @@
-// What an exporter says about where initializers come from. PyTorch's exporter by torch.export writes it as metadata:
+// Initializers' origins, as an exporter tells them. PyTorch's exporter by torch.export writes it as metadata:
 // the graph lists the parameters and buffers of the module, and a value that was computed beforehand names what it was
 // computed from. For the sources of this folder only.
 #pragma once

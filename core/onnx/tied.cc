@@ -40,7 +40,7 @@ Tensor WithElements(const Tensor& tensor, const Shape& shape, const std::vector<
   return chosen;
 }
 
-// Of the elements in any order.
+// A hash of the elements in any order.
 uint64_t Fingerprint(const Tensor& tensor) {
   uint64_t sum = 0;
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
@@ -148,7 +148,7 @@ class CopyJoiner {
     return names;
   }
 
-  // Whether `name` is now `kept`.
+  // True if `name` is now `kept`.
   bool Join(const std::string& kept, const std::string& name) {
     const Tensor &a = initializers_.at(kept), &b = initializers_.at(name);
     const bool same = a.type() == b.type() && a.BitEqual(b), turned = !same && IsTransposed(a, b);

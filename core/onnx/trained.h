@@ -21,7 +21,7 @@ namespace rewright {
 
 struct InitializerRoles {
   std::map<std::string, std::string> left;  // floating ones that are not trained: why
-  // Of these: left for their names and uses alone; ImportedModel::undecided.
+  // Those among them that are left for their names and uses alone; ImportedModel::undecided.
   std::set<std::string> by_name;
   std::map<std::string, std::string> undecided;
   std::vector<std::string> notes;  // ImportedModel::weight_notes

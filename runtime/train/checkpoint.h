@@ -60,7 +60,7 @@ bool HasCheckpoint(const std::string& folder);
 // The last one. Errors: none is there (kNotFound), a file is missing or not as it was written.
 absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder);
 
-// Whether it holds these tensors and no others, as the checkpoint of a run does whose states they are. The error names
+// True if it holds these tensors and no others, as the checkpoint of a run does whose states they are. The error names
 // what is missing, what is there beside, and what is of another type.
 absl::Status CheckTensors(const Checkpoint& checkpoint, const std::map<std::string, TensorType>& expected);
 

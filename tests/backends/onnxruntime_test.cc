@@ -130,7 +130,7 @@ output g = %3
                -1, 1, 1);
 }
 
-// What onnxruntime 1.31 makes an invalid model of by its own fusion: it runs with fewer optimizations then.
+// onnxruntime 1.31 makes an invalid model of it by its own fusion: it runs with fewer optimizations then.
 TEST_F(OnnxRuntimeTest, LayerNormOfAVectorInParts) {
   const auto device = Make();
   ASSERT_NE(device, nullptr);

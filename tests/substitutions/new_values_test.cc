@@ -27,7 +27,7 @@ std::shared_ptr<const CompiledRule> ScaleToLhs() {
                 RuleClass::kReassociating, {5});
 }
 
-// Whether the rule may be applied at its only match.
+// True if the rule may be applied at its only match.
 bool Applies(const std::shared_ptr<const CompiledRule>& rule, const Graph& graph) {
   const Matcher matcher(rule, {}, /*halves=*/true);
   const std::vector<Match> matches = matcher.FindMatches(graph);
@@ -52,7 +52,7 @@ TEST(NewValues, ARuleIsUsedInHalvesWhereTheyCannotOverflow) {
   EXPECT_FALSE(Applies(ScaleToLhs(), ScaledProduct(DType::kFloat16, 8)));
   EXPECT_TRUE(Applies(ScaleToLhs(), ScaledProduct(DType::kFloat32, 8)));
   EXPECT_TRUE(Applies(ScaleToLhs(), ScaledProduct(DType::kBFloat16, 8)));
-  // What is far smaller loses bits to underflow.
+  // A far smaller value loses bits to underflow.
   EXPECT_FALSE(Applies(ScaleToLhs(), ScaledProduct(DType::kFloat16, 1.0 / 1024)));
 }
 

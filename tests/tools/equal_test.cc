@@ -129,7 +129,7 @@ TEST_F(EqualProgram, DamagedModelsAreToldApart) {
   }
 }
 
-// What exporters write alike, in another form: equal up to the rounding of a constant.
+// Forms that exporters write of one thing: equal up to the rounding of a constant.
 TEST_F(EqualProgram, FormsWithRoundedConstantsAreProved) {
   const std::vector<std::pair<std::string, std::string>> pairs = {
       {"input x: f32[2,6,6]\nconst %0: f32[] = [3.1622777]\n%1 = div(x, %0)\n%2 = softmax(%1, axis=2)\noutput y = %2\n",

@@ -373,7 +373,7 @@ bool HasFloats(const RuleInstance& instance) {
   });
 }
 
-// Whether doubles, of which all are sums of quarters, have held all real numbers without rounding.
+// True if doubles, of which all are sums of quarters, have held all real numbers without rounding.
 bool AreExact(const std::vector<std::vector<Tensor>>& values) {
   for (const std::vector<Tensor>& outputs : values) {
     for (const Tensor& value : outputs) {

@@ -366,7 +366,8 @@ TEST_F(LayoutsTest, PipelinesWithoutConvolutionsGiveTheBitsOfOneRank) {
   for (const char* model : models) {
     json_ = Json::parse(R"({"data": {"inputs": {"x": {"file": "../characters/train.txt", "tokens": {"stride": 3}}},
         "target": {"file": "../characters/train.txt", "tokens": {"stride": 3, "shift": 1}}, "batch": 12,
-        "micro_batches": 4}, "loss": "cross_entropy", "optimizer": {"kind": "adamw", "learning_rate": 0.01}, "steps": 2})");
+        "micro_batches": 4}, "loss": "cross_entropy", "optimizer": {"kind": "adamw", "learning_rate": 0.01},
+        "steps": 2})");
     json_["model"] = Json::parse(model);
     Use("");
     const Trained alone = Common(Train(json_, 1));

@@ -454,7 +454,7 @@ TEST_F(DamagedTest, CheckpointsAreRefused) {
   }
 }
 
-// What a state is may change from version to version, as it did for running averages.
+// States may be others from version to version, as running averages were.
 TEST_F(DamagedTest, CheckpointsOfOtherStatesAreRefusedByName) {
   Save(/*joined=*/false);
   auto weights = ReadSafetensors(files_[0]);
