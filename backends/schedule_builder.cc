@@ -71,8 +71,9 @@ void ScheduleBuilder::Emit(std::unique_ptr<Kernel> kernel, std::vector<BufferUse
 }
 
 void ScheduleBuilder::DropUnusedConstants() {
+  // Steps may have gone since they were made, and left constants.
+  read_.clear();
   for (int id : schedule_.outputs) read_.insert(Root(id));
-  // Buffers may stand for others than when a step was made.
   for (const Step& step : schedule_.steps) {
     for (const BufferUse& use : step.buffers) read_.insert(Root(use.buffer));
   }

@@ -61,12 +61,12 @@ def valid(path):
 
 def optimize(program, source, result):
     subprocess.run([program, "optimize", source, "-o", result, "--cost", "analytic:v100", "--budget", "50", "--quiet",
-                    "--threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, check=True)
+                    "--threads", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600, check=True)
 
 
 def answer_of(program, a, b):
-    done = subprocess.run([program, "equal", a, b, "--threads", "1", "--json", "--quiet", "--time-limit", "20"],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    done = subprocess.run([program, "equal", a, b, "--threads", "1", "--json", "--quiet", "--time-limit", "300"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600, check=False)
     if done.returncode not in (0, 1):
         return {"answer": "error", "error": " ".join(done.stderr.split())[-300:]}
     return json.loads(done.stdout)

@@ -63,10 +63,10 @@ def rewright(program, *arguments):
     """What optimize and equal report. A negative answer is no fault."""
     command = [program, *map(str, arguments), "--threads", "1", "--json"]
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600,
                               check=False)
     except subprocess.TimeoutExpired:
-        raise Fault(f"CRASH: {arguments[0]} took more than a minute") from None
+        raise Fault(f"CRASH: {arguments[0]} took more than ten minutes") from None
     said = " ".join(done.stderr.split())
     if done.returncode == 2:
         raise Refusal(said)
