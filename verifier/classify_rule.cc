@@ -197,8 +197,15 @@ struct Classified {
   bool measured = false;
 };
 
+using StopFlag = const std::atomic<bool>*;  // none: nothing stops it
+
+absl::Status Continue(StopFlag stop) {
+  return stop != nullptr && *stop ? absl::CancelledError("interrupted") : absl::OkStatus();
+}
+
 absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits& domain, int instances,
-                                   bool used_finite_only_step, std::optional<DType> half, bool ranged) {
+                                   bool used_finite_only_step, std::optional<DType> half, bool ranged,
+                                   StopFlag stop = nullptr) {
   const auto measured = static_cast<size_t>(std::clamp(instances, 1, kMeasuredInstances));
   std::vector<RuleClassifier> classifiers;
   for (uint64_t seed : kSeeds) {
@@ -220,7 +227,7 @@ absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits&
       classifier.Measure(instance);
       worst_found = classifier.IsWorst();
     }
-    return absl::OkStatus();
+    return Continue(stop);
   });
   if (!status.ok()) return status;
   Classified result;
@@ -232,7 +239,7 @@ absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits&
 }
 
 // Calls `visit` for the instances that differ by more than numbers of axes that could be merged.
-absl::Status ForEachDistinct(const CompiledRule& rule, const DomainLimits& domain,
+absl::Status ForEachDistinct(const CompiledRule& rule, const DomainLimits& domain, StopFlag stop,
                              absl::FunctionRef<void(const RuleInstance&, const ProofOptions&)> visit) {
   std::set<std::string> seen;
   verifier::SolverMemory memory;
@@ -240,12 +247,13 @@ absl::Status ForEachDistinct(const CompiledRule& rule, const DomainLimits& domai
   options.memory = &memory;
   return ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
     if (seen.insert(verifier::MergedAxesKey(instance)).second) visit(instance, options);
-    return absl::OkStatus();
+    return Continue(stop);
   });
 }
 
 // The worst of the laws of all instances; that of operations is tried where `same_bits`.
-absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLimits& domain, bool same_bits) {
+absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLimits& domain, bool same_bits,
+                                        StopFlag stop) {
   RuleRounding worst{.same_operations = same_bits};
   const auto visit = [&](const RuleInstance& instance, const ProofOptions& options) {
     const RoundingOfInstance found = ProveRounding(instance, worst.same_operations, options);
@@ -253,7 +261,7 @@ absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLi
     worst.growth = std::max(worst.growth, found.growth);
     worst.loss = std::max(worst.loss, found.loss);
   };
-  RETURN_IF_ERROR(ForEachDistinct(rule, domain, visit));
+  RETURN_IF_ERROR(ForEachDistinct(rule, domain, stop, visit));
   return worst;
 }
 
@@ -271,7 +279,7 @@ absl::StatusOr<bool> RoundingOnHalvesOf(const CompiledRule& rule, const DomainLi
       for (int node = rule.num_lhs_nodes(); node < std::ssize(rule.nodes()); ++node) new_values->insert(node);
     }
   };
-  RETURN_IF_ERROR(ForEachDistinct(rule, domain, visit));
+  RETURN_IF_ERROR(ForEachDistinct(rule, domain, /*stop=*/nullptr, visit));
   return same_operations;
 }
 
@@ -289,17 +297,18 @@ absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleOf(const CompiledRule& f
 
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step, RuleRounding* rounding,
-                                       std::vector<OperatorClass>* operators) {
+                                       std::vector<OperatorClass>* operators, StopFlag stop) {
   if (!HasOperatorVariable(rule.rule())) {
     ASSIGN_OR_RETURN(const Classified found,
-                     Measure(rule, domain, instances, used_finite_only_step, std::nullopt, /*ranged=*/false));
-    ASSIGN_OR_RETURN(*rounding, RoundingOf(rule, domain, found.rule_class == RuleClass::kExact));
+                     Measure(rule, domain, instances, used_finite_only_step, std::nullopt, /*ranged=*/false, stop));
+    ASSIGN_OR_RETURN(*rounding, RoundingOf(rule, domain, found.rule_class == RuleClass::kExact, stop));
     return WithRounding(found.rule_class, rounding->same_operations, *rounding, kRiskFactor);
   }
   RuleClass worst = RuleClass::kExact;
   for (OperatorClass& op : *operators) {
     ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
-    ASSIGN_OR_RETURN(op.rule_class, ClassifyRule(*own, domain, instances, used_finite_only_step, &op.rounding));
+    ASSIGN_OR_RETURN(op.rule_class, ClassifyRule(*own, domain, instances, used_finite_only_step, &op.rounding,
+                                                 /*operators=*/nullptr, stop));
     worst = Worse(worst, op.rule_class);
   }
   return worst;

@@ -24,6 +24,7 @@
 // as if it were about f32: there is no wider type to compare it with.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -64,10 +65,11 @@ struct OperatorClass {
 // The class of a rule that is proved in `domain`, which has `instances` instances: the worst of several measurements
 // with seeds of their own, so that it depends on its arguments alone. Errors are those of ForEachInstance.
 // Of a rule with an operator variable, the worst of the classes of all `operators`, which are filled in.
-// `rounding` gets what its laws say.
+// `rounding` gets what its laws say. Cancelled between two instances once `stop` is set.
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step, RuleRounding* rounding,
-                                       std::vector<OperatorClass>* operators = nullptr);
+                                       std::vector<OperatorClass>* operators = nullptr,
+                                       const std::atomic<bool>* stop = nullptr);
 
 // The same of the rule on 16-bit floats, with a rounding after every operator: the worst of the classes on f16, on bf16
 // and `wide`, that on f32, which is measured at more elements than tell themselves apart in 16 bits. None where the

@@ -107,7 +107,7 @@ class RuleProof {
     }
     if (verdict_.verdict == Verdict::kProved) {
       Classify();
-      if (options_.certify) WriteCertificate();
+      if (options_.certify && !verdict_.interrupted) WriteCertificate();
     }
     verdict_.reason = reason_;
     return verdict_;
@@ -173,7 +173,13 @@ class RuleProof {
     if (!options_.classify) return;
     const auto found =
         ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step, &verdict_.rounding,
-                     &verdict_.operators);
+                     &verdict_.operators, options_.stop);
+    verdict_.interrupted = absl::IsCancelled(found.status());
+    if (verdict_.interrupted) {
+      verdict_.verdict = Verdict::kUnknown;
+      reason_ = "interrupted";
+      return;
+    }
     if (!found.ok()) return NoteTrouble("class", found.status());
     verdict_.rule_class = *found;
   }

@@ -21,9 +21,7 @@ absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit, double ha
   try {
     z3::context context;
     z3::solver solver(context, z3::solver::simple());
-    z3::params params(context);
-    params.set("rlimit", limit);
-    solver.set(params);
+    solver.set(verifier::SolverParameters(context, limit));
     solver.add(context.parse_string(query.text.c_str()));
     z3::check_result result;
     {

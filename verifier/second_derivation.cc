@@ -479,8 +479,7 @@ class Derivation {
 
   z3::check_result Answer(z3::context& context, const Unroller& unroller, const z3::expr& question) const {
     z3::solver solver(context, z3::solver::simple());  // no tactics, which take long to give up
-    z3::params limits(context);
-    limits.set("rlimit", options_.resource_limit);
+    z3::params limits = verifier::SolverParameters(context, options_.resource_limit);
     limits.set("arith.nl.nra", false);  // algebraic numbers of sums of squares do not heed it
     solver.set(limits);
     for (unsigned i = 0; i < unroller.facts().size(); ++i) solver.add(unroller.facts()[static_cast<int>(i)]);

@@ -160,9 +160,7 @@ struct Solver::Impl {
   static z3::check_result Ask(z3::context& z3, const std::vector<z3::expr>& assertions, const z3::expr& goal,
                               unsigned limit, int64_t* units) {
     z3::solver solver(z3, z3::solver::simple());
-    z3::params params(z3);
-    params.set("rlimit", limit);
-    solver.set(params);
+    solver.set(SolverParameters(z3, limit));
     for (const z3::expr& e : assertions) solver.add(e);
     solver.add(goal);
     const z3::check_result result = solver.check();

@@ -1,5 +1,5 @@
-// What Z3 is limited by beside its resource units, and how many of those it has used. Private to the sources that see
-// z3++.h.
+// Limits of Z3's solvers, in resource units and on the clock, and the units that were used. Private to the sources that
+// see z3++.h.
 #pragma once
 
 #include <z3++.h>
@@ -47,6 +47,15 @@ class Watchdog {
   std::atomic<bool> fired_ = false;
   std::thread thread_;
 };
+
+// Parameters for a solver of at most `units` resource units. SIGINT is left to the program: by default a check puts its
+// own handler in the place of ours, from any thread, and a signal that comes then is lost.
+inline z3::params SolverParameters(z3::context& z3, unsigned units) {
+  z3::params params(z3);
+  params.set("rlimit", units);
+  params.set("ctrl_c", false);
+  return params;
+}
 
 // The resource units that the context of this solver has used since it was made.
 inline int64_t UnitsUsed(const z3::solver& solver) {

@@ -248,6 +248,12 @@ def rounding():
     yield single("Sign", i8(9))
 
 
+def log_of_sigmoid(x):
+    """In float64, but for the sigmoid's own rounding to float32: it has values below the least normal number."""
+    with np.errstate(over="ignore", divide="ignore"):
+        return [np.log((1 / (1 + np.exp(-x.astype(np.float64)))).astype(np.float32))]
+
+
 @family("microsoft/onnxruntime#10491", "onnx/onnx-mlir#365")
 def functions_of_large_numbers():
     large = [[-104.0, -88.0, -12.3392, 0.0, 12.0, 88.5, 104.0, 1e4]]
@@ -260,7 +266,7 @@ def functions_of_large_numbers():
         yield single(op, f32(9), special=True, gradients=op == "Reciprocal")
     g = Graph(x=f32(3, 8, values=large))
     g.add("Log", g.add("Sigmoid", "x"))
-    yield g
+    yield g.truth(log_of_sigmoid, "onnxruntime's sigmoid is 0 from -18 down")
     g = Graph(x=f32(3, 8))
     g.add("Mul", "x", g.add("Sigmoid", g.add("Mul", "x", np.float32(1.702))))
     yield g

@@ -58,7 +58,7 @@ TEST_F(Blame, FindsTheFalseRuleAmongGoodOnes) {
   ASSERT_GT(path.size(), 5u);
   const Outcome outcome = Rewright("blame" + std::string(kQuick) + trace);
   EXPECT_EQ(outcome.status, 1) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["found"], true);
   EXPECT_EQ(json["rule"], "lose-sigmoid");
   EXPECT_EQ(json["steps"], path.size());

@@ -44,7 +44,7 @@ TEST_F(CompareTest, TimesGraphsInOneTable) {
   const Outcome outcome = Rewright("compare --no-peers --rounds 7 --budget 20 --csv " + Path("t.csv") + kQuick +
                                    Path("mlp.onnx") + " " + Path("net.onnx"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   ASSERT_EQ(json["models"].size(), 2u);
   for (const auto& model : json["models"]) {
     ASSERT_EQ(model["rows"].size(), 3u);
@@ -215,7 +215,7 @@ TEST_F(CompareTest, ProfileFillsADatabaseAndCarriesItAbout) {
   const std::string db = " --profile " + Path("costs.db");
   const Outcome measured = Rewright("profile" + db + " --export " + Path("costs.json") + kQuick + Path("mlp.onnx"));
   ASSERT_EQ(measured.status, 0) << measured.err;
-  const auto json = measured.Json();
+  auto json = measured.Json();
   EXPECT_THAT(json["device"].get<std::string>(), HasSubstr("cpu"));
   EXPECT_GT(json["models"][0]["groups"], 0);
   EXPECT_GT(json["models"][0]["cost_ms"], 0);
@@ -240,7 +240,7 @@ TEST_F(CompareTest, ProfileHoldsGroupsAgainstARoofline) {
   const Outcome outcome = Rewright("profile --profile " + Path("c.db") + " --roofline --machine " +
                                    Path("machine.json") + kQuick + Path("mlp.onnx"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["roofline"]["flops_per_second"], 1e18);
   for (const auto& row : json["models"][0]["rows"]) {
     EXPECT_GT(row["gbytes_per_second"], 0);

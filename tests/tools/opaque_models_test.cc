@@ -51,7 +51,7 @@ class OpaqueModels : public ::testing::Test {
 TEST_F(OpaqueModels, AreToldByInspect) {
   const Outcome outcome = Rewright("inspect --json --dim N=3 " + Path("m.onnx"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   ASSERT_EQ(json["opaque"].size(), 1U);
   EXPECT_EQ(json["opaque"][0]["node"], "node \"inv\" (com.microsoft.Inverse)");
   EXPECT_EQ(json["opaque"][0]["why"], "the operator is not known");
@@ -92,7 +92,7 @@ TEST_P(OpaqueModelsOn, AreRewrittenAroundThatNode) {
                                                 "5 --json --cost analytic:zen3 --trust-unverified --rules ",
                                                 Path("laws.rules"), " -o ", Path("o.onnx")));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["opaque"].size(), 1U);
   EXPECT_EQ(json["written"], "rewritten") << json["verdict"];
   EXPECT_EQ(json["nodes_before"], 5);

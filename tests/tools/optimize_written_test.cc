@@ -232,7 +232,7 @@ TEST_F(Written, ForOnnxRuntimeTheFileIsTimed) {
   };
   const Outcome gained = optimize("twice.onnx", "g.onnx");
   ASSERT_EQ(gained.status, 0) << gained.err;
-  const auto json = gained.Json();
+  auto json = gained.Json();
   EXPECT_EQ(json["written"], "rewritten") << json["verdict"];
   EXPECT_LT(json["cost_after_ms"], json["cost_before_ms"]);
   EXPECT_LT(json["latency_after_ms"], json["latency_before_ms"]);

@@ -52,7 +52,7 @@ TEST_F(ShardTest, ProcessesRunTheirParts) {
         absl::StrCat(Mpirun(processes), "$program shard ", model_,
                      " --place input:0 --run --check --threads 1 --iterations 2 --json --quiet >$out 2>$err"));
     ASSERT_EQ(run.status, 0) << run.err << run.out;
-    const auto json = run.Json();
+    auto json = run.Json();
     ASSERT_EQ(json["ranks"].size(), static_cast<size_t>(processes));
     double promised = 0;
     for (const auto& exchange : json["exchanges"]) promised += exchange["bytes"].get<double>();

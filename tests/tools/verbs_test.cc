@@ -128,7 +128,7 @@ TEST_F(Verbs, ZooListsAndWrites) {
 TEST_F(Verbs, InspectTellsWhatAModelHolds) {
   const Outcome outcome = Rewright("inspect --json " + Path("mlp.onnx"));
   EXPECT_EQ(outcome.status, 0);
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["inputs"][0]["shape"], (std::vector<int64_t>{1, 784}));
   EXPECT_EQ(json["outputs"][0]["shape"], (std::vector<int64_t>{1, 10}));
   EXPECT_EQ(json["operators"]["matmul"], 2);
@@ -144,7 +144,7 @@ TEST_F(Verbs, RunMeasures) {
   const Outcome outcome = Rewright("run --iterations 4 --warmup 1" + std::string(kQuick) + Path("mlp.onnx"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, IsEmpty());
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["iterations"], 4);
   EXPECT_GT(json["latency_ms"]["min"], 0);
   EXPECT_GE(json["latency_ms"]["median"], json["latency_ms"]["min"]);
@@ -232,7 +232,7 @@ TEST_F(Verbs, AFileThatIsNoModelIsBadInput) {
 TEST_F(Verbs, DiffOfAModelWithItself) {
   const Outcome outcome = Rewright("diff" + std::string(kQuick) + Path("mlp.onnx") + " " + Path("mlp.onnx"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["same_structure"], true);
   EXPECT_EQ(json["equal"], true);
   EXPECT_EQ(json["max_abs_diff"], 0);
@@ -259,7 +259,7 @@ TEST_F(Verbs, DiffCountsOperators) {
 TEST_F(Verbs, VerifyProves) {
   const Outcome outcome = Rewright("verify --json " + Path("laws.rules"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["proved"], 2);
   EXPECT_EQ(json["refuted"], 0);
   EXPECT_EQ(json["unknown"], 0);
@@ -274,7 +274,7 @@ TEST_F(Verbs, VerifyProves) {
 TEST_F(Verbs, VerifyRefutesWithAWitness) {
   const Outcome outcome = Rewright("verify --json " + Path("false.rules"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["refuted"], 2);
   EXPECT_EQ(json["proved"], 1);
   EXPECT_EQ(json["unexpected"], 1);
@@ -307,7 +307,7 @@ TEST_F(Verbs, DeriveTellsWhatFollows) {
   const std::string command = "derive --rules " + Path("proved.rules") + " --goals " + (folder / "goals.rules");
   const Outcome outcome = Rewright(command + " --json");
   EXPECT_EQ(outcome.status, 1) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["goals"], 2);
   EXPECT_EQ(json["derived"], 1);
   EXPECT_EQ(json["missing"], nlohmann::json::array({"negation"}));
@@ -327,7 +327,7 @@ TEST_F(Verbs, OptimizeWritesACheckedModel) {
                                    " --trace " + (folder / "trace.json") + kQuick + Path("net.onnx") + " -o " + out);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, IsEmpty());
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_LE(json["nodes_after"], json["nodes_before"]);  // two products become one and a split
   EXPECT_LT(json["cost_after_ms"], json["cost_before_ms"]);
   EXPECT_FALSE(json.contains("latency_before_ms"));
@@ -364,7 +364,7 @@ TEST_F(Verbs, OptimizeMeasures) {
       Rewright("optimize --budget 3 --search greedy --rules " + Path("proved.rules") + kQuick + "--profile " +
                (folder / "costs.db") + " " + Path("net.onnx") + " -o " + (folder / "out.onnx"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_GT(json["cost_before_ms"], 0);
   EXPECT_EQ(json["equal"], true);
   EXPECT_THAT(folder.Files(), Not(IsEmpty()));
@@ -433,7 +433,7 @@ TEST_F(Verbs, AnInterruptedSearchEndsWithTheBestSoFar) {
       "searching");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("interrupted"));
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["search_end"], "stopped");
   EXPECT_EQ(json["equal"], true);
   // The rules only add to the graph: the input comes back.

@@ -69,7 +69,7 @@ TEST_F(Certificates, AreWrittenPerProvedRule) {
 TEST_F(Certificates, HoldWhenTheyAreCheckedAgain) {
   const Outcome outcome = Check("--json --rules " + (*made_ / "proved.rules"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["certificates"], 2);
   EXPECT_EQ(json["hold"], 2);
   EXPECT_THAT(json["refused"], IsEmpty());
@@ -191,7 +191,7 @@ TEST(Resumption, AnInterruptedRunGoesOnWhereItWas) {
                              (folder / "proved.rules");
   const Outcome first = RewrightInterrupted(verify, "merge-2: proved");
   EXPECT_EQ(first.status, 1) << first.err;
-  const auto before = first.Json();
+  auto before = first.Json();
   const int done = before["proved"];
   EXPECT_GE(done, 3);
   ASSERT_LE(done, kRules);
@@ -205,7 +205,7 @@ TEST(Resumption, AnInterruptedRunGoesOnWhereItWas) {
   WriteContents(folder / "many.rules", ManyRules(kRules));
   const Outcome second = Rewright(verify);
   EXPECT_EQ(second.status, 0) << second.err;
-  const auto after = second.Json();
+  auto after = second.Json();
   EXPECT_EQ(after["proved"], kRules);
   EXPECT_EQ(after["reused"], done);
   EXPECT_FALSE(after.contains("interrupted"));
@@ -227,7 +227,7 @@ TEST(Resumption, ChangedRulesAreProvedAgain) {
   const std::string verify = "verify --json " + (folder / "laws.rules") + " --resume " + (folder / "journal");
   WriteContents(folder / "laws.rules", kLaws);
   EXPECT_EQ(Rewright(verify).Json()["reused"], 0);
-  const auto again = Rewright(verify).Json();
+  auto again = Rewright(verify).Json();
   EXPECT_EQ(again["reused"], 3);
   EXPECT_EQ(again["proved"], 2);
   EXPECT_EQ(again["rules"][2]["verdict"], "refuted");
@@ -254,7 +254,7 @@ TEST(Renewal, ProvesWhatIsStale) {
   const Outcome outcome =
       Rewright("verify " + (folder / "stale.rules") + " --renew --json -o " + (folder / "new.rules"));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["kept"], 1);
   EXPECT_EQ(json["proved"], 2);
   EXPECT_EQ(json["rules"][0]["kept"], true);
@@ -289,7 +289,7 @@ TEST(Resumption, ALineThatWasAlteredIsNotBelieved) {
     std::string journal = whole;
     ASSERT_NE(journal.find(from), std::string::npos) << journal;
     WriteContents(folder / "journal", journal.replace(journal.find(from), std::string(from).size(), to));
-    const auto again = Rewright(verify).Json();
+    auto again = Rewright(verify).Json();
     EXPECT_EQ(again["reused"], 2) << to;
     EXPECT_EQ(again["proved"], 2) << to;
     EXPECT_EQ(again["rules"][2]["verdict"], "refuted") << to;
@@ -316,7 +316,7 @@ TEST(VerifyVerb, ARefutationTellsSidePlaceSizesAndValues) {
                 "rule illegal relu(x[m, n]) => reshape(relu(x), shape=[m, m])\n");
   const Outcome outcome = Rewright("verify --json " + (folder / "false.rules"));
   EXPECT_EQ(outcome.status, 1) << outcome.err;
-  const auto json = outcome.Json();
+  auto json = outcome.Json();
   EXPECT_EQ(json["refuted"], 3);
   const auto exchange = json["rules"][0]["counterexample"];
   EXPECT_EQ(exchange["obligation"], "elements differ");

@@ -126,7 +126,7 @@ TEST(GradientRules, OperatorsThatNeedThemHaveThem) {
 TEST(GradientRules, NoMutantThatIsRefutedIsProved) {
   const auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/gradients.rules");
   ASSERT_TRUE(rules.ok()) << rules.status();
-  const int wanted = std::max(100, Cases(500));
+  const int wanted = Cases(500);
   const MutantCounts counts = JudgeMutants(*rules, wanted, /*seed=*/20261122);
   EXPECT_THAT(counts.false_proofs, testing::IsEmpty());
   EXPECT_GT(counts.refuted, wanted / 2);

@@ -167,7 +167,7 @@ TEST(ShardingLaws, NoMutantThatIsRefutedIsProved) {
       for (const ShardingLaw& law : laws.laws) rules.push_back(law.rule);
     }
   }
-  const int wanted = std::max(100, Cases(500));
+  const int wanted = Cases(500);
   const MutantCounts counts = JudgeMutants(rules, wanted, /*seed=*/20261123);
   EXPECT_THAT(counts.false_proofs, testing::IsEmpty());
   EXPECT_GT(counts.refuted, wanted / 3);
