@@ -7,9 +7,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "backends/cpu/fusion.h"
-#include "backends/group.h"
-#include "backends/meaning.h"
+#include "backends/common/group.h"
+#include "backends/common/node_access.h"
+#include "backends/cpu/fuse/fusion.h"
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"

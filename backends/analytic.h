@@ -27,7 +27,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 
 namespace rewright {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "backends/profile_db.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
+#include "runtime/measure/cost_db.h"
 
 namespace rewright {
 

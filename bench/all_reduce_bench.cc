@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 #include "runtime/comm/all_reduce.h"
 #include "runtime/comm/ranks.h"
 #include "search/resources.h"

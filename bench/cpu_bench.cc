@@ -23,10 +23,10 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 #include "runtime/executor.h"
-#include "runtime/rates.h"
+#include "runtime/measure/machine_rates.h"
 #include "search/resources.h"
 #include "substitutions/proved_licences.h"
-#include "tools/thread_wait.h"
+#include "tools/program/thread_wait.h"
 
 namespace rewright {
 namespace {

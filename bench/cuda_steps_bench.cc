@@ -3,14 +3,14 @@
 // For every model, as CSV: steps, those among them that depend on constants alone (which are to be none), calls of
 // libraries, reorders, the megabytes that all steps read and write, each operand once, and those that no plan goes below:
 // inputs, outputs and constants, each once. Libraries are taken to have every product, convolution and attention in one
-// call (backends/cuda/idle_gpu.h). --labels: also how many steps there are of each kind.
+// call (backends/cuda/memory/idle_gpu.h). --labels: also how many steps there are of each kind.
 #include <cstdio>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "backends/cuda/idle_gpu.h"
-#include "backends/cuda/lowering.h"
+#include "backends/cuda/lower/lowering.h"
+#include "backends/cuda/memory/idle_gpu.h"
 #include "core/onnx/onnx.h"
 #include "runtime/schedule.h"
 

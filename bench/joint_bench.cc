@@ -32,14 +32,14 @@
 #include "core/base/status_macros.h"
 #include "core/ir/random_tensors.h"
 #include "runtime/executor.h"
-#include "runtime/train/model.h"
-#include "runtime/train/step.h"
+#include "runtime/measure/interleaved.h"
+#include "runtime/training/model.h"
+#include "runtime/training/step.h"
 #include "search/cost_model.h"
-#include "search/measure.h"
-#include "search/optimize.h"
+#include "search/optimize/optimize.h"
 #include "substitutions/lowering.h"
-#include "tools/joint_search.h"
 #include "tools/library/optimizer_rules.h"
+#include "tools/verbs/train/joint_search.h"
 
 namespace rewright {
 namespace {

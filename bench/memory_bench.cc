@@ -9,7 +9,7 @@
 
 #include "backends/device_factory.h"
 #include "bench/zoo/zoo.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "runtime/executor.h"
 
 namespace rewright {

@@ -10,7 +10,7 @@
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/check.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 
 namespace rewright::cpu {
 namespace {

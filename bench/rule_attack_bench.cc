@@ -47,13 +47,13 @@
 #include "core/ir/index_value.h"
 #include "core/ir/rewrite.h"
 #include "core/numerics/retype.h"
-#include "substitutions/instances.h"
-#include "substitutions/matcher.h"
-#include "substitutions/operator_variables.h"
-#include "substitutions/random_application.h"
-#include "substitutions/rule_parser.h"
-#include "verifier/classify_rule.h"
-#include "verifier/counterexample.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/instance/random_application.h"
+#include "substitutions/language/operator_variables.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/match/matcher.h"
+#include "verifier/classify/classify_rule.h"
+#include "verifier/refute/counterexample.h"
 
 namespace rewright {
 namespace {

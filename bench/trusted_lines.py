@@ -20,39 +20,39 @@ operator_variables""".split()
 # What an instance is: data, the binding of declarations, operators that stand for families.
 INSTANCE_DATA = "instance number stand_ins".split()
 # From the rule that is proved to the graph that is changed.
-APPLICATION = """binding_order match_binding match_plan match_scope match_search matcher node_signatures rule_net
+APPLICATION = """binding_order match_binding match_plan match_scope match_search matcher node_signatures discrimination_net
 rule_binding rule_set rule_symmetry applier lowering sibling_groups""".split()
 # The obligations, terms as data.
 OBLIGATIONS = "attempt replay term polynomial guard rational give_up".split()
 # The search for a proof: which attempts are made, which instances are taken for others, in what time. A certificate
 # names the attempt and holds every instance.
-SEARCH = "verifier prove_rule merged_axes watchdog work".split()
+SEARCH = "prove_instance prove_rule merged_axes watchdog".split()
 # What derives a proof from a certificate, whose law it reads and enumerates itself.
-DERIVING = "certificate_check law_reader law_values law_graph law_instances".split()
+DERIVING = "certificate_check rule_reader rule_values rule_graph rule_instances".split()
 # What reasons about sums and indices: checked for all sizes.
-REASONING = "simplify eliminate align inverse context decide print".split()
+REASONING = "one_term eliminate align inverse context nonnegativity print".split()
 # The composition of declarations, products and functions of elements, the difference of both sides and joint queries:
 # computed at several sizes. Which terms of the difference cancel is checked for all sizes.
-COMPUTED = """elements elements_internal reductions algebra algebra_internal factors functions real_functions maxima
-conditions products signs increasing term_substitution prover encode encode_functions solver""".split()
+COMPUTED = """elements elements_internal reductions normal_form internal product_laws function_laws real_functions extrema
+cases products signs monotone substitute prover encode encode_functions solver""".split()
 # What checks those steps: questions, values, and the laws of sums; the listener tells them.
-CHECKING = """step_checker computed_steps step_claims step_values step_listener concrete query_solver
+CHECKING = """step_checker step_checker_values step_queries step_values proof_observer concrete query_solver
 smt_query""".split()
 # Nothing that these say makes a rule proved.
-OTHER = """certificate certificate_text classify_rule condition_family cvc5_solver counterexample equal equal_by_claims
-equal_result equal_rounding foreign_cut gradient_claims infer integer_search joint_models numeric_instance part_weights
-prove_region random_leaves region rounded_decisions rounding_laws second_derivation sharding_laws signatures telling_draws
+OTHER = """certificate certificate_text classify_rule condition_family cvc5_query_solver counterexample equal equal_by_claims
+equal_result equal_rounding custom_op_cut gradient_claims infer integer_search joint_models numeric_instance part_weights
+prove_region value_distribution region rounded_decisions rounding_laws bounded_check sharding_laws signatures distinguishing_assignments
 known_equal""".split()
 
 
 def lines(folder, names):
     return sum(len(path.read_text().splitlines())
-               for name in names for path in sorted((ROOT / folder).glob(f"{name}.*")) if path.suffix in (".h", ".cc"))
+               for name in names for path in sorted((ROOT / folder).rglob(f"{name}.*")) if path.suffix in (".h", ".cc"))
 
 
 def main():
     known = set(OBLIGATIONS + SEARCH + DERIVING + REASONING + COMPUTED + CHECKING + OTHER)
-    found = {path.stem for path in (ROOT / "verifier").iterdir() if path.suffix in (".h", ".cc")}
+    found = {path.stem for path in (ROOT / "verifier").rglob("*") if path.suffix in (".h", ".cc")}
     if missing := sorted(found - known):
         sys.exit(f"verifier/: found {', '.join(missing)}, expected every source in a list of {sys.argv[0]}")
     if gone := sorted(known - found):

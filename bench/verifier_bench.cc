@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "substitutions/instances.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/rule_parser.h"
 #include "substitutions/prover_hash.h"
-#include "substitutions/rule_parser.h"
 #include "substitutions/rule_set.h"
 #include "verifier/prove_rule.h"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "backends/cpu/kernel_list.h"
-#include "backends/cpu/lowering.h"
+#include "backends/cpu/lower/lowering.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/device_factory.h"
 #include "bench/zoo/zoo.h"

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "core/ir/index_range.h"
 #include "runtime/host_memory.h"
 #include "runtime/instance.h"

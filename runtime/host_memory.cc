@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 
 namespace rewright {
 

@@ -1,7 +1,7 @@
 // The memory of this machine, as schedules see it.
 #pragma once
 
-#include "core/ir/device.h"
+#include "core/device/device.h"
 
 namespace rewright {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "runtime/schedule.h"
 
 namespace rewright {

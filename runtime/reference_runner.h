@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/ir/device.h"
+#include "core/device/device.h"
 
 namespace rewright {
 

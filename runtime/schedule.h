@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/queue_step.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 
 namespace rewright {
 

@@ -19,7 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 
 namespace rewright {
 

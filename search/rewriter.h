@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "core/ir/graph.h"
-#include "substitutions/matcher.h"
+#include "substitutions/match/matcher.h"
 
 namespace rewright {
 

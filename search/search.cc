@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "search/explorer.h"
+#include "search/strategies/explorer.h"
 
 namespace rewright {
 namespace {

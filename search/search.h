@@ -10,7 +10,7 @@
 // they cost less than alpha times the best. What makes it scale (docs/decisions/010-search-detours.md):
 //
 //   - Candidates are judged before they are built. What a rewrite does to the cost is read from its match site
-//     (search/match_site.h), a few dozen nodes before and after; a graph is built, costed exactly and looked up among
+//     (search/strategies/match_site.h), a few dozen nodes before and after; a graph is built, costed exactly and looked up among
 //     those known only when its turn comes.
 //   - Of sites with equal signatures, one or two are tried. What pays there is replayed at all others where its first
 //   step
@@ -19,7 +19,7 @@
 //   - The queue orders detours by what they have cost so far and a little per step: else rewrites that change nothing
 //     (an exchange of operands) would be combined without end before any that costs something is tried.
 //
-// Graphs of more than `whole_nodes` nodes are not searched for detours as a whole but by windows (search/window.h):
+// Graphs of more than `whole_nodes` nodes are not searched for detours as a whole but by windows (search/windows/window.h):
 // each is searched as a graph of its own, what pays is put in place in all windows at once, and the cuts move from
 // round to round until nothing improves. A window that a search cannot tell from one that was searched is not searched
 // again, so that a hundred layers cost about as much as a few (docs/decisions/013-windows.md).
@@ -46,9 +46,9 @@
 #include "absl/status/statusor.h"
 #include "core/ir/graph.h"
 #include "search/cost_model.h"
+#include "search/optimize/weight_bytes.h"
 #include "search/rewriter.h"
-#include "search/weight_bytes.h"
-#include "substitutions/node_signatures.h"
+#include "substitutions/match/node_signatures.h"
 
 namespace rewright {
 
@@ -114,7 +114,7 @@ struct SearchOptions {
   int egraph_nodes = 2000;
   int64_t extraction_steps = 20000;
   // How much larger than the original's the weights of a graph may be, as a share of them; what they grow by has to be
-  // gained, share for share (search/weight_bytes.h). Infinite: they may be of any size.
+  // gained, share for share (search/optimize/weight_bytes.h). Infinite: they may be of any size.
   double growth = std::numeric_limits<double>::infinity();
   // In the place of `growth`, for a graph that is a part of another.
   std::optional<GrowthPrice> growth_price = std::nullopt;

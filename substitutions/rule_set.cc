@@ -15,11 +15,11 @@
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
-#include "substitutions/operator_variables.h"
+#include "substitutions/language/operator_variables.h"
+#include "substitutions/language/rule_lexer.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/language/rule_printer.h"
 #include "substitutions/prover_hash.h"
-#include "substitutions/rule_lexer.h"
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
 
 namespace rewright {
 namespace {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "substitutions/compiled_rule.h"
-#include "substitutions/matcher.h"
-#include "substitutions/rule.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/language/rule.h"
+#include "substitutions/match/matcher.h"
 
 namespace rewright {
 

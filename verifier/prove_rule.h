@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "substitutions/compiled_rule.h"
-#include "substitutions/rule.h"
-#include "verifier/classify_rule.h"
-#include "verifier/verifier.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/language/rule.h"
+#include "verifier/classify/classify_rule.h"
+#include "verifier/prove/prove_instance.h"
 
 namespace rewright {
 

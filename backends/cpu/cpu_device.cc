@@ -6,11 +6,11 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cpu/context_layout.h"
-#include "backends/cpu/fusion.h"
-#include "backends/cpu/jit.h"
+#include "backends/cpu/codegen/jit.h"
+#include "backends/cpu/fuse/fusion.h"
 #include "backends/cpu/kernel_list.h"
-#include "backends/cpu/lowering.h"
+#include "backends/cpu/lower/context_layout.h"
+#include "backends/cpu/lower/lowering.h"
 #include "backends/cpu/measure.h"
 #include "core/base/status_macros.h"
 #include "core/ops/foreign.h"

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/device_factory.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 
 namespace rewright::cpu {
 

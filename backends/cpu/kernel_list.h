@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "backends/cpu/fusion.h"
-#include "backends/cpu/kernels/dnnl_util.h"
-#include "backends/cpu/lowering.h"
-#include "backends/layout.h"
+#include "backends/common/layout.h"
+#include "backends/cpu/fuse/fusion.h"
+#include "backends/cpu/lower/lowering.h"
+#include "backends/cpu/onednn/dnnl_util.h"
 
 namespace rewright::cpu {
 

@@ -8,12 +8,12 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cpu/lowering.h"
+#include "backends/common/group.h"
+#include "backends/cpu/lower/lowering.h"
 #include "backends/cpu/simd/simd.h"
-#include "backends/group.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 #include "runtime/host_memory.h"
 #include "runtime/instance.h"
 

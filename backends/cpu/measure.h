@@ -6,11 +6,11 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "backends/cpu/context_layout.h"
-#include "backends/cpu/kernels/dnnl_util.h"
-#include "backends/profile_db.h"
-#include "backends/sampling.h"
-#include "core/ir/device.h"
+#include "backends/common/noise_probe.h"
+#include "backends/cpu/lower/context_layout.h"
+#include "backends/cpu/onednn/dnnl_util.h"
+#include "core/device/device.h"
+#include "runtime/measure/cost_db.h"
 
 namespace rewright::cpu {
 

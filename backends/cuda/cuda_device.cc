@@ -7,12 +7,12 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/context_layout.h"
-#include "backends/cuda/fusion.h"
-#include "backends/cuda/gpu_memory.h"
-#include "backends/cuda/lowering.h"
+#include "backends/common/group.h"
+#include "backends/cuda/fuse/fusion.h"
+#include "backends/cuda/lower/context_layout.h"
+#include "backends/cuda/lower/lowering.h"
 #include "backends/cuda/measure.h"
-#include "backends/group.h"
+#include "backends/cuda/memory/gpu_memory.h"
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
 

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "backends/cuda/gpu.h"
-#include "backends/profile_db.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
+#include "runtime/measure/cost_db.h"
 
 namespace rewright::cuda {
 

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/half.h"
-#include "backends/group.h"
-#include "backends/sampling.h"
+#include "backends/common/group.h"
+#include "backends/common/noise_probe.h"
+#include "backends/cuda/codegen/half.h"
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 #include "runtime/memory_plan.h"
 
 namespace rewright::cuda {

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "backends/cuda/context_layout.h"
 #include "backends/cuda/gpu.h"
-#include "backends/cuda/gpu_memory.h"
-#include "backends/cuda/lowering.h"
-#include "backends/profile_db.h"
-#include "core/ir/device.h"
+#include "backends/cuda/lower/context_layout.h"
+#include "backends/cuda/lower/lowering.h"
+#include "backends/cuda/memory/gpu_memory.h"
+#include "core/device/device.h"
 #include "runtime/instance.h"
+#include "runtime/measure/cost_db.h"
 
 namespace rewright::cuda {
 

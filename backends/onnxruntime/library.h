@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "backends/onnxruntime/api.h"
-#include "core/ir/device.h"
-#include "core/ir/tensor.h"
+#include "core/device/device.h"
+#include "core/tensor/tensor.h"
 
 namespace rewright::ort {
 

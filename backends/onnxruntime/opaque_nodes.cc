@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "backends/meaning.h"
+#include "backends/common/node_access.h"
 #include "core/base/status_macros.h"
 #include "core/ops/foreign.h"
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/onnxruntime/library.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "core/onnx/onnx.h"
 
 namespace rewright::ort {

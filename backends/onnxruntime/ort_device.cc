@@ -9,14 +9,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "backends/fuser.h"
-#include "backends/group.h"
-#include "backends/schedule_builder.h"
+#include "backends/common/fuser.h"
+#include "backends/common/group.h"
+#include "backends/common/schedule_builder.h"
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
 #include "core/ir/pointwise.h"
 #include "core/ops/foreign.h"
 #include "core/ops/ops.h"
+#include "core/tensor/memory.h"
 
 namespace rewright::ort {
 namespace {

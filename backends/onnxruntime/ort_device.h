@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "backends/common/noise_probe.h"
 #include "backends/device_factory.h"
 #include "backends/onnxruntime/library.h"
-#include "backends/profile_db.h"
-#include "backends/sampling.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "core/onnx/onnx.h"
+#include "runtime/measure/cost_db.h"
 
 namespace rewright::ort {
 

@@ -17,13 +17,13 @@ import sys
 import tempfile
 import time
 
-TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools")
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "peers")
 COMPILERS = 4  # at a time: each has processes of its own
 PROPERTIES = ("EveryOperator", "RandomGraphs", "LargeKernels", "Attention", "EndsOfNetworks", "Branches")
 
 
 def write_inputs(model, folder):
-    """What tools/peers.py reads: names and values of the inputs, sizes that are symbolic being 1."""
+    """What tools/peers/peers.py reads: names and values of the inputs, sizes that are symbolic being 1."""
     import numpy as np
     import onnx
     graph = onnx.load(model, load_external_data=False).graph

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tools"))
+sys.path.insert(0, os.path.join(ROOT, "tools", "peers"))
 WORKLOADS = ["gqa", "qk_norm", "rms_norm", "lora", "gated_mlp", "ntrans"]
 BYTES = {"float32": 4, "bfloat16": 2, "bool": 1, "int64": 8, "int32": 4, "uint8": 1}
 CALL = re.compile(r"^\s+(?:(buf\d+) = )?((?:cpp_fused\w*|extern_kernels\.\w+|torch\.ops\.[\w.]+))\((.*)\)$", re.M)

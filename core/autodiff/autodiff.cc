@@ -12,7 +12,7 @@
 #include "core/autodiff/copies.h"
 #include "core/base/status_macros.h"
 #include "core/ir/pointwise.h"
-#include "core/ir/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace rewright {
 namespace {

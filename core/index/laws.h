@@ -2,7 +2,7 @@
 //
 // A law tells what conditions on an unknown v amount to: v = value, where further numbers are 0 or at least 0. Each
 // keeps the solutions and their number. The integers are forms for the solver (solve.cc) of derivatives, interpreter
-// and costs, polynomials of symbols for the prover (verifier/eliminate.cc), and terms of Z3 and cvc5 in
+// and costs, polynomials of symbols for the prover (verifier/normal_form/eliminate.cc), and terms of Z3 and cvc5 in
 // tests/verifier/integer_laws_test.cc, which proves every law as it is written here.
 //
 // An Arithmetic divides, rounding down: Number FloorDiv(Number, Number) and Mod(Number, Number). Divisors are positive

@@ -11,7 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/index_range.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 
 namespace rewright {
 namespace {

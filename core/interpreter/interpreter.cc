@@ -10,8 +10,8 @@
 #include "core/base/threads.h"
 #include "core/interpreter/program.h"
 #include "core/interpreter/run.h"
-#include "core/ir/dtype.h"
-#include "core/ir/memory.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/memory.h"
 
 namespace rewright {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/op.h"
-#include "core/ir/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace rewright {
 

@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/dtype.h"
 #include "core/ir/functions.h"
+#include "core/tensor/dtype.h"
 
 namespace rewright {
 

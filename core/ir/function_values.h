@@ -28,7 +28,7 @@ T IntegerPower(T a, T b) {
 
 #define REWRIGHT_SOURCE(...) __VA_ARGS__
 #define FUNCTION inline
-#include "core/ir/random_bits.inc"
+#include "core/tensor/random_bits.inc"
 #undef FUNCTION
 #undef REWRIGHT_SOURCE
 

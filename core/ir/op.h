@@ -27,7 +27,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/ir/expr.h"
-#include "core/ir/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace rewright {
 

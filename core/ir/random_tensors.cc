@@ -12,7 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
 #include "core/ir/index_range.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 
 namespace rewright {
 namespace {

@@ -23,7 +23,7 @@ int64_t IndexedSize(const Graph& graph, Value input);
 // In the order of Graph::inputs(). Floating elements are normal (mean 0, deviation 1), truth values are fair, integers
 // are uniform over 0..n-1, where n is IndexedSize or else 2 (masks, segment numbers); those that index nothing begin at
 // `least_integer` instead of 0: 1 for graphs that divide by them. An input's elements depend on the seed, its name and
-// its type alone. Error: an input is larger than the memory (core/ir/memory.h).
+// its type alone. Error: an input is larger than the memory (core/tensor/memory.h).
 absl::StatusOr<std::vector<Tensor>> RandomInputs(const Graph& graph, uint64_t seed, int64_t least_integer = 0);
 
 // How large the elements of an input are where ordinary numbers do not tell: 1/16, 1, 32 and up to the largest in f16;

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "core/ir/graph.h"
 
 namespace rewright {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/dtype.h"
 #include "core/ir/functions.h"
 #include "core/numerics/interval.h"
+#include "core/tensor/dtype.h"
 
 namespace rewright {
 

@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/operators.h"
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
 #include "core/numerics/rounding_op.h"
+#include "core/tensor/memory.h"
 
 namespace rewright {
 namespace {

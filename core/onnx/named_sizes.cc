@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "core/onnx/graph_importer.h"
+#include "core/onnx/import/graph_importer.h"
 
 namespace rewright {
 namespace {

@@ -12,10 +12,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/onnx/export/writer.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/size_relations.h"
 #include "core/onnx/source.h"
-#include "core/onnx/writer.h"
 
 namespace rewright {
 

@@ -24,8 +24,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
 #include "core/ir/graph.h"
-#include "core/ir/tensor.h"
 #include "core/onnx/size_relations.h"
+#include "core/tensor/tensor.h"
 
 namespace rewright {
 
@@ -245,7 +245,7 @@ absl::StatusOr<ImportedModel> ImportSerialized(const absl::Cord& bytes, const st
 absl::Status WriteSerialized(const absl::Cord& bytes, const std::string& path,
                              const std::function<absl::Status()>& check = nullptr);
 
-// A single tensor from a file, by the extension .npy (core/ir/npy.h) or .pb (a TensorProto). The file is untrusted: its
+// A single tensor from a file, by the extension .npy (core/tensor/npy.h) or .pb (a TensorProto). The file is untrusted: its
 // sizes are checked before memory is taken.
 absl::StatusOr<Tensor> LoadTensorFile(const std::string& path);
 

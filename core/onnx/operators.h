@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/onnx/node.h"
+#include "core/onnx/import/node.h"
 
 namespace rewright {
 

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
-#include "core/ir/npy.h"
 #include "core/onnx/onnx.h"
+#include "core/tensor/memory.h"
+#include "core/tensor/npy.h"
 
 namespace rewright {
 namespace {

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/ir/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace rewright {
 

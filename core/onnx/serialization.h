@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
 #include "core/base/files.h"
-#include "core/ir/tensor.h"
 #include "core/onnx/proto.h"
+#include "core/tensor/tensor.h"
 
 namespace rewright {
 

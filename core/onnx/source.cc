@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "core/onnx/graph_importer.h"
+#include "core/onnx/import/graph_importer.h"
 
 namespace rewright {
 namespace {

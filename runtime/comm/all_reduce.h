@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/ir/tensor.h"
+#include "core/tensor/tensor.h"
 #include "runtime/comm/communicator.h"
 
 namespace rewright {

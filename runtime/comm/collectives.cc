@@ -7,7 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 
 namespace rewright {
 namespace {

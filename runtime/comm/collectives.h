@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/ir/tensor.h"
+#include "core/tensor/tensor.h"
 #include "runtime/comm/all_reduce.h"
 #include "runtime/comm/communicator.h"
 

@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 
 namespace rewright {
 namespace {

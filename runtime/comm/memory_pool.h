@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "core/ir/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace rewright {
 

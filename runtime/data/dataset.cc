@@ -10,7 +10,7 @@
 #include "core/base/integer.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 #include "runtime/data/permutation.h"
 
 namespace rewright {

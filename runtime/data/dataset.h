@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/ir/npy.h"
-#include "core/ir/tensor.h"
+#include "core/tensor/npy.h"
+#include "core/tensor/tensor.h"
 
 namespace rewright {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 #include "runtime/memory_plan.h"
 #include "runtime/schedule.h"
 

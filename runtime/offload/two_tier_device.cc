@@ -12,8 +12,8 @@
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
-#include "core/ir/memory.h"
 #include "core/ops/ops.h"
+#include "core/tensor/memory.h"
 #include "runtime/offload/offload.h"
 
 namespace rewright {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 #include "runtime/comm/collectives.h"
 
 namespace rewright {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/parallel/pieces.h"
 #include "runtime/parallel/rank_graph.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/executor.h"
 #include "runtime/parallel/run_collective.h"

@@ -11,9 +11,9 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/memory.h"
 #include "core/lift/lift.h"
 #include "core/ops/ops.h"
+#include "core/tensor/memory.h"
 #include "runtime/comm/collectives.h"
 
 namespace rewright {

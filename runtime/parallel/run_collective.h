@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "core/ir/device.h"
-#include "core/ir/tensor.h"
+#include "core/device/device.h"
+#include "core/tensor/tensor.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/parallel/rank_graph.h"
 

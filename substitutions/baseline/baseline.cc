@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
-#include "substitutions/operator_variables.h"
+#include "substitutions/language/operator_variables.h"
 
 namespace rewright {
 namespace {

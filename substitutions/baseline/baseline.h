@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "substitutions/node_signatures.h"
+#include "substitutions/match/node_signatures.h"
 #include "substitutions/rule_set.h"
 
 namespace rewright {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "substitutions/random_application.h"
+#include "substitutions/instance/random_application.h"
 
 namespace rewright {
 namespace {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "substitutions/compiled_rule.h"
 #include "substitutions/egraph/saturate.h"
-#include "substitutions/random_application.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/instance/random_application.h"
 
 namespace rewright {
 

@@ -5,8 +5,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "core/base/check.h"
-#include "substitutions/match_search.h"
-#include "substitutions/sibling_groups.h"
+#include "substitutions/match/match_search.h"
+#include "substitutions/match/sibling_groups.h"
 
 namespace rewright {
 namespace {

@@ -6,7 +6,7 @@
 // E-nodes are the Nodes of an Arena, and a class is named by one of its values, its representative: an e-node is a node
 // whose operands are representatives. So the arena's hash-consing finds congruent nodes, applications with several
 // outputs (split) are e-nodes whose outputs lie in a class each, and rules are matched and applied with the very code
-// that serves graphs (substitutions/matcher.h). The representative also carries what is known of the class: its type,
+// that serves graphs (substitutions/match/matcher.h). The representative also carries what is known of the class: its type,
 // which all members share, its elements where some member is a constant or weight, and whether some member depends on
 // weights alone; of two classes that become one, the representative that says more stays.
 //
@@ -25,7 +25,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "core/ir/graph.h"
-#include "substitutions/matcher.h"
+#include "substitutions/match/matcher.h"
 
 namespace rewright {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "substitutions/rule_terms.h"
-#include "substitutions/siblings.h"
+#include "substitutions/language/rule_terms.h"
+#include "substitutions/language/siblings.h"
 
 namespace rewright {
 namespace {

@@ -15,7 +15,7 @@ infinity (Toom and Cook, transposed):
 from fractions import Fraction
 
 # By the number of finite points. Pairs p, -p share half of the work; magnitudes near one keep rounding errors small.
-# backends/cpu/kernels/winograd_matrices.h has the same.
+# backends/cpu/winograd/matrices.h has the same.
 POINTS = {3: "0 1 -1", 5: "0 3/4 -3/4 3/2 -3/2", 7: "0 1 -1 2 -2 1/2 -1/2",
           9: "0 1/2 -1/2 7/8 -7/8 9/8 -9/8 2 -2", 11: "0 3/8 -3/8 3/4 -3/4 1 -1 3/2 -3/2 9/4 -9/4"}
 

@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/graph.h"
-#include "substitutions/matcher.h"
+#include "substitutions/match/matcher.h"
 #include "substitutions/sharding/factors.h"
 
 namespace rewright::sharding {

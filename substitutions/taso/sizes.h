@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "substitutions/rule.h"
+#include "substitutions/language/rule.h"
 
 namespace rewright::taso {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "substitutions/rule.h"
+#include "substitutions/language/rule.h"
 
 namespace rewright {
 

@@ -10,7 +10,7 @@
 #include "core/ir/text.h"
 #include "core/ops/common.h"
 #include "gmock/gmock.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/host_gpu_util.h"
 #include "tests/counts.h"
 

@@ -2,13 +2,13 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "backends/common/group.h"
+#include "backends/cuda/codegen/kernel_source.h"
 #include "backends/cuda/cuda_device.h"
-#include "backends/cuda/kernel_source.h"
-#include "backends/cuda/lowering.h"
-#include "backends/group.h"
+#include "backends/cuda/lower/lowering.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/host_gpu_util.h"
 #include "tests/support/parsed_graph.h"
 

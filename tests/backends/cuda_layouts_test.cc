@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "backends/cuda/cuda_device.h"
-#include "backends/cuda/idle_gpu.h"
-#include "backends/cuda/lowering.h"
+#include "backends/cuda/lower/lowering.h"
+#include "backends/cuda/memory/idle_gpu.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/host_gpu_util.h"
 
 namespace rewright {

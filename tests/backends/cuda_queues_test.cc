@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cuda/cuda_device.h"
-#include "backends/cuda/queues.h"
+#include "backends/cuda/memory/queues.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/host_gpu_util.h"
 #include "tests/counts.h"
 

@@ -6,7 +6,7 @@
 #include "backends/cuda/cuda_device.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/host_gpu_util.h"
 
 namespace rewright {

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/context_layout.h"
-#include "backends/cuda/idle_gpu.h"
-#include "backends/cuda/lowering.h"
+#include "backends/cuda/lower/context_layout.h"
+#include "backends/cuda/lower/lowering.h"
+#include "backends/cuda/memory/idle_gpu.h"
 #include "bench/zoo/zoo.h"
 #include "gtest/gtest.h"
 #include "runtime/schedule.h"

@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
-#include "backends/profile_db.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "runtime/measure/cost_db.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rewright {

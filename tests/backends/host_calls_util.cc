@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/cuda/half.h"
+#include "backends/cuda/codegen/half.h"
 #include "core/base/check.h"
 
 namespace rewright {

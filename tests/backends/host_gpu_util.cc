@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "backends/layout.h"
+#include "backends/common/layout.h"
 #include "core/base/check.h"
 #include "core/ir/text.h"
 #include "gtest/gtest.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/host_calls_util.h"
 #include "tests/backends/host_kernels_util.h"
 #include "tests/backends/random_graph_util.h"

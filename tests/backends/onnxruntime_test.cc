@@ -7,15 +7,15 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "backends/common/group.h"
 #include "backends/device_factory.h"
-#include "backends/group.h"
 #include "backends/onnxruntime/ort_device.h"
-#include "backends/profile_db.h"
 #include "core/ir/text.h"
 #include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "runtime/executor.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "runtime/measure/cost_db.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/random_graph_util.h"
 #include "tests/counts.h"
 #include "tests/support/temporary_folder.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "core/ir/device.h"
+#include "core/device/device.h"
 
 namespace rewright {
 

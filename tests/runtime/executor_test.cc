@@ -13,8 +13,8 @@
 #include <set>
 #include <thread>
 
-#include "core/ir/memory.h"
-#include "runtime/timing.h"
+#include "core/tensor/memory.h"
+#include "runtime/measure/timing.h"
 #include "tests/runtime/allocation_util.h"
 #include "tests/runtime/body_kernel_util.h"
 

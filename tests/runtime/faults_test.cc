@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/host_gpu_util.h"
 #include "tests/runtime/allocation_util.h"
 

@@ -7,7 +7,7 @@
 #include "core/ir/text.h"
 #include "gtest/gtest.h"
 #include "runtime/executor.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/random_graph_util.h"
 #include "tests/counts.h"
 

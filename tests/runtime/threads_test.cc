@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/random_graph_util.h"
 #include "tests/counts.h"
 

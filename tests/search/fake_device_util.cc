@@ -7,8 +7,8 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 #include "gtest/gtest.h"
-#include "substitutions/compiled_rule.h"
-#include "substitutions/rule_parser.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/language/rule_parser.h"
 
 namespace rewright {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "search/rewriter.h"
 #include "search/search.h"
 

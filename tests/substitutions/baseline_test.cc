@@ -9,10 +9,10 @@
 #include <set>
 
 #include "core/interpreter/interpreter.h"
-#include "core/ir/compare.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
-#include "substitutions/random_application.h"
+#include "core/tensor/compare.h"
+#include "substitutions/instance/random_application.h"
 #include "tests/counts.h"
 #include "tests/support/parsed_graph.h"
 #include "tests/support/temporary_folder.h"

@@ -11,9 +11,9 @@
 
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
-#include "substitutions/matcher.h"
-#include "substitutions/operator_variables.h"
-#include "substitutions/random_application.h"
+#include "substitutions/instance/random_application.h"
+#include "substitutions/language/operator_variables.h"
+#include "substitutions/match/matcher.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "substitutions/rule_parser.h"
+#include "substitutions/language/rule_parser.h"
 #include "substitutions/rule_set.h"
 
 namespace rewright {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "substitutions/egraph/derive.h"
-#include "substitutions/rule_parser.h"
+#include "substitutions/language/rule_parser.h"
 #include "substitutions/rule_set.h"
 
 namespace rewright {

@@ -2,9 +2,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/language/rule_printer.h"
 #include "substitutions/prover_hash.h"
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
 #include "substitutions/rule_set.h"
 
 namespace rewright {

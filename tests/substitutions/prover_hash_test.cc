@@ -68,8 +68,8 @@ TEST_F(ProverHashTest, IsThatOfTheSourcesAsTheyAre) {
 
 TEST_F(ProverHashTest, AChangedSourceChangesItAndACommentDoesNot) {
   const std::string now = HashOf(folder_.path(), kList);
-  for (const char* source : {"verifier/algebra.cc", "verifier/prover.h", "core/index/laws.h", "core/ir/expr.cc",
-                             "core/ir/functions.def", "substitutions/instances.cc"}) {
+  for (const char* source : {"verifier/normal_form/normal_form.cc", "verifier/prove/prover.h", "core/index/laws.h", "core/ir/expr.cc",
+                             "core/ir/functions.def", "substitutions/instance/instances.cc"}) {
     const std::string whole = *ReadText(folder_ / source);
     ASSERT_TRUE(WriteText(folder_ / source, "// Another word.\n\n" + whole + "\n/* And\n one more. */\n").ok());
     EXPECT_EQ(HashOf(folder_.path(), kList), now) << source;
@@ -77,12 +77,12 @@ TEST_F(ProverHashTest, AChangedSourceChangesItAndACommentDoesNot) {
     EXPECT_NE(HashOf(folder_.path(), kList), now) << source;
     ASSERT_TRUE(WriteText(folder_ / source, whole).ok());
   }
-  Replace("verifier/simplify.cc", "return", "return true,");
+  Replace("verifier/normal_form/one_term.cc", "return", "return true,");
   EXPECT_NE(HashOf(folder_.path(), kList), now);
 }
 
 TEST_F(ProverHashTest, ASourceThatIsGoneIsToldOf) {
-  std::filesystem::remove(folder_ / "verifier/algebra.cc");
+  std::filesystem::remove(folder_ / "verifier/normal_form/normal_form.cc");
   EXPECT_EQ(HashOf(folder_.path(), kList), "");
 }
 

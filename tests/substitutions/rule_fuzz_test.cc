@@ -5,9 +5,9 @@
 #include <random>
 
 #include "absl/strings/str_split.h"
-#include "substitutions/compiled_rule.h"
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/language/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 

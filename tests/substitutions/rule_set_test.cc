@@ -10,10 +10,10 @@
 
 #include "core/base/files.h"
 #include "core/base/text_hash.h"
-#include "substitutions/operator_variables.h"
+#include "substitutions/language/operator_variables.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/language/rule_printer.h"
 #include "substitutions/prover_hash.h"
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rewright {

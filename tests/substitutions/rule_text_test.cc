@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "substitutions/compiled_rule.h"
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/language/rule_printer.h"
 #include "substitutions/rule_set.h"
 
 namespace rewright {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "verifier/counterexample.h"
-#include "verifier/numeric_instance.h"
+#include "verifier/refute/counterexample.h"
+#include "verifier/refute/numeric_instance.h"
 
 namespace rewright {
 namespace {

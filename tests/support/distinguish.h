@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "substitutions/instance.h"
+#include "substitutions/instance/instance.h"
 
 namespace rewright {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/ir/graph.h"
-#include "core/ir/tensor.h"
 #include "core/ir/text.h"
+#include "core/tensor/tensor.h"
 #include "gtest/gtest.h"
 
 namespace rewright {

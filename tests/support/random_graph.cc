@@ -8,7 +8,7 @@
 #include "core/base/check.h"
 #include "core/ir/op.h"
 #include "core/ir/random_tensors.h"
-#include "substitutions/random_application.h"
+#include "substitutions/instance/random_application.h"
 
 namespace rewright {
 namespace {

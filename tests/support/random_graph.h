@@ -13,8 +13,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/ir/graph.h"
-#include "substitutions/instances.h"
-#include "substitutions/matcher.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/match/matcher.h"
 
 namespace rewright {
 

@@ -7,7 +7,7 @@
 
 #include "core/ir/graph.h"
 #include "substitutions/sharding/shard.h"
-#include "verifier/sharding_laws.h"
+#include "verifier/claims/sharding_laws.h"
 
 namespace rewright {
 

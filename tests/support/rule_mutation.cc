@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "core/ir/expr.h"
 #include "core/ops/ops.h"
-#include "substitutions/instances.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/rule_printer.h"
 #include "tests/support/distinguish.h"
-#include "verifier/verifier.h"
+#include "verifier/prove/prove_instance.h"
 
 namespace rewright {
 namespace {

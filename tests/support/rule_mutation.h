@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "substitutions/instance.h"
-#include "substitutions/rule.h"
+#include "substitutions/instance/instance.h"
+#include "substitutions/language/rule.h"
 
 namespace rewright {
 

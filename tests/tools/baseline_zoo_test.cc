@@ -7,13 +7,13 @@
 #include "backends/device_factory.h"
 #include "bench/zoo/zoo.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/compare.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
-#include "search/optimize.h"
-#include "search/replay.h"
+#include "core/tensor/compare.h"
+#include "search/optimize/optimize.h"
+#include "search/replay/replay.h"
 #include "substitutions/baseline/baseline.h"
-#include "tools/rules.h"
+#include "tools/verbs/rules/rules.h"
 
 namespace rewright {
 namespace {

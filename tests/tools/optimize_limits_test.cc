@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/counts.h"
-#include "tests/tools/program_util.h"
+#include "tests/tools/program/program_util.h"
 
 namespace rewright {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/core/onnx/model_util.h"
-#include "tests/tools/program_util.h"
+#include "tests/tools/program/program_util.h"
 
 namespace rewright {
 namespace {

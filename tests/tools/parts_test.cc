@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "core/ir/compare.h"
-#include "tools/flags.h"
-#include "tools/progress.h"
-#include "tools/tensor_diff.h"
+#include "core/tensor/compare.h"
+#include "tools/program/flags.h"
+#include "tools/program/progress.h"
+#include "tools/verbs/diff/tensor_diff.h"
 
 namespace rewright {
 namespace {

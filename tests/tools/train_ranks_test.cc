@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tests/support/mpirun.h"
-#include "tests/tools/program_util.h"
+#include "tests/tools/program/program_util.h"
 
 namespace rewright {
 namespace {

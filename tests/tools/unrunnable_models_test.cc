@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/ir/npy.h"
 #include "core/ir/text.h"
 #include "core/onnx/onnx.h"
-#include "tests/tools/program_util.h"
+#include "core/tensor/npy.h"
+#include "tests/tools/program/program_util.h"
 
 namespace rewright {
 namespace {

@@ -6,9 +6,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "core/ir/npy.h"
 #include "core/onnx/onnx.h"
-#include "tests/tools/program_util.h"
+#include "core/tensor/npy.h"
+#include "tests/tools/program/program_util.h"
 
 namespace rewright {
 namespace {

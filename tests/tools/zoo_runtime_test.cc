@@ -7,7 +7,7 @@
 #include "core/ir/random_tensors.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
-#include "tools/tensor_diff.h"
+#include "tools/verbs/diff/tensor_diff.h"
 
 namespace rewright {
 namespace {

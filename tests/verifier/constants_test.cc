@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "substitutions/rule_parser.h"
+#include "substitutions/language/rule_parser.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {

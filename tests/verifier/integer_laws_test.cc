@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/index/laws.h"
-#include "verifier/query_solver.h"
+#include "verifier/check/query_solver.h"
 
 namespace rewright {
 namespace {

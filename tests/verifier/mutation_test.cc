@@ -6,16 +6,16 @@
 #include <random>
 #include <vector>
 
-#include "substitutions/compiled_rule.h"
-#include "substitutions/instances.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/support/distinguish.h"
 #include "tests/support/rule_mutation.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/counterexample.h"
-#include "verifier/verifier.h"
+#include "verifier/prove/prove_instance.h"
+#include "verifier/refute/counterexample.h"
 
 namespace rewright {
 namespace {

@@ -19,15 +19,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/interpreter/interpreter.h"
-#include "substitutions/compiled_rule.h"
-#include "substitutions/instances.h"
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/language/rule_printer.h"
 #include "tests/counts.h"
 #include "tests/support/rule_mutation.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/numeric_instance.h"
 #include "verifier/prove_rule.h"
+#include "verifier/refute/numeric_instance.h"
 
 namespace rewright::narrow_rules {
 namespace {

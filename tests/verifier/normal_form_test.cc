@@ -5,7 +5,7 @@
 
 #include "tests/verifier/normal_form_util.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/give_up.h"
+#include "verifier/integer/give_up.h"
 
 namespace rewright::verifier {
 namespace {

@@ -6,11 +6,11 @@
 #include <functional>
 #include <random>
 
-#include "verifier/algebra.h"
-#include "verifier/concrete.h"
-#include "verifier/counterexample.h"
-#include "verifier/elements.h"
-#include "verifier/solver.h"
+#include "verifier/normal_form/normal_form.h"
+#include "verifier/prove/elements.h"
+#include "verifier/refute/concrete.h"
+#include "verifier/refute/counterexample.h"
+#include "verifier/smt/solver.h"
 
 namespace rewright::verifier {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "substitutions/instance.h"
-#include "verifier/context.h"
+#include "substitutions/instance/instance.h"
+#include "verifier/integer/context.h"
 
 namespace rewright::verifier {
 

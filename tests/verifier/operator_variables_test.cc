@@ -1,5 +1,5 @@
 // Rules with an operator variable: one proof for a family, its properties, and the class of the worst of it.
-#include "substitutions/operator_variables.h"
+#include "substitutions/language/operator_variables.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,15 +12,15 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
-#include "substitutions/compiled_rule.h"
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/language/rule_printer.h"
+#include "substitutions/language/stand_ins.h"
 #include "substitutions/rule_set.h"
-#include "substitutions/stand_ins.h"
 #include "tests/verifier/rules_util.h"
+#include "verifier/check/bounded_check.h"
+#include "verifier/check/step_checker.h"
 #include "verifier/prove_rule.h"
-#include "verifier/second_derivation.h"
-#include "verifier/step_checker.h"
 
 namespace rewright {
 namespace {

@@ -8,14 +8,14 @@
 #include <atomic>
 #include <thread>
 
-#include "substitutions/instances.h"
-#include "substitutions/operator_variables.h"
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/operator_variables.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/language/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/classify_rule.h"
+#include "verifier/classify/classify_rule.h"
 
 namespace rewright {
 namespace {

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "substitutions/compiled_rule.h"
-#include "substitutions/instances.h"
-#include "substitutions/rule_parser.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/rule_parser.h"
 #include "tests/counts.h"
-#include "verifier/integer_search.h"
-#include "verifier/verifier.h"
+#include "verifier/prove/prove_instance.h"
+#include "verifier/refute/integer_search.h"
 
 namespace rewright {
 namespace {

@@ -5,11 +5,11 @@
 #include <random>
 #include <string>
 
-#include "substitutions/instances.h"
-#include "substitutions/rule_parser.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/rule_parser.h"
 #include "tests/counts.h"
 #include "tests/verifier/normal_form_util.h"
-#include "verifier/give_up.h"
+#include "verifier/integer/give_up.h"
 
 namespace rewright::verifier {
 namespace {

@@ -13,8 +13,8 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "substitutions/instances.h"
-#include "substitutions/rule_parser.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/rule_parser.h"
 #include "substitutions/rule_set.h"
 
 namespace rewright {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "substitutions/instance.h"
-#include "substitutions/rule.h"
+#include "substitutions/instance/instance.h"
+#include "substitutions/language/rule.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {

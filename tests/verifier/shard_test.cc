@@ -6,15 +6,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/compare.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
+#include "core/tensor/compare.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/support/parsed_graph.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_placements.h"
-#include "verifier/sharding_laws.h"
+#include "verifier/claims/sharding_laws.h"
 
 namespace rewright {
 namespace {

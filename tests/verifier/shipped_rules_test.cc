@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "substitutions/instances.h"
-#include "substitutions/operator_variables.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/operator_variables.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/support/distinguish.h"

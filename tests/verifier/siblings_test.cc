@@ -1,6 +1,6 @@
 // What rules about any number of siblings rest on (docs/decisions/062): the facts about lists up to the largest number,
 // and the instances for one, two, three and seven.
-#include "substitutions/siblings.h"
+#include "substitutions/language/siblings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/language/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tests/verifier/rules_util.h"
+#include "verifier/check/bounded_check.h"
 #include "verifier/prove_rule.h"
-#include "verifier/second_derivation.h"
 
 namespace rewright {
 namespace {

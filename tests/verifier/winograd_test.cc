@@ -1,8 +1,8 @@
 // The laws of Winograd's algorithms: proved, and by nothing but the right matrices.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/language/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/verifier/rules_util.h"

@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "backends/onnxruntime/opaque_nodes.h"
 #include "backends/onnxruntime/ort_device.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "core/onnx/onnx.h"
-#include "tools/library/kept_measurements.h"
+#include "runtime/measure/measurement_cache.h"
 
 namespace rewright {
 

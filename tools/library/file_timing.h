@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "backends/onnxruntime/ort_device.h"
-#include "search/measure.h"
+#include "runtime/measure/interleaved.h"
 
 namespace rewright {
 

@@ -21,7 +21,7 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/model_file.h"
 #include "core/onnx/onnx.h"
-#include "search/optimize.h"
+#include "search/optimize/optimize.h"
 #include "tools/library/border.h"
 #include "tools/library/engine.h"
 #include "tools/library/optimizer_rules.h"

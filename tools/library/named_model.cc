@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "search/all_sizes.h"
+#include "search/replay/all_sizes.h"
 
 namespace rewright {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/onnx/onnx.h"
-#include "search/replay.h"
+#include "search/replay/replay.h"
 
 namespace rewright {
 

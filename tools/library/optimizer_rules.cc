@@ -8,7 +8,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/language/rule_printer.h"
 
 namespace rewright {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "search/resize.h"
+#include "search/replay/resize.h"
 
 namespace rewright {
 

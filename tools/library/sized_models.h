@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "core/onnx/onnx.h"
-#include "search/replay.h"
+#include "search/replay/replay.h"
 #include "tools/library/engine.h"
 #include "tools/library/named_model.h"
 

@@ -1,5 +1,5 @@
-#include "substitutions/rule.h"
-#include "substitutions/rule_parser.h"
+#include "substitutions/language/rule.h"
+#include "substitutions/language/rule_parser.h"
 #include "tools/library/border.h"
 #include "verifier/prove_rule.h"
 

@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
-#include "core/ir/device.h"
+#include "core/device/device.h"
 #include "core/onnx/onnx.h"
-#include "search/output_check.h"
+#include "search/optimize/output_check.h"
 #include "tools/library/engine.h"
 #include "tools/library/named_model.h"
 

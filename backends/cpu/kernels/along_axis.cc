@@ -5,10 +5,10 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
-#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

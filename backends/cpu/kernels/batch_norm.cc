@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

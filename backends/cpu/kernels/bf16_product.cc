@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backends/common/group.h"
 #include "backends/cpu/kernel_list.h"
-#include "backends/cpu/kernels/epilogue.h"
+#include "backends/cpu/onednn/epilogue.h"
 #include "backends/cpu/simd/simd.h"
-#include "backends/group.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

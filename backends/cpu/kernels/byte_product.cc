@@ -8,7 +8,7 @@
 
 #include "backends/cpu/kernels/strided.h"
 #include "core/base/status_macros.h"
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 
 namespace rewright::cpu {
 namespace {

@@ -12,10 +12,10 @@
 #include <optional>
 #include <vector>
 
-#include "backends/cpu/quantized.h"
+#include "backends/cpu/fuse/quantized.h"
 #include "backends/cpu/simd/simd.h"
-#include "core/ir/device.h"
-#include "core/ir/memory.h"
+#include "core/device/device.h"
+#include "core/tensor/memory.h"
 
 namespace rewright::cpu {
 

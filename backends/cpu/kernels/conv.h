@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "backends/cpu/fusion.h"
-#include "backends/cpu/kernels/dnnl_util.h"
+#include "backends/cpu/fuse/fusion.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/onednn/dnnl_util.h"
 
 namespace rewright::cpu {
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
-#include "backends/cpu/kernels/epilogue.h"
-#include "backends/meaning.h"
+#include "backends/cpu/onednn/epilogue.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
-#include "backends/cpu/kernels/epilogue.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/onednn/epilogue.h"
 #include "backends/cpu/simd/simd.h"
-#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

@@ -8,10 +8,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "backends/common/group.h"
+#include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/group.h"
-#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ir/index_range.h"
 #include "core/ops/ops.h"

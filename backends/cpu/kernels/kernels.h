@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "backends/cpu/fusion.h"
-#include "backends/cpu/pointwise.h"
-#include "backends/layout.h"
-#include "core/ir/device.h"
+#include "backends/common/layout.h"
+#include "backends/cpu/codegen/pointwise.h"
+#include "backends/cpu/fuse/fusion.h"
+#include "core/device/device.h"
 
 namespace rewright::cpu {
 

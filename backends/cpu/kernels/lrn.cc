@@ -1,6 +1,6 @@
 // Local response normalization over channels by oneDNN, in the layout of its operand.
+#include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
-#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/common/group.h"
+#include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
-#include "backends/cpu/kernels/epilogue.h"
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/kernels/turn.h"
+#include "backends/cpu/onednn/epilogue.h"
 #include "backends/cpu/simd/simd.h"
-#include "backends/group.h"
-#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

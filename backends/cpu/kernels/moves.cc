@@ -1,9 +1,9 @@
 // Operators that move elements and are no views: copies by strides.
 #include <algorithm>
 
+#include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

@@ -1,9 +1,9 @@
 // Pointwise groups, shared by threads.
 #include <algorithm>
 
+#include "backends/cpu/codegen/tile_program.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/cpu/kernels/tile_program.h"
 #include "core/base/status_macros.h"
 
 namespace rewright::cpu {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
-#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 
 namespace rewright::cpu {

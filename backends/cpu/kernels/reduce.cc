@@ -5,14 +5,14 @@
 #include <limits>
 #include <optional>
 
+#include "backends/common/group.h"
+#include "backends/common/node_access.h"
+#include "backends/cpu/codegen/tile_program.h"
+#include "backends/cpu/fuse/row_groups.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/cpu/kernels/tile_program.h"
-#include "backends/cpu/lower_pointwise.h"
-#include "backends/cpu/row_groups.h"
+#include "backends/cpu/lower/lower_pointwise.h"
 #include "backends/cpu/simd/simd.h"
-#include "backends/group.h"
-#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

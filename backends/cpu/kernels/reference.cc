@@ -2,8 +2,8 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
-#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/index_range.h"

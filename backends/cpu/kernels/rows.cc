@@ -1,10 +1,10 @@
 // Operations on contiguous rows: softmax and layer normalization.
 #include <algorithm>
 
+#include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
-#include "backends/meaning.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

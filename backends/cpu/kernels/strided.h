@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "backends/layout.h"
+#include "backends/common/layout.h"
 #include "core/base/check.h"
 
 namespace rewright::cpu {

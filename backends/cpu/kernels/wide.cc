@@ -12,10 +12,10 @@
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
-#include "core/ir/dtype.h"
-#include "core/ir/memory.h"
 #include "core/ir/pointwise.h"
 #include "core/ops/foreign.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/memory.h"
 
 namespace rewright::cpu {
 namespace {

@@ -41,10 +41,10 @@ struct SimdTable {
 
   TileFn f32[kNumTileOps];  // null where there is no vectorized form
 
-  // x[i] = f(x[i]), f in the order of Activation (backends/cpu/fusion.h).
+  // x[i] = f(x[i]), f in the order of Activation (backends/cpu/fuse/fusion.h).
   void (*activate[8])(float* x, long n, float alpha, float beta);
 
-  // bf16 to f32 and back, rounded to the nearest, halves to the even one; NaN stays NaN (core/ir/float16.h).
+  // bf16 to f32 and back, rounded to the nearest, halves to the even one; NaN stays NaN (core/tensor/float16.h).
   void (*widen_bf16)(float* out, const unsigned short* x, long n);
   void (*narrow_bf16)(unsigned short* out, const float* x, long n);
 

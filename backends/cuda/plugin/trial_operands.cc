@@ -1,7 +1,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "backends/cuda/half.h"
+#include "backends/cuda/codegen/half.h"
 #include "backends/cuda/plugin/context.h"
 
 namespace rewright::cuda {

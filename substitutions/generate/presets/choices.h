@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "substitutions/generate/space.h"
+#include "substitutions/generate/enumerate/space.h"
 
 namespace rewright::generate {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "substitutions/generate/space.h"
+#include "substitutions/generate/enumerate/space.h"
 
 namespace rewright::generate {
 

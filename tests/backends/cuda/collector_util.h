@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/idle_gpu.h"
+#include "backends/cuda/memory/idle_gpu.h"
 #include "gtest/gtest.h"
 
 namespace rewright {

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/idle_gpu.h"
-#include "backends/cuda/lowering.h"
+#include "backends/cuda/lower/lowering.h"
+#include "backends/cuda/memory/idle_gpu.h"
 #include "backends/cuda/plugin/graph_call.h"
 #include "bench/zoo/zoo.h"
 #include "core/ops/ops.h"

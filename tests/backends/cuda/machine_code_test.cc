@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/kernel_text.h"
-#include "backends/cuda/lowering.h"
+#include "backends/cuda/codegen/kernel_text.h"
+#include "backends/cuda/lower/lowering.h"
 #include "backends/cuda/plugin/context.h"
 #include "gmock/gmock.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/cuda/collector_util.h"
 #include "tests/backends/cuda/machine_code_util.h"
 

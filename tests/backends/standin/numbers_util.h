@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "backends/cuda/half.h"
+#include "backends/cuda/codegen/half.h"
 
 namespace rewright::standin {
 

@@ -8,7 +8,7 @@
 #include "core/ops/common.h"
 #include "gmock/gmock.h"
 #include "runtime/executor.h"
-#include "tests/backends/cpu_runner_util.h"
+#include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/random_graph_util.h"
 #include "tests/backends/standin/numbers_util.h"
 #include "tests/backends/standin/standin_util.h"

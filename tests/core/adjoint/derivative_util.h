@@ -6,7 +6,7 @@
 
 #include "core/adjoint/operators.h"
 #include "core/ir/op.h"
-#include "core/ir/tensor.h"
+#include "core/tensor/tensor.h"
 
 namespace rewright {
 

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/oracle.h"
-#include "core/ir/compare.h"
 #include "core/ir/random_tensors.h"
+#include "core/tensor/compare.h"
 #include "gtest/gtest.h"
 #include "tests/counts.h"
 

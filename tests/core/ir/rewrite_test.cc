@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "core/interpreter/interpreter.h"
-#include "core/ir/compare.h"
 #include "core/ir/op.h"
 #include "core/ir/random_tensors.h"
+#include "core/tensor/compare.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

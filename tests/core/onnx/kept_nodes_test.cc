@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/ir/compare.h"
 #include "core/onnx/source.h"
+#include "core/tensor/compare.h"
 #include "model_util.h"
 
 namespace rewright {

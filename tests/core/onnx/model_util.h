@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "core/ir/tensor.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
+#include "core/tensor/tensor.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rewright {

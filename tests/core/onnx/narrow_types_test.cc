@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/ir/compare.h"
 #include "core/onnx/proto.h"
+#include "core/tensor/compare.h"
 #include "model_util.h"
 
 namespace rewright {

@@ -21,8 +21,8 @@
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/npy.h"
 #include "core/onnx/onnx.h"
+#include "core/tensor/npy.h"
 
 namespace rewright {
 namespace {

@@ -4,10 +4,10 @@
 #include <random>
 
 #include "core/base/files.h"
-#include "core/ir/npy.h"
 #include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
+#include "core/tensor/npy.h"
 #include "model_util.h"
 
 namespace rewright {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "runtime/data/prefetch.h"
-#include "tests/tools/program_util.h"
+#include "tests/tools/program/program_util.h"
 
 namespace rewright {
 namespace {

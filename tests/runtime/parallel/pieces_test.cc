@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "core/ir/memory.h"
+#include "core/tensor/memory.h"
 #include "runtime/executor.h"
 
 namespace rewright {

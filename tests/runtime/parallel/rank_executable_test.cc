@@ -11,9 +11,9 @@
 #include "backends/device_factory.h"
 #include "bench/zoo/zoo.h"
 #include "core/interpreter/interpreter.h"
-#include "core/ir/compare.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
+#include "core/tensor/compare.h"
 #include "runtime/comm/ranks.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
@@ -22,7 +22,7 @@
 #include "tests/support/parsed_graph.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_placements.h"
-#include "verifier/sharding_laws.h"
+#include "verifier/claims/sharding_laws.h"
 
 namespace rewright {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "substitutions/generate/find_pairs.h"
+#include "substitutions/generate/enumerate/find_pairs.h"
 #include "tests/support/mpirun.h"
 
 namespace rewright::generate {

@@ -8,8 +8,8 @@
 #include <random>
 #include <sstream>
 
-#include "substitutions/rule_parser.h"
-#include "substitutions/rule_printer.h"
+#include "substitutions/language/rule_parser.h"
+#include "substitutions/language/rule_printer.h"
 #include "tests/counts.h"
 #include "tests/substitutions/taso/taso_file_util.h"
 #include "verifier/prove_rule.h"

@@ -1,7 +1,7 @@
 #include "tests/verifier/altered/algebra_claims.h"
 
-#include "verifier/algebra_internal.h"
-#include "verifier/prover.h"
+#include "verifier/normal_form/internal.h"
+#include "verifier/prove/prover.h"
 
 namespace rewright::verifier {
 

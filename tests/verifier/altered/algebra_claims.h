@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "verifier/algebra.h"
-#include "verifier/context.h"
-#include "verifier/solver.h"
-#include "verifier/step_listener.h"
+#include "verifier/integer/context.h"
+#include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/proof_observer.h"
+#include "verifier/smt/solver.h"
 
 namespace rewright::verifier {
 

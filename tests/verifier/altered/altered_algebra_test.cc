@@ -14,16 +14,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "substitutions/rule_parser.h"
+#include "substitutions/language/rule_parser.h"
 #include "tests/counts.h"
 #include "tests/verifier/altered/algebra_claims.h"
 #include "tests/verifier/altered/altered_law.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/certificate_check.h"
-#include "verifier/context.h"
+#include "verifier/check/certificate_check.h"
+#include "verifier/check/step_checker.h"
+#include "verifier/integer/context.h"
+#include "verifier/prove/prove_instance.h"
 #include "verifier/prove_rule.h"
-#include "verifier/step_checker.h"
-#include "verifier/verifier.h"
 
 namespace rewright {
 namespace {

@@ -1,0 +1,84 @@
+#include "backends/common/noise_probe.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "backends/cpu/simd/simd.h"
+#include "core/base/status_macros.h"
+
+namespace rewright {
+namespace {
+
+constexpr int kDepth = 64;  // of a block of a matrix product; its operands stay in the first level of cache
+constexpr int kBlocks = 100;
+constexpr double kTolerance = 1.15;   // times the least time
+constexpr double kCalibration = 0.2;  // seconds
+constexpr double kMostPatience = 0.25, kLeastPatience = 0.002;
+constexpr double kAgreement = 1.03;
+constexpr double kTimeCap = 0.1;  // seconds of samples
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+DisturbanceProbe::DisturbanceProbe(int threads) : threads_(threads), least_(Seconds()), patience_(kMostPatience) {
+  for (const double end = Now() + kCalibration; Now() < end;) least_ = std::min(least_, Seconds());
+}
+
+bool DisturbanceProbe::Quiet() {
+  const double seconds = Seconds();
+  least_ = std::min(least_, seconds);
+  return seconds <= least_ * kTolerance;
+}
+
+void DisturbanceProbe::Waited(bool in_vain) {
+  patience_ = std::clamp(patience_ * (in_vain ? 0.5 : 2), kLeastPatience, kMostPatience);
+}
+
+double DisturbanceProbe::Seconds() const {
+  const cpu::SimdTable& simd = cpu::Simd();
+  const double start = Now();
+#pragma omp parallel num_threads(threads_)
+  {
+    const size_t rows = static_cast<size_t>(simd.gemm_rows), columns = static_cast<size_t>(simd.gemm_columns);
+    alignas(64) float a[16 * kDepth], b[64 * kDepth], c[16 * 64];
+    std::fill_n(a, rows * kDepth, 1.0f);
+    std::fill_n(b, columns * kDepth, 1.0f);
+    for (int i = 0; i < kBlocks; ++i) {
+      simd.gemm_block(a, kDepth, 1, b, kDepth, c, simd.gemm_columns, simd.gemm_rows, simd.gemm_columns, false, nullptr,
+                      nullptr, 0);
+    }
+  }
+  return Now() - start;
+}
+
+ProfileEntry EntryOf(const std::vector<double>& samples, int64_t repetitions) {
+  const size_t n = samples.size();
+  return {samples[0], samples[n / 2], samples[n * 3 / 4] - samples[n / 4], static_cast<int64_t>(n) * repetitions};
+}
+
+absl::StatusOr<ProfileEntry> TakeSamples(const std::function<absl::StatusOr<double>()>& sample, int repetitions,
+                                         const SampleLimits& limits, DisturbanceProbe& probe) {
+  std::vector<double> samples;
+  double total = 0;
+  const auto settled = [&] {
+    return samples.size() > 2 && (samples[2] <= samples[0] * kAgreement || samples[0] > limits.enough);
+  };
+  const double deadline = Now() + probe.patience();
+  const auto patient = [&] { return limits.patient && Now() < deadline; };
+  while (samples.size() < limits.least || (!settled() && total < kTimeCap && samples.size() < limits.most)) {
+    while (patient() && !probe.Quiet()) {
+    }
+    ASSIGN_OR_RETURN(const double seconds, sample());
+    if (patient() && !probe.Quiet()) continue;
+    samples.insert(std::upper_bound(samples.begin(), samples.end(), seconds), seconds);
+    total += seconds * repetitions;
+  }
+  if (limits.patient) probe.Waited(/*in_vain=*/!patient());
+  return EntryOf(samples, repetitions);
+}
+
+}  // namespace rewright

@@ -1,0 +1,503 @@
+// Convolutions of stride 1 by Winograd's algorithms, where a proved law licenses them and the costs say that they pay
+// (docs/winograd.md). Weights that are known before the run are brought to the points once; those that change, in
+// training, in every run, by F(2, r) alone.
+//
+// Tiles of m x m outputs: what a tile reads becomes a x a numbers per channel (a = m + r - 1), one product of matrices
+// [tiles, channels] x [channels, outputs] follows for each of these, and a x a numbers per output channel become m x m
+// results. Tiles go through in blocks that stay in the caches.
+#include "backends/cpu/simd/winograd.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "backends/common/group.h"
+#include "backends/common/node_access.h"
+#include "backends/cpu/kernel_list.h"
+#include "backends/cpu/kernels/conv.h"
+#include "backends/cpu/kernels/strided.h"
+#include "backends/cpu/onednn/epilogue.h"
+#include "backends/cpu/simd/simd.h"
+#include "backends/cpu/winograd/meaning.h"
+#include "core/base/status_macros.h"
+#include "core/ops/ops.h"
+#include "core/tensor/memory.h"
+
+namespace rewright::cpu {
+namespace {
+
+constexpr int64_t kDepth = 256;             // channels of one pass of the product: a panel stays in the first cache
+constexpr double kMinOperations = 1 << 23;  // of a convolution that is worth a choice
+
+WinogradForm FormOf(const WinogradTransforms& t) { return {t.rows, t.kernel_rows, t.columns, t.kernel_columns}; }
+int64_t PointsOf(const WinogradTransforms& t) {
+  return int64_t{t.rows + t.kernel_rows - 1} * (t.columns + t.kernel_columns - 1);
+}
+
+// The convolution of a group by one of the algorithms.
+struct WinogradProblem {
+  const WinogradTransforms* transforms = nullptr;
+  WinogradImage image;
+  int64_t images = 1, points = 0;
+  int64_t tiles = 0;  // of all images
+  int64_t block = 0;  // tiles that go through at a time
+  PostOps post_ops;
+
+  int64_t blocks() const { return (tiles + block - 1) / block; }
+  bool staged() const { return block == tiles; }
+  // An odd number of cache lines between the planes of points: their stores must not fall into one set.
+  int64_t in_plane() const { return (AlignUp(block * image.channels, 16) / 16 | 1) * 16; }
+  int64_t out_plane() const { return (AlignUp(block * image.outputs, 16) / 16 | 1) * 16; }
+  int64_t floats_of_block() const { return points * (in_plane() + out_plane()); }
+  // Of the weights at one point, an odd number of cache lines likewise.
+  size_t packed_bytes() const { return (PackedMatmulBytes(image.channels, image.outputs) / 64 | 1) * 64; }
+  size_t weights_bytes() const { return static_cast<size_t>(points) * packed_bytes(); }
+};
+
+// Tiles that go through at a time, in whole runs of the product's kernel. What lies between the stages shall stay in
+// the second cache, as long as the weights, which every block reads again, stay in the third; where they do not, blocks
+// are as large as that one. (Measured: bench/winograd_bench.)
+int64_t ChooseBlock(const WinogradProblem& problem, int threads) {
+  constexpr int64_t kSecond = 400 << 10, kThird = 16 << 20, kFewWeights = 4 << 20;
+  const int64_t weights = static_cast<int64_t>(problem.weights_bytes());
+  const int64_t tile = 4 * problem.points * (problem.image.channels + problem.image.outputs);
+  const int64_t unit = Simd().gemm_rows;
+  const int64_t least = weights <= kFewWeights ? unit : 2 * unit;
+  const int64_t block = std::max((weights <= kThird ? kSecond : kThird) / tile / unit * unit, least);
+  const int64_t parts = (problem.tiles + block - 1) / block;
+  return parts < threads ? problem.tiles : (problem.tiles + parts - 1) / parts;
+}
+
+WinogradProblem ProblemOf(const WinogradTransforms& transforms, const ConvProblem& conv, int64_t lanes, int threads) {
+  WinogradProblem problem;
+  problem.transforms = &transforms;
+  problem.image = {conv.src[2],
+                   conv.src[3],
+                   conv.dst[2],
+                   conv.dst[3],
+                   conv.pads[0],
+                   conv.pads[1],
+                   AlignUp(conv.src[1], lanes),
+                   AlignUp(conv.dst[1], lanes)};
+  problem.image.tiles_down = (conv.dst[2] + transforms.rows - 1) / transforms.rows;
+  problem.image.tiles_right = (conv.dst[3] + transforms.columns - 1) / transforms.columns;
+  problem.images = conv.src[0];
+  problem.tiles = problem.images * problem.image.tiles_down * problem.image.tiles_right;
+  problem.points = PointsOf(transforms);
+  problem.post_ops = conv.post_ops;
+  problem.block = ChooseBlock(problem, threads);
+  return problem;
+}
+
+// weights[o, c, r, s] at the points, each point packed for the product.
+void PackWeightsAtPoints(const float* weights, int64_t outputs, int64_t channels, const WinogradProblem& problem,
+                         char* packed) {
+  const WinogradTransforms& t = *problem.transforms;
+  const WinogradFactors rows = FactorsOf(t.rows, t.kernel_rows), columns = FactorsOf(t.columns, t.kernel_columns);
+  const int ah = t.rows + t.kernel_rows - 1, aw = t.columns + t.kernel_columns - 1;
+  const int64_t plane = problem.image.channels * problem.image.outputs;
+  std::vector<float> points(static_cast<size_t>(problem.points * plane), 0.0f);
+  const auto entry = [](const WinogradFactors& f, int r, int i, int k) {
+    return f.kernel == nullptr ? 1.0 : f.kernel[i * r + k].value();
+  };
+  for (int64_t o = 0; o < outputs; ++o) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const float* const g = weights + (o * channels + c) * t.kernel_rows * t.kernel_columns;
+      for (int i = 0; i < ah; ++i) {
+        double half[16];
+        for (int s = 0; s < t.kernel_columns; ++s) {
+          half[s] = 0;
+          for (int r = 0; r < t.kernel_rows; ++r) {
+            half[s] += entry(rows, t.kernel_rows, i, r) * static_cast<double>(g[r * t.kernel_columns + s]);
+          }
+        }
+        for (int j = 0; j < aw; ++j) {
+          double sum = 0;
+          for (int s = 0; s < t.kernel_columns; ++s) sum += entry(columns, t.kernel_columns, j, s) * half[s];
+          points[(i * aw + j) * plane + c * problem.image.outputs + o] = static_cast<float>(sum);
+        }
+      }
+    }
+  }
+  for (int64_t p = 0; p < problem.points; ++p) {
+    PackMatmulWeights(points.data() + p * plane, problem.image.channels, problem.image.outputs, problem.image.outputs,
+                      1, reinterpret_cast<float*>(packed + static_cast<size_t>(p) * problem.packed_bytes()));
+  }
+}
+
+// Buffers: src, [the weights at the points], [bias], [scale], [shift], [residual], the weights as they are, dst,
+// scratch. Weights that change are brought to the points in the scratch memory. Where a result is not finite the
+// convolution is computed directly: tiles spread what is not finite.
+class WinogradKernel : public Kernel {
+ public:
+  // `weights`: their sizes [outputs, channels, rows, columns]. `direct` computes the same; `reorder` lays out its
+  // weights.
+  WinogradKernel(const WinogradProblem& problem, const std::vector<int64_t>& weights, bool weights_known,
+                 ConvPlan direct, KernelPtr reorder, int threads)
+      : problem_(problem),
+        outputs_(weights[0]),
+        channels_(weights[1]),
+        weights_known_(weights_known),
+        direct_(std::move(direct)),
+        reorder_(std::move(reorder)),
+        threads_(threads) {}
+
+  size_t scratch_bytes() const {
+    const size_t copies = problem_.staged() ? 1 : static_cast<size_t>(threads_);
+    const size_t tiles = copies * static_cast<size_t>(problem_.floats_of_block()) * sizeof(float);
+    return std::max(PackedWeights() + tiles, RoundedWeights() + direct_.scratch_bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<KernelHandles>> MakeHandles() const override {
+    auto handles = std::make_unique<Handles>();
+    ASSIGN_OR_RETURN(handles->direct, direct_.kernel->MakeHandles());
+    ASSIGN_OR_RETURN(handles->reorder, reorder_->MakeHandles());
+    return handles;
+  }
+
+  absl::Status Run(void* const* buffers, RunContext& context) const override {
+    Arguments arguments;
+    void* const* next = buffers;
+    arguments.src = static_cast<const float*>(*next++);
+    if (weights_known_) arguments.weights = static_cast<const char*>(*next++);
+    arguments.epilogue = TakeEpilogue(problem_.post_ops, &next);
+    void* const plain = *next++;
+    arguments.dst = static_cast<float*>(*next++);
+    char* const scratch = static_cast<char*>(*next);
+    arguments.scratch = reinterpret_cast<float*>(scratch + PackedWeights());
+    if (!weights_known_) {
+      Pack(static_cast<const float*>(plain), reinterpret_cast<float*>(scratch));
+      arguments.weights = scratch;
+    }
+    if (Compute(arguments)) {
+      const size_t fused = arguments.epilogue.relu ? 1 : 0;
+      if (problem_.post_ops.activations.size() > fused) ActivateRows(arguments.dst, fused);
+      return absl::OkStatus();
+    }
+    Handles& handles = static_cast<Handles&>(*context.handles);
+    RunContext inner{handles.reorder.get()};
+    void* const reordered[] = {plain, scratch};
+    RETURN_IF_ERROR(reorder_->Run(reordered, inner));
+    absl::InlinedVector<void*, 16> direct(buffers, next + 1);
+    direct.erase(direct.end() - 3);  // the plain weights
+    if (weights_known_) direct.erase(direct.begin() + 1);
+    direct.insert(direct.begin() + 1, scratch);
+    direct.back() = scratch + RoundedWeights();
+    if (direct_.scratch_bytes == 0) direct.pop_back();
+    inner.handles = handles.direct.get();
+    return direct_.kernel->Run(direct.data(), inner);
+  }
+
+ private:
+  struct Handles : KernelHandles {
+    std::unique_ptr<KernelHandles> direct, reorder;
+  };
+  struct Arguments {
+    const float* src = nullptr;
+    const char* weights = nullptr;
+    ConvEpilogue epilogue;
+    float* dst = nullptr;
+    float* scratch = nullptr;
+  };
+
+  // Of the direct kernel, in scratch memory.
+  size_t RoundedWeights() const { return AlignUp(static_cast<int64_t>(direct_.weights.get_size()), 64); }
+  // Of this one, likewise.
+  size_t PackedWeights() const {
+    return weights_known_ ? 0 : AlignUp(static_cast<int64_t>(problem_.weights_bytes()), 64);
+  }
+
+  void ActivateRows(float* dst, size_t first) const {
+    const int64_t row = problem_.image.out_width * Simd().lanes;
+    const int64_t rows = problem_.images * problem_.image.outputs / Simd().lanes * problem_.image.out_height;
+    ForEach(rows, threads_, [&](int64_t i) { Activate(problem_.post_ops.activations, first, dst + i * row, row); });
+  }
+
+  // weights[outputs, channels, rows, columns] at the points, as products read them (PackMatmulWeights). What is behind
+  // the last output or channel is zero.
+  void Pack(const float* weights, float* packed) const {
+    const WinogradTransforms& transforms = *problem_.transforms;
+    const int64_t taps = int64_t{transforms.kernel_rows} * transforms.kernel_columns;
+    const int64_t lanes = Simd().lanes, depth = problem_.image.channels, columns = Simd().gemm_columns;
+    const int64_t plane = static_cast<int64_t>(problem_.packed_bytes() / sizeof(float));
+    const int64_t vectors = AlignUp(problem_.image.outputs, columns) / lanes;
+    ForEach(vectors, threads_, [&](int64_t vector) {
+      const int64_t output = vector * lanes;
+      const int64_t count = std::clamp<int64_t>(outputs_ - output, 0, lanes);
+      float* const to = packed + output / columns * columns * depth + output % columns;
+      for (int64_t c = 0; c < depth; ++c) {
+        const float* const from = c < channels_ && count > 0 ? weights + (output * channels_ + c) * taps : weights;
+        transforms.kernel(from, channels_ * taps, c < channels_ ? count : 0, to + c * columns, plane);
+      }
+    });
+  }
+
+  // Units that a thread takes at a time: few enough that one that gets less of its processor leaves its share to
+  // others.
+  int64_t Claim(int64_t units) const { return std::max<int64_t>(1, units / (4 * threads_)); }
+
+  // False where a result cannot be trusted.
+  bool Compute(const Arguments& arguments) const {
+    std::atomic<bool> trusted = true;
+    const auto distrust = [&](bool fine) {
+      if (!fine) trusted.store(false, std::memory_order_relaxed);
+    };
+    const int64_t lanes = Simd().lanes;
+    const int64_t in_blocks = problem_.image.channels / lanes, out_blocks = problem_.image.outputs / lanes;
+    float* const v = arguments.scratch;
+    if (problem_.staged()) {
+      float* const m = v + problem_.points * problem_.in_plane();
+      const int64_t panels = (problem_.image.outputs + Simd().gemm_columns - 1) / Simd().gemm_columns;
+#pragma omp parallel num_threads(threads_) if (threads_ > 1)
+      {
+#pragma omp for schedule(dynamic, Claim(problem_.tiles* in_blocks))
+        for (int64_t unit = 0; unit < problem_.tiles * in_blocks; ++unit) {
+          In(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, v);
+        }
+#pragma omp for schedule(dynamic, Claim(problem_.points* panels))
+        for (int64_t unit = 0; unit < problem_.points * panels; ++unit) {
+          Product(arguments, unit / panels, unit % panels, unit % panels + 1, problem_.tiles, v, m);
+        }
+#pragma omp for schedule(dynamic, Claim(problem_.tiles* out_blocks))
+        for (int64_t unit = 0; unit < problem_.tiles * out_blocks; ++unit) {
+          distrust(Out(arguments, unit % problem_.tiles, unit % problem_.tiles, unit / problem_.tiles, m));
+        }
+      }
+      return trusted;
+    }
+    const int64_t blocks = problem_.blocks();
+#pragma omp parallel num_threads(threads_) if (threads_ > 1)
+    {
+      float* const own_v = v + omp_get_thread_num() * problem_.floats_of_block();
+      float* const own_m = own_v + problem_.points * problem_.in_plane();
+      const int64_t panels = (problem_.image.outputs + Simd().gemm_columns - 1) / Simd().gemm_columns;
+#pragma omp for schedule(dynamic)
+      for (int64_t block = 0; block < blocks; ++block) {
+        const int64_t first = problem_.tiles * block / blocks, last = problem_.tiles * (block + 1) / blocks;
+        for (int64_t c = 0; c < in_blocks; ++c) {
+          for (int64_t tile = first; tile < last; ++tile) In(arguments, tile, tile - first, c, own_v);
+        }
+        for (int64_t p = 0; p < problem_.points; ++p) Product(arguments, p, 0, panels, last - first, own_v, own_m);
+        for (int64_t o = 0; o < out_blocks; ++o) {
+          for (int64_t tile = first; tile < last; ++tile) distrust(Out(arguments, tile, tile - first, o, own_m));
+        }
+      }
+    }
+    return trusted;
+  }
+
+  struct Where {
+    int64_t image, down, right;
+  };
+  Where Locate(int64_t tile) const {
+    const int64_t of_image = problem_.image.tiles_down * problem_.image.tiles_right;
+    return {tile / of_image, tile % of_image / problem_.image.tiles_right, tile % problem_.image.tiles_right};
+  }
+
+  // The tile, stored as number `at` of its block.
+  void In(const Arguments& arguments, int64_t tile, int64_t at, int64_t block, float* v) const {
+    const WinogradImage& image = problem_.image;
+    const Where where = Locate(tile);
+    problem_.transforms->in(image, arguments.src + where.image * image.channels * image.height * image.width,
+                            where.down, where.right, block, v + at * image.channels + block * Simd().lanes,
+                            problem_.in_plane());
+  }
+
+  bool Out(const Arguments& arguments, int64_t tile, int64_t at, int64_t block, const float* m) const {
+    const WinogradImage& image = problem_.image;
+    const Where where = Locate(tile);
+    const int64_t offset = where.image * image.outputs * image.out_height * image.out_width;
+    ConvEpilogue epilogue = arguments.epilogue;
+    if (epilogue.residual != nullptr) epilogue.residual += offset;
+    return problem_.transforms->out(image, m + at * image.outputs + block * Simd().lanes, problem_.out_plane(),
+                                    where.down, where.right, block, epilogue, arguments.dst + offset);
+  }
+
+  void Product(const Arguments& arguments, int64_t point, int64_t first_panel, int64_t last_panel, int64_t rows,
+               const float* v, float* m) const {
+    const SimdTable& simd = Simd();
+    const int64_t depth = problem_.image.channels, columns = problem_.image.outputs;
+    const int64_t panels = (columns + simd.gemm_columns - 1) / simd.gemm_columns;
+    const float* const a = v + point * problem_.in_plane();
+    float* const c = m + point * problem_.out_plane();
+    const auto weights = [&](int64_t of_point, int64_t panel, int64_t k) {
+      const char* const b = arguments.weights + static_cast<size_t>(of_point) * problem_.packed_bytes();
+      return reinterpret_cast<const float*>(b) + (panel * depth + k) * simd.gemm_columns;
+    };
+    const int64_t parts = (rows + simd.gemm_rows - 1) / simd.gemm_rows;
+    for (int64_t k = 0; k < depth; k += kDepth) {
+      const int64_t some = std::min(kDepth, depth - k);
+      for (int64_t panel = first_panel; panel < last_panel; ++panel) {
+        // A model reads every weight once a run, so that they come from memory, and there are as many as of all else
+        // together: what is read next is asked for ahead.
+        const float* next = nullptr;
+        if (panel + 1 < last_panel) {
+          next = weights(point, panel + 1, k);
+        } else if (k + kDepth < depth) {
+          next = weights(point, first_panel, k + kDepth);
+        } else if (last_panel < panels) {
+          next = weights(point, last_panel, 0);
+        } else if (point + 1 < problem_.points) {
+          next = weights(point + 1, 0, 0);
+        }
+        const int64_t column = panel * simd.gemm_columns;
+        const int64_t width = std::min<int64_t>(simd.gemm_columns, columns - column);
+        // Spread over the parts, since memory is slower than one part asks.
+        const int of_panel = simd.gemm_columns / kLineFloats, lines = parts < of_panel ? of_panel : 1;
+        for (int64_t part = 0; part < parts; ++part) {
+          const int64_t begin = rows * part / parts, end = rows * (part + 1) / parts;
+          simd.gemm_block(a + begin * depth + k, depth, 1, weights(point, panel, k), some, c + begin * columns + column,
+                          columns, end - begin, width, k > 0, nullptr, next + part * some * kLineFloats * lines,
+                          part * lines < of_panel && next != nullptr ? lines : 0);
+        }
+      }
+    }
+  }
+
+  const WinogradProblem problem_;
+  const int64_t outputs_, channels_;  // as they are, without those that fill blocks
+  const bool weights_known_;
+  const ConvPlan direct_;
+  const KernelPtr reorder_;
+  const int threads_;
+};
+
+// What padding channels hold stays zero.
+bool KeepsZero(const ActivationFunction& f) {
+  switch (f.activation) {
+    case Activation::kSigmoid: return false;
+    case Activation::kClip: return f.alpha <= 0 && f.beta >= 0;
+    default: return true;
+  }
+}
+
+// Whether the kernels here run such convolutions at all.
+bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup& group, const ConvProblem& problem) {
+  const Node& node = graph.node(group.group.nodes[0]);
+  const auto one = [](const std::vector<int64_t>& list) { return list == std::vector<int64_t>{1, 1}; };
+  // Elsewhere oneDNN, which lays out the images, has no blocked form.
+  for (size_t k = 0; k < 4; ++k) {
+    if (problem.pads[k] >= problem.weights[2 + k % 2]) return false;
+  }
+  if (!one(problem.strides) || !one(problem.dilations) || problem.groups != 1) return false;
+  if (ComputedDType(graph.type(node.operands[0]).dtype) != DType::kFloat32) return false;
+  if (context.block != Simd().lanes || problem.src[1] < context.block / 2) return false;
+  const bool padded = problem.dst[1] % context.block != 0;
+  if (padded && !std::all_of(problem.post_ops.activations.begin(), problem.post_ops.activations.end(), KeepsZero)) {
+    return false;
+  }
+  const double operations = 2.0 * static_cast<double>(NumElements(problem.dst)) *
+                            static_cast<double>(NumElements(problem.weights) / problem.weights[0]);
+  return operations >= kMinOperations;
+}
+
+// An application of its own, with operands of those types as they are computed: 16-bit floats in f32.
+struct Alone {
+  Graph graph;
+  NodeId application = -1;
+  Value x, w;
+};
+absl::StatusOr<Alone> AloneOf(const Graph& graph, const Node& node) {
+  auto arena = std::make_shared<Arena>();
+  Alone alone;
+  const auto computed = [&](Value x) { return TensorType{ComputedDType(graph.type(x).dtype), graph.type(x).shape}; };
+  ASSIGN_OR_RETURN(alone.x, arena->AddInput("x", computed(node.operands[0])));
+  ASSIGN_OR_RETURN(alone.w, arena->AddInput("w", computed(node.operands[1])));
+  ASSIGN_OR_RETURN(alone.application, arena->Add(*node.op, {alone.x, alone.w}, node.attrs));
+  alone.graph = Graph(arena, {alone.x, alone.w}, {{Value{alone.application, 0}, "y"}});
+  return alone;
+}
+
+// Whether a convolution with weights that change is done so: each of them comes to the points once for all tiles, which
+// must be many, and more where a fifth of what they give lies outside of the image. (Measured: bench/winograd_bench
+// --training 1.) Errors of m >= 3, a hundred roundings, would add up in training. Nothing is measured when a graph is
+// compiled, so that a run that is resumed computes by the same kernels.
+bool PaysInEveryRun(const WinogradForm& form, const ConvProblem& problem) {
+  constexpr int64_t kLeastTiles = 48, kLeastWithEdges = 128, kLeastChannels = 32, kChannelsOfTile = 12;
+  const int64_t pixels = problem.dst[0] * problem.dst[2] * problem.dst[3];
+  const int64_t tiles = problem.dst[0] * ((problem.dst[2] + form.rows - 1) / form.rows) *
+                        ((problem.dst[3] + form.columns - 1) / form.columns);
+  const auto [fewer, more] = std::minmax(problem.src[1], problem.dst[1]);
+  const bool has_edges = 5 * pixels < 4 * tiles * form.rows * form.columns;
+  const int64_t least = std::max(has_edges ? kLeastWithEdges : kLeastTiles, more / kChannelsOfTile);
+  return form.rows == 2 && form.columns == 2 && fewer >= kLeastChannels && tiles >= least;
+}
+
+std::vector<std::string> Laws(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
+  std::vector<std::string> laws;
+  if (context.licences == nullptr || group.kind != FusedGroup::Kind::kConv) return laws;
+  const ConvProblem problem = ConvProblemOf(graph, group);
+  if (!IsPossible(context, graph, group, problem)) return laws;
+  absl::StatusOr<Alone> alone = AloneOf(graph, graph.node(group.group.nodes[0]));
+  if (!alone.ok()) return laws;
+  const WinogradTable table = WinogradAlgorithms();
+  const bool known = graph.IsKnown(graph.node(group.group.nodes[0]).operands[1]);
+  for (int k = 0; k < table.count; ++k) {
+    const WinogradForm form = FormOf(table.first[k]);
+    if (!known && !PaysInEveryRun(form, problem)) continue;
+    if (form.kernel_rows != problem.weights[2] || form.kernel_columns != problem.weights[3]) continue;
+    // Tiles larger than the image only add work.
+    if (form.rows > problem.dst[2] + 1 || form.columns > problem.dst[3] + 1) continue;
+    const absl::StatusOr<Value> meaning =
+        WinogradMeaning(*alone->graph.arena(), alone->x, alone->w, problem.pads, form);
+    const std::string law = WinogradLaw(form);
+    if (meaning.ok() && context.licences->Allow(law, alone->graph, alone->application, *meaning)) laws.push_back(law);
+  }
+  return laws;
+}
+
+const WinogradTransforms* Find(const std::string& law) {
+  const WinogradTable table = WinogradAlgorithms();
+  for (int k = 0; k < table.count; ++k) {
+    if (WinogradLaw(FormOf(table.first[k])) == law) return &table.first[k];
+  }
+  return nullptr;
+}
+
+absl::StatusOr<bool> PlanWinograd(Lowering& lowering, const FusedGroup& group) {
+  if (group.kind != FusedGroup::Kind::kConv) return false;
+  ASSIGN_OR_RETURN(const std::string law, lowering.LawOf(group));
+  const WinogradTransforms* const transforms = Find(law);
+  if (transforms == nullptr) return false;
+  const Graph& graph = lowering.graph();
+  const Node& node = graph.node(group.group.nodes[0]);
+  const int64_t lanes = lowering.context()->block;
+  const ConvProblem conv = ConvProblemOf(graph, group);
+  ASSIGN_OR_RETURN(ConvPlan direct, MakeConv(lowering.context(), conv));
+  if (direct.src != Layout::Blocked(conv.src, lanes) || direct.dst != Layout::Blocked(conv.dst, lanes)) return false;
+  const WinogradProblem problem = ProblemOf(*transforms, conv, lanes, lowering.threads());
+
+  std::vector<BufferUse> buffers;
+  ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadAs(node.operands[0], direct.src));
+  const bool known = graph.IsKnown(node.operands[1]);
+  if (known) {
+    ASSIGN_OR_RETURN(const Tensor plain, lowering.ConstantTensor(node.operands[1]));
+    const size_t bytes = problem.weights_bytes();
+    ASSIGN_OR_RETURN(std::shared_ptr<void> packed, AllocatePacked(bytes, plain.type()));
+    PackWeightsAtPoints(static_cast<const float*>(plain.data()), conv.weights[0], conv.weights[1], problem,
+                        static_cast<char*>(packed.get()));
+    buffers.push_back(Lowering::Read(lowering.AddConstant(std::move(packed), bytes)));
+  }
+  RETURN_IF_ERROR(ReadEpilogue(lowering, group, conv.dst[1], problem.image.outputs, direct.dst, &buffers));
+  ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(node.operands[1]));
+  buffers.push_back(Lowering::Write(lowering.Define(group.group.outputs[0], direct.dst).buffer));
+  ASSIGN_OR_RETURN(KernelPtr reorder, MakeReorder(lowering.context(), PlainConvWeights(conv), direct.weights));
+  auto kernel = std::make_unique<WinogradKernel>(problem, conv.weights, known, std::move(direct), std::move(reorder),
+                                                 lowering.threads());
+  buffers.push_back(Lowering::Scratch(lowering.AddScratch(kernel->scratch_bytes())));
+  lowering.Emit(std::move(kernel), std::move(buffers),
+                absl::StrCat(GroupLabel(graph, group.group), " (winograd:", Simd().name, " by ", law, ")"));
+  return true;
+}
+
+}  // namespace
+
+// Its results lie as oneDNN's do: Conv says how.
+KernelEntry WinogradEntry() { return {.ops = {ops::Conv2d()}, .plan = PlanWinograd, .laws = Laws, .version = 4}; }
+
+}  // namespace rewright::cpu

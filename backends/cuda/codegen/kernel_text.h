@@ -1,0 +1,30 @@
+// What generated kernels are written in: a prelude, and words for types, functions, literals.
+#pragma once
+
+#include <string>
+
+#include "backends/cuda/codegen/kernel_source.h"
+#include "core/ir/expr.h"
+
+namespace rewright::cuda {
+
+// The functions that a kernel's source calls, as CUDA C++. Element types are float, double, long long, int and unsigned
+// char (truth values, 0 or 1). The functions are those of core/ir/functions.def: integers wrap around, division
+// truncates (by zero it gives 0, where the interpreter reports an error), max and min propagate NaN, conversions to
+// integers clamp.
+const std::string& KernelPrelude();
+
+const char* TypeName(DType dtype);
+const char* StorageName(DType dtype, Storage storage);
+int StorageBytes(DType dtype, Storage storage);
+// The type of `width` neighbours that are moved at once.
+std::string VectorName(DType dtype, Storage storage, int width);
+std::string RealLiteral(double value, DType dtype);
+std::string IntegerLiteral(int64_t value, DType dtype);
+// A real number as an element of any type.
+std::string Literal(double value, DType dtype);
+// What a reduction starts from.
+std::string Identity(ReduceKind kind, DType dtype);
+const char* ReduceOp(ReduceKind kind);
+
+}  // namespace rewright::cuda

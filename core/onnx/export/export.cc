@@ -1,0 +1,817 @@
+// The model around the nodes: opset, names, computed weights, initializers, the file.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
+#include "core/base/threads.h"
+#include "core/interpreter/interpreter.h"
+#include "core/onnx/export/writer.h"
+#include "core/onnx/import/graph_importer.h"
+#include "core/onnx/named_sizes.h"
+#include "core/onnx/onnx.h"
+#include "core/onnx/operators.h"
+#include "core/onnx/proto.h"
+#include "core/onnx/serialization.h"
+#include "core/onnx/source.h"
+#include "core/ops/foreign.h"
+#include "core/ops/ops.h"
+
+namespace rewright {
+namespace {
+
+// Nothing that is written needs a newer opset than the highest, and more programs read an older one.
+constexpr int64_t kLowestExportedOpset = 13;
+constexpr int64_t kHighestExportedOpset = 22;
+constexpr int64_t kDefaultOpset = 17;
+constexpr int64_t kMinCompactElements = 1024;  // smaller uniform tensors are written as they are
+
+// The version of the format with which an opset appeared.
+int64_t IrVersionOf(int64_t opset) { return opset >= 21 ? 10 : opset >= 19 ? 9 : 8; }
+
+// The bias of a convolution: the sum and the value of shape [1, o, 1, 1] that is added.
+struct ConvBias {
+  NodeId sum = -1;
+  Value bias;
+};
+
+bool IsUniform(const Tensor& tensor) {
+  const size_t size = DTypeSize(tensor.dtype());
+  const auto* bytes = static_cast<const char*>(tensor.data());
+  for (int64_t i = 1; i < tensor.num_elements(); ++i) {
+    if (std::memcmp(bytes, bytes + static_cast<size_t>(i) * size, size) != 0) return false;
+  }
+  return true;
+}
+
+class Exporter {
+ public:
+  // `sized`: by position, known nodes whose shapes depend on sizes with names: they are not folded.
+  Exporter(const Graph& graph, const OnnxSource* source, const ModelMetadata& metadata, const ExportOptions& options,
+           std::vector<bool> sized = {})
+      : graph_(graph),
+        metadata_(metadata),
+        options_(options),
+        sized_(std::move(sized)),
+        source_(source != nullptr && source->arena() == graph.arena() ? source
+                                                                      : nullptr),  // else it has no values of it
+        plan_(Plan()),
+        writer_(opset_) {
+    for (int i = 0; source_ != nullptr && i < source_->num_nodes(); ++i) writer_.KeepNodeName(source_->node(i).name());
+  }
+
+  absl::Status Build() {
+    NameOutputs();
+    RETURN_IF_ERROR(NameTail());
+    NameKept();
+    RETURN_IF_ERROR(FoldWeights());
+    for (NodeId id : graph_.nodes()) {
+      const Node& node = graph_.node(id);
+      if (node.op == nullptr) continue;
+      for (size_t k = 0; k < node.outputs.size(); ++k) WriteKept(plan_.KeptFor(Value{id, static_cast<int32_t>(k)}));
+      if (!plan_.IsOwn(id) || absorbed_.contains(id)) continue;
+      if (graph_.IsKnown(node) && !needed_.contains(id)) continue;
+      RETURN_IF_ERROR(WriteNode(id));
+    }
+    WriteAliases();
+    AddTail();
+    return absl::OkStatus();
+  }
+
+  // After all else: what inputs are that a run is not given.
+  void AddDefaults() {
+    for (Value input : graph_.inputs()) {
+      const auto found = metadata_.defaults.find(graph_.node(input.node).name);
+      if (found != metadata_.defaults.end()) writer_.AddInitializer(found->first, found->second);
+    }
+  }
+
+  // Without initializers.
+  onnx::ModelProto Model() {
+    onnx::ModelProto model;
+    const int64_t read = source_ == nullptr ? 0 : metadata_.ir_version;
+    model.set_ir_version(std::max(IrVersionOf(writer_.opset()), read));
+    onnx::OperatorSetIdProto* opset = model.add_opset_import();
+    opset->set_domain("");
+    opset->set_version(writer_.opset());
+    std::set<std::string> domains;
+    for (const onnx::NodeProto& node : writer_.nodes()) domains.insert(node.domain());
+    for (const std::string& domain : domains) {
+      if (domain.empty() || domain == "ai.onnx") continue;
+      const auto version = metadata_.opsets.find(domain);
+      opset = model.add_opset_import();
+      opset->set_domain(domain);
+      opset->set_version(version == metadata_.opsets.end() ? 1 : version->second);
+    }
+    model.set_producer_name(metadata_.producer_name.empty() ? "rewright" : metadata_.producer_name);
+    model.set_producer_version(metadata_.producer_version);
+    model.set_domain(metadata_.domain);
+    model.set_model_version(metadata_.model_version);
+    model.set_doc_string(metadata_.doc);
+    for (const auto& [key, value] : metadata_.properties) {
+      onnx::StringStringEntryProto* property = model.add_metadata_props();
+      property->set_key(key);
+      property->set_value(value);
+    }
+    AddFunctions(&model);
+    AddAnnotations(model.mutable_graph());
+    onnx::GraphProto& graph = *model.mutable_graph();
+    graph.set_name(metadata_.graph_name.empty() ? "graph" : metadata_.graph_name);
+    graph.set_doc_string(metadata_.graph_doc);
+    for (Value input : graph_.inputs()) Describe(graph_.node(input.node).name, graph_.type(input), graph.add_input());
+    DescribeOutputs(&graph);
+    if (source_ != nullptr) {
+      CopyRemarks(source_->graph().input(), graph.mutable_input());
+      CopyRemarks(source_->graph().output(), graph.mutable_output());
+    }
+    // Readers infer types; where the file that was read says none, neither does this one.
+    if (source_ == nullptr || source_->describes()) {
+      for (const auto& [name, type] : described_) Describe(name, type, graph.add_value_info());
+    }
+    if (source_ != nullptr) CopyRemarks(source_->graph().value_info(), graph.mutable_value_info());
+    if (WritesTail()) CopyUnread(&graph);
+    for (onnx::NodeProto& node : writer_.nodes()) graph.add_node()->Swap(&node);
+    return model;
+  }
+
+  const Initializers& initializers() { return writer_.initializers(); }
+  // Weights that were computed.
+  const absl::flat_hash_map<Value, Tensor>& folded() const { return folded_; }
+
+  // What was built, at these sizes.
+  SizedExport Built() {
+    SizedExport built;
+    built.nodes = writer_.nodes();
+    for (const auto& [name, tensor] : initializers()) built.initializers.emplace(name, tensor);
+    for (Value input : graph_.inputs()) built.inputs.emplace_back(graph_.node(input.node).name, graph_.type(input));
+    for (const Output& output : graph_.outputs()) built.outputs.emplace_back(output.name, graph_.type(output.value));
+    built.described = described_;
+    built.source = source_;
+    return built;
+  }
+
+  // After Build, of the first sample: names take the places of sizes.
+  absl::Status NameSizes(const std::vector<SizedExport>& samples, RelatedFit& fit) {
+    RETURN_IF_ERROR(rewright::NameSizes(samples, fit, &writer_));
+    for (auto list : {&SizedExport::inputs, &SizedExport::outputs, &SizedExport::described}) {
+      for (size_t i = 0; i < (samples[0].*list).size(); ++i) {
+        std::vector<Shape> shapes;
+        for (const SizedExport& sample : samples) shapes.push_back((sample.*list)[i].second.shape);
+        named_shapes_[(samples[0].*list)[i].first] = NamedShape(shapes, fit);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // ---- the tail of the source: nodes behind the graph, as they were
+
+  bool WritesTail() const { return options_.tail && source_ != nullptr && !source_->tail().empty(); }
+
+  std::vector<std::string> TailReads() const {
+    std::vector<std::string> reads;
+    for (int i : source_->tail()) {
+      for (std::string& name : ReadsOf(source_->node(i))) reads.push_back(std::move(name));
+    }
+    return reads;
+  }
+
+  // Names that the tail gives are its own, and weights that it reads keep theirs.
+  absl::Status NameTail() {
+    if (!WritesTail()) return absl::OkStatus();
+    if (!source_->TailMeansTheSame(opset_)) {
+      return Unimplemented("nodes behind what was rewritten, which are not read, may mean something else in opset ",
+                           opset_);
+    }
+    for (int i : source_->tail()) ReserveNames(source_->node(i));
+    for (const std::string& name : TailReads()) {
+      if (source_->Elements(name) == nullptr) continue;
+      writer_.Reserve(name);
+      if (GivenName(source_->value(name)) == name) names_[source_->value(name)] = name;
+    }
+    return absl::OkStatus();
+  }
+
+  void ReserveNames(const onnx::NodeProto& node) {
+    for (const std::string& name : node.output()) writer_.Reserve(name);
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      for (const onnx::TensorProto& tensor : attribute.g().initializer()) writer_.Reserve(tensor.name());
+      for (const onnx::ValueInfoProto& info : attribute.g().input()) writer_.Reserve(info.name());
+      for (const onnx::NodeProto& inner : attribute.g().node()) ReserveNames(inner);
+    }
+  }
+
+  void AddTail() {
+    if (!WritesTail()) return;
+    absl::flat_hash_set<std::string> there;
+    for (const auto& [name, tensor] : writer_.initializers()) there.insert(name);
+    for (const std::string& name : TailReads()) {
+      const Tensor* elements = source_->Elements(name);
+      if (elements != nullptr && there.insert(name).second) writer_.AddInitializer(name, *elements);
+    }
+    for (int i : source_->tail()) writer_.AddCopy(source_->node(i));
+  }
+
+  // With a tail those of the file, in its order.
+  void DescribeOutputs(onnx::GraphProto* graph) {
+    if (!WritesTail()) {
+      for (const Output& output : graph_.outputs()) {
+        Describe(output.name, graph_.type(output.value), graph->add_output());
+      }
+      return;
+    }
+    for (const onnx::ValueInfoProto& info : source_->graph().output()) {
+      const auto given = std::find_if(graph_.outputs().begin(), graph_.outputs().end(),
+                                      [&](const Output& output) { return output.name == info.name(); });
+      if (given == graph_.outputs().end()) {
+        *graph->add_output() = info;
+      } else {
+        Describe(given->name, graph_.type(given->value), graph->add_output());
+      }
+    }
+  }
+
+  // What the file says of tensors that only the tail knows: inputs and weights of other types, what the tail gives.
+  void CopyUnread(onnx::GraphProto* graph) const {
+    const auto unread = [&](const std::string& name) { return !source_->has(name); };
+    for (const onnx::ValueInfoProto& info : source_->graph().input()) {
+      if (unread(info.name())) *graph->add_input() = info;
+    }
+    for (const onnx::TensorProto& tensor : source_->graph().initializer()) {
+      if (unread(tensor.name())) *graph->add_initializer() = tensor;
+    }
+    for (const onnx::ValueInfoProto& info : source_->graph().value_info()) {
+      if (unread(info.name())) *graph->add_value_info() = info;
+    }
+  }
+
+  // Those of the file, with each other, where a node that is kept calls one.
+  void AddFunctions(onnx::ModelProto* model) {
+    if (source_ == nullptr) return;
+    const auto& functions = source_->functions();
+    const bool called = std::any_of(writer_.nodes().begin(), writer_.nodes().end(),
+                                    [&](const onnx::NodeProto& node) { return CallsFunction(node, functions); });
+    if (called) *model->mutable_functions() = functions;
+  }
+
+  // What the file says about its graph and about quantized tensors that are still there.
+  void AddAnnotations(onnx::GraphProto* graph) {
+    if (source_ == nullptr) return;
+    CopyUnknown(source_->graph(), graph);
+    absl::flat_hash_set<std::string> tensors;
+    for (const auto& [name, tensor] : writer_.initializers()) tensors.insert(name);
+    for (Value input : graph_.inputs()) tensors.insert(graph_.node(input.node).name);
+    for (const onnx::NodeProto& node : writer_.nodes()) tensors.insert(node.output().begin(), node.output().end());
+    for (const onnx::TensorAnnotation& annotation : source_->graph().quantization_annotation()) {
+      if (tensors.contains(annotation.tensor_name()) && WriteParameters(annotation, &tensors)) {
+        *graph->add_quantization_annotation() = annotation;
+      }
+    }
+  }
+
+  // The scales and zero points that an annotation names. False where one is not there.
+  bool WriteParameters(const onnx::TensorAnnotation& annotation, absl::flat_hash_set<std::string>* tensors) {
+    for (const onnx::StringStringEntryProto& parameter : annotation.quant_parameter_tensor_names()) {
+      const Tensor* elements = source_->Elements(parameter.value());
+      if (tensors->contains(parameter.value())) continue;
+      if (elements == nullptr || !writer_.Reserve(parameter.value())) return false;
+      tensors->insert(writer_.AddInitializer(parameter.value(), *elements));
+    }
+    return true;
+  }
+
+  // Fields that came after the version of ONNX that is read here: metadata of graphs and tensors.
+  template <typename Message>
+  static void CopyUnknown(const Message& from, Message* to) {
+    to->GetReflection()->MutableUnknownFields(to)->MergeFrom(from.GetReflection()->GetUnknownFields(from));
+  }
+
+  // What the file says about tensors besides their types.
+  static void CopyRemarks(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& from,
+                          google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>* to) {
+    absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> by_name;
+    for (const onnx::ValueInfoProto& info : from) by_name.emplace(info.name(), &info);
+    for (onnx::ValueInfoProto& info : *to) {
+      const auto found = by_name.find(info.name());
+      if (found == by_name.end()) continue;
+      const onnx::ValueInfoProto& read = *found->second;
+      if (read.has_doc_string()) info.set_doc_string(read.doc_string());
+      CopyUnknown(read, &info);
+      if (read.type().has_denotation()) info.mutable_type()->set_denotation(read.type().denotation());
+      const auto& declared = read.type().tensor_type().shape();
+      auto* const shape = info.mutable_type()->mutable_tensor_type()->mutable_shape();
+      for (int axis = 0; axis < std::min(declared.dim_size(), shape->dim_size()); ++axis) {
+        if (declared.dim(axis).has_denotation()) {
+          shape->mutable_dim(axis)->set_denotation(declared.dim(axis).denotation());
+        }
+      }
+    }
+  }
+
+  void Describe(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info) const {
+    FillInfo(name, type, info);
+    const auto named = named_shapes_.find(name);
+    for (int axis = 0; named != named_shapes_.end() && axis < type.rank(); ++axis) {
+      auto* dim = info->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(axis);
+      const auto& [size, symbol] = named->second[static_cast<size_t>(axis)];
+      dim->clear_value();
+      if (size >= 0) {
+        dim->set_dim_value(size);
+      } else if (!IsUnnamed(symbol)) {
+        dim->set_dim_param(symbol);
+      }
+    }
+  }
+
+  // Whether the importer has made the name (ImportOptions::dims).
+  bool IsUnnamed(const std::string& name) const {
+    return name.empty() || std::any_of(graph_.inputs().begin(), graph_.inputs().end(), [&](Value input) {
+             return absl::StartsWith(name, graph_.node(input.node).name + ":");
+           });
+  }
+
+  // The imported opset, within those that are written or as high as the source's, raised to what own forms need: where
+  // that is much, fewer nodes of the source can stay.
+  ExportPlan Plan() {
+    FindConvBiases();
+    const auto imported = metadata_.opsets.find("");
+    opset_ = imported == metadata_.opsets.end() ? kDefaultOpset : imported->second;
+    opset_ = std::max(opset_, kLowestExportedOpset);
+    if (source_ == nullptr) opset_ = std::min(opset_, kHighestExportedOpset);
+    absl::flat_hash_map<NodeId, NodeId> sums;
+    for (const auto& [conv, bias] : biases_) sums[conv] = bias.sum;
+    absl::flat_hash_set<NodeId> sized;
+    for (size_t i = 0; i < sized_.size(); ++i) {
+      if (sized_[i]) sized.insert(graph_.nodes()[i]);
+    }
+    while (true) {
+      ExportPlan plan(graph_, source_, opset_, sums, sized);
+      int64_t needed = opset_;
+      for (NodeId id : graph_.nodes()) {
+        const Node& node = graph_.node(id);
+        const OnnxForm* form = node.op == nullptr || !plan.IsOwn(id) ? nullptr : FindOnnxForm(node.op->name);
+        if (form != nullptr) needed = std::max<int64_t>(needed, form->min_opset);
+      }
+      if (needed == opset_) {
+        for (const auto& [conv, sum] : sums) {
+          if (plan.IsOwn(sum)) continue;
+          biases_.erase(conv);
+          absorbed_.erase(sum);
+        }
+        return plan;
+      }
+      opset_ = needed;
+    }
+  }
+
+  bool IsLeaf(Value value) const { return graph_.node(value.node).op == nullptr; }
+
+  // The name that a value was given, if any.
+  const std::string& GivenName(Value value) const {
+    const Node& node = graph_.node(value.node);
+    return node.name.empty() ? graph_.arena()->name(value) : node.name;
+  }
+
+  // Inputs and outputs have their names whatever happens. A value takes the name of the first output that it is; a
+  // leaf, and a value that is several outputs, is written to the others by Identity.
+  void NameOutputs() {
+    for (Value input : graph_.inputs()) {
+      names_[input] = graph_.node(input.node).name;
+      writer_.Reserve(names_[input]);
+    }
+    for (const Output& output : graph_.outputs()) {
+      writer_.Reserve(output.name);
+      const bool leaf = IsLeaf(output.value);
+      if (leaf && GivenName(output.value) == output.name) {
+        names_[output.value] = output.name;
+      } else if (leaf || !names_.emplace(output.value, output.name).second) {
+        aliases_.push_back(output);
+      }
+    }
+    for (NodeId id : graph_.nodes()) {
+      if (graph_.node(id).leaf == LeafKind::kState) NameOf(Value{id, 0});
+    }
+  }
+
+  // Values that are kept have the first claim to their names.
+  void NameKept() {
+    if (source_ == nullptr) return;
+    for (NodeId id : graph_.nodes()) {
+      for (int32_t k = 0; k < static_cast<int32_t>(graph_.node(id).outputs.size()); ++k) {
+        if (plan_.KeptFor(Value{id, k}) >= 0) NameOf(Value{id, k});
+      }
+    }
+  }
+
+  // The name of a value; a leaf that is asked for the first time becomes an initializer.
+  std::string NameOf(Value value) {
+    if (const auto found = names_.find(value); found != names_.end()) return found->second;
+    std::string wanted = GivenName(value);
+    if (wanted.empty()) {
+      const Node& node = graph_.node(value.node);
+      wanted = absl::StrCat(node.op == nullptr ? "constant" : node.op->name + "_out", "_", ++unnamed_);
+    }
+    return names_[value] = writer_.UniqueName(wanted);
+  }
+
+  // A leaf's or computed weight's data is written when something reads it.
+  std::string Read(Value value) {
+    const std::string& given = GivenName(value);
+    if (const auto computed = computed_.find(given); computed != computed_.end() && plan_.GeneratedBy(value)) {
+      return computed->second;
+    }
+    const std::string name = NameOf(value);
+    const Node& node = graph_.node(value.node);
+    if (node.leaf == LeafKind::kInput || written_.contains(value)) return name;
+    if (const std::vector<int>* nodes = plan_.GeneratedBy(value)) {
+      for (int i : *nodes) {
+        if (copied_.insert(i).second) Copy(i, KeptNode(), false);
+      }
+      return computed_.at(given);
+    }
+    if (node.op == nullptr) {
+      WriteTensor(name, *graph_.arena()->Elements(value.node), options_.compact_uniform && source_ == nullptr);
+    } else if (const auto folded = folded_.find(value); folded != folded_.end()) {
+      WriteTensor(name, folded->second, options_.compact_uniform);
+    } else {
+      return name;
+    }
+    written_.insert(value);
+    return name;
+  }
+
+  void WriteTensor(const std::string& name, const Tensor& tensor, bool compact) {
+    if (!compact || tensor.num_elements() < kMinCompactElements || !IsUniform(tensor)) {
+      writer_.AddInitializer(name, tensor);
+      return;
+    }
+    writer_.AddNode("ConstantOfShape", {writer_.Ints(tensor.shape())}, {name});
+    onnx::AttributeProto* value = writer_.nodes().back().add_attribute();
+    value->set_name("value");
+    value->set_type(onnx::AttributeProto::TENSOR);
+    Tensor element(TensorType{tensor.dtype(), {1}});
+    std::memcpy(element.data(), tensor.data(), DTypeSize(tensor.dtype()));
+    FillTensor("", element, value->mutable_t());
+  }
+
+  // ---- conv2d and add as Conv with a bias
+
+  // The operand of `sum` beside `conv`, if it can be a bias.
+  std::optional<Value> BiasOperand(const Node& sum, Value conv) const {
+    const Value other = sum.operands[0] == conv ? sum.operands[1] : sum.operands[0];
+    if (other == conv || !graph_.IsKnown(other)) return std::nullopt;
+    Shape shape = graph_.type(other).shape;
+    if (shape.size() > 4) return std::nullopt;
+    shape.insert(shape.begin(), 4 - shape.size(), 1);
+    const bool one_for_all = shape == Shape{1, 1, 1, 1} && options_.fold_weights;
+    if (!one_for_all && shape != Shape{1, graph_.type(conv).shape[1], 1, 1}) return std::nullopt;
+    return other;
+  }
+
+  // A vector that, reshaped, is the value: no reshape is needed then.
+  std::optional<Value> VectorBehind(Value bias) const {
+    const Node& node = graph_.node(bias.node);
+    if (node.op != ops::Reshape() || graph_.type(bias).num_elements() == 1) return std::nullopt;
+    const Value vector = node.operands[0];
+    return graph_.type(vector).rank() == 1 ? std::optional<Value>(vector) : std::nullopt;
+  }
+
+  void FindConvBiases() {
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const NodeId id = graph_.nodes()[i];
+      const Node& conv = graph_.node(id);
+      const Value result{id, 0};
+      if (!graph_.IsRun(conv) || conv.op != ops::Conv2d() || graph_.is_output(result)) continue;
+      if (graph_.users(static_cast<int>(i)).size() != 1) continue;
+      const NodeId sum_id = graph_.nodes()[graph_.users(static_cast<int>(i))[0]];
+      const Node& sum = graph_.node(sum_id);
+      if (sum.op != ops::Add()) continue;
+      const std::optional<Value> bias = BiasOperand(sum, result);
+      if (!bias) continue;
+      // Where weights are not computed now, their nodes may come later than the convolution: a leaf has no node.
+      const std::optional<Value> vector = VectorBehind(*bias);
+      if (!IsFolded(bias->node) && !(vector && IsLeaf(*vector))) continue;
+      biases_[id] = ConvBias{sum_id, *bias};
+      bias_values_.insert(*bias);
+      if (vector) bias_values_.insert(*vector);
+      absorbed_.insert(sum_id);
+    }
+  }
+
+  // The bias as a vector of one element per channel, all of them equal where it is a single number.
+  std::string ReadBias(Value bias, int64_t channels) {
+    if (const auto vector = VectorBehind(bias)) return Read(*vector);
+    std::string& name = bias_names_[{bias, channels}];  // several convolutions may read it
+    if (!name.empty()) return name;
+    const Tensor& tensor = IsLeaf(bias) ? *graph_.arena()->Elements(bias.node) : folded_.at(bias);
+    Tensor data(TensorType{tensor.dtype(), {channels}});
+    auto* const to = static_cast<char*>(data.data());
+    const int64_t bytes = tensor.num_bytes();
+    for (int64_t at = 0; at < data.num_bytes(); at += bytes)
+      std::memcpy(to + at, tensor.data(), static_cast<size_t>(bytes));
+    return name = writer_.AddInitializer(writer_.UniqueName(NameOf(bias) + "_bias"), data);
+  }
+
+  // ---- weights that are computed now
+
+  // What run-time nodes and outputs read of the known values that are no leaves.
+  std::vector<Value> NeededWeights() const {
+    std::set<Value> needed;
+    const auto need = [&](Value value) {
+      if (!IsLeaf(value) && graph_.IsKnown(value)) needed.insert(value);
+    };
+    for (const auto& [i, kept] : plan_.kept()) {
+      for (const auto& [theirs, ours] : kept.bindings) {
+        if (ours != theirs) need(ours);
+      }
+    }
+    for (NodeId id : graph_.nodes()) {
+      const Node& node = graph_.node(id);
+      if (!graph_.IsRun(node) || !plan_.IsOwn(id)) continue;
+      for (Value operand : node.operands) {
+        const bool is_bias = absorbed_.contains(id) && graph_.IsKnown(operand);
+        need(is_bias ? VectorBehind(operand).value_or(operand) : operand);
+      }
+    }
+    for (const Output& output : graph_.outputs()) need(output.value);
+    return std::vector<Value>(needed.begin(), needed.end());
+  }
+
+  bool IsFolded(NodeId known) const {
+    return options_.fold_weights && (sized_.empty() || !sized_[graph_.index(known)]);
+  }
+
+  absl::Status FoldWeights() {
+    std::vector<Value> open = NeededWeights();
+    std::set<Value> folded;
+    while (!open.empty()) {
+      const Value value = open.back();
+      open.pop_back();
+      if (IsLeaf(value)) continue;
+      if (IsFolded(value.node)) {
+        folded.insert(value);
+      } else if (needed_.insert(value.node).second) {
+        const Node& node = graph_.node(value.node);
+        open.insert(open.end(), node.operands.begin(), node.operands.end());
+      }
+    }
+    ComputeInFile(&folded);
+    if (folded.empty()) return absl::OkStatus();
+    const std::vector<Value> values(folded.begin(), folded.end());
+    const auto tensors = ComputeKnown(graph_.arena(), values, NumThreads(0));
+    if (!tensors.ok()) {
+      return ErrorAt("computing weights", tensors.status());
+    }
+    for (size_t i = 0; i < values.size(); ++i) folded_[values[i]] = (*tensors)[i];
+    for (const Output& output : graph_.outputs()) {
+      if (folded.contains(output.value)) Read(output.value);
+    }
+    return absl::OkStatus();
+  }
+
+  // What the file that was read computes from weights stays computed where the tensor would take more bytes than the
+  // weights that go with it: something else reads these, or they are narrower. So does what is made of next to nothing.
+  void ComputeInFile(std::set<Value>* folded) {
+    if (source_ == nullptr) return;
+    absl::flat_hash_set<NodeId> read = LeavesRead();
+    std::vector<Value> largest;
+    for (Value value : *folded) {
+      if (graph_.type(value).num_bytes() > kSmallBytes && !bias_values_.contains(value)) largest.push_back(value);
+    }
+    std::stable_sort(largest.begin(), largest.end(),
+                     [&](Value a, Value b) { return graph_.type(a).num_bytes() > graph_.type(b).num_bytes(); });
+    for (Value value : largest) {
+      const std::optional<std::vector<NodeId>> cone = WritableCone(value.node);
+      if (!cone) continue;
+      int64_t all = 0, more = 0;
+      for (NodeId id : *cone) {
+        if (graph_.node(id).op != nullptr) continue;
+        all += graph_.type({id, 0}).num_bytes();
+        if (!read.contains(id)) more += graph_.type({id, 0}).num_bytes();
+      }
+      const bool is_of_file = source_->producer(graph_.arena()->name(value)) >= 0;
+      if (!(is_of_file || all <= kSmallBytes) || more + kSmallBytes > graph_.type(value).num_bytes()) continue;
+      folded->erase(value);
+      for (NodeId id : *cone) (graph_.node(id).op == nullptr ? read : needed_).insert(id);
+    }
+  }
+
+  // Weights and constants that are written whatever becomes of those that are computed.
+  absl::flat_hash_set<NodeId> LeavesRead() const {
+    absl::flat_hash_set<NodeId> read;
+    for (NodeId id : graph_.nodes()) {
+      const Node& node = graph_.node(id);
+      if (!graph_.IsRun(node) || !plan_.IsOwn(id)) continue;
+      for (Value operand : node.operands) read.insert(operand.node);
+    }
+    for (const auto& [i, kept] : plan_.kept()) {
+      std::vector<int> written = kept.before;
+      written.push_back(i);
+      for (int at : written) {
+        for (const std::string& name : source_->node(at).input()) {
+          if (name.empty()) continue;
+          const auto bound = kept.bindings.find(source_->value(name));
+          read.insert((bound == kept.bindings.end() ? source_->value(name) : bound->second).node);
+        }
+      }
+    }
+    return read;
+  }
+
+  // The known node and all below it; null where not each can be written at every size.
+  std::optional<std::vector<NodeId>> WritableCone(NodeId id) const {
+    std::vector<NodeId> cone = {id};
+    absl::flat_hash_set<NodeId> seen = {id};
+    for (size_t i = 0; i < cone.size(); ++i) {
+      const Node& node = graph_.node(cone[i]);
+      if (!sized_.empty() && sized_[graph_.index(cone[i])]) return std::nullopt;
+      const OnnxForm* form = node.op == nullptr ? nullptr : FindOnnxForm(node.op->name);
+      if (node.op != nullptr && (form == nullptr || form->min_opset > opset_ || IsForeign(node))) return std::nullopt;
+      for (Value operand : node.operands) {
+        if (seen.insert(operand.node).second) cone.push_back(operand.node);
+      }
+    }
+    return cone;
+  }
+
+  // ---- nodes
+
+  absl::Status WriteNode(NodeId id) {
+    const Node& node = graph_.node(id);
+    const OnnxForm* form = FindOnnxForm(node.op->name);
+    if (IsForeign(node)) {
+      return Unimplemented("the node that gives \"", GivenName(Value{id, 0}), "\" (", node.op->name,
+                           ") is not known here, and cannot be written as it was read: in opset ", writer_.opset(),
+                           " it may mean something else, or the file is not at hand");
+    }
+    if (form == nullptr) return Unimplemented("operator ", node.op->name, " has no form in ONNX");
+    ExportedNode exported{node, {}, {}, {}};
+    for (Value operand : node.operands) {
+      exported.operand_types.push_back(graph_.type(operand));
+      exported.inputs.push_back(Read(operand));
+    }
+    NodeId result = id;
+    if (const auto bias = biases_.find(id); bias != biases_.end()) {
+      exported.inputs.push_back(ReadBias(bias->second.bias, node.outputs[0].shape[1]));
+      result = bias->second.sum;
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const Value value{result, static_cast<int32_t>(i)};
+      exported.outputs.push_back(NameOf(value));
+      if (!graph_.is_output(value)) described_.emplace_back(exported.outputs.back(), node.outputs[i]);
+    }
+    form->write(writer_, exported);
+    return absl::OkStatus();
+  }
+
+  // The node of the source, before it what it needs and the graph has not got; once. -1: none.
+  void WriteKept(int i) {
+    if (i < 0 || !copied_.insert(i).second) return;
+    for (int before : plan_.kept(i).before) {
+      if (copied_.insert(before).second) Copy(before, plan_.kept(i), false);
+    }
+    Copy(i, plan_.kept(i), true);
+  }
+
+  // Another weight than the source's is read by the node itself alone.
+  void Copy(int i, const KeptNode& kept, bool itself) {
+    onnx::NodeProto node = source_->node(i);
+    for (std::string& name : *node.mutable_input()) {
+      if (!name.empty()) name = NameInCopy(name, kept, itself);
+    }
+    for (std::string& name : *node.mutable_output()) {
+      if (name.empty()) continue;
+      const Value value = plan_.KeptOutput(name);
+      if (value.node >= 0) {
+        name = NameOf(value);
+        if (!graph_.is_output(value)) described_.emplace_back(name, graph_.type(value));
+      } else {  // for nodes that are kept alone, or for nobody
+        name = computed_[name] = writer_.UniqueName(name);
+      }
+    }
+    writer_.AddCopy(std::move(node));
+  }
+
+  std::string NameInCopy(const std::string& name, const KeptNode& kept, bool itself) {
+    const Value theirs = source_->value(name);
+    const auto bound = kept.bindings.find(theirs);
+    if (bound != kept.bindings.end() && (graph_.IsKnown(theirs) ? itself && bound->second != theirs : true)) {
+      return Read(bound->second);
+    }
+    const auto computed = computed_.find(name);
+    return computed == computed_.end() ? Read(theirs) : computed->second;
+  }
+
+  void WriteAliases() {
+    for (const Output& output : graph_.outputs()) {
+      if (IsLeaf(output.value)) Read(output.value);
+    }
+    for (const Output& alias : aliases_) writer_.AddNode("Identity", {Read(alias.value)}, {alias.name});
+  }
+
+  const Graph& graph_;
+  const ModelMetadata& metadata_;
+  const ExportOptions& options_;
+  const std::vector<bool> sized_;
+  const OnnxSource* const source_;
+  absl::flat_hash_map<NodeId, ConvBias> biases_;                            // by convolution
+  absl::flat_hash_map<std::pair<Value, int64_t>, std::string> bias_names_;  // of vectors that were written
+  absl::flat_hash_set<NodeId> absorbed_;                                    // sums that are part of a Conv
+  absl::flat_hash_set<Value> bias_values_;                                  // of convolutions
+  int64_t opset_ = 0;
+  const ExportPlan plan_;
+  OnnxWriter writer_;
+  absl::flat_hash_map<Value, std::string> names_;
+  int unnamed_ = 0;
+  std::vector<Output> aliases_;
+  absl::flat_hash_set<Value> written_;
+  absl::flat_hash_set<int> copied_;                         // nodes of the source
+  absl::flat_hash_map<std::string, std::string> computed_;  // names of the constants that copied nodes compute
+  absl::flat_hash_map<Value, Tensor> folded_;
+  absl::flat_hash_set<NodeId> needed_;  // known nodes that are written
+  std::vector<std::pair<std::string, TensorType>> described_;
+  absl::flat_hash_map<std::string, std::vector<NamedAxis>> named_shapes_;  // by tensor; empty: all sizes are numbers
+};
+
+// An exporter that has built the model; `graph`, `metadata` and `options` outlive it.
+absl::StatusOr<std::unique_ptr<Exporter>> Built(const Graph& graph, const ModelMetadata& metadata,
+                                                const ExportOptions& options) {
+  if (options.named == nullptr) {
+    auto exporter = std::make_unique<Exporter>(graph, options.source.get(), metadata, options);
+    RETURN_IF_ERROR(exporter->Build());
+    exporter->AddDefaults();
+    return exporter;
+  }
+  const std::vector<SizedGraph>& samples = options.named->samples;
+  ASSIGN_OR_RETURN(const std::vector<bool> sized, NodesOfVaryingShape(samples));
+  std::vector<SizedExport> exports;
+  std::unique_ptr<Exporter> first;
+  for (const SizedGraph& sample : samples) {
+    auto exporter = std::make_unique<Exporter>(sample.graph, sample.source.get(), metadata, options, sized);
+    RETURN_IF_ERROR(exporter->Build());
+    exports.push_back(exporter->Built());
+    // Weights that were computed alike are held once.
+    for (auto& [name, tensor] : exports.back().initializers) {
+      const auto same = exports[0].initializers.find(name);
+      if (same != exports[0].initializers.end() && tensor.BitEqual(same->second)) tensor = same->second;
+    }
+    if (first == nullptr) first = std::move(exporter);
+  }
+  RETURN_IF_ERROR(first->NameSizes(exports, options.named->fit));
+  first->AddDefaults();
+  return first;
+}
+
+}  // namespace
+
+absl::Status CheckNames(const ModelMetadata& metadata, const ExportOptions& options) {
+  return Built(options.named->samples[0].graph, metadata, options).status();
+}
+
+absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
+                        const ExportOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Exporter> exporter, Built(graph, metadata, options));
+  onnx::ModelProto model = exporter->Model();
+  std::optional<OutputFile> data;
+  Initializers inside;
+  if (TotalBytes(exporter->initializers()) > options.max_inline_bytes) {
+    RETURN_IF_ERROR(CheckFilesBeside(path));
+    ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path + ".data"));
+    data.emplace(std::move(file));
+    RETURN_IF_ERROR(AddExternal(exporter->initializers(), FileNameOf(path) + ".data", *data, model.mutable_graph()));
+  } else {
+    inside = exporter->initializers();
+  }
+  ASSIGN_OR_RETURN(const absl::Cord bytes, SerializeWith(std::move(model), inside));
+  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  RETURN_IF_ERROR(WriteTo(file, bytes));
+  if (options.check) RETURN_IF_ERROR(options.check());
+  return data ? OutputFile::CommitTogether({&*data, &file}) : file.Commit();
+}
+
+absl::StatusOr<SerializedModel> SerializeOnnx(const Graph& graph, const ModelMetadata& metadata,
+                                              const ExportOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Exporter> exporter, Built(graph, metadata, options));
+  if (TotalBytes(exporter->initializers()) > options.max_inline_bytes) {
+    return InvalidArgument("the weights have more than ", options.max_inline_bytes,
+                           " bytes: they need a file of their own");
+  }
+  SerializedModel serialized;
+  ASSIGN_OR_RETURN(serialized.bytes, SerializeWith(exporter->Model(), exporter->initializers()));
+  if (options.named == nullptr) serialized.computed = exporter->folded();
+  return serialized;
+}
+
+absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,
+                                            const ExportOptions& options) {
+  ASSIGN_OR_RETURN(const SerializedModel serialized, SerializeOnnx(graph, metadata, options));
+  return std::string(serialized.bytes);
+}
+
+}  // namespace rewright

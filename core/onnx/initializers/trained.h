@@ -1,0 +1,37 @@
+// The initializers of a file that training changes. For the sources of this folder only.
+//
+// PyTorch's exporter by torch.export says which tensors are parameters, and what it computed from them (provenance.h).
+// Other files do not: exporters write masks, tables and numbers that they folded as initializers, too, and what is
+// equal once. There an initializer of floating type is trained unless
+//
+//   it is no finite numbers of the size of weights (a mask);
+//   all that reads it reads what is never a weight: running averages, exponents, bounds, initial states of a
+//   recurrence; its name is one that exporters give to what they computed, and nothing reads it as a weight.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/onnx/import/graph_importer.h"
+
+namespace rewright {
+
+struct InitializerRoles {
+  std::map<std::string, std::string> left;  // floating ones that are not trained: why
+  // Those among them that are left for their names and uses alone; ImportedModel::undecided.
+  std::set<std::string> by_name;
+  std::map<std::string, std::string> undecided;
+  std::vector<std::string> notes;  // ImportedModel::weight_notes
+};
+
+// `options` overrides by name (ImportOptions::trains, ::shares, ::parts). Initializers whose elements are all one
+// number are written once by exporters, however many weights start with it: each use becomes an initializer of its own,
+// in the graph and in `initializers`, unless two of the file are equal. What is written several times becomes one
+// (tied.h). Called again it finds nothing more to part or to join.
+InitializerRoles RolesOfInitializers(const ImportOptions& options, onnx::GraphProto& graph,
+                                     InitializersByName& initializers);
+
+}  // namespace rewright

@@ -1,0 +1,36 @@
+// How far two tensors are apart.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/tensor/tensor.h"
+
+namespace rewright {
+
+// Elements are equal when they are the same number, the same infinity, or both NaN. Where exactly one is NaN, or both
+// are infinite with different signs, or one is infinite, the differences are infinite.
+struct Comparison {
+  bool same_type = true;  // else nothing was compared
+  double max_abs = 0;     // greatest |a - b|
+  double max_rel = 0;     // greatest |a - b| / |b|; infinite where only b is 0
+  int64_t worst = -1;     // linear index of the element that exceeds the tolerance most; -1: all are equal
+  double worst_a = 0;
+  double worst_b = 0;
+  bool close = true;  // |a - b| <= atol + rtol * |b| everywhere
+  std::string text;   // one line for people: the types, or the worst element and the differences
+};
+
+// b is the reference. Integers and booleans have to be equal: no tolerance applies to them.
+Comparison Compare(const Tensor& a, const Tensor& b, double rtol = 0, double atol = 0);
+
+// The largest magnitude of a finite element; 0 where there is none.
+double LargestMagnitude(const Tensor& tensor);
+
+// The first element that is no finite number; -1: there is none.
+int64_t FirstNotFinite(const Tensor& tensor);
+
+// Where element number `linear` lies, in row-major order.
+Shape PositionOf(const Shape& shape, int64_t linear);
+
+}  // namespace rewright

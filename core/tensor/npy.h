@@ -1,0 +1,38 @@
+// Arrays in NumPy's .npy files: versions 1 to 3, little-endian, row-major. A file is untrusted: header, sizes and the
+// length of the data are checked before memory is taken.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/files.h"
+#include "core/tensor/tensor.h"
+
+namespace rewright {
+
+// An element type of such files.
+struct NpyType {
+  const char* descr;  // as the header has it: "<f4"
+  DType dtype;
+};
+
+// What a header says, and where the elements begin.
+struct NpyLayout {
+  const NpyType* type = nullptr;
+  Shape shape;
+  int64_t offset = 0;
+};
+
+// Errors: no .npy file, a header that is none, another order or type of elements, data of another length than the shape
+// asks for. They do not name the file.
+absl::StatusOr<NpyLayout> ReadNpyLayout(const InputFile& file);
+
+// The whole array. Errors also: too little memory.
+absl::StatusOr<Tensor> LoadNpy(const InputFile& file);
+
+// Writes a temporary file and renames it. Errors also: elements of type bf16, which NumPy does not have.
+absl::Status SaveNpy(const std::string& path, const Tensor& tensor);
+
+}  // namespace rewright

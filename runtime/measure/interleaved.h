@@ -1,0 +1,66 @@
+// Whether one executable is faster than another, measured so that a busy machine meets both alike; and what was
+// measured before.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device/device.h"
+
+namespace rewright {
+
+struct MeasureOptions {
+  int warmup = 3;
+  int pairs = 30;
+  std::function<double()> clock;  // seconds; empty: the steady clock
+  // Goes on for so many seconds, up to ten times the pairs: what is small gets a test that sees small differences.
+  double seconds = 0;
+  // Asked after each pair: true ends the measurement with the pairs that there are.
+  std::function<bool()> stop;
+  double least_seconds = 0.2;  // of pairs, before `stop` ends them: compiling both took longer
+  // Above 0, and `seconds` not given: ends as soon as it is certain, or likely, what the sign test says at this level
+  // after `pairs` pairs: with the wins that it wants, when they cannot be reached any more, or behind a few pairs of
+  // which the candidate did not win more than half, where a gain that counts is excluded. So no more accidents pass for
+  // gains than without it.
+  double significance = 0;
+};
+
+struct Measurement {
+  double original_seconds = 0;  // medians
+  double candidate_seconds = 0;
+  double ratio = 1;  // median over the pairs of original / candidate: above 1 the candidate is faster
+  // What that median is at most, with a probability of 97.5 % (an order statistic); infinite for less than six pairs.
+  double ratio_at_most = 1;
+  int wins = 0;  // pairs in which the candidate was faster
+  int losses = 0;
+  double p_value = 1;    // one-sided sign test: that so many wins are an accident
+  bool stopped = false;  // by MeasureOptions::stop: with more time the verdict might be another
+};
+
+// A candidate that may be so many times as fast cannot be called no faster: the machine is too busy, or there were too
+// few pairs.
+inline constexpr double kGainThatCounts = 1.05;
+
+// Keeps what graphs of one device took against one another, by their canonical hashes: weights count by their types;
+// and which searches a time limit has ended, by the graph and the setting: all else that a search depends on but costs.
+class KeptMeasurements {
+ public:
+  virtual ~KeptMeasurements() = default;
+  virtual absl::StatusOr<std::optional<Measurement>> Find(const Graph& original, const Graph& candidate) = 0;
+  virtual void Keep(const Graph& original, const Graph& candidate, const Measurement& measured) = 0;
+
+  // The longest limit, in seconds, that ended a search with that setting; 0: none did.
+  virtual absl::StatusOr<double> LimitThatEnded(const Graph& original, const std::string& setting) = 0;
+  virtual void KeepLimit(const Graph& original, const std::string& setting, double seconds) = 0;
+  // Whether the device measures costs that are not kept (as it does at first), or has none (kNotFound).
+  virtual void MeasureNew(bool measure) = 0;
+};
+
+// Runs both in turn, pair by pair, exchanging who goes first.
+absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable& candidate,
+                                               const std::vector<Tensor>& inputs, const MeasureOptions& options);
+
+}  // namespace rewright

@@ -1,0 +1,33 @@
+// What a machine reaches: the limits of a roofline (Williams, Waterman, Patterson, CACM 2009), measured.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device/device.h"
+
+namespace rewright {
+
+// What reads and writes so many bytes in all moves so many a second.
+struct MemoryRate {
+  double bytes = 0, bytes_per_second = 0;
+};
+
+struct Rates {
+  double flops_per_second = 0;
+  std::vector<MemoryRate> memory;  // with more bytes, fewer a second: from the caches to the memory behind them
+
+  // For so many bytes: the rate of the most that are not more.
+  double BytesPerSecond(double bytes) const;
+  // The higher of each of two measurements.
+  void RaiseTo(const Rates& other);
+  // Of the memory behind all caches.
+  double bytes_per_second() const { return memory.back().bytes_per_second; }
+};
+
+// Multiply-adds in registers, and loads of 16 kB to 256 MB (Device::PeakFlops and what follows it); where the device
+// does not tell, by what a product of matrices of 1536 and a sum of two vectors of 64 MB cost. Errors: those of
+// Device::Cost.
+absl::StatusOr<Rates> MeasureRates(Device& device);
+
+}  // namespace rewright

@@ -1,0 +1,118 @@
+// The gradients of a step that is cut into micro-batches, over all ranks. The order of additions is that of the tree
+// over micro-batches (runtime/comm/all_reduce.h), whoever makes them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/device/device.h"
+#include "runtime/comm/all_reduce.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/data/prefetch.h"
+
+namespace rewright {
+
+// How ranks compute the sums of gradients that a step updates with.
+class GradientSums {
+ public:
+  virtual ~GradientSums() = default;
+  // Takes the weights over from who updates them. Called by all ranks before each step.
+  virtual absl::Status ReadWeights(Executable& from) = 0;
+  // The inputs of a step: sums over all its micro-batches, in the order of AllReduce: the same bits whatever the ranks.
+  // What a rank does not need of an input has no meaning. `batches` gives this rank's micro-batches. `what` names the
+  // step in errors: those of the executables, of the data and of ranks.
+  virtual absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) = 0;
+  // What this rank sends for both; `from` as in ReadWeights.
+  virtual int64_t BytesSent(const Executable& from) const = 0;
+  // What this rank's passes take as memory beside weights that it keeps and the sums, as far as it was needed until
+  // now.
+  virtual int64_t arena_bytes() const = 0;
+};
+
+// The micro-batches of a step that are this rank's, of `count`: with zero 2 and 3 the ranks take them in turns.
+std::vector<int64_t> MicroBatchesOf(int zero, int64_t count, const Communicator& ranks);
+
+// By one graph for a micro-batch, whose results are added when all are there.
+class MicroBatches : public GradientSums {
+ public:
+  // `executable` computes StepGraphs::gradients by the states `updated`. REQUIRES: a micro-batch for each rank.
+  // `sums` are the inputs of the step, in the order in which the results have them one after another.
+  MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
+               std::vector<TensorType> sums, int64_t count, Communicator& ranks);
+
+  absl::Status ReadWeights(Executable& from) override;
+  absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
+  int64_t BytesSent(const Executable& from) const override;
+  int64_t arena_bytes() const override { return executable_->arena_bytes(); }
+
+ protected:
+  // The gradients of a micro-batch.
+  virtual absl::StatusOr<std::vector<Tensor>> Leaf(Prefetcher& batches);
+  // Sums of the leaves of this rank's micro-batches.
+  absl::StatusOr<std::vector<Tensor>> SumsOfOwn(Prefetcher& batches);
+  // Of so many micro-batches, and of the weights.
+  int64_t BytesOfPasses(int64_t micro_batches, const Executable& from) const;
+
+  const std::unique_ptr<Executable> executable_;
+  Communicator& ranks_;
+  const std::vector<std::string> updated_;
+  const std::vector<TensorType> sums_;
+  const std::vector<LeafRange> leaves_;  // micro-batches by rank
+};
+
+// Where a group of ranks computes a micro-batch together and what the optimizer keeps is cut over all ranks (ZeRO), so
+// that every rank gets its blocks of the sums alone.
+//
+//   zero 1     A group adds the gradients of its micro-batches itself; behind the last one they are summed over groups.
+//   zero 2, 3  The groups take the micro-batches in turns, and behind each turn every rank gets its blocks of all
+//              groups' gradients: sums of whole gradients are kept nowhere.
+class GroupGradients : public MicroBatches {
+ public:
+  // `executable` is run by `group`; `partners` have the same part in other groups. Of `sums` a rank needs the block
+  // along `axes`, or all (-1): block `group.rank() * partners.size() + partners.rank()`.
+  GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
+                 std::vector<TensorType> sums, std::vector<int> axes, int zero, int64_t count, Communicator& group,
+                 Communicator& partners);
+
+  // Of what is cut the rank's blocks.
+  absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
+  int64_t BytesSent(const Executable& from) const override;
+
+ private:
+  // Of what is cut the blocks of this rank and its partners, in one tensor.
+  absl::StatusOr<std::vector<Tensor>> Leaf(Prefetcher& batches) override;
+  TensorType LeafType(size_t sum) const;
+  absl::StatusOr<std::vector<Tensor>> SumsInTurns(const std::string& what, Prefetcher& batches);
+
+  const std::vector<int> axes_;
+  const int zero_;
+  const int64_t count_;
+  Communicator& group_;
+};
+
+// Of sums that each rank has of its own micro-batches those over all ranks, `leaves` being theirs: what has an axis as
+// this rank's block of it, the rest whole.
+absl::StatusOr<std::vector<Tensor>> SumOverRanks(Communicator& ranks, const std::string& what,
+                                                 const std::vector<LeafRange>& leaves, std::vector<Tensor> sums,
+                                                 const std::vector<int>& axes);
+
+// Sums that AddLeaves made: what has an axis as it is, this rank's block, of the rest the stretches of all ranks
+// joined.
+absl::StatusOr<std::vector<Tensor>> JoinStretches(Communicator& ranks, const std::string& what,
+                                                  const std::vector<TensorType>& types, const std::vector<int>& axes,
+                                                  std::vector<Tensor> sums);
+
+// What rank `rank` of `size` sends for SumOverRanks; and for `leaves` AddLeaves that it gives a leaf to, with
+// JoinStretches.
+int64_t BytesOfSumOverRanks(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size);
+int64_t BytesOfTurns(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size,
+                     int64_t leaves);
+
+// Tensors of these types that lie one after another in vectors of their element types: views of them.
+std::vector<Tensor> ViewsOf(const std::vector<Tensor>& vectors, const std::vector<TensorType>& types);
+
+}  // namespace rewright

@@ -1,0 +1,76 @@
+// What a rank runs of a step, by the layout of all ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device/device.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/parallel/rank_executable.h"
+#include "runtime/training/config.h"
+#include "runtime/training/parallel/layout.h"
+#include "runtime/training/parallel/micro_batches.h"
+#include "runtime/training/parallel/pipeline.h"
+
+namespace rewright {
+
+struct SharingOptions {
+  RankLayout layout;
+  // Cuts a graph over so many devices, its states and inputs along these axes, by laws that keep the bits where
+  // `exact_only`; called by all of these ranks, which get the same graph. Needed for tp and zero.
+  std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree, Communicator&, bool exact_only)> cut;
+  // What `cut` would give, by this process alone: for plans of stages that tp cuts.
+  std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree)> cut_alone;
+  // What a rank runs instead of its part of a graph that tp cuts; null: the part as it is.
+  RankExecutable::RewritePart rewrite_part;
+  // By which the model is cut into layers and stages. Seconds are asked on rank 0 alone, groups are the same on all.
+  DeviceKnowledge device;
+  // Gradients of so many bytes are summed over ranks at once, while those before them in the model are computed.
+  int64_t bucket_bytes = int64_t{25} << 20;
+};
+
+// The ranks of a layout, as this one sees them.
+class RankGroups {
+ public:
+  // REQUIRES: `all` are as many as the layout has.
+  RankGroups(Communicator& all, const RankLayout& layout);
+
+  Communicator& all() const { return all_; }
+  Communicator& group() const { return *group_; }        // RankLayout::GroupOfRank
+  Communicator& together() const { return *together_; }  // TogetherOfRank
+  Communicator& line() const { return *line_; }          // LineOfRank
+  Communicator& partners() const { return *partners_; }  // PartnersOfRank
+  Communicator& blocks() const { return *blocks_; }      // all, in the order of their blocks
+
+ private:
+  Communicator& all_;
+  const std::unique_ptr<Communicator> group_, together_, line_, partners_, blocks_;
+};
+
+// Takes the number of micro-batches from the layout where that says one. Errors: a configuration that says another one,
+// or whose batch it does not divide.
+absl::Status ApplyLayout(const RankLayout& layout, TrainConfig* config);
+
+// How tp cuts the passes of stages (pipeline.h): what is placed of all of them, and of one. Error: nothing is placed.
+absl::StatusOr<StateAxes> PlacesOfPasses(const Graph& gradients, const TrainConfig& config, int tp);
+StateAxes PlacesOfPass(const Graph& pass, const StateAxes& placed);
+// With x for after(x, t), of which laws would cut the trigger, too. What is computed again in a pass stays there.
+Graph WithoutTriggers(const Graph& pass);
+
+struct ParallelStep {
+  std::unique_ptr<Executable> step;    // its states are read by all ranks together
+  std::unique_ptr<GradientSums> sums;  // null: a step is one graph. Ends before the step
+};
+
+// `gradients` and `step` are StepGraphs'; the former is null where a step is one graph. Groups and the runner's device
+// outlive what is made. Errors: a layout that does not fit the graphs, those of the runner and of `cut`.
+absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gradients,
+                                              const std::vector<std::string>& updated, const TrainConfig& config,
+                                              const SharingOptions& sharing, const RankGroups& ranks,
+                                              GraphRunner& runner);
+
+}  // namespace rewright

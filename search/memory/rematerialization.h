@@ -1,0 +1,62 @@
+// Which values of a step of training are computed again, or put into a second tier of memory, instead of being kept.
+//
+// By default what is free: pointwise functions of what is kept anyway, by a minimum cut between what is computed before
+// and what is read behind the point at which most bytes wait. Under a limit, time is traded for memory: starts are the
+// free plan and those that keep values at narrow places alone (Chen et al., "Training Deep Nets with Sublinear Memory
+// Cost", 2016), for several numbers of segments; from each, what is alive at the fullest points and costs least time a
+// byte is dropped, or where there is a second tier put there, until the plan fits, and then what saves most time a byte
+// is kept again. Every plan is judged by the memory plan of the schedule that the device compiles, and by its seconds.
+//
+// All replacements are by two proved laws, after(x, t) = x and fetch(x, t) = x
+// (substitutions/rules/recomputation.rules). Values are the same bits wherever kernels are: a plan in which the device
+// would fuse a product or a sum with other nodes than before is not taken.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device/device.h"
+#include "core/ir/graph.h"
+
+namespace rewright {
+
+inline constexpr char kRecomputationRule[] = "after-is-its-operand";
+inline constexpr char kOffloadRule[] = "fetch-is-its-operand";
+
+// How a device runs a graph in memory.
+struct RunPlan {
+  std::vector<Group> groups;  // in the order in which they run
+  int64_t bytes = 0;          // that a run takes
+  int64_t stored_bytes = 0;   // of the second tier, beside them
+  double seconds = 0;         // of a run, waiting for copies included
+  std::vector<int64_t> live;  // by group, bytes that are alive while it runs
+};
+
+struct RecomputeOptions {
+  std::function<absl::StatusOr<RunPlan>(const Graph&)> plan;
+  // By position in Graph::nodes(), measured or guessed.
+  std::function<absl::StatusOr<std::vector<double>>(const Graph&)> seconds;
+  std::optional<int64_t> limit;  // of RunPlan::bytes; none: only what is free is computed again
+  std::optional<SecondTier> second_tier;
+  // Nothing else is computed again: their bits do not depend on how a graph is cut.
+  bool pointwise_only = false;
+  int most_plans = 0;  // that are judged; 0: fewer for large graphs
+};
+
+struct Recomputation {
+  Graph graph;
+  int replaced = 0;              // uses of the laws
+  std::vector<Value> offloaded;  // of the graph that was given
+  int64_t bytes_before = 0, bytes = 0, stored_bytes = 0;
+  double seconds_before = 0, seconds = 0;
+  int plans = 0;  // that were judged
+};
+
+// Where the limit, or that of the second tier, cannot be reached: the plan that exceeds it least of those found.
+// Errors: those of `plan` and `seconds`.
+absl::StatusOr<Recomputation> Recompute(const Graph& graph, const RecomputeOptions& options);
+
+}  // namespace rewright

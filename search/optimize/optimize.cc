@@ -1,0 +1,685 @@
+#include "search/optimize/optimize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/base/status_macros.h"
+#include "core/ir/random_tensors.h"
+#include "search/optimize/decisions.h"
+#include "search/resources.h"
+#include "search/strategies/reduced_path.h"
+
+namespace rewright {
+namespace {
+
+using Why = DroppedCandidate::Why;
+
+// Searches that are done again without a rule. More rules than that are not wrong by accident.
+constexpr size_t kMaxBlamed = 8;
+
+// Of the time that is left: what the search may take, and then timing.
+constexpr double kSearchShare = 0.6;
+constexpr double kTimingShare = 0.5;
+
+// Of the time that is left: what the baseline's graph may be timed for before the search.
+constexpr double kBaselineShare = 0.4;
+
+// What an earlier run could not tell is timed again where there is so many times the time of its pairs: compiling and
+// warming up takes some of it.
+constexpr double kTimesAsLong = 4;
+
+// What was faster in an earlier run is timed for so long, and in so many pairs at least.
+constexpr double kConfirmingSeconds = 1;
+constexpr double kFewestPairs = 3;
+
+std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
+  std::map<std::string, int> counts;
+  for (int step : path) {
+    for (absl::string_view rule : absl::StrSplit(trace[step].rule, kRuleSeparator)) {
+      ++counts[std::string(rule)];
+    }
+  }
+  std::vector<RewriteCount> list;
+  for (const auto& [rule, count] : counts) list.push_back({rule, count});
+  std::stable_sort(list.begin(), list.end(),
+                   [](const RewriteCount& a, const RewriteCount& b) { return a.count > b.count; });
+  return list;
+}
+
+void ReturnOriginal(const Graph& original, const std::string& why, OptimizeReport* report) {
+  report->graph = original;
+  report->verdict = absl::StrCat("the original: ", why);
+  report->nodes_after = report->nodes_before;
+  report->cost_after = report->cost_before;
+  if (report->measured) {
+    report->latency_before = report->measured->original_seconds;
+    report->latency_after = report->measured->original_seconds;
+  }
+}
+
+class Optimizer {
+ public:
+  Optimizer(const Graph& graph, Device& device, GraphRunner* runner, const OptimizeOptions& options)
+      : graph_(graph),
+        device_(device),
+        runner_(runner),
+        options_(options),
+        checker_(std::make_shared<OutputChecker>(graph, runner, WithinSeconds(options.checking, SecondsLeft()))) {}
+
+  absl::StatusOr<OptimizeReport> Run(Rewriter& rewriter) {
+    report_.nodes_before = graph_.num_runtime_nodes();
+    if (options_.keep_roundings) report_.kept_roundings = KeepRoundings(graph_);
+    FilteredRewriter rules(rewriter);
+    std::optional<CostModel> costs;
+    costs.emplace(device_, [this] { return SecondsLeft() <= search_ends_; });
+    ASSIGN_OR_RETURN(report_.repeated, IsRepeated());
+    const absl::Cleanup measure_again = [this] { MeasureNew(true); };
+    MeasureNew(!report_.repeated);
+    for (bool again = true; again;) {
+      Phase("searching");
+      absl::Status searched = SearchOnce(rules, *costs);
+      if (report_.repeated && absl::IsNotFound(searched)) {  // not even the costs of the original are kept any more
+        report_.repeated = false;
+        MeasureNew(true);
+        costs.emplace(device_, [this] { return SecondsLeft() <= search_ends_; });
+        searched = SearchOnce(rules, *costs);
+      }
+      if (absl::IsDeadlineExceeded(searched)) {
+        in_time_ = false;
+        report_.search = SearchResult();
+        report_.search.end = SearchEnd::kTimeLimit;
+        contenders_.clear();
+        if (!insured_) break;
+      } else {
+        RETURN_IF_ERROR(searched);
+      }
+      absl::StatusOr<bool> blamed = MeasureAndChoose(rules);
+      if (!blamed.ok()) return blamed.status();
+      again = *blamed && in_time_ && !NoTimeLeft();
+    }
+    if (EndedByTime()) options_.kept->KeepLimit(graph_, options_.setting, options_.time_limit);
+    if (!report_.rewritten) ReturnOriginal(graph_, WhyOriginal(), &report_);
+    report_.moved_comparisons = ComparisonsAfter(graph_, report_.graph);
+    report_.peak_rss_bytes = PeakResidentBytes();
+    report_.checker = checker_;
+    return std::move(report_);
+  }
+
+ private:
+  struct Contender {
+    const Candidate* candidate;
+    std::optional<Measurement> measured;
+    bool earlier = false;             // measured by an earlier run
+    std::optional<GraphInFile> file;  // what its file gives, which then stands for it
+  };
+
+  // What the search began with, timed before it.
+  struct Insured {
+    SearchResult search;
+    Contender contender;
+    const Graph& contender_graph() const { return search.candidates[0].graph; }
+  };
+
+  void Phase(const std::string& text) const {
+    if (options_.phase) options_.phase(text);
+  }
+
+  double SecondsLeft() const {
+    return options_.seconds_left ? options_.seconds_left() : std::numeric_limits<double>::infinity();
+  }
+  bool NoTimeLeft() const { return SecondsLeft() <= 0; }
+
+  // Whether an earlier run was ended by a limit as long as this one's.
+  absl::StatusOr<bool> IsRepeated() {
+    if (options_.kept == nullptr || std::isinf(options_.time_limit)) return false;
+    ASSIGN_OR_RETURN(const double ended, options_.kept->LimitThatEnded(graph_, options_.setting));
+    return ended >= options_.time_limit;
+  }
+  void MeasureNew(bool measure) const {
+    if (options_.kept != nullptr) options_.kept->MeasureNew(measure);
+  }
+  // Whether there was more to search or to time, and the costs of the original were known, so that it can be repeated.
+  bool EndedByTime() const {
+    if (options_.kept == nullptr || std::isinf(options_.time_limit) || !in_time_ || report_.repeated) return false;
+    return report_.search.end == SearchEnd::kTimeLimit || too_late_;
+  }
+
+  absl::Status SearchOnce(Rewriter& rules, CostModel& costs) {
+    const double start_cpu = ProcessCpuSeconds();
+    SearchOptions search = options_.search;
+    search.second_start = std::make_shared<const std::vector<RewriteRound>>(BaselineRounds());
+    search.signatures = &signatures_;
+    costs_known_ = false;
+    RETURN_IF_ERROR(TimeBaseline(rules, costs, search));
+    const double left = std::max(0.0, SecondsLeft());
+    search.time_limit_seconds = std::min(search.time_limit_seconds, kSearchShare * left);
+    if (options_.seconds_left) search_ends_ = (1 - kSearchShare) * left;
+    absl::StatusOr<SearchResult> found = Search(graph_, rules, costs, search);
+    if (!found.ok()) return found.status();
+    report_.search = *std::move(found);
+    costs_known_ = true;
+    report_.search_cpu_seconds += ProcessCpuSeconds() - start_cpu;
+    report_.graphs_explored += report_.search.explored;
+    report_.cost_before = report_.search.original_cost.seconds;
+    contenders_.clear();
+    timed_.reset();
+    report_.measured.reset();
+    RETURN_IF_ERROR(ReduceAll(costs));
+    for (const Candidate& candidate : report_.search.candidates) {
+      // Where nothing is timed the cost alone speaks for the second start.
+      const bool cheaper = candidate.cost.total() < report_.search.original_cost.total();
+      if (candidate.step >= 0 && (options_.measure || cheaper)) contenders_.push_back({&candidate});
+    }
+    return absl::OkStatus();
+  }
+
+  // Leaves out of all candidates the steps that gain nothing, and those that are not wanted. One that is the original
+  // then, or another one, is none any more.
+  absl::Status ReduceAll(CostModel& costs) {
+    if (options_.rules == nullptr) return absl::OkStatus();
+    std::vector<Candidate> reduced;
+    for (Candidate& candidate : report_.search.candidates) {
+      if (const absl::Status made = Reduce(costs, &candidate); !made.ok()) {
+        Drop(candidate, Why::kFailed, std::string(made.message()));
+        continue;
+      }
+      const auto same = std::find_if(reduced.begin(), reduced.end(),
+                                     [&](const Candidate& other) { return SameResults(other.graph, candidate.graph); });
+      if (same == reduced.end()) {
+        reduced.push_back(std::move(candidate));
+      } else {
+        same->second_start |= candidate.second_start;
+      }
+    }
+    report_.search.candidates = std::move(reduced);
+    return absl::OkStatus();
+  }
+
+  static bool SameResults(const Graph& a, const Graph& b) {
+    return std::equal(a.outputs().begin(), a.outputs().end(), b.outputs().begin(), b.outputs().end(),
+                      [](const Output& x, const Output& y) { return x.value == y.value; });
+  }
+
+  absl::Status Reduce(CostModel& costs, Candidate* candidate) {
+    const RuleIndex& rules = *options_.rules;
+    std::vector<TraceStep>& trace = report_.search.trace;
+    for (bool first = true; candidate->step >= 0; first = false) {
+      const std::vector<int> path = PathTo(trace, candidate->step);
+      ASSIGN_OR_RETURN(const std::vector<ReplayStep> steps, MakeReplay(graph_, trace, path, rules));
+      ASSIGN_OR_RETURN(const Replay made, Replay::Run(graph_, steps, rules));
+      std::set<int> without;
+      if (first && costs_known_) without = StepsForNothing(graph_, made, steps, rules, costs);
+      if (without.empty() && options_.unwanted) {
+        ASSIGN_OR_RETURN(const std::vector<int> unwanted, options_.unwanted(made, steps));
+        without.insert(unwanted.begin(), unwanted.end());
+        for (int step : unwanted) report_.unwanted.insert(steps[static_cast<size_t>(step)].rule);
+      }
+      if (without.empty()) return absl::OkStatus();
+      ASSIGN_OR_RETURN(const ReducedPath reduced, WithoutSteps(graph_, made, steps, without, trace, path, rules));
+      candidate->graph = reduced.graph;
+      candidate->step = Append(reduced.steps);
+      candidate->cost = report_.search.original_cost;
+      if (candidate->step < 0 || !costs_known_) continue;
+      if (const absl::StatusOr<GraphCost> cost = costs.Cost(candidate->graph); cost.ok()) candidate->cost = *cost;
+      trace.back().cost_after = candidate->cost.seconds;
+    }
+    return absl::OkStatus();
+  }
+
+  // Puts a path down in the trace, and gives its last step.
+  int Append(const std::vector<TraceStep>& steps) {
+    std::vector<TraceStep>& trace = report_.search.trace;
+    const int base = static_cast<int>(trace.size());
+    for (const TraceStep& step : steps) {
+      trace.push_back(step);
+      if (step.parent >= 0) trace.back().parent += base;
+    }
+    return steps.empty() ? -1 : static_cast<int>(trace.size()) - 1;
+  }
+
+  // Where time is short the likeliest candidate is timed before anything is searched: the baseline's graph, which is
+  // taken where nothing better is found in time.
+  absl::Status TimeBaseline(Rewriter& rules, CostModel& costs, const SearchOptions& search) {
+    if (!options_.seconds_left || !options_.measure || report_.repeated || search.second_start->empty()) {
+      return absl::OkStatus();
+    }
+    insured_.reset();
+    report_.search = SecondStartAlone(graph_, rules, costs, search);
+    RETURN_IF_ERROR(ReduceAll(costs));
+    if (report_.search.candidates.empty() || report_.search.candidates[0].step < 0) return absl::OkStatus();
+    Contender contender{&report_.search.candidates[0]};
+    const double share = kBaselineShare * std::max(0.0, SecondsLeft());
+    ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, share));
+    contender.earlier = contender.measured.has_value();
+    if (!contender.earlier) {
+      Phase("timing the baseline's graph");
+      MeasureOptions measuring = options_.measuring;
+      measuring.significance = options_.significance / MostTests();
+      measuring.stop = [this, until = SecondsLeft() - share] { return SecondsLeft() < until; };
+      ASSIGN_OR_RETURN(const bool measured, Measure(measuring, &contender));
+      if (!measured) return absl::OkStatus();
+      Keep(contender);
+    }
+    insured_.emplace(Insured{report_.search, contender});
+    timed_candidate_ = nullptr;  // of a search that is over
+    // Many weights of its own would be in memory beside what the search measures.
+    if (timed_ != nullptr && timed_->constant_bytes() >= options_.checking.sparing_bytes) timed_.reset();
+    return absl::OkStatus();
+  }
+
+  double MostTests() const { return options_.search.candidates + 1; }
+
+  // The baseline's graph as it was timed first, where it is faster and no contender is left.
+  void UseInsured() {
+    if (!insured_ || !contenders_.empty()) return;
+    Contender timed = insured_->contender;
+    const bool faster =
+        IsFaster(*timed.measured, options_.significance, timed.earlier ? 1 : static_cast<size_t>(MostTests()));
+    if (!faster && costs_known_) return;  // the search has said so
+    SearchResult searched = std::exchange(report_.search, std::move(insured_->search));
+    report_.search.end = searched.end;
+    // Its cost was not asked for when it was timed.
+    GraphCost& cost = report_.search.candidates[0].cost;
+    cost = report_.search.original_cost = searched.original_cost;
+    for (const Candidate& candidate : searched.candidates) {
+      if (candidate.second_start) cost = candidate.cost;
+    }
+    insured_.reset();
+    timed.candidate = &report_.search.candidates[0];
+    if (timed_ != nullptr && timed_candidate_ == nullptr) timed_candidate_ = timed.candidate;
+    if (faster) {
+      contenders_.push_back(timed);
+    } else {
+      DropByTime(timed);
+    }
+  }
+
+  // What the baseline does to the original, without rules that were found to be wrong.
+  std::vector<RewriteRound> BaselineRounds() {
+    std::vector<RewriteRound> rounds;
+    if (options_.baseline == nullptr) return rounds;
+    std::set<std::string> without;
+    for (const std::string& blamed : report_.blamed) {
+      for (absl::string_view rule : absl::StrSplit(blamed, kRuleSeparator)) without.emplace(rule);
+    }
+    const WeightBytes weights(graph_);
+    const int64_t most = AllowedGrowth(options_.search.growth, weights.original());
+    const auto admits = [&](const Graph& graph) { return weights.Of(graph) - weights.original() <= most; };
+    absl::StatusOr<BaselineResult> baseline = options_.baseline->Apply(graph_, 0, without, &signatures_, admits);
+    if (!baseline.ok()) {
+      report_.dropped.push_back({Why::kFailed, std::string(baseline.status().message()), 0, {}, true});
+      return rounds;
+    }
+    for (BaselineRound& round : baseline->rounds) {
+      std::vector<Rewrite> rewrites;
+      for (const BaselineStep& step : round.steps) rewrites.push_back({-1, step.rule, step.replacement, step.matched});
+      rounds.push_back({std::move(rewrites), std::move(round.after)});
+    }
+    return rounds;
+  }
+
+  // True when a rule was found to be wrong and disabled: the search must be done again.
+  absl::StatusOr<bool> MeasureAndChoose(FilteredRewriter& rules) {
+    reserve_ = (1 - kTimingShare) * std::max(0.0, SecondsLeft());
+    if (options_.measure && !contenders_.empty()) {
+      RETURN_IF_ERROR(TimeAll());
+    }
+    UseInsured();
+    for (Contender& contender : contenders_) {
+      const bool earlier = contender.earlier;
+      if (earlier) {
+        ASSIGN_OR_RETURN(const bool runs, CompileFile(&contender));
+        if (!runs) continue;
+      }
+      OutputCheck check;
+      if (options_.check) {
+        if (NoTimeLeft()) {
+          Drop(*contender.candidate, Why::kFailed, "no time was left to compare its outputs");
+          continue;
+        }
+        Phase("comparing outputs");
+        const absl::StatusOr<OutputCheck> compared = Compare(contender);
+        if (!compared.ok()) {
+          Drop(*contender.candidate, Why::kFailed, std::string(compared.status().message()));
+          continue;
+        }
+        check = *compared;
+      }
+      if (!check.done || check.equal) {
+        if (earlier) {
+          ASSIGN_OR_RETURN(const bool confirmed, IsConfirmed(&contender));
+          if (!confirmed) continue;
+        }
+        report_.check = check;
+        Take(contender);
+        return false;
+      }
+      Drop(*contender.candidate, Why::kOutputsDiffer, check.text);
+      const std::string rule = Blame(PathTo(report_.search.trace, contender.candidate->step));
+      if (rule.empty()) continue;
+      report_.blamed.push_back(rule);
+      rules.Disable(rule);
+      return report_.blamed.size() < kMaxBlamed;
+    }
+    return false;
+  }
+
+  // The rule of the first step on the path after which outputs differ; empty when there is none.
+  std::string Blame(const std::vector<int>& path) {
+    Phase("looking for the rewrite at fault");
+    size_t right = 0;  // so many steps are right
+    size_t wrong = path.size();
+    while (wrong - right > 1) {
+      const size_t middle = (right + wrong) / 2;
+      const absl::StatusOr<OutputCheck> check = checker_->Check(GraphAt(report_.search, graph_, path[middle - 1]));
+      if (!check.ok()) return "";
+      (check->equal ? right : wrong) = middle;
+    }
+    return report_.search.trace[path[right]].rule;
+  }
+
+  // Times the contenders of which no earlier run tells; those that are not faster are dropped, the others sorted by how
+  // much.
+  absl::Status TimeAll() {
+    tests_ = contenders_.size();
+    ASSIGN_OR_RETURN(const bool one_is_faster, OneWasFaster());
+    std::vector<Contender> faster;
+    for (size_t i = 0; i < contenders_.size(); ++i) {
+      Contender& contender = contenders_[i];
+      const double share = options_.seconds_left
+                               ? (SecondsLeft() - reserve_) / static_cast<double>(contenders_.size() - i)
+                               : std::numeric_limits<double>::infinity();
+      if (insured_ && SameResults(insured_->contender_graph(), contender.candidate->graph)) {
+        contender.measured = insured_->contender.measured;
+        contender.earlier = insured_->contender.earlier;
+      } else {
+        ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, one_is_faster ? 0 : share));
+        contender.earlier = contender.measured.has_value();
+      }
+      if (!contender.measured && report_.repeated) {
+        Drop(*contender.candidate, Why::kNotTold, "the earlier run had no time to measure it");
+        continue;
+      }
+      if (!contender.measured) {
+        Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
+        MeasureOptions measuring = options_.measuring;
+        measuring.significance = options_.significance / static_cast<double>(tests_);
+        if (options_.seconds_left) {
+          measuring.stop = [this, until = SecondsLeft() - share] { return SecondsLeft() < until; };
+        }
+        ASSIGN_OR_RETURN(const bool measured, Measure(measuring, &contender));
+        if (!measured) continue;
+        Keep(contender);
+      }
+      // One that was faster in an earlier run will be asked again, alone.
+      if (IsFaster(*contender.measured, options_.significance, contender.earlier ? 1 : tests_)) {
+        faster.push_back(contender);
+      } else {
+        DropByTime(contender);
+      }
+    }
+    std::stable_sort(faster.begin(), faster.end(),
+                     [](const Contender& a, const Contender& b) { return a.measured->ratio > b.measured->ratio; });
+    contenders_ = std::move(faster);
+    return absl::OkStatus();
+  }
+
+  // Compiles what the file of a contender gives. False where it cannot be, and is dropped.
+  absl::StatusOr<bool> CompileFile(Contender* contender) {
+    const Candidate& candidate = *contender->candidate;
+    contender->file.reset();
+    if (options_.as_file) {
+      Phase("writing the candidate that was faster in an earlier run");
+      ASSIGN_OR_RETURN(contender->file, options_.as_file(candidate.graph, report_.search.trace,
+                                                         PathTo(report_.search.trace, candidate.step)));
+    }
+    RETURN_IF_ERROR(CompileOriginal());
+    const absl::Status compiled = Compile(*contender);
+    if (!compiled.ok()) Drop(candidate, Why::kFailed, std::string(compiled.message()));
+    return compiled.ok();
+  }
+
+  // The outputs of a contender or its file with those of the original. An error where only the file is wrong.
+  absl::StatusOr<OutputCheck> Compare(const Contender& contender) {
+    const Graph& graph = contender.candidate->graph;
+    ASSIGN_OR_RETURN(OutputCheck check,
+                     checker_->Check(contender.file ? contender.file->graph : graph, CompiledOf(contender)));
+    if (!contender.file || !check.done || check.equal) return check;
+    ASSIGN_OR_RETURN(const OutputCheck unwritten, checker_->Check(graph));
+    if (!unwritten.equal) return unwritten;
+    return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check.text));
+  }
+
+  // Whether a contender that was faster in an earlier run is so in a few pairs now; else it is dropped.
+  absl::StatusOr<bool> IsConfirmed(Contender* contender) {
+    Phase("timing the candidate that was faster in an earlier run");
+    const double pair = contender->measured->original_seconds + contender->measured->candidate_seconds;
+    MeasureOptions measuring = options_.measuring;
+    measuring.warmup = options_.check ? 0 : 1;  // the comparison of outputs has run both
+    measuring.seconds = 0;
+    measuring.significance = 0.5;  // ends with the majority, which decides
+    const double most = std::max<double>(kFewestPairs, measuring.pairs);
+    measuring.pairs = static_cast<int>(std::clamp<double>(kConfirmingSeconds / pair, kFewestPairs, most));
+    ASSIGN_OR_RETURN(const bool measured, Measure(measuring, contender));
+    if (!measured) return false;
+    if (contender->measured->ratio > 1) return true;
+    contender->earlier = false;
+    DropByTime(*contender);
+    Keep(*contender);
+    return false;
+  }
+
+  void DropByTime(const Contender& contender) {
+    const Measurement& measured = *contender.measured;
+    const bool told = measured.ratio_at_most <= kGainThatCounts;
+    Drop(*contender.candidate, told ? Why::kNotFaster : Why::kNotTold,
+         absl::StrCat(Describe(measured), contender.earlier ? " in an earlier run" : "",
+                      told               ? ""
+                      : measured.stopped ? ": there was no time to tell whether that is faster"
+                                         : ": the machine is too busy to tell whether that is faster"));
+  }
+
+  void Keep(const Contender& contender) const {
+    if (options_.kept != nullptr) options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
+  }
+
+  // Whether an earlier run knows a contender that is faster: what it could not tell of others then stays so.
+  absl::StatusOr<bool> OneWasFaster() const {
+    if (options_.kept == nullptr) return false;
+    for (const Contender& contender : contenders_) {
+      ASSIGN_OR_RETURN(const std::optional<Measurement> found, options_.kept->Find(graph_, contender.candidate->graph));
+      if (found && IsFaster(*found, options_.significance)) return true;
+    }
+    return false;
+  }
+
+  // Nothing where there is no such measurement, or it told nothing and there are seconds for many more pairs.
+  absl::StatusOr<std::optional<Measurement>> MeasuredBefore(const Graph& candidate, double seconds) {
+    std::optional<Measurement> found;
+    if (options_.kept == nullptr) return found;
+    ASSIGN_OR_RETURN(found, options_.kept->Find(graph_, candidate));
+    if (!found) return found;
+    const double measured = (found->original_seconds + found->candidate_seconds) * (found->wins + found->losses);
+    const bool tells = found->ratio_at_most <= kGainThatCounts || IsFaster(*found, options_.significance);
+    if (!tells && !report_.repeated && seconds >= kTimesAsLong * measured) return std::optional<Measurement>();
+    found->stopped = true;  // else it would have told
+    Remember(*found);
+    return found;
+  }
+
+  // False where it cannot be measured, and is dropped. Errors: those of the original.
+  absl::StatusOr<bool> Measure(const MeasureOptions& measuring, Contender* contender) {
+    const Candidate& candidate = *contender->candidate;
+    if (NoTimeLeft()) {
+      too_late_ = true;
+      Drop(candidate, Why::kFailed, "no time was left to measure it");
+      return false;
+    }
+    RETURN_IF_ERROR(CompileOriginal());
+    const absl::StatusOr<Measurement> measured = RunInTurn(*contender, measuring);
+    too_late_ |= measured.ok() && measured->stopped;
+    if (!measured.ok()) {
+      Drop(candidate, Why::kFailed, std::string(measured.status().message()));
+      return false;
+    }
+    contender->measured = *measured;
+    Remember(*measured);
+    return true;
+  }
+
+  absl::Status CompileOriginal() {
+    if (original_ != nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(inputs_, RandomInputs(graph_, options_.checking.seed));
+    PutGiven(graph_, options_.checking.defaults, &inputs_);
+    ASSIGN_OR_RETURN(original_, runner_->Prepare(graph_));
+    return absl::OkStatus();
+  }
+
+  absl::Status Compile(const Contender& contender) {
+    timed_.reset();  // its memory, before another is compiled
+    ASSIGN_OR_RETURN(timed_, runner_->Prepare(contender.file ? contender.file->graph : contender.candidate->graph));
+    timed_candidate_ = contender.candidate;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Measurement> RunInTurn(const Contender& contender, const MeasureOptions& measuring) {
+    if (!IsCompiled(contender)) RETURN_IF_ERROR(Compile(contender));
+    return MeasureInterleaved(*original_, *timed_, inputs_, measuring);
+  }
+
+  bool IsCompiled(const Contender& contender) const {
+    return timed_ != nullptr && timed_candidate_ == contender.candidate;
+  }
+
+  // What was compiled to be timed.
+  OutputChecker::Compiled CompiledOf(const Contender& contender) const {
+    OutputChecker::Compiled compiled;
+    if (contender.file) {
+      compiled.written = &contender.candidate->graph;
+      compiled.computed = &contender.file->computed;
+    }
+    if (graph_.mode() == Mode::kTraining) return compiled;
+    compiled.original = original_.get();
+    if (IsCompiled(contender)) compiled.candidate = timed_.get();
+    return compiled;
+  }
+
+  // For the report where no candidate is taken: the best one's.
+  void Remember(const Measurement& measured) {
+    if (!report_.measured || measured.ratio > report_.measured->ratio) report_.measured = measured;
+  }
+
+  void Drop(const Candidate& candidate, Why why, std::string text) {
+    const std::vector<TraceStep>& trace = report_.search.trace;
+    report_.dropped.push_back({why, std::move(text), candidate.cost.seconds,
+                               CountRewrites(trace, PathTo(trace, candidate.step)), candidate.second_start});
+  }
+
+  void Take(const Contender& contender) {
+    const Candidate& candidate = *contender.candidate;
+    report_.graph = candidate.graph;
+    report_.rewritten = true;
+    report_.baseline = candidate.second_start;
+    report_.nodes_after = candidate.graph.num_runtime_nodes();
+    report_.cost_after = candidate.cost.seconds;
+    report_.path = PathTo(report_.search.trace, candidate.step);
+    report_.rewrites = CountRewrites(report_.search.trace, report_.path);
+    report_.measured = contender.measured;
+    report_.as_file = contender.file.has_value();
+    if (contender.measured) {
+      report_.latency_before = contender.measured->original_seconds;
+      report_.latency_after = contender.measured->candidate_seconds;
+      report_.verdict = absl::StrFormat("%.3g times faster: ", contender.measured->ratio);
+      absl::StrAppend(&report_.verdict, Describe(*contender.measured));
+    } else {
+      const double gain = candidate.cost.seconds > 0 ? report_.cost_before / candidate.cost.seconds : 1;
+      report_.verdict =
+          gain < 1.0005 ? "cost lower by less than 0.05 %" : absl::StrFormat("cost lower by %.4g times", gain);
+    }
+  }
+
+  std::string WhyOriginal() const {
+    if (!in_time_) return "the time limit came before the costs of its parts were known";
+    if (report_.dropped.empty()) {
+      const SearchEnd end = report_.search.end;
+      if (end == SearchEnd::kExhausted) return "no rewrite makes it cheaper";
+      return absl::StrCat("nothing cheaper was found before the end: ", SearchEndName(end));
+    }
+    // What cannot be told comes before what is told: that candidate may be faster.
+    const auto not_told = std::find_if(report_.dropped.begin(), report_.dropped.end(),
+                                       [](const DroppedCandidate& dropped) { return dropped.why == Why::kNotTold; });
+    const DroppedCandidate& last = not_told != report_.dropped.end() ? *not_told : report_.dropped.back();
+    switch (last.why) {
+      case Why::kNotFaster: return "no candidate is measurably faster";
+      case Why::kNotTold: return last.text;
+      case Why::kOutputsDiffer:
+        return absl::StrCat("outputs differ because of rule ", absl::StrJoin(report_.blamed, ", "));
+      case Why::kFailed: return absl::StrCat("the candidate could not be run: ", last.text);
+    }
+    return "";
+  }
+
+  const Graph& graph_;
+  Device& device_;
+  GraphRunner* runner_;
+  const OptimizeOptions& options_;
+  const std::shared_ptr<OutputChecker> checker_;
+  NodeSignatures signatures_;
+  OptimizeReport report_;
+  std::vector<Contender> contenders_;
+  size_t tests_ = 1;            // contenders of the last search
+  double reserve_ = 0;          // of the time that is left: what is not for timing; infinite where there is no limit
+  std::vector<Tensor> inputs_;  // of what is timed
+  std::unique_ptr<Executable> original_;  // likewise
+  std::unique_ptr<Executable> timed_;     // the last that was timed
+  const Candidate* timed_candidate_ = nullptr;
+  bool too_late_ = false;  // for all comparisons
+  std::optional<Insured> insured_;
+  double search_ends_ = 0;    // the device is asked for no costs once so many seconds are left
+  bool costs_known_ = false;  // those of the last search
+  bool in_time_ = true;       // the costs of the original were known before the limit
+};
+
+}  // namespace
+
+std::string Describe(const Measurement& measured) {
+  return absl::StrFormat("%.4g ms against %.4g ms, %d of %d pairs faster", 1e3 * measured.candidate_seconds,
+                         1e3 * measured.original_seconds, measured.wins, measured.wins + measured.losses);
+}
+
+bool IsFaster(const Measurement& measured, double significance, size_t times) {
+  return measured.ratio > 1 && measured.p_value <= significance / static_cast<double>(times);
+}
+
+void TakeBack(const Graph& original, const std::string& text, OptimizeReport* report) {
+  report->dropped.push_back({Why::kNotFaster, text, report->cost_after, report->rewrites, report->baseline});
+  report->rewritten = false;
+  report->baseline = false;
+  report->equal = true;
+  report->as_file = false;
+  report->check = {};
+  report->rewrites.clear();
+  report->path.clear();
+  ReturnOriginal(original, text, report);
+}
+
+absl::StatusOr<OptimizeReport> Optimize(const Graph& graph, Rewriter& rewriter, Device& device, GraphRunner* runner,
+                                        const OptimizeOptions& options) {
+  if (options.measure && runner == nullptr) {
+    return absl::InvalidArgumentError("candidates cannot be timed without a runner");
+  }
+  return Optimizer(graph, device, runner, options).Run(rewriter);
+}
+
+}  // namespace rewright

@@ -1,0 +1,143 @@
+// Optimize: search, measure, check. What comes back computes what the original does and is not slower.
+//
+// The search starts from the original and from what the rule-based baseline makes of it (substitutions/baseline), and
+// the baseline's graph is a candidate whatever the device says that it costs: a search that has little time, or wrong
+// costs, gives no worse than the rules that production compilers apply.
+//
+// The cheapest candidates of the search are timed whole, interleaved with the original; one is chosen only when a sign
+// test says that it is faster. What was timed in an earlier run is remembered where there is a place for it. The
+// outputs of the chosen one are then compared with the original's on seeded inputs. Where they differ the candidate is
+// dropped, the rewrite at fault is found by bisection, and the search is done again without its rule. When no candidate
+// is left, the original comes back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device/device.h"
+#include "core/numerics/ranges.h"
+#include "runtime/measure/interleaved.h"
+#include "search/optimize/output_check.h"
+#include "search/replay/replay.h"
+#include "search/rewriter.h"
+#include "search/search.h"
+#include "substitutions/baseline/baseline.h"
+
+namespace rewright {
+
+struct GraphInFile {
+  Graph graph;
+  ComputedWeights computed;  // of the graph that was written
+};
+
+struct OptimizeOptions {
+  SearchOptions search;  // its second start is the baseline's graph
+  // Null: without it. Outlives the optimization.
+  const Baseline* baseline = nullptr;
+  // The rules of the search and of the baseline, by which paths are made again without steps that gain nothing
+  // (search/strategies/reduced_path.h). Null: candidates are taken as they are found. Outlives the optimization.
+  const RuleIndex* rules = nullptr;
+  // With `rules`: steps of a path that are not wanted whatever they gain, asked for again until there are none.
+  std::function<absl::StatusOr<std::vector<int>>(const Replay& made, const std::vector<ReplayStep>& steps)> unwanted;
+  // Time the candidates. Off for devices that only calculate costs: the cheapest candidate is then taken.
+  bool measure = true;
+  MeasureOptions measuring;
+  // What was timed before: a candidate that was not faster is dropped at once, and of those that were, the one that is
+  // returned is timed again, briefly (docs/decisions/079). Null: nothing is known. Outlives the optimization.
+  KeptMeasurements* kept = nullptr;
+  // With `kept`: rules and options as a text, and the limit that `seconds_left` is for. Where a limit as long has ended
+  // a run with that setting before, this one repeats it: costs and comparisons are those that are kept, and only what
+  // it returns is timed (docs/decisions/086). Infinite: there is no limit.
+  std::string setting;
+  double time_limit = std::numeric_limits<double>::infinity();
+  // That a candidate which is no faster passes for faster, over all candidates together.
+  double significance = 0.05;
+  // Rewrites that are not exact do not stand in front of roundings to integers (round, floor, a conversion): these give
+  // the original's integers, bit for bit.
+  bool keep_roundings = true;
+  bool check = true;
+  OutputCheckOptions checking;
+  // What the file of a rewritten graph gives when it is read; `path`: its steps in the trace of the search. Of a
+  // candidate that was faster in an earlier run this is compiled, compared and timed in the place of the graph. Empty,
+  // or it gives nothing: the graph.
+  std::function<absl::StatusOr<std::optional<GraphInFile>>(const Graph& rewritten, const std::vector<TraceStep>& trace,
+                                                           const std::vector<int>& path)>
+      as_file;
+  // Of all that is done here; empty: there is no limit. The search gets a part of what is left when it begins, timing a
+  // part of what is left then. A candidate for whose check no time is left is dropped, and what the device measures, a
+  // compilation or a check that has begun is ended by itself alone.
+  std::function<double()> seconds_left;
+  // Told what is being done: "searching", "timing candidate 1 of 3", ...
+  std::function<void(const std::string&)> phase;
+};
+
+struct RewriteCount {
+  std::string rule;
+  int count = 0;
+};
+
+// A candidate that was not taken. Not told: it may be faster, but the machine is too busy to tell, or there was no
+// time.
+struct DroppedCandidate {
+  enum class Why : uint8_t { kNotFaster, kNotTold, kOutputsDiffer, kFailed };
+  Why why = Why::kNotFaster;
+  std::string text;
+  double cost = 0;
+  std::vector<RewriteCount> rewrites;
+  bool baseline = false;  // it was the baseline's graph
+};
+
+struct OptimizeReport {
+  Graph graph;
+  bool rewritten = false;  // false: `graph` is the original
+  bool baseline = false;   // it is the baseline's graph
+  bool repeated = false;   // a run that its time limit had ended (OptimizeOptions::setting)
+  std::string verdict;     // one sentence
+  int nodes_before = 0;    // that run at inference
+  int nodes_after = 0;
+  double cost_before = 0;  // seconds
+  double cost_after = 0;
+  // Of the chosen graph, or of the best candidate where none was chosen; nothing when nothing was timed.
+  std::optional<Measurement> measured;
+  // Of the returned graph; medians. Nothing when nothing was timed.
+  std::optional<double> latency_before;
+  std::optional<double> latency_after;
+  // The original is equal to itself. Not checked: `check.done` is false, `equal` is true unless something differed.
+  bool equal = true;
+  bool as_file = false;  // what was compared and timed is what OptimizeOptions::as_file gave, when it was called last
+  OutputCheck check;
+  double search_cpu_seconds = 0;
+  int64_t graphs_explored = 0;  // rewrites judged
+  int64_t peak_rss_bytes = 0;
+  std::vector<RewriteCount> rewrites;  // of the returned graph, most frequent first
+  std::vector<int> path;               // their steps in search.trace, in order
+  std::set<std::string> unwanted;      // rules of which OptimizeOptions::unwanted named a step
+  std::vector<DroppedCandidate> dropped;
+  int kept_roundings = 0;                  // applications that keep their bits: what rounds on purpose hangs on them
+  int moved_comparisons = 0;               // comparisons of the returned graph with rewritten values before them
+  std::vector<std::string> blamed;         // rules that made outputs differ; the result does without them
+  SearchResult search;                     // the last one
+  std::shared_ptr<OutputChecker> checker;  // knows the original's outputs; the runner has to live
+};
+
+// Gives the original back in the place of what was found, which was measured to be `text` (kNotFaster).
+void TakeBack(const Graph& original, const std::string& text, OptimizeReport* report);
+
+// Whether the candidate is faster, by the sign test; `times` tests share the probability that one passes by accident.
+bool IsFaster(const Measurement& measured, double significance, size_t times = 1);
+// "12 ms against 14 ms, 28 of 30 pairs faster".
+std::string Describe(const Measurement& measured);
+
+// `runner` times and checks; it may be null when `measure` is off. Errors: those of the device and the runner with
+// the original graph.
+absl::StatusOr<OptimizeReport> Optimize(const Graph& graph, Rewriter& rewriter, Device& device, GraphRunner* runner,
+                                        const OptimizeOptions& options);
+
+}  // namespace rewright

@@ -1,0 +1,126 @@
+// Whether a rewritten graph computes what the original does, on seeded inputs: its results and, in a graph for
+// training, the next values of the states from their first ones.
+//
+// Small graphs are held against the reference interpreter; large ones against the original run by the same runner,
+// which is as good as the runner but fast. Without a runner the interpreter runs both, up to a size. Where the runner
+// leaves the interpreter on the original already (a NaN that a fused activation loses, a 0 of the other sign), what it
+// makes of the original is the reference, and the text says so.
+//
+// Outputs that the original itself gives with large rounding errors (deep graphs may amplify them) may differ by a
+// small multiple of those, which are found by interpreting the original in f64, and by no more than 1e-3 of the largest
+// element, or 8 roundings of the narrowest floating type of the graph; not where a tolerance was asked for.
+//
+// Inputs of several magnitudes, up to the ends of narrow types, show what ordinary numbers do not: what is finite in
+// the original has to be finite, and integers that depend on integers alone have to be equal.
+//
+// Weights of type f32 that the candidate computes beforehand are looked at themselves: where they overflow, or all fall
+// below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and no others.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/device/device.h"
+#include "core/interpreter/interpreter.h"
+
+namespace rewright {
+
+struct OutputCheckOptions {
+  // |candidate - original| <= atol + rtol * |original|. A negative atol means 1e-4 times the largest magnitude in the
+  // output: an element near zero carries the rounding errors of the terms that cancelled in it.
+  double rtol = 1e-3;
+  double atol = -1;
+  int input_sets = 2;
+  uint64_t seed = 1;
+  // Up to so many operations, the interpreter is the reference.
+  double interpreter_flops = 3e8;
+  // Up to so many, the interpreter runs the candidate too where there is no runner. More: nothing is checked.
+  double interpreter_only_flops = 2e9;
+  // From so many bytes of weights on graphs that nobody has compiled are compiled for a few runs in little memory
+  // (GraphRunner::PrepareSparing).
+  int64_t sparing_bytes = int64_t{256} << 20;
+  int threads = 1;
+  std::map<std::string, Tensor> defaults;  // inputs that are not drawn, by name
+};
+
+// The same with the interpreter as the reference for no more than it computes in a part of so many seconds.
+OutputCheckOptions WithinSeconds(OutputCheckOptions options, double seconds);
+
+struct OutputCheck {
+  bool done = false;  // else the text says why nothing was checked
+  bool equal = false;
+  double max_abs_diff = 0;
+  double max_rel_diff = 0;   // of the largest magnitude in the original's output
+  std::string text;          // the worst element, or the weights at fault
+  std::string device_fault;  // where the runner leaves the interpreter on the original; empty: nowhere
+};
+
+using ComputedWeights = absl::flat_hash_map<Value, Tensor>;
+
+class OutputChecker {
+ public:
+  // `runner` may be null; it outlives the checker.
+  OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options);
+
+  // What the runner has compiled already, of graphs without states that change; null: it is compiled for the check.
+  // `written`: the graph whose weights are looked at, where the candidate is what its file gives, which holds them
+  // computed; null: the candidate. `computed`: the elements of some of these weights; null: of none.
+  struct Compiled {
+    Executable* original = nullptr;
+    Executable* candidate = nullptr;
+    const Graph* written = nullptr;
+    const ComputedWeights* computed = nullptr;
+  };
+  // Errors: the original or the candidate cannot be run.
+  absl::StatusOr<OutputCheck> Check(const Graph& candidate, const Compiled& compiled);
+  absl::StatusOr<OutputCheck> Check(const Graph& candidate) { return Check(candidate, {}); }
+
+ private:
+  using Outputs = std::vector<Tensor>;
+
+  // One vector per set of inputs.
+  absl::StatusOr<std::vector<Outputs>> Interpret(const Graph& graph, Precision precision = Precision::kNative) const;
+  absl::StatusOr<std::vector<Outputs>> Run(const Graph& graph, Executable* compiled) const;
+  absl::StatusOr<std::unique_ptr<Executable>> Compile(const Graph& graph) const;
+  absl::Status Prepare(Executable* compiled);
+  // Holds the candidate's outputs against `expected_`.
+  OutputCheck Held(const std::vector<Outputs>& actual) const;
+  // The same where the original's own rounding is known, as far as it excuses, or against the runner's original.
+  absl::StatusOr<OutputCheck> HeldWithRounding(const std::vector<Outputs>& actual, const Compiled& compiled);
+  // Finds where inputs of other magnitudes tell the candidate from the original; empty: nowhere. Errors: it cannot run.
+  absl::StatusOr<std::string> Stress(const Graph& candidate, const Compiled& compiled);
+  absl::Status PrepareStress(const Compiled& compiled);
+  bool IsStressInterpreted() const;
+  // Gives the executable that it puts into `*compiled`; null where there is one already, or none is needed.
+  absl::StatusOr<std::unique_ptr<Executable>> CompileForStress(const Graph& graph, Executable** compiled);
+  // Gives what the graph makes of one set of inputs, by the interpreter or by `compiled`.
+  absl::StatusOr<Outputs> StressedOutputs(const Graph& graph, const std::vector<Tensor>& inputs, Executable* compiled);
+  // Finds `rounding_`.
+  absl::Status MeasureRounding();
+  // What is wrong with the weights that the candidate computes and the original does not; empty: nothing. `computed`:
+  // as in Compiled.
+  absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate, const ComputedWeights* computed) const;
+  absl::StatusOr<std::string> FaultOfWeight(const Graph& candidate, Value value, const Tensor& weight) const;
+
+  const Graph original_;   // all outputs are results
+  const double coarsest_;  // the rounding of its narrowest floating type; 0: it has none
+  GraphRunner* runner_;
+  OutputCheckOptions options_;
+  std::optional<double> flops_;  // of the original
+  std::vector<std::vector<Tensor>> inputs_;
+  std::vector<Outputs> expected_;
+  bool interpreted_ = false;  // expected_ is the interpreter's, and the runner has not been held against it
+  std::string device_fault_;
+  // Sets of inputs of other magnitudes that the original takes, and what it makes of them.
+  std::optional<std::vector<std::pair<std::vector<Tensor>, Outputs>>> stress_;
+  std::vector<std::vector<double>> rounding_;  // by set and output: greatest error of expected_; empty: not measured
+};
+
+}  // namespace rewright

@@ -1,0 +1,37 @@
+// A path of rewrites without some of its steps: those that gain nothing, and those that its user does not want.
+//
+// A rewrite that gains nothing changes a file for nothing: whoever runs the file may know the form that was read, and
+// have a kernel for it. The baseline's rewrites are made without regard to what anything costs.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "search/cost_model.h"
+#include "search/replay/resize.h"
+
+namespace rewright {
+
+// What rewrites gain less than, all together, is nothing.
+inline constexpr double kGainOfNothing = 0.003;
+
+struct ReducedPath {
+  Graph graph;
+  std::vector<TraceStep> steps;  // one behind the other; the first starts from the original
+};
+
+// `made` is `steps` replayed on `original`; `trace` at `path` is what they are of. Steps that build on one that is left
+// out go with it.
+absl::StatusOr<ReducedPath> WithoutSteps(const Graph& original, const Replay& made,
+                                         const std::vector<ReplayStep>& steps, const std::set<int>& without,
+                                         const std::vector<TraceStep>& trace, const std::vector<int>& path,
+                                         const RuleIndex& rules);
+
+// Steps of rules without which the graph costs as much, runs no more nodes or needs fewer bytes of new weights, and has
+// no more bytes of weights. None where steps are replacements in text, or that would take long to find.
+std::set<int> StepsForNothing(const Graph& original, const Replay& made, const std::vector<ReplayStep>& steps,
+                              const RuleIndex& rules, CostModel& costs);
+
+}  // namespace rewright

@@ -1,0 +1,27 @@
+// The ways in which an operator's definition is written down, and what of it is known before operand 0 is.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "substitutions/generate/definitions/parts.h"
+
+namespace rewright::generate {
+
+inline constexpr size_t kMaxForms = 12;
+
+// Graphs that are equal to the definition's, itself first, kMaxForms at most. They differ in
+//   the order of a product's factors: (x g) / s, (x / s) g and x (g / s) are three;
+//   squares: x x or pow(x, 2);
+//   smaller operators: with rsqrt of `smaller` in place of what defines it, and products with it in place of quotients.
+// What the exchange of operands of a commutative operator makes is not told apart.
+std::vector<PartPtr> Forms(const Definition& definition, const std::vector<Definition>& smaller);
+
+// The definition as x * factor + summand, x being operand 0.
+struct ScaleAndShift {
+  PartPtr factor, summand;
+};
+// Nothing where it is not of that form, or where factor or summand are single numbers or operands.
+std::optional<ScaleAndShift> AsScaleAndShift(const Definition& definition);
+
+}  // namespace rewright::generate

@@ -1,0 +1,48 @@
+// What the enumeration has done, so that it can go on after it was ended at any moment: the graphs of every finished
+// subtree, with their fingerprints. A process appends to a file of its own and reads those of all.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/base/files.h"
+#include "substitutions/generate/enumerate/enumerate.h"
+
+namespace rewright::generate {
+
+class EnumerationJournal {
+ public:
+  ~EnumerationJournal();
+
+  // Opens DIR/enumeration.RANK.journal, and cuts off what was not written to the end. `header`, one line, tells what
+  // the run depends on. Errors: a journal there is of another run, or cannot be read or written.
+  absl::Status Open(const std::string& folder, int rank, const std::string& header);
+
+  bool is_open() const { return file_.has_value(); }
+  // What is written of a level so far, in no fixed order; perhaps some of it twice.
+  absl::Status Replay(const Level& level, const std::function<void(const FinishedSubtree&)>& visit) const;
+
+  // Written within a second, and on the disk within 20, as long as more is added.
+  // Errors: it cannot be written.
+  absl::Status Add(const Level& level, const FinishedSubtree& subtree);
+  absl::Status Flush();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct File {
+    std::string path;
+    uint64_t begin = 0, end = 0;  // of the blocks
+  };
+
+  std::optional<AppendFile> file_;
+  std::vector<File> files_;  // this process's is the first
+  std::vector<uint64_t> buffer_;
+  Clock::time_point written_, synced_;
+};
+
+}  // namespace rewright::generate

@@ -1,0 +1,54 @@
+// The first half of the generator: all graphs of a space, and the pairs of equal ones among them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "substitutions/generate/enumerate/fingerprint.h"
+#include "substitutions/generate/enumerate/ranks.h"
+
+namespace rewright::generate {
+
+struct FindProgress {
+  int size = 0;          // of the graphs
+  double fraction = 0;   // of the graphs of that size, so far
+  MatchCounts counts;    // distinct, matches: without those of other passes
+  size_t bytes = 0;      // of the tables
+};
+
+struct FindOptions {
+  uint64_t seed = 1;
+  int threads = 1;           // the result does not depend on it
+  // Bytes, of the tables; 0: none. Kept by going through the largest graphs several times, or through the journal.
+  int64_t memory_limit = 0;
+  // A folder in which what is done is kept, and from which it is taken up again; empty: none.
+  std::string journal;
+  // Of the parts that the largest graphs are divided into only every `sample`th: for an estimate, no result.
+  uint64_t sample = 1;
+  // Processes that share the largest graphs. Each has options.threads, which should be 1.
+  Ranks* ranks = nullptr;
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(const FindProgress&)> progress;  // now and then
+};
+
+// With several ranks, what rank 0 has; the others have only `complete`.
+struct FoundPairs {
+  MatchCounts counts;
+  uint64_t collisions = 0;  // pairs that differ under other sizes and elements, and are no pairs
+  int passes = 1;
+  size_t bytes = 0;         // of the tables, at most
+  bool complete = true;     // false: stopped
+  std::vector<Pair> pairs;  // confirmed, from simple to complicated
+};
+
+// Errors: the space is none that can be searched (an operator that does not exist, too many operators); of the journal.
+absl::StatusOr<FoundPairs> FindPairs(const Space& space, const FindOptions& options);
+
+// Whether no two outputs share work on the left and some do on the right: the right side merges the left one.
+bool IsMerge(const Space& space, const SmallGraph& left, const SmallGraph& right);
+
+}  // namespace rewright::generate

@@ -1,0 +1,13 @@
+// Rules whose outputs may be exchanged: of each pair of their matches one suffices.
+#pragma once
+
+#include <cstddef>
+
+#include "substitutions/language/rule.h"
+
+namespace rewright {
+
+// Whether exchanging outputs k and k + 1 of the left side gives the same left side and conditions, up to names.
+bool OutputsExchange(const Rule& rule, size_t k);
+
+}  // namespace rewright

@@ -1,0 +1,141 @@
+// Finding and applying rules in graphs.
+//
+// A match binds every name of the left side so that the left side, read at the bound values, is the matched part of
+// the graph, its conditions hold, and the structural values lie in the domain in which the rule is proved. A broadcast
+// in the graph counts only where the rule's own text allows it: a rule about equal sizes does not match an axis of
+// size one that is stretched.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+#include "core/numerics/ranges.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/match/discrimination_net.h"
+
+namespace rewright {
+
+// Names of a rule at a place in a graph.
+struct RuleBindings {
+  std::vector<int64_t> sizes;               // as CompiledRule::sizes()
+  std::vector<std::vector<int64_t>> packs;  // as packs()
+  std::vector<Attr> attrs;                  // as attrs()
+  DType floating = DType::kFloat32;         // the element type of variables that declare none
+};
+
+struct Match {
+  // Of a rule about siblings the one for as many as are matched; it lives as long as the matcher.
+  const CompiledRule* rule = nullptr;
+  // What is replaced: the left side's outputs; an application with several outputs stands for all of them.
+  std::vector<Value> roots;
+  // By node of the left side: the value of a leaf, output 0 of an application.
+  std::vector<Value> nodes;
+  RuleBindings bindings;
+
+  // "b..=2, n=64, ?a=1": for traces.
+  std::string Describe() const;
+};
+
+// A rule, the domain in which it may be applied, and the structural instances met so far. Thread-safe.
+class Matcher {
+ public:
+  // `halves`: the rule may be used on 16-bit floats (ProofRecord::halves). A rule that only moves elements may be used
+  // on every type, any other one on f32, f64, i64, i32 and bool alone.
+  explicit Matcher(std::shared_ptr<const CompiledRule> rule, const DomainLimits& limits = {}, bool halves = false);
+
+  const CompiledRule& rule() const { return *rule_; }
+  const DomainLimits& limits() const { return limits_; }
+  // The operator of the first output: only its applications can match.
+  const OpDef* root_op() const { return root_op_; }
+
+  // Appends the matches whose first output is computed by `node`, an application of the graph. Of a rule about siblings
+  // these are all pairs, then all siblings from `node` on.
+  void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
+  // All matches, in the order of the graph's nodes.
+  std::vector<Match> FindMatches(const Graph& graph) const;
+
+ private:
+  template <typename View>
+  friend class MatchSearch;
+  template <typename View>
+  friend class SiblingGroups;
+
+  // Of a rule about siblings: the matcher of the same rule for so many. Null where that makes no rule.
+  const Matcher* ForSiblings(int count) const;
+
+  // What must be checked of a match in one structure.
+  struct Domain {
+    bool proved = false;
+    std::vector<ExprPtr> requirements;                         // Cond over the instance's symbols
+    std::vector<std::pair<int, std::vector<ExprPtr>>> shapes;  // of nodes of the left side
+  };
+  // The match that a complete assignment of nodes amounts to: binds the names and checks conditions and domain.
+  std::optional<Match> Complete(const Arena& arena, std::vector<Value> roots, const std::vector<Value>& nodes) const;
+  bool TakesTypes(const Arena& arena, const std::vector<Value>& nodes) const;
+  // What the law means on types that it is not proved for.
+  struct OtherTypes {
+    bool halves = false;  // it is the same on 16-bit floats: nothing in it is another number there, or of another type
+    bool all = false;     // it only moves elements
+  };
+  const OtherTypes& other_types() const;
+  std::shared_ptr<const Domain> FindDomain(const Structure& structure) const;
+  Domain MakeDomain(const Structure& structure) const;
+
+  std::shared_ptr<const CompiledRule> rule_;
+  DomainLimits limits_;
+  const bool halves_;
+  // By node of the left side: attributes that are literals.
+  std::vector<std::vector<std::pair<std::string, Attr>>> literals_;
+  const OpDef* root_op_;
+
+  mutable std::once_flag looked_at_types_;
+  mutable OtherTypes other_types_;
+  mutable std::mutex mutex_;
+  mutable MeaningCache meanings_;
+  mutable absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<const Domain>> domains_;
+  mutable absl::flat_hash_map<int, std::unique_ptr<const Matcher>> for_siblings_;
+};
+
+// Builds the right side in the graph's arena: what each output is replaced by (outputs that stay are left out).
+// ReplaceValues() makes the new graph. kOutOfRange: a number that the rule computes is too large or too small for its
+// type, so that it does not apply here. Any other error means that the rule is wrong.
+//
+// With `numerics`, which knows the arena's values, the graph is to be run and not just to be reasoned about: a rule
+// does not apply, either (kOutOfRange), where a new value may overflow or cancels (new_values.h), or where bits are to
+// be kept (Node::keeps_bits) and the rule does not keep them; what replaces values that keep their bits keeps its own.
+absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match, Numerics* numerics = nullptr);
+absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match, Numerics* numerics = nullptr);
+
+// True if the rule leaves every bit of the match's outputs as it is: it is exact on the types there.
+bool KeepsBits(const CompiledRule& rule, const Arena& arena, const Match& match);
+
+// Both in one.
+absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match, Numerics* numerics = nullptr);
+
+// Many rules, looked up by their left sides.
+class RuleIndex {
+ public:
+  RuleIndex() = default;
+  explicit RuleIndex(std::vector<std::shared_ptr<const Matcher>> matchers);
+
+  const std::vector<std::shared_ptr<const Matcher>>& matchers() const { return matchers_; }
+  // Appends the numbers in matchers() of those that may match at `node`, an application, ascending: see RuleNet. For a
+  // rule with one output that depends on the node alone, whatever graph of the arena it is in.
+  void Candidates(const Graph& graph, NodeId node, std::vector<int>* rules) const;
+  void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
+  std::vector<Match> FindMatches(const Graph& graph) const;
+
+ private:
+  std::vector<std::shared_ptr<const Matcher>> matchers_;
+  RuleNet net_;
+};
+
+}  // namespace rewright

@@ -1,0 +1,89 @@
+#include "substitutions/match/new_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace rewright {
+namespace {
+
+// A new value of 16 bits is at most so much smaller than the largest operand: smaller ones lose bits to underflow that
+// the left side kept.
+constexpr double kMostShrunk = 64;
+// A sum of constants is at most so much smaller than its largest term.
+constexpr double kMostCancelled = 256;
+
+}  // namespace
+
+bool IsSum(const Node& node) {
+  if (node.meaning->IsOpaque() || node.outputs.size() != 1 || !IsFloating(node.outputs[0].dtype)) return false;
+  const ExprPtr& element = node.meaning->outputs[0].element;
+  return (element->IsCall(Fn::kAdd) || element->IsCall(Fn::kSub)) && element->arg(0)->IsRead() &&
+         element->arg(1)->IsRead();
+}
+
+absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId application) {
+  const Node& node = arena.node(application);
+  const bool known = arena.IsKnown(node);
+  std::vector<Facts> within;
+  double largest_operand = 0;
+  bool operands_infinite = false;
+  for (Value operand : node.operands) {
+    Facts facts = numerics.Of(arena, operand);
+    if (const DType dtype = arena.type(operand).dtype; IsFloating(dtype)) {
+      facts.range = Intersect(facts.range, {-LargestOf(dtype), LargestOf(dtype)});
+    }
+    largest_operand = std::max(largest_operand, facts.range.Magnitude());
+    operands_infinite = operands_infinite || facts.may_be_infinite;
+    within.push_back(facts);
+  }
+  std::vector<const Facts*> operands;
+  for (const Facts& facts : within) operands.push_back(&facts);
+  const std::vector<Facts> made = numerics.OfApplication(node, operands, arena.types(node.operands));
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    const DType dtype = node.outputs[k].dtype;
+    if (!IsFloating(dtype)) continue;
+    const bool narrow = dtype == DType::kFloat16;
+    if (!narrow && !known) continue;
+    const double largest = made[k].range.Magnitude();
+    const auto refuse = [&](const std::string& why) {
+      return absl::OutOfRangeError(absl::StrCat(node.op->name, " of ", DTypeName(dtype), " ", why));
+    };
+    if (!(largest <= LargestOf(dtype)) || (made[k].may_be_infinite && !operands_infinite))
+      return refuse("may overflow");
+    if (narrow && largest > 0 && largest < largest_operand / kMostShrunk) return refuse("may lose bits to underflow");
+  }
+  return absl::OkStatus();
+}
+
+bool IsBoundedBySum(Numerics& numerics, const Arena& arena, NodeId sum, NodeId part) {
+  constexpr double kMargin = 1.0 / 64;
+  const Node& node = arena.node(sum);
+  if (!IsSum(node)) return false;
+  double others = 0;
+  for (Value operand : node.operands) {
+    if (operand.node != part) others += numerics.Of(arena, operand).range.Magnitude();
+  }
+  return others <= kMargin * LargestOf(node.outputs[0].dtype);
+}
+
+absl::Status CheckCancellation(Numerics& numerics, const Arena& arena, NodeId application) {
+  const Node& node = arena.node(application);
+  if (!arena.IsKnown(node) || !IsSum(node)) return absl::OkStatus();
+  double largest_term = 0;
+  for (Value operand : node.operands) {
+    largest_term = std::max(largest_term, numerics.Of(arena, operand).range.Magnitude());
+  }
+  const double sum = numerics.Of(arena, {application, 0}).range.Magnitude();
+  return CheckCancellation(sum, largest_term);
+}
+
+absl::Status CheckCancellation(double sum, double largest_term) {
+  if (!std::isfinite(largest_term) || std::abs(sum) * kMostCancelled >= largest_term) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("a sum of constants cancels: ", largest_term, " to ", sum));
+}
+
+}  // namespace rewright

@@ -1,7 +1,0 @@
-#include "tests/runtime/train/ranks_util.h"
-
-namespace rewright {
-
-std::string DigitsFolder() { return REWRIGHT_SOURCE_DIR "/tools/examples/digits"; }
-
-}  // namespace rewright

@@ -1,0 +1,39 @@
+// The rewriting that recomputation does, on groups that are given.
+#include "search/memory/activation_lifetimes.h"
+
+#include <gtest/gtest.h>
+
+#include "core/ir/text.h"
+
+namespace rewright {
+namespace {
+
+// A transpose is a view in each group that reads it, but stands in one of them: in the last one, of two.
+TEST(WaitingTensorsTest, WhatOnlyMovesIsThereForItsFirstReader) {
+  const auto graph = ParseGraph(R"(input x: f32[2,3]
+%1 = relu(x)
+%2 = transpose(%1, perm=[1,0])
+%3 = tanh(%2)
+%4 = exp(%2)
+%5 = add(%3, %4)
+output y = %5
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  std::vector<NodeId> ids;  // relu, transpose, tanh, exp, add
+  for (NodeId id : graph->nodes()) {
+    if (graph->IsRun(graph->node(id))) ids.push_back(id);
+  }
+  ASSERT_EQ(ids.size(), 5u);
+  const auto group = [](std::vector<NodeId> nodes) {
+    const Value last{nodes.back(), 0};
+    return Group{.nodes = std::move(nodes), .outputs = {last}};
+  };
+  const std::vector<Group> groups = {group({ids[0]}), group({ids[2]}), group({ids[1], ids[3]}), group({ids[4]})};
+  const WaitingTensors waiting(*graph, groups);
+  const auto rewritten = waiting.Rewrite(Kept(graph->nodes().size(), Keep::kHere));
+  ASSERT_TRUE(rewritten.ok()) << rewritten.status();
+  EXPECT_EQ(PrintGraph(rewritten->graph), PrintGraph(*graph));
+}
+
+}  // namespace
+}  // namespace rewright

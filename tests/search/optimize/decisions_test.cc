@@ -1,0 +1,40 @@
+#include "search/optimize/decisions.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace rewright {
+namespace {
+
+TEST(Decisions, BitsAreKeptBeforeRoundingsAlone) {
+  auto arena = std::make_shared<Arena>();
+  const TensorType type{DType::kFloat32, {4, 4}};
+  const Value x = *arena->AddInput("x", type), y = *arena->AddInput("y", type);
+  const Value before = *arena->Apply("matmul", {x, y});
+  const Value rounded = *arena->Apply("round", {before});
+  const Value after = *arena->Apply("mul", {rounded, y});
+  const Value beside = *arena->Apply("add", {x, y});
+  const Value compared = *arena->Apply("less", {beside, y});
+  const Graph graph(arena, {x, y}, {{after, "a"}, {compared, "b"}});
+  EXPECT_EQ(KeepRoundings(graph), 1);
+  EXPECT_TRUE(graph.node(before.node).keeps_bits);
+  for (Value value : {rounded, after, beside, compared}) EXPECT_FALSE(graph.node(value.node).keeps_bits);
+  // Copies keep them, too.
+  const Graph copy = CopyGraph(graph);
+  int kept = 0;
+  for (NodeId id : copy.nodes()) kept += copy.node(id).keeps_bits ? 1 : 0;
+  EXPECT_EQ(kept, 1);
+}
+
+TEST(Decisions, ComparisonsOfRewrittenValuesAreCounted) {
+  auto arena = std::make_shared<Arena>();
+  const Value x = *arena->AddInput("x", {DType::kFloat32, {4}}), y = *arena->AddInput("y", {DType::kFloat32, {4}});
+  const Graph original(arena, {x, y}, {{*arena->Apply("less", {*arena->Apply("add", {x, y}), y}), "b"}});
+  const Graph rewritten(arena, {x, y}, {{*arena->Apply("less", {*arena->Apply("add", {y, x}), y}), "b"}});
+  EXPECT_EQ(ComparisonsAfter(original, rewritten), 1);
+  EXPECT_EQ(ComparisonsAfter(original, original), 0);
+}
+
+}  // namespace
+}  // namespace rewright

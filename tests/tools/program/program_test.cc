@@ -1,0 +1,101 @@
+// Flags, errors and exit statuses that all verbs share.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/program/program_util.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// A wrong command line: what it says on standard error, and nothing on standard output.
+struct UsageCase {
+  const char* arguments;
+  const char* message;
+};
+
+class Usage : public ::testing::TestWithParam<UsageCase> {};
+
+TEST_P(Usage, IsRefusedWithStatusTwo) {
+  const Outcome outcome = Rewright(GetParam().arguments);
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(GetParam().message));
+  EXPECT_THAT(outcome.err, StartsWith("rewright"));
+  EXPECT_THAT(outcome.out, IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Program, Usage,
+    ::testing::Values(
+        UsageCase{"", "a verb is expected"}, UsageCase{"optimise", "unknown verb `optimise`; did you mean `optimize`?"},
+        UsageCase{"frobnicate", "unknown verb `frobnicate`"},
+        UsageCase{"optimize --ouptut x", "unknown flag `--ouptut`; did you mean `--output`?"},
+        UsageCase{"run m.onnx --iteration=3", "unknown flag `--iteration`; did you mean `--iterations`?"},
+        UsageCase{"--jsn", "unknown flag `--jsn`"}, UsageCase{"run", "model is required"},
+        UsageCase{"run m.onnx extra", "extra"},
+        UsageCase{"run m.onnx --iterations 0", "--iterations: found `0`, expected an integer from 1 to 1000000"},
+        UsageCase{"run m.onnx --iterations 1.5", "found `1.5`, expected an integer"},
+        UsageCase{"run m.onnx --iterations", "--iterations"},
+        UsageCase{"run m.onnx --threads -1", "--threads: found `-1`, expected an integer from 1"},
+        UsageCase{"run m.onnx --seed x", "--seed: found `x`, expected an integer of at least 0"},
+        UsageCase{"run m.onnx --dim N", "--dim: found `N`, expected NAME=N"},
+        UsageCase{"run m.onnx --dim N=0", "--dim: found `N=0`, expected NAME=N"},
+        UsageCase{"run m.onnx --dim N=1 --dim N=2", "--dim: `N` is given twice"},
+        UsageCase{"run m.onnx --input x", "--input: found `x`, expected NAME=FILE"},
+        UsageCase{"run m.onnx --device cpi",
+                  "--device: found `cpi`, expected cpu, cuda:N, onnxruntime or reference"},
+        UsageCase{"run m.onnx --device cuda:x", "--device: found `cuda:x`"},
+        UsageCase{"diff a.onnx b.onnx --rtol -1", "--rtol: found `-1`, expected a number from 0"},
+        UsageCase{"run /nonexistent/model.onnx", "/nonexistent/model.onnx"}, UsageCase{"run /", "/: "},
+        UsageCase{"inspect /dev/null", "/dev/null"},
+        UsageCase{"ops mattmul", "no operator is called `mattmul`; did you mean `matmul`?"},
+        UsageCase{"ops xyzzy", "no operator is called `xyzzy`; `rewright ops` lists them"},
+        UsageCase{"zoo resnet5", "no model is called `resnet5`; did you mean `resnet50`?"},
+        UsageCase{"zoo mlp -o /nonexistent/a.onnx", "/nonexistent/a.onnx: the folder /nonexistent does not exist"},
+        UsageCase{"zoo mlp -o /tmp", "/tmp: is a folder, expected the name of a file"},
+        UsageCase{"zoo mlp -o /dev/null/a.onnx", "/dev/null is not a folder"},
+        UsageCase{"ops --log-file /nonexistent/log", "--log-file: /nonexistent/log: the folder /nonexistent does not exist"}));
+
+TEST(Program, HelpAndVersion) {
+  const Outcome help = Rewright("--help");
+  EXPECT_EQ(help.status, 0);
+  for (const char* verb : {"optimize", "run", "diff", "verify", "derive", "zoo", "ops", "inspect", "grad", "train"}) {
+    EXPECT_THAT(help.out, HasSubstr(verb));
+    const Outcome page = Rewright(std::string(verb) + " --help");
+    EXPECT_EQ(page.status, 0);
+    EXPECT_THAT(page.out, AllOf(HasSubstr("--json"), HasSubstr("--quiet"), HasSubstr("--log-file"), HasSubstr("--seed"),
+                                HasSubstr("--threads")))
+        << verb;
+  }
+  const Outcome version = Rewright("--version");
+  EXPECT_EQ(version.status, 0);
+  EXPECT_THAT(version.out, HasSubstr("rewright 0."));
+}
+
+TEST(Program, JsonIsAloneOnStandardOutput) {
+  const Outcome outcome = Rewright("ops --json");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_GT(outcome.Json()["ops"].size(), 20u);
+  EXPECT_THAT(outcome.err, HasSubstr("matmul"));
+  EXPECT_THAT(Rewright("ops --json --quiet").err, IsEmpty());
+}
+
+TEST(Program, TheLogFileKeepsEverything) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(Rewright("ops matmul --log-file " + (folder / "log")).status, 0);
+  EXPECT_EQ(Rewright("ops xyzzy --log-file " + (folder / "log")).status, 2);
+  EXPECT_THAT(FileContents(folder / "log"), AllOf(HasSubstr("result "), HasSubstr("matmul"), HasSubstr("error "),
+                                                  HasSubstr("no operator is called `xyzzy`")));
+  WriteContents(folder / "model", "data");
+  EXPECT_THAT(Rewright("ops --log-file " + (folder / "model")).err,
+              HasSubstr("model: found another file, expected a log of this program"));
+  EXPECT_EQ(FileContents(folder / "model"), "data");
+}
+
+}  // namespace
+}  // namespace rewright

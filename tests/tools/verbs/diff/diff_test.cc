@@ -1,0 +1,129 @@
+// `rewright diff` from outside: where models begin to differ, and which weights do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/ir/text.h"
+#include "core/onnx/onnx.h"
+#include "tests/core/onnx/model_util.h"
+#include "tests/tools/program/program_util.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class DiffProgram : public ::testing::Test {
+ protected:
+  std::string Path(const std::string& name) const { return folder_ / name; }
+  // x w + b, with another name or another element of w.
+  std::string Write(const std::string& file, const std::string& weight, double element) {
+    Tensor w = Iota({3, 2});
+    w.Set(4, element);
+    TestModel model;
+    model.Input("x", {2, 3}).Initializer(weight, w).Initializer("b", Iota({2}));
+    model.Node("MatMul", {"x", weight}, {"t"}).Node("Add", {"t", "b"}, {"y"}).Output("y");
+    WriteContents(Path(file), model.Bytes());
+    return Path(file);
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(DiffProgram, NamesWeightsThatDiffer) {
+  const std::string a = Write("a.onnx", "w", 4), b = Write("b.onnx", "w", 4.5);
+  const Outcome text = Rewright("diff --device reference " + a + " " + b);
+  EXPECT_EQ(text.status, 1) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("weights that differ: 1, w f32[3,2] (largest difference 0.5)"),
+                              HasSubstr("structure: the same"), Not(HasSubstr("beginning with"))));
+  const Outcome json = Rewright("diff --json --device reference " + a + " " + b);
+  EXPECT_THAT(json.Json()["weights_that_differ"], ElementsAre("w f32[3,2] (largest difference 0.5)"));
+}
+
+TEST_F(DiffProgram, SaysWhereModelsOfOtherWeightsBeginToDiffer) {
+  const Outcome text = Rewright("diff --device reference " + Write("a.onnx", "w", 4) + " " + Write("b.onnx", "v", 4));
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("only in A: 2 nodes, beginning with\n  t = matmul(f32[2,3], f32[3,2])"),
+                    HasSubstr("only in B: 2 nodes, beginning with\n  t = matmul(f32[2,3], f32[3,2])"),
+                    HasSubstr("weights only in A: 1, w f32[3,2]"), HasSubstr("weights only in B: 1, v f32[3,2]")));
+}
+
+// 0 and 1, which masks are, are their own squares.
+TEST_F(DiffProgram, DrawsIntegersThatAreNoTruthValues) {
+  const auto write = [&](const std::string& file, const std::string& op, const std::vector<std::string>& operands) {
+    TestModel model;
+    model.Input("x", {8}, DType::kInt32).Node(op, operands, {"y"}).Output("y");
+    WriteContents(Path(file), model.Bytes());
+    return Path(file);
+  };
+  const std::string square = write("square.onnx", "Mul", {"x", "x"}), same = write("same.onnx", "Identity", {"x"});
+  EXPECT_EQ(Rewright("diff --device reference " + square + " " + same).status, 1);
+  EXPECT_EQ(Rewright("diff --device reference " + square + " " + square).status, 0);
+}
+
+// A size that the other model has fixed.
+TEST_F(DiffProgram, TakesSizesOfDimensionsThatOneModelHas) {
+  for (const std::string verb : {"diff --device reference ", "equal "}) {
+    WriteContents(Path("named.onnx"),
+                  TestModel().SymbolicInput("x", {"N"}).Node("Relu", {"x"}, {"y"}).Output("y").Bytes());
+    WriteContents(Path("fixed.onnx"), TestModel().Input("x", {5}).Node("Relu", {"x"}, {"y"}).Output("y").Bytes());
+    const std::string pair = Path("named.onnx") + " " + Path("fixed.onnx");
+    EXPECT_EQ(Rewright(verb + pair + " --dim N=5").status, 0) << verb;
+    const Outcome neither = Rewright(verb + pair + " --dim N=5 --dim M=3");
+    EXPECT_EQ(neither.status, 2) << verb;
+    EXPECT_THAT(neither.err, AllOf(HasSubstr("--dim: there is no symbolic dimension M"), HasSubstr("named.onnx have N"),
+                                   HasSubstr("fixed.onnx none")));
+  }
+}
+
+// Models with the same inputs that are something else where they are not given.
+TEST_F(DiffProgram, ComparesInputsAndTheirDefaults) {
+  const auto write = [&](const std::string& file, bool input, double element) {
+    TestModel model;
+    model.Input("x", {2});
+    if (input) model.Input("w", {2});
+    Tensor w = Iota({2});
+    w.Set(1, element);
+    model.Initializer("w", w).Node("Add", {"x", "w"}, {"y"}).Output("y");
+    WriteContents(Path(file), model.Bytes());
+    return Path(file);
+  };
+  const std::string a = write("a.onnx", true, 1), b = write("b.onnx", true, 2), folded = write("c.onnx", false, 1);
+  for (const std::string verb : {"diff --device reference ", "equal "}) {
+    EXPECT_EQ(Rewright(verb + a + " " + a).status, 0) << verb;
+    Outcome outcome = Rewright(verb + a + " " + b);
+    EXPECT_NE(outcome.status, 0) << verb;
+    EXPECT_THAT(outcome.out + outcome.err, HasSubstr("input w: different defaults")) << verb;
+    outcome = Rewright(verb + a + " " + folded);
+    EXPECT_NE(outcome.status, 0) << verb;
+    EXPECT_THAT(outcome.out + outcome.err, AllOf(HasSubstr("input w: f32[2]"), HasSubstr("missing"))) << verb;
+    EXPECT_EQ(Rewright(verb + a + " " + folded + " --fold-defaults").status, 0) << verb;
+  }
+}
+
+// Inputs that have a default are in the file that is written, unless they are to be folded.
+TEST_F(DiffProgram, OptimizeKeepsInputsWithADefault) {
+  TestModel model;
+  model.Input("x", {2}).Input("w", {2}).Initializer("w", Iota({2}));
+  model.Node("Relu", {"x"}, {"a"}).Node("Relu", {"a"}, {"b"}).Node("Add", {"b", "w"}, {"y"}).Output("y");
+  WriteContents(Path("a.onnx"), model.Bytes());
+  WriteContents(Path("laws.rules"), "rule relu-twice relu(relu(x)) => relu(x)\n");
+  for (bool fold : {false, true}) {
+    const Outcome outcome = Rewright("optimize " + Path("a.onnx") + " -o " + Path("o.onnx") +
+                                     " --cost analytic:zen3 --trust-unverified --rules " + Path("laws.rules") +
+                                     (fold ? " --fold-defaults" : ""));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const auto read = ImportOnnx(Path("o.onnx"));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->graph.inputs().size(), fold ? 1U : 2U);
+    EXPECT_EQ(read->metadata.defaults.size(), fold ? 0U : 1U);
+    EXPECT_EQ(read->graph.num_runtime_nodes(), 2);
+  }
+}
+
+}  // namespace
+}  // namespace rewright

@@ -1,0 +1,112 @@
+// What a result takes in onnxruntime, in the report about it.
+#include "tools/verbs/optimize/in_onnxruntime.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/files.h"
+#include "core/ir/text.h"
+#include "core/onnx/onnx.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/tools/program/program_util.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class InOnnxRuntime : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string python = absl::StrCat(REWRIGHT_SOURCE_DIR, "/.venv/bin/python");
+    if (!std::filesystem::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;
+    setenv("REWRIGHT_PYTHON", python.c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("REWRIGHT_PYTHON");
+    unsetenv("REWRIGHT_ONNXRUNTIME");
+  }
+  std::string Written(const std::string& name, const std::string& text) const {
+    const auto graph = ParseGraph(text);
+    EXPECT_TRUE(graph.ok() && ExportOnnx(*graph, {}, folder_ / name).ok()) << graph.status();
+    return folder_ / name;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(InOnnxRuntime, IsMeasuredOnceForAProfile) {
+  const Graph one = *ParseGraph("input x: f32[300000]\n%0 = exp(x)\noutput y = %0\n");
+  const Graph two = *ParseGraph("input x: f32[300000]\n%0 = exp(x)\n%1 = exp(%0)\n%2 = exp(%1)\noutput y = %2\n");
+  const std::string path = folder_ / "one.onnx";
+  ASSERT_TRUE(ExportOnnx(one, {}, path).ok());
+  const absl::Cord bytes = SerializeOnnx(two, {})->bytes;
+  const auto measure = [&](double seconds) {
+    return MeasureInOnnxRuntime(one, path, two, bytes, {1, folder_ / "p.db", 1, seconds});
+  };
+  EXPECT_EQ(*measure(0.5), std::nullopt);  // too few seconds
+  const auto measured = measure(60);
+  ASSERT_TRUE(measured.ok() && measured->has_value()) << measured.status();
+  EXPECT_GT(JsonInOnnxRuntime(**measured)["ratio"], 1.5);
+  const auto kept = measure(0.5);
+  ASSERT_TRUE(kept.ok() && kept->has_value()) << kept.status();
+  EXPECT_EQ((*kept)->original_seconds, (*measured)->original_seconds);
+  setenv("REWRIGHT_ONNXRUNTIME", "/nowhere/libonnxruntime.so", 1);
+  EXPECT_EQ(*measure(60), std::nullopt);
+}
+
+TEST(TextInOnnxRuntime, SaysWhatIsWrittenAgainstWhatWasRead) {
+  EXPECT_EQ(TextInOnnxRuntime({.ratio = 0.8, .wins = 2, .losses = 28}),
+            "1.25 of the original's time (2 of 30 pairs faster); --device onnxruntime optimizes for it");
+  EXPECT_EQ(JsonInOnnxRuntime({.ratio = 0.8, .wins = 2, .losses = 28})["ratio"], 1.25);
+}
+
+// What the sign test does not tell is no ratio.
+TEST(TextInOnnxRuntime, GivesNoRatioThatMayBeNoise) {
+  for (const auto& [wins, losses] : {std::pair(19, 11), {11, 19}, {5, 0}, {0, 0}}) {
+    const Measurement measured{.ratio = 1.3, .wins = wins, .losses = losses};
+    EXPECT_EQ(TextInOnnxRuntime(measured),
+              absl::StrCat("no difference that can be told from noise (", wins, " of ", wins + losses,
+                           " pairs faster); --device onnxruntime optimizes for it"));
+    EXPECT_TRUE(JsonInOnnxRuntime(measured)["ratio"].is_null());
+  }
+  EXPECT_TRUE(IsTold({.ratio = 1.3, .wins = 24, .losses = 6}));
+}
+
+// Two products become one: the sum of the weights is computed beforehand.
+TEST_F(InOnnxRuntime, TheReportTellsIt) {
+  const std::string model = Written("m.onnx",
+                                    "input x: f32[256,300]\nstate a: f32[300,400]\nstate b: f32[300,400]\n"
+                                    "%0 = matmul(x, a)\n%1 = matmul(x, b)\n%2 = add(%0, %1)\noutput y = %2\n");
+  ASSERT_TRUE(
+      WriteText(folder_ / "laws.rules", "rule sum add(matmul(x, a), matmul(x, b)) => matmul(x, add(a, b))\n").ok());
+  ASSERT_EQ(Rewright(absl::StrCat("verify --quiet ", folder_ / "laws.rules", " -o ", folder_ / "proved.rules")).status,
+            0);
+  const std::string optimize =
+      absl::StrCat("optimize ", model, " --threads 1 --rules ", folder_ / "proved.rules", " -o ", folder_ / "o.onnx");
+  const Outcome outcome = Rewright(optimize);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  if (!absl::StrContains(outcome.out, "times faster")) GTEST_SKIP() << "too busy a machine to tell the gain";
+  EXPECT_THAT(outcome.out, HasSubstr("in onnxruntime: "));
+  EXPECT_THAT(outcome.out, HasSubstr("--device onnxruntime optimizes for it\n"));
+  auto json = Rewright(optimize + " --json").Json();
+  if (json.contains("onnxruntime")) {
+    auto& told = json["onnxruntime"];
+    EXPECT_GT(told["written_ms"], 0);
+    EXPECT_TRUE(told["ratio"].is_null() || told["ratio"] > 0) << told;
+  }
+  setenv("REWRIGHT_ONNXRUNTIME", "/nowhere/libonnxruntime.so", 1);
+  const Outcome without = Rewright(optimize);
+  EXPECT_EQ(without.status, 0) << without.err;
+  EXPECT_THAT(without.out, Not(HasSubstr("onnxruntime")));
+}
+
+}  // namespace
+}  // namespace rewright

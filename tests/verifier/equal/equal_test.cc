@@ -1,0 +1,396 @@
+// Two graphs proved equal, told apart, or left open.
+#include "verifier/equal/equal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/interpreter/interpreter.h"
+#include "core/ir/random_tensors.h"
+#include "core/ir/text.h"
+#include "substitutions/rule_set.h"
+#include "tests/support/parsed_graph.h"
+#include "verifier/equal/known_equal.h"
+#include "verifier/prove_rule.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+// Elements from -1 to 1 that depend on the seed.
+Tensor Elements(const Shape& shape, uint64_t seed, double low = -1) {
+  Tensor tensor(TensorType{DType::kFloat32, shape});
+  std::mt19937_64 rng(seed);
+  std::uniform_real_distribution<double> uniform(low, 1);
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, uniform(rng));
+  return tensor;
+}
+
+const std::vector<DirectedRule>& Rules() {
+  static const auto* const rules = [] {
+    LoadOptions options;
+    options.allow_finite_only = true;
+    const auto set = RuleSet::FromFiles({*FindRuleFile("core.rules"), *FindRuleFile("laws.rules")}, options);
+    EXPECT_TRUE(set.ok()) << set.status();
+    return new std::vector<DirectedRule>(RulesForEqual(set->matchers()));
+  }();
+  return *rules;
+}
+
+EqualResult Prove(const Graph& a, const Graph& b, bool with_rules = true) {
+  EqualOptions options;
+  if (with_rules) options.rules = Rules();
+  const auto result = ProveEqual(a, b, options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return *result;
+}
+
+constexpr char kDense[] = R"(
+input x: f32[4,6]
+state w: f32[6,8]
+state v: f32[6,10]
+%0 = matmul(x, w)
+%1 = matmul(x, v)
+%2 = relu(%0)
+output y = %2
+output z = %1
+)";
+
+TEST(Equal, TheSameGraphIsProvedByItsStructure) {
+  const std::map<std::string, Tensor> states = {{"w", Elements({6, 8}, 1)}, {"v", Elements({6, 10}, 2)}};
+  const EqualResult result = Prove(GraphOf(kDense, states), GraphOf(kDense, states));
+  EXPECT_EQ(result.equality, Equality::kProved);
+  EXPECT_EQ(result.shared, result.values);
+  EXPECT_THAT(result.regions, IsEmpty());
+}
+
+// Weights count by their elements, whatever they are called.
+TEST(Equal, NamesOfWeightsDoNotMatter) {
+  const Graph a =
+      GraphOf("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\noutput y = %0\n", {{"w", Elements({6, 8}, 1)}});
+  const Graph b = GraphOf("input x: f32[4,6]\nstate other: f32[6,8]\n%0 = matmul(x, other)\noutput y = %0\n",
+                          {{"other", Elements({6, 8}, 1)}});
+  EXPECT_EQ(Prove(a, b).equality, Equality::kProved);
+}
+
+constexpr char kMerged[] = R"(
+input x: f32[4,6]
+state all: f32[6,18]
+%0 = matmul(x, all)
+%1.0, %1.1 = split(%0, axis=1, sizes=[8,10])
+%2 = relu(%1.0)
+output y = %2
+output z = %1.1
+)";
+
+Tensor SideBySide(const Tensor& a, const Tensor& b) {
+  Tensor both(TensorType{DType::kFloat32, {a.shape()[0], a.shape()[1] + b.shape()[1]}});
+  const int64_t n = a.shape()[1], m = b.shape()[1];
+  for (int64_t i = 0; i < a.shape()[0]; ++i) {
+    for (int64_t k = 0; k < n; ++k) both.Set(i * (n + m) + k, a.At(i * n + k));
+    for (int64_t k = 0; k < m; ++k) both.Set(i * (n + m) + n + k, b.At(i * m + k));
+  }
+  return both;
+}
+
+TEST(Equal, MergedWeightsAreTakenApart) {
+  const Tensor w = Elements({6, 8}, 1), v = Elements({6, 10}, 2);
+  const Graph a = GraphOf(kDense, {{"w", w}, {"v", v}});
+  const Graph b = GraphOf(kMerged, {{"all", SideBySide(w, v)}});
+  EXPECT_EQ(Prove(a, b).equality, Equality::kProved);
+  EXPECT_EQ(Prove(b, a).equality, Equality::kProved);
+  // Without any rule the prover takes the regions.
+  const EqualResult alone = Prove(a, b, /*with_rules=*/false);
+  EXPECT_EQ(alone.equality, Equality::kProved);
+  EXPECT_THAT(alone.regions, Not(IsEmpty()));
+}
+
+TEST(Equal, OneElementOfAMergedWeightIsFound) {
+  const Tensor w = Elements({6, 8}, 1), v = Elements({6, 10}, 2);
+  Tensor all = SideBySide(w, v);
+  all.Set(20, all.At(20) + 1e-3);
+  const EqualResult result = Prove(GraphOf(kDense, {{"w", w}, {"v", v}}), GraphOf(kMerged, {{"all", all}}));
+  ASSERT_EQ(result.equality, Equality::kDifferent);
+  EXPECT_EQ(result.difference->inputs.size(), 1u);
+  EXPECT_GT(std::abs(result.difference->a - result.difference->b), result.difference->tolerance);
+}
+
+constexpr char kNormalized[] = R"(
+input x: f32[1,3,6,6]
+state w: f32[4,3,3,3]
+state scale: f32[4]
+state bias: f32[4]
+state mean: f32[4]
+state var: f32[4]
+%0 = conv2d(x, w, pads=[1,1,1,1])
+%1 = batch_norm(%0, scale, bias, mean, var)
+%2 = relu(%1)
+output y = %2
+)";
+constexpr char kFolded[] = R"(
+input x: f32[1,3,6,6]
+state w: f32[4,3,3,3]
+state b: f32[1,4,1,1]
+%0 = conv2d(x, w, pads=[1,1,1,1])
+%1 = add(%0, b)
+%2 = relu(%1)
+output y = %2
+)";
+
+std::map<std::string, Tensor> Normalization() {
+  return {{"w", Elements({4, 3, 3, 3}, 1)},
+          {"scale", Elements({4}, 2)},
+          {"bias", Elements({4}, 3)},
+          {"mean", Elements({4}, 4)},
+          {"var", Elements({4}, 5, 0.5)}};
+}
+
+// What others fold in double precision and round once.
+std::map<std::string, Tensor> Folded() {
+  const std::map<std::string, Tensor> all = Normalization();
+  Tensor w(TensorType{DType::kFloat32, {4, 3, 3, 3}}), b(TensorType{DType::kFloat32, {1, 4, 1, 1}});
+  for (int64_t o = 0; o < 4; ++o) {
+    const double factor = all.at("scale").At(o) / std::sqrt(all.at("var").At(o) + 1e-5);
+    for (int64_t i = 0; i < 27; ++i) w.Set(o * 27 + i, factor * all.at("w").At(o * 27 + i));
+    b.Set(o, all.at("bias").At(o) - all.at("mean").At(o) * factor);
+  }
+  return {{"w", w}, {"b", b}};
+}
+
+TEST(Equal, FoldedWeightsAreRecomputedAndTheRoundingIsSaid) {
+  const EqualResult result = Prove(GraphOf(kNormalized, Normalization()), GraphOf(kFolded, Folded()));
+  ASSERT_EQ(result.equality, Equality::kProved);
+  ASSERT_THAT(result.foldings, Not(IsEmpty()));
+  double worst = 0;
+  for (const Folding& folding : result.foldings) worst = std::max(worst, folding.error);
+  EXPECT_GT(worst, 0);
+  EXPECT_LT(worst, 1e-6);
+}
+
+// What has the weight in parts is A, or B where the models are exchanged.
+TEST(Equal, FoldedWeightsAreNamedForTheModelThatHasThem) {
+  for (bool exchanged : {false, true}) {
+    const Graph parts = GraphOf(kNormalized, Normalization()), folded = GraphOf(kFolded, Folded());
+    const EqualResult result = exchanged ? Prove(folded, parts) : Prove(parts, folded);
+    ASSERT_EQ(result.equality, Equality::kProved);
+    ASSERT_THAT(result.foldings, Not(IsEmpty()));
+    for (const Folding& folding : result.foldings) {
+      const std::string& whole = exchanged ? folding.a : folding.b;
+      const std::string& computed = exchanged ? folding.b : folding.a;
+      EXPECT_THAT(whole, ::testing::AnyOf("w", "w'", "b")) << computed;
+      EXPECT_THAT(computed, Not(::testing::AnyOf("w", "w'", "b"))) << whole;
+    }
+  }
+}
+
+// Where zeros cannot be drawn, since they divide.
+TEST(Equal, QuotientsOfIntegersByAnInput) {
+  const char kQuotient[] = "input x: i64[4]\ninput y: i64[4]\n%0 = div(x, y)\n%1 = add(%0, x)\noutput z = %1\n";
+  const char kOther[] = "input x: i64[4]\ninput y: i64[4]\n%0 = div(x, y)\n%1 = add(x, %0)\noutput z = %1\n";
+  EXPECT_EQ(Prove(GraphOf(kQuotient, {}), GraphOf(kQuotient, {})).equality, Equality::kProved);
+  EXPECT_EQ(Prove(GraphOf(kQuotient, {}), GraphOf(kOther, {})).equality, Equality::kProved);
+}
+
+// 1e30 and 1e-30 in f32, and 300 and 1/300 in f16, are not quite what gives 1.
+TEST(Equal, NumbersAreNotToldApartByTheirRounding) {
+  const auto scaled = [](const char* type, const char* first, const char* second) {
+    return GraphOf(absl::StrCat("input x: ", type, "[5]\nconst %0: ", type, "[] = [", first, "]\nconst %1: ", type,
+                                "[] = [", second, "]\n%2 = mul(x, %0)\n%3 = mul(%2, %1)\noutput y = %3\n"));
+  };
+  const auto as_it_is = [](const char* type) {
+    return GraphOf(absl::StrCat("input x: ", type, "[5]\n%0 = identity(x)\noutput y = %0\n"));
+  };
+  EXPECT_NE(Prove(scaled("f32", "1e30", "1e-30"), as_it_is("f32")).equality, Equality::kDifferent);
+  EXPECT_NE(Prove(scaled("f16", "300", "0.003334"), as_it_is("f16")).equality, Equality::kDifferent);
+  EXPECT_EQ(Prove(scaled("f32", "1e30", "1.0001e-30"), as_it_is("f32")).equality, Equality::kDifferent);
+}
+
+TEST(Equal, AFoldedWeightThatIsOffIsFound) {
+  for (double by : {1e-4, 0.5}) {
+    std::map<std::string, Tensor> folded = Folded();
+    folded["w"].Set(17, folded["w"].At(17) + by);
+    const EqualResult result = Prove(GraphOf(kNormalized, Normalization()), GraphOf(kFolded, folded));
+    EXPECT_EQ(result.equality, Equality::kDifferent) << by;
+  }
+}
+
+Tensor As(DType dtype, const Tensor& tensor) {
+  Tensor result(TensorType{dtype, tensor.shape()});
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) result.Set(i, tensor.At(i));
+  return result;
+}
+
+// A cast of a weight is a folding that rounds as the narrower type does.
+TEST(Equal, AWeightThroughANarrowTypeIsTheRoundedWeight) {
+  const Tensor w = Elements({6, 8}, 1);
+  for (const DType narrow : {DType::kFloat16, DType::kBFloat16}) {
+    const Graph cast = GraphOf(absl::StrCat("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = cast(w, to=", DTypeName(narrow),
+                                            ")\n%1 = cast(%0, to=f32)\n%2 = matmul(x, %1)\n", "output y = %2\n"),
+                               {{"w", w}});
+    const Graph rounded = GraphOf("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\noutput y = %0\n",
+                                  {{"w", As(DType::kFloat32, As(narrow, w))}});
+    EXPECT_EQ(Prove(cast, rounded).equality, Equality::kProved) << DTypeName(narrow);
+    EXPECT_EQ(Prove(rounded, cast).equality, Equality::kProved) << DTypeName(narrow);
+    // The weight that was not rounded is no other weight in a type whose rounding hides the difference.
+    Tensor other = As(DType::kFloat32, As(narrow, w));
+    other.Set(5, other.At(5) + 0.2);
+    const Graph changed =
+        GraphOf("input x: f32[4,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\noutput y = %0\n", {{"w", other}});
+    EXPECT_EQ(Prove(cast, changed).equality, Equality::kDifferent) << DTypeName(narrow);
+  }
+}
+
+// Weights that are folded in 16 bits are compared by the unit of their type.
+TEST(Equal, FoldedWeightsOfNarrowTypes) {
+  const auto typed = [](std::string text) {
+    for (size_t at; (at = text.find("f32")) != std::string::npos;) text.replace(at, 3, "bf16");
+    return text;
+  };
+  const auto narrow = [](std::map<std::string, Tensor> states) {
+    for (auto& [name, tensor] : states) tensor = As(DType::kBFloat16, tensor);
+    return states;
+  };
+  const EqualResult result =
+      Prove(GraphOf(typed(kNormalized), narrow(Normalization())), GraphOf(typed(kFolded), narrow(Folded())));
+  EXPECT_EQ(result.equality, Equality::kProved);
+  ASSERT_TRUE(result.run.has_value());
+  EXPECT_EQ(result.run->dtype, DType::kBFloat16);
+  ASSERT_TRUE(result.run->rounding.has_value());
+  EXPECT_LE(result.run->difference, result.run->rounding->first);
+  EXPECT_GT(result.run->rounding->second, 0);
+}
+
+// A sum near 200 in bf16 is off by up to 0.8.
+TEST(Equal, WhatBothRoundIsNoDifference) {
+  const auto plus = [](int number) {
+    return GraphOf(
+        absl::StrCat("input x: bf16[5]\nconst %0: bf16[] = [", number, "]\n%1 = add(x, %0)\noutput y = %1\n"));
+  };
+  const EqualResult near = Prove(plus(200), plus(201));
+  EXPECT_EQ(near.equality, Equality::kOpen);
+  ASSERT_TRUE(near.within_rounding.has_value());
+  EXPECT_NEAR(std::abs(near.within_rounding->a - near.within_rounding->b), 1, 1e-9);
+  EXPECT_GT(near.within_rounding->tolerance, 1);
+  const EqualResult far = Prove(plus(200), plus(204));
+  ASSERT_EQ(far.equality, Equality::kDifferent);
+  EXPECT_LT(far.difference->tolerance, 4);
+}
+
+// Proved over the real numbers; f16 has no number for 60000 * 256.
+TEST(Equal, InfinitiesOfOneModelAreSaid) {
+  const Graph detour = GraphOf(
+      "input x: f16[5]\nconst %0: f16[] = [256]\nconst %1: f16[] = [0.00390625]\n%2 = mul(x, %0)\n%3 = mul(%2, %1)\n"
+      "output y = %3\n");
+  const Graph straight = GraphOf("input x: f16[5]\n%0 = identity(x)\noutput y = %0\n");
+  for (const bool exchanged : {false, true}) {
+    const EqualResult result = exchanged ? Prove(straight, detour) : Prove(detour, straight);
+    EXPECT_EQ(result.equality, Equality::kProved);
+    ASSERT_THAT(result.infinite, SizeIs(1));
+    const InfiniteDifference& infinite = result.infinite[0];
+    EXPECT_EQ(infinite.output, "y");
+    EXPECT_TRUE(std::isinf(exchanged ? infinite.b : infinite.a));
+    EXPECT_TRUE(std::isfinite(exchanged ? infinite.a : infinite.b));
+    EXPECT_THAT(infinite.kind, HasSubstr("large inputs"));
+    ASSERT_THAT(infinite.inputs, SizeIs(1));
+    EXPECT_EQ(infinite.inputs[0].first, "x");
+  }
+}
+
+// A choice that rounding turns makes no difference; one that falls otherwise on most inputs does.
+TEST(Equal, ChoicesThatRoundingTurns) {
+  const Tensor w = Elements({6, 8}, 1);
+  const auto quantized = [](const char* scale, const Tensor& weight) {
+    return GraphOf(absl::StrCat("input x: f32[64,6]\nstate w: f32[6,8]\nconst %0: f32[] = [", scale,
+                                "]\n%1 = matmul(x, w)\n%2 = mul(%1, %0)\n%3 = round(%2)\noutput y = %3\n"),
+                   {{"w", weight}});
+  };
+  Tensor scaled = As(DType::kFloat32, w);
+  for (int64_t i = 0; i < w.num_elements(); ++i) scaled.Set(i, 0.3 * w.At(i));
+  const Graph folded = GraphOf(
+      "input x: f32[64,6]\nstate w: f32[6,8]\n%0 = matmul(x, w)\n"
+      "%1 = round(%0)\noutput y = %1\n",
+      {{"w", scaled}});
+  EXPECT_NE(Prove(quantized("0.3", w), folded).equality, Equality::kDifferent);
+  EXPECT_EQ(Prove(quantized("0.5", w), folded).equality, Equality::kDifferent);
+}
+
+// The applications that differ, with the operator where they part.
+TEST(Equal, TellsWhereModelsPart) {
+  const char* a = "input x: f32[3,3]\ninput z: f32[3,3]\n%0 = exp(x)\n%1 = sub(%0, z)\n%2 = relu(%1)\noutput y = %2\n";
+  const char* b = "input x: f32[3,3]\ninput z: f32[3,3]\n%0 = exp(x)\n%1 = sub(z, %0)\n%2 = relu(%1)\noutput y = %2\n";
+  const EqualResult result = Prove(GraphOf(a), GraphOf(b));
+  ASSERT_EQ(result.equality, Equality::kDifferent);
+  EXPECT_EQ(result.difference->output, "y");
+  EXPECT_THAT(result.difference->first, HasSubstr("sub"));
+  EXPECT_THAT(result.difference->inputs, SizeIs(2));
+}
+
+// Equal for inputs that are drawn as usual, and not for large ones.
+TEST(Equal, AttacksWhatIsOpenWithSpecialInputs) {
+  const char* a = "input x: f32[5]\nconst %0: f32[] = [40]\n%1 = min(x, %0)\noutput y = %1\n";
+  const EqualResult result = Prove(GraphOf(a), GraphOf("input x: f32[5]\n%0 = identity(x)\noutput y = %0\n"));
+  EXPECT_EQ(result.equality, Equality::kDifferent);
+}
+
+TEST(Equal, WhatIsLeftIsPrintedAsARule) {
+  // tan x = sin x / cos x is no law that the prover has.
+  const char* a = "input x: f32[5]\n%0 = relu(x)\n%1 = tan(%0)\noutput y = %1\n";
+  const char* b = "input x: f32[5]\n%0 = relu(x)\n%1 = sin(%0)\n%2 = cos(%0)\n%3 = div(%1, %2)\noutput y = %3\n";
+  const EqualResult result = Prove(GraphOf(a), GraphOf(b));
+  ASSERT_EQ(result.equality, Equality::kOpen);
+  ASSERT_THAT(result.open, SizeIs(1));
+  EXPECT_THAT(result.open[0].text, HasSubstr("tan("));
+  EXPECT_THAT(result.open[0].text, Not(HasSubstr("relu")));  // the shared part is cut
+}
+
+TEST(Equal, SignaturesThatDifferAreNamed) {
+  const Graph a = GraphOf("input x: f32[5]\n%0 = relu(x)\noutput y = %0\n");
+  const Graph b = GraphOf("input x: f32[6]\n%0 = relu(x)\noutput z = %0\n");
+  EqualOptions options;
+  const auto result = ProveEqual(a, b, options);
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.status().message(), HasSubstr("input x: f32[5] in A, f32[6] in B"));
+  EXPECT_THAT(result.status().message(), HasSubstr("output y: f32[5] in A, missing in B"));
+  EXPECT_THAT(result.status().message(), HasSubstr("output z: missing in A, f32[6] in B"));
+}
+
+// Weights that only move must agree in every bit: nothing rounds them.
+TEST(KnownEqual, MovementsAreExact) {
+  const auto arena = std::make_shared<Arena>();
+  const Tensor w = Elements({4, 5}, 1);
+  const Value state = *arena->AddState("w", w);
+  const Value turned = *arena->Apply("transpose", {state}, {{"perm", std::vector<int64_t>{1, 0}}});
+  Tensor copy = *ComputeKnown(arena, {turned})->begin();
+  KnownValues known(arena, 1);
+  EXPECT_EQ(**known.Difference(turned, *arena->AddState("same", copy)), 0);
+  Tensor off(copy.type());
+  for (int64_t i = 0; i < off.num_elements(); ++i) off.Set(i, copy.At(i));
+  off.Set(3, std::nextafter(static_cast<float>(off.At(3)), 2.0F));
+  EXPECT_FALSE(known.Difference(turned, *arena->AddState("off", off))->has_value());
+}
+
+// Equal operands far below equal operators, one by one: a call within a call for each would be more than a stack holds.
+TEST(ProveByClaims, AGraphMayBeAsDeepAsItHasNodes) {
+  constexpr int kDepth = 50000;
+  const auto arena = std::make_shared<Arena>();
+  const Value x = *arena->AddInput("x", {DType::kFloat32, {2}}), y = *arena->AddInput("y", {DType::kFloat32, {2}});
+  Value a = *arena->Apply("add", {x, y}), b = *arena->Apply("add", {y, x});
+  for (int i = 0; i < kDepth; ++i) {
+    a = *arena->Apply("neg", {a});
+    b = *arena->Apply("neg", {b});
+  }
+  const auto result = ProveByClaims(Graph(arena, {x, y}, {{a, "z"}}), Graph(arena, {x, y}, {{b, "z"}}), {{{a, b}}}, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->equality, Equality::kProved);
+}
+
+}  // namespace
+}  // namespace rewright

@@ -1,0 +1,96 @@
+// Counterexamples are shown only when the interpreter computes what they say.
+#include "verifier/refute/numeric_instance.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/rule_parser.h"
+#include "verifier/refute/counterexample.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Found {
+  std::vector<RuleInstance> instances;
+  size_t instance = 0;
+  Counterexample counterexample;
+  std::string Confirm(const std::function<void(Counterexample&)>& change) const {
+    Counterexample changed = counterexample;
+    change(changed);
+    return std::string(ConfirmCounterexample(instances[instance], changed).message());
+  }
+};
+
+Found Search(const std::string& text) {
+  Found found;
+  const auto rules = ParseRules(text, "f");
+  EXPECT_TRUE(rules.ok()) << rules.status();
+  const auto compiled = CompileRule(rules->front());
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  DomainLimits limits;
+  limits.max_rank = 3;
+  found.instances = *Instances(**compiled, limits);
+  for (size_t i = 0; i < found.instances.size(); ++i) {
+    const auto counterexample = verifier::CounterexampleSearch(found.instances[i], 1).Run(100, 5);
+    if (!counterexample) continue;
+    found.instance = i;
+    found.counterexample = *counterexample;
+    return found;
+  }
+  ADD_FAILURE() << "no counterexample of " << text;
+  return found;
+}
+
+const auto kNothing = [](Counterexample&) {};
+
+TEST(ConfirmCounterexample, Elements) {
+  const Found found = Search("rule r sub(x[n], y[n]) => sub(y, x)");
+  ASSERT_EQ(found.counterexample.obligation, Obligation::kElements);
+  EXPECT_EQ(found.Confirm(kNothing), "");
+  EXPECT_THAT(found.Confirm([](Counterexample& c) { c.lhs = RealOf(c.lhs) + 1; }), HasSubstr("it computes"));
+  EXPECT_THAT(found.Confirm([](Counterexample& c) { c.rhs = c.lhs; }), HasSubstr("it computes"));
+  EXPECT_THAT(found.Confirm([](Counterexample& c) { c.inputs[0].values = c.inputs[1].values; }),
+              HasSubstr("it computes"));
+}
+
+TEST(ConfirmCounterexample, Shapes) {
+  const Found found = Search("rule r transpose(relu(x[m, n]), perm=[1, 0]) => relu(x)");
+  ASSERT_EQ(found.counterexample.obligation, Obligation::kShape);
+  EXPECT_EQ(found.Confirm(kNothing), "");
+  EXPECT_THAT(found.Confirm([](Counterexample& c) {
+    for (auto& s : c.symbols) s.second = 2;
+  }),
+              HasSubstr("the shapes are the same"));
+}
+
+TEST(ConfirmCounterexample, RightSidesThatAreNotLegal) {
+  const Found found = Search("rule r relu(x[m, n]) => reshape(relu(x), shape=[m, m])");
+  ASSERT_EQ(found.counterexample.obligation, Obligation::kWellFormed);
+  EXPECT_EQ(found.Confirm(kNothing), "");
+  EXPECT_THAT(found.Confirm([](Counterexample& c) {
+    for (auto& s : c.symbols) s.second = 2;
+  }),
+              HasSubstr("the right side is legal"));
+}
+
+TEST(ConfirmCounterexample, RightSidesThatAreNotLegalWhateverAnAttributeIs) {
+  const Found found = Search("rule r leaky_relu(x[n], alpha=?a) => leaky_relu(reshape(x, shape=[n + 1]), alpha=?a)");
+  ASSERT_EQ(found.counterexample.obligation, Obligation::kWellFormed);
+  EXPECT_EQ(found.counterexample.reals.size(), 1u);
+  EXPECT_EQ(found.Confirm(kNothing), "");
+}
+
+TEST(ConfirmCounterexample, SizesThatTheLeftSideDoesNotAllow) {
+  const Found found = Search("rule r sub(x[n], y[n]) => sub(y, x) when n >= 3");
+  EXPECT_EQ(found.Confirm(kNothing), "");
+  EXPECT_THAT(found.Confirm([](Counterexample& c) { c.symbols[0].second = 2; }),
+              HasSubstr("a condition of the rule fails"));
+}
+
+}  // namespace
+}  // namespace rewright

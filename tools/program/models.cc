@@ -1,0 +1,228 @@
+#include "tools/program/models.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
+#include "core/ir/random_tensors.h"
+#include "core/onnx/onnx.h"
+#include "tools/program/flags.h"
+#include "tools/program/outputs.h"
+#include "tools/program/suggest.h"
+
+namespace rewright {
+namespace {
+
+// "{input x: f32[1,3], output y: f32[1,4]}" by role and name.
+std::map<std::string, TensorType> Interface(const Graph& graph) {
+  std::map<std::string, TensorType> entries;
+  for (Value input : graph.inputs()) entries["input " + graph.node(input.node).name] = graph.type(input);
+  for (const Output& output : graph.outputs()) entries["output " + output.name] = graph.type(output.value);
+  return entries;
+}
+
+}  // namespace
+
+void ShowLoss(const absl::Status& loss, Console& console) {
+  if (!loss.ok()) console.Warning(absl::StrCat("what was measured is not kept: ", loss.message()));
+}
+
+void ShowNotes(const ImportedModel& model, const std::string& path, Console& console) {
+  for (const std::string& note : model.notes) console.Note(absl::StrCat(path, ": ", note));
+}
+
+absl::StatusOr<ImportedModel> LoadModel(const std::string& path, const ImportOptions& options, Console& console) {
+  absl::StatusOr<ImportedModel> model = ImportOnnx(path, options);
+  if (!model.ok()) return model.status();
+  ShowNotes(*model, path, console);
+  return model;
+}
+
+absl::StatusOr<std::pair<ImportedModel, ImportedModel>> LoadPair(const std::string& a, const std::string& b,
+                                                                 ImportOptions options, Console& console) {
+  options.other_dims = true;
+  ASSIGN_OR_RETURN(ImportedModel first, LoadModel(a, options, console));
+  ASSIGN_OR_RETURN(ImportedModel second, LoadModel(b, options, console));
+  const auto names = [](const ImportedModel& model) {
+    std::vector<std::string> list;
+    for (const auto& [name, size] : model.dims) list.push_back(name);
+    return list.empty() ? std::string("none") : absl::StrJoin(list, ", ");
+  };
+  for (const auto& [name, size] : options.dims) {
+    if (first.dims.contains(name) || second.dims.contains(name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--dim: there is no symbolic dimension ", name, "; the inputs of ",
+                                                   a, " have ", names(first), ", those of ", b, " ", names(second)));
+  }
+  return std::pair(std::move(first), std::move(second));
+}
+
+absl::Status WriteModel(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
+                        const ExportOptions& options) {
+  if (path.empty()) return absl::OkStatus();
+  if (!IsStandardOutput(path)) return ExportOnnx(graph, metadata, path, options);
+  ASSIGN_OR_RETURN(const std::string bytes, ExportOnnxBytes(graph, metadata, options));
+  return WriteStandardOutput(bytes);
+}
+
+absl::StatusOr<std::vector<Tensor>> DrawInputs(const ImportedModel& model, uint64_t seed) {
+  ASSIGN_OR_RETURN(std::vector<Tensor> inputs, RandomInputs(model.graph, seed));
+  PutGiven(model.graph, model.metadata.defaults, &inputs);
+  return inputs;
+}
+
+absl::StatusOr<std::vector<Tensor>> LoadInputs(const ImportedModel& model,
+                                               const std::map<std::string, std::string>& files, uint64_t seed) {
+  const Graph& graph = model.graph;
+  ASSIGN_OR_RETURN(std::vector<Tensor> inputs, DrawInputs(model, seed));
+  std::vector<std::string> names;
+  for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
+  for (const auto& [name, file] : files) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("--input: the model has no input `", name, "`, its inputs are ",
+                                                     absl::StrJoin(names, ", "), DidYouMean(name, names)));
+    }
+    absl::StatusOr<Tensor> tensor = LoadTensorFile(file);
+    if (!tensor.ok()) return tensor.status();
+    const size_t i = at - names.begin();
+    if (tensor->type() != inputs[i].type()) {
+      return absl::InvalidArgumentError(absl::StrCat("--input: ", file, " holds ", tensor->type().ToString(),
+                                                     ", expected ", inputs[i].type().ToString(), " for input ", name));
+    }
+    inputs[i] = *std::move(tensor);
+  }
+  return inputs;
+}
+
+std::map<std::string, int> CountOperators(const Graph& graph) {
+  std::map<std::string, int> counts;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op != nullptr) ++counts[node.op->name];
+  }
+  return counts;
+}
+
+Json ToJson(const std::map<std::string, int>& counts) {
+  Json json = Json::object();
+  for (const auto& [name, count] : counts) json[name] = count;
+  return json;
+}
+
+std::string CountTable(const std::map<std::string, int>& counts) {
+  std::vector<std::pair<std::string, int>> rows(counts.begin(), counts.end());
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  size_t width = 0;
+  for (const auto& row : rows) width = std::max(width, row.first.size());
+  std::vector<std::string> lines;
+  for (const auto& [name, count] : rows) {
+    lines.push_back(absl::StrFormat("  %-*s %6d", static_cast<int>(width), name, count));
+  }
+  return absl::StrJoin(lines, "\n");
+}
+
+std::vector<std::string> InputNames(const Graph& graph) {
+  std::vector<std::string> names;
+  for (Value input : graph.inputs()) names.push_back(graph.node(input.node).name);
+  return names;
+}
+
+std::vector<std::string> OutputNames(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Output& output : graph.outputs()) names.push_back(output.name);
+  return names;
+}
+
+std::vector<std::string> InterfaceDifferences(const ImportedModel& a, const ImportedModel& b) {
+  std::vector<std::string> lines;
+  const std::map<std::string, TensorType> of_a = Interface(a.graph);
+  const std::map<std::string, TensorType> of_b = Interface(b.graph);
+  for (const auto& [name, type] : of_a) {
+    const auto at = of_b.find(name);
+    if (at == of_b.end()) {
+      lines.push_back(absl::StrCat(name, ": ", type.ToString(), " and missing"));
+    } else if (at->second != type) {
+      lines.push_back(absl::StrCat(name, ": ", type.ToString(), " and ", at->second.ToString()));
+    }
+  }
+  for (const auto& [name, type] : of_b) {
+    if (of_a.count(name) == 0) lines.push_back(absl::StrCat(name, ": missing and ", type.ToString()));
+  }
+  for (std::string& line : DefaultDifferences(a, b)) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<std::string> DefaultDifferences(const ImportedModel& a, const ImportedModel& b) {
+  std::vector<std::string> lines;
+  const std::vector<std::string> in_both = InputNames(b.graph);
+  for (const std::string& name : InputNames(a.graph)) {
+    if (std::find(in_both.begin(), in_both.end(), name) == in_both.end()) continue;
+    const auto in_a = a.metadata.defaults.find(name), in_b = b.metadata.defaults.find(name);
+    const bool has_a = in_a != a.metadata.defaults.end(), has_b = in_b != b.metadata.defaults.end();
+    if (has_a != has_b) {
+      lines.push_back(absl::StrCat("input ", name, has_a ? ": a default and none" : ": no default and one"));
+    } else if (has_a && !in_a->second.BitEqual(in_b->second)) {
+      lines.push_back(absl::StrCat("input ", name, ": different defaults"));
+    }
+  }
+  return lines;
+}
+
+std::string OpaqueText(const ImportedModel& model) {
+  constexpr size_t kShown = 3;
+  std::vector<std::string> shown;
+  for (const OpaqueNode& node : model.opaque) {
+    if (shown.size() < kShown) shown.push_back(node.node);
+  }
+  return absl::StrCat(absl::StrJoin(shown, ", "), model.opaque.size() > kShown ? ", ..." : "");
+}
+
+Json OpaqueJson(const ImportedModel& model) {
+  Json list = Json::array();
+  for (const OpaqueNode& node : model.opaque) list.push_back({{"node", node.node}, {"why", node.why}});
+  return list;
+}
+
+std::string BytesText(double bytes) {
+  if (bytes < 1000) return absl::StrFormat("%.0f B", bytes);
+  if (bytes < 1e6) return absl::StrFormat("%.1f kB", bytes / 1e3);
+  if (bytes < 1e9) return absl::StrFormat("%.1f MB", bytes / 1e6);
+  return absl::StrFormat("%.2f GB", bytes / 1e9);
+}
+
+Flag AddReading(CommandLine& line, std::map<std::string, int64_t>* dims, bool* fold_defaults) {
+  line.AddSwitch("--fold-defaults", fold_defaults,
+                 "Take inputs with a default for what it says (without: they stay inputs, and in the file)");
+  return line.AddSizes("--dim", dims, "The size of a symbolic dimension (default 1)");
+}
+
+Flag AddDevice(CommandLine& line, std::string* name, bool with_reference) {
+  const std::string expected = with_reference ? "cpu, cuda:N, onnxruntime or reference" : "cpu, cuda:N or onnxruntime";
+  return line
+      .Add("--device", name,
+           with_reference ? "Where to run; reference is the interpreter (default cpu)"
+                          : "The device to optimize for (default cpu); a GPU that is not there is known by its "
+                            "times in --profile")
+      .Check(
+          [=](const std::string& found) {
+            int64_t ordinal = 0;
+            const bool cuda = found == "cuda" || (absl::StartsWith(found, "cuda:") &&
+                                                  absl::SimpleAtoi(found.substr(5), &ordinal) && ordinal >= 0);
+            const bool known =
+                found == "cpu" || cuda || IsOnnxRuntime(found) || (with_reference && found == "reference");
+            return known ? "" : absl::StrCat("found `", found, "`, expected ", expected);
+          },
+          with_reference ? "cpu|cuda:N|onnxruntime|reference" : "cpu|cuda:N|onnxruntime");
+}
+
+Flag AddPrecision(CommandLine& line, std::string* precision) {
+  return line.AddChoice("--precision", precision, {"fp32", "tf32", "fp16", "bf16"}, "Of reals on a GPU (default fp32)");
+}
+
+}  // namespace rewright

@@ -1,0 +1,58 @@
+// What a verb of the program is: flags, and the work to do with them. One file per verb; tools/program/program.cc lists them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/program/console.h"
+#include "tools/program/flags.h"
+
+namespace rewright {
+
+// The exit status of a verb that worked: 0, or 1 where what was asked turned out negative (outputs differ, a rule is
+// refuted). Errors are a Status: bad input ends with 2, faults of the program with 3.
+enum class Answer { kYes = 0, kNo = 1 };
+
+// What an action works with.
+struct Session {
+  CommonFlags flags;
+  Console console;
+};
+
+using Action = std::function<absl::StatusOr<Answer>(Session&)>;
+
+struct Verb {
+  std::string name;
+  std::string summary;
+  // Adds the verb's own flags and gives what to do once they are parsed.
+  std::function<Action(CommandLine&)> declare;
+};
+
+Action DeclareOptimize(CommandLine& line);
+Action DeclareRun(CommandLine& line);
+Action DeclareTrain(CommandLine& line);
+Action DeclareDiff(CommandLine& line);
+Action DeclareEqual(CommandLine& line);
+Action DeclareError(CommandLine& line);
+Action DeclareBlame(CommandLine& line);
+Action DeclareCompare(CommandLine& line);
+Action DeclareProfile(CommandLine& line);
+Action DeclareGenerate(CommandLine& line);
+Action DeclareVerify(CommandLine& line);
+Action DeclareCheck(CommandLine& line);
+Action DeclareDerive(CommandLine& line);
+Action DeclareZoo(CommandLine& line);
+Action DeclareOps(CommandLine& line);
+Action DeclareInspect(CommandLine& line);
+Action DeclareGrad(CommandLine& line);
+Action DeclareShard(CommandLine& line);
+
+// In the order of the help page.
+std::vector<Verb> AllVerbs();
+
+// The program: parses `arguments` (without the program's name), runs the verb, gives the exit status.
+int RunProgram(const std::vector<std::string>& arguments);
+
+}  // namespace rewright

@@ -1,0 +1,24 @@
+// The pictures in the report of an optimization: the graph before and after side by side, as data in the page that its
+// script (report/page.js) lays out and draws.
+#pragma once
+
+#include <string>
+
+#include "core/ir/graph.h"
+#include "tools/report/graph_changes.h"
+
+namespace rewright {
+
+// Markup: the controls, a pane for each graph, the data. Without `after`, of `before` alone. Nothing of it shows where
+// scripts do not run.
+std::string PictureMarkup(const Graph& before, const Graph* after, const GraphChanges& changes);
+
+// The script in its element; to stand behind all that it works with.
+std::string PictureScript();
+// What a page's content security policy says to let that script run and no other: 'sha256-..'.
+std::string PictureScriptSource();
+
+// The style of the whole page.
+std::string PageStyle();
+
+}  // namespace rewright

@@ -1,0 +1,33 @@
+// The report of an optimization as one page of HTML that stands by itself: nothing is loaded from elsewhere, and the
+// one script is that of the pictures (graph_picture.h), without which all but them is there. Names from models and rule
+// files are untrusted: every text is escaped.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "search/optimize/optimize.h"
+#include "substitutions/match/matcher.h"
+#include "tools/verbs/compare/groups.h"
+#include "tools/verbs/optimize/trace_file.h"
+
+namespace rewright {
+
+struct ReportPage {
+  TraceSetting setting;
+  std::string device;  // its full name
+  std::string date;
+  std::string written;              // what is in the file of -o
+  const Graph* original = nullptr;  // for the pictures; null: none
+  bool checked = true;              // asked to compare outputs
+  std::string proof;                // of the result as a whole: what became of it; empty: none was asked for
+  std::vector<GroupLine> groups_before;
+  std::vector<GroupLine> groups_after;
+};
+
+std::string HtmlReport(const ReportPage& page, const OptimizeReport& report, const RuleIndex& rules);
+
+// < > & " ' become references, control characters a replacement character.
+std::string HtmlEscape(const std::string& text);
+
+}  // namespace rewright

@@ -1,0 +1,90 @@
+#include "tools/verbs/compare/groups.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
+#include "core/ir/rewrite.h"
+
+namespace rewright {
+namespace {
+
+// The most bytes that a node reads of its operand: all of it where there is a reduction, else as many elements as its
+// results ask for. (Of a table of which rows are taken, that is little.)
+double BytesRead(const Graph& graph, const Node& node, size_t operand) {
+  const double all = static_cast<double>(graph.type(node.operands[operand]).num_bytes());
+  if (node.meaning->IsOpaque()) return all;
+  double elements = 0;
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    const ExprPtr& element = node.meaning->outputs[k].element;
+    if (element->Reduces()) return all;
+    int reads = 0;
+    Visit(element, [&](const ExprPtr& e) { reads += e->IsRead(static_cast<int>(operand)) ? 1 : 0; });
+    elements += static_cast<double>(reads) * static_cast<double>(node.outputs[k].num_elements());
+  }
+  return std::min(all, elements * static_cast<double>(DTypeSize(graph.type(node.operands[operand]).dtype)));
+}
+
+GroupLine Describe(const Graph& graph, const Group& group) {
+  GroupLine line;
+  std::map<Value, double> read;
+  for (NodeId id : group.nodes) {
+    const Node& node = graph.node(id);
+    absl::StrAppend(&line.operators, line.operators.empty() ? "" : "+", node.op->name);
+    line.flops += FeaturesOf(*node.meaning, graph.types(node.operands), node.attrs, node.outputs).flops;
+    for (size_t k = 0; k < node.operands.size(); ++k) read[node.operands[k]] += BytesRead(graph, node, k);
+  }
+  for (Value input : group.inputs) {
+    line.bytes += std::min(read[input], static_cast<double>(graph.type(input).num_bytes()));
+  }
+  for (Value output : group.outputs) {
+    line.bytes += static_cast<double>(graph.type(output).num_bytes());
+    absl::StrAppend(&line.types, line.types.empty() ? "" : " ", graph.type(output).ToString());
+  }
+  return line;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<GroupLine>> GroupsOf(Device& device, const Graph& graph) {
+  std::map<std::tuple<std::string, std::string, std::string>, GroupLine> lines;
+  for (const Group& group : device.Partition(graph)) {
+    absl::StatusOr<double> seconds = device.Cost(graph, group);
+    if (!seconds.ok()) return seconds.status();
+    if (*seconds <= 0) continue;
+    GroupLine line = Describe(graph, group);
+    ASSIGN_OR_RETURN(line.law, device.LawOf(graph, group));
+    GroupLine& all = lines.try_emplace({line.operators, line.types, line.law}, line).first->second;
+    // Groups that differ in their inputs alone stand in one line: the means of what they cost and do.
+    const double before = all.count, after = ++all.count;
+    all.seconds = (all.seconds * before + *seconds) / after;
+    all.flops = (all.flops * before + line.flops) / after;
+    all.bytes = (all.bytes * before + line.bytes) / after;
+  }
+  std::vector<GroupLine> sorted;
+  for (auto& [key, line] : lines) sorted.push_back(std::move(line));
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const GroupLine& a, const GroupLine& b) { return a.seconds * a.count > b.seconds * b.count; });
+  return sorted;
+}
+
+absl::StatusOr<std::map<std::string, int>> LawsOf(Device& device, const Graph& graph) {
+  std::map<std::string, int> laws;
+  for (const Group& group : device.Partition(graph)) {
+    ASSIGN_OR_RETURN(const std::string law, device.LawOf(graph, group));
+    if (!law.empty()) ++laws[law];
+  }
+  return laws;
+}
+
+std::string LawsText(const std::map<std::string, int>& laws) {
+  return absl::StrJoin(laws, ", ", [](std::string* out, const auto& law) {
+    absl::StrAppend(out, law.first, " (", law.second, law.second == 1 ? " time)" : " times)");
+  });
+}
+
+}  // namespace rewright

@@ -1,0 +1,32 @@
+// The groups that a device runs a graph as, with what each costs and does: for tables.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device/device.h"
+
+namespace rewright {
+
+// Groups that look alike: the same operators on the same types.
+struct GroupLine {
+  std::string operators;  // "conv2d+add+relu"
+  std::string types;      // of what it writes
+  std::string law;        // by which the device computes other operators (Device::LawOf); empty: none
+  int count = 0;
+  double seconds = 0;  // of one
+  double flops = 0;    // of one
+  double bytes = 0;    // read and written by one, each operand and result once
+};
+
+// Those that cost anything, dearest (together) first. Errors: those of Device::Cost.
+absl::StatusOr<std::vector<GroupLine>> GroupsOf(Device& device, const Graph& graph);
+
+// How many groups the device computes by each law. Errors: those of Device::LawOf.
+absl::StatusOr<std::map<std::string, int>> LawsOf(Device& device, const Graph& graph);
+// "conv-winograd-4x4-3x3 (13 times), .."
+std::string LawsText(const std::map<std::string, int>& laws);
+
+}  // namespace rewright

@@ -1,0 +1,268 @@
+// rewright diff A.onnx B.onnx: how two models differ, in structure and in what they compute.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/base/status_macros.h"
+#include "core/ir/random_tensors.h"
+#include "core/onnx/onnx.h"
+#include "tools/program/flags.h"
+#include "tools/program/models.h"
+#include "tools/program/verb.h"
+#include "tools/verbs/diff/tensor_diff.h"
+#include "tools/verbs/error/rounding.h"
+
+namespace rewright {
+namespace {
+
+constexpr size_t kShownNodes = 8;
+
+struct DiffFlags {
+  std::string a;
+  std::string b;
+  std::map<std::string, std::string> inputs;
+  std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
+  std::string device = "cpu";
+  Tolerance tolerance;
+  bool structure_only = false;
+};
+
+std::string Describe(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const std::string& name = graph.arena()->name({id, 0});
+  std::vector<std::string> operands;
+  for (Value operand : node.operands) operands.push_back(graph.type(operand).ToString());
+  const std::string attrs = AttrsString(node.attrs);
+  return absl::StrCat(name.empty() ? "" : name + " = ", node.op->name, "(", absl::StrJoin(operands, ", "),
+                      attrs.empty() ? "" : ", ", attrs, ")");
+}
+
+// Applications of `graph` that `other` does not have, by what they compute from leaves of the same names. `first`
+// lists those of them whose operands both have, or are leaves: where the difference begins.
+int CountForeign(const Graph& graph, const Graph& other, std::vector<std::string>* first) {
+  absl::flat_hash_set<uint64_t> known;
+  for (NodeId id : other.nodes()) known.insert(other.node(id).hash);
+  int foreign = 0;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.op == nullptr || known.contains(node.hash)) continue;
+    ++foreign;
+    const bool begins = std::all_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
+      const Node& from = graph.node(operand.node);
+      return from.op == nullptr || known.contains(from.hash);
+    });
+    if (begins) first->push_back(Describe(graph, id));
+  }
+  return foreign;
+}
+
+// The weights by name; constants have none.
+std::map<std::string, const Tensor*> WeightsOf(const Graph& graph) {
+  std::map<std::string, const Tensor*> weights;
+  for (Value state : graph.states()) weights[graph.node(state.node).name] = graph.arena()->Elements(state.node);
+  return weights;
+}
+
+std::string Listed(const std::vector<std::string>& texts) {
+  const size_t shown = std::min(texts.size(), kShownNodes);
+  return absl::StrCat(absl::StrJoin(texts.begin(), texts.begin() + static_cast<ptrdiff_t>(shown), ", "),
+                      shown < texts.size() ? absl::StrFormat(" and %d more", texts.size() - shown) : "");
+}
+
+// Weights that one model has alone, and those of one name whose elements differ.
+void ReportWeights(const Graph& a, const Graph& b, Console& console) {
+  const std::map<std::string, const Tensor*> of_a = WeightsOf(a), of_b = WeightsOf(b);
+  std::vector<std::string> changed, only_a, only_b;
+  const auto text = [](const std::string& name, const Tensor& tensor) {
+    return absl::StrCat(name, " ", tensor.type().ToString());
+  };
+  for (const auto& [name, tensor] : of_a) {
+    const auto other = of_b.find(name);
+    if (other == of_b.end() || other->second->type() != tensor->type()) {
+      only_a.push_back(text(name, *tensor));
+    } else if (!tensor->BitEqual(*other->second)) {
+      const TensorDiff diff = DiffTensors(*tensor, *other->second, {});
+      changed.push_back(absl::StrFormat("%s (largest difference %.3g)", text(name, *tensor), diff.max_abs_diff));
+    }
+  }
+  for (const auto& [name, tensor] : of_b) {
+    const auto other = of_a.find(name);
+    if (other == of_a.end() || other->second->type() != tensor->type()) only_b.push_back(text(name, *tensor));
+  }
+  const auto show = [&](const std::string& where, const std::vector<std::string>& texts) {
+    if (!texts.empty()) console.Result(absl::StrFormat("weights %s: %d, %s", where, texts.size(), Listed(texts)));
+  };
+  show("that differ", changed);
+  show("only in A", only_a);
+  show("only in B", only_b);
+  Json& json = console.json();
+  json["weights_that_differ"] = changed;
+  json["weights_only_in_a"] = only_a;
+  json["weights_only_in_b"] = only_b;
+}
+
+// True when both are the same graph; says what is not.
+bool ReportStructure(const Graph& a, const Graph& b, Console& console) {
+  const std::map<std::string, int> counts_a = CountOperators(a);
+  const std::map<std::string, int> counts_b = CountOperators(b);
+  std::map<std::string, std::pair<int, int>> both;
+  for (const auto& [name, count] : counts_a) both[name].first = count;
+  for (const auto& [name, count] : counts_b) both[name].second = count;
+  Json changed = Json::object();
+  console.Result(absl::StrFormat("nodes:     %d and %d", a.num_applications(), b.num_applications()));
+  for (const auto& [name, pair] : both) {
+    if (pair.first == pair.second) continue;
+    console.Result(absl::StrFormat("  %s: %d and %d (%+d)", name, pair.first, pair.second, pair.second - pair.first));
+    changed[name] = {pair.first, pair.second};
+  }
+  std::vector<std::string> first_a;
+  std::vector<std::string> first_b;
+  const int only_a = CountForeign(a, b, &first_a);
+  const int only_b = CountForeign(b, a, &first_b);
+  const auto show = [&](const char* which, int count, const std::vector<std::string>& first) {
+    if (count == 0) return;
+    console.Result(
+        absl::StrFormat("only in %s: %s, beginning with", which, Counted(static_cast<size_t>(count), "node")));
+    for (size_t i = 0; i < std::min(first.size(), kShownNodes); ++i) console.Result("  " + first[i]);
+    if (first.size() > kShownNodes) console.Result(absl::StrFormat("  and %d more", first.size() - kShownNodes));
+  };
+  show("A", only_a, first_a);
+  show("B", only_b, first_b);
+  ReportWeights(a, b, console);
+  const bool same = a.CanonicalHash() == b.CanonicalHash();
+  console.Result(same ? "structure: the same" : "structure: different");
+  Json& json = console.json();
+  json["nodes_a"] = a.num_applications();
+  json["nodes_b"] = b.num_applications();
+  json["same_structure"] = same;
+  json["operators_changed"] = std::move(changed);
+  json["only_in_a"] = only_a;
+  json["only_in_b"] = only_b;
+  return same;
+}
+
+// Entries of `from` in the order in which `names` has them; every name occurs.
+template <typename T>
+std::vector<T> Reorder(const std::vector<T>& from, const std::vector<std::string>& from_names,
+                       const std::vector<std::string>& names) {
+  std::vector<T> result;
+  for (const std::string& name : names) {
+    const auto at = std::find(from_names.begin(), from_names.end(), name);
+    result.push_back(from[at - from_names.begin()]);
+  }
+  return result;
+}
+
+// Inputs of integers that index nothing.
+std::vector<size_t> FreeIntegers(const Graph& graph) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const Value input = graph.inputs()[i];
+    if (IsInteger(graph.type(input).dtype) && IndexedSize(graph, input) == 0) found.push_back(i);
+  }
+  return found;
+}
+
+// Of what sizes integers are drawn besides 0 and 1, which are their own squares: none where inputs are given, or where
+// one of the models has no such input.
+std::vector<Magnitude> MagnitudesOfIntegers(const DiffFlags& flags, const Graph& a, const Graph& b) {
+  if (!flags.inputs.empty() || FreeIntegers(a).empty() || FreeIntegers(b).size() != FreeIntegers(a).size()) return {};
+  return {Magnitude::kOrdinary, Magnitude::kLarge, Magnitude::kExtreme};
+}
+
+absl::StatusOr<std::vector<Tensor>> WithIntegers(const Graph& graph, Magnitude magnitude, std::vector<Tensor> inputs,
+                                                 uint64_t seed) {
+  const std::vector<Magnitude> all(inputs.size(), magnitude);
+  ASSIGN_OR_RETURN(const std::vector<Tensor> drawn, StressInputs(graph, seed, all));
+  for (size_t i : FreeIntegers(graph)) inputs[i] = drawn[i];
+  return inputs;
+}
+
+absl::StatusOr<bool> ReportOutputs(const DiffFlags& flags, const ImportedModel& model_a, const ImportedModel& model_b,
+                                   Session& session) {
+  const Graph &a = model_a.graph, &b = model_b.graph;
+  absl::StatusOr<Engine> engine = Engine::Open(flags.device, session.flags.threads, /*profile=*/"");
+  if (!engine.ok()) return engine.status();
+  for (const ImportedModel* model : {&model_a, &model_b}) engine->Use(*model);
+  absl::StatusOr<std::vector<Tensor>> inputs = LoadInputs(model_a, flags.inputs, session.flags.seed);
+  if (!inputs.ok()) return inputs.status();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> run_a, engine->runner().Prepare(a));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executable> run_b, engine->runner().Prepare(b));
+  const auto compare = [&](const std::vector<Tensor>& set,
+                           const std::vector<Tensor>& expected) -> absl::StatusOr<OutputsDiff> {
+    std::vector<Tensor> actual;
+    RETURN_IF_ERROR(run_b->Run(Reorder(set, InputNames(a), InputNames(b)), &actual));
+    return DiffOutputs(OutputNames(a), expected, Reorder(actual, OutputNames(b), OutputNames(a)), flags.tolerance);
+  };
+  std::vector<Tensor> expected;
+  RETURN_IF_ERROR(run_a->Run(*inputs, &expected));
+  ASSIGN_OR_RETURN(OutputsDiff diff, compare(*inputs, expected));
+  for (const Magnitude magnitude : MagnitudesOfIntegers(flags, a, b)) {
+    if (!diff.equal) break;
+    ASSIGN_OR_RETURN(const std::vector<Tensor> set, WithIntegers(a, magnitude, *inputs, session.flags.seed));
+    if (!run_a->Run(set, &expected).ok()) continue;  // it divides by one of them, say
+    ASSIGN_OR_RETURN(diff, compare(set, expected));
+  }
+  Console& console = session.console;
+  console.Result(absl::StrFormat("outputs:   %s, largest difference %.3g (%.3g of the largest element)",
+                                 diff.equal ? "equal within tolerance" : "different", diff.max_abs_diff,
+                                 diff.max_rel_diff));
+  if (!diff.worst.empty()) console.Result("worst:     " + diff.worst);
+  Json rounding;
+  if (const auto line = RoundingLine(a, *inputs, session.flags, console, &rounding)) {
+    console.Result("rounding:  " + *line);
+    console.json()["rounding"] = rounding;
+  }
+  Json& json = console.json();
+  json["equal"] = diff.equal;
+  json["max_abs_diff"] = diff.max_abs_diff;
+  json["max_rel_diff"] = diff.max_rel_diff;
+  json["worst"] = diff.worst;
+  return diff.equal;
+}
+
+absl::StatusOr<Answer> Diff(const DiffFlags& flags, Session& session) {
+  Console& console = session.console;
+  const ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
+  ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, console));
+  const auto& [a, b] = pair;
+  const bool same = ReportStructure(a.graph, b.graph, console);
+  if (flags.structure_only) return same ? Answer::kYes : Answer::kNo;
+  const std::vector<std::string> interface = InterfaceDifferences(a, b);
+  if (!interface.empty()) {
+    console.Result(absl::StrCat("outputs:   cannot be compared\n  ", absl::StrJoin(interface, "\n  ")));
+    console.json()["equal"] = false;
+    console.json()["interface"] = interface;
+    return Answer::kNo;
+  }
+  absl::StatusOr<bool> equal = ReportOutputs(flags, a, b, session);
+  if (!equal.ok()) return equal.status();
+  return *equal ? Answer::kYes : Answer::kNo;
+}
+
+}  // namespace
+
+Action DeclareDiff(CommandLine& line) {
+  auto flags = std::make_shared<DiffFlags>();
+  line.Add("a", &flags->a, "The original").Required().Type("A.onnx");
+  line.Add("b", &flags->b, "What is compared with it").Required().Type("B.onnx");
+  line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
+  AddDevice(line, &flags->device, /*with_reference=*/true);
+  line.AddReal("--rtol", &flags->tolerance.rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
+  line.AddReal("--atol", &flags->tolerance.atol, 0, 1e300,
+               "Absolute tolerance (default: 1e-4 times the largest element)");
+  line.AddSwitch("--structure-only", &flags->structure_only, "Run nothing; the structures must be the same");
+  return [flags](Session& session) { return Diff(*flags, session); };
+}
+
+}  // namespace rewright

@@ -1,0 +1,336 @@
+// rewright equal A.onnx B.onnx: whether two models compute the same, with a proof or inputs at which they do not.
+
+#include "verifier/equal/equal.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
+#include "core/base/threads.h"
+#include "core/tensor/npy.h"
+#include "search/resources.h"
+#include "substitutions/language/rule_printer.h"
+#include "tools/library/optimizer_rules.h"
+#include "tools/program/flags.h"
+#include "tools/program/interrupt.h"
+#include "tools/program/models.h"
+#include "tools/program/verb.h"
+#include "tools/verbs/rules/rules.h"
+#include "tools/verbs/verify/certificate_folder.h"
+#include "verifier/certificate/certificate.h"
+
+namespace rewright {
+namespace {
+
+// Above, models are not run in their own precision as well: some seconds of the interpreter.
+constexpr double kMostFlopsToRun = 1e9;
+// Above, a difference counts that is more than what is known before a run explains: the estimate of what a run rounds
+// takes minutes.
+constexpr double kMostFlopsToEstimate = 2e10;
+
+struct EqualFlags {
+  std::string a;
+  std::string b;
+  std::string output;
+  std::map<std::string, int64_t> dims;
+  bool fold_defaults = false;
+  RuleFlags rules;
+  double time_limit = 60;
+  double region_limit = 3;
+};
+
+// A name as a file: what is no letter, digit, dot, dash or underscore becomes an underscore.
+std::string FileNameOf(const std::string& name) {
+  std::string file = name;
+  for (char& c : file) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-') c = '_';
+  }
+  return file;
+}
+
+std::string PathIn(const std::string& folder, const std::string& name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+// The regions that the prover proved, as rules, with their certificates.
+absl::Status WriteProof(const std::string& folder, const EqualResult& result) {
+  CertificateIndex index;
+  std::vector<Rule> rules;
+  for (const RegionProof& proof : result.regions) {
+    rules.push_back(proof.rule);
+    if (proof.certificate.empty()) continue;
+    const std::string file = CertificateFileName(proof.rule.name);
+    RETURN_IF_ERROR(WriteText(PathIn(folder, file), proof.certificate));
+    index[file] = SealAtEnd(proof.certificate);
+  }
+  RETURN_IF_ERROR(WriteText(PathIn(folder, "regions.rules"), PrintRules({}, rules)));
+  return WriteCertificateIndex(folder, index);
+}
+
+absl::Status WriteInputs(const std::string& folder, const std::vector<std::pair<std::string, Tensor>>& inputs) {
+  RETURN_IF_ERROR(MakeFolder(folder));
+  for (const auto& [name, tensor] : inputs) {
+    RETURN_IF_ERROR(SaveNpy(PathIn(folder, FileNameOf(name) + ".npy"), tensor));
+  }
+  return absl::OkStatus();
+}
+
+// The folder within the written one that has the inputs at which an output is infinite in one model alone.
+std::string InfiniteFolder(const InfiniteDifference& infinite) { return "infinite_" + FileNameOf(infinite.output); }
+
+absl::Status WriteResult(const std::string& folder, const EqualResult& result) {
+  if (result.difference) return WriteInputs(folder, result.difference->inputs);
+  for (const InfiniteDifference& infinite : result.infinite) {
+    RETURN_IF_ERROR(WriteInputs(PathIn(folder, InfiniteFolder(infinite)), infinite.inputs));
+  }
+  if (result.equality == Equality::kProved) return WriteProof(folder, result);
+  std::string text;
+  for (const OpenRegion& open : result.open) absl::StrAppend(&text, open.text, "\n");
+  return WriteText(PathIn(folder, "open.rules"), text);
+}
+
+void ReportProof(const EqualResult& result, Session& session) {
+  Console& console = session.console;
+  console.Result(
+      absl::StrFormat("shared:    %d of %d values of B are the same applications in A", result.shared, result.values));
+  console.Result(absl::StrFormat("regions:   %d by %s, %d by the prover", result.regions_by_rules,
+                                 Counted(result.rules.size(), "rule"), result.regions.size()));
+  if (!result.rules.empty()) console.Detail(absl::StrCat("rules: ", absl::StrJoin(result.rules, ", ")));
+  if (result.foldings.empty()) return;
+  const Folding* worst = &result.foldings[0];
+  for (const Folding& folding : result.foldings) {
+    if (folding.error > worst->error) worst = &folding;
+  }
+  const std::string names = absl::StrFormat("(%s %s in A, %s in B)", worst->a, worst->type.ToString(), worst->b);
+  console.Result(absl::StrFormat(
+      "weights:   %d were computed beforehand, %s", result.foldings.size(),
+      worst->error == 0
+          ? absl::StrCat("to the same bits ", names)
+          : absl::StrFormat("rounding put them apart by %.2g of the largest element at most %s", worst->error, names)));
+}
+
+// A number of an output; infinities and what is none by name.
+std::string NumberText(double x) {
+  return std::isnan(x) ? "NaN" : std::isinf(x) ? (x > 0 ? "inf" : "-inf") : absl::StrFormat("%.6g", x);
+}
+
+void ReportDifference(const EqualFlags& flags, const ModelDifference& difference, Session& session) {
+  Console& console = session.console;
+  console.Result(absl::StrFormat("output:    %s at [%s]: %.9g in A, %.9g in B; rounding explains %.2g",
+                                 difference.output, absl::StrJoin(difference.at, ","), difference.a, difference.b,
+                                 difference.tolerance));
+  if (!difference.first.empty()) console.Result("first:     " + difference.first);
+  if (!flags.output.empty()) console.Result("inputs:    " + flags.output);
+}
+
+std::string PlaceOf(const std::string& output, const std::vector<int64_t>& at) {
+  return absl::StrCat(output, "[", absl::StrJoin(at, ","), "]");
+}
+
+// Names of types in which the models compute: "f16", "f32 and bf16".
+std::string TypesOf(const Graph& a, const Graph& b) {
+  std::set<std::string> names;
+  for (const Graph* graph : {&a, &b}) {
+    for (NodeId id : graph->nodes()) {
+      for (const TensorType& type : graph->node(id).outputs) {
+        if (IsFloating(type.dtype)) names.insert(DTypeName(type.dtype));
+      }
+    }
+  }
+  return names.empty() ? "their types" : absl::StrJoin(names, " and ");
+}
+
+// Both models in their own types: how far apart they are, beside what both round, and infinities of one of them.
+void ReportRun(const EqualFlags& flags, const std::string& types, const EqualResult& result, Session& session) {
+  Console& console = session.console;
+  if (result.run) {
+    const OwnRun& run = *result.run;
+    std::string line =
+        run.difference == 0
+            ? absl::StrFormat("in %s the outputs of both are the same", types)
+            : absl::StrFormat("in %s the greatest difference is %.2g, at %s = %s in A and %s in B", types,
+                              run.difference, PlaceOf(run.output, run.at), NumberText(run.a), NumberText(run.b));
+    if (run.rounding) {
+      absl::StrAppendFormat(&line, "; both round, estimated: worst %.2g, typical %.2g", run.rounding->first,
+                            run.rounding->second);
+    } else if (IsFloating(run.dtype)) {
+      absl::StrAppend(&line, "; what both round has no estimate");
+    }
+    console.Result("rounding:  " + line);
+  }
+  for (const InfiniteDifference& infinite : result.infinite) {
+    console.Result(absl::StrFormat(
+        "infinite:  in %s %s = %s in A and %s in B, on %s%s", types, PlaceOf(infinite.output, infinite.at),
+        NumberText(infinite.a), NumberText(infinite.b), infinite.kind,
+        flags.output.empty() ? "" : absl::StrCat(" (", PathIn(flags.output, InfiniteFolder(infinite)), ")")));
+  }
+}
+
+// A real number, or the text of what JSON has no number for.
+Json NumberJson(double x) { return std::isfinite(x) ? Json(x) : Json(NumberText(x)); }
+
+void AddRun(const EqualResult& result, Json* json) {
+  if (result.run) {
+    const OwnRun& run = *result.run;
+    Json rounding = {{"output", run.output},   {"at", run.at},           {"a", NumberJson(run.a)},
+                     {"b", NumberJson(run.b)}, {"largest", run.largest}, {"difference", NumberJson(run.difference)}};
+    if (run.rounding) {
+      rounding["worst"] = NumberJson(run.rounding->first);
+      rounding["typical"] = NumberJson(run.rounding->second);
+    }
+    (*json)["rounding"] = std::move(rounding);
+  }
+  Json infinite = Json::array();
+  for (const InfiniteDifference& one : result.infinite) {
+    infinite.push_back({{"output", one.output},
+                        {"at", one.at},
+                        {"a", NumberJson(one.a)},
+                        {"b", NumberJson(one.b)},
+                        {"inputs", one.kind}});
+  }
+  (*json)["infinite"] = std::move(infinite);
+}
+
+Json DifferenceJson(const ModelDifference& difference) {
+  return {{"output", difference.output},
+          {"at", difference.at},
+          {"a", NumberJson(difference.a)},
+          {"b", NumberJson(difference.b)},
+          {"tolerance", NumberJson(difference.tolerance)},
+          {"first", difference.first}};
+}
+
+Json ToJson(const EqualResult& result) {
+  Json json;
+  json["answer"] = EqualityName(result.equality);
+  json["values"] = result.values;
+  json["shared"] = result.shared;
+  json["regions_by_rules"] = result.regions_by_rules;
+  json["regions_by_prover"] = result.regions.size();
+  json["rules"] = result.rules;
+  json["trials"] = result.trials;
+  Json foldings = Json::array();
+  for (const Folding& folding : result.foldings) {
+    foldings.push_back(
+        {{"a", folding.a}, {"b", folding.b}, {"type", folding.type.ToString()}, {"error", folding.error}});
+  }
+  json["foldings"] = std::move(foldings);
+  if (result.difference) json["difference"] = DifferenceJson(*result.difference);
+  if (result.within_rounding) json["within_rounding"] = DifferenceJson(*result.within_rounding);
+  AddRun(result, &json);
+  Json open = Json::array();
+  for (const OpenRegion& region : result.open) {
+    open.push_back({{"a", region.a}, {"b", region.b}, {"applications", region.applications}, {"rule", region.text}});
+  }
+  json["open"] = std::move(open);
+  json["time_out"] = result.time_out;
+  return json;
+}
+
+absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
+  Console& console = session.console;
+  if (!flags.output.empty()) RETURN_IF_ERROR(MakeFolder(flags.output));
+  const ImportOptions reading = {.dims = flags.dims, .fold_defaults = flags.fold_defaults, .keep_unknown = true};
+  ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, console));
+  const auto& [a, b] = pair;
+  const std::vector<std::string> defaults = DefaultDifferences(a, b);
+  if (!defaults.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the models do not have the same inputs (of A and of B)\n  ", absl::StrJoin(defaults, "\n  ")));
+  }
+  RuleFlags rule_flags = flags.rules;
+  rule_flags.assume_finite = true;  // laws of real numbers
+  if (rule_flags.files.empty()) {
+    // Those by which no search gains are laws all the same.
+    ASSIGN_OR_RETURN(std::string core, FindRuleFile("core.rules"));
+    ASSIGN_OR_RETURN(std::string laws, FindRuleFile("laws.rules"));
+    rule_flags.files = {std::move(core), std::move(laws)};
+    rule_flags.baseline = true;
+  }
+  ASSIGN_OR_RETURN(const OptimizerRules rules, LoadOptimizerRules(rule_flags));
+  const InterruptGuard interrupt;
+  EqualOptions options;
+  options.rules = RulesForEqual(rules.all.matchers());
+  options.time_limit_s = flags.time_limit;
+  options.region_limit_s = flags.region_limit;
+  options.seed = session.flags.seed;
+  options.threads = NumThreads(session.flags.threads);
+  options.certify = !flags.output.empty();
+  const double flops = std::max(FeaturesOf(a.graph).flops, FeaturesOf(b.graph).flops);
+  options.own_precision = flops <= kMostFlopsToRun;
+  options.estimate_rounding = flops <= kMostFlopsToEstimate;
+  options.stop = &InterruptGuard::flag();
+  const absl::Time start = absl::Now();
+  ASSIGN_OR_RETURN(const EqualResult result, ProveEqual(a.graph, b.graph, options));
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
+
+  console.Result(absl::StrFormat("%s  %s and %s%s (%.1f s)", EqualityName(result.equality), flags.a, flags.b,
+                                 result.equality == Equality::kProved ? ", over the real numbers" : "", seconds));
+  if (!a.opaque.empty()) {
+    console.Result(absl::StrFormat("opaque:    %s of each, taken for functions of which nothing is known",
+                                   Counted(a.opaque.size(), "node")));
+  }
+  if (result.difference) {
+    ReportDifference(flags, *result.difference, session);
+  } else {
+    ReportProof(result, session);
+  }
+  for (const OpenRegion& open : result.open) {
+    console.Result(absl::StrFormat("left:      %s in A and %s in B, %s\n%s", open.a, open.b,
+                                   Counted(static_cast<size_t>(open.applications), "application"), open.text));
+  }
+  if (result.time_out)
+    console.Warning(absl::StrFormat("the time limit of %g s ended the search for a proof", flags.time_limit));
+  console.json() = ToJson(result);
+  if (result.within_rounding) {
+    const ModelDifference& difference = *result.within_rounding;
+    console.Result(
+        absl::StrFormat("apart:     %s is %.9g in A and %.9g in B over the real numbers; rounding explains %.2g",
+                        PlaceOf(difference.output, difference.at), difference.a, difference.b, difference.tolerance));
+  }
+  ReportRun(flags, TypesOf(a.graph, b.graph), result, session);
+  console.json()["opaque"] = OpaqueJson(a);
+  console.json()["seconds"] = seconds;
+  console.json()["peak_rss_bytes"] = PeakResidentBytes();
+  if (!flags.output.empty()) RETURN_IF_ERROR(WriteResult(flags.output, result));
+  return result.equality == Equality::kProved ? Answer::kYes : Answer::kNo;
+}
+
+}  // namespace
+
+Action DeclareEqual(CommandLine& line) {
+  auto flags = std::make_shared<EqualFlags>();
+  line.Add("a", &flags->a, "One model").Required().Type("A.onnx");
+  line.Add("b", &flags->b, "The other, with the same inputs and outputs").Required().Type("B.onnx");
+  line.AddOutputPath(
+          "-o,--output", &flags->output,
+          "Write what was found into this folder: certificates of regions that the prover proved; the inputs at "
+          "which the models differ, one .npy file each; or the regions that are left, as rules")
+      .Type("DIR");
+  AddReading(line, &flags->dims, &flags->fold_defaults);
+  line.Add("--rules", &flags->rules.files, "Proved rules (repeatable; default: those that come with the program)")
+      .Map(RuleFile)
+      .Type("FILE.rules")
+      .OneAtATime();
+  line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e9, "Seconds for proofs, on the clock (default 60)");
+  line.AddReal("--region-limit", &flags->region_limit, 0.001, 1e6,
+               "Seconds of work that the prover gets for one region (default 3; see docs/verifier.md)");
+  return [flags](Session& session) { return Equal(*flags, session); };
+}
+
+}  // namespace rewright

@@ -1,0 +1,566 @@
+// rewright generate -o OUT.rules: a verified rule set found by machine, or combined from several.
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
+#include "core/base/threads.h"
+#include "runtime/comm/ranks.h"
+#include "search/resources.h"
+#include "substitutions/generate/definitions/definitions.h"
+#include "substitutions/generate/enumerate/find_pairs.h"
+#include "substitutions/generate/enumerate/ranks.h"
+#include "substitutions/generate/select/combine_rules.h"
+#include "substitutions/generate/select/counterexamples.h"
+#include "substitutions/generate/select/reverse_rules.h"
+#include "substitutions/generate/select/select_rules.h"
+#include "substitutions/language/rule_printer.h"
+#include "substitutions/rule_set.h"
+#include "tools/program/flags.h"
+#include "tools/program/interrupt.h"
+#include "tools/program/outputs.h"
+#include "tools/program/progress.h"
+#include "tools/program/verb.h"
+#include "tools/verbs/train/ranks.h"
+
+namespace rewright {
+namespace {
+
+struct GenerateFlags {
+  std::string output;
+  std::vector<std::string> base, combine;
+  std::string preset = "taso";
+  std::string space;  // empty: all of the preset's
+  std::vector<std::string> ops;
+  int64_t max_ops = 0;  // 0: that of the preset
+  int64_t inputs = 0;   // of each kind; 0: those of the preset
+  std::string resume;
+  double time_limit = 0;
+  double hang_limit = 3600;
+  int64_t memory_limit = 0;
+  double rule_limit = 1;
+  int64_t sample = 1;
+  bool explain = false;
+  bool count_raw = false;
+  bool count_only = false;
+};
+
+absl::Status CheckRulesOutput(const GenerateFlags& flags, Session& session) {
+  // A selection may take the place of the file that it adds to.
+  std::vector<std::string> inputs = flags.base;
+  inputs.insert(inputs.end(), flags.combine.begin(), flags.combine.end());
+  return CheckOutputs({{"-o", flags.output, OutputFlag::Use::kReplaceInPlace}}, inputs, session);
+}
+
+// The command that makes the same file.
+std::string CommandOf(const GenerateFlags& flags, const Session& session) {
+  if (!flags.combine.empty()) {
+    std::string command = "rewright generate";
+    for (const auto& [flag, files] : {std::pair("--base", flags.base), {"--combine", flags.combine}}) {
+      if (!files.empty()) absl::StrAppend(&command, " ", flag);
+      for (const std::string& file : files) {
+        absl::StrAppend(&command, " ", std::filesystem::path(file).filename().string());
+      }
+    }
+    return absl::StrCat(command, " -o ", std::filesystem::path(flags.output).filename().string());
+  }
+  std::string command = absl::StrCat("rewright generate --preset ", flags.preset);
+  if (!flags.space.empty()) absl::StrAppend(&command, " --space ", flags.space);
+  if (!flags.ops.empty()) absl::StrAppend(&command, " --ops ", absl::StrJoin(flags.ops, ","));
+  if (flags.max_ops > 0) absl::StrAppend(&command, " --max-ops ", flags.max_ops);
+  if (flags.inputs > 0) absl::StrAppend(&command, " --inputs ", flags.inputs);
+  if (flags.rule_limit != 1) absl::StrAppend(&command, " --rule-limit ", flags.rule_limit);
+  if (session.flags.seed != 1) absl::StrAppend(&command, " --seed ", session.flags.seed);
+  return absl::StrCat(command, " -o ", std::filesystem::path(flags.output).filename().string());
+}
+
+// With --ops or --max-ops: of the preset's spaces the first.
+absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags) {
+  absl::StatusOr<std::vector<generate::Space>> spaces = generate::Preset(flags.preset);
+  if (!spaces.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--preset: ", std::string(spaces.status().message())));
+  }
+  if (!flags.space.empty()) {
+    std::vector<std::string> names;
+    for (const generate::Space& space : *spaces) names.push_back(space.name);
+    std::erase_if(*spaces, [&](const generate::Space& space) { return space.name != flags.space; });
+    if (spaces->empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("--space: found `", flags.space, "`, expected a space of ",
+                                                     flags.preset, ": ", absl::StrJoin(names, ", ")));
+    }
+  }
+  if (!flags.ops.empty() || flags.max_ops > 0) spaces->resize(1);
+  for (generate::Space& space : *spaces) {
+    if (absl::Status limited = generate::Restrict(flags.ops, static_cast<int>(flags.inputs), &space); !limited.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--ops: ", std::string(limited.message())));
+    }
+    if (flags.max_ops > 0) space.max_ops = static_cast<int>(flags.max_ops);
+  }
+  return spaces;
+}
+
+class Generation {
+ public:
+  Generation(const GenerateFlags& flags, std::vector<generate::Space> spaces, Session& session)
+      : flags_(flags), spaces_(std::move(spaces)), session_(session), start_(std::chrono::steady_clock::now()) {}
+
+  absl::StatusOr<Answer> Run() {
+    bool complete = true;
+    for (const generate::Space& space : spaces_) {
+      if (flags_.count_raw) {
+        const uint64_t raw = generate::CountRawGraphs(space, space.max_ops);
+        session_.console.Result(absl::StrFormat("raw:        %d graphs in every order and naming", raw));
+        raw_ += raw;
+      }
+      const absl::StatusOr<bool> searched = SearchSpace(space);
+      if (!searched.ok()) return searched.status();
+      complete = *searched;
+      if (!complete) break;
+    }
+    if (complete && !flags_.count_only) {
+      const auto add = [this]() -> absl::StatusOr<std::vector<uint64_t>> {
+        RETURN_IF_ERROR(AddReversed());
+        return std::vector<uint64_t>{stop_ ? 0u : 1u};
+      };
+      ASSIGN_OR_RETURN(const std::vector<uint64_t> words, ranks_.FromZero("reversed rules", add));
+      complete = words[0] != 0;
+    }
+    if (ranks_.rank() != 0) return complete ? Answer::kYes : Answer::kNo;
+    if (!flags_.output.empty()) {
+      std::vector<std::string> header = {CommandOf(flags_, session_)};
+      if (!complete) header.push_back("Stopped before the end.");
+      RETURN_IF_ERROR(WriteOutput(flags_.output, PrintRules(header, rules_)));
+    }
+    if (!complete) session_.console.Warning("stopped before the end");
+    ReportTotal(complete);
+    return complete ? Answer::kYes : Answer::kNo;
+  }
+
+ private:
+  // Adds the rules of a space. Begins again with counterexamples where refuted candidates leave some; what counts is
+  // the last time. False: stopped.
+  absl::StatusOr<bool> SearchSpace(generate::Space space) {
+    enumerate_s_ = prove_s_ = 0;
+    for (int restart = 0;; ++restart) {
+      absl::StatusOr<generate::FoundPairs> found = Find(space, FolderOf(space, restart));
+      if (!found.ok()) return found.status();
+      generate::Selection selection;
+      std::vector<generate::Counterexample> counterexamples;
+      bool complete = found->complete;
+      if (complete && !flags_.count_only) {
+        const auto select = [&]() -> absl::StatusOr<std::vector<uint64_t>> {
+          const double before = ProcessCpuSeconds();
+          ASSIGN_OR_RETURN(selection, Select(space, found->pairs, FolderOf(space, restart)));
+          std::vector<generate::Counterexample> examples;
+          if (selection.complete && restart < generate::kMaxRestarts) {
+            examples = generate::FindCounterexamples(space, selection.refuted,
+                                                     session_.flags.seed + static_cast<uint64_t>(restart));
+          }
+          prove_s_ += ProcessCpuSeconds() - before;
+          std::vector<uint64_t> words = generate::ToWords(examples);
+          words.push_back(selection.complete ? 1 : 0);
+          return words;
+        };
+        ASSIGN_OR_RETURN(std::vector<uint64_t> words, ranks_.FromZero("the proofs", select));
+        complete = words.back() != 0;
+        words.pop_back();
+        counterexamples = generate::FromWords(space, words);
+      }
+      if (complete && !counterexamples.empty()) {
+        space.counterexamples.insert(space.counterexamples.end(), counterexamples.begin(), counterexamples.end());
+        if (ranks_.rank() == 0) ReportRestart(space, selection, counterexamples.size());
+        continue;
+      }
+      if (ranks_.rank() == 0) {
+        for (Rule& rule : selection.rules) rules_.push_back(std::move(rule));
+        Report(space, *found, selection);
+      }
+      return complete;
+    }
+  }
+
+  // Adds what gains when it is read from right to left.
+  absl::Status AddReversed() {
+    generate::ReverseOptions options;
+    options.threads = Threads();
+    options.seed = session_.flags.seed;
+    options.rule_limit_s = flags_.rule_limit;
+    options.prefix = flags_.preset + "-";
+    options.stop = &stop_;
+    options.progress = [this] { CheckTime(); };
+    const double before = ProcessCpuSeconds();
+    absl::StatusOr<std::vector<Rule>> reversed = generate::ReverseRules(rules_, options);
+    if (!reversed.ok()) return reversed.status();
+    const double cpu_s = ProcessCpuSeconds() - before;
+    reversed_ = reversed->size();
+    prove_total_s_ += cpu_s;
+    session_.console.Result(absl::StrFormat("reversed:   %s that gain from right to left; %.2f s of CPU time",
+                                            Counted(reversed_, "rule"), cpu_s));
+    for (Rule& rule : *reversed) rules_.push_back(std::move(rule));
+    return absl::OkStatus();
+  }
+
+  double Elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  int Threads() const { return NumThreads(session_.flags.threads); }
+  // What is kept of a space.
+  std::string FolderOf(const generate::Space& space, int restart) const {
+    if (flags_.resume.empty()) return "";
+    const std::string folder = spaces_.size() == 1 ? flags_.resume : absl::StrCat(flags_.resume, "/", space.name);
+    return restart == 0 ? folder : absl::StrCat(folder, "/again", restart);
+  }
+  // An interrupt, or the time limit.
+  void CheckTime() {
+    if (InterruptGuard::flag() || (flags_.time_limit > 0 && Elapsed() > flags_.time_limit)) stop_ = true;
+  }
+
+  // `folder`: of its journals, or empty.
+  absl::StatusOr<generate::FoundPairs> Find(const generate::Space& space, const std::string& folder) {
+    Progress progress(session_.console, "enumerate");
+    generate::FindOptions options;
+    options.seed = session_.flags.seed;
+    options.memory_limit = flags_.memory_limit;
+    options.stop = &stop_;
+    options.threads = ranks_.size() > 1 ? 1 : Threads();
+    options.ranks = &ranks_;
+    options.sample = static_cast<uint64_t>(std::max<int64_t>(flags_.sample, 1));
+    if (!folder.empty()) {
+      RETURN_IF_ERROR(MakeFolder(folder));
+      options.journal = folder;
+    }
+    const double began = Elapsed();
+    double size_began = began;
+    int size = 0;
+    options.progress = [&](const generate::FindProgress& now) {
+      CheckTime();
+      if (ranks_.rank() != 0) return;
+      if (size != now.size) size_began = Elapsed();
+      size = now.size;
+      // There is no telling how many larger graphs there are, so the time left is that of the largest ones.
+      const bool largest = now.size == space.max_ops;
+      const double left = (Elapsed() - size_began) * (1 / std::max(now.fraction, 1e-6) - 1);
+      const generate::MatchCounts& counts = now.counts;
+      progress.Update(largest ? now.fraction : -1,
+                      absl::StrFormat("size %d of %d  %d graphs (%.0f/s)  %d distinct  %d matches  %.0f MB%s", now.size,
+                                      space.max_ops, counts.graphs,
+                                      static_cast<double>(counts.graphs) / std::max(Elapsed() - began, 1e-3),
+                                      counts.distinct, counts.matches, static_cast<double>(now.bytes) / 1e6,
+                                      largest ? absl::StrFormat("  %.0f s left", left) : ""));
+    };
+    const double before = ProcessCpuSeconds();
+    absl::StatusOr<generate::FoundPairs> found = generate::FindPairs(space, options);
+    enumerate_s_ += ProcessCpuSeconds() - before;
+    enumerate_peak_ = PeakResidentBytes();
+    return found;
+  }
+
+  absl::StatusOr<generate::Selection> Select(const generate::Space& space, const std::vector<generate::Pair>& pairs,
+                                             const std::string& folder) {
+    Progress progress(session_.console, "prove");
+    generate::SelectOptions options;
+    options.threads = Threads();
+    options.seed = session_.flags.seed;
+    options.rule_limit_s = flags_.rule_limit;
+    options.stop = &stop_;
+    if (!folder.empty()) options.journal = absl::StrCat(folder, "/selection.journal");
+    options.prefix = flags_.preset + "-";  // files may be loaded together
+    options.known = rules_;
+    const double began = Elapsed();
+    options.progress = [&](const generate::SelectCounts& counts) {
+      CheckTime();
+      const double fraction =
+          counts.candidates == 0 ? 1 : static_cast<double>(counts.done) / static_cast<double>(counts.candidates);
+      const double left = (Elapsed() - began) * (1 / std::max(fraction, 1e-6) - 1);
+      progress.Update(fraction,
+                      absl::StrFormat("%d of %d candidates  %d kept  %d derivable  %d refuted  %d unknown  "
+                                      "%.0f MB  %.0f s left",
+                                      counts.done, counts.candidates, counts.kept, counts.derivable, counts.refuted,
+                                      counts.unknown, static_cast<double>(ResidentBytes()) / 1e6, left));
+    };
+    return generate::SelectRules(space, pairs, options);
+  }
+
+  void ReportRestart(const generate::Space& space, const generate::Selection& selection, size_t counterexamples) {
+    counterexamples_ += counterexamples;
+    session_.console.Result(absl::StrFormat("again:      %s, refuted candidates: %d, counterexamples of theirs: %d",
+                                            space.name, selection.counts.refuted, counterexamples));
+    if (!flags_.explain) return;
+    for (const std::string& line : selection.explanations) {
+      if (absl::StartsWith(line, "refuted")) session_.console.Result(line);
+    }
+  }
+
+  void Report(const generate::Space& space, const generate::FoundPairs& found, const generate::Selection& selection) {
+    Console& console = session_.console;
+    if (spaces_.size() > 1) console.Result(absl::StrCat("space:      ", space.name));
+    const generate::MatchCounts& counts = found.counts;
+    const generate::SelectCounts& selected = selection.counts;
+    console.Result(absl::StrFormat(
+        "enumerated: %d graphs of up to %d operators, %d reducible; of the others %d distinct, %d equal to another; "
+        "%.2f s of CPU time, %.0f MB",
+        counts.graphs, space.max_ops, counts.reducible, counts.distinct, counts.matches, enumerate_s_,
+        static_cast<double>(enumerate_peak_) / 1e6));
+    console.Result(absl::StrFormat(
+        "pairs:      %d (%d congruent, %d separate, %d instances, %d without inputs; %d collisions; %d passes)",
+        found.pairs.size(), counts.congruent, counts.separate, counts.instances, counts.constant, found.collisions,
+        found.passes));
+    if (!flags_.count_only) {
+      console.Result(absl::StrFormat("candidates: %d (%d pairs of no use as rules, %d stated by others)",
+                                     selected.candidates, selected.unstated, selected.repeated));
+      console.Result(absl::StrFormat(
+          "rules:      %d kept; %d derivable, %d special, %d refuted, %d unknown; %.2f s of CPU time", selected.kept,
+          selected.derivable, selected.special, selected.refuted, selected.unknown, prove_s_));
+    }
+    if (flags_.explain) {
+      for (const std::string& line : selection.explanations) console.Result(line);
+    }
+    counts_ += counts;
+    selected_ += selected;
+    collisions_ += found.collisions;
+    pairs_ += found.pairs.size();
+    enumerate_total_s_ += enumerate_s_;
+    prove_total_s_ += prove_s_;
+  }
+
+  void ReportTotal(bool complete) {
+    Console& console = session_.console;
+    if (spaces_.size() > 1) {
+      console.Result(absl::StrFormat("all:        %d graphs, %d candidates, %d rules; %.2f s of CPU time",
+                                     counts_.graphs, selected_.candidates, rules_.size(),
+                                     enumerate_total_s_ + prove_total_s_));
+    }
+    Json& json = console.json();
+    json["graphs"] = counts_.graphs;
+    if (flags_.count_raw) json["raw_graphs"] = raw_;
+    json["reducible"] = counts_.reducible;
+    json["distinct"] = counts_.distinct;
+    json["matches"] = counts_.matches;
+    json["collisions"] = collisions_;
+    json["pairs"] = pairs_;
+    json["candidates"] = selected_.candidates;
+    json["counterexamples"] = counterexamples_;
+    json["refuted"] = selected_.refuted;
+    json["unknown"] = selected_.unknown;
+    json["special"] = selected_.special;
+    json["derivable"] = selected_.derivable;
+    json["kept"] = selected_.kept;
+    json["reversed"] = reversed_;
+    json["complete"] = complete;
+    json["enumerate_cpu_seconds"] = enumerate_total_s_;
+    json["prove_cpu_seconds"] = prove_total_s_;
+    json["statements_cpu_seconds"] = selected_.state_s;
+    json["derivability_cpu_seconds"] = selected_.derive_s;
+    json["proofs_cpu_seconds"] = selected_.prove_s;
+    json["classes_cpu_seconds"] = selected_.classify_s;
+    json["enumerate_peak_rss_bytes"] = enumerate_peak_;
+    json["peak_rss_bytes"] = PeakResidentBytes();
+  }
+
+  const GenerateFlags& flags_;
+  const std::vector<generate::Space> spaces_;
+  Session& session_;
+  generate::Ranks& ranks_ = generate::Ranks::World();
+  const std::chrono::steady_clock::time_point start_;
+  std::atomic<bool> stop_{false};
+  uint64_t raw_ = 0;
+  size_t reversed_ = 0;
+  std::vector<Rule> rules_;
+  double enumerate_s_ = 0, prove_s_ = 0;  // of the space at hand; all others are totals
+  generate::MatchCounts counts_;
+  generate::SelectCounts selected_;
+  uint64_t collisions_ = 0, pairs_ = 0, counterexamples_ = 0;
+  double enumerate_total_s_ = 0, prove_total_s_ = 0;
+  int64_t enumerate_peak_ = 0;
+};
+
+// --combine: no search, a selection from files.
+absl::StatusOr<Answer> Combine(const GenerateFlags& flags, Session& session) {
+  if (flags.output.empty()) return absl::InvalidArgumentError("-o: the file for the rules is missing");
+  RETURN_IF_ERROR(CheckRulesOutput(flags, session));
+  LoadOptions all;
+  all.allow_risky = all.allow_finite_only = true;
+  // Proofs that are stale are an error.
+  std::vector<std::string> paths = flags.base;
+  paths.insert(paths.end(), flags.combine.begin(), flags.combine.end());
+  if (const auto proved = RuleSet::FromFiles(paths, all); !proved.ok()) return proved.status();
+  std::vector<std::vector<Rule>> files;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    absl::StatusOr<std::vector<Rule>> rules = ReadRules(paths[i]);
+    if (!rules.ok()) return rules.status();
+    if (i == 0 || i >= flags.base.size()) files.emplace_back();
+    files.back().insert(files.back().end(), rules->begin(), rules->end());
+  }
+  Progress progress(session.console, "combine");
+  std::atomic<bool> stop{false};
+  generate::CombineOptions options;
+  options.threads = NumThreads(session.flags.threads);
+  options.seed = session.flags.seed;
+  options.stop = &stop;
+  options.progress = [&](size_t done, size_t rules) {
+    if (InterruptGuard::flag()) stop = true;
+    progress.Update(static_cast<double>(done) / static_cast<double>(std::max<size_t>(rules, 1)),
+                    absl::StrFormat("%d of %s", done, Counted(rules, "rule")));
+  };
+  const double before = ProcessCpuSeconds();
+  const absl::StatusOr<generate::Combination> found = generate::CombineRules(files, options);
+  if (!found.ok()) return found.status();
+  const double cpu_seconds = ProcessCpuSeconds() - before;
+  if (flags.explain) {
+    for (const std::string& line : found->explanations) session.console.Result(line);
+  }
+  session.console.Result(absl::StrFormat(
+      "rules:      %d, of them %d added that gain and %d that enable; %d of the base replaced; left out: %d derivable, "
+      "%d that exchange inputs, %d whose outputs meet in a number alone, %d without gain; %.2f s of CPU time",
+      found->rules.size(), found->gaining, found->enabling, found->replaced, found->derivable, found->exchanging,
+      found->unrelated, found->without_gain, cpu_seconds));
+  Json& json = session.console.json();
+  json["kept"] = found->rules.size();
+  json["gaining"] = found->gaining;
+  json["enabling"] = found->enabling;
+  json["replaced"] = found->replaced;
+  json["derivable"] = found->derivable;
+  json["exchanging"] = found->exchanging;
+  json["unrelated"] = found->unrelated;
+  json["without_gain"] = found->without_gain;
+  json["cpu_seconds"] = cpu_seconds;
+  json["peak_rss_bytes"] = PeakResidentBytes();
+  if (!found->complete) {  // a part would say nothing of the rest
+    session.console.Warning("stopped before the end; nothing is written");
+    return Answer::kNo;
+  }
+  RETURN_IF_ERROR(WriteOutput(flags.output, PrintRules({CommandOf(flags, session)}, found->rules)));
+  return Answer::kYes;
+}
+
+// --preset definitions: no search, what the operators' meanings say.
+absl::StatusOr<Answer> Definitions(const GenerateFlags& flags, Session& session) {
+  if (flags.output.empty()) return absl::InvalidArgumentError("-o: the file for the rules is missing");
+  if (!flags.space.empty() || flags.count_only || flags.count_raw || flags.sample != 1 || flags.max_ops > 0 ||
+      flags.inputs > 0 || flags.memory_limit > 0 || !flags.resume.empty()) {
+    return absl::InvalidArgumentError(
+        "--preset: definitions searches no space, of which --space, --count-only, --count-raw, --sample, --max-ops, "
+        "--inputs, --memory-limit and --resume are");
+  }
+  if (generate::Ranks::World().rank() != 0) return Answer::kYes;  // too little work to share
+  RETURN_IF_ERROR(CheckRulesOutput(flags, session));
+  std::vector<const OpDef*> operators = AllOps();
+  if (!flags.ops.empty()) {
+    operators.clear();
+    for (const std::string& name : flags.ops) {
+      const OpDef* op = FindOp(name);
+      if (op == nullptr) {
+        return absl::InvalidArgumentError(absl::StrCat("--ops: found `", name, "`, expected an operator"));
+      }
+      if (std::find(operators.begin(), operators.end(), op) == operators.end()) operators.push_back(op);
+    }
+  }
+  const double before = ProcessCpuSeconds();
+  generate::DefinitionOptions options;
+  options.seed = session.flags.seed;
+  options.rule_limit_s = flags.rule_limit;
+  const auto start = std::chrono::steady_clock::now();
+  options.stop = [&] {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    return InterruptGuard::flag() || (flags.time_limit > 0 && elapsed.count() > flags.time_limit);
+  };
+  const absl::StatusOr<generate::DefinitionRules> found = generate::RulesOfDefinitions(operators, options);
+  if (!found.ok()) return found.status();
+  if (flags.explain) {
+    for (const std::string& line : found->explanations) session.console.Result(line);
+  }
+  const generate::DefinitionCounts& counts = found->counts;
+  session.console.Result(absl::StrFormat("operators:  %d, of them %d elementary and %d not read", counts.operators,
+                                         counts.elementary, counts.unread));
+  session.console.Result(
+      absl::StrFormat("rules:      %d proved; %d derivable, %d refuted, %d unknown; %.2f s of CPU time", counts.proved,
+                      counts.derivable, counts.refuted, counts.unknown, ProcessCpuSeconds() - before));
+  Json& json = session.console.json();
+  json["operators"] = counts.operators;
+  json["elementary"] = counts.elementary;
+  json["unread"] = counts.unread;
+  json["candidates"] = counts.stated;
+  json["kept"] = counts.proved;
+  json["derivable"] = counts.derivable;
+  json["refuted"] = counts.refuted;
+  json["unknown"] = counts.unknown;
+  json["complete"] = found->complete;
+  if (!found->complete) {  // a part would say nothing of the rest
+    session.console.Warning("stopped before the end; nothing is written");
+    return Answer::kNo;
+  }
+  RETURN_IF_ERROR(WriteOutput(flags.output, PrintRules({CommandOf(flags, session)}, found->rules)));
+  return Answer::kYes;
+}
+
+absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
+  const InterruptGuard guard;
+  if (!flags.combine.empty()) return Combine(flags, session);
+  if (flags.preset == generate::kDefinitionsPreset) return Definitions(flags, session);
+  absl::StatusOr<std::vector<generate::Space>> spaces = SpacesOf(flags);
+  if (!spaces.ok()) return spaces.status();
+  if (flags.output.empty() && !flags.count_only) {
+    return absl::InvalidArgumentError("-o: the file for the rules is missing (or --count-only)");
+  }
+  if (flags.count_only && !flags.output.empty()) {
+    return absl::InvalidArgumentError("--count-only: proves nothing that -o could write");
+  }
+  RETURN_IF_ERROR(CheckRulesOutput(flags, session));
+  if (flags.sample > 1 && !flags.count_only) {
+    return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");
+  }
+  ProcessRanks().set_limit(flags.hang_limit);
+  return OnProcessRanks("generate", ProcessRanks(), session.console,
+                        [&] { return Generation(flags, *std::move(spaces), session).Run(); });
+}
+
+}  // namespace
+
+Action DeclareGenerate(CommandLine& line) {
+  auto flags = std::make_shared<GenerateFlags>();
+  line.AddOutputPath("-o,--output", &flags->output, "Write the proved rules to this file; - is standard output")
+      .Type("OUT.rules");
+  line.Add("--combine", &flags->combine,
+           "No search: of these files of proved rules, in their order, those that a search has use for; the first "
+           "file's are given, or those of --base")
+      .Type("FILE...");
+  line.Add("--base", &flags->base, "For --combine: files of proved rules that are given")
+      .Type("FILE...")
+      .Needs("--combine");
+  line.Add("--preset", &flags->preset,
+           absl::StrCat("The operators, attributes and inputs: ", absl::StrJoin(generate::PresetNames(), ", "),
+                        " (default taso)"))
+      .Type("NAME");
+  line.Add("--space", &flags->space, "Of the preset's spaces only this one").Type("NAME");
+  line.Add("--ops", &flags->ops, "Of its operators only these, by the names of --count-only's list or of core")
+      .SplitAt(',')
+      .Type("LIST");
+  line.Add("--max-ops", &flags->max_ops, "Operators in a graph, 1 to 6 (default: the preset's)").Type("N");
+  line.Add("--inputs", &flags->inputs, "Inputs of each kind at most (default: the preset's)").Type("N");
+  line.AddOutputPath("--resume", &flags->resume, "Go on from this folder, and keep what is found there").Type("DIR");
+  line.Add("--time-limit", &flags->time_limit, "Stop after so many seconds, with what is found").Type("S");
+  line.Add("--memory-limit", &flags->memory_limit,
+           "Bytes for graphs and fingerprints; kept by going through the graphs several times")
+      .Type("B");
+  line.Add("--rule-limit", &flags->rule_limit,
+           "Seconds of work for the proof of a rule (default 1; see docs/verifier.md)")
+      .Type("S");
+  line.AddReal("--hang-limit", &flags->hang_limit, 0.1, 1e9,
+               "Seconds that a process waits for another one before all of them end (default 3600)");
+  line.AddSwitch("--explain", &flags->explain, "Say of each candidate that is dropped which rules derive it, or why");
+  line.AddSwitch("--count-raw", &flags->count_raw, "Also count the graphs in every order and naming, connected or not");
+  line.Add("--sample", &flags->sample,
+           "With --count-only: of the largest graphs only every Nth part, to estimate what all would take")
+      .Type("N");
+  line.AddSwitch("--count-only", &flags->count_only, "Enumerate and match, prove nothing");
+  return [flags](Session& session) { return Generate(*flags, session); };
+}
+
+}  // namespace rewright

@@ -1,0 +1,79 @@
+#include "tools/verbs/optimize/in_onnxruntime.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "backends/device_factory.h"
+#include "core/base/stats.h"
+#include "core/base/status_macros.h"
+#include "runtime/measure/measurement_cache.h"
+#include "tools/library/file_timing.h"
+
+namespace rewright {
+namespace {
+
+// A session holds the weights of its file, and those that it packs, again.
+constexpr double kLoadedBytesPerSecond = 2e8;
+constexpr double kTimedSeconds = 1;
+// The two sessions take several times the bytes of a file, which is more than all else here does: larger ones are timed
+// where that is asked for (--device onnxruntime).
+constexpr size_t kMostBytes = size_t{1} << 30;
+
+// That a difference which is none is told, in either direction.
+constexpr double kSignificance = 0.05;
+
+}  // namespace
+
+absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& original, const std::string& path,
+                                                                const Graph& rewritten, const absl::Cord& bytes,
+                                                                const OnnxRuntimeRun& run) {
+  std::optional<Measurement> measured;
+  const absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice("onnxruntime", {run.threads});
+  if (!device.ok()) return measured;
+  std::optional<ProfiledMeasurements> kept;
+  if (!run.profile.empty()) {
+    ASSIGN_OR_RETURN(std::shared_ptr<ProfileDb> profile, ProfileDb::Open(run.profile));
+    kept.emplace(std::move(profile), (*device)->name());
+    ASSIGN_OR_RETURN(measured, kept->Find(original, rewritten));
+    if (measured) return measured;
+  }
+  const double loading = 2 * static_cast<double>(bytes.size()) / kLoadedBytesPerSecond;
+  if (bytes.size() > kMostBytes || run.seconds < loading + kTimedSeconds) return measured;
+  MeasureOptions measuring;
+  std::optional<absl::Time> began;  // the first pair; files are loaded before
+  measuring.stop = [&] {
+    if (!began) began = absl::Now();
+    return absl::ToDoubleSeconds(absl::Now() - *began) > kTimedSeconds;
+  };
+  ASSIGN_OR_RETURN(measured, MeasureFiles(dynamic_cast<const ort::OrtDevice&>(**device), original, path,
+                                          std::string(bytes), measuring, run.seed));
+  if (kept) kept->Keep(original, rewritten, *measured);
+  return measured;
+}
+
+bool IsTold(const Measurement& measured) {
+  const auto [fewer, more] = std::minmax(measured.wins, measured.losses);
+  return SignTest(more, fewer) <= kSignificance / 2 && (measured.wins > measured.losses) == (measured.ratio > 1);
+}
+
+std::string TextInOnnxRuntime(const Measurement& measured) {
+  const std::string pairs = absl::StrFormat("%d of %d pairs faster", measured.wins, measured.wins + measured.losses);
+  const std::string told = IsTold(measured)
+                               ? absl::StrFormat("%.2f of the original's time (%s)", 1 / measured.ratio, pairs)
+                               : absl::StrFormat("no difference that can be told from noise (%s)", pairs);
+  return told + "; --device onnxruntime optimizes for it";
+}
+
+Json JsonInOnnxRuntime(const Measurement& measured) {
+  return {{"original_ms", measured.original_seconds * 1e3},
+          {"written_ms", measured.candidate_seconds * 1e3},
+          {"ratio", IsTold(measured) ? Json(1 / measured.ratio) : Json(nullptr)},
+          {"wins", measured.wins},
+          {"losses", measured.losses}};
+}
+
+}  // namespace rewright

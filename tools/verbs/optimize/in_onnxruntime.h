@@ -1,0 +1,38 @@
+// What a file that was optimized for another device takes in onnxruntime, where that is at hand: most models are run
+// there, and what is faster here need not be.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
+#include "core/ir/graph.h"
+#include "runtime/measure/interleaved.h"
+#include "tools/program/console.h"
+
+namespace rewright {
+
+struct OnnxRuntimeRun {
+  int threads = 0;      // 0: all of the machine
+  std::string profile;  // where what was measured is kept; empty: nowhere
+  uint64_t seed = 1;    // of the inputs
+  double seconds = 0;   // that are left
+};
+
+// The file of the original, `path`, and the bytes of the rewritten graph's in turn, for about a second, or as an
+// earlier run with that profile measured them. Nothing where onnxruntime is not found, or too few seconds are left to
+// load both. Errors: those of onnxruntime and of the profile.
+absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& original, const std::string& path,
+                                                                const Graph& rewritten, const absl::Cord& bytes,
+                                                                const OnnxRuntimeRun& run);
+
+// Whether the sign test says that one of both is faster.
+bool IsTold(const Measurement& measured);
+// "1.07 of the original's time (2 of 30 pairs faster); --device onnxruntime optimizes for it"; without a ratio where
+// none is told.
+std::string TextInOnnxRuntime(const Measurement& measured);
+Json JsonInOnnxRuntime(const Measurement& measured);
+
+}  // namespace rewright

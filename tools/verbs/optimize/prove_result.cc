@@ -1,0 +1,90 @@
+#include "tools/verbs/optimize/prove_result.h"
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tools/program/interrupt.h"
+
+namespace rewright {
+namespace {
+
+// What the steps of the search say to be equal.
+std::vector<EqualityClaim> ClaimsOf(const OptimizeReport& report) {
+  std::vector<EqualityClaim> claims;
+  for (int step : report.path) claims.push_back(report.search.trace[step].replacement);
+  return claims;
+}
+
+// The rules that the steps name.
+std::vector<std::shared_ptr<const Matcher>> RulesOfPath(const OptimizeReport& report, const RuleIndex& rules) {
+  std::set<std::string> names;
+  for (int step : report.path) {
+    for (absl::string_view name : absl::StrSplit(report.search.trace[step].rule, kRuleSeparator)) names.emplace(name);
+  }
+  std::vector<std::shared_ptr<const Matcher>> named;
+  for (const auto& matcher : rules.matchers()) {
+    if (names.contains(matcher->rule().name())) named.push_back(matcher);
+  }
+  return named;
+}
+
+std::string TextOf(const EqualResult& result, double time_limit_s) {
+  if (result.equality == Equality::kProved) {
+    const size_t regions = result.regions.size() + static_cast<size_t>(result.regions_by_rules);
+    return absl::StrCat("proved equal as a whole (", Counted(regions, "region"), ")");
+  }
+  if (InterruptGuard::interrupted()) return "open: interrupted";
+  if (result.time_out) return absl::StrFormat("open: not settled within %g s", time_limit_s);
+  if (result.open.empty()) return "open: the steps of the search do not lead to the result";
+  const OpenRegion& open = result.open[0];
+  return absl::StrCat("open: ", open.a, " of the original and ", open.b, " of the result, ",
+                      Counted(static_cast<size_t>(open.applications), "application"));
+}
+
+}  // namespace
+
+ResultProof ProveResult(const Graph& original, const OptimizeReport& report, const RuleIndex& rules,
+                        double time_limit_s) {
+  ResultProof proof;
+  const absl::Time start = absl::Now();
+  EqualOptions options;
+  options.rules = RulesForEqual(RulesOfPath(report, rules));
+  options.time_limit_s = time_limit_s;
+  options.folded_weights = false;  // they are folded when the result is written
+  options.stop = &InterruptGuard::flag();
+  absl::StatusOr<EqualResult> result = ProveByClaims(original, report.graph, ClaimsOf(report), options);
+  proof.seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  if (!result.ok()) {
+    proof.text = absl::StrCat("open: ", result.status().message());
+    return proof;
+  }
+  proof.result = *std::move(result);
+  proof.proved = proof.result.equality == Equality::kProved;
+  proof.text = TextOf(proof.result, time_limit_s);
+  return proof;
+}
+
+Json ToJson(const ResultProof& proof) {
+  Json json;
+  json["answer"] = proof.proved ? "proved" : "open";
+  json["text"] = proof.text;
+  json["seconds"] = proof.seconds;
+  json["values"] = proof.result.values;
+  json["shared"] = proof.result.shared;
+  json["regions_by_rules"] = proof.result.regions_by_rules;
+  json["regions_by_prover"] = proof.result.regions.size();
+  Json open = Json::array();
+  for (const OpenRegion& region : proof.result.open) open.push_back(region.text);
+  json["open"] = std::move(open);
+  return json;
+}
+
+}  // namespace rewright

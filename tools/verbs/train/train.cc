@@ -1,0 +1,426 @@
+// rewright train CONFIG.json: trains a model.
+
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/base/check.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
+#include "core/onnx/onnx.h"
+#include "runtime/comm/ranks.h"
+#include "runtime/offload/two_tier_device.h"
+#include "runtime/training/files/tensorboard.h"
+#include "runtime/training/parallel/layout.h"
+#include "runtime/training/trainer.h"
+#include "substitutions/sharding/shard.h"
+#include "tools/program/flags.h"
+#include "tools/program/interrupt.h"
+#include "tools/program/models.h"
+#include "tools/program/outputs.h"
+#include "tools/program/progress.h"
+#include "tools/program/verb.h"
+#include "tools/verbs/train/ranks.h"
+#include "tools/verbs/train/step_search.h"
+#include "verifier/claims/sharding_laws.h"
+
+namespace rewright {
+namespace {
+
+struct TrainFlags {
+  std::string config;
+  std::string checkpoint_folder;
+  bool resume = false;
+  std::string events_folder;
+  bool seed_given = false;
+  std::string output;
+  std::string device = "cpu";
+  std::string layout;
+  double hang_limit = 300;
+  double bucket_mb = 25;
+  std::string profile;
+  StepSearchFlags search;
+  int64_t second_tier = 0;  // bytes
+};
+
+absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
+  ASSIGN_OR_RETURN(const std::string text, ReadText(flags.config));
+  auto config = ParseTrainConfig(text);
+  if (!config.ok()) {
+    return ErrorAt(flags.config, config.status());
+  }
+  if (flags.seed_given) config->seed = seed;
+  return config;
+}
+
+// Whether a name fits one of the patterns.
+std::function<bool(const std::string&)> AnyOf(const std::vector<std::string>& patterns) {
+  return [patterns](const std::string& name) {
+    return std::any_of(patterns.begin(), patterns.end(),
+                       [&](const std::string& pattern) { return MatchesPattern(pattern, name); });
+  };
+}
+
+// Nothing that may be a parameter is left without a word: the user says what it is.
+absl::Status CheckDecided(const ImportedModel& model, const std::function<bool(const std::string&)>& is_frozen) {
+  std::vector<std::string> sentences;
+  for (const auto& [name, sentence] : model.undecided) {
+    if (!is_frozen(name)) sentences.push_back(sentence);
+  }
+  if (sentences.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::StrJoin(sentences, "; "), ". Expected the name in model.trained or model.frozen"));
+}
+
+struct LoadedModel {
+  TrainableModel model;
+  ModelMetadata metadata;
+};
+
+absl::StatusOr<LoadedModel> LoadTrainedModel(const TrainConfig& config, const std::string& folder, Console& console) {
+  if (config.built_in) return LoadedModel{MakeModel(*config.built_in, config.micro_batch(), config.seed), {}};
+  const std::string path = PathFrom(folder, config.onnx);
+  ASSIGN_OR_RETURN(OnnxModel file, OnnxModel::Open(path));
+  ImportOptions options;
+  options.training = OnnxTraining::kOff;
+  options.seed = config.seed;
+  options.trains = AnyOf(config.trains);
+  options.shares = AnyOf(config.shared);
+  options.parts = AnyOf(config.parted);
+  ASSIGN_OR_RETURN(const ImportedModel open, file.Import(options));
+  for (const std::string& note : open.weight_notes) console.Warning(absl::StrCat(path, ": ", note));
+  RETURN_IF_ERROR(ErrorAt(path, CheckDecided(open, AnyOf(config.step.frozen))));
+  // The size of the batch, where the file leaves it open.
+  options.dims = config.dims;
+  for (const std::vector<std::string>& names : open.dim_names) {
+    if (!names.empty() && !names[0].empty()) options.dims.try_emplace(names[0], config.micro_batch());
+  }
+  ASSIGN_OR_RETURN(const ImportedModel inference, file.Import(options));
+  for (const std::string& note : inference.notes) console.Note(absl::StrCat(path, ": ", note));
+  options.training = OnnxTraining::kStep;
+  ASSIGN_OR_RETURN(const ImportedModel training, file.Import(options));
+  return LoadedModel{{inference.graph, training.graph, training.left}, inference.metadata};
+}
+
+// "a, b, c, .. (12)"
+std::string Shortened(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 8;
+  if (names.size() <= kShown) return absl::StrJoin(names, ", ");
+  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + kShown, ", "), ", .. (", names.size(), ")");
+}
+
+// What is trained of a model of a file, what is not, and why: in full in the log file and with --json.
+void ShowTrained(const Trainer& trainer, Console& console) {
+  std::map<std::string, std::vector<std::string>> left;  // by reason
+  for (const auto& [name, why] : trainer.left()) left[why].push_back(name);
+  console.Note(absl::StrCat("trains:   ", Shortened(trainer.trained())));
+  for (const auto& [why, names] : left) console.Note(absl::StrCat("leaves:   ", Shortened(names), ": ", why));
+  console.Detail(absl::StrCat("trained: ", absl::StrJoin(trainer.trained(), ", ")));
+  for (const auto& [name, why] : trainer.left()) console.Detail(absl::StrCat("left: ", name, ": ", why));
+  console.JsonLine({{"trained", trainer.trained()}, {"left", trainer.left()}});
+}
+
+// Progress and metrics of a run.
+class Reporter {
+ public:
+  Reporter(const Trainer& trainer, const TrainConfig& config, std::optional<EventFile> events, Console& console)
+      : trainer_(trainer),
+        events_(std::move(events)),
+        batch_(config.batch),
+        first_(trainer.position()),
+        console_(console),
+        progress_(console, "train") {}
+
+  void operator()(const StepReport& report) {
+    Line(report);
+    Event(report);
+    const auto done = static_cast<double>(report.step - first_);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    const double left = seconds / done * static_cast<double>(trainer_.total_steps() - report.step);
+    progress_.Update(static_cast<double>(report.step) / static_cast<double>(trainer_.total_steps()),
+                     absl::StrFormat("step %d  loss %.4f  %.0f samples/s  %.0f s left", report.step, report.loss,
+                                     done * static_cast<double>(batch_) / seconds, left));
+    if (report.skipped)
+      console_.Warning(absl::StrCat("step ", report.step, " was skipped: its numbers are not finite"));
+    if (report.measurement) Measured(report);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Line(const StepReport& report) {
+    Json line = {{"step", report.step},
+                 {"epoch", report.epoch},
+                 {"loss", report.loss},
+                 {"learning_rate", report.learning_rate},
+                 {"seconds", report.seconds}};
+    if (report.gradient_norm) line["gradient_norm"] = *report.gradient_norm;
+    if (report.skipped) line["skipped"] = true;
+    if (report.measurement) line["validation_loss"] = report.measurement->loss;
+    if (report.measurement && report.measurement->accuracy) line["accuracy"] = *report.measurement->accuracy;
+    console_.JsonLine(line);
+  }
+  // A run does not end for want of its metrics.
+  void Event(const StepReport& report) {
+    if (!events_) return;
+    std::vector<std::pair<std::string, double>> values = {
+        {"loss", report.loss}, {"learning_rate", report.learning_rate}, {"seconds", report.seconds}};
+    if (report.gradient_norm) values.emplace_back("gradient_norm", *report.gradient_norm);
+    if (report.measurement) values.emplace_back("validation/loss", report.measurement->loss);
+    if (report.measurement && report.measurement->accuracy) {
+      values.emplace_back("validation/accuracy", *report.measurement->accuracy);
+    }
+    const absl::Status status = events_->Write(report.step, values);
+    if (status.ok()) return;
+    console_.Warning(absl::StrCat(status.message(), "; no more events are written"));
+    events_.reset();
+  }
+  void Measured(const StepReport& report) {
+    std::string text = absl::StrFormat("epoch %d, step %d: loss %.4f, validation loss %.4f", report.epoch, report.step,
+                                       report.loss, report.measurement->loss);
+    if (report.measurement->accuracy) {
+      absl::StrAppend(&text, absl::StrFormat(", accuracy %.2f %%", 100 * *report.measurement->accuracy));
+    }
+    console_.Note(text);
+  }
+
+  const Trainer& trainer_;
+  std::optional<EventFile> events_;
+  const int64_t batch_, first_;
+  Console& console_;
+  Progress progress_;
+  const Clock::time_point start_ = Clock::now();
+};
+
+// A number of every rank.
+absl::StatusOr<std::vector<int64_t>> OfAllRanks(Communicator& ranks, int64_t number) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, AllGather(ranks, "the end", absl::StrCat(number)));
+  std::vector<int64_t> numbers(texts.size(), 0);
+  for (size_t k = 0; k < texts.size(); ++k) CHECK(absl::SimpleAtoi(texts[k], &numbers[k])) << texts[k];
+  return numbers;
+}
+
+absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlags& flags, const ModelMetadata& metadata,
+                    Communicator& ranks, Console& console) {
+  if (!flags.output.empty()) {
+    ASSIGN_OR_RETURN(const Graph trained, trainer.Trained());
+    if (ranks.rank() == 0) RETURN_IF_ERROR(WriteModel(trained, metadata, flags.output, kWeightsAsTheyAre));
+  }
+  ASSIGN_OR_RETURN(const std::string sha256, trainer.WeightsSha256());
+  Json line = {{"final_loss", trainer.last_loss()},
+               {"steps", trainer.position()},
+               {"weights_sha256", sha256},
+               {"ended_by", trainer.ended_by()}};
+  line["state_bytes"] = trainer.state_bytes();
+  line["arena_bytes"] = trainer.running().step->arena_bytes();
+  line["peak_live_bytes"] = trainer.running().step->peak_live_bytes();
+  if (trainer.running().sums != nullptr) line["gradients_arena_bytes"] = trainer.running().sums->arena_bytes();
+  if (flags.second_tier > 0) line["stored_bytes"] = trainer.running().step->stored_bytes();
+  if (ranks.size() > 1) {
+    line["ranks"] = ranks.size();
+    line["bytes_sent"] = ranks.bytes_sent();  // by this one, rank 0
+    ASSIGN_OR_RETURN(line["planned_bytes_of_step"], OfAllRanks(ranks, trainer.planned_bytes()));
+  }
+  std::string text = absl::StrFormat("trained:  %d steps, final loss %.6g", trainer.position(), trainer.last_loss());
+  if (config.validation) {
+    ASSIGN_OR_RETURN(const ValidationScore measurement, trainer.Measure());
+    line["validation_loss"] = measurement.loss;
+    absl::StrAppend(&text, absl::StrFormat(", validation loss %.6g", measurement.loss));
+    if (measurement.accuracy) {
+      line["accuracy"] = *measurement.accuracy;
+      absl::StrAppend(&text, absl::StrFormat(", accuracy %.2f %%", 100 * *measurement.accuracy));
+    }
+  }
+  console.JsonLine(line);
+  console.Result(text);
+  console.Result(absl::StrCat("weights:  sha256 ", sha256));
+  return absl::OkStatus();
+}
+
+constexpr double kProofSeconds = 5;
+
+std::vector<sharding::Placement> PlacementsOf(const StateAxes& axes) {
+  std::vector<sharding::Placement> placements;
+  for (const auto& [name, axis] : axes) placements.push_back({name, axis});
+  return placements;
+}
+
+// Cuts graphs of a step over ranks, by laws that are proved on the way.
+absl::StatusOr<Graph> CutStep(const Graph& graph, const StateAxes& axes, int degree, Communicator& ranks,
+                              bool exact_only, Console& console) {
+  return CutOnRanks(graph, ranks, [&]() -> absl::StatusOr<Graph> {
+    ProvedLaws laws(kProofSeconds);
+    ASSIGN_OR_RETURN(const sharding::Sharded sharded,
+                     sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(laws), exact_only));
+    console.Note(absl::StrFormat(
+        "%d of %d applications of a step are on blocks, by %d proved laws%s%s", sharded.cut, graph.num_applications(),
+        laws.num_proved(),
+        sharded.whole.empty() ? "" : "; joined for want of a law: ", absl::StrJoin(sharded.whole, ", ")));
+    return sharded.graph;
+  });
+}
+
+absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& session) {
+  Console& console = session.console;
+  // From the first search to the last step; those of searches lie inside.
+  std::optional<InterruptGuard> interrupt(std::in_place);
+  ASSIGN_OR_RETURN(const RankLayout layout, ParseLayout(flags.layout, ranks.size()));
+  if (flags.search.memory_limit > 0 && flags.device == "reference") {
+    return absl::InvalidArgumentError("--memory-limit: found the device reference, expected one that plans memory");
+  }
+  if (flags.second_tier > 0 && (ranks.size() > 1 || flags.device == "reference")) {
+    return absl::InvalidArgumentError(absl::StrCat("--second-tier: found ", ranks.size(), " processes and device ",
+                                                   flags.device, ", expected one process and cpu"));
+  }
+  if (flags.resume && flags.checkpoint_folder.empty()) {
+    return absl::InvalidArgumentError("--resume: expected --checkpoint-dir, too");
+  }
+  ASSIGN_OR_RETURN(TrainConfig config, LoadConfig(flags, session.flags.seed));
+  RETURN_IF_ERROR(ApplyLayout(layout, &config));
+  if (ranks.rank() == 0) {
+    RETURN_IF_ERROR(CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true},
+                                  {"--profile", flags.profile, OutputFlag::Use::kKeep}},
+                                 {flags.config}, session));
+  }
+  TrainerOptions options;
+  options.data_folder = FolderOf(flags.config);
+  options.checkpoint_folder = flags.checkpoint_folder;
+  options.resume = flags.resume;
+  options.threads = omp_get_max_threads();
+  options.ranks = &ranks;
+  ASSIGN_OR_RETURN(LoadedModel loaded, LoadTrainedModel(config, options.data_folder, console));
+  ASSIGN_OR_RETURN(Engine engine,
+                   Engine::Open(flags.device, session.flags.threads, ranks.rank() == 0 ? flags.profile : ""));
+  if (flags.second_tier > 0) {
+    RETURN_IF_ERROR(engine.Wrap([&](std::unique_ptr<Device> device) {
+      return MakeTwoTierDevice(std::move(device), {.first_bytes = flags.search.memory_limit,
+                                                   .second_bytes = flags.second_tier,
+                                                   .threads = static_cast<int>(session.flags.threads)});
+    }));
+  }
+  flags.search.measured = !flags.profile.empty();
+  options.rewrite = [&](const Graph& step) { return RewriteStep(step, flags.search, layout, engine, ranks, session); };
+  options.rewrite_gradients = [&](const Graph& gradients, const Graph& step, const std::vector<std::string>& updated) {
+    return RewriteGradients(gradients, step, updated, config, options.sharing, flags.search, engine, ranks, session);
+  };
+  options.sharing.rewrite_part = [&](const RankGraph& part) {
+    return RewritePart(part, flags.search, engine, session);
+  };
+  if (flags.search.seconds > 0 && engine.device() != nullptr) {
+    options.rewrite_whole = [&](const WholeStep& step) {
+      return RewriteWholeStep(step, flags.search, engine, session);
+    };
+  }
+  options.sharing.layout = layout;
+  options.sharing.bucket_bytes = static_cast<int64_t>(flags.bucket_mb * (1 << 20));
+  options.sharing.cut = [&](const Graph& graph, const StateAxes& axes, int degree, Communicator& over,
+                            bool exact_only) { return CutStep(graph, axes, degree, over, exact_only, console); };
+  options.sharing.cut_alone = [laws = std::make_shared<ProvedLaws>(kProofSeconds)](
+                                  const Graph& graph, const StateAxes& axes, int degree) -> absl::StatusOr<Graph> {
+    ASSIGN_OR_RETURN(const sharding::Sharded sharded,
+                     sharding::Shard(graph, PlacementsOf(axes), degree, std::ref(*laws)));
+    return sharded.graph;
+  };
+  if (engine.device() != nullptr) {
+    options.sharing.device.groups = [&](const Graph& graph) { return engine.device()->Partition(graph); };
+  }
+  if (!flags.profile.empty() && engine.device() != nullptr) {
+    options.sharing.device.seconds = [&](const Graph& graph) { return MeasuredSeconds(graph, *engine.device()); };
+  }
+  if (!config.weights.empty()) {
+    const std::string path = PathFrom(options.data_folder, config.weights);
+    ASSIGN_OR_RETURN(const NamedTensors weights, ReadSafetensors(path));
+    auto model = WithWeights(loaded.model, weights);
+    if (!model.ok()) return ErrorAt(path, model.status());
+    loaded.model = *std::move(model);
+  }
+  auto trainer = Trainer::Create(config, std::move(loaded.model), engine.runner(), options);
+  if (!trainer.ok()) {
+    return ErrorAt(flags.config, trainer.status());
+  }
+  for (const std::string& note : (*trainer)->notes()) console.Warning(note);
+  if (!config.built_in) ShowTrained(**trainer, console);
+  if (flags.resume) console.Note(absl::StrCat("resumed behind step ", (*trainer)->position()));
+
+  std::optional<EventFile> events;
+  if (!flags.events_folder.empty() && ranks.rank() == 0) {
+    const std::optional<int64_t> behind = flags.resume ? std::optional<int64_t>((*trainer)->position()) : std::nullopt;
+    ASSIGN_OR_RETURN(EventFile file, EventFile::Create(flags.events_folder, behind));
+    events.emplace(std::move(file));
+  }
+  {
+    Reporter reporter(**trainer, config, std::move(events), console);
+    RETURN_IF_ERROR((*trainer)->Run([&](const StepReport& report) { reporter(report); },
+                                    [&] { return InterruptGuard::interrupted() || console.output_failed(); }));
+  }
+  interrupt.reset();
+  ShowLoss(engine.profile_loss(), console);
+  RETURN_IF_ERROR(Finish(**trainer, config, flags, loaded.metadata, ranks, console));
+  if ((*trainer)->ended_by() != "stop") return Answer::kYes;
+  if (!InterruptGuard::interrupted())
+    return absl::UnavailableError(
+        absl::StrCat("standard output cannot be written; ended behind step ", (*trainer)->position()));
+  return absl::CancelledError(absl::StrCat("interrupted behind step ", (*trainer)->position(),
+                                           flags.checkpoint_folder.empty() ? "" : "; --resume goes on from there"));
+}
+
+}  // namespace
+
+Action DeclareTrain(CommandLine& line) {
+  auto flags = std::make_shared<TrainFlags>();
+  line.Add("config", &flags->config, "What to train, on what and how (docs/training.md)")
+      .Required()
+      .Type("CONFIG.json");
+  line.AddOutputPath("--checkpoint-dir", &flags->checkpoint_folder, "Write checkpoints there").Type("DIR");
+  line.AddSwitch("--resume", &flags->resume, "Go on from the last checkpoint");
+  line.AddOutputPath("--tensorboard", &flags->events_folder, "Write metrics there as TensorBoard reads them")
+      .Type("DIR");
+  line.AddOutputPath("-o,--output", &flags->output, "Write the trained model there").Type("F.onnx");
+  AddDevice(line, &flags->device, /*with_reference=*/true);
+  line.Add(
+          "--layout", &flags->layout,
+          "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
+          "compute it together, with weights cut as model.places says; pp=N, each has a stage of the model; zero=1, 2, "
+          "3: what the optimizer keeps is cut, gradients, weights; micro=M: so many micro-batches")
+      .Type("dp=A,tp=B,..");
+  line.AddReal("--bucket-mb", &flags->bucket_mb, 1e-3, 1e6,
+               "Gradients of so many MiB are added over processes while those before them are computed");
+  line.AddReal("--search-time", &flags->search.seconds, 0, 1e9,
+               "Seconds of search for a faster form of the step, by proved rules and measured costs");
+  AddRules(line, &flags->search.rules);
+  line.AddBytes(
+          "--memory-limit", &flags->search.memory_limit,
+          "Memory of a step, states included: what does not fit is computed again instead of being kept, by costs that "
+          "are measured with --profile, else guessed")
+      .Type("SIZE");
+  line.AddBytes("--second-tier", &flags->second_tier,
+                "With --memory-limit: other memory of this machine, where values wait that fit no more; it stands for "
+                "that of a host beside a GPU")
+      .Type("SIZE");
+  line.AddSwitch("--keep-all", &flags->search.keep_all,
+                 "Compute nothing again, not even what takes next to no time, and take the memory that needs")
+      .Excludes("--memory-limit");
+  line.AddOutputPath("--profile", &flags->profile, "Database of measured costs, read and filled").Type("DB");
+  line.AddReal("--hang-limit", &flags->hang_limit, 0.1, 1e9,
+               "Seconds that a process waits for another one before all of them end");
+  return [flags, line](Session& session) {
+    flags->seed_given = line.Given("--seed");
+    Communicator& ranks = ProcessRanks();
+    ranks.set_limit(flags->hang_limit);
+    if (ranks.rank() != 0) session.console.Mute();
+    return OnProcessRanks("train", ranks, session.console, [&] { return Train(*flags, ranks, session); });
+  };
+}
+
+}  // namespace rewright

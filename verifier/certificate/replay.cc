@@ -1,0 +1,95 @@
+#include "verifier/certificate/replay.h"
+
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "verifier/integer/give_up.h"
+#include "verifier/normal_form/proof_observer.h"
+#include "verifier/prove/attempt.h"
+#include "verifier/smt/solver.h"
+
+namespace rewright {
+namespace verifier {
+
+// From cheap to thorough. First only laws that hold for infinities too.
+std::vector<Strategy> Strategies() {
+  std::vector<Strategy> out;
+  for (bool probe : {true, false}) {
+    for (bool finite_laws : {false, true}) {
+      for (int order : {0, 1}) {
+        out.push_back({.finite_laws = finite_laws, .probe = probe, .factor_order = order});
+        out.push_back({.sum_cases = true, .finite_laws = finite_laws, .probe = probe, .factor_order = order});
+        out.push_back({.split_products = true, .finite_laws = finite_laws, .probe = probe, .factor_order = order});
+      }
+    }
+  }
+  out.push_back({.finite_laws = true, .unfold = true});
+  for (bool digits : {false, true}) {
+    for (int order = 0; order <= (digits ? 1 : 0); ++order) {
+      for (bool split : {false, true}) {
+        out.push_back(
+            {.split_products = split, .finite_laws = true, .factor_order = order, .quotients = true, .digits = digits});
+      }
+    }
+  }
+  out.push_back({.unroll = true});
+  return out;
+}
+
+void TakeRecord(ProofSession* record, ProofResult* result) {
+  result->queries = record->queries;
+  result->used_nonlinear_arithmetic = record->nonlinear;
+  result->steps = std::move(record->steps);
+  result->smtlib = std::move(record->smtlib);
+  result->cpu_ms = 1000 * (ThreadCpuSeconds() - record->cpu_start_s);
+}
+
+namespace {
+
+void FollowStrategy(const RuleInstance& instance, int number, ProofSession* record, ProofResult* result) {
+  const std::vector<Strategy> strategies = Strategies();
+  if (number < 0 || number >= static_cast<int>(strategies.size())) {
+    result->reason = absl::StrCat("found strategy ", number, ", expected one from 0 to ", strategies.size() - 1);
+    return;
+  }
+  const Strategy& strategy = strategies[number];
+  if (record->listener != nullptr) record->listener->Begin(instance, {});
+  try {
+    Legality legal;
+    if (number != 0) {
+      // The first three obligations are settled by the first attempt.
+      Attempt first(instance, strategies[0], {}, record, {});
+      if (!first.ProveLegality(&legal, &result->reason)) return;
+    }
+    Attempt attempt(instance, strategy, {}, record, {});
+    if (attempt.Run(&legal, &result->reason) != Outcome::kProved) return;
+    result->verdict = Verdict::kProved;
+    result->strategy = number;
+    result->used_finite_only_step = attempt.used_finite_law();
+  } catch (const GiveUp& stopped) {
+    result->reason = stopped.reason;
+  } catch (const std::bad_alloc&) {
+    result->reason = "out of memory";
+  }
+}
+
+}  // namespace
+}  // namespace verifier
+
+ProofResult ReplayProof(const RuleInstance& instance, int strategy,
+                        const std::function<bool(const SmtQuery&)>& known_unsat, verifier::StepListener* listener) {
+  ProofResult result;
+  verifier::ProofSession record;
+  record.work_limit_s = verifier::kNoLimit;
+  record.certify = true;
+  record.known_unsat = known_unsat;
+  verifier::SolverMemory memory;
+  record.memory = &memory;
+  record.listener = listener;
+  verifier::FollowStrategy(instance, strategy, &record, &result);
+  verifier::TakeRecord(&record, &result);
+  return result;
+}
+
+}  // namespace rewright

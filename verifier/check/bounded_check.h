@@ -1,0 +1,40 @@
+// A rule checked a second way, that shares nothing with its proof: at small sizes both sides are unrolled, element by
+// element and straight from the declarations, to terms over uninterpreted leaves, and Z3 is asked whether some real
+// numbers tell them apart (as Alive2 does with loops). There are no symbols, no normal forms, no alignment and no laws
+// but Z3's own: the sides are built by the applier, as they are where the rule is used.
+//
+// Real elements are real numbers, integers are bit vectors that wrap around, functions such as exp are uninterpreted
+// but for their sign; powers by small integers and the logistic function are what they are by definition, and numbers
+// of texts that f32 rounds are symbols. So a rule that needs a law of such a function is given up, and so is one whose
+// elements select positions. What is confirmed is confirmed at the sizes that were drawn.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "verifier/check/distinguishing_assignments.h"
+
+namespace rewright {
+
+struct SecondDerivationOptions {
+  int structures = 6;                  // structural values, evenly among all within small limits
+  verifier::TellingDrawOptions draws;  // sizes and attributes of each
+  unsigned resource_limit = 1000000;   // of Z3, for one question
+  uint64_t seed = 1;
+};
+
+enum class SecondVerdict : uint8_t { kConfirmed, kDenied, kGivenUp };
+
+struct SecondDerivation {
+  SecondVerdict verdict = SecondVerdict::kGivenUp;
+  int applications = 0;  // at which all elements are equal
+  std::string reason;    // where it was denied, or why it was given up
+};
+
+// kConfirmed: every application drawn is. kDenied: real numbers tell one apart, or its right side is ill-formed or of
+// other types. Errors: no instance can be drawn.
+absl::StatusOr<SecondDerivation> DeriveAgain(const CompiledRule& rule, const SecondDerivationOptions& options = {});
+
+}  // namespace rewright

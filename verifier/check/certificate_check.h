@@ -1,0 +1,30 @@
+// The check of certificates (certificate.h).
+//
+// Four things are taken from a certificate: the law, the domain, the number of the strategy of each instance, and the
+// queries. Everything else is derived again from the operators' declarations, with the recorded queries in the solver's
+// place, and printed; the text must come out the same, to the byte. So an instance, obligation, step or query that is
+// altered, dropped, added or exchanged is refused; what remains to be asked is whether the queries are unsatisfiable
+// (query_solver.h). The law is read and its instances are enumerated by code of the check alone (law_instances.h): what
+// the prover made of the law shows in the certificate, and must be the same.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "verifier/certificate/certificate.h"
+
+namespace rewright {
+
+struct CheckedCertificate {
+  Rule rule;
+  Certificate certificate;
+  std::vector<SmtQuery> queries;  // distinct; they remain to be settled
+  std::vector<int> query_lines;   // of each, in the file
+};
+
+// Errors are `file:line: found .., expected ..`. `listener` is told every step of every instance.
+absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, const std::string& file,
+                                                    verifier::StepListener* listener = nullptr);
+
+}  // namespace rewright

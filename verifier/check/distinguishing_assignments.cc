@@ -1,0 +1,120 @@
+#include "verifier/check/distinguishing_assignments.h"
+
+#include <algorithm>
+
+#include "core/ir/index_value.h"
+#include "verifier/refute/counterexample.h"
+
+namespace rewright::verifier {
+namespace {
+
+// Of all values together; what a right side that is not legal there has below zero counts as nothing.
+int64_t Elements(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
+  int64_t total = 0;
+  for (const SymbolicNode& node : instance.nodes) {
+    for (const std::vector<ExprPtr>& shape : node.shapes) {
+      int64_t elements = 1;
+      for (const ExprPtr& size : shape) elements *= std::clamp<int64_t>(EvalIndex(size, symbols).value_or(0), 0, 1000);
+      total += elements;
+    }
+  }
+  return total;
+}
+
+// What breaks a coincidence, for each that there can be.
+std::vector<ExprPtr> Breaks(const RuleInstance& instance) {
+  std::vector<ExprPtr> breaks;
+  const auto add = [&](std::initializer_list<Cond> conditions) {
+    for (const Cond& one : conditions) breaks.push_back(one.node());
+  };
+  for (int i = 0; i < static_cast<int>(instance.symbols.size()); ++i) {
+    const Index a = Variable(i, instance.symbols[i].name);
+    for (int j = 0; j < i; ++j) {
+      const Index b = Variable(j, instance.symbols[j].name);
+      add({!(a == b), a < b, b < a});
+    }
+    add({!(a == 0), !(a == 1), a < 0});
+  }
+  return breaks;
+}
+
+struct Candidate {
+  std::vector<int64_t> symbols;
+  std::vector<bool> breaks;
+  int64_t elements = 0;
+};
+
+class Pool {
+ public:
+  Pool(const RuleInstance& instance, const TellingDrawOptions& options, std::mt19937_64& rng)
+      : instance_(instance), options_(options), rng_(rng), breaks_(Breaks(instance)), found_(breaks_.size()) {
+    Add(instance, options.pool);
+    for (size_t k = 0; k < breaks_.size(); ++k) {
+      if (found_[k] > 0) continue;
+      RuleInstance narrower = instance;
+      narrower.conditions.push_back(breaks_[k]);
+      Add(narrower, options.tries);
+    }
+    std::stable_sort(candidates_.begin(), candidates_.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.elements < b.elements; });
+  }
+
+  std::vector<std::vector<int64_t>> All() const {
+    std::vector<std::vector<int64_t>> all;
+    for (const Candidate& candidate : candidates_) all.push_back(candidate.symbols);
+    return all;
+  }
+
+  std::vector<std::vector<int64_t>> Choose() const {
+    std::vector<std::vector<int64_t>> chosen;
+    std::vector<bool> broken(breaks_.size());
+    while (static_cast<int>(chosen.size()) < options_.draws) {
+      const Candidate* best = nullptr;
+      double most = chosen.empty() ? -1 : 0;  // the first is taken even where nothing can be broken
+      for (const Candidate& candidate : candidates_) {
+        if (candidate.elements > options_.most_elements) break;
+        double fresh = 0;  // what few break counts more, and small applications are asked about sooner
+        for (size_t k = 0; k < broken.size(); ++k) {
+          if (candidate.breaks[k] && !broken[k]) fresh += 1.0 / found_[k];
+        }
+        fresh /= static_cast<double>(candidate.elements) + 100;
+        if (fresh <= most) continue;
+        most = fresh;
+        best = &candidate;
+      }
+      if (best == nullptr) break;
+      for (size_t k = 0; k < broken.size(); ++k) broken[k] = broken[k] || best->breaks[k];
+      chosen.push_back(best->symbols);
+    }
+    return chosen;
+  }
+
+ private:
+  void Add(const RuleInstance& instance, int count) {
+    for (std::vector<int64_t>& symbols : CounterexampleSearch(instance, rng_()).Draw(count)) {
+      Candidate candidate{std::move(symbols), {}, 0};
+      candidate.elements = Elements(instance_, candidate.symbols);
+      for (size_t k = 0; k < breaks_.size(); ++k) {
+        candidate.breaks.push_back(EvalCond(breaks_[k], candidate.symbols).value_or(false));
+        found_[k] += candidate.breaks[k] && candidate.elements <= options_.most_elements;
+      }
+      candidates_.push_back(std::move(candidate));
+    }
+  }
+
+  const RuleInstance& instance_;
+  const TellingDrawOptions& options_;
+  std::mt19937_64& rng_;
+  const std::vector<ExprPtr> breaks_;
+  std::vector<int> found_;  // how many candidates do
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
+
+TellingDraws DrawTelling(const RuleInstance& instance, const TellingDrawOptions& options, std::mt19937_64& rng) {
+  const Pool pool(instance, options, rng);
+  return {pool.Choose(), pool.All()};
+}
+
+}  // namespace rewright::verifier

@@ -1,0 +1,32 @@
+// Sizes and attributes at which a rule is looked at, chosen so that what holds by coincidence alone is told apart.
+//
+// A false rule often holds where two sizes are equal, a stride is one or an offset is zero. Few draws can share such a
+// coincidence by chance, and then nothing tells. So many legal assignments are drawn, and of these some are taken that
+// together break every coincidence that any of them breaks, or as many as that number of draws can.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "substitutions/instance/instance.h"
+
+namespace rewright::verifier {
+
+struct TellingDrawOptions {
+  int pool = 60;                // assignments among which is chosen
+  int tries = 10;               // further ones for each coincidence that none of these breaks
+  int draws = 4;                // to choose at most
+  int64_t most_elements = 600;  // of all values of both sides together
+};
+
+struct TellingDraws {
+  std::vector<std::vector<int64_t>> chosen;  // of few elements where others break no more
+  std::vector<std::vector<int64_t>> all;     // from which they were chosen, larger ones with them
+};
+
+// Legal assignments of the instance's symbols. A coincidence is that two symbols are equal or in order, that one is
+// zero, one or not negative. Nothing where no legal assignment is found.
+TellingDraws DrawTelling(const RuleInstance& instance, const TellingDrawOptions& options, std::mt19937_64& rng);
+
+}  // namespace rewright::verifier

@@ -1,0 +1,65 @@
+// A law as the checker of certificates reads it: its text (PrintLaw) and nothing that the prover made of it.
+//
+// docs/rules.md describes the language. This reads what is printed; for messages, limits and comments there is
+// substitutions/language/rule_parser.h, which has read the text before.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace rewright::law {
+
+// An expression.
+struct Phrase {
+  enum class Kind : uint8_t { kInteger, kReal, kName, kAttribute, kList, kSplice, kCall };
+  Kind kind = Kind::kInteger;
+  std::string text = {};  // a name; ?name without its mark; of a call the function, or the operator (`[]`: an element)
+  int64_t integer = 0;
+  double real = 0;
+  std::vector<Phrase> args = {};
+  friend bool operator==(const Phrase&, const Phrase&) = default;
+};
+
+struct Shape {
+  bool broadcasts = false;  // ~
+  std::vector<Phrase> dims;
+};
+
+struct Term {
+  enum class Kind : uint8_t { kVariable, kConstant, kApplication };
+  Kind kind = Kind::kVariable;
+  std::string name = {};  // a variable; an operator, or ?f; of a constant how it is written
+  std::vector<Term> operands = {};
+  std::vector<std::pair<std::string, Phrase>> attrs = {};  // attrs=?c is one of them
+  Phrase value = {};                                       // of a constant
+  std::optional<Phrase> type = {};
+  std::optional<Shape> shape = {};
+  bool all = false;  // `..`
+  int output = -1;   // .k; -1: not selected
+};
+
+struct Side {
+  std::vector<std::pair<std::string, Term>> lets;
+  std::vector<Term> outputs;
+};
+
+struct Law {
+  std::string name;
+  Side left, right;
+  std::vector<Phrase> conditions;  // all must hold; none is a conjunction
+};
+
+// Error: found .., expected ..
+absl::StatusOr<Law> ReadLaw(const std::string& text);
+
+// The law itself, or, where it is about any number of siblings `{ matmul(x, y).. }`, those for two, one, three and
+// seven of them. Those for one and two imply all others (docs/decisions/062), as long as the lists that the right side
+// splices are used in no other way. Error where they are.
+absl::StatusOr<std::vector<Law>> LawsOfSiblings(const Law& law);
+
+}  // namespace rewright::law

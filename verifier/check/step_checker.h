@@ -1,0 +1,117 @@
+// A check of proofs that does not reason as the prover does.
+//
+// It is told every step of a proof (step_listener.h) and applies laws of its own, few and general, to see that what the
+// prover made of a term is what it was. Sums have two laws, whatever the prover calls its many:
+//
+//   change of variables   SUM_v [g(v)] t(v) = SUM_u [h(u)] s(u)  where f and b are inverse to each other between the
+//                         points of g and those of h, and t(f(u)) = s(u) at these
+//   counting              SUM_v [0 <= v + c < n] t = n t
+//
+// (one-point rules, digits, quotients, alignments and ways to write a guard are changes of variables), and equal
+// products whose coefficients cancel have one. Whatever they need of indices is a question for any solver, for all
+// sizes at once (step_claims.h). Laws of functions, maxima and products, which no solver knows, are computed on both
+// sides at several sizes and elements (step_values.h), and so is the normal form of every element that is compared,
+// beside the declarations themselves (concrete.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "verifier/check/query_solver.h"
+#include "verifier/check/step_queries.h"
+#include "verifier/normal_form/proof_observer.h"
+#include "verifier/refute/concrete.h"
+
+namespace rewright {
+
+struct CheckedSteps {
+  int64_t steps = 0;
+  int64_t by_text = 0;                  // nothing was left to ask
+  int64_t by_question = 0;              // settled by solvers, for all sizes
+  int64_t by_value = 0;                 // computed on both sides
+  int64_t joint = 0;                    // of those: sums that the prover settled by a joint query
+  std::map<std::string, int64_t> open;  // by law: no solver answers, or no values were found
+  std::vector<std::string> refused;     // steps that are wrong
+  std::vector<SmtQuery> questions;      // distinct, each found unsatisfiable by Z3
+};
+
+// Not thread-safe. One for the proofs of one rule.
+class StepChecker : public verifier::StepListener {
+ public:
+  using Context = verifier::Context;
+  using Term = verifier::Term;
+  using NormalForm = verifier::NormalForm;
+  using Guard = verifier::Guard;
+  using Poly = verifier::Poly;
+  using Var = verifier::Var;
+  using Substitution = verifier::Substitution;
+
+  explicit StepChecker(uint64_t seed = 1) : rng_(seed) {}
+  ~StepChecker() override;
+  const CheckedSteps& report() const { return report_; }
+
+  void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) override;
+  void Resummed(Context& ctx, const char* law, const Term& before, const Term& after, const Substitution& forward,
+                const Substitution& backward) override;
+  void Counted(Context& ctx, const Term& before, const Term& after, Var v, const Poly& count) override;
+  void Vanished(Context& ctx, const Term& term) override;
+  void Collected(Context& ctx, const NormalForm& parts, const std::vector<size_t>& place,
+                 const NormalForm& sum) override;
+  void Decided(Context& ctx, const char* what, const std::vector<Guard>& also, const std::vector<Guard>& goals,
+               const std::vector<Var>& hidden) override;
+  void Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) override;
+  void Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) override;
+  void Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
+             const NormalForm& after) override;
+  void Zero(Context& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
+            const std::vector<std::vector<verifier::MovedTerm>>& classes) override;
+  void Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) override;
+
+ private:
+  enum class Finding : uint8_t { kText, kQuestion, kOpen, kWrong };
+  class Comparison;
+  // What a step says something of.
+  struct Subject {
+    std::string note;
+    NormalForm terms;
+    std::vector<Guard> guards;
+    std::vector<Poly> indices;
+
+    // Whether it mentions elements that select positions, or values as a whole.
+    bool HasElements(const Context& ctx) const;
+    std::string ToString(const Context& ctx) const;
+  };
+
+  // Under the facts the coefficients of these terms, which are equal products, cancel.
+  void Cancelled(Context& ctx, const std::vector<Guard>& facts, const NormalForm& members);
+  SmtAnswer AnswerTo(SmtQuery query, unsigned limit);
+  // Whether the facts imply the goals.
+  Finding Ask(verifier::Claim& claim, const std::vector<std::string>& facts, const std::vector<std::string>& goals);
+  // Counts the step; `subject` is asked for where it is wrong.
+  void Note(const Context& ctx, Finding finding, const std::string& law, absl::FunctionRef<Subject()> subject);
+  static std::vector<std::string> FactsOf(const Context& ctx, verifier::Claim& claim);
+
+  std::mt19937_64 rng_;
+  CheckedSteps report_;
+  double lost_s_ = 0;  // seconds of work on questions that no answer came to
+  struct Asked {
+    SmtAnswer answer = SmtAnswer::kUnknown;
+    unsigned limit = 0;
+  };
+  std::unordered_map<std::string, Asked> answers_;  // by the text of the question
+  std::set<std::string> equal_;                     // pairs that have been computed
+  const RuleInstance* instance_ = nullptr;
+  std::vector<std::unique_ptr<verifier::ConcreteInstance>> concrete_;
+  std::vector<std::vector<int64_t>> sizes_;  // of each
+  size_t with_elements_ = 0;                 // so many of them, the first ones, without empty values
+  bool fractions_ = false;                   // of the leaves of each
+};
+
+}  // namespace rewright

@@ -1,0 +1,81 @@
+// Claims about indices as questions that any solver reads.
+//
+// Written for the checker of steps (step_checker.h): of the prover it reads polynomials, conditions and what variables
+// are, as data, and calls none of its arithmetic. Indices are sums of products of constants of the question; variables
+// are replaced by an environment while they are read, so nothing is ever substituted.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "verifier/normal_form/term.h"
+#include "verifier/smt/smt_query.h"
+
+namespace rewright::verifier {
+
+// Products of constants, by their numbers, with coefficients that are not zero.
+using IndexSum = std::map<std::vector<int>, int64_t>;
+// What stands for variables; others stand for themselves.
+using IndexEnvironment = std::map<Var, IndexSum>;
+
+IndexSum PlusTimes(const IndexSum& a, const IndexSum& b, int64_t times);
+IndexSum Times(const IndexSum& a, const IndexSum& b);
+
+// One question: its constants, and the texts of conditions about them.
+class Claim {
+ public:
+  explicit Claim(const Context& ctx) : ctx_(ctx) {}
+
+  const Context& context() const { return ctx_; }
+  // The range of the variable is not known.
+  void Hide(const std::vector<Var>& vars) { hidden_.insert(vars.begin(), vars.end()); }
+  IndexSum Fresh() { return {{{NewConstant()}, 1}}; }
+  IndexSum Of(const Poly& p, const IndexEnvironment& environment);
+  std::string Of(const Guard& g, const IndexEnvironment& environment);
+  std::string Equal(const IndexSum& a, const IndexSum& b);
+  std::string AtLeastZero(const IndexSum& a);
+  static std::string Text(const IndexSum& a);
+  // The normal form as a text that is the same for the same environment, for elements that are indices.
+  std::string Text(const NormalForm& n, const IndexEnvironment& environment);
+
+  // facts (as texts) imply all goals; `logic` is QF_LIA or QF_NIA. Constants are named in the order of their use. With
+  // `connected`, of the facts only those that the goals have to do with, through others if need be.
+  SmtQuery Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, bool connected) const;
+  // For all integers: a >= 0 and b >= 0 imply a b >= 0, and so with 1; a = 0 implies a b = 0.
+  static SmtQuery LemmaOfProducts();
+  // Query() with every product of constants as a constant of its own, and with what is known of these: instances of the
+  // lemma, where a is something that is compared, b a product of constants, and a b is multiplied out; and that
+  // products of what is at least 1 are.
+  SmtQuery LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const;
+
+ private:
+  // p >= 0, or p = 0.
+  struct Relation {
+    IndexSum p;
+    bool equation = false;
+  };
+  struct Constant {
+    std::vector<std::string> known;  // conditions
+  };
+  int NewConstant() {
+    constants_.emplace_back();
+    return static_cast<int>(constants_.size()) - 1;
+  }
+  IndexSum OfVar(Var v, const IndexEnvironment& environment);
+  IndexSum Quotient(const IndexSum& num, const IndexSum& den);
+  std::string Text(const Atom& a, const IndexEnvironment& environment);
+  std::vector<std::string> Products() const;
+
+  const Context& ctx_;
+  std::set<Var> hidden_;
+  std::vector<Constant> constants_;
+  std::map<Var, int> of_var_;
+  std::map<std::string, int> of_text_;         // quotients, minima and elements
+  std::map<std::string, Relation> relations_;  // every one that was written
+  int bound_ = 0;                              // of binders in texts
+};
+
+}  // namespace rewright::verifier

@@ -1,0 +1,54 @@
+// Normal forms as numbers: sums are summed, maxima are searched, functions are computed, at sizes and positions that
+// are given. Written for the checker of steps: of the prover it reads terms as data, and calls none of its algebra.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "verifier/normal_form/term.h"
+
+namespace rewright::verifier {
+
+class ElementValues {
+ public:
+  // What the element of a leaf is; NaN where there is none.
+  using Leaves = std::function<double(const AtomNode& read, const std::vector<int64_t>& at)>;
+
+  ElementValues(const Context& ctx, Leaves leaves) : ctx_(ctx), leaves_(std::move(leaves)) {}
+
+  void Set(Var v, int64_t value) { values_[v] = value; }
+  bool Knows(Var v) const { return values_.contains(v); }
+  // Nothing where a variable has no value, a divisor is not positive, or the work is too much.
+  std::optional<int64_t> Of(const Poly& p);
+  std::optional<bool> Of(const Guard& g);
+  std::optional<double> Of(const NormalForm& n);
+
+ private:
+  struct Stuck {};
+  int64_t Index(const Poly& p);
+  int64_t Index(Var v);
+  bool Holds(const Guard& g);
+  double Value(const NormalForm& n);
+  double Value(const Atom& a);
+  double Binder(const AtomNode& a);
+  double Function(const std::string& name, const std::vector<double>& args);
+  // Visits the points of the variables at which the guard holds, in the order of the variables.
+  void OverPoints(const std::vector<Var>& bound, const Guard& guard, const std::function<void()>& visit);
+  bool Bounds(Var v, const std::vector<Guard>& parts, const std::vector<Var>& open, int64_t* low, int64_t* high);
+  bool IsKnown(const Poly& p, const std::vector<Var>& open) const;
+
+  const Context& ctx_;
+  Leaves leaves_;
+  absl::flat_hash_map<Var, int64_t> values_;
+  int64_t work_ = 0;
+};
+
+// A number between -1 and 1 that depends on the text and the numbers, which may be off by rounding.
+double HashedValue(const std::string& text, const std::vector<double>& numbers, uint64_t seed);
+
+}  // namespace rewright::verifier

@@ -1,0 +1,532 @@
+#include "verifier/classify/classify_rule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <memory>
+#include <numeric>
+
+#include "absl/functional/function_ref.h"
+#include "core/base/status_macros.h"
+#include "core/ir/rewrite.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/operator_variables.h"
+#include "verifier/classify/rounded_decisions.h"
+#include "verifier/classify/rounding_laws.h"
+#include "verifier/prove/merged_axes.h"
+#include "verifier/refute/counterexample.h"
+#include "verifier/refute/numeric_instance.h"
+#include "verifier/smt/solver.h"
+
+namespace rewright {
+namespace {
+
+// Of ClassifyRule: what a class hangs on may be rare.
+constexpr uint64_t kSeeds[] = {1, 2, 3};
+// Of all seeds together: enough to meet every kind of instance; a rule may have thousands. Each of few instances is
+// measured with every seed, of many each with one.
+constexpr int kMeasuredInstances = 24;
+constexpr size_t kAssignments = 3;
+// Of a rule with few instances each is measured at more sizes: what a class hangs on, say a kernel that truly grows,
+// does not show at all of them.
+constexpr size_t kMostAssignments = 6;
+constexpr size_t kAssignmentsOfAll = 18;
+constexpr int kDrawnAssignments = 6;  // for each that is measured
+// With elements that are not finite, at each assignment: where such an element stands matters. Of a rule with few
+// instances so many at each of them: with few sizes to choose, it has few elements, too. Every seed adds as many.
+constexpr int kNotFiniteRuns = 2;
+constexpr int kLeastNotFiniteRuns = 24;
+// With elements all over the range of their types, at each assignment.
+constexpr int kFullRangeRuns = 4;
+// In search of kComparedElements.
+constexpr size_t kLeastBitRuns = 36;  // half as many in float64
+constexpr size_t kMaxBitRuns = 260;
+constexpr int kMaxDraws = 40;           // of five assignments each
+constexpr double kMuchRounding = 1e-3;  // of the largest element
+
+std::vector<double> ElementsOf(const Tensor& tensor) {
+  std::vector<double> elements(static_cast<size_t>(tensor.num_elements()));
+  switch (tensor.dtype()) {
+    case DType::kFloat32: std::copy_n(tensor.as<float>(), elements.size(), elements.begin()); break;
+    case DType::kFloat64: std::copy_n(tensor.as<double>(), elements.size(), elements.begin()); break;
+    default:
+      for (size_t i = 0; i < elements.size(); ++i) elements[i] = tensor.At(static_cast<int64_t>(i));
+  }
+  return elements;
+}
+
+bool AllFinite(const std::vector<double>& elements) {
+  return std::all_of(elements.begin(), elements.end(), [](double x) { return std::isfinite(x); });
+}
+
+double LargestError(const std::vector<double>& values, const std::vector<double>& truths) {
+  double error = 0;
+  for (size_t i = 0; i < truths.size(); ++i) error = std::max(error, std::abs(values[i] - truths[i]));
+  return error;
+}
+
+double LargestElement(const std::vector<double>& elements) {
+  double largest = 0;
+  for (double x : elements) largest = std::max(largest, std::abs(x));
+  return largest;
+}
+
+const Tensor& At(const std::vector<std::vector<Tensor>>& values, SymbolicValue value) {
+  return values[value.node][value.output];
+}
+
+// The floating types in which positions and other integers are stored, in what the outputs depend on.
+std::set<DType> TypesOfIntegers(const RuleInstance& instance, const std::vector<SymbolicValue>& outputs) {
+  std::set<DType> types;
+  std::set<int> seen;
+  std::vector<SymbolicValue> open = outputs;
+  while (!open.empty()) {
+    const int id = open.back().node;
+    open.pop_back();
+    const SymbolicNode& node = instance.nodes[id];
+    if (node.meaning == nullptr || !seen.insert(id).second) continue;
+    open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+    for (size_t k = 0; k < node.meaning->outputs.size(); ++k) {
+      if (!IsFloating(node.dtypes[k])) continue;
+      Visit(node.meaning->outputs[k].element, [&](const ExprPtr& e) {
+        const bool position = e->kind() == ExprKind::kFromIndex;
+        if (position || (e->kind() == ExprKind::kCast && IsInteger(e->arg(0)->dtype()))) types.insert(node.dtypes[k]);
+      });
+    }
+  }
+  return types;
+}
+
+// A real number made of sizes, like 1 / (r s), rounds at some sizes and not at others: a few samples say nothing. So do
+// positions, which are exact up to 2^8 in bf16, 2^11 in f16, 2^24 in f32: the same only where both sides have them in
+// the same types.
+bool RoundsWithSizes(const RuleInstance& instance) {
+  if (TypesOfIntegers(instance, instance.lhs) != TypesOfIntegers(instance, instance.rhs)) return true;
+  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [](const SymbolicNode& node) {
+    return std::any_of(node.params.begin(), node.params.end(),
+                       [](const ExprPtr& param) { return param->Contains(ExprKind::kFromIndex); });
+  });
+}
+
+bool Mentions(const RuleInstance& instance, DType dtype) {
+  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
+    return std::find(node.dtypes.begin(), node.dtypes.end(), dtype) != node.dtypes.end();
+  });
+}
+
+// Numbers of elements of the values, at sizes.
+std::vector<int64_t> ElementCounts(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
+  std::vector<Number> ones;
+  for (const RealSymbol& real : instance.reals) ones.push_back(OneOf(real.dtype));
+  const NumericInstance numeric(instance, symbols, ones);
+  std::vector<int64_t> counts;
+  for (const SymbolicNode& node : instance.nodes) {
+    for (size_t k = 0; k < node.dtypes.size(); ++k) counts.push_back(numeric.TypeOf(node, k).num_elements());
+  }
+  return counts;
+}
+
+bool HasEmptyValue(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
+  const std::vector<int64_t> counts = ElementCounts(instance, symbols);
+  return std::find(counts.begin(), counts.end(), 0) != counts.end();
+}
+
+// The node with elements of that type; functions, selections and reductions have the type of their arguments.
+ExprPtr WithType(const ExprPtr& node, DType dtype) {
+  switch (node->kind()) {
+    case ExprKind::kConst: return Constant(node->real(), dtype).node();
+    case ExprKind::kParam: return Parameter(node->param(), node->name(), dtype).node();
+    case ExprKind::kFromIndex: return FromIndex(Index(node->arg(0)), dtype).node();
+    case ExprKind::kRead: return ReadOperand(node->operand(), {node->args().begin(), node->args().end()}, dtype).node();
+    case ExprKind::kCast: return Cast(Scalar(node->arg(0)), dtype).node();
+    case ExprKind::kOpaque: return OpaqueElement(node->name(), node->output(), node->args(), dtype).node();
+    default: return node;
+  }
+}
+
+// The instance with one type in the place of another.
+class Retyped {
+ public:
+  Retyped(DType from, DType to) : from_(from), to_(to) {}
+
+  RuleInstance Of(RuleInstance instance) const {
+    for (SymbolicNode& node : instance.nodes) {
+      for (DType& dtype : node.dtypes) Replace(&dtype);
+      for (ExprPtr& param : node.params) param = OfExpr(param);
+      if (node.meaning == nullptr) continue;
+      auto meaning = std::make_shared<Meaning>(*node.meaning);
+      for (OutputMeaning& output : meaning->outputs) {
+        Replace(&output.dtype);
+        output.element = OfExpr(output.element);
+      }
+      node.meaning = std::move(meaning);
+    }
+    return instance;
+  }
+
+ private:
+  void Replace(DType* dtype) const {
+    if (*dtype == from_) *dtype = to_;
+  }
+
+  ExprPtr OfExpr(const ExprPtr& expr) const {
+    return RewriteExpr(expr, [this](const ExprPtr& node) {
+      DType dtype = node->dtype();
+      Replace(&dtype);
+      return WithType(node, dtype);
+    });
+  }
+
+  const DType from_, to_;
+};
+
+int RankOf(RuleClass rule_class) {
+  switch (rule_class) {
+    case RuleClass::kExact: return 0;
+    case RuleClass::kReassociating: return 1;
+    case RuleClass::kFiniteOnly: return 2;
+    case RuleClass::kNumericallyRisky: return 3;
+  }
+  return 3;
+}
+
+RuleClass Worse(RuleClass a, RuleClass b) { return RankOf(a) < RankOf(b) ? b : a; }
+
+struct Classified {
+  RuleClass rule_class = RuleClass::kExact;
+  bool measured = false;
+};
+
+using StopFlag = const std::atomic<bool>*;  // none: nothing stops it
+
+absl::Status Continue(StopFlag stop) {
+  return stop != nullptr && *stop ? absl::CancelledError("interrupted") : absl::OkStatus();
+}
+
+absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits& domain, int instances,
+                                   bool used_finite_only_step, std::optional<DType> half, bool ranged,
+                                   StopFlag stop = nullptr) {
+  const auto measured = static_cast<size_t>(std::clamp(instances, 1, kMeasuredInstances));
+  std::vector<RuleClassifier> classifiers;
+  for (uint64_t seed : kSeeds) {
+    classifiers.emplace_back(seed, std::clamp(kAssignmentsOfAll / measured, kAssignments, kMostAssignments), half,
+                             ranged);
+    if (used_finite_only_step) classifiers.back().UsedFiniteOnlyStep();
+  }
+  int number = 0;
+  bool worst_found = false;
+  const absl::Status status = ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
+    // Evenly spread, the first among them, and over the seeds.
+    const int64_t begin = (int64_t{number} * kMeasuredInstances + instances - 1) / instances;
+    const int64_t end = ((int64_t{number} + 1) * kMeasuredInstances + instances - 1) / instances;
+    ++number;
+    const auto seeds = static_cast<int64_t>(classifiers.size());
+    for (RuleClassifier& classifier : classifiers) classifier.Inspect(instance);
+    for (int64_t k = begin; k < std::min(end, begin + seeds) && !worst_found; ++k) {
+      RuleClassifier& classifier = classifiers[static_cast<size_t>(k % seeds)];
+      classifier.Measure(instance);
+      worst_found = classifier.IsWorst();
+    }
+    return Continue(stop);
+  });
+  if (!status.ok()) return status;
+  Classified result;
+  for (const RuleClassifier& classifier : classifiers) {
+    result.rule_class = Worse(result.rule_class, classifier.Class());
+    result.measured |= classifier.samples() > 0;
+  }
+  return result;
+}
+
+// Calls `visit` for the instances that differ by more than numbers of axes that could be merged.
+absl::Status ForEachDistinct(const CompiledRule& rule, const DomainLimits& domain, StopFlag stop,
+                             absl::FunctionRef<void(const RuleInstance&, const ProofOptions&)> visit) {
+  std::set<std::string> seen;
+  verifier::SolverMemory memory;
+  ProofOptions options;
+  options.memory = &memory;
+  return ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
+    if (seen.insert(verifier::MergedAxesKey(instance)).second) visit(instance, options);
+    return Continue(stop);
+  });
+}
+
+// The worst of the laws of all instances; that of operations is tried where `same_bits`.
+absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLimits& domain, bool same_bits,
+                                        StopFlag stop) {
+  RuleRounding worst{.same_operations = same_bits};
+  const auto visit = [&](const RuleInstance& instance, const ProofOptions& options) {
+    const RoundingOfInstance found = ProveRounding(instance, worst.same_operations, options);
+    worst.same_operations = worst.same_operations && found.same_operations;
+    worst.growth = std::max(worst.growth, found.growth);
+    worst.loss = std::max(worst.loss, found.loss);
+  };
+  RETURN_IF_ERROR(ForEachDistinct(rule, domain, stop, visit));
+  return worst;
+}
+
+// The same where elements are of 16 bits: whether the operations are the same, of a rule of which they are on wider
+// elements or not, and the new values.
+absl::StatusOr<bool> RoundingOnHalvesOf(const CompiledRule& rule, const DomainLimits& domain, bool same_operations,
+                                        std::set<int>* new_values) {
+  const auto visit = [&](const RuleInstance& instance, const ProofOptions& options) {
+    const RoundingOnHalves found = ProveRoundingOnHalves(instance, same_operations, options);
+    same_operations = same_operations && found.same_operations;
+    // An instance with other numbers of siblings has other nodes: then all may be new.
+    if (instance.nodes.size() == rule.nodes().size()) {
+      new_values->insert(found.new_values.begin(), found.new_values.end());
+    } else if (!found.new_values.empty()) {
+      for (int node = rule.num_lhs_nodes(); node < std::ssize(rule.nodes()); ++node) new_values->insert(node);
+    }
+  };
+  RETURN_IF_ERROR(ForEachDistinct(rule, domain, /*stop=*/nullptr, visit));
+  return same_operations;
+}
+
+RuleClass WithRounding(RuleClass measured, bool same_operations, const RuleRounding& rounding, double risk) {
+  RuleClass known = same_operations ? RuleClass::kExact : RuleClass::kReassociating;
+  if (rounding.growth > risk || rounding.loss > risk) known = RuleClass::kNumericallyRisky;
+  return Worse(known, measured);
+}
+
+absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleOf(const CompiledRule& family, const OperatorClass& op) {
+  return CompileRule(PutOperator(family.rule(), *FindOp(op.name)), RuleUse::kProof);
+}
+
+}  // namespace
+
+absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
+                                       bool used_finite_only_step, RuleRounding* rounding,
+                                       std::vector<OperatorClass>* operators, StopFlag stop) {
+  if (!HasOperatorVariable(rule.rule())) {
+    ASSIGN_OR_RETURN(const Classified found,
+                     Measure(rule, domain, instances, used_finite_only_step, std::nullopt, /*ranged=*/false, stop));
+    ASSIGN_OR_RETURN(*rounding, RoundingOf(rule, domain, found.rule_class == RuleClass::kExact, stop));
+    return WithRounding(found.rule_class, rounding->same_operations, *rounding, kRiskFactor);
+  }
+  RuleClass worst = RuleClass::kExact;
+  for (OperatorClass& op : *operators) {
+    ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
+    ASSIGN_OR_RETURN(op.rule_class, ClassifyRule(*own, domain, instances, used_finite_only_step, &op.rounding,
+                                                 /*operators=*/nullptr, stop));
+    worst = Worse(worst, op.rule_class);
+  }
+  return worst;
+}
+
+absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
+                                                          int instances, RuleClass wide, const RuleRounding& rounding,
+                                                          std::set<int>* new_values,
+                                                          std::vector<OperatorClass>* operators) {
+  std::optional<RuleClass> worst;
+  if (HasOperatorVariable(rule.rule())) {
+    for (OperatorClass& op : *operators) {
+      ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
+      ASSIGN_OR_RETURN(op.halves, ClassifyOnHalves(*own, domain, instances, op.rule_class, op.rounding, new_values));
+      if (op.halves) worst = Worse(worst.value_or(wide), *op.halves);
+    }
+    return worst;
+  }
+  std::set<int> own_values;
+  ASSIGN_OR_RETURN(const bool same_operations, RoundingOnHalvesOf(rule, domain, rounding.same_operations, &own_values));
+  for (DType half : {DType::kFloat16, DType::kBFloat16}) {
+    ASSIGN_OR_RETURN(const Classified found,
+                     Measure(rule, domain, instances, wide == RuleClass::kFiniteOnly, half, !own_values.empty()));
+    if (found.measured) worst = Worse(worst.value_or(wide), found.rule_class);
+  }
+  new_values->merge(own_values);
+  if (!worst) return worst;
+  return WithRounding(*worst, same_operations, rounding, kHalfRiskFactor);
+}
+
+void RuleClassifier::Inspect(const RuleInstance& instance) {
+  if (RoundsWithSizes(instance)) same_bits_ = false;
+  risky_ = risky_ || MayDecideDifferently(instance);
+}
+
+void RuleClassifier::Measure(const RuleInstance& given) {
+  if (half_ && (!Mentions(given, DType::kFloat32) || Mentions(given, DType::kFloat64))) return;
+  const RuleInstance instance = half_ ? Retyped(DType::kFloat32, *half_).Of(given) : given;
+  const std::vector<Symbols> assignments = Assignments(instance);
+  const bool only_wide = Mentions(instance, DType::kFloat64) && !Mentions(instance, DType::kFloat32);
+  const RuleInstance narrow = only_wide ? Retyped(DType::kFloat64, DType::kFloat32).Of(instance) : RuleInstance();
+  const RuleInstance& measured = only_wide ? narrow : instance;
+  const bool casts = Mentions(instance, DType::kFloat64) && Mentions(instance, DType::kFloat32);
+  // Of many instances each is measured a few times.
+  const int least = assignments_ > kAssignments ? kLeastNotFiniteRuns : 0;
+  const int count = std::max(1, static_cast<int>(assignments.size()));
+  const int not_finite_runs = (half_ ? 2 : 1) * std::max(kNotFiniteRuns, (least + count - 1) / count);
+  CompiledNodes compiled;
+  for (size_t a = 0; a < assignments.size() && !IsWorst(); ++a) {
+    const Symbols& symbols = assignments[a];
+    MeasureErrors(measured, symbols, Leaves::kOrdinary, &compiled);
+    // How errors grow shows at the largest sizes; what a class hangs on besides, at any.
+    for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero, Leaves::kOpposite, Leaves::kSmall, Leaves::kSteep}) {
+      if (a < kAssignments) MeasureErrors(measured, symbols, leaves, &compiled);
+    }
+    // In both precisions in turn, since what is finite hardly hangs on it; 16 bits overflow soon.
+    for (int run = 0; run < not_finite_runs && !finite_only_; ++run) {
+      const bool native = half_ || run % 2 == 0;
+      MeasureFiniteness(measured, symbols, native ? Precision::kNative : Precision::kFloat64, &compiled);
+    }
+    for (int run = 0; run < kFullRangeRuns && casts; ++run)
+      MeasureErrors(measured, symbols, Leaves::kFullRange, &compiled);
+  }
+  if (!same_bits_ || IsWorst()) return;
+  // Instances of high rank may have values at few sizes only; those of low rank speak for them.
+  const std::vector<Symbols> full = WithoutEmptyValues(instance);
+  if (full.empty()) return;
+  CompiledNodes of_bits;  // of the instance itself, not of a narrowed one
+  CompareBits(instance, full, Precision::kNative, &of_bits);
+  if (!half_) CompareBits(instance, full, Precision::kFloat64, &of_bits);
+}
+
+std::vector<RuleClassifier::Symbols> RuleClassifier::Assignments(const RuleInstance& instance) {
+  verifier::CounterexampleSearch search(instance, random_.Next());
+  std::vector<Symbols> assignments = search.Draw(kDrawnAssignments * static_cast<int>(assignments_));
+  std::stable_sort(assignments.begin(), assignments.end(), [](const auto& a, const auto& b) {
+    return std::accumulate(a.begin(), a.end(), int64_t{0}) > std::accumulate(b.begin(), b.end(), int64_t{0});
+  });
+  assignments.erase(std::unique(assignments.begin(), assignments.end()), assignments.end());
+  // The largest, and smaller ones evenly spread.
+  std::vector<Symbols> chosen;
+  for (size_t a = 0; a < std::min(assignments.size(), kAssignments); ++a) chosen.push_back(assignments[a]);
+  const size_t more = assignments_ - kAssignments, rest = assignments.size() - chosen.size();
+  for (size_t k = 0; k < std::min(more, rest); ++k) {
+    chosen.push_back(assignments[kAssignments + k * rest / std::min(more, rest)]);
+  }
+  const auto empty = std::find_if(assignments.begin(), assignments.end(),
+                                  [&](const Symbols& symbols) { return HasEmptyValue(instance, symbols); });
+  if (empty != assignments.end()) chosen.push_back(*empty);
+  return chosen;
+}
+
+std::vector<RuleClassifier::Symbols> RuleClassifier::WithoutEmptyValues(const RuleInstance& instance) {
+  verifier::CounterexampleSearch search(instance, random_.Next());
+  std::vector<Symbols> found;
+  for (int draw = 0; draw < kMaxDraws && found.size() < kAssignments; ++draw) {
+    for (Symbols& symbols : search.Draw(5)) {
+      // Nor with values that are too large to draw.
+      const std::vector<int64_t> counts = ElementCounts(instance, symbols);
+      const bool fits = std::all_of(counts.begin(), counts.end(),
+                                    [](int64_t count) { return count > 0 && count <= RandomLeaves::kMaxElements; });
+      if (fits) found.push_back(std::move(symbols));
+    }
+  }
+  return found;
+}
+
+void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind,
+                                   CompiledNodes* compiled) {
+  const NumericInstance numeric(instance, symbols, random_.Reals(instance, kind));
+  std::vector<Tensor> leaves;
+  if (!random_.Draw(instance, numeric, kind, Precision::kNative, &leaves)) return;
+  const auto rounded = numeric.Run(leaves, Precision::kNative, instance.nodes.size(), compiled);
+  if (!rounded.ok()) return;
+  // What is all over the range of its type is compared for where it is finite, not for its errors.
+  const bool for_errors = kind != Leaves::kFullRange;
+  std::vector<std::vector<Tensor>> precise;
+  if (for_errors) {
+    auto run = numeric.Run(leaves, Precision::kFloat64, static_cast<size_t>(instance.num_lhs_nodes), compiled);
+    if (!run.ok()) return;
+    precise = *std::move(run);
+  }
+  ++samples_;
+  for (size_t k = 0; k < instance.lhs.size(); ++k) {
+    const Tensor& left = At(*rounded, instance.lhs[k]);
+    const Tensor& right = At(*rounded, instance.rhs[k]);
+    if (!left.BitEqual(right)) same_bits_ = false;
+    const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
+    for (size_t i = 0; i < lefts.size(); ++i) {
+      const bool left_finite = std::isfinite(lefts[i]), right_finite = std::isfinite(rights[i]);
+      // What the left side leaves undefined the right side must not define.
+      finite_only_ = finite_only_ || (!left_finite && right_finite);
+      risky_ = risky_ || (kind == Leaves::kFullRange && left_finite && !right_finite);
+    }
+    if (!for_errors) continue;
+    const std::vector<double> truths = ElementsOf(At(precise, instance.lhs[k]));
+    if (!AllFinite(lefts) || !AllFinite(truths) || (ranged_ && !AllFinite(rights))) continue;
+    const double rounding = IsFloating(left.dtype()) ? RoundingOf(left.dtype()) : 0x1p-24;
+    const double allowed = std::max(LargestError(lefts, truths), rounding * LargestElement(truths));
+    risky_ = risky_ || !AllFinite(rights) ||
+             LargestError(rights, truths) > (half_ ? kHalfRiskFactor : kRiskFactor) * allowed;
+  }
+}
+
+// On leaves or attributes of which some are infinite or NaN.
+void RuleClassifier::MeasureFiniteness(const RuleInstance& instance, const Symbols& symbols, Precision precision,
+                                       CompiledNodes* compiled) {
+  std::vector<Number> reals = random_.Reals(instance, Leaves::kNotFinite);
+  const bool spoiled = random_.SpoilReal(instance, &reals);
+  const NumericInstance numeric(instance, symbols, reals);
+  std::vector<Tensor> leaves;
+  if (!random_.Draw(instance, numeric, Leaves::kNotFinite, Precision::kNative, &leaves)) return;
+  if (!spoiled && !random_.SpoilSome(instance, &leaves)) return;
+  const auto values = numeric.Run(leaves, precision, instance.nodes.size(), compiled);
+  if (!values.ok()) return;
+  ++samples_;
+  for (size_t k = 0; k < instance.lhs.size(); ++k) {
+    CompareFiniteness(At(*values, instance.lhs[k]), At(*values, instance.rhs[k]));
+  }
+}
+
+// Only bits, on finite leaves, until enough elements are compared. Scalars need many runs.
+void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments,
+                                 Precision precision, CompiledNodes* compiled) {
+  std::vector<int64_t> compared(instance.lhs.size(), 0);
+  const auto enough = [&] {
+    return std::all_of(compared.begin(), compared.end(), [](int64_t count) { return count >= kComparedElements; });
+  };
+  const size_t least = precision == Precision::kNative ? kLeastBitRuns : kLeastBitRuns / 2;
+  for (size_t run = 0; run < kMaxBitRuns && same_bits_ && (run < least || !enough()); ++run) {
+    const Symbols& symbols = assignments[run % assignments.size()];
+    // Zeros alone: a maximum of several numbers is hardly ever a zero whose sign depends on their order. They come
+    // twice, since not every order shows.
+    constexpr Leaves kKinds[] = {Leaves::kOrdinary, Leaves::kZeros, Leaves::kScaled,
+                                 Leaves::kTies,     Leaves::kZeros, Leaves::kExtreme};
+    const Leaves kind = kKinds[run % std::size(kKinds)];
+    const NumericInstance numeric(instance, symbols, random_.Reals(instance, kind));
+    std::vector<Tensor> leaves;
+    if (!random_.Draw(instance, numeric, kind, precision, &leaves)) continue;
+    const auto values = numeric.Run(leaves, precision, instance.nodes.size(), compiled);
+    if (!values.ok()) continue;
+    for (size_t k = 0; k < instance.lhs.size(); ++k) {
+      const Tensor& left = At(*values, instance.lhs[k]);
+      const Tensor& right = At(*values, instance.rhs[k]);
+      if (!left.BitEqual(right)) same_bits_ = false;
+      compared[k] += left.num_elements();
+    }
+  }
+  compared_ = true;
+  enough_compared_ = enough_compared_ && enough();
+}
+
+void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) {
+  const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
+  double size = 0;
+  for (size_t i = 0; i < lefts.size(); ++i) {
+    for (double value : {lefts[i], rights[i]}) {
+      if (std::isfinite(value)) size = std::max(size, std::abs(value));
+    }
+  }
+  // What is finite on both sides may still differ, as a truth value does that a NaN decides.
+  const double much = half_ ? kHalfRiskFactor * RoundingOf(*half_) : kMuchRounding;
+  const double allowed = IsFloating(left.dtype()) ? much * size : 0;
+  for (size_t i = 0; i < lefts.size(); ++i) {
+    const double a = lefts[i], b = rights[i];
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    same_bits_ = false;
+    // An infinite element may become NaN, as in x (y + z) and x y + x z, but not an ordinary one.
+    const bool differs = std::isfinite(a) && std::isfinite(b) && std::abs(a - b) > allowed;
+    if (std::isfinite(a) != std::isfinite(b) || differs) finite_only_ = true;
+  }
+}
+
+RuleClass RuleClassifier::Class() const {
+  if (risky_) return RuleClass::kNumericallyRisky;
+  // Nothing is known of a rule that could not be measured.
+  if (finite_only_ || samples_ == 0) return RuleClass::kFiniteOnly;
+  return same_bits_ && compared_ && enough_compared_ ? RuleClass::kExact : RuleClass::kReassociating;
+}
+
+}  // namespace rewright

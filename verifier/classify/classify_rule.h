@@ -1,0 +1,129 @@
+// The numerical class of a rule that is proved over the real numbers: what happens to its results in floating point.
+//
+// It follows from laws that are proved for every size (rounding_laws.h), and measurement attacks it: both sides of
+// instances are computed by the reference interpreter in float32 and in float64, on leaves of ordinary size, of very
+// different sizes, far from zero with little spread (where cancellation shows), and on leaves with some elements that
+// are infinite or NaN, or with an infinite real attribute; where f32 and f64 both occur also on leaves all over the
+// range of their types, since a value of one may be infinite in the other. The class is the worse of what follows and
+// what was met.
+//
+//   numerically-risky   under magnitudes one side is more than kRiskFactor times the other; or somewhere the right
+//                       side's error was more than that times the left side's (or the rounding of its result), or it
+//                       was not finite where the left side was, on finite leaves; or the sides may decide differently
+//                       about rounded numbers (rounded_decisions.h)
+//   finite-only         the proof used a law that fails for infinities, or, with an infinite or NaN element among the
+//                       leaves, one side was finite somewhere where the other was not, or, on finite leaves, the right
+//                       side was finite where the left side was not
+//   exact               both sides are proved to do the same operations, and had the same bits every time, those of
+//                       infinities included, in float32 and in float64, in at least kComparedElements elements of every
+//                       output of an instance; zeros of both signs, ties, and the largest and smallest numbers of the
+//                       type among the leaves
+//   reassociating       everything else
+//
+// A rule about floats holds for f32 and f64, and so must its class. A rule about f64 alone is measured for its errors
+// as if it were about f32: there is no wider type to compare it with.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/interpreter/interpreter.h"
+#include "core/tensor/tensor.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/instance/instance.h"
+#include "substitutions/language/rule.h"
+#include "verifier/classify/value_distribution.h"
+
+namespace rewright {
+
+class CompiledNodes;
+
+inline constexpr double kRiskFactor = 100;
+inline constexpr double kHalfRiskFactor = 16;  // 100 roundings of bf16 would be a fifth of the number
+inline constexpr int64_t kComparedElements = 200;
+
+// The worst that the laws of rounding say of the instances of a rule.
+struct RuleRounding {
+  bool same_operations = true;
+  double growth = 1;
+  double loss = 1;
+};
+
+// An operator that may stand for a rule's operator variable, and the classes of its own rule (PutOperator).
+struct OperatorClass {
+  std::string name;
+  RuleClass rule_class = RuleClass::kExact;
+  std::optional<RuleClass> halves;
+  RuleRounding rounding = {};
+};
+
+// The class of a rule that is proved in `domain`, which has `instances` instances: the worst of several measurements
+// with seeds of their own, so that it depends on its arguments alone. Errors are those of ForEachInstance.
+// Of a rule with an operator variable, the worst of the classes of all `operators`, which are filled in.
+// `rounding` gets what its laws say. Cancelled between two instances once `stop` is set.
+absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
+                                       bool used_finite_only_step, RuleRounding* rounding,
+                                       std::vector<OperatorClass>* operators = nullptr,
+                                       const std::atomic<bool>* stop = nullptr);
+
+// The same of the rule on 16-bit floats, with a rounding after every operator: the worst of the classes on f16, on bf16
+// and `wide`, that on f32, which is measured at more elements than tell themselves apart in 16 bits. None where the
+// rule has no instance on floats of one type. `rounding`: of ClassifyRule. `new_values` gets the nodes of the rule
+// (CompiledRule::nodes) whose values may be larger than all that the left side has: their overflow counts for nothing,
+// who applies the rule sees to it. `operators`: with their classes on f32.
+absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
+                                                          int instances, RuleClass wide, const RuleRounding& rounding,
+                                                          std::set<int>* new_values,
+                                                          std::vector<OperatorClass>* operators = nullptr);
+
+// Fed with instances of one rule that are proved.
+class RuleClassifier {
+ public:
+  // Measures each instance at about `assignments` (3 or more) assignments of its symbols.
+  // With `half`, on elements of that type in the place of f32; with `ranged`, overflow of the right side alone is left
+  // out.
+  explicit RuleClassifier(uint64_t seed, size_t assignments = 3, std::optional<DType> half = std::nullopt,
+                          bool ranged = false)
+      : random_(seed, half), assignments_(assignments), half_(half), ranged_(ranged) {}
+
+  // What is read off the instance.
+  void Inspect(const RuleInstance& instance);
+  void Measure(const RuleInstance& instance);
+  void UsedFiniteOnlyStep() { finite_only_ = true; }
+  RuleClass Class() const;
+  int samples() const { return samples_; }
+  // No measurement changes the class.
+  bool IsWorst() const { return risky_; }
+
+ private:
+  using Symbols = std::vector<int64_t>;
+
+  // Symbols to measure at: the largest of some that are drawn, some others, and some at which a value is empty.
+  std::vector<Symbols> Assignments(const RuleInstance& instance);
+  // Some that leave something to compare.
+  std::vector<Symbols> WithoutEmptyValues(const RuleInstance& instance);
+  void MeasureErrors(const RuleInstance& instance, const Symbols& symbols, Leaves kind, CompiledNodes* compiled);
+  void CompareBits(const RuleInstance& instance, const std::vector<Symbols>& assignments, Precision precision,
+                   CompiledNodes* compiled);
+  void MeasureFiniteness(const RuleInstance& instance, const Symbols& symbols, Precision precision,
+                         CompiledNodes* compiled);
+  void CompareFiniteness(const Tensor& left, const Tensor& right);
+
+  RandomLeaves random_;
+  const size_t assignments_;
+  const std::optional<DType> half_;
+  const bool ranged_;
+  int samples_ = 0;
+  bool same_bits_ = true;
+  bool compared_ = false;        // any instance's bits
+  bool enough_compared_ = true;  // of each that was compared
+  bool risky_ = false;
+  bool finite_only_ = false;
+};
+
+}  // namespace rewright

@@ -1,0 +1,61 @@
+// Tells what rounding has to do with the difference of two models over the same leaves (joint_models.h): how far what
+// is known before a run may be off, what both round when they run, and what they are in their own precision.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/ir/graph.h"
+#include "verifier/equal/equal.h"
+
+namespace rewright {
+
+using NamedTensors = absl::flat_hash_map<std::string, Tensor>;
+
+// True if a floating number reaches a choice in one of the graphs: a comparison, a rounding to integers.
+bool Decides(const Graph& a, const Graph& b);
+
+// By output, in f64: how far each element may be moved by the rounding of what only one of the graphs has before a run.
+// Weights are off by up to half a unit in the last place of their type, in directions that are drawn; numbers by a
+// unit; what a graph folds, by what its own types round on the way (a cast to a narrower type is a folding).
+class KnownRounding {
+ public:
+  KnownRounding(const Graph& a, const Graph& b, uint64_t seed, int threads)
+      : graphs_{&a, &b}, seed_(seed), threads_(threads) {}
+
+  // `a` and `b` are the outputs on these inputs. Choices (Decides) fall otherwise at few elements: with `jumps` each
+  // element is allowed what any of its output was moved by. Errors: a graph cannot be run.
+  absl::StatusOr<std::vector<Tensor>> Allowed(const NamedTensors& inputs, const std::vector<Tensor>& a,
+                                              const std::vector<Tensor>& b, bool jumps) const;
+
+ private:
+  absl::StatusOr<std::vector<Tensor>> Moved(const Graph& graph, const Graph& other, const NamedTensors& inputs,
+                                            int sample) const;
+
+  const Graph* graphs_[2];
+  uint64_t seed_;
+  int threads_;
+};
+
+// Errors of both graphs together when they give this element, in their own types: the sum of both
+// estimates. Nothing where none can be made, as of an operator that has no derivative.
+struct BothRound {
+  double worst = 0, typical = 0;
+  // No rounding that is met puts them further apart: the worst case, or 16 times the typical one, where less. In deep
+  // models the worst case is thousands of times what ever comes about; the typical error has been off by 2.5 at most.
+  double Most() const { return std::min(worst, 16 * typical); }
+};
+std::optional<BothRound> RoundingOfBoth(const Graph& a, const Graph& b, const NamedTensors& inputs,
+                                        const std::string& output, int64_t element, int threads);
+
+// Runs both in their own precision, on ordinary inputs for `run`, and on others that make numbers overflow, for
+// `infinite`. What cannot be run is left out.
+void RunInOwnPrecision(const Graph& a, const Graph& b, const EqualOptions& options, int64_t least_integer,
+                       EqualResult* result);
+
+}  // namespace rewright

@@ -1,0 +1,31 @@
+// Proofs of regions: by equality saturation, else by the prover.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verifier/equal/equal.h"
+#include "verifier/equal/region.h"
+
+namespace rewright {
+
+struct RegionOutcome {
+  bool proved = false;
+  bool by_rules = false;
+  std::vector<std::string> rules;  // by rules: those that made values equal
+  std::vector<RegionProof> proof;  // by the prover: one
+  std::vector<Folding> foldings;   // known values that were taken for equal
+};
+
+// `name`: of the rule that the region becomes.
+absl::StatusOr<RegionOutcome> ProveRegion(const Region& region, const std::string& name, const EqualOptions& options);
+
+// Pairs of values of `arena` proved equal, given that those of `cut` are known alike to both sides: of a small region
+// first, then of one that reaches further up.
+absl::StatusOr<RegionOutcome> ProvePairs(const Arena& arena, const std::vector<std::pair<Value, Value>>& pairs,
+                                         const absl::flat_hash_set<Value>& cut, const std::string& name,
+                                         const EqualOptions& options, const std::function<bool()>& stopped);
+
+}  // namespace rewright

@@ -1,0 +1,398 @@
+#include "verifier/integer/context.h"
+
+#include <algorithm>
+#include <cctype>
+#include <ctime>
+
+#include "core/base/integer.h"
+#include "verifier/integer/give_up.h"
+#include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/term.h"
+#include "verifier/smt/solver.h"
+
+namespace rewright::verifier {
+namespace {
+
+void SortUnique(std::vector<Var>* vars) {
+  std::sort(vars->begin(), vars->end());
+  vars->erase(std::unique(vars->begin(), vars->end()), vars->end());
+}
+
+bool Has(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), vars.end(), v) != vars.end(); }
+
+// The variables that every monomial has, with repetition.
+Monomial SharedFactors(const Poly& p) {
+  if (p.IsZero()) return {};
+  Monomial shared = p.items()[0].vars;
+  for (const Poly::Item& item : p.items()) {
+    Monomial both;
+    std::set_intersection(shared.begin(), shared.end(), item.vars.begin(), item.vars.end(), std::back_inserter(both));
+    shared = both;
+  }
+  return shared;
+}
+
+// Number of monomials, then the sum of their degrees.
+std::pair<size_t, size_t> SizeOf(const Poly& p) {
+  size_t degrees = 0;
+  for (const Poly::Item& item : p.items()) degrees += item.vars.size();
+  return {p.items().size(), degrees};
+}
+
+}  // namespace
+
+double ThreadCpuSeconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+void ProofSession::CheckLimit() const {
+  if (RemainingSeconds() <= 0) throw GiveUp(kAtLimit);
+}
+
+Context::Context(ProofSession* proof_record, const Strategy& chosen, uint64_t seed)
+    : strategy(chosen), record(proof_record), solver_(std::make_unique<Solver>(this)), rng_(seed) {}
+
+Context::~Context() = default;
+
+// ---------------------------------------------------------------- variables
+
+Var Context::NewParam(const std::string& name, std::optional<int64_t> min) {
+  VarInfo info;
+  info.kind = VarInfo::Kind::kParam;
+  info.name = name.empty() ? "s" : name;
+  for (char& c : info.name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string("_.?()").find(c) == std::string::npos) c = '~';
+  }
+  while (!param_names_.insert(info.name).second) info.name += "'";
+  info.min = min;
+  vars_.push_back(std::move(info));
+  return static_cast<Var>(vars_.size()) - 1;
+}
+
+Var Context::NewLocal(std::string name) {
+  VarInfo info;
+  info.name = std::move(name);
+  vars_.push_back(std::move(info));
+  return static_cast<Var>(vars_.size()) - 1;
+}
+
+Var Context::NewRanged(std::string name, Poly lo, Poly hi) {
+  Var v = NewLocal(std::move(name));
+  vars_[v].range.emplace(std::move(lo), std::move(hi));
+  return v;
+}
+
+Var Context::FreshCopy(Var v) {
+  Var fresh = NewLocal(vars_[v].name);
+  vars_[fresh].range = vars_[v].range;
+  return fresh;
+}
+
+void Context::SetFacts(std::vector<Guard> facts) {
+  facts_ = std::move(facts);
+  proved_.clear();
+}
+
+int Context::FactorRank(Var v) const {
+  auto it = std::find(factor_order.begin(), factor_order.end(), v);
+  return static_cast<int>(it - factor_order.begin());
+}
+
+// ---------------------------------------------------------------- index arithmetic
+
+Poly Context::MakeDiv(const Poly& num, const Poly& den) {
+  auto [it, inserted] = divs_.emplace(std::make_pair(num, den), 0);
+  if (inserted) {
+    VarInfo info;
+    info.kind = VarInfo::Kind::kDiv;
+    info.name = "div";
+    info.a = num;
+    info.b = den;
+    info.inner = BaseVars(num);
+    for (Var v : BaseVars(den)) info.inner.push_back(v);
+    SortUnique(&info.inner);
+    vars_.push_back(std::move(info));
+    it->second = static_cast<Var>(vars_.size()) - 1;
+  }
+  return Poly::Of(it->second);
+}
+
+// Divides both by the positive variables that every monomial of both shares.
+void Context::CancelCommonFactor(Poly* num, Poly* den) const {
+  for (bool again = true; again && !num->IsZero();) {
+    again = false;
+    for (Var v : den->items()[0].vars) {
+      auto in_all = [v](const Poly& p) {
+        return std::all_of(p.items().begin(), p.items().end(), [v](const Poly::Item& i) {
+          return std::find(i.vars.begin(), i.vars.end(), v) != i.vars.end();
+        });
+      };
+      if (!in_all(*den) || !in_all(*num) || !QuickNonneg(Poly::Of(v) - Poly(1))) continue;
+      for (Poly* p : {num, den}) {
+        std::vector<Poly::Item> items;
+        for (const Poly::Item& item : p->items()) {
+          Monomial rest;
+          DivideMonomial(item.vars, Monomial{v}, &rest);
+          items.push_back({rest, item.coef});
+        }
+        *p = Poly::FromItems(std::move(items));
+      }
+      again = true;
+      break;
+    }
+  }
+}
+
+Poly Context::WithoutCommonFactors(Poly p) const {
+  for (bool again = !p.IsZero(); again;) {
+    again = false;
+    const Monomial first = p.items()[0].vars;
+    for (Var v : first) {
+      bool shared = std::all_of(p.items().begin(), p.items().end(), [v](const Poly::Item& item) {
+        return std::find(item.vars.begin(), item.vars.end(), v) != item.vars.end();
+      });
+      if (!shared || !QuickNonneg(Poly::Of(v) - Poly(1))) continue;
+      std::vector<Poly::Item> items;
+      for (const Poly::Item& item : p.items()) {
+        Monomial rest;
+        DivideMonomial(item.vars, Monomial{v}, &rest);
+        items.push_back({rest, item.coef});
+      }
+      p = Poly::FromItems(std::move(items));
+      again = true;
+      break;
+    }
+  }
+  return p;
+}
+
+Poly Context::FloorDiv(const Poly& num, const Poly& den) {
+  Poly quotient = Divide(num, den);
+  if (record->listener != nullptr) record->listener->Divided(*this, num, den, quotient);
+  return quotient;
+}
+
+Poly Context::Divide(const Poly& num_in, const Poly& den_in) {
+  Poly num = num_in, den = den_in;
+  if (den == Poly(1)) return num;
+  if (num.IsConst() && den.IsConst() && den.Constant() > 0) return FloorDivide(num.Constant(), den.Constant());
+  CancelCommonFactor(&num, &den);
+  if (den == Poly(1)) return num;
+  // The multiples of the denominator that are plain to see come out. With several monomials in the denominator a
+  // multiple is taken out only when that leaves a simpler numerator: (i n + j) / (n + 1) = i + (j - i) / (n + 1).
+  Poly quotient;
+  const Poly::Item lead = den.items().back();
+  for (bool again = true; again;) {
+    again = false;
+    for (const Poly::Item& item : num.items()) {
+      Monomial rest;
+      if (!DivideMonomial(item.vars, lead.vars, &rest)) continue;
+      if (!den.IsConst() && item.coef % lead.coef != 0) continue;
+      int64_t times = den.IsConst() ? FloorDivide(item.coef, lead.coef) : item.coef / lead.coef;
+      if (times == 0) continue;
+      Poly t = Poly::Of(rest, times);
+      Poly shorter = num - t * den;
+      if (den.items().size() > 1 && SizeOf(shorter) >= SizeOf(num)) continue;
+      quotient = quotient + t;
+      num = shorter;
+      again = true;
+      break;
+    }
+  }
+  if (num.IsZero()) return quotient;
+  // floor((floor(n / d) + r) / e) = floor((n + d * r) / (d * e))
+  for (const Poly::Item& item : num.items()) {
+    if (item.vars.size() != 1 || item.coef != 1) continue;
+    const VarInfo& info = vars_[item.vars[0]];
+    if (info.kind != VarInfo::Kind::kDiv) continue;
+    Poly inner_num = info.a, inner_den = info.b;
+    return quotient + FloorDiv(inner_num + inner_den * (num - Poly::Of(item.vars[0])), inner_den * den);
+  }
+  // floor((a d + b) / (d e)) = floor(a / e) for 0 <= b < d.
+  const Monomial shared = SharedFactors(den);
+  if (!shared.empty()) {
+    const Poly d = Poly::Of(shared, 1);
+    std::vector<Poly::Item> a, b, e;
+    for (const Poly::Item& item : num.items()) {
+      Monomial rest;
+      if (DivideMonomial(item.vars, shared, &rest)) {
+        a.push_back({rest, item.coef});
+      } else {
+        b.push_back(item);
+      }
+    }
+    const Poly low = Poly::FromItems(std::move(b));
+    if (!a.empty() && QuickNonneg(low) && QuickNonneg(d - low - Poly(1))) {
+      for (const Poly::Item& item : den.items()) {
+        Monomial rest;
+        DivideMonomial(item.vars, shared, &rest);
+        e.push_back({rest, item.coef});
+      }
+      return quotient + FloorDiv(Poly::FromItems(std::move(a)), Poly::FromItems(std::move(e)));
+    }
+  }
+  if (ProveNonneg({num, den - num - Poly(1)}, assumptions, {}, Effort::kLinear)) return quotient;
+  return quotient + MakeDiv(num, den);
+}
+
+Poly Context::MinOf(const Poly& a, const Poly& b) {
+  Poly least = Least(a, b);
+  if (record->listener != nullptr) record->listener->Least(*this, a, b, least);
+  return least;
+}
+
+Poly Context::Least(const Poly& a, const Poly& b) {
+  if (ProveNonneg({b - a}, assumptions, {}, Effort::kLinear)) return a;
+  if (ProveNonneg({a - b}, assumptions, {}, Effort::kLinear)) return b;
+  auto key = a < b ? std::make_pair(a, b) : std::make_pair(b, a);
+  auto [it, inserted] = mins_.emplace(key, 0);
+  if (inserted) {
+    VarInfo info;
+    info.kind = VarInfo::Kind::kMin;
+    info.name = "min";
+    info.a = key.first;
+    info.b = key.second;
+    info.inner = BaseVars(a);
+    for (Var v : BaseVars(b)) info.inner.push_back(v);
+    SortUnique(&info.inner);
+    vars_.push_back(std::move(info));
+    it->second = static_cast<Var>(vars_.size()) - 1;
+  }
+  return Poly::Of(it->second);
+}
+
+Poly Context::ValueOf(const std::vector<Term>& value, const std::string& key, std::vector<Var> inner) {
+  auto [it, inserted] = values_.emplace(key, 0);
+  if (inserted) {
+    VarInfo info;
+    info.kind = VarInfo::Kind::kValue;
+    info.name = "value";
+    info.value = std::make_shared<const std::vector<Term>>(value);
+    SortUnique(&inner);
+    info.inner = std::move(inner);
+    vars_.push_back(std::move(info));
+    it->second = static_cast<Var>(vars_.size()) - 1;
+  }
+  return Poly::Of(it->second);
+}
+
+Poly Context::SubstImpl(const Poly& p, const Substitution& s, bool rename) {
+  auto affected = [&](Var v) {
+    if (s.Find(v) != nullptr) return true;
+    for (Var inner : vars_[v].inner) {
+      if (s.Find(inner) != nullptr) return true;
+    }
+    return false;
+  };
+  bool any = false;
+  for (Var v : p.Vars()) any = any || affected(v);
+  if (!any) return p;
+  Poly out;
+  std::vector<Poly::Item> kept;
+  for (const Poly::Item& item : p.items()) {
+    Monomial rest;
+    Poly factor(item.coef);
+    bool changed = false;
+    for (Var v : item.vars) {
+      if (!affected(v)) {
+        rest.push_back(v);
+        continue;
+      }
+      changed = true;
+      const Poly* direct = s.Find(v);
+      if (direct != nullptr) {
+        factor = factor * *direct;
+        continue;
+      }
+      VarInfo info = vars_[v];  // a copy: the table may grow
+      if (info.kind == VarInfo::Kind::kValue) {
+        factor = factor * substitute_value(v, s, rename);
+        continue;
+      }
+      Poly a = SubstImpl(info.a, s, rename), b = SubstImpl(info.b, s, rename);
+      if (info.kind == VarInfo::Kind::kDiv) {
+        factor = factor * (rename ? MakeDiv(a, b) : FloorDiv(a, b));
+      } else {
+        factor = factor * MinOf(a, b);
+      }
+    }
+    if (!changed) {
+      kept.push_back(item);
+    } else {
+      out = out + factor * Poly::Of(rest, 1);
+    }
+  }
+  return out + Poly::FromItems(std::move(kept));
+}
+
+Guard Context::SubstImpl(const Guard& g, const Substitution& s, bool rename) {
+  switch (g.kind()) {
+    case Guard::Kind::kTrue:
+    case Guard::Kind::kFalse: return g;
+    case Guard::Kind::kGe: return Guard::Ge(SubstImpl(g.poly(), s, rename));
+    case Guard::Kind::kEq: return Guard::Eq(SubstImpl(g.poly(), s, rename));
+    case Guard::Kind::kNot: return Guard::Not(SubstImpl(g.args()[0], s, rename));
+    case Guard::Kind::kAnd: break;
+  }
+  std::vector<Guard> parts;
+  for (const Guard& part : g.args()) parts.push_back(SubstImpl(part, s, rename));
+  return Guard::And(parts);
+}
+
+Poly Context::Subst(const Poly& p, const Substitution& s) { return s.empty() ? p : SubstImpl(p, s, false); }
+Guard Context::Subst(const Guard& g, const Substitution& s) { return s.empty() ? g : SubstImpl(g, s, false); }
+Poly Context::Rename(const Poly& p, const Substitution& s) { return s.empty() ? p : SubstImpl(p, s, true); }
+Guard Context::Rename(const Guard& g, const Substitution& s) { return s.empty() ? g : SubstImpl(g, s, true); }
+
+std::vector<Var> Context::BaseVars(const Poly& p) const {
+  std::vector<Var> out;
+  for (const Poly::Item& item : p.items()) {
+    for (Var v : item.vars) {
+      if (IsDefinition(v)) {
+        out.insert(out.end(), vars_[v].inner.begin(), vars_[v].inner.end());
+      } else {
+        out.push_back(v);
+      }
+    }
+  }
+  SortUnique(&out);
+  return out;
+}
+
+std::vector<Var> Context::BaseVars(const Guard& g) const {
+  std::vector<Poly> polys;
+  CollectPolys(g, &polys);
+  std::vector<Var> out;
+  for (const Poly& p : polys) {
+    for (Var v : BaseVars(p)) out.push_back(v);
+  }
+  SortUnique(&out);
+  return out;
+}
+
+bool Context::Mentions(const Poly& p, const std::vector<Var>& vars) const {
+  if (vars.empty()) return false;
+  for (Var v : BaseVars(p)) {
+    if (Has(vars, v)) return true;
+  }
+  return false;
+}
+
+bool Context::Mentions(const Guard& g, const std::vector<Var>& vars) const {
+  if (vars.empty()) return false;
+  for (Var v : BaseVars(g)) {
+    if (Has(vars, v)) return true;
+  }
+  return false;
+}
+
+bool Context::HasDefinition(const Poly& p) const {
+  for (Var v : p.Vars()) {
+    if (IsDefinition(v)) return true;
+  }
+  return false;
+}
+
+}  // namespace rewright::verifier

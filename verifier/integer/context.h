@@ -1,0 +1,203 @@
+// The state of one proof attempt: its variables and their definitions, the facts, the strategy, the time limit.
+//
+// Kinds of variables:
+//   parameters   the symbols of the rule (sizes, attributes) and integers introduced for exact divisions;
+//   locals       output positions, bound variables, anchors; some have a range [lo, hi) that may simplify what stands
+//                under the guard that carries it, and never that guard itself;
+//   definitions  floor(num / den) with den proved positive, min(a, b), and integer elements used as indices.
+// Not thread-safe; a proof owns its contexts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/work.h"
+#include "verifier/integer/guard.h"
+#include "verifier/integer/polynomial.h"
+#include "verifier/smt/smt_query.h"
+
+namespace rewright::verifier {
+
+struct Term;
+class Solver;
+class SolverMemory;
+class StepListener;
+
+struct VarInfo {
+  enum class Kind : uint8_t { kParam, kLocal, kDiv, kMin, kValue };
+  Kind kind = Kind::kLocal;
+  std::string name;
+  std::optional<int64_t> min;                      // kParam
+  std::optional<std::pair<Poly, Poly>> defined;    // kParam: first / second, exactly (for numeric samples)
+  std::optional<std::pair<Poly, Poly>> range;      // kLocal: lo, hi
+  Poly a, b;                                       // kDiv: a / b; kMin: min(a, b)
+  std::shared_ptr<const std::vector<Term>> value;  // kValue: the element
+  std::vector<Var> inner;                          // definitions: the variables below them, sorted
+};
+
+// What one attempt tries. The attempts of a proof go from cheap to thorough.
+struct Strategy {
+  bool split_products = false;  // split every range that is a product, not only those under a division
+  bool sum_cases = false;       // cover output axes whose size is a sum by cases
+  bool finite_laws = false;     // exp(a + b) = exp(a) * exp(b), reciprocal of a product, x * (1 / x) = 1
+  bool probe = false;           // give up as soon as a division survives both sides
+  int factor_order = 0;         // which order of the factors of a product axis
+  bool unfold = false;          // tanh by sigmoid, sigmoid by exp
+  bool quotients = false;       // sums over what divisions determine: v = e div d
+  bool digits = false;          // sums over what digits determine: a div d = e and a mod d = r say a = d e + r
+  bool unroll = false;          // sums over literal ranges are their terms, divided positions go by their remainders
+  friend bool operator==(const Strategy&, const Strategy&) = default;
+};
+
+double ThreadCpuSeconds();
+
+// Limits and records of a whole proof, shared by its contexts.
+struct ProofSession {
+  double work_limit_s = 2;        // of the thread's work since `start_s`, in seconds of work (work.h)
+  double start_s = ThreadWorkSeconds();
+  double cpu_start_s = ThreadCpuSeconds();  // for reports alone
+  bool certify = false;  // keep every step and query in full
+  SolverMemory* memory = nullptr;
+  StepListener* listener = nullptr;  // is told every step; usually nobody
+  // Set in a replay: what the solver would say. A query that is not known to be unsatisfiable settles nothing.
+  std::function<bool(const SmtQuery&)> known_unsat;
+  int queries = 0;
+  bool nonlinear = false;  // a query needed native non-linear arithmetic
+  std::vector<SmtQuery> smtlib;
+  std::vector<std::string> steps;  // obligations, normal forms, changes of variables, witnesses, queries
+
+  double RemainingSeconds() const { return work_limit_s - (ThreadWorkSeconds() - start_s); }  // of work
+  void CheckLimit() const;                                                            // throws GiveUp
+};
+
+// Numeric values of variables.
+using Assignment = absl::flat_hash_map<Var, int64_t>;
+
+class Context {
+ public:
+  Context(ProofSession* record, const Strategy& strategy, uint64_t seed);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // ---- variables
+  // Printed names of parameters are made unique: texts serve as keys.
+  Var NewParam(const std::string& name, std::optional<int64_t> min);
+  Var NewLocal(std::string name);
+  Var NewRanged(std::string name, Poly lo, Poly hi);
+  // A new variable with the range of v.
+  Var FreshCopy(Var v);
+  const VarInfo& Info(Var v) const { return vars_[v]; }
+  VarInfo& MutableInfo(Var v) { return vars_[v]; }
+  bool IsDefinition(Var v) const { return vars_[v].kind > VarInfo::Kind::kLocal; }
+  bool IsParam(Var v) const { return vars_[v].kind == VarInfo::Kind::kParam; }
+
+  // ---- index arithmetic, as index::Laws needs it
+  using Number = Poly;
+  // den is positive wherever the result is used: the caller has proved it.
+  Poly FloorDiv(const Poly& num, const Poly& den);
+  Poly Mod(const Poly& num, const Poly& den) { return num - den * FloorDiv(num, den); }
+  Poly MinOf(const Poly& a, const Poly& b);
+  // Of an equation p = 0: without the positive variables that all monomials share.
+  Poly WithoutCommonFactors(Poly p) const;
+  // The integer element `value` as an index; equal keys give equal variables.
+  Poly ValueOf(const std::vector<Term>& value, const std::string& key, std::vector<Var> inner);
+  // Rebuilds definitions so that they can simplify.
+  Poly Subst(const Poly& p, const Substitution& s);
+  Guard Subst(const Guard& g, const Substitution& s);
+  // For substitutions by fresh variables of equal range: nothing new can simplify.
+  Poly Rename(const Poly& p, const Substitution& s);
+  Guard Rename(const Guard& g, const Substitution& s);
+
+  // Variables of p; those under definitions instead of the definitions.
+  std::vector<Var> BaseVars(const Poly& p) const;
+  std::vector<Var> BaseVars(const Guard& g) const;
+  bool Mentions(const Poly& p, const std::vector<Var>& vars) const;
+  bool Mentions(const Guard& g, const std::vector<Var>& vars) const;
+  bool HasDefinition(const Poly& p) const;
+
+  // ---- deciding
+  // p >= 0 from ranges and minima by substituting extremes; sound, incomplete, cheap. The ranges of `hidden` are not
+  // used.
+  bool QuickNonneg(const Poly& p, const std::vector<Var>& hidden = {}) const;
+  // The same for p plus or minus one of the facts that are equations.
+  bool QuickNonnegByEquation(const std::vector<Guard>& facts, const Poly& p, const std::vector<Var>& hidden = {}) const;
+  // p >= 0 with nonnegative coefficients once every parameter is measured from its minimum.
+  bool TriviallyNonneg(const Poly& p) const { return NonnegParams(p); }
+  // Every goal is >= 0, from ranges, minima, facts and `extra`.
+  // kLinear keeps to linear arithmetic over abstracted products.
+  enum class Effort : uint8_t { kLinear, kFull };
+  bool ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guard>& extra = {},
+                   const std::vector<Var>& hidden = {}, Effort effort = Effort::kFull);
+  bool ProvePositive(const Poly& p) { return ProveNonneg({p - Poly(1)}); }
+  // Random values of p's variables in a sample; false where something is undefined.
+  bool Evaluate(const Poly& p, Assignment* values) const;
+  bool Evaluate(const Poly& p, Assignment* values, int64_t* result) const;
+  bool Evaluate(const Guard& g, Assignment* values, bool* result) const;
+
+  // ---- printing; `names` overrides the names of variables.
+  using Names = absl::flat_hash_map<Var, std::string>;
+  std::string Print(const Poly& p, const Names& names = {}) const;
+  std::string Print(const Guard& g, const Names& names = {}) const;
+
+  // The rule's conditions and the left side's requirements.
+  const std::vector<Guard>& facts() const { return facts_; }
+  void SetFacts(std::vector<Guard> facts);
+  // Conditions under which the expression at hand is evaluated: divisions may simplify under them, because what comes
+  // out is used under the same conditions only.
+  std::vector<Guard> assumptions;
+  std::vector<Assignment> samples;  // of the parameters, satisfying the facts
+  std::vector<Var> positions;       // of the output whose elements are compared; asked for where sums are unrolled
+  Strategy strategy;
+  ProofSession* record;
+  bool used_finite_law = false;
+  bool used_bounds = false;  // sizes, attributes and positions were taken to be below 2^31
+  // Whether the strategy's choices about product ranges and sum axes matter here.
+  bool met_product = false, met_sum = false, met_literal = false;
+  std::map<std::string, bool> lemmas;  // equalities of closures that were tried, by their texts
+  Solver& solver() { return *solver_; }
+  // Position of a parameter in the order of factors of product axes.
+  int FactorRank(Var v) const;
+  std::vector<Var> factor_order;
+  // Substitution inside the elements that index variables are; set by who knows terms.
+  std::function<Poly(Var, const Substitution&, bool rename)> substitute_value;
+
+ private:
+  Poly MakeDiv(const Poly& num, const Poly& den);
+  Poly Divide(const Poly& num, const Poly& den);
+  Poly Least(const Poly& a, const Poly& b);
+  bool DecideNonneg(const std::vector<Poly>& goals, const std::vector<Guard>& extra, const std::vector<Var>& hidden,
+                    Effort effort);
+  Poly SubstImpl(const Poly& p, const Substitution& s, bool rename);
+  Guard SubstImpl(const Guard& g, const Substitution& s, bool rename);
+  void CancelCommonFactor(Poly* num, Poly* den) const;
+  bool NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth) const;
+  bool NonnegParams(const Poly& p) const;
+  bool WithoutFineQuotient(const Poly& p, const std::vector<Var>& hidden, int depth, Poly* lower) const;
+  bool NonnegDefinitions(const Poly& p, Var q, const std::vector<Var>& hidden, int depth) const;
+  bool UpperBound(const Poly& p, const std::vector<Var>& hidden, Poly* bound) const;
+  bool RefutedBySample(const std::vector<Poly>& goals, const std::vector<Guard>& extra, const std::vector<Var>& hidden);
+  bool EvaluateVar(Var v, Assignment* values, int64_t* result) const;
+  // A random integer from 0 to below `count`, which is positive.
+  int64_t Below(int64_t count) const { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(count)); }
+
+  std::vector<Guard> facts_;
+  std::vector<VarInfo> vars_;
+  std::map<std::pair<Poly, Poly>, Var> divs_, mins_;
+  std::map<std::string, Var> values_;
+  std::set<std::string> param_names_;
+  absl::flat_hash_map<std::string, bool> proved_;
+  std::unique_ptr<Solver> solver_;
+  mutable std::mt19937_64 rng_;
+};
+
+}  // namespace rewright::verifier

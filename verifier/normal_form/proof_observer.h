@@ -1,0 +1,61 @@
+// What the algebra does to elements, step by step, for whoever wants to check it (step_checker.h).
+//
+// A step is told as what was, what became of it, and what a reader needs to see that both are the same: the other
+// variables that a sum goes over, say. Nothing is told of a search, and nothing that is told decides anything.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "substitutions/instance/instance.h"
+#include "verifier/normal_form/term.h"
+
+namespace rewright::verifier {
+
+// A term of a sum by the variables of another one. `forward` gives the variables that the term alone binds by those of
+// `moved`, `backward` the reverse; others are the same in both.
+struct MovedTerm {
+  size_t place = 0;  // of the term in the sum
+  Term moved;
+  Substitution forward, backward;
+};
+
+class StepListener {
+ public:
+  virtual ~StepListener() = default;
+
+  // All that follows is about this instance; `assignments` of its symbols satisfy its conditions.
+  virtual void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) = 0;
+  // The sum `before` is `after`: by other variables (one-point rule), or by another way to write its guard. The maps
+  // are those of MovedTerm.
+  virtual void Resummed(Context& ctx, const char* law, const Term& before, const Term& after,
+                        const Substitution& forward, const Substitution& backward) = 0;
+  // No atom of before mentions v, which takes `count` values.
+  virtual void Counted(Context& ctx, const Term& before, const Term& after, Var v, const Poly& count) = 0;
+  // The guard never holds.
+  virtual void Vanished(Context& ctx, const Term& term) = 0;
+  // parts[i] is the term number place[i] of `sum` but for the coefficient.
+  virtual void Collected(Context& ctx, const NormalForm& parts, const std::vector<size_t>& place,
+                         const NormalForm& sum) = 0;
+  // Under the facts, the assumptions of the context and `also`, all hold. Ranges of `hidden` variables are not known.
+  virtual void Decided(Context& ctx, const char* what, const std::vector<Guard>& also, const std::vector<Guard>& goals,
+                       const std::vector<Var>& hidden) = 0;
+  // result = floor(num / den) and min(a, b), under the facts and the assumptions.
+  virtual void Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) = 0;
+  virtual void Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) = 0;
+  // Equal elements, by laws of functions, maxima, products and truth values, under the facts, the assumptions and
+  // `also`.
+  virtual void Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
+                     const NormalForm& after) = 0;
+  // Under the facts the sum is 0: the terms of each class are equal products, whose coefficients cancel, and so do all
+  // that are in none, by a query in which elements are uninterpreted (encode.h).
+  virtual void Zero(Context& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
+                    const std::vector<std::vector<MovedTerm>>& classes) = 0;
+  // The normal form of an element of a value of the instance, at that position.
+  virtual void Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) = 0;
+};
+
+}  // namespace rewright::verifier

@@ -1,0 +1,287 @@
+#include "verifier/normal_form/term.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rewright::verifier {
+namespace {
+
+constexpr char kWholeValue[] = "value";
+
+void SortUnique(std::vector<Var>* vars) {
+  std::sort(vars->begin(), vars->end());
+  vars->erase(std::unique(vars->begin(), vars->end()), vars->end());
+}
+
+void Append(std::vector<Var>* out, const std::vector<Var>& more) { out->insert(out->end(), more.begin(), more.end()); }
+
+void Remove(std::vector<Var>* vars, const std::vector<Var>& gone) {
+  vars->erase(std::remove_if(vars->begin(), vars->end(),
+                             [&](Var v) { return std::find(gone.begin(), gone.end(), v) != gone.end(); }),
+              vars->end());
+}
+
+bool HasBound(const NormalForm& n) {
+  return std::any_of(n.begin(), n.end(), [](const Term& t) {
+    return !t.bound.empty() || std::any_of(t.atoms.begin(), t.atoms.end(), [](const Atom& a) { return a->has_bound; });
+  });
+}
+
+std::vector<Atom> SortedByHead(std::vector<Atom> atoms) {
+  std::stable_sort(atoms.begin(), atoms.end(), [](const Atom& a, const Atom& b) { return a->head < b->head; });
+  return atoms;
+}
+
+// Names for bound variables that do not depend on how they are numbered: by first occurrence in the atoms, and within
+// one polynomial by the coefficients they carry.
+Context::Names CanonicalNames(const Context& ctx, const std::vector<Var>& bound, const std::vector<Atom>& atoms,
+                              const Context::Names& outer) {
+  if (bound.empty()) return outer;
+  Context::Names masked = outer;
+  for (Var v : bound) masked[v] = "*";
+  std::vector<Var> order;
+  for (const Atom& a : SortedByHead(atoms)) {
+    std::vector<Poly> polys;
+    WalkPolys(a, &polys);
+    for (const Poly& p : polys) {
+      std::vector<std::pair<std::string, Var>> found;
+      for (Var v : ctx.BaseVars(p)) {
+        if (std::find(bound.begin(), bound.end(), v) == bound.end()) continue;
+        if (std::find(order.begin(), order.end(), v) != order.end()) continue;
+        std::vector<Poly::Item> with;
+        for (const Poly::Item& item : p.items()) {
+          if (ctx.Mentions(Poly::Of(item.vars, 1), {v})) with.push_back(item);
+        }
+        found.emplace_back(ctx.Print(Poly::FromItems(with), masked), v);
+      }
+      std::sort(found.begin(), found.end());
+      for (const auto& [text, v] : found) order.push_back(v);
+    }
+  }
+  for (Var v : bound) {
+    if (std::find(order.begin(), order.end(), v) == order.end()) order.push_back(v);
+  }
+  Context::Names names = outer;
+  for (Var v : order) names[v] = "$" + std::to_string(names.size());
+  return names;
+}
+
+std::string JoinSorted(std::vector<std::string> parts, const char* separator) {
+  std::sort(parts.begin(), parts.end());
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : separator) + part;
+  return out;
+}
+
+std::vector<Term> SortedTerms(const NormalForm& n) {
+  std::vector<std::pair<std::string, const Term*>> order;
+  for (const Term& t : n) order.emplace_back(TermHead(t), &t);
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Term> out;
+  for (const auto& entry : order) out.push_back(*entry.second);
+  return out;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- making atoms
+
+Atom MakeRead(const Context& ctx, const Leaf& leaf, std::vector<Poly> at) {
+  auto node = std::make_shared<AtomNode>();
+  node->kind = AtomNode::Kind::kRead;
+  node->name = leaf.name;
+  node->positive = leaf.positive;
+  node->boolean = leaf.boolean;
+  for (const Poly& p : at) Append(&node->vars, ctx.BaseVars(p));
+  SortUnique(&node->vars);
+  node->at = std::move(at);
+  node->head = "r" + leaf.name;
+  return node;
+}
+
+Atom MakeIntAtom(const Context& ctx, const Poly& value) {
+  auto node = std::make_shared<AtomNode>();
+  node->kind = AtomNode::Kind::kInt;
+  node->value = value;
+  node->vars = ctx.BaseVars(value);
+  node->head = "i";
+  return node;
+}
+
+Atom MakeFnAtom(const Context& ctx, const std::string& fn, std::vector<NormalForm> args) {
+  auto node = std::make_shared<AtomNode>();
+  node->kind = AtomNode::Kind::kFn;
+  node->name = fn;
+  node->boolean = fn == "pos" || fn == "zero" || fn.starts_with("less.") || fn.starts_with("zero.");
+  node->head = "f" + fn + "(";
+  for (const NormalForm& n : args) {
+    Append(&node->vars, FreeVars(ctx, n));
+    node->head += NormalFormHead(n) + ",";
+    node->has_bound = node->has_bound || HasBound(n);
+  }
+  node->head += ")";
+  SortUnique(&node->vars);
+  node->args = std::move(args);
+  return node;
+}
+
+Atom MakeBinderAtom(const Context& ctx, const std::string& binder, std::vector<Branch> branches) {
+  auto node = std::make_shared<AtomNode>();
+  node->kind = AtomNode::Kind::kMax;
+  node->name = binder;
+  std::vector<std::string> heads;
+  for (const Branch& b : branches) {
+    std::vector<Var> vars = ctx.BaseVars(b.guard);
+    Append(&vars, FreeVars(ctx, b.body));
+    Remove(&vars, b.bound);
+    Append(&node->vars, vars);
+    heads.push_back(NormalFormHead(b.body));
+    node->has_bound = node->has_bound || !b.bound.empty() || HasBound(b.body);
+  }
+  node->head = binder + "{" + JoinSorted(std::move(heads), ",") + "}";
+  SortUnique(&node->vars);
+  node->branches = std::move(branches);
+  return node;
+}
+
+Atom MakeWholeValue(const Context& ctx, std::vector<Branch> positions) {
+  return MakeBinderAtom(ctx, kWholeValue, std::move(positions));
+}
+
+bool IsWholeValue(const AtomNode& atom) { return atom.kind == AtomNode::Kind::kMax && atom.name == kWholeValue; }
+
+// ---------------------------------------------------------------- variables
+
+std::vector<Var> FreeVars(const Context& ctx, const Term& t) {
+  std::vector<Var> out = ctx.BaseVars(t.guard);
+  for (const Atom& a : t.atoms) Append(&out, a->vars);
+  SortUnique(&out);
+  Remove(&out, t.bound);
+  return out;
+}
+
+std::vector<Var> FreeVars(const Context& ctx, const NormalForm& n) {
+  std::vector<Var> out;
+  for (const Term& t : n) Append(&out, FreeVars(ctx, t));
+  SortUnique(&out);
+  return out;
+}
+
+bool Intersects(const std::vector<Var>& sorted, const std::vector<Var>& vars) {
+  return std::any_of(vars.begin(), vars.end(),
+                     [&](Var v) { return std::binary_search(sorted.begin(), sorted.end(), v); });
+}
+
+// ---------------------------------------------------------------- canonical texts
+
+std::vector<Atom> AtomsOf(const NormalForm& n) {
+  std::vector<Atom> out;
+  for (const Term& t : n) out.insert(out.end(), t.atoms.begin(), t.atoms.end());
+  return out;
+}
+
+std::string TermHead(const Term& t) {
+  std::vector<std::string> heads;
+  for (const Atom& a : t.atoms) heads.push_back(a->head);
+  return std::to_string(t.bound.size()) + JoinSorted(std::move(heads), "*");
+}
+
+std::string NormalFormHead(const NormalForm& n) {
+  std::vector<std::string> heads;
+  for (const Term& t : n) heads.push_back(TermHead(t));
+  return JoinSorted(std::move(heads), "+");
+}
+
+std::string AtomKey(const Context& ctx, const Atom& a, const Context::Names& names) {
+  std::string out;
+  switch (a->kind) {
+    case AtomNode::Kind::kRead:
+      out = a->name + "[";
+      for (const Poly& p : a->at) out += ctx.Print(p, names) + ",";
+      return out + "]";
+    case AtomNode::Kind::kInt: return "int(" + ctx.Print(a->value, names) + ")";
+    case AtomNode::Kind::kFn:
+      out = a->name + "(";
+      for (const NormalForm& n : a->args) out += NormalFormKey(ctx, n, names) + ";";
+      return out + ")";
+    case AtomNode::Kind::kMax: break;
+  }
+  std::vector<std::string> parts;
+  for (const Branch& b : a->branches) parts.push_back(BranchKey(ctx, b, names));
+  return a->name + "{" + JoinSorted(std::move(parts), "|") + "}";
+}
+
+std::string TermKey(const Context& ctx, const Term& t, const Context::Names& outer) {
+  Context::Names names = CanonicalNames(ctx, t.bound, t.atoms, outer);
+  std::vector<std::string> parts;
+  for (const Atom& a : t.atoms) parts.push_back(AtomKey(ctx, a, names));
+  return "S" + std::to_string(t.bound.size()) + "[" + ctx.Print(t.guard, names) + "]" +
+         JoinSorted(std::move(parts), ".");
+}
+
+std::string BranchKey(const Context& ctx, const Branch& b, const Context::Names& outer) {
+  Context::Names names = CanonicalNames(ctx, b.bound, AtomsOf(b.body), outer);
+  return std::to_string(b.bound.size()) + "[" + ctx.Print(b.guard, names) + "]" + NormalFormKey(ctx, b.body, names);
+}
+
+std::string NormalFormKey(const Context& ctx, const NormalForm& n, const Context::Names& names) {
+  std::vector<std::string> parts;
+  for (const Term& t : n) parts.push_back(t.coef.ToString() + TermKey(ctx, t, names));
+  return JoinSorted(std::move(parts), "+");
+}
+
+// ---------------------------------------------------------------- polynomials inside
+
+void WalkPolys(const NormalForm& n, std::vector<Poly>* out) {
+  for (const Term& t : SortedTerms(n)) {
+    for (const Atom& a : SortedByHead(t.atoms)) WalkPolys(a, out);
+  }
+}
+
+void WalkPolys(const Atom& a, std::vector<Poly>* out) {
+  switch (a->kind) {
+    case AtomNode::Kind::kRead: out->insert(out->end(), a->at.begin(), a->at.end()); return;
+    case AtomNode::Kind::kInt: out->push_back(a->value); return;
+    case AtomNode::Kind::kFn:
+      for (const NormalForm& n : a->args) WalkPolys(n, out);
+      return;
+    case AtomNode::Kind::kMax: break;
+  }
+  std::vector<std::pair<std::string, const Branch*>> order;
+  for (const Branch& b : a->branches) order.emplace_back(NormalFormHead(b.body), &b);
+  std::stable_sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+  for (const auto& entry : order) WalkPolys(entry.second->body, out);
+}
+
+void AllPolys(const NormalForm& n, std::vector<Poly>* out) {
+  for (const Term& t : n) {
+    CollectPolys(t.guard, out);
+    for (const Atom& a : t.atoms) AllPolys(a, out);
+  }
+}
+
+void AllPolys(const Atom& a, std::vector<Poly>* out) {
+  out->insert(out->end(), a->at.begin(), a->at.end());
+  if (a->kind == AtomNode::Kind::kInt) out->push_back(a->value);
+  for (const NormalForm& n : a->args) AllPolys(n, out);
+  for (const Branch& b : a->branches) {
+    CollectPolys(b.guard, out);
+    AllPolys(b.body, out);
+  }
+}
+
+void InnerBound(const Atom& a, std::vector<Var>* out) {
+  auto of_form = [out](const NormalForm& n) {
+    for (const Term& t : n) {
+      Append(out, t.bound);
+      for (const Atom& x : t.atoms) InnerBound(x, out);
+    }
+  };
+  for (const NormalForm& n : a->args) of_form(n);
+  for (const Branch& b : a->branches) {
+    Append(out, b.bound);
+    of_form(b.body);
+  }
+}
+
+}  // namespace rewright::verifier

@@ -1,0 +1,111 @@
+// Normal forms of elements:
+//
+//   sum_j  c_j * SUM over all integers v of [guard_j(v)] * product of atoms_j(v)
+//
+// An atom is a read of a leaf, an index polynomial as an element, a function of normal forms, or a maximum over a union
+// of guarded families. Atoms are immutable and shared; they know their free variables and their head, which is their
+// shape without index polynomials.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "verifier/integer/context.h"
+#include "verifier/integer/guard.h"
+#include "verifier/integer/polynomial.h"
+#include "verifier/integer/rational.h"
+
+namespace rewright::verifier {
+
+struct AtomNode;
+using Atom = std::shared_ptr<const AtomNode>;
+
+struct Term {
+  Rational coef = 1;
+  std::vector<Var> bound;  // range over all integers; the guard makes the sum finite
+  Guard guard;
+  std::vector<Atom> atoms;  // a product; sorted by head
+};
+using NormalForm = std::vector<Term>;
+
+// The points of `bound` at which the guard holds, each with the value `body`.
+struct Branch {
+  std::vector<Var> bound;
+  Guard guard;
+  NormalForm body;
+};
+
+// A leaf of the rule, or a real number that stays open (a real attribute, a constant kept as a symbol).
+struct Leaf {
+  std::string name;
+  bool positive = false;
+  bool boolean = false;
+};
+
+struct AtomNode {
+  enum class Kind : uint8_t { kRead, kInt, kFn, kMax };
+  Kind kind = Kind::kRead;
+  std::string name;              // kRead: the leaf; kFn: the function; kMax: "max" or another binder
+  bool positive = false;         // kRead: the leaf's elements are > 0
+  bool boolean = false;          // the element is 0 or 1
+  std::vector<Poly> at;          // kRead
+  Poly value;                    // kInt
+  std::vector<NormalForm> args;  // kFn
+  std::vector<Branch> branches;  // kMax
+  // Derived.
+  std::string head;
+  std::vector<Var> vars;   // free base variables, sorted
+  bool has_bound = false;  // binds a variable somewhere inside
+};
+
+Atom MakeRead(const Context& ctx, const Leaf& leaf, std::vector<Poly> at);
+Atom MakeIntAtom(const Context& ctx, const Poly& value);
+Atom MakeFnAtom(const Context& ctx, const std::string& fn, std::vector<NormalForm> args);
+// A binder over branches: "max", "prod", "argmax"... Only "max" is understood beyond equality.
+Atom MakeBinderAtom(const Context& ctx, const std::string& binder, std::vector<Branch> branches);
+// A value as a whole: the set of its positions, each with its element.
+Atom MakeWholeValue(const Context& ctx, std::vector<Branch> positions);
+bool IsWholeValue(const AtomNode& atom);
+
+// ---- free variables, substitution (bound variables are renamed where they would capture)
+std::vector<Var> FreeVars(const Context& ctx, const Term& t);
+std::vector<Var> FreeVars(const Context& ctx, const NormalForm& n);
+bool Intersects(const std::vector<Var>& sorted, const std::vector<Var>& vars);
+Atom Subst(Context& ctx, const Atom& a, const Substitution& s);
+// Substitutes in guard and atoms; the term's own bound variables are left to the caller (s may replace them).
+Term SubstFree(Context& ctx, const Term& t, const Substitution& s);
+NormalForm Subst(Context& ctx, const NormalForm& n, const Substitution& s);
+Branch Subst(Context& ctx, const Branch& b, const Substitution& s);
+// Where times * v = multiple: v becomes `quotient` = multiple / times, and its multiples of `times` become exact. The
+// term's own bound variables are left to the caller.
+Term SubstQuotient(Context& ctx, const Term& t, Var v, const Poly& times, const Poly& multiple, const Poly& quotient);
+// Fresh names for the term's own bound variables.
+Term RenameBound(Context& ctx, const Term& t);
+Branch RenameBound(Context& ctx, const Branch& b);
+// Fresh names for every bound variable, inside atoms too.
+NormalForm RenameAll(Context& ctx, const NormalForm& n);
+
+// ---- canonical texts: equal texts mean equal up to names of bound variables
+std::string TermHead(const Term& t);
+std::string NormalFormHead(const NormalForm& n);
+std::string AtomKey(const Context& ctx, const Atom& a, const Context::Names& names = {});
+// The atoms of all terms.
+std::vector<Atom> AtomsOf(const NormalForm& n);
+// Without the coefficient.
+std::string TermKey(const Context& ctx, const Term& t, const Context::Names& names = {});
+std::string BranchKey(const Context& ctx, const Branch& b, const Context::Names& names = {});
+std::string NormalFormKey(const Context& ctx, const NormalForm& n, const Context::Names& names = {});
+
+// Index polynomials of an atom in an order given by heads: two atoms of equal head have polynomials that correspond.
+void WalkPolys(const Atom& a, std::vector<Poly>* out);
+void WalkPolys(const NormalForm& n, std::vector<Poly>* out);
+// Every index polynomial, guards included.
+void AllPolys(const NormalForm& n, std::vector<Poly>* out);
+void AllPolys(const Atom& a, std::vector<Poly>* out);
+// Variables bound inside the atom.
+void InnerBound(const Atom& a, std::vector<Var>* out);
+
+bool operator<(const Branch& a, const Branch& b) = delete;
+
+}  // namespace rewright::verifier

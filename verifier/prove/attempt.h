@@ -1,0 +1,89 @@
+// One attempt at an instance under one strategy: the four obligations of verifier.h, of which the first three do not
+// depend on the strategy.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "verifier/integer/context.h"
+#include "verifier/normal_form/term.h"
+#include "verifier/prove/elements.h"
+#include "verifier/prove/prove_instance.h"
+
+namespace rewright::verifier {
+
+// kFailed: an obligation that does not depend on the strategy is open.
+enum class Outcome : uint8_t { kProved, kOpen, kNextStrategy, kFailed };
+
+// Whether the first three obligations have been proved, which is done once, and how much of the records they made.
+struct Legality {
+  bool proved = false;
+  size_t steps = 0;
+  size_t queries = 0;
+  bool nonlinear = false;
+};
+
+// Not thread-safe. Throws GiveUp where a limit is reached.
+class Attempt {
+ public:
+  Attempt(const RuleInstance& instance, const Strategy& strategy, const ProofOptions& options, ProofSession* record,
+          const std::vector<std::vector<int64_t>>& assignments);
+
+  Outcome Run(Legality* legal, std::string* reason);
+  // The first three obligations, once.
+  bool ProveLegality(Legality* legal, std::string* reason);
+  // Whether no values of the symbols satisfy the rule's conditions and make the left side legal.
+  bool IsVacuous();
+
+  bool used_finite_law() const { return ctx_.used_finite_law; }
+  const Context& context() const { return ctx_; }
+  const std::vector<std::string>& provisos() const { return provisos_; }
+
+ private:
+  // A line of the record that certificates hold.
+  template <typename... Parts>
+  void Step(const Parts&... parts) {
+    if (ctx_.record->certify) ctx_.record->steps.push_back(absl::StrCat(parts...));
+  }
+  std::string Text(const Poly& p) { return ctx_.record->certify ? ctx_.Print(p) : std::string(); }
+  std::string Text(const Guard& g) { return ctx_.record->certify ? ctx_.Print(g) : std::string(); }
+  std::string Text(const NormalForm& n) { return ctx_.record->certify ? NormalFormKey(ctx_, n) : std::string(); }
+
+  bool IsLeaf(int node) const { return instance_.nodes[node].meaning == nullptr; }
+  void CollectFacts();
+  // A rule is not applied where a constant of its right side would be empty. What does not follow from the rest is
+  // part of the domain.
+  void AssumeConstantsHaveElements();
+  void OrderFactors(int order);
+
+  // The facts imply it.
+  bool Holds(const Guard& goal, const char* tag);
+  bool WellFormed(std::string* reason);
+  DType TypeOf(SymbolicValue v) const;
+  bool EqualTypes(std::string* reason);
+  // Each application by itself, at every position of its outputs: the operands' elements may then be taken for defined.
+  bool ReadsInBounds(std::string* reason);
+  bool InRange(const Guard& path, const Poly& index, const Poly& size);
+  bool DecideInRange(const Guard& path, const Poly& index, const Poly& size);
+
+  // Alternatives of positions that together cover the output. A product axis is indexed by digits; a sum axis, where
+  // the strategy says so, is covered piece by piece.
+  std::vector<std::vector<Poly>> Positions(const std::vector<Poly>& shape, std::vector<std::vector<Guard>>* facts);
+  void CutSum(const Poly& size, std::vector<std::pair<Poly, Poly>>* pieces);
+  Outcome EqualElements(std::string* reason);
+  // Where the elements depend on the remainder of a position p by d, at p = d q + 0, d q + 1, ..
+  Outcome EqualByRemainders(size_t output, const std::vector<Poly>& at, const std::vector<Guard>& facts, int depth = 0);
+  Outcome EqualAt(size_t output, const std::vector<Poly>& at, const std::vector<Guard>& facts);
+  bool MentionsDefinition(const NormalForm& n) const;
+
+  const RuleInstance& instance_;
+  Context ctx_;
+  Elements elements_;
+  std::vector<Guard> facts_;
+  std::vector<std::string> provisos_;
+};
+
+}  // namespace rewright::verifier

@@ -1,0 +1,219 @@
+#include "verifier/prove/prove_instance.h"
+
+#include <algorithm>
+#include <new>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/ops/ops.h"
+#include "verifier/certificate/replay.h"
+#include "verifier/integer/context.h"
+#include "verifier/integer/give_up.h"
+#include "verifier/normal_form/proof_observer.h"
+#include "verifier/prove/attempt.h"
+#include "verifier/refute/counterexample.h"
+#include "verifier/refute/integer_search.h"
+#include "verifier/refute/numeric_instance.h"
+#include "verifier/smt/solver.h"
+
+namespace rewright {
+
+const char* VerdictName(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kProved: return "proved";
+    case Verdict::kRefuted: return "refuted";
+    case Verdict::kUnknown: return "unknown";
+  }
+  return "?";
+}
+
+const char* ObligationName(Obligation obligation) {
+  switch (obligation) {
+    case Obligation::kWellFormed: return "the right side is not legal";
+    case Obligation::kShape: return "shapes differ";
+    case Obligation::kReads: return "a read is out of bounds";
+    case Obligation::kElements: return "elements differ";
+  }
+  return "?";
+}
+
+namespace verifier {
+namespace {
+
+// What the attempts so far have shown to make no difference.
+class Differences {
+ public:
+  // An attempt that was cut short shows nothing.
+  void Note(const Strategy& strategy, const Attempt* finished, Outcome outcome) {
+    const bool cut_short = finished == nullptr;
+    products_ = products_ || cut_short || finished->context().met_product;
+    sums_ = sums_ || cut_short || finished->context().met_sum;
+    literals_ = literals_ || cut_short || finished->context().met_literal;
+    if (strategy.probe && (cut_short || outcome == Outcome::kNextStrategy)) unprobed_.push_back(strategy);
+  }
+  bool Matters(const Strategy& s) const {
+    if (!products_ && (s.split_products || s.factor_order != 0)) return false;
+    if (!sums_ && s.sum_cases) return false;
+    if (s.unroll) return literals_;
+    return s.probe || s.unfold || s.quotients || std::any_of(unprobed_.begin(), unprobed_.end(), [&](Strategy t) {
+             t.probe = false;
+             return t == s;
+           });
+  }
+
+ private:
+  bool products_ = false, sums_ = false, literals_ = false;
+  std::vector<Strategy> unprobed_;
+};
+
+// A concatenation of constants: what a matrix in a rule stands for.
+bool HasMatrix(const RuleInstance& instance) {
+  const auto constant = [&](const SymbolicValue& value) {
+    return instance.nodes[value.node].splat.has_value() || IsFill(instance.nodes[value.node]);
+  };
+  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
+    return node.op == ops::Concat() && std::all_of(node.inputs.begin(), node.inputs.end(), constant);
+  });
+}
+
+// Goes through the attempt that succeeded once more. A proof that ran into its time limit here would be told in part:
+// there is none.
+void TellSteps(const RuleInstance& instance, const std::vector<Strategy>& strategies, const Strategy& strategy,
+               const ProofOptions& options, const ProofSession& found,
+               const std::vector<std::vector<int64_t>>& assignments) {
+  ProofSession told;
+  told.work_limit_s = kNoLimit;
+  told.memory = found.memory;
+  told.listener = options.listener;
+  std::string reason;
+  Legality legal;
+  told.listener->Begin(instance, assignments);
+  Attempt first(instance, strategies[0], options, &told, assignments);
+  const bool lawful = first.ProveLegality(&legal, &reason);
+  Attempt attempt(instance, strategy, options, &told, assignments);
+  if (!lawful || attempt.Run(&legal, &reason) != Outcome::kProved) {
+    throw GiveUp("the proof does not come out again: " + reason);
+  }
+}
+
+void TryStrategies(const RuleInstance& instance, const ProofOptions& options, ProofSession* record,
+                   const std::vector<std::vector<int64_t>>& assignments, ProofResult* result) {
+  Legality legal;
+  Differences differences;
+  const std::vector<Strategy> strategies = Strategies();
+  std::vector<const Strategy*> order;
+  for (const Strategy& strategy : strategies) order.push_back(&strategy);
+  // With a matrix nothing else leads anywhere.
+  const bool unroll_first = HasMatrix(instance);
+  if (unroll_first) std::rotate(order.begin(), order.end() - 1, order.end());
+  if (options.tell_attempts && options.listener != nullptr) {
+    options.listener->Begin(instance, assignments);
+    record->listener = options.listener;
+  }
+  for (const Strategy* tried : order) {
+    const Strategy& strategy = *tried;
+    if (tried != order[0] && !differences.Matters(strategy)) continue;
+    // What the first three obligations left behind stays.
+    record->steps.resize(legal.steps);
+    record->smtlib.resize(legal.queries);
+    record->nonlinear = legal.nonlinear;
+    std::string reason;
+    bool finished = false;
+    try {
+      Attempt attempt(instance, strategy, options, record, assignments);
+      Outcome outcome = attempt.Run(&legal, &reason);
+      if (outcome == Outcome::kProved) {
+        result->verdict = Verdict::kProved;
+        result->strategy = static_cast<int>(&strategy - strategies.data());
+        result->used_finite_only_step = attempt.used_finite_law();
+        result->used_bounds = attempt.context().used_bounds;
+        result->provisos = attempt.provisos();
+        result->reason.clear();
+        if (options.listener != nullptr && !options.tell_attempts)
+          TellSteps(instance, strategies, strategy, options, *record, assignments);
+        return;
+      }
+      finished = true;
+      differences.Note(strategy, &attempt, outcome);
+    } catch (const GiveUp& stopped) {
+      reason = stopped.reason;
+    } catch (const std::bad_alloc&) {
+      reason = "out of memory";
+    }
+    if (!finished) differences.Note(strategy, nullptr, Outcome::kOpen);
+    if (!reason.empty()) result->reason = reason;
+    if (!legal.proved) return;
+    if (record->RemainingSeconds() <= 0) {
+      result->reason = absl::StrCat(kAtLimit, "; last: ", reason);
+      return;
+    }
+  }
+}
+
+// Not where the search has found values: a solver need not be asked then. A note for readers: where it is not settled
+// the proof counts as one that says something.
+bool IsVacuous(const RuleInstance& instance, const ProofOptions& options, ProofSession* record) {
+  try {
+    return Attempt(instance, Strategies()[0], options, record, {}).IsVacuous();
+  } catch (const GiveUp&) {
+    return false;
+  }
+}
+
+}  // namespace
+}  // namespace verifier
+
+ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
+  using verifier::CounterexampleSearch;
+  using verifier::HasIntegers;
+  using verifier::SearchIntegers;
+  using verifier::SearchPositions;
+  constexpr int kCounterexampleAttempts = 3;
+  ProofResult result;
+  verifier::ProofSession record;
+  record.work_limit_s = options.work_limit_s;
+  record.certify = options.keep_smtlib;
+  verifier::SolverMemory own;
+  record.memory = options.memory != nullptr ? options.memory : &own;
+  CounterexampleSearch search(instance, options.seed);
+  std::string unconfirmed;
+  auto refute = [&](int trials, double work_limit_s, bool large_sizes) {
+    if (!options.search_counterexample) return;
+    for (int attempt = 0; attempt < kCounterexampleAttempts && !result.counterexample; ++attempt) {
+      result.counterexample = search.Run(trials, work_limit_s);
+      if (!result.counterexample) break;
+      // Nothing is called false that the interpreter has not computed to be.
+      const absl::Status confirmed = ConfirmCounterexample(instance, *result.counterexample);
+      if (confirmed.ok()) continue;
+      unconfirmed = std::string(confirmed.message());
+      result.counterexample.reset();
+    }
+    if (!result.counterexample && HasIntegers(instance) && !HasStandIn(instance)) {
+      std::mt19937_64 rng(options.seed);
+      result.counterexample = SearchIntegers(instance, search.assignments(), trials / 2, &rng);
+      if (!result.counterexample && large_sizes) {
+        result.counterexample = SearchPositions(instance, search.assignments(), &rng);
+      }
+    }
+    if (!result.counterexample) return;
+    result.verdict = Verdict::kRefuted;
+    result.reason = result.counterexample->ToString();
+    result.reason = result.reason.substr(0, result.reason.find('\n'));
+  };
+  refute(options.trials, options.work_limit_s / 4, /*large_sizes=*/false);
+  if (result.verdict != Verdict::kRefuted) {
+    const bool searched = options.search_counterexample && search.assignments().empty();
+    result.vacuous = searched && verifier::IsVacuous(instance, options, &record);
+    verifier::TryStrategies(instance, options, &record, search.assignments(), &result);
+    if (result.verdict == Verdict::kUnknown) refute(options.more_trials, options.work_limit_s, /*large_sizes=*/true);
+  }
+  if (result.verdict == Verdict::kUnknown && !unconfirmed.empty()) {
+    absl::StrAppend(&result.reason, "; ", unconfirmed);
+  }
+  result.trials = search.trials();
+  verifier::TakeRecord(&record, &result);
+  return result;
+}
+
+}  // namespace rewright

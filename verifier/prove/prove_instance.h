@@ -1,0 +1,100 @@
+// The verifier: proves that the two sides of a rule instance are equal for tensors of every size.
+//
+// Four obligations, with PRE the instance's conditions and sizes of the leaves at least 1:
+//   1. PRE and a legal left side imply a legal right side.
+//   2. Every output has the same shape and element type on both sides.
+//   3. Every read of every operator application lies within its operand.
+//   4. Every element of every output is equal over the real numbers.
+// A search for a counterexample at small sizes always comes first. The method: algebra.h (normal forms), prover.h
+// (alignment, one query per class), solver.h (arithmetic).
+// Thread-safe: a proof has no state outside its call but what it is given to share (ProofOptions::memory).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/tensor/tensor.h"
+#include "substitutions/instance/instance.h"
+#include "verifier/smt/smt_query.h"
+
+namespace rewright {
+
+namespace verifier {
+class SolverMemory;
+class StepListener;
+}  // namespace verifier
+
+enum class Verdict : uint8_t { kProved, kRefuted, kUnknown };
+const char* VerdictName(Verdict verdict);  // "proved", "refuted", "unknown"
+
+enum class Obligation : uint8_t { kWellFormed, kShape, kReads, kElements };
+const char* ObligationName(Obligation obligation);
+
+// Sizes, attributes and elements at which a rule is false. Enough to be checked again by any interpreter.
+struct Counterexample {
+  Obligation obligation = Obligation::kElements;
+  std::vector<std::pair<std::string, int64_t>> symbols;
+  std::vector<std::pair<std::string, Number>> reals;  // those of integer constants are integers
+  std::string detail;                                 // what is ill-formed, which shapes differ
+  int output = 0;                                     // kShape, kElements: number of the output
+  std::vector<int64_t> at;                            // kElements: position in that output
+  Number lhs, rhs;                                    // kElements: the elements there; exact where they are integers
+  struct Input {
+    std::string name;
+    TensorType type;
+    std::vector<double> values;     // row-major
+    std::vector<int64_t> integers;  // the same, where they may be too large for doubles; else empty
+  };
+  std::vector<Input> inputs;
+  std::string ToString() const;
+};
+
+struct ProofOptions {
+  double work_limit_s = 2;  // seconds of work (work.h)
+  uint64_t seed = 1;        // of the search for a counterexample
+  bool search_counterexample = true;
+  int trials = 32;           // small assignments tried before the proof
+  int more_trials = 400;     // and after a proof that failed
+  bool keep_smtlib = false;  // and all steps
+  // Shared by the proofs of one rule's instances (solver.h); without, each proof has its own.
+  verifier::SolverMemory* memory = nullptr;
+  // Is told every step of the attempt that succeeded, which is gone through once more.
+  verifier::StepListener* listener = nullptr;
+  bool tell_attempts = false;  // every attempt instead, also those that fail
+};
+
+struct ProofResult {
+  Verdict verdict = Verdict::kUnknown;
+  std::string reason;  // of kUnknown: the obligation that is open; of kRefuted: the counterexample in one line
+  std::optional<Counterexample> counterexample;
+  double cpu_ms = 0;
+  int queries = 0;  // to Z3
+  int trials = 0;   // assignments at which the sides were compared
+  // The proof used a law of the reals that fails for infinities (exp of a difference, reciprocal of a product).
+  bool used_finite_only_step = false;
+  bool used_nonlinear_arithmetic = false;
+  // Sizes, like "n - m >= 1", at which alone the right side's constants have elements and the rule is applied.
+  std::vector<std::string> provisos;
+  bool used_bounds = false;  // of kProved: sizes and attributes were taken to be below 2^31, as the matcher sees to
+  bool vacuous = false;      // of kProved: nothing satisfies the conditions
+  int strategy = -1;         // of kProved: which attempt succeeded
+  // When asked for: obligations, normal forms, changes of variables with their inverses, witnesses, equal closures, and
+  // the queries that were settled, which the steps name.
+  std::vector<std::string> steps;
+  std::vector<SmtQuery> smtlib;
+};
+
+ProofResult Prove(const RuleInstance& instance, const ProofOptions& options = {});
+
+// Follows the one attempt `strategy` without any solver: `known_unsat` says which queries are unsatisfiable. Proved
+// when those suffice; steps and queries are then what the attempt needs, in order. Depends on nothing else: neither on
+// time nor on chance. `listener` is told every step.
+ProofResult ReplayProof(const RuleInstance& instance, int strategy,
+                        const std::function<bool(const SmtQuery&)>& known_unsat,
+                        verifier::StepListener* listener = nullptr);
+
+}  // namespace rewright

@@ -1,0 +1,45 @@
+// Equality of normal forms under facts.
+//
+// Terms are grouped by the heads of their atoms and aligned by changes of variables; one query per class of equal
+// products asks whether the guards' coefficients cancel. What is left goes to one joint query in which reads and
+// products are uninterpreted. Maxima over ranges are equal when each family covers the other.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/term.h"
+
+namespace rewright::verifier {
+
+class Prover {
+ public:
+  Prover(Context& ctx, std::vector<Guard> facts, int depth = 0) : ctx_(ctx), facts_(std::move(facts)), depth_(depth) {}
+
+  bool Holds(const Guard& goal, const char* tag);
+  // The normal form is 0 wherever the facts hold. `classes` gets what shows it (StepListener::Zero).
+  bool IsZero(const NormalForm& difference, std::vector<std::vector<MovedTerm>>* classes = nullptr);
+  // The maxima over the two unions of families are equal.
+  bool EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>& b);
+  // Two sums ("sum"), maxima ("max") or other binders with one branch are equal under the facts and `path`.
+  bool EqualClosures(const std::string& kind, const std::vector<Branch>& a, const std::vector<Branch>& b,
+                     const Guard& path);
+  int depth() const { return depth_; }
+
+ private:
+  bool Decide(const Guard& goal, const char* tag);
+  bool Covers(const std::vector<Branch>& a, const std::vector<Branch>& b);
+  void Candidates(const Branch& point, const Branch& family, std::vector<std::pair<Guard, NormalForm>>* out);
+  bool JointlyZero(const NormalForm& terms);
+  void Trace(const char* what, const Substitution& s);
+  // A change of the variables of `t` to those of `anchor`, for a certificate; gives its inverse.
+  Substitution TraceChange(const char* what, const Substitution& s, const Term& t, const Term& anchor);
+
+  Context& ctx_;
+  std::vector<Guard> facts_;
+  int depth_;
+};
+
+}  // namespace rewright::verifier

@@ -1,0 +1,210 @@
+// Reductions: sums, extrema and products over ranges, as normal forms.
+#include <algorithm>
+#include <utility>
+
+#include "verifier/integer/give_up.h"
+#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/normal_form.h"
+#include "verifier/prove/elements_internal.h"
+
+namespace rewright::verifier {
+namespace {
+
+// The parts of a conjunction that depend on indices alone, and the others.
+void SplitHolds(const ExprPtr& condition, std::vector<ExprPtr>* indices, std::vector<ExprPtr>* elements) {
+  if (condition->kind() != ExprKind::kAnd) {
+    (MentionsHolds(condition) ? elements : indices)->push_back(condition);
+    return;
+  }
+  for (const ExprPtr& part : condition->args()) SplitHolds(part, indices, elements);
+}
+
+std::vector<Poly> PrimeFactors(int64_t n) {
+  constexpr int64_t kGreatest = 64;
+  std::vector<Poly> out;
+  for (int64_t p = 2; p <= kGreatest && n > 1; ++p) {
+    for (; n % p == 0; n /= p) out.emplace_back(p);
+  }
+  if (n > 1) out.emplace_back(n);
+  return out;
+}
+
+bool IsProduct(const Poly& p) {
+  if (p.items().size() != 1 || p.items()[0].coef < 1) return false;
+  return p.items()[0].vars.size() + (p.items()[0].coef > 1 ? 1 : 0) >= 2;
+}
+
+}  // namespace
+
+bool SplitProduct(Context& ctx, std::string name, const Poly& hi, std::vector<Var>* digits, Poly* value) {
+  if (!IsProduct(hi)) return false;
+  ctx.met_product = true;
+  std::vector<Var> factors(hi.items()[0].vars.begin(), hi.items()[0].vars.end());
+  std::stable_sort(factors.begin(), factors.end(), [&](Var a, Var b) { return ctx.FactorRank(a) < ctx.FactorRank(b); });
+  std::vector<Poly> radices;
+  for (Var f : factors) radices.push_back(Poly::Of(f));
+  const auto constants = ctx.strategy.factor_order == 0 ? radices.end() : radices.begin();
+  const std::vector<Poly> primes = PrimeFactors(hi.items()[0].coef);
+  radices.insert(constants, primes.begin(), primes.end());
+  *value = Poly();
+  for (const Poly& radix : radices) {
+    digits->push_back(ctx.NewRanged(name, Poly(), radix));
+    *value = *value * radix + Poly::Of(digits->back());
+  }
+  return true;
+}
+
+void Elements::ExpandRanges(std::vector<Var>* bound, const NormalForm& body, Substitution* s,
+                            std::vector<Guard>* ranges) {
+  std::vector<Poly> polys;
+  AllPolys(body, &polys);
+  auto divided = [&](Var v) {
+    for (const Poly& p : polys) {
+      for (Var q : p.Vars()) {
+        if (ctx_.IsDefinition(q) && std::binary_search(ctx_.Info(q).inner.begin(), ctx_.Info(q).inner.end(), v)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  };
+  std::vector<Var> out;
+  for (Var v : *bound) {
+    const Poly hi = ctx_.Info(v).range->second;
+    std::vector<Var> digits;
+    Poly value;
+    ctx_.met_product = ctx_.met_product || IsProduct(hi);
+    if ((ctx_.strategy.split_products || divided(v)) && SplitProduct(ctx_, ctx_.Info(v).name, hi, &digits, &value)) {
+      s->Set(v, value);
+      for (Var d : digits) ranges->push_back(Guard::InRange(Poly::Of(d), Poly(), ctx_.Info(d).range->second));
+      out.insert(out.end(), digits.begin(), digits.end());
+    } else {
+      ranges->push_back(Guard::InRange(Poly::Of(v), Poly(), hi));
+      out.push_back(v);
+    }
+  }
+  *bound = std::move(out);
+}
+
+// SUM over v in [0, 3) of t(v) = t(0) + t(1) + t(2), for each of the bound variables from number `first` on.
+NormalForm Elements::Unrolled(const ExprPtr& e, size_t first, Scope& scope, std::vector<bool>* literal) {
+  if (first == e->bound().size()) return ReduceOthers(e, scope, *literal);
+  const BoundVar& b = e->bound()[first];
+  const Poly extent = ToPoly(b.extent, scope);
+  if (!extent.IsConst() || extent.Constant() > kMostTerms) return Unrolled(e, first + 1, scope, literal);
+  (*literal)[first] = true;
+  NormalForm terms;
+  for (int64_t value = 0; value < extent.Constant(); ++value) {
+    scope.variables[b.id] = Poly(value);
+    const NormalForm part = Unrolled(e, first + 1, scope, literal);
+    terms.insert(terms.end(), part.begin(), part.end());
+  }
+  (*literal)[first] = false;
+  return Merged(ctx_, terms);
+}
+
+// The same for maxima, minima and products over literal ranges alone; nothing where there is another range.
+std::optional<NormalForm> Elements::UnrolledOther(const ExprPtr& e, Scope& scope) {
+  constexpr int64_t kMost = 64;
+  std::vector<int64_t> extents;
+  int64_t count = 1;
+  for (const BoundVar& b : e->bound()) {
+    const Poly extent = ToPoly(b.extent, scope);
+    if (!extent.IsConst() || extent.Constant() < 1 || extent.Constant() > kMost / count) return std::nullopt;
+    extents.push_back(extent.Constant());
+    count *= extents.back();
+  }
+  const bool least = e->reduction() == ReduceKind::kMin, product = e->reduction() == ReduceKind::kProd;
+  const bool turned = least && !IsInteger(e->dtype());  // a minimum of reals is a maximum
+  NormalForm out = ConstantForm(1);
+  std::vector<Branch> branches;
+  for (int64_t number = 0; number < count; ++number) {
+    int64_t rest = number;
+    for (size_t k = 0; k < extents.size(); ++k) {
+      scope.variables[e->bound()[k].id] = Poly(rest % extents[k]);
+      rest /= extents[k];
+    }
+    const NormalForm part = ReduceOthers(e, scope, std::vector<bool>(extents.size(), true));
+    if (product) {
+      out = Multiply(ctx_, out, part);
+    } else {
+      branches.push_back({{}, Guard::True(), turned ? Scale(part, -1) : part});
+    }
+  }
+  if (product) return out;
+  const NormalForm extremum = ExtremumOver(ctx_, Typed(least && !turned ? "min" : "max", e->dtype()), branches);
+  return turned ? Scale(extremum, -1) : extremum;
+}
+
+NormalForm Elements::ToReduce(const ExprPtr& e, Scope& scope) {
+  std::vector<bool> literal(e->bound().size(), false);
+  const bool other =
+      e->reduction() == ReduceKind::kMax || e->reduction() == ReduceKind::kMin || e->reduction() == ReduceKind::kProd;
+  if (ctx_.strategy.unroll && other && scope.reads == nullptr && !e->bound().empty()) {
+    if (std::optional<NormalForm> unrolled = UnrolledOther(e, scope)) return *std::move(unrolled);
+  }
+  if (ctx_.strategy.unroll && e->reduction() == ReduceKind::kSum && scope.reads == nullptr) {
+    return Unrolled(e, 0, scope, &literal);
+  }
+  return ReduceOthers(e, scope, literal);
+}
+
+NormalForm Elements::ReduceOthers(const ExprPtr& e, Scope& scope, const std::vector<bool>& literal) {
+  std::vector<Var> bound;
+  const size_t path_size = scope.path.size();
+  for (size_t k = 0; k < literal.size(); ++k) {
+    if (literal[k]) continue;
+    const BoundVar& b = e->bound()[k];
+    Poly extent = ToPoly(b.extent, scope);
+    ctx_.met_literal = ctx_.met_literal || extent.IsConst();
+    Var v = ctx_.NewRanged(b.name, Poly(), extent);
+    bound.push_back(v);
+    scope.variables[b.id] = Poly::Of(v);
+    scope.path.push_back(Guard::InRange(Poly::Of(v), Poly(), extent));
+  }
+  std::vector<ExprPtr> indices, elements;
+  SplitHolds(e->guard(), &indices, &elements);
+  if (!elements.empty() && e->reduction() != ReduceKind::kSum) throw GiveUp("a reduction is guarded by an element");
+  // [c and d] x = [c] d x where d is the truth of elements, 0 or 1.
+  Cond plain(true);
+  for (const ExprPtr& index : indices) plain = plain && Cond(index);
+  Guard guard = ToGuard(plain.node(), scope);
+  NormalForm body;
+  {
+    Under under(ctx_, scope, guard);
+    body = ToForm(e->body(), scope);
+    for (const ExprPtr& element : elements) body = Multiply(ctx_, ToIndicator(element, scope), body);
+  }
+  scope.path.resize(path_size);
+  if (ctx_.strategy.unroll && bound.empty() && guard.IsTrue()) return body;
+
+  Substitution s;
+  std::vector<Guard> parts;
+  NormalForm guarded = body;
+  if (!guard.IsTrue()) {
+    Term mark;
+    mark.guard = guard;
+    guarded.push_back(mark);  // its divisions count as well
+  }
+  ExpandRanges(&bound, guarded, &s, &parts);
+  parts.push_back(ctx_.Subst(guard, s));
+  guard = Guard::And(parts);
+  body = Subst(ctx_, body, s);
+  switch (e->reduction()) {
+    case ReduceKind::kSum: return SumOver(ctx_, bound, guard, Simplify(ctx_, body));
+    case ReduceKind::kMax: return ExtremumOver(ctx_, Typed("max", e->dtype()), {{bound, guard, body}});
+    case ReduceKind::kMin:
+      if (IsInteger(e->dtype())) return ExtremumOver(ctx_, Typed("min", e->dtype()), {{bound, guard, body}});
+      return Scale(MaxOver(ctx_, {{bound, guard, Scale(body, -1)}}), -1);
+    case ReduceKind::kProd: return ProdOver(ctx_, {bound, guard, body});
+    case ReduceKind::kArgMax:
+      if (!IsInteger(e->body()->dtype())) return ArgmaxOver(ctx_, {bound, guard, body});
+      return AtomForm(MakeBinderAtom(ctx_, "argmax", {{bound, guard, body}}));
+    case ReduceKind::kArgMin:
+      if (IsInteger(e->body()->dtype())) return AtomForm(MakeBinderAtom(ctx_, "argmin", {{bound, guard, body}}));
+      return ArgmaxOver(ctx_, {bound, guard, Scale(body, -1)});
+  }
+  throw GiveUp("a reduction of an unknown kind");
+}
+
+}  // namespace rewright::verifier

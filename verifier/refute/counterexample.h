@@ -1,0 +1,70 @@
+// Search for a counterexample of a rule instance at small concrete sizes.
+//
+// Works on the declarations themselves, not on normal forms: an independent check of the prover. Elements are doubles,
+// drawn from small integers, so ring operations are exact; other functions are compared with a tolerance. Points where
+// the left or right side is undefined (division by zero, root of a negative number) are left out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "substitutions/instance/instance.h"
+#include "verifier/prove/prove_instance.h"
+
+namespace rewright::verifier {
+
+// Whether values of two sides are told apart: doubles were used, so that they differ by more than 1e-6 of the larger.
+bool Differ(double a, double b);
+
+class ConcreteInstance;
+
+class CounterexampleSearch {
+ public:
+  CounterexampleSearch(const RuleInstance& instance, uint64_t seed);
+
+  // Compares the sides at up to `trials` further assignments; stops after `work_limit_s` seconds (work.h). Keeps
+  // the smallest counterexample.
+  std::optional<Counterexample> Run(int trials, double work_limit_s);
+
+  // Assignments of the symbols that satisfy the instance's conditions and the left side's requirements.
+  const std::vector<std::vector<int64_t>>& assignments() const { return assignments_; }
+  int trials() const { return trials_; }
+  // Up to `count` such assignments, without comparing anything.
+  std::vector<std::vector<int64_t>> Draw(int count);
+
+ private:
+  struct Constraint {
+    ExprPtr condition;  // Cond over the symbols; null for a size
+    ExprPtr size;       // Index that must be at least `min`
+    int64_t min = 0;
+    std::vector<int> symbols;  // that occur
+    std::string text;
+  };
+  static void AddConstraints(const RuleInstance& instance, int first, int last, std::vector<Constraint>* out);
+  void PlanSearch();
+  bool FindAssignment(int width, std::vector<int64_t>* values);
+  bool Extend(size_t level, int width, std::vector<int64_t>* values, int* budget);
+  bool Holds(const Constraint& c, const std::vector<int64_t>& values) const;
+  Counterexample::Input InputAt(const ConcreteInstance& concrete, size_t leaf) const;
+  std::optional<Counterexample> CheckAt(const std::vector<int64_t>& values);
+
+  const RuleInstance& instance_;
+  const bool fractions_;
+  std::mt19937_64 rng_;
+  std::vector<Constraint> left_, right_;
+  // Symbols in the order in which the search gives them values.
+  struct Level {
+    int symbol = 0;
+    ExprPtr forced;              // the value, where an equation determines it
+    std::vector<int> completed;  // constraints of the left side that can then be checked
+  };
+  std::vector<Level> levels_;
+  std::vector<std::vector<int64_t>> assignments_;
+  int trials_ = 0;
+  int round_ = 0;
+};
+
+}  // namespace rewright::verifier

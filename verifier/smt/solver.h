@@ -1,0 +1,54 @@
+// Questions to Z3. Every question is quantifier-free: facts and the negation of a goal must be unsatisfiable.
+//
+// Non-linear index arithmetic is first abstracted: each product of variables is a fresh integer, helped by instances of
+// lemmas that hold for all integers (sign, monotonicity, Euclid); only then native non-linear arithmetic is tried.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verifier/integer/guard.h"
+#include "verifier/integer/polynomial.h"
+#include "verifier/normal_form/term.h"
+
+namespace rewright::verifier {
+
+class Prover;
+
+// What the proofs of a rule's instances share: Z3's context, which takes milliseconds to set up, and the answers to
+// queries, which strategies and instances repeat. Not thread-safe.
+class SolverMemory {
+ public:
+  SolverMemory();
+  ~SolverMemory();
+
+ private:
+  friend class Solver;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+class Solver {
+ public:
+  explicit Solver(Context* ctx);
+  ~Solver();
+
+  // The facts imply the goal. The ranges of `hidden` variables are not assumed; those of all others are.
+  bool Implies(const std::vector<Guard>& facts, const Guard& goal, const std::vector<Var>& hidden, const char* tag);
+  // sum_j coef_j * [guard_j] = 0 for all values of the variables.
+  bool CoefficientsCancel(const std::vector<Guard>& facts, const NormalForm& terms);
+  // The normal form is 0: reads and products are uninterpreted, max of finitely many is interpreted, sums and maxima
+  // over ranges are closures, about whose equality `prover` is asked.
+  bool IsZero(const std::vector<Guard>& facts, const NormalForm& n, Prover* prover);
+  // Where `guard` holds, one of the candidates' guards holds and its value equals `body`.
+  bool IsCovered(const std::vector<Guard>& facts, const Guard& guard, const NormalForm& body,
+                 const std::vector<std::pair<Guard, NormalForm>>& candidates, Prover* prover);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rewright::verifier
