@@ -15,7 +15,7 @@ namespace {
 
 using InMemory = WaitingTensors::Tensor;
 
-struct Recomputation {
+struct MemoryChoice {
   Kept kept;
   WaitingTensors::Rewritten rewritten;
   RunPlan plan;
@@ -41,9 +41,9 @@ class Chooser {
 
   absl::StatusOr<Recomputation> Run() {
     ASSIGN_OR_RETURN(best_, Judge(All()));
-    const Recomputation unchanged = best_;
+    const MemoryChoice unchanged = best_;
     const Kept free = KeptWithoutFree(waiting_, All());
-    ASSIGN_OR_RETURN(const Recomputation cheap, Judge(free));
+    ASSIGN_OR_RETURN(const MemoryChoice cheap, Judge(free));
     if (cheap.plan.bytes < best_.plan.bytes) best_ = cheap;
     if (options_.limit && best_.plan.bytes > *options_.limit) RETURN_IF_ERROR(Trade(cheap));
     return Recomputation{best_.rewritten.graph,  best_.rewritten.replaced, best_.rewritten.fetched,
@@ -54,18 +54,18 @@ class Chooser {
  private:
   const InMemory& tensor(int i) const { return waiting_.tensors()[i]; }
   // What the second tier has no room for counts in the first.
-  int64_t BytesOf(const Recomputation& candidate) const {
+  int64_t BytesOf(const MemoryChoice& candidate) const {
     const int64_t room = options_.second_tier ? options_.second_tier->bytes : 0;
     return candidate.plan.bytes + std::max<int64_t>(0, candidate.plan.stored_bytes - room);
   }
-  bool Fits(const Recomputation& candidate) const { return BytesOf(candidate) <= *options_.limit; }
+  bool Fits(const MemoryChoice& candidate) const { return BytesOf(candidate) <= *options_.limit; }
   // Both under the limit: less time; else fewer bytes.
-  bool IsBetter(const Recomputation& a, const Recomputation& b) const {
+  bool IsBetter(const MemoryChoice& a, const MemoryChoice& b) const {
     const double a_takes = a.plan.seconds, b_takes = b.plan.seconds;
     if (Fits(a) && Fits(b)) return std::pair(a_takes, BytesOf(a)) < std::pair(b_takes, BytesOf(b));
     return std::pair(BytesOf(a), a_takes) < std::pair(BytesOf(b), b_takes);
   }
-  void Take(const Recomputation& candidate) {
+  void Take(const MemoryChoice& candidate) {
     if (IsBetter(candidate, best_)) best_ = candidate;
   }
 
@@ -91,9 +91,9 @@ class Chooser {
 
   // ---- judging
 
-  absl::StatusOr<Recomputation> Judge(Kept kept) {
+  absl::StatusOr<MemoryChoice> Judge(Kept kept) {
     ++plans_;
-    Recomputation candidate;
+    MemoryChoice candidate;
     for (bool again = true; again;) {
       ASSIGN_OR_RETURN(candidate.rewritten, waiting_.Rewrite(kept));
       ASSIGN_OR_RETURN(candidate.plan, options_.plan(candidate.rewritten.graph));
@@ -157,8 +157,8 @@ class Chooser {
 
   // ---- trading
 
-  absl::Status Trade(const Recomputation& cheap) {
-    std::vector<Recomputation> starts = {cheap};
+  absl::Status Trade(const MemoryChoice& cheap) {
+    std::vector<MemoryChoice> starts = {cheap};
     Kept waits = All();  // what late readers read, and nothing that it is computed from
     for (int i = 0; i < static_cast<int>(waits.size()); ++i) {
       if (tensor(i).late < 0 && tensor(i).written <= end_ && tensor(i).may_drop) waits[i] = Keep::kNot;
@@ -175,19 +175,19 @@ class Chooser {
     // The fewer there are, the less is computed again: the first that fit are the best.
     for (int segments = 2; segments <= most && plans_ < most_plans_; segments += std::max(1, segments / 3)) {
       const Kept kept = InSegments(segments, cheap.kept);
-      const bool known = std::any_of(starts.begin(), starts.end(), [&](const Recomputation& c) { return c.kept == kept; });
+      const bool known = std::any_of(starts.begin(), starts.end(), [&](const MemoryChoice& c) { return c.kept == kept; });
       if (known) continue;
       ASSIGN_OR_RETURN(starts.emplace_back(), Judge(kept));
       if (Fits(starts.back())) break;
     }
     std::stable_sort(starts.begin(), starts.end(),
-                     [&](const Recomputation& a, const Recomputation& b) { return IsBetter(a, b); });
+                     [&](const MemoryChoice& a, const MemoryChoice& b) { return IsBetter(a, b); });
     // The free plan keeps most, and gets its turn with the best of the others.
-    std::vector<Recomputation> chosen(starts.begin(), starts.begin() + std::min<size_t>(3, starts.size()));
-    if (std::none_of(chosen.begin(), chosen.end(), [&](const Recomputation& c) { return c.kept == cheap.kept; })) {
+    std::vector<MemoryChoice> chosen(starts.begin(), starts.begin() + std::min<size_t>(3, starts.size()));
+    if (std::none_of(chosen.begin(), chosen.end(), [&](const MemoryChoice& c) { return c.kept == cheap.kept; })) {
       chosen.push_back(cheap);
     }
-    for (const Recomputation& start : starts) Take(start);
+    for (const MemoryChoice& start : starts) Take(start);
     const int half = plans_ + (most_plans_ - plans_) / 2;
     for (size_t i = 0; i < chosen.size(); ++i) {
       const int until = plans_ + (half - plans_) / static_cast<int>(chosen.size() - i);
@@ -304,7 +304,7 @@ class Chooser {
   }
 
   // Tensors that the candidate keeps in memory, as they lie there.
-  std::vector<std::pair<int, InMemory>> InMemoryOf(const Recomputation& candidate) const {
+  std::vector<std::pair<int, InMemory>> InMemoryOf(const MemoryChoice& candidate) const {
     const WaitingTensors now(candidate.rewritten.graph, candidate.plan.groups);
     std::vector<std::pair<int, InMemory>> tensors;
     for (const auto& [old_id, new_id] : candidate.rewritten.early) {
@@ -340,7 +340,7 @@ class Chooser {
   }
 
   // At every group at which too much is alive, the fullest first, what costs least leaves until the rest has room.
-  Kept Lowered(const Recomputation& candidate, std::set<std::pair<int, Keep>>* tried) const {
+  Kept Lowered(const MemoryChoice& candidate, std::set<std::pair<int, Keep>>* tried) const {
     Kept kept = candidate.kept;
     std::vector<int64_t> live = candidate.plan.live;
     const int64_t room = *options_.limit - (BytesOf(candidate) - *std::max_element(live.begin(), live.end()));
@@ -361,19 +361,19 @@ class Chooser {
     return kept;
   }
 
-  absl::Status Lower(Recomputation* candidate, int until) {
+  absl::Status Lower(MemoryChoice* candidate, int until) {
     std::set<std::pair<int, Keep>> tried;
     while (!Fits(*candidate) && plans_ < until) {
       const Kept kept = Lowered(*candidate, &tried);
       if (kept == candidate->kept) break;
-      ASSIGN_OR_RETURN(Recomputation next, Judge(kept));
+      ASSIGN_OR_RETURN(MemoryChoice next, Judge(kept));
       if (BytesOf(next) < BytesOf(*candidate)) *candidate = std::move(next);
     }
     return absl::OkStatus();
   }
 
   // Keeps again what saves most seconds for a byte, as many at once as fit.
-  absl::Status Raise(Recomputation candidate, int until) {
+  absl::Status Raise(MemoryChoice candidate, int until) {
     const Kept all = All();
     std::vector<std::pair<double, int>> moves;
     for (int i = 0; i < static_cast<int>(all.size()); ++i) {
@@ -389,7 +389,7 @@ class Chooser {
       const size_t end = std::min(moves.size(), at + step);
       Kept kept = candidate.kept;
       for (size_t k = at; k < end; ++k) kept[moves[k].second] = Keep::kHere;
-      ASSIGN_OR_RETURN(Recomputation next, Judge(kept));
+      ASSIGN_OR_RETURN(MemoryChoice next, Judge(kept));
       if (Fits(next) && IsBetter(next, candidate)) {
         candidate = std::move(next);
         at = end;
@@ -420,7 +420,7 @@ class Chooser {
           if (plans_ >= most_plans_) return absl::OkStatus();
           Kept kept = best_.kept;
           Change(i, to, &kept);
-          ASSIGN_OR_RETURN(const Recomputation next, Judge(kept));
+          ASSIGN_OR_RETURN(const MemoryChoice next, Judge(kept));
           if (!IsBetter(next, best_)) continue;
           best_ = next;
           improved = true;
@@ -440,7 +440,7 @@ class Chooser {
   const int end_;                      // of what is not late
   int64_t mean_bytes_ = 0;             // of a tensor that waits
   int most_plans_ = 0, plans_ = 0;
-  Recomputation best_;
+  MemoryChoice best_;
 };
 
 }  // namespace
