@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "absl/strings/str_format.h"
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
 
@@ -102,6 +103,15 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
   result.ratio = Quantile(std::move(ratios), 0.5);
   result.p_value = SignTest(result.wins, result.losses);
   return result;
+}
+
+std::string Describe(const Measurement& measured) {
+  return absl::StrFormat("%.4g ms against %.4g ms, %d of %d pairs faster", 1e3 * measured.candidate_seconds,
+                         1e3 * measured.original_seconds, measured.wins, measured.wins + measured.losses);
+}
+
+bool IsFaster(const Measurement& measured, double significance, size_t times) {
+  return measured.ratio > 1 && measured.p_value <= significance / static_cast<double>(times);
 }
 
 }  // namespace rewright

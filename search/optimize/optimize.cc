@@ -653,15 +653,6 @@ class Optimizer {
 
 }  // namespace
 
-std::string Describe(const Measurement& measured) {
-  return absl::StrFormat("%.4g ms against %.4g ms, %d of %d pairs faster", 1e3 * measured.candidate_seconds,
-                         1e3 * measured.original_seconds, measured.wins, measured.wins + measured.losses);
-}
-
-bool IsFaster(const Measurement& measured, double significance, size_t times) {
-  return measured.ratio > 1 && measured.p_value <= significance / static_cast<double>(times);
-}
-
 void TakeBack(const Graph& original, const std::string& text, OptimizeReport* report) {
   report->dropped.push_back({Why::kNotFaster, text, report->cost_after, report->rewrites, report->baseline});
   report->rewritten = false;

@@ -130,10 +130,6 @@ struct OptimizeReport {
 // Gives the original back in the place of what was found, which was measured to be `text` (kNotFaster).
 void TakeBack(const Graph& original, const std::string& text, OptimizeReport* report);
 
-// Whether the candidate is faster, by the sign test; `times` tests share the probability that one passes by accident.
-bool IsFaster(const Measurement& measured, double significance, size_t times = 1);
-// "12 ms against 14 ms, 28 of 30 pairs faster".
-std::string Describe(const Measurement& measured);
 
 // `runner` times and checks; it may be null when `measure` is off. Errors: those of the device and the runner with
 // the original graph.

@@ -20,7 +20,7 @@ struct ScatterCase {
   int64_t size;
 };
 
-std::vector<ScatterCase> Cases() {
+std::vector<ScatterCase> ScatterCases() {
   return {{"[9]", "[31]", "[31]", 0, 9},
           {"[5,7]", "[]", "[7]", 0, 5},
           {"[300,67]", "[4,33]", "[4,33,67]", 0, 300},
@@ -43,7 +43,7 @@ TEST(CpuScatter, IsTheOraclesAlongEveryAxis) {
   const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
   Rng rng(1);
-  for (const ScatterCase& c : Cases()) {
+  for (const ScatterCase& c : ScatterCases()) {
     for (const char* type : {"f32", "f64", "i32", "i64"}) {
       for (int start = 0; start < 3; ++start) {
         const auto graph = ParseGraph(TextOf(c, type, start == 1 ? "i32" : "i64", start));
@@ -78,7 +78,7 @@ TEST(CpuScatter, IsTheOraclesAlongEveryAxis) {
 TEST(CpuScatter, AnIndexOutsideIsAnError) {
   const auto device = MakeDevice("cpu", {2});
   ASSERT_TRUE(device.ok()) << device.status();
-  const auto graph = ParseGraph(TextOf(Cases()[1], "f32", "i64", 1));
+  const auto graph = ParseGraph(TextOf(ScatterCases()[1], "f32", "i64", 1));
   ASSERT_TRUE(graph.ok()) << graph.status();
   const auto executor = MakeHostile(*graph, *(*device)->Compile(*graph));
   ASSERT_TRUE(executor.ok()) << executor.status();

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "core/base/files.h"
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "core/onnx/onnx.h"
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 #include "tests/counts.h"
 
 namespace rewright {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {

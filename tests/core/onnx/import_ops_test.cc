@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {

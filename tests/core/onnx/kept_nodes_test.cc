@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "core/onnx/source.h"
 #include "core/tensor/compare.h"
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {

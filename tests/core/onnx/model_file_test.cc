@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {

@@ -1,4 +1,4 @@
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include "core/onnx/proto.h"
 #include "core/tensor/compare.h"
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {

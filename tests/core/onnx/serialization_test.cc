@@ -9,7 +9,7 @@
 #include "core/ir/text.h"
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/onnx/onnx.h"
 #include "core/onnx/proto.h"
 #include "core/tensor/npy.h"
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {

@@ -6,7 +6,7 @@
 #include "core/ir/text.h"
 #include "core/ops/ops.h"
 #include "core/tensor/compare.h"
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 #include "tests/support/parsed_graph.h"
 
 namespace rewright {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/tensor/compare.h"
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {

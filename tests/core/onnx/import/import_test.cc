@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {

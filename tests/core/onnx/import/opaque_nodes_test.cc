@@ -6,7 +6,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 #include "core/ops/foreign.h"
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {

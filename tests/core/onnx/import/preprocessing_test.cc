@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "model_util.h"
+#include "tests/core/onnx/model_util.h"
 
 namespace rewright {
 namespace {
