@@ -72,7 +72,7 @@ class ProfileDb {
   absl::Status PutLimit(const std::string& device, const std::string& graph, const std::string& setting,
                         double seconds);
 
-  // Whether costs that are not in it are measured, as they are at first (MeasuredCosts).
+  // Returns whether costs that are not in it are measured, as they are at first (MeasuredCosts).
   void set_grows(bool grows) { grows_ = grows; }
   bool grows() const { return grows_; }
 

@@ -15,7 +15,7 @@
 
 namespace rewright {
 
-// Whether something else slows this machine right now.
+// True if something else slows this machine right now.
 class DisturbanceProbe {
  public:
   // Finds out how fast the machine is when it is left alone; takes about 0.2 s.

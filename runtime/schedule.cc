@@ -9,7 +9,7 @@
 namespace rewright {
 namespace {
 
-// Whether two buffers may have elements in common.
+// True if two buffers may have elements in common.
 class Overlap {
  public:
   explicit Overlap(const std::vector<Buffer>& buffers) : buffers_(buffers) {}

@@ -28,7 +28,7 @@ absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& ori
                                                                 const Graph& rewritten, const absl::Cord& bytes,
                                                                 const OnnxRuntimeRun& run);
 
-// Whether the sign test says that one of both is faster.
+// Returns whether the sign test says that one of both is faster.
 bool IsTold(const Measurement& measured);
 // "1.07 of the original's time (2 of 30 pairs faster); --device onnxruntime optimizes for it"; without a ratio where
 // none is told.

@@ -1,4 +1,4 @@
-// Whether what an optimization made computes what the original does, proved for both graphs as they are. The rules that
+// True if what an optimization made computes what the original does, proved for both graphs as they are. The rules that
 // the search applied are proved; that it applied them rightly, and that what came out is what was asked for, is proved
 // here (ProveByClaims in verifier/equal.h): the steps of the search are the claims. Nothing is run.
 #pragma once

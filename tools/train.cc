@@ -64,7 +64,7 @@ absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
   return config;
 }
 
-// Whether a name fits one of the patterns.
+// Returns whether a name fits one of the patterns.
 std::function<bool(const std::string&)> AnyOf(const std::vector<std::string>& patterns) {
   return [patterns](const std::string& name) {
     return std::any_of(patterns.begin(), patterns.end(),

@@ -160,7 +160,7 @@ class Lowering : private ScheduleBuilder {
   // Nothing but `value` and the views of it that nobody reads any more lies in its memory.
   bool IsAlone(Value value) const;
   absl::StatusOr<KernelPtr> Converter(const Layout& from, const Layout& to, DType dtype);
-  // Whether the caller gets the value where it is in that layout.
+  // Returns whether the caller gets the value where it is in that layout.
   bool IsReturnedIn(Value value, const Layout& layout) const;
   // A buffer for the value in that layout: the one that the caller gets, where it has none yet.
   int AddResult(Value value, const Layout& layout);

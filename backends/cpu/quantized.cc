@@ -40,7 +40,7 @@ std::optional<NodeId> OnlyReader(const Graph& graph, Value value) {
   return graph.nodes()[users[0]];
 }
 
-// Whether the value can only be a number in the range of `byte`.
+// Returns whether the value can only be a number in the range of `byte`.
 bool IsZeroPoint(const Graph& graph, Value value, DType byte) {
   if (graph.type(value).num_elements() != 1) return false;
   if (graph.IsKnown(value)) {
@@ -70,8 +70,8 @@ std::optional<CentredFactor> PatternOf(const Graph& graph, Value value) {
   return factor;
 }
 
-// Whether a known value of i32 is made of 8 bits and numbers that move all of them alike, as far as the graph tells; of
-// a leaf it does not.
+// Returns whether a known value of i32 is made of 8 bits and numbers that move all of them alike, as far as the graph
+// tells; of a leaf it does not.
 bool MayHaveByteRange(const Graph& graph, Value value) {
   while (true) {
     const Node& node = graph.node(value.node);

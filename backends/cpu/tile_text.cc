@@ -35,7 +35,7 @@ const char* WrappingOf(TileOp op) {
   return op == kTileAdd ? "add" : op == kTileSub ? "sub" : op == kTileMul ? "mul" : nullptr;
 }
 
-// Whether the value can be no number that i32 does not hold, as the result of a clip is.
+// Returns whether the value can be no number that i32 does not hold, as the result of a clip is.
 bool IsHeld(const PointwiseProgram& program, int value) {
   const int operands = static_cast<int>(program.operands.size());
   const int leaves = program.num_values() - static_cast<int>(program.instructions.size());

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxEpilogue = 3;  // nodes behind a product
 
-// Whether a library call gives the value, for node `reader` alone.
+// Returns whether a library call gives the value, for node `reader` alone.
 bool IsCallResult(const Graph& graph, Value value, NodeId reader) {
   int user = graph.index(reader);
   for (int depth = 0; depth <= kMaxEpilogue; ++depth) {

@@ -184,7 +184,7 @@ class ExpressionWriter {
   std::pair<const std::vector<double>*, const std::vector<Form>*> Bound(NodeId id);
   int Argument(Value value);
   std::string Load(Value value, const Form& address);
-  // Whether a load from there goes through a tile of so many bytes.
+  // Returns whether a load from there goes through a tile of so many bytes.
   bool CanStage(const Form& address, int64_t bytes) const;
 
   // ---- reductions

@@ -194,8 +194,9 @@ class CudaFuser : private Fuser<FusedGroup> {
     return std::any_of(slots.begin(), slots.end(), [](const auto& slot) { return slot.has_value(); });
   }
 
-  // Whether producer `i` may be computed in the kernel of these nodes: where its element is cheap enough to be computed
-  // anew at every reader, or where it reduces the rows that the kernel's blocks have anyway. `trial` holds `i`.
+  // Returns whether producer `i` may be computed in the kernel of these nodes: where its element is cheap enough to be
+  // computed anew at every reader, or where it reduces the rows that the kernel's blocks have anyway. `trial` holds
+  // `i`.
   bool CanJoin(int i, int sink, const std::vector<int>& trial) const {
     const Node& node = NodeAt(i);
     if (node.outputs.size() != 1 || node.outputs[0].num_elements() == 0) return false;

@@ -87,7 +87,7 @@ class KernelWriter : private ExpressionWriter {
     Reset();
   }
 
-  // Whether blocks should reduce together, and which axes tell the rows apart.
+  // Returns whether blocks should reduce together, and which axes tell the rows apart.
   bool ChooseRows(std::vector<bool>* in_rows) const {
     if (survey_.reductions.empty() || survey_.under_condition) return false;
     const Shape& shape = request_.out.dims;
@@ -244,7 +244,8 @@ class KernelWriter : private ExpressionWriter {
     }
   }
 
-  // Whether a load that is always needed runs along another axis `a` than the result does, which runs along `b`.
+  // Returns whether a load that is always needed runs along another axis `a` than the result does, which runs along
+  // `b`.
   bool ChooseTile(int* a, int* b) const {
     const Shape& shape = request_.out.dims;
     if (shape.size() < 2 || !survey_.reductions.empty()) return false;

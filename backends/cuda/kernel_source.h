@@ -44,7 +44,7 @@ struct KernelRequest {
   // Of the values that are read from memory; not blocked.
   std::function<Layout(Value)> layout_of;
   std::function<Storage(Value)> storage_of = [](Value) { return Storage::kNative; };
-  // Whether the memory of the result, and of a value that is read, starts at a multiple of kVectorBytes.
+  // True if the memory of the result, and of a value that is read, starts at a multiple of kVectorBytes.
   bool out_aligned = true;
   std::function<bool(Value)> aligned = [](Value) { return true; };
   // The tensor of a constant with one element, or null.
@@ -70,8 +70,8 @@ struct GeneratedKernel {
 // Errors: none for graphs that were checked; an InternalError for an expression that has no source.
 absl::StatusOr<GeneratedKernel> GenerateKernel(const Graph& graph, const KernelRequest& request);
 
-// Whether one kernel of these nodes, in row-major order, does each of its reductions once: by rows, which are the
-// result's last axis, long enough for a block to share and short enough for one block to do.
+// Returns whether one kernel of these nodes, in row-major order, does each of its reductions once: by rows, which are
+// the result's last axis, long enough for a block to share and short enough for one block to do.
 bool ReducesOncePerRow(const Graph& graph, const std::vector<NodeId>& nodes, Value result);
 
 // How much computing a node again costs that is read at several places: reads and functions in its element, reductions

@@ -120,7 +120,7 @@ class Lowering : private ScheduleBuilder {
   // Lowers in all of these ways, each of which defines the same values, tries them, and keeps the fastest.
   absl::Status LowerFastest(const std::vector<std::function<absl::Status()>>& ways);
   absl::Status LowerConv(const FusedGroup& group);
-  // Whether the pixels of its image fill no multiples of 16 bytes, as the library's engines read them.
+  // Returns whether the pixels of its image fill no multiples of 16 bytes, as the library's engines read them.
   bool Pads(const Node& node) const;
   // With padded channels where there are such pixels, if that is faster.
   absl::Status LowerPaddedConv(const FusedGroup& group);

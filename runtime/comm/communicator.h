@@ -121,7 +121,7 @@ absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const st
 absl::StatusOr<std::string> FromRankZero(Communicator& ranks, const std::string& what,
                                          const std::function<absl::StatusOr<std::string>()>& make);
 
-// Whether any rank says yes.
+// Returns whether any rank says yes.
 absl::StatusOr<bool> AnyRank(Communicator& ranks, const std::string& what, bool mine);
 
 // That all ranks have the same values, given as names and texts; the names are the same everywhere. The error, which

@@ -67,7 +67,7 @@ class RankExecutable : public ExecutableOfRanks, public ArenaUser {
   absl::Status PlanTensors();
   std::vector<PieceRun> Runs() const;
   absl::Status RunCollective(size_t number);
-  // Whether what a run is given of it lies in one piece: else the rank's block is copied out of it.
+  // Returns whether what a run is given of it lies in one piece: else the rank's block is copied out of it.
   bool IsGivenInPlace(const RankLeaf& input) const { return input.axis <= 0 || takes_parts_; }
   absl::Status Update();
   // The tensor of a state.

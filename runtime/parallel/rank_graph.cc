@@ -79,7 +79,8 @@ class Projector {
  private:
   // ---------------------------------------------------------------- who has what
 
-  // Whether the value has the device as its first axis. On another number of devices it is a tensor like any other.
+  // Returns whether the value has the device as its first axis. On another number of devices it is a tensor like any
+  // other.
   bool OnDevices(Value value) const {
     const OpDef* op = cut_.node(value.node).op;
     return op != nullptr && (IsPlacement(op) || IsOnDevices(*op)) && cut_.type(value).shape[0] == size_;
@@ -102,7 +103,7 @@ class Projector {
     return axis;
   }
 
-  // Whether some use wants all of what is joined or reduced: it is not only cut again.
+  // Returns whether some use wants all of what is joined or reduced: it is not only cut again.
   bool WantsWhole(NodeId id) const {
     const Value value{id, 0};
     for (const Output& output : cut_.outputs()) {

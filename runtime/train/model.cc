@@ -219,7 +219,7 @@ Graph Make(const LstmOptions& options, int64_t batch, Builder builder) {
   return builder.Finish(Transpose(builder.Dense(x, "head", options.vocabulary), {1, 0, 2}));
 }
 
-// Whether position [.., j] comes after position [i, ..], bool[length, length].
+// Returns whether position [.., j] comes after position [i, ..], bool[length, length].
 Term Later(const Term& x, int64_t length) {
   const auto position = [&](const Shape& shape, int64_t axis) {
     const auto node = x.arena().Add(*ops::Iota(), {}, {{"shape", shape}, {"axis", axis}, {"dtype", DType::kInt64}});

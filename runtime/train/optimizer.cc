@@ -155,7 +155,7 @@ class OptimizerBuilder {
     for (Value gradient : gradients) limits_.push_back(LargestGradient(arena_.type(gradient).dtype));
   }
 
-  // Whether all magnitudes are below their limits.
+  // Returns whether all magnitudes are below their limits.
   Term Finite() {
     const auto below = [&](Value magnitudes, const std::vector<double>& limits) {
       const Tensor bounds = Tensor::FromVector(DType::kFloat64, {std::ssize(limits)}, limits);

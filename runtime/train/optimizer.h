@@ -66,7 +66,7 @@ struct OptimizerOptions {
   std::vector<WeightGroup> groups;
 };
 
-// Whether the whole name fits a pattern with * and ?.
+// Returns whether the whole name fits a pattern with * and ?.
 bool MatchesPattern(const std::string& pattern, const std::string& name);
 
 // f64[]: the rate of learning after `step` (i64[]) updates.
@@ -83,8 +83,9 @@ int SharedAxis(const Shape& shape);
 // Gradients of that type are too large from here on: the root of its largest number; infinity for 16-bit types, whose
 // next values are looked at.
 double LargestGradient(DType dtype);
-// Whether a next value may be no finite number although the gradients are below LargestGradient, and what is kept is
-// finite: a rate that 1e9 updates may add up to the largest number, a decay that makes weights grow, an epsilon of 0.
+// Returns whether a next value may be no finite number although the gradients are below LargestGradient, and what is
+// kept is finite: a rate that 1e9 updates may add up to the largest number, a decay that makes weights grow, an epsilon
+// of 0.
 bool MayOverflow(const OptimizerOptions& options, DType dtype);
 
 struct OptimizerGraph {

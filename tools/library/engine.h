@@ -17,7 +17,7 @@
 
 namespace rewright {
 
-// Whether the name of a device is onnxruntime's.
+// Returns whether the name of a device is onnxruntime's.
 bool IsOnnxRuntime(const std::string& device);
 // How a model is read that the device runs: for onnxruntime with the nodes of its file; there and on the processor not
 // all of them need to be known, since onnxruntime runs those that are not.

@@ -46,7 +46,7 @@ std::optional<dnnl::memory::desc> DescOf(const Layout& layout, dnnl_data_type_t 
 // The inverse, for activations; none where the device has no form for it.
 std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc);
 
-// Whether oneDNN has no implementation, where it was asked with allow_empty.
+// Returns whether oneDNN has no implementation, where it was asked with allow_empty.
 inline bool IsEmpty(const dnnl::primitive_desc_base& desc) { return desc.get(/*allow_empty=*/true) == nullptr; }
 
 // How much slower than the rest an implementation is, by what oneDNN calls it ("jit:avx512_core"): products with copied

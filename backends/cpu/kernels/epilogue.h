@@ -24,7 +24,7 @@ PostOps PostOpsOf(const FusedGroup& group);
 // What is added in a group whose post-ops have a residual.
 Value ResidualOf(const FusedGroup& group);
 
-// Whether the first of the functions is relu, which kernels of convolutions apply before they store.
+// Returns whether the first of the functions is relu, which kernels of convolutions apply before they store.
 bool BeginsWithRelu(const std::vector<ActivationFunction>& functions);
 // x[i] = the functions from number `first` on, one after the other.
 void Activate(const std::vector<ActivationFunction>& functions, size_t first, float* x, int64_t n);
@@ -32,7 +32,7 @@ void Activate(const std::vector<ActivationFunction>& functions, size_t first, fl
 // What a kernel's next buffers are: [bias], [scale], [shift], [residual]; then these are behind it.
 ConvEpilogue TakeEpilogue(const PostOps& post_ops, void* const** buffers);
 
-// Whether all that the group reads and gives is of that type.
+// Returns whether all that the group reads and gives is of that type.
 bool IsOfType(const Graph& graph, const Group& group, DType dtype);
 
 // The value as matrices: its place, not blocked, and its layout with leading axes of size 1 up to `rank`.

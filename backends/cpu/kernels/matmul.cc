@@ -402,7 +402,7 @@ KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads) {
 
 namespace {
 
-// Whether matrices lie column by column.
+// Returns whether matrices lie column by column.
 bool IsTurned(const Layout& layout) {
   const size_t rank = layout.dims.size();
   return layout.dims[rank - 1] != 1 && layout.strides[rank - 1] != 1 && layout.strides[rank - 2] == 1;

@@ -30,7 +30,7 @@ struct ReduceAxis {
   bool reduced;
 };
 
-// Whether what is joined to one number lies in one piece.
+// Returns whether what is joined to one number lies in one piece.
 bool IsByRows(const std::vector<ReduceAxis>& axes) { return axes.empty() || axes.back().reduced; }
 
 constexpr int64_t kPiece = 8192;   // elements of a row that one thread takes at a time

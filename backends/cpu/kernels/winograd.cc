@@ -376,7 +376,7 @@ bool KeepsZero(const ActivationFunction& f) {
   }
 }
 
-// Whether the kernels here run such convolutions at all.
+// Returns whether the kernels here run such convolutions at all.
 bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup& group, const ConvProblem& problem) {
   const Node& node = graph.node(group.group.nodes[0]);
   const auto one = [](const std::vector<int64_t>& list) { return list == std::vector<int64_t>{1, 1}; };
@@ -413,10 +413,10 @@ absl::StatusOr<Alone> AloneOf(const Graph& graph, const Node& node) {
   return alone;
 }
 
-// Whether a convolution with weights that change is done so: each of them comes to the points once for all tiles, which
-// must be many, and more where a fifth of what they give lies outside of the image. (Measured: bench/winograd_bench
-// --training 1.) Errors of m >= 3, a hundred roundings, would add up in training. Nothing is measured when a graph is
-// compiled, so that a run that is resumed computes by the same kernels.
+// Returns whether a convolution with weights that change is done so: each of them comes to the points once for all
+// tiles, which must be many, and more where a fifth of what they give lies outside of the image. (Measured:
+// bench/winograd_bench --training 1.) Errors of m >= 3, a hundred roundings, would add up in training. Nothing is
+// measured when a graph is compiled, so that a run that is resumed computes by the same kernels.
 bool PaysInEveryRun(const WinogradForm& form, const ConvProblem& problem) {
   constexpr int64_t kLeastTiles = 48, kLeastWithEdges = 128, kLeastChannels = 32, kChannelsOfTile = 12;
   const int64_t pixels = problem.dst[0] * problem.dst[2] * problem.dst[3];

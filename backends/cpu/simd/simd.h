@@ -123,8 +123,8 @@ struct SimdTable {
 
 // The widest that this machine has and oneDNN may use.
 const SimdTable& Simd();
-// Whether the machine multiplies bf16 and oneDNN may use that. (Where it does not, oneDNN's convolutions of bf16 are
-// slower than those of f32.)
+// Returns whether the machine multiplies bf16 and oneDNN may use that. (Where it does not, oneDNN's convolutions of
+// bf16 are slower than those of f32.)
 bool MultipliesBf16();
 
 namespace simd_base { extern const SimdTable kTable; }
