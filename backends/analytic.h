@@ -19,8 +19,8 @@
 //   memory: each operand read once and each result written once; activations at the rate of the cache where all of the
 //     group fits into it, weights always at the rate of memory.
 //
-// What only moves elements (reshape, transpose, slice, split, expand) is a view and free: who reads it reads strided
-// memory. A concatenation is copied.
+// Nodes that only move elements (reshape, transpose, slice, split, expand) are views and free: their readers read
+// strided memory. A concatenation is copied.
 #pragma once
 
 #include <memory>

@@ -34,8 +34,8 @@
 
 namespace rewright::cpu {
 
-// Functions that kernels apply to what they compute before it is stored. What exporters write as chains of simpler
-// operators is brought to these by proved rules, before a device sees it.
+// Functions that kernels apply to their results before they store them. Exporters write them as chains of simpler
+// operators; proved rules turn such chains into these before a device sees the graph.
 enum class Activation : uint8_t { kRelu, kClip, kSigmoid, kTanh, kGelu, kGeluTanh, kSwish, kHardSwish };
 
 // y = max(x, 0) + alpha * min(x, 0) for kRelu, min(max(x, alpha), beta) for kClip; alpha and beta are unused elsewhere.

@@ -18,7 +18,7 @@
 
 namespace rewright::cpu {
 
-// What the layout of an output of a group depends on.
+// The facts on which the layout of a group's output depends.
 struct LayoutQuery {
   const DnnlContext& context;
   const Graph& graph;
@@ -30,7 +30,7 @@ struct LayoutQuery {
 
   const Node& node() const { return graph.node(value.node); }
   const Shape& dims() const { return graph.type(value).shape; }
-  // Of an operand of node(); constants are taken for row-major.
+  // The layout of an operand of node(); constants count as row-major.
   Layout operand(size_t k) const;
 };
 

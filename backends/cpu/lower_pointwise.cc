@@ -141,7 +141,7 @@ absl::StatusOr<bool> PlanPointwise(Lowering& lowering, const FusedGroup& group) 
   return true;
 }
 
-// What the group reads, each position of a value once.
+// The values that the group reads, once for each list of axes by which a value is read.
 std::vector<std::pair<Value, std::vector<int>>> ReadsOf(const Graph& graph, const Group& group) {
   std::vector<std::pair<Value, std::vector<int>>> reads;
   for (NodeId id : group.nodes) {

@@ -11,7 +11,7 @@
 
 namespace rewright::cpu {
 
-// What a program reads.
+// An operand that a program reads.
 struct ProgramOperand {
   Place place;
   bool computed = false;  // beforehand, from constants

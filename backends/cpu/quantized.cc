@@ -71,7 +71,7 @@ std::optional<CentredFactor> PatternOf(const Graph& graph, Value value) {
 }
 
 // Returns whether a known value of i32 is made of 8 bits and numbers that move all of them alike, as far as the graph
-// tells; of a leaf it does not.
+// tells. A leaf counts as such, since the graph tells nothing of its elements.
 bool MayHaveByteRange(const Graph& graph, Value value) {
   while (true) {
     const Node& node = graph.node(value.node);
@@ -101,7 +101,7 @@ bool IsProductOfBytes(const Graph& graph, NodeId id) {
   return one_matrix && MayHaveByteRange(graph, right);
 }
 
-// What a product of bytes reads for an operand. It computes the difference itself where all who read that do so.
+// The operand of a product of bytes. The product subtracts the zero point itself if all readers of the difference do.
 std::optional<CentredFactor> CentredFactorOf(const Graph& graph, Value value) {
   CentredFactor factor = *PatternOf(graph, value);
   const std::vector<int>& readers = graph.users(graph.index(value.node));

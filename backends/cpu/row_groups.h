@@ -23,8 +23,8 @@ struct RowParts {
 };
 RowParts RowPartsOf(const Graph& graph, const FusedGroup& group);
 
-// Makes one group of the groups of such a pattern. What joins is read nowhere else, the rows have 128 to 8192 elements
-// of f32, and all but the reduction itself can be compiled.
+// Makes one group of the groups of such a pattern. The joined values are read nowhere else, the rows have 128 to 8192
+// elements of f32, and all but the reduction itself can be compiled.
 std::vector<FusedGroup> JoinRows(const Graph& graph, std::vector<FusedGroup> groups);
 
 }  // namespace rewright::cpu

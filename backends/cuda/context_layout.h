@@ -44,7 +44,7 @@ class CudaLayouts {
   Layout Of(const Graph& graph, Value value);
   // Equal for groups whose inputs lie alike.
   uint64_t HashOf(const Graph& graph, const Group& group);
-  // Of a group with its inputs as they lie (backends/group.h).
+  // The signature of a group with its inputs as they lie (backends/group.h).
   std::string SignatureOf(const Graph& graph, const Group& group);
 
  private:

@@ -33,7 +33,7 @@ std::unique_ptr<Device> MakeCudaDevice(std::unique_ptr<Gpu> gpu, std::shared_ptr
 absl::StatusOr<std::unique_ptr<Device>> MakeProfiledCudaDevice(std::shared_ptr<ProfileDb> profile,
                                                                const CudaOptions& options);
 
-// Returns whether the GPU multiplies at this precision: tf32 and bf16 need compute capability 8.0. Error:
+// Checks that the GPU multiplies at this precision: tf32 and bf16 need compute capability 8.0. Error: InvalidArgument.
 // InvalidArgument.
 absl::Status CheckPrecision(const GpuDescription& gpu, Precision precision);
 

@@ -33,7 +33,7 @@ struct ConvPlan {
   KernelPtr kernel;
 };
 
-// Of a group of kind kConv, computed in f32.
+// The problem of a group of kind kConv, computed in f32.
 ConvProblem ConvProblemOf(const Graph& graph, const FusedGroup& group);
 absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem);
 // Returns whether the group, of kind kConv, is computed on bf16 as it lies in memory: the processor multiplies such

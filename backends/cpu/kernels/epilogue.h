@@ -1,4 +1,4 @@
-// What follows a convolution or product within its group.
+// The epilogue: the nodes behind a convolution or product within its group.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ absl::Status ReadEpilogue(Lowering& lowering, const FusedGroup& group, int64_t c
                           const Layout& residual, std::vector<BufferUse>* uses);
 
 PostOps PostOpsOf(const FusedGroup& group);
-// What is added in a group whose post-ops have a residual.
+// The value that is added in a group whose post-ops have a residual.
 Value ResidualOf(const FusedGroup& group);
 
 // Returns whether the first of the functions is relu, which kernels of convolutions apply before they store.
@@ -29,7 +29,7 @@ bool BeginsWithRelu(const std::vector<ActivationFunction>& functions);
 // x[i] = the functions from number `first` on, one after the other.
 void Activate(const std::vector<ActivationFunction>& functions, size_t first, float* x, int64_t n);
 
-// What a kernel's next buffers are: [bias], [scale], [shift], [residual]; then these are behind it.
+// Takes a kernel's next buffers, [bias], [scale], [shift], [residual]; `buffers` then points behind them.
 ConvEpilogue TakeEpilogue(const PostOps& post_ops, void* const** buffers);
 
 // Returns whether all that the group reads and gives is of that type.

@@ -32,7 +32,7 @@ struct Product {
   std::vector<int64_t> a, b, c;  // by g: where its matrices begin
 
   int64_t panels() const { return (columns + Simd().gemm_columns - 1) / Simd().gemm_columns; }
-  // Of a row or a column, in 32 bits: integers, or pairs of them.
+  // The slots of 32 bits that a row or a column takes: one for each integer, or one for each pair.
   int64_t slots(bool pairs) const { return pairs ? (depth + 1) / 2 : depth; }
   int64_t panel_slots(bool pairs) const { return slots(pairs) * Simd().gemm_columns; }
 };

@@ -30,7 +30,7 @@ struct ReduceAxis {
   bool reduced;
 };
 
-// Returns whether what is joined to one number lies in one piece.
+// Returns whether the elements that are joined to one number lie side by side.
 bool IsByRows(const std::vector<ReduceAxis>& axes) { return axes.empty() || axes.back().reduced; }
 
 constexpr int64_t kPiece = 8192;   // elements of a row that one thread takes at a time
@@ -109,7 +109,7 @@ class ReduceKernel : public Kernel {
   }
 
  private:
-  // What one thread reads.
+  // The elements that one thread reads.
   class Elements {
    public:
     Elements(const ReduceKernel& kernel, void* const* buffers)
@@ -419,7 +419,7 @@ absl::StatusOr<bool> PlanRows(Lowering& lowering, const FusedGroup& group) {
   const Layout layout = Layout::RowMajor(graph.type(reduction.operands[0]).shape);
   std::vector<BufferUse> buffers;
   std::optional<TileProgram> terms;
-  // Of the whole group it is known that it is worth compiling.
+  // A group of this kind is only made if it is worth compiling as a whole.
   constexpr int64_t kAlways = 0;
   if (parts.terms.nodes.empty()) {
     ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(reduction.operands[0]));

@@ -60,7 +60,8 @@ class TileProgram {
   // Loops that were compiled.
   int num_loops() const;
 
-  // What tiles hold throughout: once for every run and thread. Addresses are those of the operands' first elements.
+  // Fills the tiles that keep their contents: once for every run and thread. Addresses are those of the operands' first
+  // elements.
   void Begin(void* const* operands, TileSpace& tiles) const;
   // Where the tile that begins at `start` ends, at `end` at the latest.
   int64_t TileEnd(int64_t start, int64_t end) const;
@@ -99,7 +100,7 @@ class TileProgram {
 
   // `strides` of each operand in a space of those sizes.
   void FindLines(const std::vector<int64_t>& sizes, const std::vector<std::vector<int64_t>>& strides);
-  // So many neighbouring instructions that can be compiled, or more, become a loop.
+  // At least `least_together` neighbouring instructions that can be compiled become a loop.
   absl::Status Prepare(const std::vector<int>& over, int64_t least_together);
   // `last_use`: by value, the last instruction that reads it.
   void CompileLoops(const std::vector<int>& last_use, int64_t least_together);

@@ -28,7 +28,7 @@ using TileFn = void (*)(void* dst, const void* a, const void* b, const void* c, 
 
 constexpr int kLineFloats = 16;  // of a line of cache
 
-// What follows a convolution on blocked images: (result + bias) * scale + shift + residual, then relu.
+// The epilogue of a convolution on blocked images: (result + bias) * scale + shift + residual, then relu.
 struct ConvEpilogue {
   const float *bias = nullptr, *scale = nullptr, *shift = nullptr;  // by output channel; null: none
   const float* residual = nullptr;                                  // laid out like the result
