@@ -34,7 +34,7 @@ class ExpressionWriter {
     absl::flat_hash_map<std::string, std::string> memo;
     bool conditional = false;
   };
-  // What one walk over the expression found, for choosing the kernel's shape.
+  // Facts that one walk over the expression finds, for choosing the kernel's shape.
   struct Survey {
     // By outermost reduction: the axes of the result that it depends on, and the number of its terms.
     std::vector<std::pair<std::set<int>, int64_t>> reductions;
@@ -95,7 +95,7 @@ class ExpressionWriter {
 
   // The element of a value at a place: a name or literal of the current scope.
   std::string Element(Value value, const std::vector<Form>& at);
-  // What is stored at a place of the result: its element there, or zero beyond its shape.
+  // The element that is stored at a place of the result: its element there, or zero beyond its shape.
   std::string ResultAt(const std::vector<Form>& at);
   // A variable of the kernel that takes the values low..high; its tag is the scope it lives in, 0 outermost.
   Form Variable(const std::string& name, int64_t low, int64_t high, int depth) {
@@ -184,7 +184,7 @@ class ExpressionWriter {
   std::pair<const std::vector<double>*, const std::vector<Form>*> Bound(NodeId id);
   int Argument(Value value);
   std::string Load(Value value, const Form& address);
-  // Returns whether a load from there goes through a tile of so many bytes.
+  // Returns whether a load from this address goes through a tile of `bytes` bytes.
   bool CanStage(const Form& address, int64_t bytes) const;
 
   // ---- reductions

@@ -20,7 +20,7 @@ constexpr size_t kMaxSiblings = 8;
 constexpr double kCheap = 6;       // work on an element that may be done again at every reader
 constexpr double kReduction = 24;  // work that says a node reduces
 
-// What the library's fused attention takes.
+// Limits of the library's fused attention.
 constexpr int64_t kMaxDepth = 128, kDepthUnit = 8;
 
 class CudaFuser : private Fuser<FusedGroup> {
@@ -212,7 +212,7 @@ class CudaFuser : private Fuser<FusedGroup> {
     const Node& node = NodeAt(sink);
     const bool moves = OnlyMoves(graph_, node);
     const bool alone = node.outputs.size() > 1 || moves;
-    // What a reduction reads it reads for many results: only the cheapest may be computed anew for each.
+    // A reduction reads an element for many results: only the cheapest nodes may be computed anew for each.
     const bool reduces = ElementWork(graph_, IdAt(sink), 0) >= kReduction;
     std::vector<int> members = WithProducers({sink}, [&](int i, const std::set<int>& so_far) {
       if (alone || so_far.size() >= kMaxMembers) return false;

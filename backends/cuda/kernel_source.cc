@@ -26,7 +26,7 @@ constexpr int64_t kTermsOfThread = 6;        // of a reduction that threads shar
 constexpr int64_t kSmallestTiled = 1 << 14;  // elements
 constexpr int64_t kLongestRow = 1 << 14;     // elements that one block maps over, while others may have nothing to do
 
-// Of this size that make up the whole.
+// The number of pieces of this size that make up the whole.
 int64_t Pieces(int64_t whole, int64_t size) { return (whole + size - 1) / size; }
 
 class KernelWriter : private ExpressionWriter {

@@ -41,7 +41,7 @@ struct KernelRequest {
   // A place of its own for every element; not blocked. Axes may be longer than the result's: zeros follow its elements.
   Layout out;
   Storage out_storage = Storage::kNative;
-  // Of the values that are read from memory; not blocked.
+  // Layouts of the values that are read from memory; not blocked.
   std::function<Layout(Value)> layout_of;
   std::function<Storage(Value)> storage_of = [](Value) { return Storage::kNative; };
   // True if the memory of the result, and of a value that is read, starts at a multiple of kVectorBytes.
@@ -57,7 +57,7 @@ struct KernelRequest {
 struct GeneratedKernel {
   std::string name;    // a function; derived from the source
   std::string source;  // the function alone; to be compiled behind KernelPrelude()
-  // What it is passed: one pointer for each of these, then one for the result.
+  // The kernel's parameters: one pointer for each of these, then one for the result.
   std::vector<Value> arguments;
   int64_t blocks = 0;
   int threads = 0;

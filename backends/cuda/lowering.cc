@@ -372,7 +372,7 @@ absl::Status Lowering::LowerKernel(const FusedGroup& group) {
     }
   }
   for (Value result : group.group.outputs) {
-    // What the caller gets is row-major: a kernel that writes it so saves a copy.
+    // The caller gets results row-major: a kernel that writes them so saves a copy.
     const bool returned = results_.contains(result) && !options_.inside;
     const Place out = Define(result, returned ? Layout::RowMajor(graph_.type(result).shape) : inside.at(result));
     RETURN_IF_ERROR(EmitFaster(group, result, out, label));

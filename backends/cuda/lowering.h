@@ -39,7 +39,7 @@ struct LoweringOptions : CudaOptions {
 
 // The layout of a dense tensor whose axes follow one another in memory as in `like`, of the same rank.
 Layout DenseLike(const Layout& like, const Shape& dims);
-// What decides over groups.
+// The options by which nodes are fused into groups.
 inline FusionOptions FusionOptionsOf(const CudaOptions& options) {
   return {IsHalf(options.precision), options.channels_last, IsHalf(options.precision) ? 2 : 4};
 }
@@ -147,9 +147,9 @@ class Lowering : private ScheduleBuilder {
   absl::StatusOr<AttentionParts> PartsOfAttention(const FusedGroup& group);
   absl::Status LowerAttentionCall(const FusedGroup& group, const AttentionParts& parts);
   absl::Status LowerAttention(const FusedGroup& group);
-  // A product or convolution that the library does not compute, for the reason in `fault`: without its epilogue, if
-  // that helps; else a generated kernel does, slowly, and its label says so. What is wrong for want of memory stays an
-  // error.
+  // Computes a product or convolution that the library does not compute, for the reason in `fault`: without its
+  // epilogue, if that helps; else a generated kernel does, slowly, and its label says so. A fault for lack of memory
+  // stays an error.
   absl::Status LowerWithout(const FusedGroup& group, const Fault& fault);
   // Each of the groups that these nodes become.
   absl::Status LowerParts(const FusedGroup& group, Epilogue epilogue);

@@ -56,8 +56,8 @@ int64_t NumSets(const GpuDescription& gpu, int64_t bytes, int64_t most) {
   return std::clamp<int64_t>(kMaxBytes / bytes, 1, wanted);
 }
 
-// So many instances of a schedule, in one piece of memory. `contents` are those of the plan's memory in each of them,
-// but for copies of constants, which are the constants'.
+// Makes `sets` instances of a schedule, in one piece of memory. `contents` are the contents of the plan's memory in
+// each of them, except for copies of constants, which hold the constants.
 absl::StatusOr<std::vector<std::unique_ptr<Instance>>> MakeSets(const Schedule& schedule, const MemoryPlan& plan,
                                                                 GpuMemory& memory, int64_t sets,
                                                                 std::vector<char> contents) {

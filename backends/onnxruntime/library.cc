@@ -52,7 +52,7 @@ constexpr std::pair<OrtOptimization, const char*> kLevels[] = {{kOrtOptimizeAll,
                                                                {kOrtOptimizeBasic, "basic"},
                                                                {kOrtOptimizeNothing, "none"}};
 
-// What the table of functions creates and releases.
+// Deletes objects that the library's table of functions creates and releases.
 template <typename T>
 struct Released {
   void (*release)(T*);

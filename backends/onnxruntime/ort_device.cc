@@ -27,7 +27,7 @@ constexpr int kMethodVersion = 1;
 constexpr int64_t kMaxCopies = 32;
 constexpr int64_t kActivationBytes = int64_t{16} << 20;  // of all copies: results of the node before lie in caches
 
-// Of weights, all copies together: what is read in turn is in no cache of half the size.
+// Bytes of all copies of the weights together: copies that take turns are then in no cache of half the size.
 int64_t WeightBytes() {
   constexpr int64_t kUsualCache = int64_t{32} << 20;
   const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);

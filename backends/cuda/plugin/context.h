@@ -1,4 +1,4 @@
-// What the parts of the plugin share: one GPU, its stream and its libraries.
+// State that the parts of the plugin share: one GPU, its stream and its libraries.
 #pragma once
 
 #include <cublasLt.h>
@@ -152,8 +152,8 @@ std::string KeyText(const int64_t (&numbers)[n]) {
   for (int64_t number : numbers) text += KeyText(number);
   return text;
 }
-// What tells one problem of a kind from all others: "pool 1 64 56 56 ...". Numbers, or arrays of them, of which the
-// compiler knows the size.
+// A key that tells one problem of a kind from all others: "pool 1 64 56 56 ...". The arguments are numbers, or arrays
+// of a size that the compiler knows.
 template <typename... Numbers>
 std::string KeyOf(std::string kind, const Numbers&... numbers) {
   return (std::move(kind) + ... + KeyText(numbers));
