@@ -2,8 +2,8 @@
 //
 // A schedule is static, so lifetimes are known before it runs: a buffer lives from the first step that uses it to the
 // last one, and so does a buffer that others are views of; steps that may run at the same time are one span of time.
-// Two buffers may share bytes exactly when their lifetimes do not meet. States, and what else is asked for, lie behind
-// the arena and share nothing. What is stored in the second tier has an arena there. Finding the smallest arena is
+// Two buffers may share bytes exactly when their lifetimes do not meet. States, and other buffers that callers ask for,
+// lie behind the arena and share nothing. Buffers of the second tier have an arena there. Finding the smallest arena is
 // dynamic storage allocation, which is NP-hard; the greedy orders below are those of Pisarchyk and Lee, "Efficient
 // Memory Management for Deep Neural Net Inference" (2020), and the best of them is within a few per cent of the floor
 // on real models.

@@ -42,9 +42,9 @@ absl::Status AllGather(Communicator& ranks, const std::string& what, const Tenso
 absl::Status ReduceScatter(Communicator& ranks, const std::string& what, Reduction reduction, const Tensor& part,
                            int axis, Tensor* block);
 
-// Of each tensor this rank's block along an axis becomes that of the sum over the ranks, in place, in the order of the
-// tree (runtime/comm/all_reduce.h); what other ranks have blocks of is left as it is. All of them in one exchange, for
-// which memory of as many bytes as arrive is needed. REQUIRES: floating-point elements.
+// Replaces this rank's block of each tensor along its axis by the block of the sum over the ranks, in place, in the
+// order of the tree (runtime/comm/all_reduce.h); the other ranks' blocks stay as they are. All tensors go in one
+// exchange, which needs as much memory as bytes arrive. REQUIRES: floating-point elements.
 absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
                              const std::vector<std::pair<Tensor*, int>>& tensors);
 

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What the ranks share.
+// The state that the ranks share.
 struct Ranks {
   explicit Ranks(int size)
       : messages(static_cast<size_t>(size) * static_cast<size_t>(size)),
@@ -123,7 +123,7 @@ class InProcess : public Communicator {
   std::deque<std::string>& Messages(int from, int to, int channel) {
     return group_->messages[static_cast<size_t>(from) * static_cast<size_t>(size()) + static_cast<size_t>(to)][channel];
   }
-  // That rank, whom it waits for, and so on.
+  // The rank `other`, the rank for which it waits, and so on.
   std::vector<int> ChainFrom(int other) const {
     std::vector<int> chain = {other};
     for (int next; (next = group_->waits_for[chain.back()]) >= 0;) {

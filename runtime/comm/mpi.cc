@@ -59,7 +59,7 @@ constexpr double kAnswerSeconds = 1;
 constexpr std::chrono::milliseconds kLook{50};  // from one look to the next at the end
 constexpr char kEnded[] = "rewright ended";     // name of a process that has left the others, at most 15 characters
 
-// What Open MPI and those that follow the PMI tell the processes that they start.
+// Returns whether a launcher started the process, by the variables that Open MPI and followers of the PMI set.
 bool StartedByMpirun() {
   return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr ||
          std::getenv("PMIX_RANK") != nullptr;
@@ -119,8 +119,8 @@ class Waited {
 
 // Parts of messages on their way.
 struct Requests : Transfer {
-  // What was not waited for, behind an error: nothing is received into memory that may be freed now. (What is being
-  // sent cannot be recalled; the process ends next.)
+  // Cancels requests that were not waited for because of an error, so that nothing is received into memory that may be
+  // freed now. (Sends cannot be recalled; the process ends next.)
   ~Requests() override {
     for (size_t i = 0; i < requests.size(); ++i) {
       if (parts[i].receives) {
@@ -249,7 +249,7 @@ class MpiRanks : private Environment, public Communicator {
   // Leaves the others, which all end now. MPI waits for them without an end and without a message, so a thread looks at
   // the clock; and behind that nobody can send one, so those of this machine look at each other's processes.
   void End();
-  // Of the other ranks, those with a process on this machine whose name and state (proc(5)) are such.
+  // The other ranks with a process on this machine whose name and state (proc(5)) `is` accepts.
   std::vector<int> OnThisMachine(const std::function<bool(const std::string& name, char state)>& is) const;
   void SayAndLeave(const absl::Status& status) const {
     std::cerr << "rewright: rank " << rank() << ": " << status.message() << std::endl;

@@ -78,7 +78,7 @@ class BatchOrder {
   BatchOrder(int64_t samples, int64_t batch, std::optional<uint64_t> seed);
   int64_t batches_per_epoch() const { return samples_ / batch_; }
   std::vector<int64_t> Rows(int64_t number) const { return Rows(number, 0, batch_); }
-  // Of these the part [first, first + count).
+  // The part [first, first + count) of these rows.
   std::vector<int64_t> Rows(int64_t number, int64_t first, int64_t count) const;
 
  private:

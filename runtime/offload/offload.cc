@@ -157,7 +157,7 @@ class Offloader {
     return times;
   }
 
-  // Of activations, as the memory plan will have them.
+  // The lifetimes of activations, as the memory plan will have them.
   std::vector<Lifetime> Lifetimes(const Times& times) const {
     std::vector<Lifetime> all(uses_.size());
     for (size_t id = 0; id < uses_.size(); ++id) {

@@ -201,7 +201,7 @@ class Projector {
     return absl::OkStatus();
   }
 
-  // `reshape` takes no sizes of 0. Of tensors without elements there is one, whatever it was computed from.
+  // `reshape` takes no sizes of 0. Tensors without elements are all equal, so a constant stands for them.
   absl::StatusOr<Value> Reshaped(Value value, const Shape& shape) {
     const TensorType type{arena_->type(value).dtype, shape};
     if (type.num_elements() == 0) return arena_->AddConstant(Tensor(type));
@@ -226,7 +226,7 @@ class Projector {
     return (node.op == ops::Combine() || ReductionOf(node)) && OnDevices(node.operands[0]);
   }
 
-  // What all ranks have.
+  // The whole value, which all ranks have.
   absl::StatusOr<Value> Whole(Value value) {
     if (const auto found = wholes_.find(value); found != wholes_.end()) return found->second;
     const Node& node = cut_.node(value.node);
@@ -253,7 +253,7 @@ class Projector {
     return whole;
   }
 
-  // What this rank has of a value on devices.
+  // This rank's part of a value on devices.
   absl::StatusOr<Value> Part(Value value) {
     if (const auto found = parts_.find(value); found != parts_.end()) return found->second;
     CHECK(!OnDevices(value) && cut_.type(value).shape[0] == size_) << cut_.node(value.node).op->name;
@@ -341,8 +341,9 @@ class Projector {
     return arena_->Apply("where", {mask, found, arena_->AddConstant(Tensor::Scalar(type.dtype, 0))});
   }
 
-  // What a collective makes of `operand`, that is what this rank has of `value` of the cut graph: all of it, its part
-  // where that is on devices and the type says so, or its block along an axis.
+  // The result of a collective on `operand`, which is this rank's part of `value` of the cut graph. The result is all
+  // of the value, this rank's part where the value is on devices and the type says so, or this rank's block along an
+  // axis.
   absl::StatusOr<Value> Exchanged(Collective collective, Value operand, Value value, const TensorType& type,
                                   int block_axis = -1) {
     if (cut_.IsKnown(value)) return Known(value, type, block_axis);

@@ -10,7 +10,8 @@
 namespace rewright {
 
 struct Stages {
-  // Of RankGraph::graph; states in the order of RankGraph::states. Its outputs end with the collectives' operands.
+  // The pieces of RankGraph::graph; states in the order of RankGraph::states. Its outputs end with the collectives'
+  // operands.
   Pieces pieces;
   std::vector<std::vector<int>> collectives;  // that follow a piece: numbers of RankGraph::collectives
   std::vector<int> outputs;                   // of RankGraph::graph, in order, without the operands

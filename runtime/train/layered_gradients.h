@@ -65,7 +65,7 @@ class LayeredGradients : public GradientSums {
   // Memory of this rank for weights that are gathered, and the most that it had of gradients before they were summed.
   int64_t gathered_bytes() const { return gathered_[0].bytes() + gathered_[1].bytes(); }
   int64_t most_gradient_bytes() const { return most_gradient_bytes_; }
-  // What all-gathers of weights send in a micro-batch.
+  // Bytes that all-gathers of weights send in a micro-batch.
   int64_t gather_bytes_sent() const;
 
  private:

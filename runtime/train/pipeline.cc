@@ -51,8 +51,8 @@ void ShareWeights(const Graph& step, const std::vector<std::string>& weights, Pi
   }
 }
 
-// What stages read that others make, and weights that others update. To a rank a tensor goes once, for the first pass
-// that reads it.
+// Finds the values that stages read from other ranks, and the weights that other ranks update. A tensor goes to a rank
+// once, for the first pass that reads it.
 void FindMessages(PipelinePlan* plan) {
   const PipelineShape& shape = plan->shape;
   const Pieces& pieces = plan->layers.pieces;

@@ -20,17 +20,17 @@ struct PipelineShape {
   int ranks = 1, together = 1, chunks = 1;
 
   int stages() const { return ranks * chunks; }
-  // Of a group of ranks * together, in which those that compute together are neighbours.
+  // The rank within a group of ranks * together; ranks that compute a stage together are neighbours.
   int RankOf(int stage, int number) const { return stage % ranks * together + number; }
 };
 
-// What a rank does next.
+// The next action of a rank.
 struct StageAction {
   bool forward = true;
   int64_t micro_batch = 0;  // of those that the group has, from 0
   int chunk = 0;            // of the rank's: stage chunk * ranks + rank
 };
-// Of rank `rank` of those that have stages.
+// The actions of rank `rank` of those that have stages.
 std::vector<StageAction> StageSchedule(int rank, const PipelineShape& shape, int64_t micro_batches,
                                        PipelineSchedule schedule);
 

@@ -18,7 +18,7 @@ struct StoredForm {
   int64_t axis = 0;
   std::vector<std::string> parts;  // names of weights, at least two
 
-  // Of the state that stands for the weights, or of what the optimizer keeps for them (`suffix`, optimizer.h).
+  // The name of the state that stands for the weights, or of the optimizer's state for them (`suffix`, optimizer.h).
   std::string Name(const std::string& suffix = "") const;
   friend bool operator==(const StoredForm&, const StoredForm&) = default;
 };
