@@ -14,8 +14,8 @@
 // of pointwise operators) costs launch + max(arithmetic, memory) seconds.
 //
 //   arithmetic: the FLOPs of the group at the peak rate, spread over the processors in tiles of the result. As many
-//     tiles as there are processors run at once; a last wave that is not full takes as long as a full one. That is
-//     what makes a machine with many processors slow at small operators, and merging them worth while there.
+//     tiles as there are processors run at once; a last wave that is not full takes as long as a full one. So a
+//     machine with many processors is slow at small operators, and merging them pays there.
 //   memory: each operand read once and each result written once; activations at the rate of the cache where all of the
 //     group fits into it, weights always at the rate of memory.
 //

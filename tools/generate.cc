@@ -211,7 +211,7 @@ class Generation {
 
   double Elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
   int Threads() const { return NumThreads(session_.flags.threads); }
-  // What is kept of a space.
+  // The folder in which a space's progress is kept; empty without --resume.
   std::string FolderOf(const generate::Space& space, int restart) const {
     if (flags_.resume.empty()) return "";
     const std::string folder = spaces_.size() == 1 ? flags_.resume : absl::StrCat(flags_.resume, "/", space.name);

@@ -1,4 +1,4 @@
-// What a verb writes, looked at before it begins to work: long work whose result has no place is never done.
+// Checks the places of a verb's outputs before it begins to work: long work whose result has no place is never done.
 #pragma once
 
 #include <string>

@@ -141,7 +141,7 @@ absl::StatusOr<Answer> ShardModel(const ShardFlags& flags, Session& session) {
 
 // ---------------------------------------------------------------- run on ranks
 
-// What each rank sent in a run and computed with.
+// Reports the bytes that each rank sent in a run, and those that it computed with.
 absl::Status ReportRanks(Communicator& ranks, const RankExecutable& executable, double bytes, Console& console) {
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
                    AllGather(ranks, "the report", absl::StrCat(bytes, " ", executable.arena_bytes())));

@@ -1,4 +1,4 @@
-// What a verb of the program is: flags, and the work to do with them. One file per verb; tools/program.cc lists them.
+// A verb of the program: flags, and the work to do with them. One file per verb; tools/program.cc lists them.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace rewright {
 // refuted). Errors are a Status: bad input ends with 2, faults of the program with 3.
 enum class Answer { kYes = 0, kNo = 1 };
 
-// What an action works with.
+// The flags and the console of an action.
 struct Session {
   CommonFlags flags;
   Console console;

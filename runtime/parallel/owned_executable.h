@@ -44,7 +44,7 @@ class OwnedExecutable : public ExecutableOfRanks {
   absl::Status WriteState(const std::string& name, const Tensor& value) override;
   // This rank's part of a state, until the next run; an empty tensor if another rank owns the state.
   absl::StatusOr<RankPart> LocalState(const std::string& name) const;
-  // Of inputs, the axis along which partners have their blocks; -1: all of it.
+  // The axis along which partners have their blocks of an input; -1: all of it.
   int AxisOfInput(size_t number) const { return inputs_[number].axis; }
 
   int64_t arena_bytes() const override { return memory_.bytes(); }

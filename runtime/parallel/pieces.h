@@ -78,8 +78,8 @@ struct PieceRun {
   int time = 0;
 };
 
-// One memory for pieces that run one by one: for the tensors that they hand on and for their arenas. What is not in use
-// at the same time may lie in the same place.
+// One memory for pieces that run one by one: for the tensors that they hand on and for their arenas. Tensors and arenas
+// that are not in use at the same time may lie in the same place.
 class SharedMemory {
  public:
   SharedMemory() = default;

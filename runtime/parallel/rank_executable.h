@@ -27,7 +27,7 @@ class RankExecutable : public ExecutableOfRanks, public ArenaUser {
   // The form in which a run gets inputs: all of them whole, or this rank's blocks of those that are cut.
   enum class Takes : uint8_t { kWhole, kParts };
 
-  // What a rank is to run instead of the graph of its part, with the same inputs and outputs.
+  // Gives the graph that a rank runs instead of the graph of its part, with the same inputs and outputs.
   using RewritePart = std::function<absl::StatusOr<Graph>(const RankGraph& part)>;
 
   // `cut` is on ranks.size() devices. The communicator and the runner's device outlive the executable. Errors: those of

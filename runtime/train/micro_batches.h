@@ -26,10 +26,9 @@ class GradientSums {
   // Parts of an input that a rank does not need have no meaning. `batches` gives this rank's micro-batches. `what`
   // names the step in errors: those of the executables, of the data and of ranks.
   virtual absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) = 0;
-  // What this rank sends for both; `from` as in ReadWeights.
+  // Bytes that this rank sends for both; `from` as in ReadWeights.
   virtual int64_t BytesSent(const Executable& from) const = 0;
-  // What this rank's passes take as memory beside weights that it keeps and the sums, as far as it was needed until
-  // now.
+  // Memory of this rank's passes, beside the sums and the weights that it keeps, as far as it was needed until now.
   virtual int64_t arena_bytes() const = 0;
 };
 

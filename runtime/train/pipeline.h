@@ -61,7 +61,7 @@ struct PipelinePlan {
   int64_t BytesSent(int rank, int64_t micro_batches) const;
 };
 
-// What is known of the device when a graph is cut into layers; each may be null.
+// Knowledge of the device for cutting a graph into layers; each function may be null.
 struct DeviceKnowledge {
   // The groups of nodes that the device runs as one; they stay in one stage.
   std::function<std::vector<Group>(const Graph&)> groups;

@@ -24,7 +24,8 @@ bool IsOnnxRuntime(const std::string& device);
 ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device,
                             bool fold_defaults = false);
 
-// What the name of a device stands for: "cpu", "cuda", "cuda:N", "onnxruntime", or "reference", the interpreter.
+// The engine that the name of a device stands for: "cpu", "cuda", "cuda:N", "onnxruntime", or "reference", the
+// interpreter.
 class Engine {
  public:
   // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept. `switched_off`: laws
@@ -43,7 +44,7 @@ class Engine {
   void Use(const ImportedModel& model) const;
   // The device where it is onnxruntime, which knows files; null where it is another.
   ort::OrtDevice* onnxruntime() const { return dynamic_cast<ort::OrtDevice*>(device_.get()); }
-  // Of whole graphs on the device, in the profile; null where there is none, or nothing is timed.
+  // The measurements of whole graphs on the device, in the profile; null where there is none, or nothing is timed.
   KeptMeasurements* measurements() const { return measurements_.get(); }
   // Why something that was measured was not kept in the profile: the first time. OK: all was, or there is none.
   absl::Status profile_loss() const { return profile_ == nullptr ? absl::OkStatus() : profile_->lost(); }

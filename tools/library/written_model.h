@@ -15,7 +15,7 @@
 
 namespace rewright {
 
-// Of states and constants, in the memory of this machine.
+// Bytes of states and constants in the memory of this machine.
 int64_t WeightBytes(const Graph& graph);
 
 // Returns whether its weights may be too many bytes for one message, so that they go to a file beside the model.

@@ -90,7 +90,7 @@ struct TensorInfo {
   std::string name;
   ElementType type = ElementType::kFloat32;
   std::vector<std::int64_t> shape;
-  std::vector<std::string> dims;  // by axis: the symbolic dimension; empty where the size is fixed. Of inputs alone
+  std::vector<std::string> dims;  // by axis: the symbolic dimension; empty where the size is fixed. Only inputs have it
 };
 
 // Elements of the caller, in row-major order. They are used where they lie, and must stay until Run returns.
@@ -209,7 +209,7 @@ class REWRIGHT_API Model {
   std::vector<TensorInfo> inputs() const;
   std::vector<TensorInfo> outputs() const;
   std::map<std::string, std::int64_t> dims() const;
-  // What the reader of the file has to say: symbolic sizes taken to be 1, parts left aside.
+  // Notes of the reader of the file: symbolic sizes taken to be 1, parts left aside.
   std::vector<std::string> notes() const;
 
   // Searches, measures and checks. Starts from the model as it was loaded, however often it is called. After an error
@@ -220,7 +220,7 @@ class REWRIGHT_API Model {
   std::vector<OutputArray> Run(const std::vector<InputView>& inputs) const;
   // Writes outputs into the caller's memory. Those that are not named are computed and dropped.
   void Run(const std::vector<InputView>& inputs, const std::vector<OutputView>& outputs) const;
-  // What a run on these inputs would be like; their data may be null. Compiles where it must.
+  // Describes a run on these inputs; their data may be null. Compiles where it must.
   SizeSummary Prepare(const std::vector<InputView>& inputs) const;
 
   // The optimized model, read back and compared with the original before it is written. It keeps the names of symbolic
@@ -234,12 +234,12 @@ class REWRIGHT_API Model {
   std::unique_ptr<Impl> impl_;
 };
 
-// What the prover says of one rule (docs/rules.md has the language).
+// The prover's verdict on one rule (docs/rules.md has the language).
 struct RuleJudgement {
   std::string name;
   std::string verdict;     // proved: for tensors of every size; refuted; unknown
   std::string rule_class;  // of a proved one: exact, reassociating, finite-only
-  // Of a proved one: for which ranks; else what is open, or sizes and values of a counterexample.
+  // For a proved rule the ranks; else the open part, or sizes and values of a counterexample.
   std::string explanation;
 };
 
