@@ -196,7 +196,7 @@ TEST_F(TrainRanksTest, ARunGoesOnOnAnotherNumberOfProcesses) {
   EXPECT_EQ(last_line(rest.out), last_line(alone.out));
 }
 
-// Of each process, in every kind of layout: the same bits, in less memory.
+// The limit holds for each process, in every kind of layout: the same bits, in less memory.
 TEST_F(TrainRanksTest, ALimitOfMemoryHoldsForEveryRank) {
   const std::string text = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/characters/train.txt";
   const Json tokens = {{"file", text}, {"scale", nullptr}, {"tokens", {{"stride", 24}}}};
