@@ -57,7 +57,7 @@ class Fuser {
   }
 
   // The sinks and the free producers all of whose readers are members, in order; join(i, members) says whether one
-  // joins. Those that stand last are asked first.
+  // joins. Producers that stand last are asked first.
   template <typename Join>
   std::vector<int> WithProducers(const std::vector<int>& sinks, const Join& join) const {
     std::set<int> members(sinks.begin(), sinks.end());

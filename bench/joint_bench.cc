@@ -81,7 +81,7 @@ void AddCone(const Arena& arena, NodeId id, NodeSet* cone) {
   for (Value operand : arena.node(id).operands) AddCone(arena, operand.node, cone);
 }
 
-// In which parts of the step a rewrite takes nodes away, or nodes that are there serve it.
+// The parts of the step from which a rewrite removes nodes, or whose nodes it shares.
 std::string PlaceOf(const Graph& graph, const TraceStep& step) {
   const Arena& arena = *graph.arena();
   NodeSet forward, before, after;

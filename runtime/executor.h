@@ -19,7 +19,7 @@
 
 namespace rewright {
 
-// Executables whose activations may lie in memory that whoever runs them has: those that run one by one share it.
+// Executables whose activations may lie in memory of their caller: executables that run one by one share it.
 class ArenaUser {
  public:
   virtual ~ArenaUser() = default;
@@ -48,9 +48,9 @@ class Executor : public Executable, public ArenaUser {
                                                           DeviceMemory& memory = HostMemory(),
                                                           const PlanOptions& options = {});
 
-  // Tensors in `outputs` that have the right type are written in place (whoever shares their memory sees it);
-  // others are replaced by fresh ones, and so is one that shares its memory with an input.
-  // Errors: a wrong number of inputs, an input of the wrong type, and what steps find.
+  // Tensors in `outputs` that have the right type are written in place (other tensors of the same memory see it);
+  // others are replaced by fresh ones, and so is one that shares its memory with an input. Errors: a wrong number of
+  // inputs, an input of the wrong type, and what steps find.
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
   absl::Status RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
 

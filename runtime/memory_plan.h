@@ -51,7 +51,7 @@ struct PlanOptions {
   // For tests: memory is filled with 0xff before the first step and, buffer by buffer, after the last step that uses
   // it. Without it `separate` memory is filled with zeros.
   bool poison = false;
-  // Where it is not null: for these buffers alone.
+  // If not null, only these buffers get memory.
   const std::vector<int>* only = nullptr;
 };
 
@@ -59,8 +59,8 @@ struct PlanOptions {
 struct MemoryPlan {
   PlanOptions options;
   std::vector<ResolvedBuffer> resolved;  // one per buffer of the schedule
-  // One per buffer: bytes from the start of the memory; -1 for views, for what lies elsewhere (constants, inputs and
-  // outputs that nobody asked for), and for activations that no step uses.
+  // One per buffer: bytes from the start of the memory; -1 for views, for buffers that lie elsewhere (constants, inputs
+  // and outputs that were not asked for), and for activations that no step uses.
   std::vector<int64_t> offsets;           // of what is stored: in the second tier
   std::vector<Lifetime> lifetimes;        // one per buffer; without bytes where it is not in the arena
   std::vector<Section> sections;          // of steps that may run at the same time

@@ -17,7 +17,7 @@ struct Rates {
   double flops_per_second = 0;
   std::vector<MemoryRate> memory;  // with more bytes, fewer a second: from the caches to the memory behind them
 
-  // For so many bytes: the rate of the most that are not more.
+  // The rate for the largest measured number of bytes that is not above `bytes`.
   double BytesPerSecond(double bytes) const;
   // The higher of each of two measurements.
   void RaiseTo(const Rates& other);

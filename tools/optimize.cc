@@ -166,7 +166,7 @@ class TimeLimit {
   const absl::Time start_ = absl::Now();
 };
 
-// Which names of dimensions the file can keep.
+// The names of dimensions that the file can keep.
 absl::StatusOr<NamedModel> NamesOf(NameKeeper& keeper, const ImportedModel& original,
                                    const std::vector<TraceStep>& trace, const std::vector<int>& path,
                                    const RuleIndex& rules) {

@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<sharding::Placement>> PlacementsOf(const ShardFlags& 
   return placements;
 }
 
-// How far the outputs are from those expected. False where that is too far.
+// Reports the distance of the outputs from those expected. False where that is too far.
 bool Report(const std::vector<Tensor>& found, const std::vector<Tensor>& expected, bool* same_bits, Console& console) {
   bool equal = true;
   *same_bits = true;
@@ -158,7 +158,7 @@ absl::Status ReportRanks(Communicator& ranks, const RankExecutable& executable, 
   return absl::OkStatus();
 }
 
-// The outputs of all ranks, and those of the model that nobody cut, on the same device.
+// The outputs of all ranks, compared with those of the model without a cut, on the same device.
 absl::StatusOr<Answer> CheckRanks(Communicator& ranks, const Graph& original, GraphRunner& runner,
                                   const std::vector<Tensor>& inputs, const std::vector<Tensor>& found,
                                   Console& console) {

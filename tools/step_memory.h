@@ -23,7 +23,7 @@ struct StepMemory {
   int64_t live_bytes = 0;            // the largest sum of live tensors beside them
   std::vector<std::string> largest;  // that are alive then: "6.3 MB f32[512,3072] of matmul"
 };
-// By which RunPlan::seconds is known; null: it is not.
+// The costs from which RunPlan::seconds follows; null: it is not known.
 struct StepCosts {
   std::vector<double> seconds;  // by position in Graph::nodes()
   std::optional<SecondTier> second_tier;

@@ -61,7 +61,7 @@ class CpuFuser : private Fuser<FusedGroup> {
         AddGroup({.kind = OnlyMoves(graph_, NodeAt(i)) ? FusedGroup::Kind::kView : FusedGroup::Kind::kOther}, {i});
       }
     }
-    // Next values of states come last, where nobody reads the old ones any more: they may be written over them.
+    // Next values of states come last, where no node reads the old ones any more: they may be written over them.
     std::vector<FusedGroup> groups = TakeGroups();
     std::set<Value> next;
     for (const Output& output : graph_.outputs()) {
@@ -255,7 +255,7 @@ class CpuFuser : private Fuser<FusedGroup> {
 
   // ---- pointwise groups
 
-  // How large a program is: it has at most kMaxProgramLeaves leaves, and its values have room on the kernel's stack.
+  // The size of a program: it has at most kMaxProgramLeaves leaves, and its values have room on the kernel's stack.
   class ProgramSize {
    public:
     // `reads`: leaves of the nodes so far that are this node.
@@ -275,8 +275,8 @@ class CpuFuser : private Fuser<FusedGroup> {
     int nodes_ = 0, all_ = 0, outside_ = 0, largest_ = 0;
   };
 
-  // Results that nobody reads and that are computed from the same values are one program: what an optimizer keeps of a
-  // weight, say. Since nobody waits for them, groups cannot depend on one another in a cycle.
+  // Results that no node reads and that are computed from the same values are one program, for example the optimizer's
+  // states of a weight. Since no group waits for them, groups cannot depend on one another in a cycle.
   void GatherEnds() {
     std::vector<int> sinks;
     std::vector<size_t> same;            // by sink, an earlier one of its group, or itself

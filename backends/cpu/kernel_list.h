@@ -103,7 +103,7 @@ Layout ResultLayout(const LayoutQuery& query);
 // The layout of a product of matrices, which may lie as its reader wants it.
 Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value);
 
-// Those of all kernels.
+// The licensed laws of all kernels.
 std::vector<std::string> LicensedLaws(const DnnlContext& context, const Graph& graph, const FusedGroup& group);
 
 // Plans the group by the first kernel that takes it.

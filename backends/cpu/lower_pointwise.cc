@@ -24,7 +24,7 @@ bool IsAligned(const std::vector<int>& axes, const Shape& dims, const Shape& out
   return true;
 }
 
-// Several positions read one element, as of what `expand` gives.
+// Returns whether several positions read one element, as in the result of `expand`.
 bool Repeats(const Layout& layout) {
   for (size_t d = 0; d < layout.dims.size(); ++d) {
     if (layout.dims[d] > 1 && layout.strides[d] == 0) return true;

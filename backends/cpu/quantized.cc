@@ -51,7 +51,7 @@ bool IsZeroPoint(const Graph& graph, Value value, DType byte) {
   return node.op == ops::Cast() && graph.type(node.operands[0]).dtype == byte;
 }
 
-// x - zero as the nodes say, whoever reads them; `value` is x.
+// Matches x - zero by the nodes alone, without their readers; `value` is x.
 std::optional<CentredFactor> PatternOf(const Graph& graph, Value value) {
   CentredFactor factor;
   const Node* node = &graph.node(value.node);
@@ -85,7 +85,7 @@ bool MayHaveByteRange(const Graph& graph, Value value) {
   }
 }
 
-// A product whose factors are of 8 bits, whoever else reads them.
+// Returns whether the node is a product whose factors are of 8 bits; their other readers do not matter.
 bool IsProductOfBytes(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const bool conv = node.op == ops::Conv2d();

@@ -41,7 +41,7 @@ struct QuantizedProduct {
 // The number that all elements of a known value of integers are, as far as its leaf tells.
 std::optional<int64_t> KnownInteger(const Graph& graph, Value value);
 
-// Where the node is such a product. The graph alone decides it.
+// The product of this node; none if the node is no such product. The graph alone decides it.
 std::optional<QuantizedProduct> QuantizedProductAt(const Graph& graph, NodeId product);
 
 }  // namespace rewright::cpu

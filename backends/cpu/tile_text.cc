@@ -113,7 +113,8 @@ class LoopWriter {
       if (uniform_[leaves_ + i]) names_[leaves_ + i] = Computed(program_.instructions[i]);
     }
   }
-  // Those of a writer for one position at a time that others than uniform values are computed from.
+  // Takes over uniform values from a writer for one position at a time, as far as values that are not uniform read
+  // them.
   void Begin(int first, int last, const LoopWriter& single) {
     const auto repeat = [&](int value) {
       if (const auto scalar = single.names_.find(value); value >= 0 && scalar != single.names_.end()) {
@@ -181,7 +182,7 @@ class LoopWriter {
     return Set(
         absl::StrCat("shufflevector ", type, " ", one, ", ", undefined, ", <", lanes_, " x i32> zeroinitializer"));
   }
-  // Where `lanes` elements from a position on are stored.
+  // The address of `lanes` elements from a position on.
   std::string Address(size_t number, DType dtype, const std::string& position, int lanes) {
     const std::string element = StoredType(dtype, 1), type = StoredType(dtype, lanes);
     const std::string at =

@@ -101,7 +101,7 @@ class ExpressionWriter {
   Form Variable(const std::string& name, int64_t low, int64_t high, int depth) {
     return space_.Variable(name, index::Interval{low, high}, depth);
   }
-  // How far one step of a variable leads, where it stands alone; 0 where it does not occur so.
+  // The coefficient of a variable where it stands alone; 0 where it does not occur so.
   static int64_t StepOf(const Form& form, const std::string& variable);
   // Equal text is an equal value where both are written: values are found again by it.
   std::string Text(const Form& form);
@@ -196,7 +196,7 @@ class ExpressionWriter {
   // `result`.
   void Term(const ExprNode& expr, Frame& frame, const std::string& result, const std::vector<Form>& at);
   std::string StartAccumulator(const ExprNode& expr);
-  // Where nothing was attained an argmax is 0.
+  // The index of an argmax is 0 if no element was taken.
   std::string FinishAccumulator(const ExprNode& expr, const std::string& result);
   std::string ReduceInThread(const ExprNode& expr, Frame& frame, const std::vector<int64_t>& extents);
   std::string ReduceTogether(const ExprNode& expr, Frame& frame, const std::vector<int64_t>& extents, int64_t terms);

@@ -60,7 +60,7 @@ class CudaFuser : private Fuser<FusedGroup> {
 
   // ---- attention
 
-  // The application that gives `value`, if nobody else reads it and it is free; null otherwise.
+  // The application that gives `value`, if no other node reads it and it is free; null otherwise.
   const Node* OnlyFor(Value value, int reader) const {
     const Node& node = graph_.node(value.node);
     const int i = graph_.index(value.node);

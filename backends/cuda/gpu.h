@@ -28,7 +28,8 @@ inline constexpr char kOutOfMemory[] = "out of memory";
 // In every fault after which this process can use the GPU no more, with what led to it.
 inline constexpr char kUnusable[] = "leaves the GPU unusable";
 
-// How f32 tensors are stored between kernels and multiplied. Sums, and everything within a kernel, are f32.
+// The precision in which f32 tensors are stored between kernels and multiplied. Sums, and everything within a kernel,
+// are f32.
 enum class Precision : uint8_t {
   kFp32,
   kTf32,  // factors of products are rounded to 10 bits of mantissa

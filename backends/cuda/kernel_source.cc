@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kFlatThreads = 256;
 constexpr int64_t kMostRowThreads = 512;
-constexpr int64_t kManyRows = 32768;  // reductions so many that threads need not share one
+constexpr int64_t kManyRows = 32768;  // from this number of reductions on threads need not share one
 constexpr int64_t kLongReduction = 48;
 // Neighbours for each thread: 16 bytes of the result where they have 4 or 2 bytes each.
 constexpr int kFewLanes = 4, kManyLanes = 8;
@@ -197,7 +197,7 @@ class KernelWriter : private ExpressionWriter {
     return sizes;
   }
 
-  // Where an element is of the result that numbers tell apart in some order.
+  // Maps the number of an element of the result, in some order, to its position.
   using Places = std::function<std::vector<Form>(const Form& number)>;
 
   Form AddressOf(const std::vector<Form>& at) const {

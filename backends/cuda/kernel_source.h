@@ -32,7 +32,7 @@ namespace rewright::cuda {
 
 constexpr int kVectorBytes = 16;  // that one access moves at most
 
-// How the elements of a tensor are stored.
+// The form in which the elements of a tensor are stored.
 enum class Storage : uint8_t { kNative, kFp16, kBf16 };
 
 struct KernelRequest {
@@ -74,8 +74,8 @@ absl::StatusOr<GeneratedKernel> GenerateKernel(const Graph& graph, const KernelR
 // the result's last axis, long enough for a block to share and short enough for one block to do.
 bool ReducesOncePerRow(const Graph& graph, const std::vector<NodeId>& nodes, Value result);
 
-// How much computing a node again costs that is read at several places: reads and functions in its element, reductions
-// counted with their extents. For deciding what to fuse.
+// The cost of computing a node anew at each place that reads it: reads and functions in its element, reductions counted
+// with their extents. For deciding what to fuse.
 double ElementWork(const Graph& graph, NodeId node, int output);
 
 }  // namespace rewright::cuda

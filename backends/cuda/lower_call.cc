@@ -247,8 +247,8 @@ static bool BatchStride(const Layout& layout, const Shape& batch, int64_t* strid
   return true;
 }
 
-// How a product reads or writes matrices that lie so. Two batch axes may have a stride each where they lie `apart`;
-// else one stride walks over all of them. False where there is no such reading.
+// The strides with which a product reads or writes matrices of this layout. Two batch axes may have a stride each where
+// they lie `apart`; else one stride walks over all of them. False where there is no such reading.
 static bool MatrixOf(const Layout& layout, const Shape& batch, bool apart, MatrixLayout* matrix) {
   const size_t rank = layout.dims.size();
   const int64_t rows = layout.dims[rank - 2], columns = layout.dims[rank - 1];

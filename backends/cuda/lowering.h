@@ -43,8 +43,8 @@ Layout DenseLike(const Layout& like, const Shape& dims);
 inline FusionOptions FusionOptionsOf(const CudaOptions& options) {
   return {IsHalf(options.precision), options.channels_last, IsHalf(options.precision) ? 2 : 4};
 }
-// How the result of a product (or attention) that nothing follows lies: in the order of the transpose that reads it,
-// where one stride, or two of two axes, walk over the batches; else row-major.
+// The layout of the result of a product (or attention) without an epilogue: in the order of the transpose that reads
+// it, where one stride, or two of two axes, walk over the batches; else row-major.
 Layout ProductLayout(const Graph& graph, Value result);
 
 class Lowering : private ScheduleBuilder {
@@ -72,7 +72,7 @@ class Lowering : private ScheduleBuilder {
   // A constant buffer with these bytes.
   absl::StatusOr<int> Upload(const void* data, size_t bytes);
 
-  // How values of a type are stored between kernels.
+  // The form in which values of a type are stored between kernels.
   Storage StorageOf(DType dtype) const;
   int64_t ElementBytes(Value value, Storage storage) const { return StorageBytes(graph_.type(value).dtype, storage); }
   size_t Bytes(Value value, const Layout& layout, Storage storage) const;
@@ -160,14 +160,16 @@ class Lowering : private ScheduleBuilder {
   const ConcatSlot* SlotOf(Value value) const;
   // The value of a call that wrote into its slot, where it has one.
   Place DefineCall(Value value, const Layout& layout);
-  // How a factor of an attention is to lie, whose elements along `inner` are next to one another: as it does if it can.
+  // The layout that a factor of an attention needs, with neighbouring elements along `inner`: its present one if that
+  // fits.
   absl::StatusOr<Layout> AttentionLayout(Value value, size_t inner);
   // A matrix operand: its place and layout, converted where a product cannot read it.
   absl::StatusOr<MatrixLayout> Matrix(Value value, const Shape& batch, Place* place);
-  // How convolutions read and write images and filters.
+  // The layout in which convolutions read and write images and filters.
   Layout ImageLayout(const Shape& dims) const;
   absl::StatusOr<Place> FindImage(Value value);
-  // Channels in 16 bytes, and an image or filters with channels innermost padded with zeros to multiples of so many.
+  // Channels in 16 bytes, and an image or filters with channels innermost padded with zeros to multiples of this
+  // number.
   int64_t ChannelUnit() const;
   absl::StatusOr<Place> FindPaddedImage(Value value);
   // Where it lies, if that is some channels of such an image.

@@ -49,7 +49,7 @@ std::vector<char> OrdinaryNumbers(int64_t bytes) {
   return numbers;
 }
 
-// How many sets of `bytes` exceed the cache twice; at most `most`, and at most 2 GiB of them, but one.
+// The number of sets of `bytes` that exceed the cache twice; at most `most`, and at most 2 GiB of them, but one.
 int64_t NumSets(const GpuDescription& gpu, int64_t bytes, int64_t most) {
   bytes = std::max<int64_t>(bytes, 1);
   const int64_t wanted = std::clamp<int64_t>(2 * gpu.l2_bytes / bytes + 1, 1, most);

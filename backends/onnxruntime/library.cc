@@ -46,7 +46,7 @@ std::optional<std::string> OfPython() {
   return (libraries / "python3" / package / "libonnxruntime.so").string();
 }
 
-// How much onnxruntime optimizes, most first.
+// The levels of onnxruntime's optimizations, highest first.
 constexpr std::pair<OrtOptimization, const char*> kLevels[] = {{kOrtOptimizeAll, "all"},
                                                                {kOrtOptimizeExtended, "extended"},
                                                                {kOrtOptimizeBasic, "basic"},

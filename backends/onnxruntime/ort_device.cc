@@ -69,9 +69,10 @@ std::vector<Port> OutputPorts(const Graph& graph) {
   return ports;
 }
 
-// The time of a group by itself: of one model of several copies of it, each on operands of its own: so many that their
-// weights exceed the caches, as those of a whole model do, and that what a run costs besides counts little. Errors:
-// FailedPrecondition where onnxruntime refuses the group, with its words; too little memory; no form in ONNX.
+// The time of a group by itself, taken in a model of several copies of it, each on operands of its own. Their number is
+// such that their weights exceed the caches, as those of a whole model do, and that the overhead of a run counts
+// little. Errors: FailedPrecondition where onnxruntime refuses the group, with its words; too little memory; no form in
+// ONNX.
 absl::StatusOr<ProfileEntry> MeasureGroup(const Library& library, int threads, const Graph& graph, const Group& group,
                                           DisturbanceProbe& probe) {
   const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
@@ -139,7 +140,7 @@ struct PlainGroup {
   Group group;
 };
 
-// Which nodes are measured together in onnxruntime.
+// Forms the groups of nodes that are measured together in onnxruntime.
 //
 // onnxruntime makes kernels of several operators by patterns of its own; what it made is part of what is measured, so
 // that a group need not be one kernel. It is large enough for the usual patterns:

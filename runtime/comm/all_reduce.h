@@ -40,7 +40,7 @@ void AddTo(Tensor& a, const Tensor& b);
 // The sum of the leaves of one node, given in their order. Keeps at most one tensor for each level of the tree.
 class TreeSum {
  public:
-  // Takes over the tensor, whose elements nobody else may use.
+  // Takes over the tensor; no other code may use its elements.
   void Add(Tensor leaf);
   // Returns the sum of all leaves given, at least one, and removes them.
   Tensor Take();

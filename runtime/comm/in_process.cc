@@ -86,7 +86,7 @@ class InProcess : public Communicator {
     return arrivals;
   }
 
-  // The next message of a rank, for whoever waits for it first. The limit counts from the one before.
+  // The next message of a rank, for the first transfer that waits for it. The limit counts from the one before.
   absl::Status Take(const Arrivals& arrivals, int from, std::unique_lock<std::mutex>& lock) {
     const std::string& what = arrivals.what;
     const auto start = Clock::now();

@@ -20,8 +20,8 @@ Communicator& ProcessRanks();
 // and for the one rank of a job that has no others. A rank ends when its end is destroyed.
 std::vector<std::unique_ptr<Communicator>> InProcessRanks(int size);
 
-// Calls work(communicator) for so many ranks, each on a thread of its own, and gives what they returned, in the order
-// of ranks. An error of one aborts the others; what one throws is its error.
+// Calls work(communicator) for `size` ranks, each on a thread of its own, and returns their results in the order of
+// ranks. An error of one aborts the others; an exception of one is its error.
 std::vector<absl::Status> OnRanks(int size, const std::function<absl::Status(Communicator&)>& work);
 
 }  // namespace rewright

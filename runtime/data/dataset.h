@@ -15,8 +15,9 @@
 
 namespace rewright {
 
-// How a list of n tokens becomes samples of `length`: sample i has the tokens from i * stride + shift on. The last
-// token is only ever learnt, never read, so a column that is shifted by one has as many samples as one that is not.
+// The division of a list of n tokens into samples of `length`: sample i has the tokens from i * stride + shift on. The
+// last token is only ever learnt, never read, so a column that is shifted by one has as many samples as one that is
+// not.
 struct TokenWindows {
   int64_t stride = 0;  // 0: the length, so that windows do not overlap
   int64_t shift = 0;   // 0 or 1

@@ -18,7 +18,7 @@ namespace rewright {
 // Thread-safe.
 class TwoTierMemory : public HostDeviceMemory {
  public:
-  // A second tier of so many bytes.
+  // A second tier of `stored_bytes` bytes.
   explicit TwoTierMemory(int64_t stored_bytes);
 
   // Error: ResourceExhausted where what is taken already leaves less than that.

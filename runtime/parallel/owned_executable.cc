@@ -122,7 +122,7 @@ absl::Status OwnedExecutable::MakePieces(const std::map<std::string, int>& owner
   return absl::OkStatus();
 }
 
-// Which tensors ranks get of each other, and which collectives they take part in.
+// Finds the tensors that ranks get from each other, and the collectives in which they take part.
 void OwnedExecutable::FindExchanges() {
   const Graph& graph = rank_.graph;
   std::vector<std::set<std::pair<int, int>>> shared(static_cast<size_t>(levels_));

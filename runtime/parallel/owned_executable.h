@@ -85,7 +85,7 @@ class OwnedExecutable : public ExecutableOfRanks {
   Communicator& partners_;
   RankGraph rank_;
   std::vector<Leaf> inputs_, states_;
-  // Who has a tensor, behind which level.
+  // The rank that has a tensor, and the level behind which it has it.
   struct Place {
     int owner = -1, level = 0;
     friend bool operator==(const Place&, const Place&) = default;

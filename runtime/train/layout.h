@@ -1,4 +1,4 @@
-// How the work of a step is shared by ranks: `dp=2,pp=2,micro=8`.
+// The layout of ranks, by which they share the work of a step: `dp=2,pp=2,micro=8`.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The gradients of a step that is cut into micro-batches, over all ranks. The order of additions is that of the tree
-// over micro-batches (runtime/comm/all_reduce.h), whoever makes them.
+// over micro-batches (runtime/comm/all_reduce.h), on whichever ranks they happen.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace rewright {
 
-// How ranks compute the sums of gradients that a step updates with.
+// Computes the sums of gradients with which a step updates the weights.
 class GradientSums {
  public:
   virtual ~GradientSums() = default;

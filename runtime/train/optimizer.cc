@@ -23,7 +23,7 @@ using Kind = OptimizerOptions::Kind;
 
 constexpr char kStepState[] = "optimizer.step";
 constexpr char kSecondMoment[] = ".adam_v";
-// Numbers of ranks that divide it share so many numbers for the norm of a weight.
+// Ranks share this many numbers for the norm of a weight, if their number divides it.
 constexpr int64_t kNormBlocks = 24;
 
 // The sum of the squares of the elements, f64[]. Ranks that have blocks along SharedAxis add up their elements in the

@@ -20,7 +20,7 @@ namespace rewright {
 
 struct SharingOptions {
   RankLayout layout;
-  // Cuts a graph over so many devices, its states and inputs along these axes, by laws that keep the bits where
+  // Cuts a graph over `degree` devices, its states and inputs along these axes, by laws that keep the bits where
   // `exact_only`; called by all of these ranks, which get the same graph. Needed for tp and zero.
   std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree, Communicator&, bool exact_only)> cut;
   // Like `cut`, but by this process alone, without communication: only for plans of stages that tp cuts.
@@ -56,7 +56,8 @@ class RankGroups {
 // or whose batch it does not divide.
 absl::Status ApplyLayout(const RankLayout& layout, TrainConfig* config);
 
-// How tp cuts the passes of stages (pipeline.h): what is placed of all of them, and of one. Error: nothing is placed.
+// The states and inputs that tp cuts in the passes of stages (pipeline.h): of all passes, and of one. Error: nothing is
+// placed.
 absl::StatusOr<StateAxes> PlacesOfPasses(const Graph& gradients, const TrainConfig& config, int tp);
 StateAxes PlacesOfPass(const Graph& pass, const StateAxes& placed);
 // Replaces after(x, t) by x: laws would cut the trigger t, too. Values that are computed again in a pass stay there.

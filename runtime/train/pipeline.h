@@ -142,7 +142,7 @@ class Pipeline : public GradientSums {
            const OwnedExecutable& update);
   absl::Status Init(const PreparePass& prepare);
   absl::Status InitStates();
-  // Those that this rank updates, as the update has them now.
+  // Takes over the weights that this rank updates, as the update has them now.
   absl::Status ViewWeights();
   absl::Status PlanGathers();
   bool InTurns() const { return options_.zero >= 2; }

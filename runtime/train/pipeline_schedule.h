@@ -1,4 +1,4 @@
-// Which passes a rank of a pipeline makes, and in which order.
+// The order of the passes of each rank of a pipeline.
 //
 //   GPipe        All forward passes, then all backward passes (Huang et al. 2019): a rank holds what every micro-batch
 //                hands from the one to the other.
@@ -15,7 +15,7 @@ namespace rewright {
 
 enum class PipelineSchedule : uint8_t { k1F1B, kGPipe, kInterleaved };
 
-// How many ranks have stages, how many compute each together, how many stages each has.
+// The number of ranks that have stages, of ranks that compute each stage together, and of stages of each rank.
 struct PipelineShape {
   int ranks = 1, together = 1, chunks = 1;
 

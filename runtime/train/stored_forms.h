@@ -42,7 +42,7 @@ struct StoredStep {
 absl::StatusOr<std::map<std::string, Tensor>> JoinedStates(const std::map<std::string, Tensor>& states,
                                                            const std::vector<StoredForm>& forms);
 
-// Where a state of the step without forms is kept.
+// The place in which a state of the step without forms is kept.
 struct StoredPart {
   std::string state;
   int64_t axis = 0, begin = 0;

@@ -132,8 +132,8 @@ class Trainer {
   absl::StatusOr<Tensor> StateBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&),
                                  const std::string& name);
   std::vector<std::string> AllStates() const;
-  // Those of Weights, each read by `read` of the running step: ReadState, or ViewState for who is done with them before
-  // the next step.
+  // The weights as in Weights, each read by `read` of the running step: ReadState, or ViewState if they are not used
+  // after the next step begins.
   absl::StatusOr<NamedTensors> WeightsBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&));
   // Gives what runs its states, and lets go of all else that has their values.
   absl::Status HandOver(const NamedTensors& states);

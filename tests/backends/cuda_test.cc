@@ -232,7 +232,7 @@ TEST(Cuda, CostsAreMeasuredOnMoreThanTheCache) {
   EXPECT_GE(static_cast<int64_t>(counts.factors.size()), 2 * cache / 4096) << "a set has less than 4096 bytes";
 }
 
-// Weights are converted when the graph is compiled, and what nobody reads of them is freed.
+// Weights are converted when the graph is compiled, and those that are not read any more are freed.
 TEST(Cuda, WeightsAreConvertedOnce) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[1,8,6,6]

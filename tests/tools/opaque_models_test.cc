@@ -108,7 +108,8 @@ TEST_P(OpaqueModelsOn, AreRewrittenAroundThatNode) {
   EXPECT_EQ(Rewright(absl::StrCat("diff ", Path("m.onnx"), " ", Path("o.onnx"), on, 7)).status, 0);
 }
 
-// In 16 bits a node that nobody here knows is left to onnxruntime as in any other type, which says whether it knows it.
+// In 16 bits, as in any other type, a node unknown to Rewright is left to onnxruntime, which reports whether it knows
+// it.
 TEST_P(OpaqueModelsOn, OfSixteenBits) {
   const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
   if (!std::filesystem::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;

@@ -65,7 +65,7 @@ class TrainRanksTest : public ::testing::Test {
     WriteContents(folder_ / name, json.dump());
     return folder_ / name;
   }
-  // The last line of a run that ends well, on so many processes.
+  // The last line of a run that ends well, on `processes` processes.
   static Json Trained(int processes, const std::string& arguments, const std::string& flags = "") {
     const Outcome outcome = RewrightScript(Mpirun(processes, flags) + "$program train --threads 1 --json --quiet " +
                                            arguments + " >$out 2>$err");

@@ -1,4 +1,4 @@
-// Where models run.
+// Engines, on which models run.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace rewright {
 
 // Returns whether the name of a device is onnxruntime's.
 bool IsOnnxRuntime(const std::string& device);
-// How a model is read that the device runs: for onnxruntime with the nodes of its file; there and on the processor not
-// all of them need to be known, since onnxruntime runs those that are not.
+// The options to read a model that the device runs: for onnxruntime with the nodes of its file. There and on the
+// processor not all nodes need to be known, since onnxruntime runs the others.
 ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device,
                             bool fold_defaults = false);
 

@@ -34,7 +34,7 @@ absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags);
 // The hash of the laws of all rules, in their order, and of whether there is a baseline.
 std::string HashOf(const OptimizerRules& rules);
 
-// How the rules of a file are loaded, apart from the files.
+// The options to load rules, apart from the files.
 LoadOptions LoadOptionsOf(const RuleFlags& flags);
 
 }  // namespace rewright

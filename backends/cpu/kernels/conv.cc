@@ -160,8 +160,8 @@ std::optional<Layout> ConvLayout(const LayoutQuery& query) {
   return result.ok() ? std::optional<Layout>(*result) : std::nullopt;
 }
 
-// The buffer of the weights as the primitive reads them. Those that change are read where they lie, also transposed, as
-// gradients by images have them: no rows are written in between.
+// The buffer of the weights as the primitive reads them. Weights that change are read where they lie, also transposed,
+// as gradients by images have them: no rows are written in between.
 absl::StatusOr<int> WeightsInBlocks(Lowering& lowering, Value w, const ConvProblem& problem,
                                     const memory::desc& wanted) {
   if (!lowering.IsConstant(w) && problem.groups == 1 && lowering.graph().type(w).dtype == DType::kFloat32) {

@@ -16,7 +16,7 @@ namespace rewright::cpu {
 // up with zeros to `laid_channels`, of those that there are.
 absl::Status ReadLinearSteps(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
                              std::vector<BufferUse>* uses);
-// Those, and the residual in that layout where there is one.
+// Appends these constants, and the residual in that layout where there is one.
 absl::Status ReadEpilogue(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
                           const Layout& residual, std::vector<BufferUse>* uses);
 
@@ -52,7 +52,7 @@ absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorT
 absl::StatusOr<int> PackedFactor(Lowering& lowering, int buffer, const TensorType& type, int64_t k, int64_t n,
                                  int64_t k_stride, int64_t n_stride);
 
-// From a buffer to a new one of so many bytes.
+// Packs a buffer into a new one of `bytes` bytes.
 struct PackingStep {
   KernelPtr kernel;
   size_t bytes = 0;

@@ -125,7 +125,7 @@ std::optional<Layout> WideLayout(const LayoutQuery& query) {
   return Layout::RowMajor(query.dims());
 }
 
-// Where an operand is widened from: an image may lie in blocks.
+// The place from which an operand is widened: an image may lie in blocks.
 absl::StatusOr<Place> PlaceOfOperand(Lowering& lowering, const FusedGroup& group, Value value) {
   if (group.kind == FusedGroup::Kind::kConv) {
     ASSIGN_OR_RETURN(const Place place, lowering.Find(value));

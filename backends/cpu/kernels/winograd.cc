@@ -333,8 +333,8 @@ class WinogradKernel : public Kernel {
     for (int64_t k = 0; k < depth; k += kDepth) {
       const int64_t some = std::min(kDepth, depth - k);
       for (int64_t panel = first_panel; panel < last_panel; ++panel) {
-        // A model reads every weight once a run, so that they come from memory, and there are as many as of all else
-        // together: what is read next is asked for ahead.
+        // A model reads every weight once a run, so weights come from memory; they are as many bytes as all other
+        // operands together. So the next weights are prefetched.
         const float* next = nullptr;
         if (panel + 1 < last_panel) {
           next = weights(point, panel + 1, k);

@@ -20,7 +20,7 @@ enum TileOp : int {
   kNumTileOps,
 };
 
-// How elements become one number.
+// The operation that joins elements to one number.
 enum TileJoin : int { kJoinSum, kJoinMax, kJoinMin };
 
 // dst[i] = op(a[i], b[i], c[i]) for i < n. dst may be one of the operands.
@@ -111,7 +111,7 @@ struct SimdTable {
   };
   struct ByteSums {
     const int* row;       // added to the sums of a row; null: nothing
-    const int* column;    // added to the sums of a column; gemm_columns of them, as of the factors
+    const int* column;    // added to the sums of a column; gemm_columns of them, as in the factors
     const float* factor;  // null: the sums are the result
     int point, low, high;  // else min(max(round(factor * sum) + point, low), high), halves to the even one, in a byte
   };

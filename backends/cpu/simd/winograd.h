@@ -30,7 +30,7 @@ struct WinogradTransforms {
   void (*kernel)(const float* g, long step, long outputs, float* to, long plane);
 };
 
-// Those of this machine's instruction set (Simd()); none without AVX2.
+// The transforms of this machine's instruction set (Simd()); none without AVX2.
 struct WinogradTable {
   const WinogradTransforms* first = nullptr;
   int count = 0;

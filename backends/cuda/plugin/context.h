@@ -85,8 +85,8 @@ struct DestroyRecorded {
 using RecordedWork = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyRecorded>;
 Fault RecordWork(Context& context, const Enqueue& work, RecordedWork* recorded);
 
-// Queues beside the context's stream, and events between them. They are made at the first run of so many, which must
-// not be one that is recorded.
+// Queues beside the context's stream, and events between them. They are made at the first run that needs them, which
+// must not be recorded.
 class Queues {
  public:
   explicit Queues(Context& context) : context_(context) {}
@@ -122,8 +122,8 @@ struct Choice {
 // where one leaves the GPU with an error that stays, since nothing can run after that.
 Fault FastestOf(Context& context, const Ways& ways, Choice* choice);
 
-// Memory on which ways are timed: so many sets of operands that they exceed the L2 cache twice, since in a model
-// weights come from memory. They hold numbers of ordinary size: zeros are multiplied with less power, thus faster.
+// Memory on which ways are timed: the sets of operands exceed the L2 cache twice, since in a model weights come from
+// memory. They hold numbers of ordinary size: zeros are multiplied with less power, thus faster.
 class TrialOperands {
  public:
   // An operand's elements are of 16 bits where the precision says so, unless it is `wide`.

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMatmulWorkspace = size_t{64} << 20;
 constexpr int kCandidates = 24;
-// Sums are split in so many parts, of this many terms at least, where there are fewer tiles than multiprocessors.
+// Sums are split in this many parts, of kSplitTerms terms at least, where there are fewer tiles than multiprocessors.
 constexpr int kSplits[] = {2, 3, 4, 6, 8, 12};
 constexpr int kSplitProposals = 4;
 constexpr int64_t kSplitTerms = 256, kTile = 128, kFewTiles = 128;

@@ -73,7 +73,7 @@ size_t Span(const Matrix& m) {
   if (HasAddresses(m)) return static_cast<size_t>(m.batch) * sizeof(void*);
   return static_cast<size_t>((m.batch - 1) * m.stride) * BytesOf(TypeOf(m.type)) + SpanOfOne(m);
 }
-// Where matrix `z` begins. Addresses are read when the product runs, and must lead to memory that is aligned as was
+// The address of matrix `z`. Addresses are read when the product runs, and must lead to memory that is aligned as was
 // promised.
 void* Start(const Matrix& m, const void* data, int64_t z, uint32_t alignment) {
   if (!HasAddresses(m)) {

@@ -40,7 +40,7 @@ struct Observed {
   int64_t last_row = 0;       // and the distance of the rows of its result
   std::vector<int> proposals;       // that ran
   std::set<const void*> factors;    // addresses of second factors of products
-  int empty_factors = 0;            // of products, that hold zeros alone or what nobody wrote
+  int empty_factors = 0;            // of products, that hold zeros alone or were never written
   int idle_starts = 0;              // times from events with no work in front of them: launches are a part of these
   std::map<std::string, int> live;  // objects and allocations that were not destroyed
 };

@@ -139,7 +139,7 @@ struct REWRIGHT_API OutputArray {
 };
 
 struct ModelOptions {
-  // Sizes of symbolic dimensions by name, for Optimize and Save. Those not given are 1.
+  // Sizes of symbolic dimensions by name, for Optimize and Save. Sizes that are not given are 1.
   std::map<std::string, std::int64_t> dims;
   // Inputs with a default are taken for what it says. Else they stay inputs, in the file that is saved as well; Run
   // uses the default of one that it is not given.
@@ -183,7 +183,7 @@ struct OptimizeSummary {
   std::vector<std::pair<std::string, int>> rewrites;  // rules and how often, most frequent first
 };
 
-// How a model runs at the sizes of some inputs.
+// The way a model runs at the sizes of some inputs.
 struct SizeSummary {
   std::map<std::string, std::int64_t> dims;
   int operators = 0;                  // that a run computes
@@ -218,7 +218,7 @@ class REWRIGHT_API Model {
 
   // Inputs in any order, all of them; outputs in the order of the model.
   std::vector<OutputArray> Run(const std::vector<InputView>& inputs) const;
-  // Writes outputs into the caller's memory. Those that are not named are computed and dropped.
+  // Writes outputs into the caller's memory. Outputs that are not named are computed and dropped.
   void Run(const std::vector<InputView>& inputs, const std::vector<OutputView>& outputs) const;
   // Describes a run on these inputs; their data may be null. Compiles where it must.
   SizeSummary Prepare(const std::vector<InputView>& inputs) const;
@@ -249,8 +249,8 @@ struct RuleJudgement {
 REWRIGHT_API std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds = 60,
                                                     const std::atomic<bool>* stop = nullptr);
 
-// Where the rules and other data files lie: the installed share/rewright. Needed only where they are not found by the
-// place of the library. For the whole process; to be called first.
+// Sets the folder of the rules and other data files: the installed share/rewright. Needed only where they are not found
+// by the place of the library. For the whole process; to be called first.
 REWRIGHT_API void SetDataFolder(const std::string& folder);
 
 }  // namespace rewright
