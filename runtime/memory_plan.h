@@ -39,7 +39,7 @@ Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes);
 
 // The largest sum of bytes that are live at one step: no placement can be smaller.
 int64_t PeakLiveBytes(const std::vector<Lifetime>& lifetimes);
-// By step, up to one behind the last.
+// The live bytes by step, up to one behind the last.
 std::vector<int64_t> LiveBytes(const std::vector<Lifetime>& lifetimes);
 // The first step at which most are live.
 int FullestStep(const std::vector<Lifetime>& lifetimes);

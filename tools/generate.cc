@@ -83,7 +83,7 @@ std::string CommandOf(const GenerateFlags& flags, const Session& session) {
   return absl::StrCat(command, " -o ", std::filesystem::path(flags.output).filename().string());
 }
 
-// With --ops or --max-ops: of the preset's spaces the first.
+// The spaces of the preset; with --ops or --max-ops only the first.
 absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags) {
   absl::StatusOr<std::vector<generate::Space>> spaces = generate::Preset(flags.preset);
   if (!spaces.ok()) {

@@ -31,7 +31,7 @@ struct OutputFlag {
 absl::Status CheckOutputs(const std::vector<OutputFlag>& outputs, const std::vector<std::string>& inputs,
                           Session& session);
 
-// To the file, or to standard output.
+// Writes to the file, or to standard output.
 absl::Status WriteOutput(const std::string& path, const std::string& contents);
 
 }  // namespace rewright

@@ -87,7 +87,7 @@ bool Report(const std::vector<Tensor>& found, const std::vector<Tensor>& expecte
   return equal;
 }
 
-// Both graphs by the interpreter on one draw of inputs.
+// Runs both graphs by the interpreter on one draw of inputs.
 absl::StatusOr<Answer> Check(const Graph& original, const sharding::Sharded& sharded, Session& session) {
   ASSIGN_OR_RETURN(const std::vector<Tensor> drawn,
                    RandomInputs(original, static_cast<uint64_t>(session.flags.seed), 0));

@@ -16,7 +16,7 @@
 
 namespace rewright {
 
-// By the plan of the schedule that the device compiles.
+// The memory of a step by the plan of the schedule that the device compiles.
 struct StepMemory {
   RunPlan run;                       // `bytes`: states, activations and gradients
   int64_t state_bytes = 0;           // weights, and what the optimizer keeps

@@ -49,7 +49,7 @@ Action DeclareInspect(CommandLine& line);
 Action DeclareGrad(CommandLine& line);
 Action DeclareShard(CommandLine& line);
 
-// In the order of the help page.
+// All verbs in the order of the help page.
 std::vector<Verb> AllVerbs();
 
 // The program: parses `arguments` (without the program's name), runs the verb, gives the exit status.

@@ -43,8 +43,9 @@ struct KernelEntry {
   // The layout in which the kernel gives the value; none where it does not run the group. Null: row-major. `plan` obeys
   // it, and costs are told apart by it.
   std::optional<Layout> (*layout)(const LayoutQuery& query) = nullptr;
-  // The laws by which the kernel computes the group by other operators than its own, licensed ones alone. It then runs
-  // where Lowering::LawOf names one of them. Null: none.
+  // Laws by which the kernel may compute the group through other operators, for example Winograd for conv2d. Only
+  // licensed laws are returned; the kernel then runs where Lowering::LawOf names one of them. Null: the kernel uses no
+  // laws.
   std::vector<std::string> (*laws)(const DnnlContext& context, const Graph& graph, const FusedGroup& group) = nullptr;
   // Raised when the kernel's speed changes, so that costs measured before are not used.
   int version = 1;

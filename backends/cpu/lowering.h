@@ -41,7 +41,7 @@ struct LoweringOptions {
   bool keep_output_layouts = false;
   // The one of LicensedLaws by which a group is computed; empty: the operators' own kernel. Null: no group is by a law.
   std::function<absl::StatusOr<std::string>(const FusedGroup&)> law_of = nullptr;
-  // As Device::CompileSparing says.
+  // Set by Device::CompileSparing.
   bool sparing = false;
 };
 

@@ -16,7 +16,7 @@ bool IsJoin(const Node& node);
 
 // A group of kind kRows by its parts.
 struct RowParts {
-  int64_t rows = 0, size = 0;  // so many, of so many elements each, one behind another in row-major order
+  int64_t rows = 0, size = 0;  // rows of `size` elements each, one behind another in row-major order
   Group terms;                 // pointwise nodes before the reduction; none: it reduces a value as it is
   Group results;               // what follows it: nodes with an element a row, then those of the results' shape
   PointwiseOperand row;        // what the reduction gives, at axes of the results

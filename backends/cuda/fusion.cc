@@ -69,7 +69,7 @@ class CudaFuser : private Fuser<FusedGroup> {
     return users.size() == 1 && users[0] == reader ? &node : nullptr;
   }
 
-  // From the second product back to the first.
+  // Matches attention from its second product back to the first.
   void FuseAttention(int last) {
     const Node& second = NodeAt(last);
     if (second.op != ops::Matmul() || !IsAnchor(last)) return;

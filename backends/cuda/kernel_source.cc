@@ -156,7 +156,7 @@ class KernelWriter : private ExpressionWriter {
     const int64_t rows = NumElements(outer), row = NumElements(inner);
     int64_t longest = row;
     for (const auto& [axes, terms] : survey_.reductions) longest = std::max(longest, terms);
-    // As many neighbours for each thread as leave a warp busy.
+    // The number of neighbours for each thread is such that a warp stays busy.
     const int64_t busy = std::min<int64_t>(32, request_.min_vectorized / kFewLanes);
     lanes_ = OutBytes() == 2 ? kManyLanes : kFewLanes;
     if (longest < lanes_ * busy) lanes_ = kFewLanes;

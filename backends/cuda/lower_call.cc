@@ -27,7 +27,7 @@ class CallStep : public Kernel {
   const std::unique_ptr<LibraryCall> call_;
 };
 
-// With leading axes of size one to rank 4.
+// The dims with leading axes of size one up to rank 4.
 Shape Extended(Shape dims) {
   dims.insert(dims.begin(), 4 - dims.size(), 1);
   return dims;

@@ -101,7 +101,7 @@ class Lowering : private ScheduleBuilder {
   absl::Status EmitFaster(const FusedGroup& group, Value result, const Place& out, const std::string& label);
   absl::Status EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
                         const std::string& label);
-  // From this one on.
+  // Compiles the pending kernels from number `first` on.
   absl::Status CompilePending(size_t first = 0);
   // Runs the steps that depend on constants alone (weights in another layout or precision), once: what they write are
   // constants, and they leave the schedule.
@@ -136,7 +136,7 @@ class Lowering : private ScheduleBuilder {
   };
   // Nothing where one stride walks over both axes of all three, or the values lie in no such way.
   absl::StatusOr<std::optional<ProductApart>> FindApart(const FusedGroup& group);
-  // Its sizes.
+  // The sizes of the product.
   MatmulProblem ProblemOf(const Node& node) const;
   // An attention as the library is asked for it.
   struct AttentionParts {

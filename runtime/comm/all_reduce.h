@@ -46,7 +46,7 @@ class TreeSum {
   Tensor Take();
 
  private:
-  // Left to right: sums of 2^k leaves each, ever fewer.
+  // Sums of 2^k leaves each, from left to right with ever fewer leaves.
   std::vector<std::pair<int64_t, Tensor>> nodes_;
 };
 

@@ -64,7 +64,7 @@ class Communicator {
   absl::StatusOr<std::unique_ptr<Transfer>> Start(const std::string& what, const std::vector<Outgoing>& out,
                                                   const std::vector<Incoming>& in);
   virtual absl::Status Wait(Transfer& transfer) = 0;
-  // Both.
+  // Start and Wait.
   absl::Status Exchange(const std::string& what, const std::vector<Outgoing>& out, const std::vector<Incoming>& in);
   absl::Status Send(const std::string& what, int to, const void* data, size_t bytes) {
     return Exchange(what, {{to, data, bytes}}, {});

@@ -132,7 +132,7 @@ class InProcess : public Communicator {
     }
     return chain;
   }
-  // With the lock held. Gives what all ranks fail with.
+  // Returns the status with which all ranks fail. The lock is held.
   absl::Status Fail(const absl::Status& reason) {
     if (group_->failure.ok()) group_->failure = reason;
     group_->changed.notify_all();

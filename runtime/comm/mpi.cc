@@ -155,7 +155,7 @@ class MpiRanks : private Environment, public Communicator {
  public:
   MpiRanks() : Communicator(begun_ ? Number(MPI_Comm_rank) : 0, begun_ ? Number(MPI_Comm_size) : 1) {}
 
-  // At the end of the process, with its status.
+  // Called at the end of the process, with its status.
   void Leave(int status) {
     if (!begun_ || aborted_) return;
     End();

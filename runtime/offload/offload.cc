@@ -148,7 +148,7 @@ class Offloader {
     for (const Return& one : returns_) times.begins.push_back(back[one.begins]++);
     return times;
   }
-  // As if nothing took a step to start or to wait for.
+  // The times as if no copy took a step to start or to wait for.
   Times OldTimes() const {
     Times times;
     for (int s = 0; s < num_steps(); ++s) times.steps.push_back(s);

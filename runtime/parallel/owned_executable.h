@@ -40,7 +40,7 @@ class OwnedExecutable : public ExecutableOfRanks {
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
   // Called by all ranks together: from who has it to all.
   absl::StatusOr<Tensor> ReadState(const std::string& name) override;
-  // By each rank for itself, of the whole value.
+  // Called by each rank for itself, with the whole value.
   absl::Status WriteState(const std::string& name, const Tensor& value) override;
   // This rank's part of a state, until the next run; an empty tensor if another rank owns the state.
   absl::StatusOr<RankPart> LocalState(const std::string& name) const;

@@ -208,7 +208,7 @@ class Projector {
     return arena_->Apply("reshape", {value}, {{"shape", shape}});
   }
 
-  // With an axis of one device before the others.
+  // The part with an axis of one device before the others.
   absl::StatusOr<Value> AsRow(Value part) {
     Shape shape = arena_->type(part).shape;
     shape.insert(shape.begin(), 1);

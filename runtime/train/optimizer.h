@@ -29,7 +29,7 @@
 
 namespace rewright {
 
-// The rate by the number of updates made before, s:
+// The rate as a function of s, the number of updates made before:
 //
 //   constant  rate
 //   step      rate * gamma^floor(s / every)

@@ -36,8 +36,8 @@ struct TrainableModel {
       : inference(std::move(inference)), training(std::move(training)), left(std::move(left)) {}
 
   Graph inference;  // at inference; its states are the weights, with their initial values
-  // In mode training, with the inputs, results and weights of the other. States to which it gives next values, such as
-  // running averages, are not trained.
+  // The graph in mode training, with the inputs, results and weights of `inference`. States to which it gives next
+  // values, such as running averages, are not trained.
   Graph training;
   std::map<std::string, std::string> left = {};  // floating states that are no weights: why (ImportedModel::left)
 };

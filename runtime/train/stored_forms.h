@@ -53,7 +53,7 @@ std::map<std::string, StoredPart> PartsOf(const Graph& step, const std::vector<S
 // The part of the value of its state.
 Tensor Part(const Tensor& whole, const StoredPart& part);
 
-// As a checkpoint keeps them. Errors: anything else.
+// The forms as a checkpoint keeps them. Errors: anything else.
 nlohmann::ordered_json StoredFormsJson(const std::vector<StoredForm>& forms);
 absl::StatusOr<std::vector<StoredForm>> ParseStoredForms(const nlohmann::ordered_json& json);
 

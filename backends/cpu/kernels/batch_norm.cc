@@ -31,7 +31,7 @@ struct Moments {
   }
 
  private:
-  // In lanes, which a processor adds side by side.
+  // Adds in lanes, which a processor adds side by side.
   template <typename F>
   static double Sum(const float* x, int64_t n, const F& term) {
     constexpr int64_t kLanes = 16;

@@ -220,7 +220,7 @@ absl::StatusOr<bool> PlanConv(Lowering& lowering, const FusedGroup& group) {
   const bool over = problem.residual_in_place && overwrites;
   const int result = lowering.DefineOver(out, plan.dst, over ? residual_place.buffer : -1);
   if (problem.residual_in_place && !over) {
-    // With what fills up blocks of channels.
+    // Copies the padding of channel blocks, too.
     const size_t elements = lowering.Bytes(out, plan.dst) / DTypeSize(problem.dtype);
     const Layout all = Layout::RowMajor({static_cast<int64_t>(elements)});
     lowering.EmitCopy({residual_place.buffer, all}, {result, all}, problem.dtype, "copy");

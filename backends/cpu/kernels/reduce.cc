@@ -257,7 +257,7 @@ class ReduceKernel : public Kernel {
   bool rows_ = true;
   std::vector<ReduceAxis> kept_, reduced_;
   int64_t kept_count_ = 1, reduced_count_ = 1;
-  int64_t lines_ = 1, tile_lines_ = 1;  // of columns that lie one behind another, and so many in a tile
+  int64_t lines_ = 1, tile_lines_ = 1;  // of columns that lie one behind another: all, and those of a tile
   int64_t chunk_ = 1, chunks_ = 1;      // columns that are accumulated together
   int64_t piece_ = 1, pieces_ = 1;      // of a row, or of the lines
   int64_t parts_ = 1;                   // of a sum
