@@ -14,13 +14,13 @@
 // of pointwise operators) costs launch + max(arithmetic, memory) seconds.
 //
 //   arithmetic: the FLOPs of the group at the peak rate, spread over the processors in tiles of the result. As many
-//     tiles as there are processors run at once; a last wave that is not full takes as long as a full one. That is
-//     what makes a machine with many processors slow at small operators, and merging them worth while there.
+//     tiles as there are processors run at once; a last wave that is not full takes as long as a full one. So a
+//     machine with many processors is slow at small operators, and merging them pays there.
 //   memory: each operand read once and each result written once; activations at the rate of the cache where all of the
 //     group fits into it, weights always at the rate of memory.
 //
-// What only moves elements (reshape, transpose, slice, split, expand) is a view and free: who reads it reads strided
-// memory. A concatenation is copied.
+// Nodes that only move elements (reshape, transpose, slice, split, expand) are views and free: their readers read
+// strided memory. A concatenation is copied.
 #pragma once
 
 #include <memory>

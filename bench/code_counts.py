@@ -13,8 +13,8 @@ import sys
 FOLDERS = ["core", "substitutions", "verifier", "search", "backends", "runtime", "tools", "bench", "tests"]
 
 FLOOR_DIVISIONS = r"\bint64_t \w*[Ff]loor_?[Dd]iv\w*\(int64_t|\bauto floor_div = |\b\w*[Ff]loor_?[Dd]iv\w*\(int64_t a, int64_t b"
-# What computes elements from expressions on this machine: the oracle is not among them, nor what turns them into terms
-# of a solver.
+# Code that computes elements from expressions on this machine, without the oracle and without code that turns
+# expressions into terms of a solver.
 EVALUATORS = {
     "interpreter": r"^class (StageBuilder|BlockRunner)\b",
     "interpreter over integers": r"\bkExactInteger\b.*,|^struct ExactArith",
@@ -23,7 +23,7 @@ EVALUATORS = {
     "concrete instance of the verifier": r"^class ConcreteInstance\b",
     "scalars of a tile program": r"^double Evaluate\(const PointwiseProgram",
 }
-# What makes kernels of devices out of them.
+# Code that makes kernels of devices out of expressions.
 COMPILERS = {
     "tile program of the CPU": r"^struct PointwiseProgram\b",
     "writer of CUDA text": r"^class ExpressionWriter\b",
@@ -42,9 +42,9 @@ RUNNERS = {
 }
 
 
-# What a file of core, backends or runtime is for: the first pattern that its path matches, at any revision. A concern
-# that begins with a plus came after b69671d, as a function of its own; what files of older concerns learned since
-# (more importers, more uses of each operator, more kernels of a file) is counted with them.
+# The purpose of each file of core, backends or runtime: the first pattern that its path matches, at any revision. A
+# concern that begins with a plus came after b69671d, as a function of its own. Additions to files of older concerns
+# since then (more importers, more uses of each operator, more kernels of a file) are counted with these.
 CONCERNS = [
     ("+ gradients", r"core/(adjoint|autodiff|lift)/|core/ir/(derivative|made_op)\.|core/ops/after\.|backends/cpu/kernels/pool_grad"),
     ("+ training, ranks, data", r"runtime/(train|comm|data|parallel)/|core/base/(sha256|queue_step)\.|core/onnx/(import|export)_training\."),

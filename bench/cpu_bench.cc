@@ -55,7 +55,7 @@ absl::Status Check(const Graph& graph, const std::vector<Tensor>& inputs, const 
   return absl::OkStatus();
 }
 
-// Of small numbers, also where states are positive only (variances).
+// A tensor of small numbers, which are valid where states are positive only (variances), too.
 Tensor Typical(const TensorType& type) {
   Tensor tensor(type);
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
@@ -91,7 +91,7 @@ absl::Status PrintCosts(Device& device, const Graph& graph) {
   return absl::OkStatus();
 }
 
-// What it costs to wake the threads for a piece of work and to wait for them: the piece is empty.
+// Prints the time to wake the threads for a piece of work and to wait for them: the piece is empty.
 void PrintRegionCost(int threads) {
   constexpr int kRegions = 1000;
   std::vector<double> rounds;
@@ -108,7 +108,7 @@ void PrintRegionCost(int threads) {
               rounds.front() * 1e6, rounds.back() * 1e6);
 }
 
-// What the first result, the loss, is computed from: the forward pass of a step of training.
+// The nodes from which the first result, the loss, is computed: the forward pass of a step of training.
 std::vector<bool> ForwardPass(const Graph& graph) {
   std::vector<bool> forward(graph.nodes().size(), false);
   forward[graph.index(graph.results()[0].value.node)] = true;

@@ -304,8 +304,8 @@ def look(arguments, path, folder, dtype):
         scale = np.abs(x).max() if x.size else 1
         worst = max(worst, float(np.abs(x.astype(np.float64) - y).max() / (scale or 1)) if x.size else 0)
     row["difference"] = f"{worst:.2g}"
-    # Of 16 bits eight roundings, as the check of outputs allows.
-    # A quantized element that lies at a half may be rounded to its other side.
+    # For 16 bits eight roundings are allowed, as in the check of outputs. A quantized element that lies at a half may
+    # be rounded to its other side.
     allowed = 2e-2 if quantized else 1e-3 if dtype == torch.float32 else 8 * 2.0**-11
     row["verdict"] = "equal" if worst < allowed else "DIFFERENT"
     if arguments.pairs and path.read_bytes() != written.read_bytes():

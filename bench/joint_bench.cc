@@ -1,19 +1,19 @@
-// What is gained by searching a step of training as one graph (docs/decisions/067):
+// Measures the gain of searching a step of training as one graph (docs/decisions/067):
 //   joint_bench [--layers N] [--device NAME].. [--profile DB] [--pairs N] [MODEL..]
 // For models of the zoo, mlp (784-1024-1024-10, batch 128) and conv_net (three blocks on 64 images of 32x32), and
 // described devices, or this processor (`cpu`), costs of a step with AdamW, as the device says:
 //   derived    nothing is rewritten
-//   forward    the forward pass is rewritten, then gradients are derived of what was found
+//   forward    the forward pass is rewritten, then gradients are derived of the result
 //   one_by_one the whole step is rewritten, with every weight a state of its own
-//   joint      the cheaper of that and of `forward`, rewritten as a whole; and states may be stored joined
+//   joint      the cheaper of one_by_one and of `forward` rewritten as a whole; states may be stored joined
 // `gain` is forward over joint, less one. Below stand the stored forms that were tried, with the cost that each led to,
-// and the rules on the way with their place: forward (what the loss depends on), update (what depends on what the
-// optimizer keeps), backward (the rest), or those that a rewrite takes away or shares nodes of; `stored forms` are the
-// laws by which what is computed part by part is led together before the search; what was rewritten before gradients
-// were derived says so. The figures of described devices are
-// the same on every machine. On the processor costs are measured, or known from the profile database, and what is found
-// by them is timed whole before it is taken, forward passes and steps, as `rewright train --search-time` does; then
-// steps `forward` and `joint` are run in turn, in so many pairs, and told apart by the sign test either way.
+// and the rules on the way with their place: forward (nodes on which the loss depends), update (nodes that depend on
+// the optimizer's states), backward (the rest), or the places of the nodes that a rewrite removes or shares. `stored
+// forms` are the laws that put together values computed part by part before the search; rewrites before gradients were
+// derived are marked. The figures of described devices are the same on every machine. On the processor costs are
+// measured, or known from the profile database. Each graph found is timed as a whole before it is taken, forward passes
+// and steps, as `rewright train --search-time` does; then steps `forward` and `joint` are run in turn, in as many pairs
+// as --pairs says, and told apart by the sign test either way.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -81,7 +81,7 @@ void AddCone(const Arena& arena, NodeId id, NodeSet* cone) {
   for (Value operand : arena.node(id).operands) AddCone(arena, operand.node, cone);
 }
 
-// In which parts of the step a rewrite takes nodes away, or nodes that are there serve it.
+// The parts of the step from which a rewrite removes nodes, or whose nodes it shares.
 std::string PlaceOf(const Graph& graph, const TraceStep& step) {
   const Arena& arena = *graph.arena();
   NodeSet forward, before, after;

@@ -24,7 +24,7 @@ from table import machine, write_table
 
 MICRO = 8
 SCHEDULES = {"1f1b": 1, "gpipe": 1, "interleaved": 2}  # chunks of a rank
-# Of a micro-batch: architecture, arrays, loss. Those of the zoo have flags, others are built in.
+# A micro-batch of each model: architecture, arrays, loss. Models of the zoo have flags, others are built in.
 MODELS = {
     "mlp": {"built_in": {"mlp": {"sizes": [1024] * 12 + [10]}}, "samples": 64, "inputs": {"x": ((1024,), None)},
             "target": ((), 10), "loss": "cross_entropy"},

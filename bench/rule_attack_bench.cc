@@ -141,8 +141,8 @@ struct Sides {
   std::set<std::string> positive, finite;  // leaves
 };
 
-// Which applications that the rule adds may be new values: those of the record, in the order in which they are made.
-// Where some were there before, or the match has more siblings, all of such an operator.
+// The applications that the rule adds and that may be new values: those of the record, in the order in which they are
+// made. Where some were there before, or the match has more siblings, all of such an operator.
 std::set<NodeId> NewValues(const CompiledRule& rule, const Graph& graph, NodeId first) {
   std::vector<NodeId> made;
   for (NodeId id = first; id < graph.arena()->size(); ++id) {
@@ -572,7 +572,7 @@ class Attack {
 
   void Perturb(const CompiledGraph::Leaves& leaves, const CompiledGraph::Values& truth, std::vector<double>* allowed) {
     CompiledGraph::Leaves moved;
-    int64_t most = 1;  // changes that are all for the worst do so many times, rooted, what drawn ones do
+    int64_t most = 1;  // changes that are all for the worst do at most sqrt(most) times as much as drawn ones
     for (const auto& [name, leaf] : leaves) {
       most = std::max(most, leaf.num_elements());
       auto wide = ToPrecision(leaf, Precision::kFloat64);

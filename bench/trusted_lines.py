@@ -12,12 +12,13 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# What reads the text of a rule. Where the law is printed again and compared with what was read, it need not be right.
+# Modules that read the text of a rule. They need not be right where the law is printed again and compared with the
+# text.
 PARSING = "rule_lexer rule_expressions rule_parser".split()
 # From a rule that was read to the instances that are proved.
 INSTANCES = """rule rule_printer rule_terms rule_names compiled_rule symbolic_builder arg_eval instances siblings
 operator_variables""".split()
-# What an instance is: data, the binding of declarations, operators that stand for families.
+# Parts of an instance: data, the binding of declarations, operators that stand for families.
 INSTANCE_DATA = "instance number stand_ins".split()
 # From the rule that is proved to the graph that is changed.
 APPLICATION = """binding_order match_binding match_plan match_scope match_search matcher node_signatures discrimination_net
@@ -27,15 +28,15 @@ OBLIGATIONS = "attempt replay term polynomial guard rational give_up".split()
 # The search for a proof: which attempts are made, which instances are taken for others, in what time. A certificate
 # names the attempt and holds every instance.
 SEARCH = "prove_instance prove_rule merged_axes watchdog".split()
-# What derives a proof from a certificate, whose law it reads and enumerates itself.
+# Modules that derive a proof from a certificate, whose law they read and enumerate themselves.
 DERIVING = "certificate_check rule_reader rule_values rule_graph rule_instances".split()
-# What reasons about sums and indices: checked for all sizes.
+# Modules that reason about sums and indices: checked for all sizes.
 REASONING = "one_term eliminate align inverse context nonnegativity print".split()
 # The composition of declarations, products and functions of elements, the difference of both sides and joint queries:
-# computed at several sizes. Which terms of the difference cancel is checked for all sizes.
+# computed at several sizes. The cancelling of terms of the difference is checked for all sizes.
 COMPUTED = """elements elements_internal reductions normal_form internal product_laws function_laws real_functions extrema
 cases products signs monotone substitute prover encode encode_functions solver""".split()
-# What checks those steps: questions, values, and the laws of sums; the listener tells them.
+# Modules that check those steps: questions, values, and the laws of sums; the listener tells them.
 CHECKING = """step_checker step_checker_values step_queries step_values proof_observer concrete query_solver
 smt_query""".split()
 # Nothing that these say makes a rule proved.

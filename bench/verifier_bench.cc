@@ -1,9 +1,9 @@
-// What a proof costs: CPU time of every rule of the repository, the search for a counterexample included.
+// Measures the cost of a proof: CPU time of every rule of the repository, the search for a counterexample included.
 //
 //   verifier_bench [--csv] [FILE.rules ...]
 //
 // Without files: substitutions/rules, tests/verifier and tests/cases/rules. Prints a table by verdict (median, 99th
-// percentile, maximum), the slowest rules, and what the machine and the build are. `--csv` prints one line for every
+// percentile, maximum), the slowest rules, and the machine and the build. `--csv` prints one line for every
 // rule instead. A rule of the repository's own set is proved in its whole domain, one of a test at the ranks that its
 // shapes need, and at 4.
 #include <algorithm>

@@ -38,7 +38,7 @@ class WideMlp(Mlp):
         self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
 
 
-# Of one rank.
+# Samples of one rank.
 SAMPLES = {
     "wide_mlp": Own("wide_mlp", WideMlp, lambda r: {"x": normal(r, (64, 1024))}, lambda r: tokens(r, (64,), 10)),
     "resnet50": Zoo("resnet50", ["--batch", "4"], resnet50, lambda r: {"input": normal(r, (4, 3, 224, 224))},

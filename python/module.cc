@@ -1,5 +1,5 @@
 // rewright._rewright: the library for Python, one call each. Arrays come and go without a copy, and no call holds the
-// interpreter's lock while it computes. What is pleasant to type is in rewright/__init__.py.
+// interpreter's lock while it computes. The comfortable interface is in rewright/__init__.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
@@ -22,8 +22,8 @@ using namespace rewright;
 
 namespace {
 
-// What the library computes with, in row-major order in the processor's memory. From whatever has DLPack or the buffer
-// protocol; another order is copied.
+// An array that the library computes with, in row-major order in the processor's memory. It comes from any object with
+// DLPack or the buffer protocol; an array in another order is copied.
 using Input = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 struct Element {

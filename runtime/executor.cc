@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-// What takes most of the memory for activations.
+// Names the value that takes most of the memory for activations.
 std::string ActivationsText(const Graph& graph) {
   std::string text = "what the graph computes";
   int64_t most = 0;

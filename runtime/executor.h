@@ -19,14 +19,15 @@
 
 namespace rewright {
 
-// Executables whose activations may lie in memory that whoever runs them has: those that run one by one share it.
+// Executables whose activations may lie in memory of their caller: executables that run one by one share it.
 class ArenaUser {
  public:
   virtual ~ArenaUser() = default;
-  // What it takes of such memory; 0: it has its own, and keeps that.
+  // Bytes that it takes of such memory; 0: it has its own, and keeps that.
   virtual int64_t shared_bytes() const = 0;
-  // From now on runs take turns and work in `arena`, which has so many bytes, aligned to DeviceMemory::kAlignment, and
-  // may be written by others between two runs. REQUIRES: no run goes on, shared_bytes() > 0.
+  // From now on runs take turns and work in `arena`, which has shared_bytes() bytes, aligned to
+  // DeviceMemory::kAlignment, and may be written by others between two runs. REQUIRES: no run goes on, shared_bytes() >
+  // 0.
   virtual void UseArena(std::shared_ptr<void> arena) = 0;
 };
 
@@ -40,15 +41,16 @@ class ArenaUser {
 // Thread-safe. Runs take turns where the device says so, and where the schedule has states: then there is one instance.
 class Executor : public Executable, public ArenaUser {
  public:
-  // `memory` outlives the executor. Of the options `externals` and `only` are the executor's own. Errors: those of
-  // PlanMemory and of the memory, too little memory, and a schedule that does not fit the graph (faults of the device).
+  // `memory` outlives the executor. `externals` and `only` of the options are set by the executor itself. Errors: those
+  // of PlanMemory and of the memory, too little memory, and a schedule that does not fit the graph (faults of the
+  // device).
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Graph& graph, Schedule schedule,
                                                           DeviceMemory& memory = HostMemory(),
                                                           const PlanOptions& options = {});
 
-  // Tensors in `outputs` that have the right type are written in place (whoever shares their memory sees it);
-  // others are replaced by fresh ones, and so is one that shares its memory with an input.
-  // Errors: a wrong number of inputs, an input of the wrong type, and what steps find.
+  // Tensors in `outputs` that have the right type are written in place (other tensors of the same memory see it);
+  // others are replaced by fresh ones, and so is one that shares its memory with an input. Errors: a wrong number of
+  // inputs, an input of the wrong type, and what steps find.
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
   absl::Status RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
 
@@ -83,7 +85,7 @@ class Executor : public Executable, public ArenaUser {
     size_t external;  // inputs first, then outputs
     int64_t offset;
   };
-  // What one run at a time needs.
+  // The state of one run; runs at the same time have one each.
   struct Worker {
     std::unique_ptr<Instance> instance;
     std::vector<void*> externals;           // of the present run, on this machine's memory

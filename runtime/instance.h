@@ -12,7 +12,7 @@
 
 namespace rewright {
 
-// A kernel by itself. What it throws for want of memory is an error, too.
+// Runs one kernel. A failure to allocate memory in it is an error, too.
 absl::Status RunKernel(const Kernel& kernel, void* const* buffers);
 
 // Not thread-safe; several instances of a schedule may run at a time where its memory allows it.
@@ -30,7 +30,7 @@ class Instance {
   void MoveTo(std::shared_ptr<void> arena);
   // Null for a buffer that has no memory here.
   void* address(int buffer) const { return addresses_[buffer]; }
-  // What step `step` passes for its buffer number `position`.
+  // The address that step `step` passes as its buffer number `position`.
   void*& argument(int step, int position) { return arguments_[first_[step] + position]; }
 
   // One step, or all of them in the order of the schedule. On a device with queues this enqueues. Errors name the step

@@ -78,7 +78,7 @@ std::vector<std::vector<int>> CandidateOrders(const std::vector<Lifetime>& lifet
           [](const Lifetime& a) { return std::pair(-static_cast<double>(a.bytes) * (a.last - a.first + 1), a.first); }),
       // Long first.
       OrderBy(lifetimes, [](const Lifetime& a) { return std::pair(a.first - a.last, -a.bytes); }),
-      // Those alive at the fullest step first.
+      // Lifetimes at the fullest step first.
       OrderBy(lifetimes, [&](const Lifetime& a) { return std::pair(-breadth(a), -a.bytes); }),
       // As the schedule goes.
       OrderBy(lifetimes, [](const Lifetime& a) { return std::pair(a.first, -a.bytes); }),
@@ -189,7 +189,7 @@ std::vector<Lifetime> LifetimesOf(const Schedule& schedule, const MemoryPlan& pl
   return lifetimes;
 }
 
-// Which roots have memory in an instance.
+// True for roots that have memory in an instance.
 std::vector<bool> RootsOf(const Schedule& schedule, const MemoryPlan& plan, const std::vector<Lifetime>& lifetimes) {
   const PlanOptions& options = plan.options;
   std::vector<bool> wanted(schedule.buffers.size(), options.only == nullptr);

@@ -2,8 +2,8 @@
 //
 // A schedule is static, so lifetimes are known before it runs: a buffer lives from the first step that uses it to the
 // last one, and so does a buffer that others are views of; steps that may run at the same time are one span of time.
-// Two buffers may share bytes exactly when their lifetimes do not meet. States, and what else is asked for, lie behind
-// the arena and share nothing. What is stored in the second tier has an arena there. Finding the smallest arena is
+// Two buffers may share bytes exactly when their lifetimes do not meet. States, and other buffers that callers ask for,
+// lie behind the arena and share nothing. Buffers of the second tier have an arena there. Finding the smallest arena is
 // dynamic storage allocation, which is NP-hard; the greedy orders below are those of Pisarchyk and Lee, "Efficient
 // Memory Management for Deep Neural Net Inference" (2020), and the best of them is within a few per cent of the floor
 // on real models.
@@ -39,7 +39,7 @@ Placement PlaceLifetimes(const std::vector<Lifetime>& lifetimes);
 
 // The largest sum of bytes that are live at one step: no placement can be smaller.
 int64_t PeakLiveBytes(const std::vector<Lifetime>& lifetimes);
-// By step, up to one behind the last.
+// The live bytes by step, up to one behind the last.
 std::vector<int64_t> LiveBytes(const std::vector<Lifetime>& lifetimes);
 // The first step at which most are live.
 int FullestStep(const std::vector<Lifetime>& lifetimes);
@@ -51,7 +51,7 @@ struct PlanOptions {
   // For tests: memory is filled with 0xff before the first step and, buffer by buffer, after the last step that uses
   // it. Without it `separate` memory is filled with zeros.
   bool poison = false;
-  // Where it is not null: for these buffers alone.
+  // If not null, only these buffers get memory.
   const std::vector<int>* only = nullptr;
 };
 
@@ -59,8 +59,8 @@ struct PlanOptions {
 struct MemoryPlan {
   PlanOptions options;
   std::vector<ResolvedBuffer> resolved;  // one per buffer of the schedule
-  // One per buffer: bytes from the start of the memory; -1 for views, for what lies elsewhere (constants, inputs and
-  // outputs that nobody asked for), and for activations that no step uses.
+  // One per buffer: bytes from the start of the memory; -1 for views, for buffers that lie elsewhere (constants, inputs
+  // and outputs that were not asked for), and for activations that no step uses.
   std::vector<int64_t> offsets;           // of what is stored: in the second tier
   std::vector<Lifetime> lifetimes;        // one per buffer; without bytes where it is not in the arena
   std::vector<Section> sections;          // of steps that may run at the same time

@@ -9,7 +9,7 @@
 namespace rewright {
 namespace {
 
-// Whether two buffers may have elements in common.
+// Tells whether two buffers may have elements in common.
 class Overlap {
  public:
   explicit Overlap(const std::vector<Buffer>& buffers) : buffers_(buffers) {}
@@ -23,7 +23,7 @@ class Overlap {
   }
 
  private:
-  // Of one buffer.
+  // Returns whether the two are different parts of one buffer.
   bool InDifferentParts(int a, int b) const {
     for (; buffers_[a].alias_of >= 0; a = buffers_[a].alias_of) {
       if (!buffers_[a].part) continue;

@@ -1,4 +1,5 @@
-// What follows from the uses of buffers in a schedule: where a buffer lies, which steps have to wait for which.
+// Facts that follow from the uses of buffers in a schedule: the place of a buffer, and the steps that each step waits
+// for.
 #pragma once
 
 #include <cstdint>

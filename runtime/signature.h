@@ -1,4 +1,4 @@
-// What goes into a graph and what comes out of it.
+// The inputs and outputs of a graph.
 #pragma once
 
 #include <cstddef>

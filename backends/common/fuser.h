@@ -1,6 +1,6 @@
-// How a graph falls into the groups that a device runs as one. What is the same on every device is here: who has a
-// node, the chain of nodes behind an anchor, the producers that are computed with their readers, the order of groups. A
-// device derives from it and says what may join.
+// Divides a graph into the groups that a device runs as one. This class has the parts that are the same on every
+// device: the group of each node, the chain of nodes behind an anchor, the producers that are computed with their
+// readers, the order of groups. A device derives from it and says which nodes may join.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class Fuser {
   }
 
   // The sinks and the free producers all of whose readers are members, in order; join(i, members) says whether one
-  // joins. Those that stand last are asked first.
+  // joins. Producers that stand last are asked first.
   template <typename Join>
   std::vector<int> WithProducers(const std::vector<int>& sinks, const Join& join) const {
     std::set<int> members(sinks.begin(), sinks.end());

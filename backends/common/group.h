@@ -37,7 +37,8 @@ std::string GroupText(const Graph& graph, const Group& group);
 
 // Elements with which no function is slower than on others: reals in [0.5, 1.5), integers in [0, integers).
 void FillTypical(void* data, DType dtype, int64_t elements, int64_t integers = 64);
-// How many integers those of a value may be: indices lie within their axes, since a run ends with an error at others.
+// The number of different integers that a value's elements may be: indices lie within their axes, since a run ends with
+// an error at others.
 int64_t TypicalIntegers(const Graph& graph, Value value);
 
 // Groups with equal signatures cost the same: operators, attributes, types, wiring, which operands depend on weights

@@ -114,8 +114,8 @@ class Orderer {
     return *std::max_element(live_.begin(), live_.end());
   }
 
-  // What is to be small: the sum of eighth powers of what is live. It is ruled by the fullest steps, but a move that
-  // adds a little to one of them and takes much from many others is not lost.
+  // The measure that is minimized: the sum of eighth powers of the live bytes by step. The fullest steps dominate it,
+  // but a move that adds a little to one of them and takes much from many others is not lost.
   double Measure() {
     FindLive();
     double sum = 0;
@@ -145,8 +145,8 @@ class Orderer {
     Shift(from, to);
     const double measure = Measure();
     const bool better = measure < best_ * (1 - kRounding);
-    // Of a chain the last one gains nothing by itself, until those that it reads follow it; and a view gains nothing
-    // until its reader does.
+    // Moving the last group of a chain gains nothing until the groups that it reads follow it; moving a view gains
+    // nothing until its reader follows it.
     const bool no_worse = (to > from || groups_[group].is_view) && measure <= best_ * (1 + kRounding);
     if (!better && !no_worse) {
       Shift(to, from);

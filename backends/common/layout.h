@@ -1,4 +1,4 @@
-// How the elements of a tensor lie in memory.
+// The layout of a tensor's elements in memory.
 #pragma once
 
 #include <cstdint>

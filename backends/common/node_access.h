@@ -1,4 +1,5 @@
-// What a device reads off a node: attributes, and the operator's Meaning, without knowing the operator by name.
+// Helpers by which devices read a node: its attributes, and the operator's Meaning, without knowing the operator by
+// name.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ inline const std::vector<int64_t>& Ints(const Node& node, const char* name) {
 inline int64_t Int(const Node& node, const char* name) { return std::get<int64_t>(node.attrs.at(name)); }
 inline double Real(const Node& node, const char* name) { return std::get<double>(node.attrs.at(name)); }
 
-// Of the node's symbols.
+// The values of the node's symbols.
 Bindings BindingsOf(const Graph& graph, const Node& node);
 
 // An index that is linear in the output position: constant + sum_k coefficients[k] * position_k.

@@ -15,7 +15,7 @@
 
 namespace rewright {
 
-// Whether something else slows this machine right now.
+// Detects that other programs slow this machine right now.
 class DisturbanceProbe {
  public:
   // Finds out how fast the machine is when it is left alone; takes about 0.2 s.
@@ -44,7 +44,7 @@ struct SampleLimits {
   bool patient = true;  // a sample counts that was taken between two signs of a quiet machine, unless it never is
 };
 
-// Of sorted samples of so many runs each.
+// The entry for sorted samples of `repetitions` runs each.
 ProfileEntry EntryOf(const std::vector<double>& samples, int64_t repetitions);
 
 // Takes samples until the three fastest agree or take more than enough, or the limits or a tenth of a second are

@@ -1,4 +1,4 @@
-// What every lowering does: buffers, views of them, steps.
+// The base of every lowering: buffers, views of them, steps.
 #pragma once
 
 #include <functional>

@@ -21,7 +21,8 @@ namespace {
 
 // Raised when fusion changes, so that times measured before are not used; kernels have versions of their own.
 constexpr int kFusionVersion = 9;
-// A kernel that takes so many times as long as another is not measured well: what disturbs a sample is less.
+// A kernel's measurement ends early once it takes this many times as long as the best one: disturbances of a sample are
+// smaller than that.
 constexpr double kClearlySlower = 1.3;
 // A few runs do not tell apart what differs by less.
 constexpr double kAlike = 1.07;
@@ -79,7 +80,7 @@ class CpuDevice : public Device {
     return Guarded([&] { return Lowering(context_, graph, options).Run(); });
   }
 
-  // How a group is computed fastest.
+  // The fastest way to compute a group.
   struct Choice {
     std::string law;  // empty: as its operators say
     double seconds = 0;

@@ -15,9 +15,10 @@ namespace rewright::cpu {
 // schedules that are run by one thread at a time.
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& options);
 
-// Which of several kernels runs, by what each takes: the fastest where that is known exactly. A few runs do not tell
-// kernels apart that take about as long: of such the first, so that one file runs by the same kernels every time. Not
-// empty; the operator's own kernel stands first, then laws by the size of their errors.
+// The index of the kernel that runs, by the seconds that each takes: the fastest where they are known exactly. A few
+// runs do not tell kernels of about the same speed apart: the first of these is chosen, so that one file runs by the
+// same kernels every time. `seconds` is not empty; the operator's own kernel stands first, then laws by the size of
+// their errors.
 size_t KernelToRun(const std::vector<double>& seconds, bool exact);
 
 }  // namespace rewright::cpu

@@ -18,7 +18,7 @@
 
 namespace rewright::cpu {
 
-// What the layout of an output of a group depends on.
+// The facts on which the layout of a group's output depends.
 struct LayoutQuery {
   const DnnlContext& context;
   const Graph& graph;
@@ -30,7 +30,7 @@ struct LayoutQuery {
 
   const Node& node() const { return graph.node(value.node); }
   const Shape& dims() const { return graph.type(value).shape; }
-  // Of an operand of node(); constants are taken for row-major.
+  // The layout of an operand of node(); constants count as row-major.
   Layout operand(size_t k) const;
 };
 
@@ -43,8 +43,9 @@ struct KernelEntry {
   // The layout in which the kernel gives the value; none where it does not run the group. Null: row-major. `plan` obeys
   // it, and costs are told apart by it.
   std::optional<Layout> (*layout)(const LayoutQuery& query) = nullptr;
-  // The laws by which the kernel computes the group by other operators than its own, licensed ones alone. It then runs
-  // where Lowering::LawOf names one of them. Null: none.
+  // Laws by which the kernel may compute the group through other operators, for example Winograd for conv2d. Only
+  // licensed laws are returned; the kernel then runs where Lowering::LawOf names one of them. Null: the kernel uses no
+  // laws.
   std::vector<std::string> (*laws)(const DnnlContext& context, const Graph& graph, const FusedGroup& group) = nullptr;
   // Raised when the kernel's speed changes, so that costs measured before are not used.
   int version = 1;
@@ -103,7 +104,7 @@ Layout ResultLayout(const LayoutQuery& query);
 // The layout of a product of matrices, which may lie as its reader wants it.
 Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value);
 
-// Those of all kernels.
+// The licensed laws of all kernels.
 std::vector<std::string> LicensedLaws(const DnnlContext& context, const Graph& graph, const FusedGroup& group);
 
 // Plans the group by the first kernel that takes it.

@@ -19,7 +19,7 @@ struct MeasureOptions {
   std::string law;    // by which it is computed (LicensedLaws); empty: as its operators say
   bool cold = false;  // weights are in no cache, as in a model that has many
   double enough = std::numeric_limits<double>::infinity();  // as SampleLimits has it
-  bool brief = false;  // a few runs whatever else goes on: to choose between kernels where nobody asks for costs
+  bool brief = false;  // a few runs whatever else goes on: to choose between kernels where no costs are asked for
 };
 
 // Times the group alone on operands in the layouts that they have in the graph; conversions that it needs count.
@@ -30,8 +30,8 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
 // Operations a second of multiply-adds on vectors in registers, by all of the threads at once.
 double MeasureMultiplyAdds(int threads);
 
-// Bytes a second that the threads together load of so many, each its own part over and over; 0 where there is not so
-// much memory.
+// Bytes a second that the threads together load from `bytes` bytes, each its own part over and over; 0 where there is
+// too little memory.
 double MeasureLoads(int64_t bytes, int threads);
 
 }  // namespace rewright::cpu

@@ -96,7 +96,7 @@ class CudaDevice : public Device {
     return absl::OkStatus();
   }
 
-  // Of a concatenation: a bit for each operand that is written in place.
+  // A bit for each operand of a concatenation, set if the operand is written in place.
   uint64_t SlotsOf(const Graph& graph, const Group& group) const {
     if (group.nodes.size() != 1) return 0;
     const FusionOptions fusion = FusionOptionsOf(options_);

@@ -33,7 +33,8 @@ std::unique_ptr<Device> MakeCudaDevice(std::unique_ptr<Gpu> gpu, std::shared_ptr
 absl::StatusOr<std::unique_ptr<Device>> MakeProfiledCudaDevice(std::shared_ptr<ProfileDb> profile,
                                                                const CudaOptions& options);
 
-// Whether the GPU multiplies at this precision: tf32 and bf16 need compute capability 8.0. Error: InvalidArgument.
+// Checks that the GPU multiplies at this precision: tf32 and bf16 need compute capability 8.0. Error: InvalidArgument.
+// InvalidArgument.
 absl::Status CheckPrecision(const GpuDescription& gpu, Precision precision);
 
 // Opens the plugin librewright_cuda.so beside the program (or where the loader finds it) and GPU number `ordinal`.

@@ -19,16 +19,17 @@
 
 namespace rewright::cuda {
 
-// What went wrong; empty: nothing. (Beside those of this file only types of the standard library cross the border: the
-// plugin and the program are built by compilers that agree on these, and from the same text of this file, see
-// kGpuBorder.)
+// The reason of a failure; empty: none. (Apart from the types of this file only types of the standard library cross the
+// border: the plugin and the program are built by compilers that agree on these, and from the same text of this file,
+// see kGpuBorder.)
 using Fault = std::string;
 // In every fault for want of memory; CUDA's own words.
 inline constexpr char kOutOfMemory[] = "out of memory";
 // In every fault after which this process can use the GPU no more, with what led to it.
 inline constexpr char kUnusable[] = "leaves the GPU unusable";
 
-// How f32 tensors are stored between kernels and multiplied. Sums, and everything within a kernel, are f32.
+// The precision in which f32 tensors are stored between kernels and multiplied. Sums, and everything within a kernel,
+// are f32.
 enum class Precision : uint8_t {
   kFp32,
   kTf32,  // factors of products are rounded to 10 bits of mantissa
@@ -50,7 +51,7 @@ struct MatrixLayout {
   int64_t row = 0, column = 1, batch = 0, outer = 0;
 };
 
-// Of a sum behind a product; the two forms of GELU by the error function and by tanh.
+// The function of a sum behind a product; the two forms of GELU are by the error function and by tanh.
 enum class Activation : uint8_t { kNone, kRelu, kGeluErf, kGeluTanh };
 
 // out[a, b, m, n] = activation(sum k: left[a, b, m, k] * right[a, b, k, n] + bias[n] + residual[a, b, m, n]), all
@@ -113,7 +114,7 @@ struct LayerNormProblem {
   Precision precision = Precision::kFp32;
 };
 
-// What libraries compute.
+// A problem that a library computes.
 using Problem = std::variant<MatmulProblem, ConvProblem, AttentionProblem, PoolProblem, LayerNormProblem>;
 
 // One call of a library, its algorithm chosen by timing. Run only enqueues; it allocates nothing. (Work is enqueued by

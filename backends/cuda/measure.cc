@@ -49,15 +49,15 @@ std::vector<char> OrdinaryNumbers(int64_t bytes) {
   return numbers;
 }
 
-// How many sets of `bytes` exceed the cache twice; at most `most`, and at most 2 GiB of them, but one.
+// The number of sets of `bytes` that exceed the cache twice; at most `most`, and at most 2 GiB of them, but one.
 int64_t NumSets(const GpuDescription& gpu, int64_t bytes, int64_t most) {
   bytes = std::max<int64_t>(bytes, 1);
   const int64_t wanted = std::clamp<int64_t>(2 * gpu.l2_bytes / bytes + 1, 1, most);
   return std::clamp<int64_t>(kMaxBytes / bytes, 1, wanted);
 }
 
-// So many instances of a schedule, in one piece of memory. `contents` are those of the plan's memory in each of them,
-// but for copies of constants, which are the constants'.
+// Makes `sets` instances of a schedule, in one piece of memory. `contents` are the contents of the plan's memory in
+// each of them, except for copies of constants, which hold the constants.
 absl::StatusOr<std::vector<std::unique_ptr<Instance>>> MakeSets(const Schedule& schedule, const MemoryPlan& plan,
                                                                 GpuMemory& memory, int64_t sets,
                                                                 std::vector<char> contents) {

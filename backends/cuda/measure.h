@@ -1,6 +1,6 @@
-// What is timed on the GPU: a group by itself, and several ways to do the same, of which the fastest is to be taken.
-// All run on memory of their own, on sets of operands that take turns and exceed the cache together, since in a model
-// what is read comes from memory.
+// Times work on the GPU: a group by itself, or several ways to do the same, of which the fastest is to be taken. All
+// run on memory of their own, on sets of operands that take turns and exceed the cache together, since within a model
+// operands come from memory, too.
 #pragma once
 
 #include <functional>
@@ -27,10 +27,10 @@ absl::StatusOr<ProfileEntry> MeasureGroup(Gpu& gpu, const Graph& graph, const Gr
 using TrialWay = std::function<absl::Status(Instance& trial)>;
 
 // The number of the fastest way. Each runs on memory for these buffers of the schedule, inputs, outputs and constants
-// included, no two of which share any; up to 16 sets of it take turns. What nobody has computed yet is filled with
+// included, no two of which share any; up to 16 sets of it take turns. Buffers that hold no values yet are filled with
 // numbers of ordinary size. `key` tells the ways apart from all others (Gpu::Fastest). Where the choice is remembered,
-// `prepare` (which compiles what is to be tried) is not called and no memory is taken. What cannot be tried for want of
-// memory is done the first way.
+// `prepare` (which compiles the ways) is not called and no memory is taken. The first way is chosen where there is too
+// little memory for a trial.
 absl::StatusOr<int> FastestOnTrial(const Schedule& schedule, const std::vector<int>& buffers, GpuMemory& memory,
                                    const std::string& key, const std::function<absl::Status()>& prepare,
                                    const std::vector<TrialWay>& ways);

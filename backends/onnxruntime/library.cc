@@ -46,13 +46,13 @@ std::optional<std::string> OfPython() {
   return (libraries / "python3" / package / "libonnxruntime.so").string();
 }
 
-// How much onnxruntime optimizes, most first.
+// The levels of onnxruntime's optimizations, highest first.
 constexpr std::pair<OrtOptimization, const char*> kLevels[] = {{kOrtOptimizeAll, "all"},
                                                                {kOrtOptimizeExtended, "extended"},
                                                                {kOrtOptimizeBasic, "basic"},
                                                                {kOrtOptimizeNothing, "none"}};
 
-// What the table of functions creates and releases.
+// Deletes objects that the library's table of functions creates and releases.
 template <typename T>
 struct Released {
   void (*release)(T*);

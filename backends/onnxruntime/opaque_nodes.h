@@ -1,5 +1,5 @@
-// Nodes of model files that nobody here knows (core/ops/foreign.h), run one by one by onnxruntime, which is loaded when
-// the first of them is compiled.
+// Nodes of model files whose operators Rewright does not know (core/ops/foreign.h), run one by one by onnxruntime,
+// which is loaded when the first of them is compiled.
 #pragma once
 
 #include <map>

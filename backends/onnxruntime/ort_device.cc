@@ -27,7 +27,7 @@ constexpr int kMethodVersion = 1;
 constexpr int64_t kMaxCopies = 32;
 constexpr int64_t kActivationBytes = int64_t{16} << 20;  // of all copies: results of the node before lie in caches
 
-// Of weights, all copies together: what is read in turn is in no cache of half the size.
+// Bytes of all copies of the weights together: copies that take turns are then in no cache of half the size.
 int64_t WeightBytes() {
   constexpr int64_t kUsualCache = int64_t{32} << 20;
   const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -69,9 +69,10 @@ std::vector<Port> OutputPorts(const Graph& graph) {
   return ports;
 }
 
-// The time of a group by itself: of one model of several copies of it, each on operands of its own: so many that their
-// weights exceed the caches, as those of a whole model do, and that what a run costs besides counts little. Errors:
-// FailedPrecondition where onnxruntime refuses the group, with its words; too little memory; no form in ONNX.
+// The time of a group by itself, taken in a model of several copies of it, each on operands of its own. Their number is
+// such that their weights exceed the caches, as those of a whole model do, and that the overhead of a run counts
+// little. Errors: FailedPrecondition where onnxruntime refuses the group, with its words; too little memory; no form in
+// ONNX.
 absl::StatusOr<ProfileEntry> MeasureGroup(const Library& library, int threads, const Graph& graph, const Group& group,
                                           DisturbanceProbe& probe) {
   const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
@@ -139,7 +140,7 @@ struct PlainGroup {
   Group group;
 };
 
-// Which nodes are measured together in onnxruntime.
+// Forms the groups of nodes that are measured together in onnxruntime.
 //
 // onnxruntime makes kernels of several operators by patterns of its own; what it made is part of what is measured, so
 // that a group need not be one kernel. It is large enough for the usual patterns:

@@ -17,11 +17,11 @@
 
 namespace rewright::ort {
 
-// What onnxruntime refuses costs so many seconds, which no search pays and a profile can hold.
+// The cost in seconds of a graph that onnxruntime refuses; no search takes it, and a profile can hold it.
 inline constexpr double kRefusedSeconds = kMaxProfileSeconds;
 
-// On the processor. Compile gives a schedule of one step, which runs the whole graph. Errors: a graph for training, one
-// that has no form in ONNX or 2 GiB, and those of onnxruntime.
+// onnxruntime on the processor. Compile gives a schedule of one step, which runs the whole graph. Errors: a graph for
+// training, one that has no form in ONNX or 2 GiB, and those of onnxruntime.
 class OrtDevice : public Device {
  public:
   OrtDevice(std::shared_ptr<const Library> library, int threads, std::shared_ptr<ProfileDb> profile);

@@ -9,8 +9,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from table import machine  # noqa: E402
 
-# How far an output may be from the interpreter's, relative to the largest element: 32 roundings to the nearest of the
-# precision (2^-11 for tf32 and fp16, 2^-8 for bf16); for fp32, sums in another order.
+# The largest allowed distance of an output from the interpreter's, relative to the largest element: 32 roundings to the
+# nearest of the precision (2^-11 for tf32 and fp16, 2^-8 for bf16); for fp32, sums in another order.
 TOLERANCE = {"fp32": 1e-4, "tf32": 32 * 2.0**-11, "fp16": 32 * 2.0**-11, "bf16": 32 * 2.0**-8}
 
 # Arithmetic in FLOP/s by precision, and memory in B/s, of SXM boards without sparsity (NVIDIA, H100 and H200 datasheets).

@@ -233,7 +233,7 @@ for name in "${todo[@]}"; do
     echo "== $name: status $status, $((SECONDS - start)) s" $(clock "$state/logs/$name.clocks")
     tail -n 30 "$state/logs/$name.txt" | cut -c1-300
   } | tee -a "$state/summary.txt"
-  # What had less than its own time begins anew.
+  # A part that was ended before its own time limit begins anew.
   case $status in
     124 | 137)
       if [ $most -lt ${cap[$name]} ]; then

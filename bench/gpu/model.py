@@ -113,7 +113,7 @@ def main():
     if args.own:
         return 0 if max(errors) <= tolerance else 1
 
-    # What is compared here is equal or not by the tolerances above, so a negative answer is read, not obeyed.
+    # The outputs are judged by the tolerances above, so a negative answer is read, not obeyed.
     contest = rewright(args.rewright, "compare", path, "--optimized", optimized, "--rounds", args.rounds, "--seed", 1,
                        *flags, *(["--no-peers"] if args.no_peers else []),
                        *(word for peer in args.peer for word in ("--peer", peer)), negative_is_fine=True)

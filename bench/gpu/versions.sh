@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a machine has: the GPU and its clocks, versions of the peers, and which of CUDA's libraries the plugin finds.
+# Prints the versions of a machine: the GPU and its clocks, the peers, and the libraries of CUDA that the plugin finds.
 #   bench/gpu/versions.sh PROGRAM PYTHON
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.max.sm --format=csv
 nvidia-smi -q -d CLOCK | grep -A6 'Clocks$'

@@ -29,7 +29,7 @@ def outputs_of_all_kinds():
     g = Graph(x=f32(2, 3), unused=f32(4))
     g.add("Sigmoid", "x")
     yield g
-    g = Graph(x=f32(2, 3))  # nodes that nobody reads
+    g = Graph(x=f32(2, 3))  # nodes that no node reads
     g.add("Sinh", g.add("MatMul", "x", g.weight(3, 4)))
     yield g.returns(g.add("Tanh", "x"))
     g = Graph(x=f32(2, 3))  # what is in between leaves, too

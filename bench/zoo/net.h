@@ -51,7 +51,7 @@ inline constexpr Gain kLinear{1};
 // Mean of the scale of a residual branch's last batch norm: 16 residual sums keep an ordinary size.
 inline constexpr double kResidualGain = 0.5;
 
-// Of the transformers here.
+// Sizes and weights of the transformers here.
 inline constexpr int64_t kHeadSize = 64;
 inline constexpr double kEmbeddingStddev = 0.5;
 
@@ -103,7 +103,7 @@ class Net {
   Value LayerNorm(Value x, const std::string& name, double epsilon);
   // 0.5 * x * (1 + erf(x / sqrt 2)), written out as PyTorch's exporter writes it.
   Value Gelu(Value x);
-  // What is added to scores [n, heads, length, length]: 0, and -1e4 for tokens that come later; [1, 1, length, length].
+  // The summand of scores [n, heads, length, length]: 0, and -1e4 for tokens that come later; [1, 1, length, length].
   Value CausalMask(int64_t length);
 
   absl::StatusOr<Graph> Finish(const std::vector<Output>& outputs);

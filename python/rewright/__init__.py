@@ -56,7 +56,7 @@ class Model:
     def __init__(self, handle):
         self._handle = handle
         self._bfloat16 = [name for name, kind, _ in handle.outputs() if kind == "bfloat16"]
-        #: What `optimize` did; None before.
+        #: The summary of `optimize`; None before.
         self.summary = None
 
     @property

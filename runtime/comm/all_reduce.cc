@@ -11,7 +11,7 @@
 namespace rewright {
 namespace {
 
-// Of a node of so many leaves, more than one: those of its left child.
+// The number of leaves of the left child of a node with this many leaves, more than one.
 int64_t LeftLeaves(int64_t leaves) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(leaves) - 1)); }
 
 // Integers wrap around, as in the interpreter.
@@ -60,7 +60,7 @@ void ReduceElements(Reduction reduction, DType dtype, void* result, const void* 
   });
 }
 
-// Of the ranks [begin, end), which have the leaves of one node between them.
+// Reduces the parts of the ranks [begin, end), which have the leaves of one node between them.
 void ReduceRange(Reduction reduction, DType dtype, const std::vector<LeafRange>& leaves,
                  const std::vector<void*>& parts, size_t begin, size_t end, int64_t count, void* result) {
   if (end - begin == 1) {

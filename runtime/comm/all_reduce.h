@@ -1,9 +1,9 @@
 // Sums over ranks whose bits do not depend on the number of ranks.
 //
-// What is added are the leaves of one binary tree, which their number alone determines: a node of n > 1 leaves has the
+// The summands are the leaves of one binary tree, which their number alone determines: a node of n > 1 leaves has the
 // largest power of two below n in its left child, the rest in its right one. A rank has all leaves of one node and adds
-// them itself (TreeSum); AllReduce continues with the nodes above. So every addition is that of the tree, whoever makes
-// it, and floating-point numbers give the same bits on any number of ranks.
+// them itself (TreeSum); AllReduce continues with the nodes above. So every addition is that of the tree, on whichever
+// rank it happens, and floating-point numbers give the same bits on any number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -40,24 +40,25 @@ void AddTo(Tensor& a, const Tensor& b);
 // The sum of the leaves of one node, given in their order. Keeps at most one tensor for each level of the tree.
 class TreeSum {
  public:
-  // Takes over the tensor, whose elements nobody else may use.
+  // Takes over the tensor; no other code may use its elements.
   void Add(Tensor leaf);
-  // Of all leaves given, at least one; then there are none.
+  // Returns the sum of all leaves given, at least one, and removes them.
   Tensor Take();
 
  private:
-  // Left to right: sums of 2^k leaves each, ever fewer.
+  // Sums of 2^k leaves each, from left to right with ever fewer leaves.
   std::vector<std::pair<int64_t, Tensor>> nodes_;
 };
 
 // The bytes of a tensor that AllReduce works on at once: what it needs as much of again, as memory.
 inline constexpr int64_t kAllReduceBytes = int64_t{25} << 20;
 
-// From the sum of each rank's leaves to that of all leaves, at every rank and in place; likewise for other reductions.
-// Of every stretch of kAllReduceBytes each rank reduces one part, which the others send to it, and sends the result to
-// them: with N ranks 2 (N - 1) / N of the tensor's bytes are sent by each, as in a ring (Patarasuk and Yuan, "Bandwidth
-// optimal all-reduce algorithms for clusters of workstations", 2009), up to one element for each other rank where N
-// does not divide. REQUIRES: as ReduceParts. Errors: those of Communicator::Exchange.
+// Turns the sum of each rank's leaves into that of all leaves, at every rank and in place; likewise for other
+// reductions. The tensor is reduced in stretches of kAllReduceBytes. Each rank reduces one part of a stretch, which the
+// others send to it, and sends the result to them: with N ranks 2 (N - 1) / N of the tensor's bytes are sent by each,
+// as in a ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009), up
+// to one element for each other rank where N does not divide. REQUIRES: as ReduceParts. Errors: those of
+// Communicator::Exchange.
 absl::Status AllReduce(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
                        Tensor* tensor, Reduction reduction = Reduction::kSum);
 

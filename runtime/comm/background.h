@@ -13,7 +13,7 @@
 
 namespace rewright {
 
-// Until all that was started has been waited for, nobody else may use the communicator. Where that is for one thread,
+// The communicator must not be used otherwise until all started work has been waited for. Where that is for one thread,
 // work is done when it is started.
 class Background {
  public:

@@ -35,7 +35,7 @@ Stretch AllOf(const Tensor& tensor) {
   return {data, 1, tensor.num_bytes(), tensor.num_bytes()};
 }
 
-// Of PartOfRank.
+// The bytes of the part that PartOfRank describes.
 Stretch PartOf(const Tensor& whole, int axis, int rank, int size) {
   if (axis >= 0) {
     const int64_t block = whole.shape()[axis] / size;
@@ -56,7 +56,7 @@ void Copy(const Stretch& from, const Stretch& to) {
   }
 }
 
-// Of which one may be in one piece.
+// Copies one stretch to another of as many bytes; either may be contiguous.
 void CopyPart(Stretch from, Stretch to) {
   const auto split = [](Stretch& whole, const Stretch& like) {
     if (whole.rows == like.rows) return;
@@ -90,7 +90,7 @@ class Message {
   std::shared_ptr<void> packed_;
 };
 
-// What goes to and what comes from every other rank: one stretch each, empty ones are not sent.
+// The messages of an exchange: one stretch to and one from every other rank; empty ones are not sent.
 class Transfers {
  public:
   explicit Transfers(Communicator& ranks) : ranks_(ranks) {}
@@ -118,7 +118,7 @@ class Transfers {
 
 int64_t SizeOf(const Tensor& tensor, int axis) { return tensor.shape()[axis]; }
 
-// What the ranks have of this rank's block of a tensor, each in one piece of memory.
+// The parts of this rank's block of a tensor, one from each rank, each contiguous.
 class Parts {
  public:
   // The transfers run before the parts are reduced. `in_place`: the block of `tensor` itself may be overwritten.
@@ -288,7 +288,7 @@ absl::Status ExchangeHalo(Communicator& ranks, const std::string& what, const Te
                           Tensor* extended) {
   const int64_t size = SizeOf(block, axis), room = SizeOf(*extended, axis);
   std::memset(extended->data(), 0, static_cast<size_t>(extended->num_bytes()));
-  // Of the positions in the whole that rank `to` wants, those that rank `from` has: begin and count.
+  // The positions of the whole tensor that rank `to` wants and rank `from` has: begin and count.
   const auto meet = [&](int from, int to) {
     const int64_t wanted = to * size - before;
     const int64_t begin = std::max(from * size, wanted), end = std::min((from + 1) * size, wanted + room);

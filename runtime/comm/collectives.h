@@ -34,17 +34,17 @@ void CopyPositions(const Tensor& from, int axis, int64_t from_begin, int64_t cou
 // Copies block `number` of the whole, as many elements along the axis as `block` has, into it.
 void CopyBlock(const Tensor& whole, int axis, int64_t number, Tensor* block);
 
-// From every rank's block to the whole, at all of them.
+// Joins the blocks of all ranks to the whole, at all of them.
 absl::Status AllGather(Communicator& ranks, const std::string& what, const Tensor& block, int axis, Tensor* whole);
 
-// From a tensor of each rank to this rank's block of their sum, or of another reduction, in the order of the tree of
-// LeavesOfRanks(N, N): the same bits as those of AllReduce.
+// Reduces the tensors of all ranks to this rank's block of their sum, or of another reduction, in the order of the tree
+// of LeavesOfRanks(N, N): the same bits as those of AllReduce.
 absl::Status ReduceScatter(Communicator& ranks, const std::string& what, Reduction reduction, const Tensor& part,
                            int axis, Tensor* block);
 
-// Of each tensor this rank's block along an axis becomes that of the sum over the ranks, in place, in the order of the
-// tree (runtime/comm/all_reduce.h); what other ranks have blocks of is left as it is. All of them in one exchange, for
-// which memory of as many bytes as arrive is needed. REQUIRES: floating-point elements.
+// Replaces this rank's block of each tensor along its axis by the block of the sum over the ranks, in place, in the
+// order of the tree (runtime/comm/all_reduce.h); the other ranks' blocks stay as they are. All tensors go in one
+// exchange, which needs as much memory as bytes arrive. REQUIRES: floating-point elements.
 absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
                              const std::vector<std::pair<Tensor*, int>>& tensors);
 
@@ -70,7 +70,7 @@ struct LeafSum {
 absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers, const std::vector<LeafSum>& tensors,
                        const std::vector<Tensor>& leaf);
 
-// From blocks along the axis `joined` to blocks along the axis `cut`. REQUIRES: these differ.
+// Turns blocks along the axis `joined` into blocks along the axis `cut`. REQUIRES: these differ.
 absl::Status AllToAll(Communicator& ranks, const std::string& what, const Tensor& part, int joined, int cut,
                       Tensor* block);
 

@@ -137,7 +137,7 @@ absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const st
     RETURN_IF_ERROR(ranks.Send(what, 0, &sizes[ranks.rank()], sizeof(uint64_t)));
     if (!mine.empty()) RETURN_IF_ERROR(ranks.Send(what, 0, mine.data(), mine.size()));
   }
-  // What rank 0 has of all, to all.
+  // Rank 0 sends all texts to all ranks.
   RETURN_IF_ERROR(FromZero(ranks, what, sizes.data(), sizes.size() * sizeof(uint64_t)));
   std::string joined;
   if (ranks.rank() == 0) joined = absl::StrJoin(all, "");

@@ -39,7 +39,8 @@ class Transfer {
   virtual ~Transfer() = default;
 };
 
-// One rank's end. For one thread at a time, and where `for_one_thread` says so for that of its first call alone.
+// A rank's connection to the others. One thread may use it at a time. If `for_one_thread()` is true, only the thread
+// that made the first call may ever use it.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -55,14 +56,15 @@ class Communicator {
 
   virtual bool for_one_thread() const { return false; }
 
-  // Begins to send and to receive all of these; until Wait has returned their memory is not to be touched. What one
-  // rank sends to another arrives in that order, whole, at an Incoming of as many bytes, in the order of theirs. `what`
-  // says in errors what was being done. Errors end the work of all ranks: one that ended or was not there within the
-  // limit (both ranks and `what` are named), an Abort of another rank (its reason), a message of another size.
+  // Begins to send and to receive all of these; their memory must not be touched until Wait has returned. Messages from
+  // one rank to another arrive whole and in the order in which they were sent; an Incoming takes the next of them, of
+  // as many bytes. `what` names the work in errors. Errors end the work of all ranks: a rank that ended or was not
+  // there within the limit (both ranks and `what` are named), an Abort of another rank (its reason), a message of
+  // another size.
   absl::StatusOr<std::unique_ptr<Transfer>> Start(const std::string& what, const std::vector<Outgoing>& out,
                                                   const std::vector<Incoming>& in);
   virtual absl::Status Wait(Transfer& transfer) = 0;
-  // Both.
+  // Start and Wait.
   absl::Status Exchange(const std::string& what, const std::vector<Outgoing>& out, const std::vector<Incoming>& in);
   absl::Status Send(const std::string& what, int to, const void* data, size_t bytes) {
     return Exchange(what, {{to, data, bytes}}, {});
@@ -76,7 +78,7 @@ class Communicator {
   // Ends the work of all ranks: their calls return the reason, or their processes end. Processes: does not return.
   virtual void Abort(const absl::Status& reason) = 0;
 
-  // What this rank sent to others.
+  // Bytes that this rank sent to others.
   int64_t bytes_sent() const { return bytes_sent_; }
 
   // For what arrives and what is packed to be sent; for any thread.
@@ -106,27 +108,27 @@ class Communicator {
 };
 
 // The ranks `members` of `all`, this one among them, as ranks 0, 1, ..; `all` outlives the group, and its limit, errors
-// and count of bytes hold. What is sent by the group is received by it: each group of ranks has a channel of its own.
+// and count of bytes hold. Each group has a channel of its own, so only the group receives its messages.
 std::unique_ptr<Communicator> GroupOf(Communicator& all, const std::vector<int>& members);
 
-// What every rank gives, in the order of ranks, at all of them. It goes by way of rank 0, in at most four messages for
-// each other rank.
+// Gives the texts of all ranks, in the order of ranks, to all of them. They go by way of rank 0, in at most four
+// messages for each other rank.
 absl::StatusOr<std::vector<std::string>> AllGather(Communicator& ranks, const std::string& what,
                                                    const std::string& mine);
 
-// What `make` gives on rank 0, which alone calls it, at all ranks. However long it takes: the others wait for as long
-// as rank 0 is alive and says so, a few times within the limit; where the communicator is for one thread, which cannot
-// say so beside `make`, they wait without a limit. REQUIRES: `make` does not use the communicator. Errors:
-// those of `make`, on rank 0 alone.
+// Calls `make` on rank 0 alone and gives its result to all ranks. It may take long: the others wait while rank 0 is
+// alive and says so, a few times within the limit. If the communicator is for one thread, which cannot say so beside
+// `make`, they wait without a limit. REQUIRES: `make` does not use the communicator. Errors: those of `make`, on rank 0
+// alone.
 absl::StatusOr<std::string> FromRankZero(Communicator& ranks, const std::string& what,
                                          const std::function<absl::StatusOr<std::string>()>& make);
 
-// Whether any rank says yes.
+// Returns whether `mine` is true on any rank.
 absl::StatusOr<bool> AnyRank(Communicator& ranks, const std::string& what, bool mine);
 
-// That all ranks have the same values, given as names and texts; the names are the same everywhere. The error, which
-// every rank finds, names the first one that differs from rank 0: "start: rank 2 differs from rank 0: threads: found 2,
-// rank 0 has 1".
+// Checks that all ranks have the same values, given as names and texts; the names are the same everywhere. The error,
+// which every rank finds, names the first value that differs from rank 0: "start: rank 2 differs from rank 0: threads:
+// found 2, rank 0 has 1".
 absl::Status CheckSame(Communicator& ranks, const std::string& what,
                        const std::vector<std::pair<std::string, std::string>>& values);
 

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What the ranks share.
+// The state that the ranks share.
 struct Ranks {
   explicit Ranks(int size)
       : messages(static_cast<size_t>(size) * static_cast<size_t>(size)),
@@ -86,7 +86,7 @@ class InProcess : public Communicator {
     return arrivals;
   }
 
-  // The next message of a rank, for whoever waits for it first. The limit counts from the one before.
+  // The next message of a rank, for the first transfer that waits for it. The limit counts from the one before.
   absl::Status Take(const Arrivals& arrivals, int from, std::unique_lock<std::mutex>& lock) {
     const std::string& what = arrivals.what;
     const auto start = Clock::now();
@@ -123,7 +123,7 @@ class InProcess : public Communicator {
   std::deque<std::string>& Messages(int from, int to, int channel) {
     return group_->messages[static_cast<size_t>(from) * static_cast<size_t>(size()) + static_cast<size_t>(to)][channel];
   }
-  // That rank, whom it waits for, and so on.
+  // The rank `other`, the rank for which it waits, and so on.
   std::vector<int> ChainFrom(int other) const {
     std::vector<int> chain = {other};
     for (int next; (next = group_->waits_for[chain.back()]) >= 0;) {
@@ -132,7 +132,7 @@ class InProcess : public Communicator {
     }
     return chain;
   }
-  // With the lock held. Gives what all ranks fail with.
+  // Returns the status with which all ranks fail. The lock is held.
   absl::Status Fail(const absl::Status& reason) {
     if (group_->failure.ok()) group_->failure = reason;
     group_->changed.notify_all();

@@ -9,7 +9,7 @@ namespace rewright {
 namespace {
 
 constexpr size_t kSmallBytes = size_t{1} << 20;
-// Of a block no more than an eighth lies idle: blocks of gradients on two ranks are half as large as whole ones.
+// At most an eighth of a block lies idle: blocks of gradients on two ranks are half as large as whole ones.
 constexpr size_t kIdleShare = 8;
 
 std::shared_ptr<void> Allocate(size_t bytes) {

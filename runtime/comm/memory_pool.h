@@ -12,16 +12,16 @@
 
 namespace rewright {
 
-// Thread-safe. What it gave may outlive it.
+// Blocks of memory that are used again. Thread-safe. Blocks that it gave may outlive it.
 class MemoryPool {
  public:
-  // At least so many bytes, aligned to 64 and not initialized. With the last pointer to them they are free for the next
-  // one who asks for as many, or for up to an eighth less. What is small comes from the system's allocator, which
-  // keeps it itself. Throws std::bad_alloc, as `new` does.
+  // Returns at least `bytes` bytes, aligned to 64 and not initialized. When the last pointer to a block goes, the block
+  // is free for the next request of its size, or of up to an eighth less. Small requests go to the system's allocator,
+  // which keeps blocks itself. Throws std::bad_alloc, as `new` does.
   std::shared_ptr<void> Take(size_t bytes);
   Tensor Take(TensorType type);
 
-  // In blocks that are given out, and in those that are free.
+  // Bytes of the blocks that are given out, and of those that are free.
   int64_t bytes() const;
 
  private:

@@ -43,8 +43,9 @@ using Clock = std::chrono::steady_clock;
 
 // MPI counts in int, and a part of this size is no burden to any transport.
 constexpr size_t kMostBytes = size_t{1} << 30;
-// How long a rank looks for messages all the time, and how often later: the longer it has waited the less often, so
-// that looking takes hardly any time from what computes on the same core, nor a nap much of the time that was waited.
+// The time during which a rank looks for messages without a pause, and the naps later: a rank that has waited longer
+// looks less often. So looking takes hardly any time from work on the same core, and a nap is a small part of the time
+// that was waited.
 constexpr double kSpinSeconds = 1e-4;
 constexpr std::chrono::microseconds kNap{20}, kLongestNap{500};
 constexpr double kNapOfWaited = 1.0 / 16;
@@ -54,12 +55,12 @@ constexpr int kAborted = 2;  // exit status
 // Tags: of the question whom a rank waits for, of the answer, and from the last on of what ranks exchange, by channel.
 // (MPI has tags to 32767 at least.)
 constexpr int kQuestion = 0, kAnswer = 1, kMessage = 2;
-// How long a rank that waits itself may take to answer.
+// The seconds within which a rank that waits itself has to answer.
 constexpr double kAnswerSeconds = 1;
 constexpr std::chrono::milliseconds kLook{50};  // from one look to the next at the end
 constexpr char kEnded[] = "rewright ended";     // name of a process that has left the others, at most 15 characters
 
-// What Open MPI and those that follow the PMI tell the processes that they start.
+// Returns whether a launcher started the process, by the variables that Open MPI and followers of the PMI set.
 bool StartedByMpirun() {
   return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMI_SIZE") != nullptr ||
          std::getenv("PMIX_RANK") != nullptr;
@@ -119,8 +120,8 @@ class Waited {
 
 // Parts of messages on their way.
 struct Requests : Transfer {
-  // What was not waited for, behind an error: nothing is received into memory that may be freed now. (What is being
-  // sent cannot be recalled; the process ends next.)
+  // Cancels requests that were not waited for because of an error, so that nothing is received into memory that may be
+  // freed now. (Sends cannot be recalled; the process ends next.)
   ~Requests() override {
     for (size_t i = 0; i < requests.size(); ++i) {
       if (parts[i].receives) {
@@ -154,7 +155,7 @@ class MpiRanks : private Environment, public Communicator {
  public:
   MpiRanks() : Communicator(begun_ ? Number(MPI_Comm_rank) : 0, begun_ ? Number(MPI_Comm_size) : 1) {}
 
-  // At the end of the process, with its status.
+  // Called at the end of the process, with its status.
   void Leave(int status) {
     if (!begun_ || aborted_) return;
     End();
@@ -217,7 +218,7 @@ class MpiRanks : private Environment, public Communicator {
       MPI_Send(&waits_for, 1, MPI_INT, status.MPI_SOURCE, kAnswer, MPI_COMM_WORLD);  // small: it does not block
     }
   }
-  // Whom another rank waits for; none where it does not answer: it computes, hangs or was stopped.
+  // The rank for which another rank waits; none where it does not answer: it computes, hangs or was stopped.
   std::optional<int> Ask(int other, int waits_for) {
     char question = 0;
     MPI_Send(&question, 1, MPI_BYTE, other, kQuestion, MPI_COMM_WORLD);
@@ -235,7 +236,7 @@ class MpiRanks : private Environment, public Communicator {
     }
     return std::nullopt;
   }
-  // Who is to blame, by those who wait for each other.
+  // The error of a hang, which names the ranks that wait for each other.
   absl::Status HangOf(const std::string& what, int other) {
     std::vector<int> chain = {other};
     while (chain.size() < static_cast<size_t>(size())) {
@@ -247,9 +248,9 @@ class MpiRanks : private Environment, public Communicator {
   }
 
   // Leaves the others, which all end now. MPI waits for them without an end and without a message, so a thread looks at
-  // the clock; and behind that nobody can send one, so those of this machine look at each other's processes.
+  // the clock; and after that no rank can send one, so those of this machine look at each other's processes.
   void End();
-  // Of the other ranks, those with a process on this machine whose name and state (proc(5)) are such.
+  // The other ranks with a process on this machine whose name and state (proc(5)) `is` accepts.
   std::vector<int> OnThisMachine(const std::function<bool(const std::string& name, char state)>& is) const;
   void SayAndLeave(const absl::Status& status) const {
     std::cerr << "rewright: rank " << rank() << ": " << status.message() << std::endl;

@@ -102,7 +102,7 @@ absl::Status CheckElements(const Column& column, DType type, const void* from, i
 
 bool EndsWithNpy(const std::string& file) { return file.size() >= 4 && file.substr(file.size() - 4) == ".npy"; }
 
-// Of a text: its bytes.
+// The layout of a text: its bytes.
 absl::StatusOr<NpyLayout> TextLayout(const InputFile& file) {
   static constexpr NpyType kBytes = {"|u1", DType::kUInt8};
   return NpyLayout{&kBytes, {file.size()}, 0};

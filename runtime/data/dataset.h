@@ -15,8 +15,9 @@
 
 namespace rewright {
 
-// How a list of n tokens becomes samples of `length`: sample i has the tokens from i * stride + shift on. The last
-// token is only ever learnt, never read, so a column that is shifted by one has as many samples as one that is not.
+// The division of a list of n tokens into samples of `length`: sample i has the tokens from i * stride + shift on. The
+// last token is only ever learnt, never read, so a column that is shifted by one has as many samples as one that is
+// not.
 struct TokenWindows {
   int64_t stride = 0;  // 0: the length, so that windows do not overlap
   int64_t shift = 0;   // 0 or 1
@@ -78,7 +79,7 @@ class BatchOrder {
   BatchOrder(int64_t samples, int64_t batch, std::optional<uint64_t> seed);
   int64_t batches_per_epoch() const { return samples_ / batch_; }
   std::vector<int64_t> Rows(int64_t number) const { return Rows(number, 0, batch_); }
-  // Of these the part [first, first + count).
+  // The part [first, first + count) of these rows.
   std::vector<int64_t> Rows(int64_t number, int64_t first, int64_t count) const;
 
  private:

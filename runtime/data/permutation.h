@@ -13,7 +13,7 @@ class KeyedPermutation {
   // `size` of at least 1.
   KeyedPermutation(int64_t size, uint64_t key);
   int64_t size() const { return size_; }
-  // Of an index 0..size-1; one of them, a different one for each.
+  // Maps an index 0..size-1 to one of them, a different one for each.
   int64_t operator()(int64_t index) const;
 
  private:

@@ -27,7 +27,7 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // What `make` gave for the next number; what it threw is an error.
+  // The tensors that `make` gives for the next number; an exception of `make` is an error.
   absl::StatusOr<std::vector<Tensor>> Next();
 
  private:

@@ -1,5 +1,5 @@
-// What was measured, kept across runs in a SQLite file: costs by device and group signature, how whole graphs did
-// against one another, and which searches a time limit has ended. And the costs as text.
+// Measurements, kept across runs in a SQLite file: costs by device and group signature, comparisons of whole graphs,
+// and the searches that a time limit has ended. Also the costs as text.
 #pragma once
 
 #include <functional>
@@ -43,10 +43,10 @@ struct ProfileComparison {
   int64_t losses = 0;
 };
 
-// Every Put is one transaction, so a killed process leaves a sound file, and several processes may share one. What is
-// read is checked: an entry that others altered so that it is none (times that are no seconds from 0 to
-// kMaxProfileSeconds, a fastest above the median, no runs) is an error that names the file, its key, what was found and
-// what was expected. Not thread-safe.
+// Every Put is one transaction, so a killed process leaves a sound file, and several processes may share one. Entries
+// are checked when they are read. An entry that others made invalid (times that are no seconds from 0 to
+// kMaxProfileSeconds, a fastest above the median, no runs) is an error that names the file, its key, the value found
+// and the value expected. Not thread-safe.
 class ProfileDb {
  public:
   // Opens or creates the file; an empty path keeps the entries in memory. Errors name the path: a file that cannot be
@@ -72,7 +72,7 @@ class ProfileDb {
   absl::Status PutLimit(const std::string& device, const std::string& graph, const std::string& setting,
                         double seconds);
 
-  // Whether costs that are not in it are measured, as they are at first (MeasuredCosts).
+  // If true, which is the default, costs that the profile does not have are measured (MeasuredCosts).
   void set_grows(bool grows) { grows_ = grows; }
   bool grows() const { return grows_; }
 
@@ -84,7 +84,7 @@ class ProfileDb {
   // All entries, by device and signature.
   absl::StatusOr<std::vector<ProfileRecord>> List();
 
-  // Of two graphs, which the keys stand for.
+  // The comparison of two graphs, which the keys stand for.
   absl::StatusOr<std::optional<ProfileComparison>> FindComparison(const std::string& device, const std::string& first,
                                                                   const std::string& second);
   absl::Status PutComparison(const std::string& device, const std::string& first, const std::string& second,
@@ -128,7 +128,7 @@ class MeasuredCosts {
   // error, unless it is `needed` for more than an estimate.
   absl::StatusOr<double> Of(const std::string& signature, const std::function<absl::StatusOr<ProfileEntry>()>& measure,
                             bool needed = false);
-  // What is known without a measurement.
+  // The cost, if it is known without a measurement.
   absl::StatusOr<std::optional<double>> Find(const std::string& signature);
 
  private:

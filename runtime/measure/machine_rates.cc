@@ -65,7 +65,7 @@ absl::StatusOr<Rates> MeasureRates(Device& device) {
     if (rate > 0) rates.memory.push_back({static_cast<double>(bytes), rate});
   }
   if (rates.memory.empty()) return absl::ResourceExhaustedError("no memory to measure the rate of loads in");
-  // What a measurement was disturbed by is not a limit.
+  // A smaller amount of data is loaded at least as fast; a slower measurement was disturbed.
   for (size_t k = rates.memory.size() - 1; k-- > 0;) {
     double& rate = rates.memory[k].bytes_per_second;
     rate = std::max(rate, rates.memory[k + 1].bytes_per_second);

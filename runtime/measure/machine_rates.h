@@ -1,4 +1,4 @@
-// What a machine reaches: the limits of a roofline (Williams, Waterman, Patterson, CACM 2009), measured.
+// The measured rates of a machine: the limits of a roofline (Williams, Waterman, Patterson, CACM 2009).
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace rewright {
 
-// What reads and writes so many bytes in all moves so many a second.
+// The rate at which work moves its bytes, if it reads and writes `bytes` in all.
 struct MemoryRate {
   double bytes = 0, bytes_per_second = 0;
 };
@@ -17,11 +17,11 @@ struct Rates {
   double flops_per_second = 0;
   std::vector<MemoryRate> memory;  // with more bytes, fewer a second: from the caches to the memory behind them
 
-  // For so many bytes: the rate of the most that are not more.
+  // The rate for the largest measured number of bytes that is not above `bytes`.
   double BytesPerSecond(double bytes) const;
   // The higher of each of two measurements.
   void RaiseTo(const Rates& other);
-  // Of the memory behind all caches.
+  // The rate of the memory behind all caches.
   double bytes_per_second() const { return memory.back().bytes_per_second; }
 };
 

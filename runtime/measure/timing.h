@@ -13,7 +13,7 @@ namespace rewright {
 struct TimingOptions {
   int warmup = 3;
   int iterations = 20;
-  // Ends earlier, but not before `min_iterations`, once so many seconds have been measured.
+  // Ends earlier, but not before `min_iterations`, once this many seconds have been measured.
   double max_seconds = 1e9;
   int min_iterations = 5;
   // Asked between runs; true ends the measurement with what there is (at least one run).

@@ -148,7 +148,7 @@ class Offloader {
     for (const Return& one : returns_) times.begins.push_back(back[one.begins]++);
     return times;
   }
-  // As if nothing took a step to start or to wait for.
+  // The times as if no copy took a step to start or to wait for.
   Times OldTimes() const {
     Times times;
     for (int s = 0; s < num_steps(); ++s) times.steps.push_back(s);
@@ -157,7 +157,7 @@ class Offloader {
     return times;
   }
 
-  // Of activations, as the memory plan will have them.
+  // The lifetimes of activations, as the memory plan will have them.
   std::vector<Lifetime> Lifetimes(const Times& times) const {
     std::vector<Lifetime> all(uses_.size());
     for (size_t id = 0; id < uses_.size(); ++id) {

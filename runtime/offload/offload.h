@@ -29,7 +29,8 @@ namespace rewright {
 absl::StatusOr<Schedule> WithOffloads(Schedule schedule, const std::vector<int>& fetches, int64_t room,
                                       TwoTierMemory& memory);
 
-// Seconds that steps wait for copies, where step i takes seconds[i] and a byte so much to copy; and of the copies.
+// Seconds that steps wait for copies, and seconds of the copies, if step i takes seconds[i] and a byte takes
+// seconds_per_byte to copy.
 struct CopySeconds {
   double waited = 0, copied = 0;
 };

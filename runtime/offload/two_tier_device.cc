@@ -24,7 +24,7 @@ constexpr double kGuessedSecondsPerByte = 1e-10, kGuessedLost = 0.5;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Multiplies numbers that lie in registers, on so many threads; the seconds that it takes.
+// Multiplies numbers that lie in registers, on `threads` threads; returns the seconds that it takes.
 double ComputeFor(int64_t rounds, int threads) {
   const double begin = Now();
   std::vector<std::thread> others;

@@ -18,7 +18,7 @@ namespace rewright {
 // Thread-safe.
 class TwoTierMemory : public HostDeviceMemory {
  public:
-  // A second tier of so many bytes.
+  // A second tier of `stored_bytes` bytes.
   explicit TwoTierMemory(int64_t stored_bytes);
 
   // Error: ResourceExhausted where what is taken already leaves less than that.
@@ -35,7 +35,7 @@ class TwoTierMemory : public HostDeviceMemory {
   absl::Status WaitFor(const void* stored);
 
  private:
-  // What allocations have in common, which may outlive the memory.
+  // State that all allocations share; it may outlive the memory.
   struct Room {
     std::mutex mutex;
     int64_t bytes = 0, taken = 0;
@@ -48,7 +48,7 @@ class TwoTierMemory : public HostDeviceMemory {
 };
 
 struct TwoTierOptions {
-  // That a run may take, states included: copies overlap as far as that permits; 0: not stated.
+  // Bytes that a run may take in the first tier, states included: copies overlap as far as that permits; 0: not stated.
   int64_t first_bytes = 0;
   int64_t second_bytes = 0;  // that the second tier has
   int threads = 0;           // that compute while copies are measured; 0: one per processor

@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-// Of one core, roughly; what counts is how parts of a graph compare.
+// Rough rates of one core; only the ratios between parts of a graph matter.
 constexpr double kOperationsPerSecond = 5e10, kBytesPerSecond = 1e10;
 
 double SecondsOf(const Graph& graph, const Node& node) {
@@ -53,8 +53,8 @@ class PassFinder {
   const Node& node(int i) const { return graph_.node(graph_.nodes()[i]); }
   bool IsRun(int i) const { return graph_.IsRun(node(i)); }
 
-  // What the loss needs, the longest way to each operand first: so what is short, such as the labels as they are
-  // compared, stands where it is used.
+  // Orders the nodes that the loss needs, the longest way to each operand first: so short computations, such as the
+  // comparison of labels, stand where they are used.
   void FindForward() {
     const auto size = static_cast<int>(graph_.nodes().size());
     std::vector<int> heights(static_cast<size_t>(size), 0);
@@ -113,7 +113,7 @@ class PassFinder {
     }
   }
 
-  // What is computed again behind a trigger has an original in the forward pass.
+  // Finds the original in the forward pass of each node that is computed again behind a trigger.
   void FindOriginals() {
     for (int i = 0; i < static_cast<int>(forward_.size()); ++i) {
       const bool is_there = forward_[i] || !IsRun(i);
@@ -155,9 +155,9 @@ class PassFinder {
     positions_[i] = position;
   }
 
-  // What reads the forward pass alone, as a mask does, is made where it is read, and so is what is computed again: else
-  // groups would reach from where an operand was used last, which is late for one that a residual adds, or from the
-  // trigger, to the reader.
+  // Moves a node that reads the forward pass alone, as a mask does, or that is computed again to the place where it is
+  // read. Otherwise groups would reach to the reader from the last use of an operand, which is late for one that a
+  // residual adds, or from the trigger.
   void Delay(int i) {
     if (forward_[i] || !IsRun(i) || graph_.is_output(Value{graph_.nodes()[i], 0})) return;
     const std::vector<int>& users = graph_.users(i);
@@ -190,7 +190,7 @@ class PassFinder {
     }
   }
 
-  // Of a group the forward nodes stay together, and the backward nodes do.
+  // Keeps the forward nodes of each group together, and its backward nodes.
   void KeepGroups() {
     passes_.may_cut.assign(static_cast<size_t>(passes_.length), true);
     for (const Group& group : groups_) {

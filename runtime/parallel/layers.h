@@ -1,10 +1,11 @@
 // A graph of a loss and its gradients in layers: the forward pass of each in turn, then their backward passes in the
 // opposite order. Gradients are summed over ranks, weights gathered and stages of a pipeline made by layers.
 //
-// A position is the number of a node of the forward pass in its order. A node of the backward pass has that of the part
-// of the forward pass it belongs to: the first one of all where what it reads was used last or, where it reads the
-// forward pass alone, the last one of all where it is read. So it never reads what a backward pass of an earlier
-// position makes, and layers, which are stretches of positions, may be cut anywhere.
+// A position is the index of a forward node in the order of the forward pass. A backward node has the position of the
+// part of the forward pass that it belongs to: the smallest position at which any value it reads was last used or, if
+// it reads forward values only, the largest position at which its result is read. So a backward node never reads a
+// value that the backward pass of an earlier position makes, and layers, which are stretches of positions, may be cut
+// anywhere.
 #pragma once
 
 #include <cstdint>
@@ -35,18 +36,18 @@ struct Passes {
 // nothing.
 std::vector<double> GuessedSeconds(const Graph& graph);
 
-// Output 0 of the graph is the loss. `weights` are the names of the states whose gradients the others are, in order.
-// `seconds` are by position in Graph::nodes(); empty: they are guessed. What a device runs as one, `groups`, is not
-// cut: parts of it would be slower, and may round otherwise.
+// Output 0 of the graph is the loss. `weights` are the names of the states whose gradients the other outputs are, in
+// order. `seconds` are by position in Graph::nodes(); empty: they are guessed. `groups`, the nodes that a device runs
+// as one, are not cut: parts of them would be slower, and may round otherwise.
 Passes PassesOf(const Graph& graph, const std::vector<std::string>& weights, const std::vector<Group>& groups = {},
                 const std::vector<double>& seconds = {});
 
-// By position its layer, 0, 1, ..: from the end of the forward pass as many positions as it takes to have `limit` of
-// these amounts, which are given by position.
+// The layer, 0, 1, .., of each position. Beginning at the end of the forward pass, a layer takes as many positions as
+// it needs to have `limit` of these amounts, which are given by position.
 std::vector<int> LayersByAmount(const Passes& passes, const std::vector<int64_t>& amounts, int64_t limit);
 
-// So many layers for which the longest time, messages to and from its neighbours included, is as short as can be.
-// Error: fewer positions than layers.
+// Divides the positions into `count` layers so that the longest time of a layer, messages to and from its neighbours
+// included, is as short as possible. Error: fewer positions than layers.
 absl::StatusOr<std::vector<int>> LayersByTime(const Passes& passes, int count);
 
 struct Layers {

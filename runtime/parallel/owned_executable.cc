@@ -26,7 +26,7 @@ absl::StatusOr<RankGraph> PartOf(const Graph& graph, const Communicator& partner
 
 }  // namespace
 
-// Of nodes: who computes them, and behind how many exchanges.
+// The place of each node: the rank that computes it, and the number of exchanges before it.
 std::vector<OwnedExecutable::Place> OwnedExecutable::PlacesOf(const RankGraph& rank,
                                                               const std::map<std::string, int>& owners) {
   const Graph& graph = rank.graph;
@@ -58,7 +58,7 @@ std::vector<OwnedExecutable::Place> OwnedExecutable::PlacesOf(const RankGraph& r
     }
     return place;
   };
-  // What a collective gives may stand before what it is given.
+  // The result of a collective may stand before its operand in the order of nodes.
   bool changed = true;
   for (size_t round = 0; changed && round <= rank.collectives.size(); ++round) {
     changed = false;
@@ -122,7 +122,7 @@ absl::Status OwnedExecutable::MakePieces(const std::map<std::string, int>& owner
   return absl::OkStatus();
 }
 
-// Which tensors ranks get of each other, and which collectives they take part in.
+// Finds the tensors that ranks get from each other, and the collectives in which they take part.
 void OwnedExecutable::FindExchanges() {
   const Graph& graph = rank_.graph;
   std::vector<std::set<std::pair<int, int>>> shared(static_cast<size_t>(levels_));
@@ -157,7 +157,8 @@ void OwnedExecutable::FindExchanges() {
   }
 }
 
-// Of level l the piece of all ranks runs at time 3l, this rank's at 3l + 1, and messages and collectives go at 3l + 2.
+// Plans time by levels: the piece of all ranks runs at time 3l of level l, this rank's at 3l + 1, and messages and
+// collectives go at 3l + 2.
 absl::Status OwnedExecutable::PlanTensors() {
   const Graph& graph = rank_.graph;
   tensors_.resize(pieces_.tensors.size());
@@ -178,7 +179,7 @@ absl::Status OwnedExecutable::PlanTensors() {
   }
   for (int tensor : results_) uses[tensor].Add(3 * levels_);
   for (const auto& [tensor, state] : updates_) uses[tensor].Add(3 * levels_);
-  // What others send of their inputs and states has memory here; one's own is elsewhere.
+  // Inputs and states that other ranks send have memory here; this rank's own lie elsewhere.
   const size_t first_state = graph.inputs().size();
   for (size_t k = 0; k < inputs_.size(); ++k) {
     if (IsMine(inputs_[k].owner)) uses[k].last = -1;

@@ -1,10 +1,11 @@
-// A graph in training whose states and inputs belong to ranks: each rank computes what depends on its own alone. What
-// depends on those of several, such as the norm of all gradients, is computed by all of them, from what each sends to
-// the others. So the operations and their order are those of one rank, and so are the bits.
+// A graph in training whose states and inputs belong to ranks. Each rank computes the nodes that depend on its own
+// states and inputs alone. Nodes that depend on those of several ranks, such as the norm of all gradients, are computed
+// by all ranks, from the values that each sends to the others. So the operations and their order are those of one rank,
+// and so are the bits.
 //
-// The graph may be cut, besides, over partners: ranks that own the same in other groups. Each then has its blocks of
-// what is cut, and collectives of what a rank owns are between its partners and itself. Thread-safe: calls of several
-// threads take turns, and one that is made during a run waits until the run has exchanged all that it exchanges.
+// The graph may be cut, besides, over partners: ranks that own the same in other groups. Each partner then has its
+// blocks of the cut tensors, and collectives on a rank's values run between its partners and itself. Thread-safe: calls
+// of several threads take turns, and a call that is made during a run waits until the run has ended all its exchanges.
 #pragma once
 
 #include <cstdint>
@@ -39,11 +40,11 @@ class OwnedExecutable : public ExecutableOfRanks {
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
   // Called by all ranks together: from who has it to all.
   absl::StatusOr<Tensor> ReadState(const std::string& name) override;
-  // By each rank for itself, of the whole value.
+  // Called by each rank for itself, with the whole value.
   absl::Status WriteState(const std::string& name, const Tensor& value) override;
-  // What this rank has of a state, until the next run; an empty tensor where it is another's.
+  // This rank's part of a state, until the next run; an empty tensor if another rank owns the state.
   absl::StatusOr<RankPart> LocalState(const std::string& name) const;
-  // Of inputs, the axis along which partners have their blocks; -1: all of it.
+  // The axis along which partners have their blocks of an input; -1: all of it.
   int AxisOfInput(size_t number) const { return inputs_[number].axis; }
 
   int64_t arena_bytes() const override { return memory_.bytes(); }
@@ -84,7 +85,7 @@ class OwnedExecutable : public ExecutableOfRanks {
   Communicator& partners_;
   RankGraph rank_;
   std::vector<Leaf> inputs_, states_;
-  // Who has a tensor, behind which level.
+  // The rank that has a tensor, and the level behind which it has it.
   struct Place {
     int owner = -1, level = 0;
     friend bool operator==(const Place&, const Place&) = default;

@@ -76,7 +76,7 @@ class Cutter {
     return graph_.IsRun(node) && !OnlyRearranges(graph_, node);
   }
 
-  // A state is kept by the piece that makes its next value where nobody else reads either of them.
+  // A state is kept by the piece that makes its next value if no other piece reads either of them.
   void FindKeepers() {
     absl::flat_hash_map<Value, int> uses;  // as outputs
     for (const Output& output : graph_.outputs()) ++uses[output.value];

@@ -30,8 +30,8 @@ struct Pieces {
   std::vector<TensorType> tensors;
   std::vector<int> makers;   // by tensor, the piece that makes it; -1: an input or state
   std::vector<int> outputs;  // of the graph, in order; next values of states among them
-  // States that one piece alone reads, and updates: what runs it has them, and writes their next values over them. By
-  // tensor; that is the output, too.
+  // States that exactly one piece reads and updates. Its executable has them and overwrites them in place. By the
+  // state's tensor, which is also the updated output.
   struct Keeper {
     int piece = 0;
     std::string state;  // its name
@@ -39,17 +39,17 @@ struct Pieces {
   std::map<int, Keeper> keepers;
 };
 
-// `numbers` are those of the pieces of all nodes, by position in nodes(); what a node reads is made by no later piece.
-// What is known before a run is in every piece that needs it, and so is what only moves elements (a transpose, a
-// reshape): neither is handed on, and no kernel reads another layout because of a cut. `states` are all of the graph,
-// in the order of their tensors.
+// `numbers` are those of the pieces of all nodes, by position in nodes(); a node reads no result of a later piece.
+// Values that are known before a run are in every piece that needs them, and so are nodes that only move elements (a
+// transpose, a reshape): neither is handed on, and no kernel reads another layout because of a cut. `states` are all of
+// the graph, in the order of their tensors.
 Pieces PiecesOf(const Graph& graph, const std::vector<int>& numbers, int count, const std::vector<Value>& states);
 
-// What the pieces made for output `output` of the graph, for the caller to change: a copy where a piece reads it, or
-// where other outputs are the same tensor. `tensors` are those of the pieces, by number.
+// The tensor that the pieces made for output `output` of the graph, for the caller to change: a copy where a piece
+// reads it, or where other outputs are the same tensor. `tensors` are those of the pieces, by number.
 Tensor TakeOutput(const Pieces& pieces, size_t output, std::vector<Tensor>* tensors);
 
-// What computes each piece; null: nothing, or it is another rank's.
+// The executable of each piece; null: there is nothing to compute, or another rank computes it.
 using PieceExecutables = std::vector<std::unique_ptr<Executable>>;
 // Makes the tensors of states that pieces keep what their executables have now, until the next run.
 absl::Status ViewKept(const Pieces& pieces, const PieceExecutables& executables, std::vector<Tensor>* tensors);
@@ -70,16 +70,16 @@ struct Use {
     last = std::max(last, time);
   }
 };
-// Of what a piece reads and makes, by tensor.
+// Adds the uses of the tensors that a piece reads and makes.
 void AddUses(const Pieces::Piece& piece, int time, std::vector<Use>* uses);
-// What runs a piece, at that time; null: nothing.
+// The executable of a piece, and the time at which it runs; null: nothing.
 struct PieceRun {
   Executable* executable = nullptr;
   int time = 0;
 };
 
-// One memory for pieces that run one by one: for the tensors that they hand on and for their arenas. What is not in use
-// at the same time may lie in the same place.
+// One memory for pieces that run one by one: for the tensors that they hand on and for their arenas. Tensors and arenas
+// that are not in use at the same time may lie in the same place.
 class SharedMemory {
  public:
   SharedMemory() = default;
@@ -101,7 +101,7 @@ class SharedMemory {
   int64_t bytes_ = 0, own_bytes_ = 0;
 };
 
-// What a piece takes while it runs, of the memory that it shares with others and of its own.
+// Memory that a piece takes while it runs: shared with other pieces, and of its own.
 struct PieceBytes {
   int64_t shared = 0, own = 0;
 };

@@ -24,10 +24,10 @@ namespace rewright {
 
 class RankExecutable : public ExecutableOfRanks, public ArenaUser {
  public:
-  // What a run is given of inputs: all of them, or this rank's blocks of those that are cut.
+  // The form in which a run gets inputs: all of them whole, or this rank's blocks of those that are cut.
   enum class Takes : uint8_t { kWhole, kParts };
 
-  // What a rank is to run instead of the graph of its part, with the same inputs and outputs.
+  // Gives the graph that a rank runs instead of the graph of its part, with the same inputs and outputs.
   using RewritePart = std::function<absl::StatusOr<Graph>(const RankGraph& part)>;
 
   // `cut` is on ranks.size() devices. The communicator and the runner's device outlive the executable. Errors: those of
@@ -39,20 +39,20 @@ class RankExecutable : public ExecutableOfRanks, public ArenaUser {
   // Results are whole. Errors: those of the stages' executables; of collectives, with their name and what
   // they are of: "run 3, all-reduce of matmul: rank 0 waited 5 s for rank 2".
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
-  // What this rank has of a state, until the next run.
+  // This rank's part of a state, until the next run.
   absl::StatusOr<RankPart> LocalState(const std::string& name);
 
   // Whole values. ReadState is called by all ranks together.
   absl::StatusOr<Tensor> ReadState(const std::string& name) override;
   absl::Status WriteState(const std::string& name, const Tensor& value) override;
 
-  // What stages compute and hand on, and next values of states.
+  // Bytes of the values that stages compute and hand on, and of next values of states.
   int64_t arena_bytes() const override { return memory_.bytes() + next_bytes_; }
   int64_t peak_live_bytes() const override { return arena_bytes(); }
-  // Of what stages compute and hand on.
+  // Bytes of the values that stages compute and hand on.
   int64_t shared_bytes() const override { return memory_.shared_bytes(); }
   void UseArena(std::shared_ptr<void> arena) override;
-  // What this rank has of the states, in training.
+  // Bytes of this rank's parts of the states, in training.
   int64_t state_bytes() const;
   int64_t bytes_sent() const override;
   int64_t BytesSentToRead(const std::string& name) const override;
@@ -67,7 +67,7 @@ class RankExecutable : public ExecutableOfRanks, public ArenaUser {
   absl::Status PlanTensors();
   std::vector<PieceRun> Runs() const;
   absl::Status RunCollective(size_t number);
-  // Whether what a run is given of it lies in one piece: else the rank's block is copied out of it.
+  // Returns whether what a run is given of it lies in one piece: else the rank's block is copied out of it.
   bool IsGivenInPlace(const RankLeaf& input) const { return input.axis <= 0 || takes_parts_; }
   absl::Status Update();
   // The tensor of a state.

@@ -79,7 +79,8 @@ class Projector {
  private:
   // ---------------------------------------------------------------- who has what
 
-  // Whether the value has the device as its first axis. On another number of devices it is a tensor like any other.
+  // Returns whether the value has the device as its first axis. On another number of devices it is a tensor like any
+  // other.
   bool OnDevices(Value value) const {
     const OpDef* op = cut_.node(value.node).op;
     return op != nullptr && (IsPlacement(op) || IsOnDevices(*op)) && cut_.type(value).shape[0] == size_;
@@ -102,7 +103,7 @@ class Projector {
     return axis;
   }
 
-  // Whether some use wants all of what is joined or reduced: it is not only cut again.
+  // Returns whether some use wants all of what is joined or reduced: it is not only cut again.
   bool WantsWhole(NodeId id) const {
     const Value value{id, 0};
     for (const Output& output : cut_.outputs()) {
@@ -200,14 +201,14 @@ class Projector {
     return absl::OkStatus();
   }
 
-  // `reshape` takes no sizes of 0. Of tensors without elements there is one, whatever it was computed from.
+  // `reshape` takes no sizes of 0. Tensors without elements are all equal, so a constant stands for them.
   absl::StatusOr<Value> Reshaped(Value value, const Shape& shape) {
     const TensorType type{arena_->type(value).dtype, shape};
     if (type.num_elements() == 0) return arena_->AddConstant(Tensor(type));
     return arena_->Apply("reshape", {value}, {{"shape", shape}});
   }
 
-  // With an axis of one device before the others.
+  // The part with an axis of one device before the others.
   absl::StatusOr<Value> AsRow(Value part) {
     Shape shape = arena_->type(part).shape;
     shape.insert(shape.begin(), 1);
@@ -225,7 +226,7 @@ class Projector {
     return (node.op == ops::Combine() || ReductionOf(node)) && OnDevices(node.operands[0]);
   }
 
-  // What all ranks have.
+  // The whole value, which all ranks have.
   absl::StatusOr<Value> Whole(Value value) {
     if (const auto found = wholes_.find(value); found != wholes_.end()) return found->second;
     const Node& node = cut_.node(value.node);
@@ -252,7 +253,7 @@ class Projector {
     return whole;
   }
 
-  // What this rank has of a value on devices.
+  // This rank's part of a value on devices.
   absl::StatusOr<Value> Part(Value value) {
     if (const auto found = parts_.find(value); found != parts_.end()) return found->second;
     CHECK(!OnDevices(value) && cut_.type(value).shape[0] == size_) << cut_.node(value.node).op->name;
@@ -340,8 +341,9 @@ class Projector {
     return arena_->Apply("where", {mask, found, arena_->AddConstant(Tensor::Scalar(type.dtype, 0))});
   }
 
-  // What a collective makes of `operand`, that is what this rank has of `value` of the cut graph: all of it, its part
-  // where that is on devices and the type says so, or its block along an axis.
+  // The result of a collective on `operand`, which is this rank's part of `value` of the cut graph. The result is all
+  // of the value, this rank's part where the value is on devices and the type says so, or this rank's block along an
+  // axis.
   absl::StatusOr<Value> Exchanged(Collective collective, Value operand, Value value, const TensorType& type,
                                   int block_axis = -1) {
     if (cut_.IsKnown(value)) return Known(value, type, block_axis);

@@ -39,7 +39,7 @@ struct Collective {
 };
 const char* CollectiveName(Collective::Kind kind);  // "all-gather"
 
-// What a rank has of a tensor: its block along the axis, or all of it where that is -1.
+// A rank's part of a tensor: its block along the axis, or all of it where that is -1.
 struct RankPart {
   Tensor tensor;
   int axis = -1;
@@ -67,8 +67,8 @@ struct RankGraph {
   std::vector<Value> StatesInOrder() const;
 };
 
-// What depends on weights and constants alone, at inference, is exchanged here, once: every rank has them all.
-// Errors: those of the interpreter on weights.
+// The graph of one rank. Values that depend on weights and constants alone are exchanged here at inference, once: every
+// rank has them all. Errors: those of the interpreter on weights.
 absl::StatusOr<RankGraph> GraphOfRank(const Graph& cut, int rank, int size);
 
 }  // namespace rewright

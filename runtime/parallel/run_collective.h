@@ -15,7 +15,7 @@ namespace rewright {
 // An executable that several ranks run together.
 class ExecutableOfRanks : public Executable {
  public:
-  // What this rank sends in a run, and when a state is read.
+  // Bytes that this rank sends in a run, and when a state is read.
   virtual int64_t bytes_sent() const = 0;
   virtual int64_t BytesSentToRead(const std::string& name) const = 0;
 };
@@ -28,11 +28,11 @@ int64_t BytesSentToRead(const Executable& executable, const std::string& name);
 absl::Status RunCollective(Communicator& ranks, const std::string& when, const Collective& collective,
                            const Tensor& operand, Tensor* result);
 
-// What rank `rank` of `size` sends for it.
+// Bytes that rank `rank` of `size` sends for it.
 int64_t BytesSent(const Collective& collective, const TensorType& operand, const TensorType& result, int rank,
                   int size);
 
-// What rank `rank` of `size` sends for an AllReduce of the type.
+// Bytes that rank `rank` of `size` sends for an AllReduce of the type.
 int64_t BytesOfAllReduce(const TensorType& type, int rank, int size);
 
 }  // namespace rewright

@@ -10,7 +10,8 @@
 namespace rewright {
 
 struct Stages {
-  // Of RankGraph::graph; states in the order of RankGraph::states. Its outputs end with the collectives' operands.
+  // The pieces of RankGraph::graph; states in the order of RankGraph::states. Its outputs end with the collectives'
+  // operands.
   Pieces pieces;
   std::vector<std::vector<int>> collectives;  // that follow a piece: numbers of RankGraph::collectives
   std::vector<int> outputs;                   // of RankGraph::graph, in order, without the operands
@@ -20,7 +21,7 @@ struct Stages {
 // Errors: a collective that waits for itself.
 absl::StatusOr<Stages> StagesOf(const RankGraph& rank);
 
-// By tensor of the pieces. Stage s runs at time 2s, the collectives behind it at 2s + 1.
+// The uses by tensor of the pieces. Stage s runs at time 2s, the collectives behind it at 2s + 1.
 struct StageUses {
   std::vector<Use> uses;       // of those that share memory: neither inputs nor states, nor what follows
   std::vector<bool> has_next;  // a next value with memory of its own, which a run exchanges for the state's

@@ -148,7 +148,7 @@ class Fields {
   void Fail(const std::string& message) {
     if (status_->ok()) *status_ = absl::InvalidArgumentError(message);
   }
-  // What was asked for is all that there may be.
+  // Refuses fields that were not asked for.
   void Done() {
     if (!json_.is_object()) return;
     for (const auto& [name, value] : json_.items()) {
@@ -197,7 +197,7 @@ void ReadConvNet(Fields& fields, ConvNetOptions* net) {
   }
 }
 
-// What models of tokens have in common.
+// Reads the fields that models of tokens have in common.
 template <typename Options>
 void ReadTokenModel(Fields& fields, int64_t max_length, Options* model) {
   for (const char* name : {"vocabulary", "length"}) fields.Require(name);

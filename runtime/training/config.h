@@ -1,4 +1,4 @@
-// What `rewright train` is told: a JSON object, described in docs/training.md.
+// The configuration of `rewright train`: a JSON object, described in docs/training.md.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct DataConfig {
 };
 
 struct TrainConfig {
-  // Exactly one of the two. What a file of `weights` holds stands in the place of the model's own.
+  // Exactly one of `built_in` and `onnx` is given. Values in a file of `weights` replace the model's own.
   std::optional<BuiltInModel> built_in;
   std::string onnx;
   std::map<std::string, int64_t> dims;  // of the ONNX model's symbolic dimensions
@@ -49,7 +49,7 @@ struct TrainConfig {
   std::optional<DataConfig> validation;
   int64_t batch = 1;    // of a step
   bool shuffle = true;  // every epoch has an order of its own; otherwise all have that of the files
-  // What a graph takes at once: the batch, or one of its micro-batches (step.micro_batches).
+  // The size of the batch that a graph takes at once: the batch, or one of its micro-batches (step.micro_batches).
   int64_t micro_batch() const { return batch / step.micro_batches; }
   int64_t prefetch_threads = 1;
   uint64_t seed = 1;

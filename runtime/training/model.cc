@@ -189,7 +189,7 @@ Graph Make(const ConvNetOptions& options, int64_t batch, Builder builder) {
 Term LstmLayer(Builder& builder, const Term& x, const std::string& name, int64_t hidden) {
   const int64_t length = x.type().shape[0], batch = x.type().shape[1];
   const double bound = 1 / std::sqrt(static_cast<double>(hidden));
-  // What gates take from the input is one product for all steps.
+  // The input's part of the gates is one product for all steps.
   const Term projected = builder.Dense(x, name + ".input", 4 * hidden, bound, bound);
   const Term recurrent = builder.Weight(name + ".recurrent.weight", {hidden, 4 * hidden}, bound);
   std::vector<Value> rows;
@@ -219,7 +219,7 @@ Graph Make(const LstmOptions& options, int64_t batch, Builder builder) {
   return builder.Finish(Transpose(builder.Dense(x, "head", options.vocabulary), {1, 0, 2}));
 }
 
-// Whether position [.., j] comes after position [i, ..], bool[length, length].
+// bool[length, length]: true at [i, j] if position j comes after position i.
 Term Later(const Term& x, int64_t length) {
   const auto position = [&](const Shape& shape, int64_t axis) {
     const auto node = x.arena().Add(*ops::Iota(), {}, {{"shape", shape}, {"axis", axis}, {"dtype", DType::kInt64}});
@@ -232,7 +232,8 @@ Term Later(const Term& x, int64_t length) {
 Graph Make(const GptOptions& options, int64_t batch, Builder builder) {
   const int64_t length = options.length, width = options.width, heads = options.heads, size = width / heads;
   CHECK(size * heads == width) << width << ", " << heads;
-  // Of GPT-2: a standard deviation of 0.02, smaller by the number of branches where these end.
+  // Weights begin as those of GPT-2: with a standard deviation of 0.02, smaller by the number of branches where these
+  // end.
   const double bound = 0.02 * std::sqrt(3.0), end = bound / std::sqrt(2.0 * static_cast<double>(options.layers));
   const Term tokens = builder.Input(DType::kInt64, {batch, length});
   const Term table = builder.Weight("token.weight", {options.vocabulary, width}, bound);

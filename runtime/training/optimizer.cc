@@ -23,11 +23,12 @@ using Kind = OptimizerOptions::Kind;
 
 constexpr char kStepState[] = "optimizer.step";
 constexpr char kSecondMoment[] = ".adam_v";
-// Numbers of ranks that divide it share so many numbers for the norm of a weight.
+// Ranks share this many numbers for the norm of a weight, if their number divides it.
 constexpr int64_t kNormBlocks = 24;
 
-// Of the elements, f64[]. Ranks that have blocks along SharedAxis add up what they have in the same order, and share a
-// number for each of kNormBlocks blocks: rows are added in an order that their length decides, float64 one by one.
+// The sum of the squares of the elements, f64[]. Ranks that have blocks along SharedAxis add up their elements in the
+// same order, and share a number for each of kNormBlocks blocks: rows are added in an order that their length decides,
+// float64 one by one.
 Term SumOfSquares(const Term& gradient) {
   Term rows = gradient * gradient;
   const Shape& shape = gradient.type().shape;
@@ -49,7 +50,7 @@ Term SumOfSquares(const Term& gradient) {
   return Sum(in_blocks, {0});
 }
 
-// What holds for one weight.
+// Settings of one weight.
 struct Settings {
   double weight_decay = 0, rate_scale = 1;
 };
@@ -134,7 +135,7 @@ class OptimizerBuilder {
     return Term(arena_, state);
   }
 
-  // What a state is to become.
+  // The next value of a state.
   struct Next {
     std::string name;
     Term state, value;
@@ -155,7 +156,7 @@ class OptimizerBuilder {
     for (Value gradient : gradients) limits_.push_back(LargestGradient(arena_.type(gradient).dtype));
   }
 
-  // Whether all magnitudes are below their limits.
+  // bool[]: true if all magnitudes are below their limits.
   Term Finite() {
     const auto below = [&](Value magnitudes, const std::vector<double>& limits) {
       const Tensor bounds = Tensor::FromVector(DType::kFloat64, {std::ssize(limits)}, limits);

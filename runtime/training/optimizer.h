@@ -1,8 +1,8 @@
-// Optimizers as graphs: from weights, gradients and what the optimizer keeps to the next values of all of them.
+// Optimizers as graphs: they map weights, gradients and the optimizer's states to the next values of all of them.
 //
-// What an optimizer keeps are states beside the weights: `optimizer.step` (i64[], the updates made so far) and, for a
-// weight `w`, `w.momentum`, or `w.adam_m` and `w.adam_v`. The rate of learning is a function of the step, inside the
-// graph, so a resumed run needs nothing else. Scalars are computed in f64.
+// An optimizer has states beside the weights: `optimizer.step` (i64[], the updates made so far) and, for a weight `w`,
+// `w.momentum`, or `w.adam_m` and `w.adam_v`. The rate of learning is a function of the step, inside the graph, so a
+// resumed run needs nothing else. Scalars are computed in f64.
 //
 // Formulas, with g the gradient (clipped), r the rate and d the weight decay:
 //
@@ -15,9 +15,8 @@
 //
 // Clipping by global norm multiplies all gradients by min(1, clip_norm / (|g| + 1e-6)), |g| over all of them together.
 // Where the loss, a gradient or a next value is not finite, all states keep their values, `optimizer.step` among them.
-// Finite next values follow from finite gradients whose squares are finite, too (LargestGradient), unless a rate, a
-// decay or an epsilon is out of the common (MayOverflow): then, and for what the model gives its states, they are
-// looked at.
+// Next values are finite if the gradients and their squares are (LargestGradient), unless a rate, a decay or an epsilon
+// is unusual (MayOverflow). In that case, and for values that the model gives its states, next values are checked.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@
 
 namespace rewright {
 
-// The rate by the number of updates made before, s:
+// The rate as a function of s, the number of updates made before:
 //
 //   constant  rate
 //   step      rate * gamma^floor(s / every)
@@ -66,25 +65,26 @@ struct OptimizerOptions {
   std::vector<WeightGroup> groups;
 };
 
-// Whether the whole name fits a pattern with * and ?.
+// Returns whether the whole name fits a pattern with * and ?.
 bool MatchesPattern(const std::string& pattern, const std::string& name);
 
 // f64[]: the rate of learning after `step` (i64[]) updates.
 Value AddSchedule(Arena& arena, double rate, const RateSchedule& schedule, Value step);
 
-// What stands behind the name of a weight in the names of its states: of the weight itself, and of what is kept for it.
+// Suffixes that make the names of a weight's states from its name: those of the weight itself, and of the optimizer.
 inline constexpr const char* kKeptSuffixes[] = {"", ".momentum", ".adam_m", ".adam_v"};
 
-// The axis of a weight along which its gradient's norm is added up last, and along which ranks that share what is kept
-// for it have their blocks (layout.h): what a rank has of the norm is then the same number wherever it is computed. Of
-// the axes whose size most numbers of ranks up to 8 divide it is the first. REQUIRES: no scalar.
+// The axis of a weight along which its gradient's norm is added up last, and along which ranks that share the
+// optimizer's states have their blocks (layout.h): a rank's part of the norm is then the same number wherever it is
+// computed. It is the first of the axes whose size most numbers of ranks up to 8 divide. REQUIRES: no scalar.
 int SharedAxis(const Shape& shape);
 
 // Gradients of that type are too large from here on: the root of its largest number; infinity for 16-bit types, whose
 // next values are looked at.
 double LargestGradient(DType dtype);
-// Whether a next value may be no finite number although the gradients are below LargestGradient, and what is kept is
-// finite: a rate that 1e9 updates may add up to the largest number, a decay that makes weights grow, an epsilon of 0.
+// Returns whether a next value may be no finite number although the gradients are below LargestGradient and the
+// optimizer's states are finite: a rate that 1e9 updates may add up to the largest number, a decay that makes weights
+// grow, an epsilon of 0.
 bool MayOverflow(const OptimizerOptions& options, DType dtype);
 
 struct OptimizerGraph {

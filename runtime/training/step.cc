@@ -48,7 +48,7 @@ struct Forward {
   std::vector<Value> inputs;  // and the target
   LossGraph loss;
 
-  // Of all leaves.
+  // The names of all leaves.
   std::vector<std::string> Names() const {
     std::vector<Value> leaves = inputs;
     for (Value state : model.states()) leaves.push_back(state);
@@ -194,7 +194,7 @@ absl::StatusOr<std::vector<Value>> AddMeans(Arena& arena, const std::vector<Pack
   return means;
 }
 
-// What the update reads: values of one arena.
+// The values that the update reads, all of one arena.
 struct Updated {
   std::vector<Value> weights, gradients;
   Value loss;

@@ -36,22 +36,22 @@ struct TrainableModel {
       : inference(std::move(inference)), training(std::move(training)), left(std::move(left)) {}
 
   Graph inference;  // at inference; its states are the weights, with their initial values
-  // In mode training, with the inputs, results and weights of the other. States to which it gives next values, such as
-  // running averages, are not trained.
+  // The graph in mode training, with the inputs, results and weights of `inference`. States to which it gives next
+  // values, such as running averages, are not trained.
   Graph training;
   std::map<std::string, std::string> left = {};  // floating states that are no weights: why (ImportedModel::left)
 };
 
-// What the loss reads beside the model's output.
+// The type of the value that the loss reads beside the model's output.
 struct TargetSignature {
   TensorType type;
   int64_t classes = 0;  // labels are below it; 0: no labels
 };
 
-// Of a model at inference. Errors: no such output, an output that the loss is not defined for.
+// The target of a model at inference. Errors: no such output, an output that the loss is not defined for.
 absl::StatusOr<TargetSignature> TargetOf(const Graph& model, const StepOptions& options);
 
-// Names of results of a step. Of its next values each has the name of its state.
+// Names of results of a step. A next value has the name of its state.
 inline constexpr char kLossResult[] = "loss";                   // [] of the type of the model's output
 inline constexpr char kRateResult[] = "learning_rate";          // OptimizerGraph
 inline constexpr char kMagnitudesResult[] = "magnitudes";       // likewise
@@ -104,7 +104,7 @@ absl::StatusOr<Graph> Unpacked(const Graph& gradients, const Graph& step);
 // `updated` is StepGraphs::updated.
 std::vector<std::string> StatesOfInputs(const Graph& step, const std::vector<std::string>& updated);
 
-// That a graph takes, gives and keeps what the other does, by names and types. Errors name what differs.
+// Checks that two graphs have the same inputs, outputs and states, by names and types. Errors name the difference.
 absl::Status CheckSameInterface(const Graph& found, const Graph& expected);
 
 }  // namespace rewright

@@ -121,7 +121,7 @@ class Rebuilder {
     return absl::OkStatus();
   }
 
-  // Those of a form side by side, and those of no form.
+  // Orders magnitudes: those of one form stand side by side, then those of no form.
   absl::Status OrderMagnitudes(const std::vector<StoredForm>& forms) {
     if (!magnitudes_) return absl::OkStatus();
     const Node& node = arena_.node(outputs_[*magnitudes_].value.node);

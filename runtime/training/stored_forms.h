@@ -18,7 +18,7 @@ struct StoredForm {
   int64_t axis = 0;
   std::vector<std::string> parts;  // names of weights, at least two
 
-  // Of the state that stands for the weights, or of what the optimizer keeps for them (`suffix`, optimizer.h).
+  // The name of the state that stands for the weights, or of the optimizer's state for them (`suffix`, optimizer.h).
   std::string Name(const std::string& suffix = "") const;
   friend bool operator==(const StoredForm&, const StoredForm&) = default;
 };
@@ -42,7 +42,7 @@ struct StoredStep {
 absl::StatusOr<std::map<std::string, Tensor>> JoinedStates(const std::map<std::string, Tensor>& states,
                                                            const std::vector<StoredForm>& forms);
 
-// Where a state of the step without forms is kept.
+// The place in which a state of the step without forms is kept.
 struct StoredPart {
   std::string state;
   int64_t axis = 0, begin = 0;
@@ -53,7 +53,7 @@ std::map<std::string, StoredPart> PartsOf(const Graph& step, const std::vector<S
 // The part of the value of its state.
 Tensor Part(const Tensor& whole, const StoredPart& part);
 
-// As a checkpoint keeps them. Errors: anything else.
+// The forms as a checkpoint keeps them. Errors: anything else.
 nlohmann::ordered_json StoredFormsJson(const std::vector<StoredForm>& forms);
 absl::StatusOr<std::vector<StoredForm>> ParseStoredForms(const nlohmann::ordered_json& json);
 

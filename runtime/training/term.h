@@ -9,7 +9,7 @@
 namespace rewright {
 
 // A value and the arena it is of. Operators broadcast as in NumPy; a number stands for a constant of the other
-// operand's type. What does not fit together is a bug of ours (CHECK).
+// operand's type. Operands that do not fit together are a bug of ours (CHECK).
 class Term {
  public:
   Term(Arena& arena, Value value) : arena_(&arena), value_(value) {}

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of a data set, when ranks compare theirs.
+// Samples of a data set that are read when ranks compare theirs.
 constexpr int64_t kSamplesCompared = 4096;
 
 std::string StepName(int64_t step) { return absl::StrCat("step ", step); }
@@ -76,8 +76,8 @@ double SumOfFirst(const Tensor& tensor, size_t count) {
   return sum;
 }
 
-// Of a program in its printed form, with the values of its states. `expected` has its interface; `name` stands before
-// errors.
+// Reads a program in its printed form, with the values of its states. `expected` has its interface; `name` stands
+// before errors.
 absl::StatusOr<Graph> ReadProgram(const std::string& name, const std::string& text, const NamedTensors& states,
                                   const Graph& expected) {
   const auto graph = ParseGraph(text, states);

@@ -23,7 +23,7 @@
 
 namespace rewright {
 
-// What the weights give on the samples of the validation set.
+// The loss and accuracy of the weights on the validation set.
 struct ValidationScore {
   double loss = 0;
   std::optional<double> accuracy;  // the share of labels that are right
@@ -54,17 +54,17 @@ struct TrainerOptions {
   std::string checkpoint_folder;  // empty: no checkpoints
   bool resume = false;            // from the last checkpoint there; an error where there is none
   int threads = 1;                // noted in checkpoints: another number may round differently
-  // That share the work of a step; outlive the trainer. Null: there is one. All ranks create their trainers and make
-  // their calls together. Rank 0 alone writes checkpoints; all of them read them.
+  // The ranks that share the work of a step; outlive the trainer. Null: there is one. All ranks create their trainers
+  // and make their calls together. Rank 0 alone writes checkpoints; all of them read them.
   Communicator* ranks = nullptr;
   SharingOptions sharing;  // how ranks share the work; a layout of one rank stands for dp of all
   // Gives an equal graph in place of that of a step, before it runs for the first time; null: it is run as derived. The
   // values of its states do not count.
   std::function<absl::StatusOr<Graph>(const Graph&)> rewrite = nullptr;
-  // In its place for the graph of a micro-batch: given that, the step, and StepGraphs::updated.
+  // Used instead of `rewrite` for the graph of a micro-batch; called with that graph, the step and StepGraphs::updated.
   std::function<absl::StatusOr<Graph>(const Graph&, const Graph&, const std::vector<std::string>&)> rewrite_gradients =
       nullptr;
-  // In its place where one rank computes the step in one graph: that may keep its states in other forms.
+  // Used instead of `rewrite` if one rank computes the step in one graph; it may keep the step's states in other forms.
   std::function<absl::StatusOr<StoredStep>(const WholeStep&)> rewrite_whole = nullptr;
 };
 
@@ -74,8 +74,8 @@ class Trainer {
   // Asked after every step; true ends the run, with a checkpoint.
   using Stop = std::function<bool()>;
 
-  // The inputs of the model have batches of config.micro_batch(). The runner outlives the trainer. What runs is always
-  // read from its printed form, so a resumed run and the one before it compile the same text. Errors: those of
+  // The inputs of the model have batches of config.micro_batch(). The runner outlives the trainer. Programs are always
+  // read from their printed form, so a resumed run and the one before it compile the same text. Errors: those of
   // BuildStep, Dataset::Open, ReadCheckpoint; data that do not fit the model; a checkpoint of another configuration
   // (the field is named); a folder with checkpoints where none is to be resumed, or that another run uses; fewer
   // micro-batches than ranks; a rank whose configuration, data, programs, weights or threads differ from rank 0's.
@@ -99,13 +99,13 @@ class Trainer {
   // The weights that are trained, and the other floating states of the model with the reason.
   const std::vector<std::string>& trained() const { return trained_; }
   const std::map<std::string, std::string>& left() const { return left_; }
-  // What this rank runs.
+  // The executables that this rank runs.
   const ParallelStep& running() const { return running_; }
-  // How it keeps its states; empty: one by one.
+  // The forms in which it keeps its states; empty: one by one.
   const std::vector<StoredForm>& stored_forms() const { return forms_; }
-  // Of the weights and of what the optimizer keeps.
+  // Bytes of the weights and of the optimizer's states.
   int64_t state_bytes() const;
-  // What this rank sends in a step by its plan: all of it, but for a word to each other rank whether to stop.
+  // Bytes that this rank sends in a step by its plan: all of them, but for a word to each other rank whether to stop.
   int64_t planned_bytes() const;
 
   // All weights of the model, under their names. This and what follows is called by all ranks together.
@@ -132,8 +132,8 @@ class Trainer {
   absl::StatusOr<Tensor> StateBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&),
                                  const std::string& name);
   std::vector<std::string> AllStates() const;
-  // Those of Weights, each read by `read` of the running step: ReadState, or ViewState for who is done with them before
-  // the next step.
+  // The weights as in Weights, each read by `read` of the running step: ReadState, or ViewState if they are not used
+  // after the next step begins.
   absl::StatusOr<NamedTensors> WeightsBy(absl::StatusOr<Tensor> (Executable::*read)(const std::string&));
   // Gives what runs its states, and lets go of all else that has their values.
   absl::Status HandOver(const NamedTensors& states);
@@ -152,7 +152,7 @@ class Trainer {
   // For each of these batches of the validation set, one after the other: the sum of its samples' losses, and of the
   // shares of their labels that are right.
   absl::StatusOr<std::vector<double>> MeasureBatches(int64_t begin, int64_t end);
-  // That all ranks have the same weights.
+  // Checks that all ranks have the same weights.
   absl::Status CheckWeights(const std::string& what);
   absl::Status Save();
   bool IsDue(int64_t every_steps, int64_t every_epochs) const;

@@ -71,7 +71,7 @@ output y = %8
     const auto device = HostDevice(options);
     auto schedule = device->Compile(graph);
     ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
-    // Of five parts, two are copied: an input, and what a generated kernel gives.
+    // Two of the five parts are copied: an input, and the result of a generated kernel.
     EXPECT_THAT(LabelsOf(*schedule), testing::Contains("concat").Times(2));
     ExpectAgrees(*std::move(schedule), graph, -1, 1, 1, precision == cuda::Precision::kFp16 ? 6e-3 : 1e-5);
   }
@@ -105,7 +105,7 @@ input z: f32[3,8,8]
   }
 }
 
-// What follows a convolution is a kernel of its own where the library has no engine for both.
+// The nodes behind a convolution are a kernel of their own where the library has no engine for both.
 TEST(CudaCalls, ConvolutionsStayCallsWithoutTheirEpilogue) {
   const Graph graph = GraphWithWeights(absl::StrCat(kConvolution, R"(
 %5 = conv2d(%4, w, pads=[1,1,1,1])
@@ -217,7 +217,7 @@ state b: f32[16]
       ExpectAgrees(*std::move(schedule), graph, -1, 1, 1);
     }
   }
-  // What both ways read is converted before they are timed: one kernel is launched for GELU, one for the weight.
+  // Inputs of both ways are converted before they are timed: one kernel is launched for GELU, one for the weight.
   HostGpuCounts counts;
   const auto device = HostDevice({.precision = cuda::Precision::kBf16}, &counts, {.first_ways = true});
   const Graph graph = GraphWithWeights(
@@ -226,7 +226,7 @@ state b: f32[16]
   EXPECT_EQ(counts.launches, 2);
 }
 
-// What is added to a product is added by it, though it has another shape.
+// A product adds the summand behind it, though that has another shape.
 TEST(CudaCalls, SumsReachThroughReshapes) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[6,8]

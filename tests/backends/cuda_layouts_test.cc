@@ -143,7 +143,8 @@ TEST(CudaLayouts, HeadsOfSeveralSequencesAreMultipliedWhereTheyLie) {
   }
 }
 
-// Of one sequence, the product with the values writes heads side by side again, as the projection behind it reads them.
+// For one sequence, the product with the values writes heads side by side again, as the projection behind it reads
+// them.
 TEST(CudaLayouts, HeadsOfOneSequenceAreWrittenWhereTheyAreRead) {
   for (cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kTf32}) {
     EXPECT_THAT(Steps(HeadsOf(1), {.precision = precision}),

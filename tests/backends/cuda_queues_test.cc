@@ -42,7 +42,7 @@ TEST(CudaQueues, BranchesPartAndMeet) {
   EXPECT_THAT(Texts(cuda::ParallelSections({{}, {0}, {0}, {1}, {2, 3}})), ElementsAre("1-4: 0 1 0"));
   // A branch of a branch waits across queues.
   EXPECT_THAT(Texts(cuda::ParallelSections({{}, {0}, {0}, {1}, {1, 2}, {3, 4}})), ElementsAre("1-5: 0 1 0 1<0"));
-  // What is read far away, a mask, holds up nothing.
+  // A value that is read much later, a mask, holds up nothing.
   EXPECT_THAT(Texts(cuda::ParallelSections({{}, {}, {0, 1}, {2}, {0, 3}, {4}})), ElementsAre("0-2: 0 1"));
   // Two modules one after the other.
   EXPECT_THAT(Texts(cuda::ParallelSections({{}, {0}, {0}, {1, 2}, {3}, {3}, {3}, {4, 5, 6}})),
@@ -156,8 +156,8 @@ TEST(CudaQueues, ProductsOfOneValueAreOneGroup) {
   EXPECT_EQ(slow.sections, tried);
 }
 
-// What is remembered is not tried again, and needs no memory for it: steps side by side, a pooling by a kernel or by a
-// library, a depthwise convolution with and without what follows it.
+// A remembered choice is not tried again, and needs no memory for a trial: steps side by side, a pooling by a kernel or
+// by a library, a depthwise convolution with and without its epilogue.
 TEST(CudaQueues, WhatIsRememberedTakesNoMemory) {
   const char* const pooling = "input x: f32[1,64,20,20]\n%1 = max_pool2d(x, kernel=[2,2])\noutput y = %1\n";
   const char* const depthwise = R"(

@@ -65,7 +65,7 @@ TEST(Cuda, ImagesWithChannelsInnermostAgree) {
   ExpectAllAgree(*device, RandomGraphs(Cases(200)));
 }
 
-// What is stored in 16 bits is rounded at every kernel: 2^-11 and 2^-8 of the number.
+// Values stored in 16 bits are rounded at every kernel: by 2^-11 and 2^-8 of the number.
 TEST(Cuda, HalfPrecisionIsNear) {
   for (auto [precision, tolerance] :
        {std::pair(cuda::Precision::kFp16, 4e-3), std::pair(cuda::Precision::kBf16, 3e-2)}) {
@@ -151,7 +151,7 @@ TEST(Cuda, AttentionIsOneCallInHalfPrecision) {
   EXPECT_GT(parts.calls, 0);
 }
 
-// What looks alike and is something else stays apart.
+// Graphs that look like attention and are something else stay apart.
 TEST(Cuda, AttentionNeedsTheWholePattern) {
   cuda::CudaOptions options;
   options.precision = cuda::Precision::kBf16;
@@ -232,7 +232,7 @@ TEST(Cuda, CostsAreMeasuredOnMoreThanTheCache) {
   EXPECT_GE(static_cast<int64_t>(counts.factors.size()), 2 * cache / 4096) << "a set has less than 4096 bytes";
 }
 
-// Weights are converted when the graph is compiled, and what nobody reads of them is freed.
+// Weights are converted when the graph is compiled, and those that are not read any more are freed.
 TEST(Cuda, WeightsAreConvertedOnce) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[1,8,6,6]

@@ -1,4 +1,4 @@
-// What the CUDA device does with whole models: no step of an inference depends on constants alone.
+// Tests of the CUDA device on whole models: no step of an inference depends on constants alone.
 #include <set>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace rewright {
 namespace {
 
-// What has memory of its own and is read.
+// The buffers with memory of their own that are read.
 std::vector<bool> RootsRead(const Schedule& schedule) {
   std::vector<bool> read(schedule.buffers.size());
   for (int id : schedule.outputs) read[ResolveBuffer(schedule.buffers, id).root] = true;
@@ -48,8 +48,8 @@ TEST_P(CudaZoo, NoStepDependsOnConstantsAlone) {
     cuda::Lowering lowered(gpu, *graph, lowering);
     const absl::StatusOr<Schedule> schedule = lowered.Run();
     ASSERT_TRUE(schedule.ok()) << schedule.status();
-    // Costs are looked up by the layouts that are told without lowering. What the caller gets is row-major at the end,
-    // and parts of a concatenation lie in it, which costs know besides.
+    // Costs are looked up by the layouts that are told without lowering. Two kinds of values lie elsewhere, which costs
+    // know besides: results for the caller are row-major, and parts of a concatenation lie in it.
     cuda::CudaLayouts layouts(lowering.channels_last);
     std::set<Value> elsewhere;
     const int bytes = precision == cuda::Precision::kBf16 ? 2 : 4;

@@ -89,7 +89,7 @@ TEST(CpuPartition, MakesNoTwoStepsOfAnEpilogueOne) {
   EXPECT_THAT(groups("%9 = sub(b, %1)\n"), ElementsAre("conv2d", "sub"));
 }
 
-// What a chain of operators computes is for rules to say.
+// Only rules tell which function a chain of operators computes.
 TEST(CpuPartition, KnowsActivationsByTheirOperatorsAlone) {
   const auto groups = [](const std::string& steps) {
     return Groups(*Make("cpu"),

@@ -56,7 +56,7 @@ double Activated(cuda::Activation activation, double x) {
   return x;
 }
 
-// What follows a product: bias and residual are added, an activation is taken. Buffers: see gpu.h.
+// The epilogue of a product: bias and residual are added, an activation is taken. Buffers: see gpu.h.
 class Epilogue {
  public:
   template <typename Problem>
@@ -88,7 +88,7 @@ void ExpectAligned(void* const* buffers, int first, int count, uintptr_t alignme
   }
 }
 
-// Of a tensor of rank 4.
+// The place of an element of a tensor of rank 4.
 int64_t At(const int64_t* strides, int64_t a, int64_t b, int64_t c, int64_t d) {
   return a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3];
 }

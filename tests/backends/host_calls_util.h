@@ -1,4 +1,4 @@
-// What the libraries of a GPU compute, by its definition on the processor.
+// The calls of a GPU's libraries, computed by their definition on the processor.
 #pragma once
 
 #include <memory>

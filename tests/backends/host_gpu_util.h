@@ -1,6 +1,6 @@
-// A GPU made of the processor: generated kernels are compiled by the C++ compiler and run block by block, what
-// libraries compute is computed by its definition. What the CUDA device decides and generates is thereby checked on
-// every machine.
+// A GPU made of the processor: generated kernels are compiled by the C++ compiler and run block by block, calls of
+// libraries are computed by their definition. So the decisions and kernels of the CUDA device are checked on every
+// machine.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct HostGpuCounts {
   std::set<const void*> factors;  // addresses of the right factors of products
 };
 
-// What this GPU lacks.
+// The limits of this GPU.
 struct HostGpuOptions {
   bool no_products = false;    // and no convolutions, pooling, normalization: Plan gives a fault
   bool no_attention = false;   // Plan gives a fault
@@ -41,7 +41,7 @@ std::unique_ptr<cuda::Gpu> MakeHostGpu(HostGpuCounts* counts = nullptr, const Ho
 // The CUDA device on it, with kernels of several elements a thread for small tensors, too.
 std::unique_ptr<Device> HostDevice(cuda::CudaOptions options = {}, HostGpuCounts* counts = nullptr,
                                    const HostGpuOptions& lacks = {});
-// Of its steps: which groups a graph became.
+// The labels of its steps, which tell the groups that a graph became.
 std::vector<std::string> LabelsOf(const Schedule& schedule);
 
 // A graph to be compiled and compared with the interpreter on random inputs in [low, high].

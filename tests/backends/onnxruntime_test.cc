@@ -274,7 +274,7 @@ output y = %0
   EXPECT_THAT(device->faults(), ElementsAre());
 }
 
-// What only Rewright knows.
+// An operator that only Rewright knows is refused.
 TEST_F(OnnxRuntimeTest, SaysWhatItRefuses) {
   const auto device = Make();
   ASSERT_NE(device, nullptr);

@@ -9,7 +9,7 @@ namespace rewright {
 
 // All operators but the opaque ones, which GPUs refuse.
 std::vector<const OpDef*> OpsOfGpus();
-// Whether a graph has no narrow elements, which GPUs refuse likewise.
+// Returns whether a graph has no narrow elements, which GPUs refuse likewise.
 bool IsOfGpus(const Graph& graph);
 
 // A random application of an operator, its operands as inputs; `sample` tells the range of their elements.

@@ -1,4 +1,4 @@
-// What is written to a full disk: a clear error, the old file as it was, nothing left behind.
+// Writing to a full disk gives a clear error, leaves the old file as it was, and leaves nothing behind.
 #include <sys/mount.h>
 #include <sys/stat.h>
 

@@ -108,7 +108,8 @@ TEST_P(OpaqueModelsOn, AreRewrittenAroundThatNode) {
   EXPECT_EQ(Rewright(absl::StrCat("diff ", Path("m.onnx"), " ", Path("o.onnx"), on, 7)).status, 0);
 }
 
-// In 16 bits a node that nobody here knows is left to onnxruntime as in any other type, which says whether it knows it.
+// In 16 bits, as in any other type, a node unknown to Rewright is left to onnxruntime, which reports whether it knows
+// it.
 TEST_P(OpaqueModelsOn, OfSixteenBits) {
   const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
   if (!std::filesystem::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;
@@ -130,7 +131,7 @@ TEST_P(OpaqueModelsOn, OfSixteenBits) {
   }
 }
 
-// Of a tensor without elements, which no kernel of ours looks at.
+// An opaque node reads a tensor without elements, which no kernel of ours looks at.
 TEST_F(OpaqueModels, OfEmptyTensors) {
   const std::string python = std::string(REWRIGHT_SOURCE_DIR) + "/.venv/bin/python";
   if (!std::filesystem::exists(python)) GTEST_SKIP() << "tools/python_env.sh makes " << python;
@@ -148,7 +149,7 @@ TEST_F(OpaqueModels, OfEmptyTensors) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
 }
 
-// What Inverse gives is drawn, and what it reads has to be proved equal.
+// The result of Inverse is drawn, and its operand has to be proved equal.
 TEST_F(OpaqueModels, AreProvedEqualAroundThatNode) {
   const auto equal = [&](const TestModel& other) {
     WriteContents(Path("other.onnx"), other.Bytes());
@@ -182,7 +183,7 @@ TEST_F(OpaqueModels, AreProvedEqualAroundThatNode) {
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err, HasSubstr("only one of the models has the operand 0 of foreign.com.microsoft."));
 
-  // What has nothing to do with it differs or does not.
+  // Outputs that do not depend on the node differ or do not.
   TestModel with = Inverted("N"), without = Inverted("N");
   with.Node("Exp", {"x"}, {"z"}).Output("z");
   without.Node("Tanh", {"x"}, {"z"}).Output("z");

@@ -1,4 +1,4 @@
-// What `optimize -o` writes: the input byte for byte where nothing was rewritten, and it says which it is.
+// The file of `optimize -o`: the input byte for byte where nothing was rewritten, and the report says which it is.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

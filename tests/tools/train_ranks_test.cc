@@ -65,7 +65,7 @@ class TrainRanksTest : public ::testing::Test {
     WriteContents(folder_ / name, json.dump());
     return folder_ / name;
   }
-  // The last line of a run that ends well, on so many processes.
+  // The last line of a run that ends well, on `processes` processes.
   static Json Trained(int processes, const std::string& arguments, const std::string& flags = "") {
     const Outcome outcome = RewrightScript(Mpirun(processes, flags) + "$program train --threads 1 --json --quiet " +
                                            arguments + " >$out 2>$err");
@@ -196,7 +196,7 @@ TEST_F(TrainRanksTest, ARunGoesOnOnAnotherNumberOfProcesses) {
   EXPECT_EQ(last_line(rest.out), last_line(alone.out));
 }
 
-// Of each process, in every kind of layout: the same bits, in less memory.
+// The limit holds for each process, in every kind of layout: the same bits, in less memory.
 TEST_F(TrainRanksTest, ALimitOfMemoryHoldsForEveryRank) {
   const std::string text = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/characters/train.txt";
   const Json tokens = {{"file", text}, {"scale", nullptr}, {"tokens", {{"stride", 24}}}};

@@ -1,4 +1,4 @@
-// What each verb does, from outside: on small models, with their exit statuses and JSON fields.
+// Each verb from outside: on small models, with exit statuses and JSON fields.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

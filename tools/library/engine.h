@@ -1,4 +1,4 @@
-// Where models run.
+// Engines, on which models run.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,15 @@
 
 namespace rewright {
 
-// Whether the name of a device is onnxruntime's.
+// Returns whether the name of a device is onnxruntime's.
 bool IsOnnxRuntime(const std::string& device);
-// How a model is read that the device runs: for onnxruntime with the nodes of its file; there and on the processor not
-// all of them need to be known, since onnxruntime runs those that are not.
+// The options to read a model that the device runs: for onnxruntime with the nodes of its file. There and on the
+// processor not all nodes need to be known, since onnxruntime runs the others.
 ImportOptions OptionsToRead(const std::map<std::string, int64_t>& dims, const std::string& device,
                             bool fold_defaults = false);
 
-// What the name of a device stands for: "cpu", "cuda", "cuda:N", "onnxruntime", or "reference", the interpreter.
+// The engine that the name of a device stands for: "cpu", "cuda", "cuda:N", "onnxruntime", or "reference", the
+// interpreter.
 class Engine {
  public:
   // `threads` 0: all of the machine. `profile`: the file of measured costs; empty: none is kept. `switched_off`: laws
@@ -43,7 +44,7 @@ class Engine {
   void Use(const ImportedModel& model) const;
   // The device where it is onnxruntime, which knows files; null where it is another.
   ort::OrtDevice* onnxruntime() const { return dynamic_cast<ort::OrtDevice*>(device_.get()); }
-  // Of whole graphs on the device, in the profile; null where there is none, or nothing is timed.
+  // The measurements of whole graphs on the device, in the profile; null where there is none, or nothing is timed.
   KeptMeasurements* measurements() const { return measurements_.get(); }
   // Why something that was measured was not kept in the profile: the first time. OK: all was, or there is none.
   absl::Status profile_loss() const { return profile_ == nullptr ? absl::OkStatus() : profile_->lost(); }

@@ -138,10 +138,10 @@ struct Model::Impl {
   ModelOptions options;
   Engine engine;
   std::unique_ptr<SizedModels> models;
-  // What the model was read from.
+  // The file or the bytes that the model was read from.
   std::optional<ModelFile> file;
   std::string bytes;
-  // Of the last optimization that rewrote the model.
+  // Results of the last optimization that rewrote the model.
   std::optional<Graph> rewritten;
   std::optional<OutputCheckOptions> checking;
   std::map<std::string, InputView> defaults;  // their elements are the original's

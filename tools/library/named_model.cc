@@ -15,7 +15,8 @@ namespace {
 
 using index::NamedSizes;
 
-// Readings of a model, by which relations are looked for: so many nodes are read, in so many readings at most.
+// Limits on the readings of a model by which relations are looked for: the nodes read in all, and the number of
+// readings.
 constexpr int64_t kNodesRead = 200'000;
 constexpr int64_t kFewestReadings = 6, kMostReadings = 150;
 

@@ -41,14 +41,15 @@ class NameKeeper {
   // rules lack one of the steps.
   absl::StatusOr<std::vector<int>> StepsThatFixSizes(const Replay& made, const std::vector<ReplayStep>& steps);
 
-  // A name is kept where
-  //   - the model can be read, and every step applies, at each of a few sizes of the name (RelatedSamples), of
-  //     which those that stand in a relation keep it,
-  //   - what the steps bind are forms of the names, and over these their conditions hold for every size from 1 on,
+  // A name is kept if
+  //   - the model can be read, and every step applies, at each of a few sizes of the name (RelatedSamples); the sizes
+  //     of related names satisfy their relation,
+  //   - the values that the steps bind are forms of the names, and over these their conditions hold for every size
+  //     from 1 on,
   //   - the files that would be written at these sizes differ in lists of integers that are such forms, or in constants
   //     that nodes of the model's file compute.
-  // What nodes of a file that hold graphs (If, Loop) make of a size is not known: such models keep no names. Errors: as
-  // above.
+  // The results of nodes that hold graphs (If, Loop) are not known as forms of a size: models with such nodes keep no
+  // names. Errors: as above.
   absl::StatusOr<NamedModel> NameSizes(const Replay& made, const std::vector<ReplayStep>& steps);
 
  private:
@@ -59,7 +60,7 @@ class NameKeeper {
     std::vector<SizedGraph> graphs;
   };
 
-  // Of these names, and of those that they give; kFailedPrecondition where the model cannot be read there.
+  // Samples of these names, and of those that they give; kFailedPrecondition where the model cannot be read there.
   absl::StatusOr<Samples> SamplesOf(const std::vector<std::string>& names);
   absl::StatusOr<const Samples*> AllSamples();
   // The graph with those names, by the first steps alone; kFailedPrecondition where they cannot be kept, because of

@@ -23,7 +23,7 @@ struct RuleFlags {
 // Errors: those of RuleSet::FromFiles. `reader`: for who loads several sets.
 absl::StatusOr<RuleIndex> LoadRules(const RuleFlags& flags, RuleReader* reader = nullptr);
 
-// What an optimization works with.
+// The rules of an optimization.
 struct OptimizerRules {
   RuleIndex rules;                   // of the search
   std::optional<Baseline> baseline;  // its second start
@@ -31,10 +31,10 @@ struct OptimizerRules {
   std::vector<std::string> files;    // that they come from
 };
 absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags);
-// Of the laws of all rules, in their order, and whether there is a baseline.
+// The hash of the laws of all rules, in their order, and of whether there is a baseline.
 std::string HashOf(const OptimizerRules& rules);
 
-// How the rules of a file are loaded, apart from the files.
+// The options to load rules, apart from the files.
 LoadOptions LoadOptionsOf(const RuleFlags& flags);
 
 }  // namespace rewright

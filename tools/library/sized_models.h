@@ -47,12 +47,13 @@ class SizedModels {
   // Errors: sizes that the model does not admit, those of the device.
   absl::StatusOr<std::shared_ptr<const SizedModel>> At(const DimSizes& dims);
 
-  // What an optimization made of the original: `rewritten`, by `steps`. No steps: the original runs again.
+  // Takes the result of an optimization of the original: `rewritten`, by `steps`. No steps: the original runs again.
   absl::Status SetPath(const Graph& rewritten, std::vector<ReplayStep> steps, const RuleIndex& rules);
-  // What tells steps that no file could keep all names with (NameKeeper); it lives no longer than this and the rules.
+  // Gives a function that finds the steps with which no file could keep all names (NameKeeper); it lives no longer than
+  // this and the rules.
   std::function<absl::StatusOr<std::vector<int>>(const Replay&, const std::vector<ReplayStep>&)> KeepsNames(
       const RuleIndex& rules);
-  // Which names a file of what SetPath was given can keep; none without a path.
+  // The names that a file of SetPath's graph can keep; none without a path.
   absl::StatusOr<NamedModel> Names();
 
  private:

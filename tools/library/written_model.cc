@@ -28,7 +28,7 @@ ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& na
 
 namespace {
 
-// What is written, read at those sizes.
+// Reads the written bytes at those sizes.
 absl::StatusOr<ImportedModel> Read(const absl::Cord& bytes, const std::string& name, const ImportedModel& original,
                                    const index::NamedSizes& dims, const Engine& engine) {
   const bool tail = !original.tail.empty(), keep = tail || CountForeign(original.graph) > 0;

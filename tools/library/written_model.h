@@ -15,10 +15,10 @@
 
 namespace rewright {
 
-// Of states and constants, in the memory of this machine.
+// Bytes of states and constants in the memory of this machine.
 int64_t WeightBytes(const Graph& graph);
 
-// Whether its weights may be too many bytes for one message, so that they go to a file beside the model.
+// Returns whether its weights may be too many bytes for one message, so that they go to a file beside the model.
 bool NeedsFileForWeights(const Graph& graph);
 
 struct WrittenModel {
@@ -29,7 +29,7 @@ struct WrittenModel {
   OutputCheck check;                  // of its graph
 };
 
-// How the rewritten graph of a model is written: with the nodes of its file, and with the names that it keeps.
+// The options to write the rewritten graph of a model: with the nodes of its file, and with the names that it keeps.
 ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& named);
 
 // The bytes of a rewritten graph, with `read` read back. Errors: they cannot be read (kInternal). `name` stands in

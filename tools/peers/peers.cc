@@ -70,7 +70,7 @@ absl::Status Peer::Spawn(const std::string& python, const std::string& script) {
   arguments.push_back(nullptr);
   process_ = fork();
   if (process_ == 0) {
-    // What the libraries print is not ours to read; answers go to the socket alone.
+    // The libraries' own prints are dropped; answers go to the socket alone.
     const int nowhere = open("/dev/null", O_WRONLY);
     dup2(ends[1], STDIN_FILENO);
     dup2(ends[1], STDOUT_FILENO);

@@ -143,7 +143,7 @@ void Console::JsonLine(const Json& object) {
 void Console::OpenUnblocked() {
   struct stat status = {};
   if (fstat(STDOUT_FILENO, &status) != 0 || !(S_ISFIFO(status.st_mode) || isatty(STDOUT_FILENO) == 1)) return;
-  // A description of its own: whoever shares standard output goes on to wait where that is full.
+  // A description of its own: other processes on the same standard output still wait where it is full.
   unblocked_ = open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 

@@ -22,7 +22,7 @@ namespace rewright {
 
 using Json = nlohmann::ordered_json;
 
-// What every verb takes.
+// Flags that every verb takes.
 struct CommonFlags {
   bool json = false;
   bool quiet = false;
@@ -60,7 +60,7 @@ class Console {
   // With --json: one object on one line, at once. For verbs that report as they go: who reads no more does not keep an
   // interrupted run from its end (InterruptGuard), the line is given up.
   void JsonLine(const Json& object);
-  // Whether standard output has not taken a result.
+  // Returns whether a result could not be written to standard output.
   bool output_failed();
   // Prints it, and what is left to print. Error: standard output cannot be written.
   absl::Status Finish();

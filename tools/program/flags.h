@@ -1,7 +1,7 @@
-// The flags and operands of a verb. The parser (CLI11) is known to flags.cc and program.cc alone: its header costs
-// seconds in every file that includes it.
+// The flags and operands of a verb. Only flags.cc and program.cc include the parser (CLI11): its header costs seconds
+// in every file that includes it.
 //
-// Errors say what was found and what was expected, and end the program with status 2. Of every flag the variable holds
+// Errors name the value found and the value expected, and end the program with status 2. The variable of a flag holds
 // the default and keeps it when the flag is not given.
 #pragma once
 
@@ -26,7 +26,7 @@ class Flag {
   explicit Flag(CLI::Option* option) : option_(option) {}
 
   Flag Required() const;
-  // What help calls its value: FILE.
+  // The name of its value in help: FILE.
   Flag Type(const std::string& name) const;
   // Repeatable, with one value each time; else a list takes all values that follow.
   Flag OneAtATime() const;
@@ -40,7 +40,7 @@ class Flag {
   Flag Group(const std::string& name) const;
   // Each value is replaced by what this makes of it.
   Flag Map(std::function<std::string(std::string)> change) const;
-  // What is wrong with a value, empty where nothing is; `expected` stands in help.
+  // `wrong` gives the fault of a value, empty if there is none; `expected` stands in help.
   Flag Check(std::function<std::string(const std::string&)> wrong, const std::string& expected) const;
 
   bool given() const;
@@ -49,7 +49,7 @@ class Flag {
   CLI::Option* option_;
 };
 
-// What a verb declares its flags on. `names` are "-o,--output", or that of an operand: "model".
+// Declares the flags of a verb. `names` are "-o,--output", or that of an operand: "model".
 class CommandLine {
  public:
   explicit CommandLine(CLI::App* app) : app_(app) {}

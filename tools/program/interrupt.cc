@@ -35,7 +35,7 @@ InterruptGuard::InterruptGuard() {
 
 InterruptGuard::~InterruptGuard() {
   if (--guards > 0) return;
-  // What is left is the end of the program: a signal now would make a failure of a result that is written.
+  // The program only has to end now: a signal would turn a result that is written into a failure.
   signal(SIGINT, SIG_IGN);
   signal(SIGTERM, SIG_IGN);
 }

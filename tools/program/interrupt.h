@@ -5,10 +5,10 @@
 
 namespace rewright {
 
-// While one exists, SIGINT and SIGTERM set flag(); a second signal has its usual effect. From then on a pipe that
-// nobody reads any more is an error where it is written, and no end of the program: a launcher that is interrupted
-// closes those of its processes at once. Behind the outermost one, when results are written, both are ignored; one
-// inside another changes nothing. Made and destroyed by the main thread.
+// While one exists, SIGINT and SIGTERM set flag(); a second signal has its usual effect. From then on a pipe without a
+// reader is an error where it is written, and no end of the program: a launcher that is interrupted closes those of its
+// processes at once. Behind the outermost one, when results are written, both are ignored; one inside another changes
+// nothing. Made and destroyed by the main thread.
 class InterruptGuard {
  public:
   InterruptGuard();

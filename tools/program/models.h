@@ -1,4 +1,4 @@
-// What several verbs do with models: read them, feed them, run them somewhere.
+// Common work of verbs with models: they read them, feed them, run them somewhere.
 #pragma once
 
 #include <cstdint>
@@ -50,17 +50,17 @@ std::string CountTable(const std::map<std::string, int>& counts);
 std::vector<std::string> InputNames(const Graph& graph);
 std::vector<std::string> OutputNames(const Graph& graph);
 
-// What inputs and outputs of the same name differ in, a line each: "input x: f32[1,3] and missing". Defaults of inputs
-// are part of what is compared.
+// The differences between inputs and outputs of the same name, a line each: "input x: f32[1,3] and missing". Defaults
+// of inputs are compared, too.
 std::vector<std::string> InterfaceDifferences(const ImportedModel& a, const ImportedModel& b);
-// Of these what concerns defaults.
+// The part of these differences that concerns defaults.
 std::vector<std::string> DefaultDifferences(const ImportedModel& a, const ImportedModel& b);
 
-// "12.3 MB" and so on, powers of 1000.
-// Nodes that are kept as they were read: the first few by name, for a line; and all of them.
+// The nodes that are kept as they were read: the first few by name, for a line; and all of them.
 std::string OpaqueText(const ImportedModel& model);
 Json OpaqueJson(const ImportedModel& model);
 
+// "12.3 MB" and so on, in powers of 1000.
 std::string BytesText(double bytes);
 
 // --dim and --fold-defaults: how a model is read.

@@ -1,4 +1,4 @@
-// What a verb writes, looked at before it begins to work: long work whose result has no place is never done.
+// Checks the places of a verb's outputs before it begins to work: long work whose result has no place is never done.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ struct OutputFlag {
 absl::Status CheckOutputs(const std::vector<OutputFlag>& outputs, const std::vector<std::string>& inputs,
                           Session& session);
 
-// To the file, or to standard output.
+// Writes to the file, or to standard output.
 absl::Status WriteOutput(const std::string& path, const std::string& contents);
 
 }  // namespace rewright

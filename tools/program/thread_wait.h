@@ -1,4 +1,4 @@
-// How long OpenMP's threads spin before they sleep.
+// The time that OpenMP's threads spin before they sleep.
 #pragma once
 
 namespace rewright {

@@ -1,4 +1,4 @@
-// What a verb of the program is: flags, and the work to do with them. One file per verb; tools/program/program.cc lists them.
+// A verb of the program: flags, and the work to do with them. One file per verb; tools/program/program.cc lists them.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace rewright {
 // refuted). Errors are a Status: bad input ends with 2, faults of the program with 3.
 enum class Answer { kYes = 0, kNo = 1 };
 
-// What an action works with.
+// The flags and the console of an action.
 struct Session {
   CommonFlags flags;
   Console console;
@@ -49,7 +49,7 @@ Action DeclareInspect(CommandLine& line);
 Action DeclareGrad(CommandLine& line);
 Action DeclareShard(CommandLine& line);
 
-// In the order of the help page.
+// All verbs in the order of the help page.
 std::vector<Verb> AllVerbs();
 
 // The program: parses `arguments` (without the program's name), runs the verb, gives the exit status.

@@ -9,7 +9,7 @@
 namespace rewright {
 namespace {
 
-// So many values below one that has no change of its own are asked.
+// The most values that RegionOf visits, from a value without a change of its own on to its operands.
 constexpr size_t kMostAsked = 64;
 
 class GraphComparison {
@@ -56,7 +56,7 @@ class GraphComparison {
     }
   }
 
-  // What stands in the graph after in the place of the outputs of a node before.
+  // Finds the values of the graph after that take the place of the outputs of a node before.
   void Match(NodeId id) {
     const Node& node = before_.node(id);
     const NodeId same = node.op == nullptr ? (after_.contains(id) ? id : NodeId{-1}) : ApplicationLike(node);

@@ -1,4 +1,4 @@
-// What became of a graph: which nodes are in both graphs, and which of the others belong together.
+// The changes of a graph: the nodes that are in both graphs, and which of the others belong together.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@ std::string PictureMarkup(const Graph& before, const Graph* after, const GraphCh
 
 // The script in its element; to stand behind all that it works with.
 std::string PictureScript();
-// What a page's content security policy says to let that script run and no other: 'sha256-..'.
+// The source in a page's content security policy that lets that script run and no other: 'sha256-..'.
 std::string PictureScriptSource();
 
 // The style of the whole page.

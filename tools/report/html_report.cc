@@ -114,7 +114,7 @@ void Summary(const ReportPage& page, const OptimizeReport& report, Page& html) {
   html.EndTable();
 }
 
-// What a rule says, and on what grounds it is believed.
+// The text of a rule, and the grounds on which it is believed.
 std::string Law(const RuleIndex& rules, const std::string& name, std::string* verdict) {
   for (const auto& matcher : rules.matchers()) {
     const Rule& rule = matcher->rule().rule();

@@ -7,7 +7,7 @@ namespace rewright::cpu {
 
 using TileLoop = void (*)(void* const* addresses, long count);
 
-// Whether the plugin is there; it is not opened for that.
+// Returns whether the plugin's file exists; does not open it.
 bool HasLoopCompiler();
 
 // Compiles a module of LLVM's text and gives the function of that name, which stays for as long as the program runs;

@@ -46,7 +46,7 @@ class TileProgram {
   struct Lines {
     TileLoop loop = nullptr;
     int64_t line = 0;  // positions
-    size_t count = 0;  // of addresses, which go on by so many bytes from line to line
+    size_t count = 0;  // of addresses, which advance by these bytes from line to line
     std::array<void*, kMaxProgramLeaves + kMaxProgramTiles + 2> addresses;
     std::array<int64_t, kMaxProgramLeaves + kMaxProgramTiles + 2> steps;
 
@@ -60,7 +60,8 @@ class TileProgram {
   // Loops that were compiled.
   int num_loops() const;
 
-  // What tiles hold throughout: once for every run and thread. Addresses are those of the operands' first elements.
+  // Fills the tiles that keep their contents: once for every run and thread. Addresses are those of the operands' first
+  // elements.
   void Begin(void* const* operands, TileSpace& tiles) const;
   // Where the tile that begins at `start` ends, at `end` at the latest.
   int64_t TileEnd(int64_t start, int64_t end) const;
@@ -87,7 +88,8 @@ class TileProgram {
     enum class Kind : uint8_t { kTile, kMemory, kResult } kind = Kind::kTile;
     int number = -1;  // of the tile or the result
   };
-  // How an operand is read along a line: with steps of 1, of 0, or otherwise, which a tile is filled for.
+  // The steps by which an operand is read along a line: with steps of 1, of 0, or otherwise, which a tile is filled
+  // for.
   enum class Along : uint8_t { kSteps, kRepeats, kOther };
 
   // Instructions [first, last): one after the other, or, where they are long enough to be worth compiling, as one loop.
@@ -99,11 +101,11 @@ class TileProgram {
 
   // `strides` of each operand in a space of those sizes.
   void FindLines(const std::vector<int64_t>& sizes, const std::vector<std::vector<int64_t>>& strides);
-  // So many neighbouring instructions that can be compiled, or more, become a loop.
+  // At least `least_together` neighbouring instructions that can be compiled become a loop.
   absl::Status Prepare(const std::vector<int>& over, int64_t least_together);
   // `last_use`: by value, the last instruction that reads it.
   void CompileLoops(const std::vector<int>& last_use, int64_t least_together);
-  // Where element `start` of an operand lies.
+  // The address of element `start` of an operand.
   unsigned char* ElementAt(void* const* operands, int value, int64_t start) const;
 
   PointwiseProgram program_;

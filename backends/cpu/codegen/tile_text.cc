@@ -35,7 +35,7 @@ const char* WrappingOf(TileOp op) {
   return op == kTileAdd ? "add" : op == kTileSub ? "sub" : op == kTileMul ? "mul" : nullptr;
 }
 
-// Whether the value can be no number that i32 does not hold, as the result of a clip is.
+// Returns whether i32 holds every number that the value can be, for example the result of a clip.
 bool IsHeld(const PointwiseProgram& program, int value) {
   const int operands = static_cast<int>(program.operands.size());
   const int leaves = program.num_values() - static_cast<int>(program.instructions.size());
@@ -104,7 +104,7 @@ class LoopWriter {
         rounds_(rounds),
         leaves_(program.num_values() - static_cast<int>(program.instructions.size())) {}
 
-  // What all rounds share, uniform values, for one position at a time.
+  // Writes the uniform values, which all rounds share, one position at a time.
   void Begin(int first, int last) {
     for (size_t k = 0; k < tile_.reads.size(); ++k) {
       if (uniform_[tile_.reads[k]]) names_[tile_.reads[k]] = Loaded(k, "0", 1);
@@ -113,7 +113,8 @@ class LoopWriter {
       if (uniform_[leaves_ + i]) names_[leaves_ + i] = Computed(program_.instructions[i]);
     }
   }
-  // Those of a writer for one position at a time that others than uniform values are computed from.
+  // Takes over uniform values from a writer for one position at a time, as far as values that are not uniform read
+  // them.
   void Begin(int first, int last, const LoopWriter& single) {
     const auto repeat = [&](int value) {
       if (const auto scalar = single.names_.find(value); value >= 0 && scalar != single.names_.end()) {
@@ -181,7 +182,7 @@ class LoopWriter {
     return Set(
         absl::StrCat("shufflevector ", type, " ", one, ", ", undefined, ", <", lanes_, " x i32> zeroinitializer"));
   }
-  // Where `lanes` elements from a position on are stored.
+  // The address of `lanes` elements from a position on.
   std::string Address(size_t number, DType dtype, const std::string& position, int lanes) {
     const std::string element = StoredType(dtype, 1), type = StoredType(dtype, lanes);
     const std::string at =
@@ -359,7 +360,7 @@ TileText TileTextOf(const PointwiseProgram& program, int first, int last, const 
                     "_next, ", end, "\n  br i1 %", label, "_more, label %", label, ", label %", behind, "\n", behind,
                     ":\n");
   };
-  // What a round joins to the numbers in memory; those of position i are the ones from i - %fours on.
+  // Joins a round's values to the numbers in memory; the numbers of position i are those from i - %fours on.
   const auto join_in_memory = [&](LoopWriter& writer, const std::string& position) {
     const std::string at = absl::StrCat(position, "_of_four");
     const std::string lies = writer.NumbersAt(numbers, at);

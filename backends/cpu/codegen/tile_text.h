@@ -20,15 +20,16 @@ struct TileText {
   std::string name;  // of the function, made from its text: void name(void* const* addresses, long count)
   std::string text;  // of a module
   // Values by the order of their addresses: those that are read, then those that are written; behind them, the numbers
-  // to which the last value is joined. What is read at a position is read before anything is written there.
+  // to which the last value is joined. A position is read before anything is written there.
   std::vector<int> reads, writes;
 };
 
 bool HasTileText(const PointwiseProgram& program, const PointwiseInstruction& instruction);
 
-// Of the instructions [first, last), all of which have one. By value: whether all its elements are equal, which are
-// computed once for all positions, and whether it is read after these instructions. With `join` the value of the last
-// one is joined to numbers, as by SimdTable::join_row. `lanes` elements are computed together.
+// Writes the instructions [first, last), all of which have a text. `uniform` tells by value whether all its elements
+// are equal; such values are computed once for all positions. `wanted` tells by value whether it is read after these
+// instructions. With `join` the last instruction's value is joined to numbers, as by SimdTable::join_row. `lanes`
+// elements are computed together.
 TileText TileTextOf(const PointwiseProgram& program, int first, int last, const std::vector<bool>& uniform,
                     const std::vector<bool>& wanted, std::optional<TileJoin> join, int lanes);
 

@@ -61,7 +61,7 @@ class CpuFuser : private Fuser<FusedGroup> {
         AddGroup({.kind = OnlyMoves(graph_, NodeAt(i)) ? FusedGroup::Kind::kView : FusedGroup::Kind::kOther}, {i});
       }
     }
-    // Next values of states come last, where nobody reads the old ones any more: they may be written over them.
+    // Next values of states come last, where no node reads the old ones any more: they may be written over them.
     std::vector<FusedGroup> groups = TakeGroups();
     std::set<Value> next;
     for (const Output& output : graph_.outputs()) {
@@ -89,7 +89,7 @@ class CpuFuser : private Fuser<FusedGroup> {
     return IsPointwise(*node.meaning) && CountProgramLeaves(*node.meaning) <= kMaxProgramLeaves &&
            node.outputs[0].num_elements() > 0;
   }
-  // What is fetched for groups that come last alone, and views of it, comes last, too. Gives the nodes.
+  // Puts fetches whose only readers are groups that come last, and views of them, last as well. Returns these nodes.
   std::set<NodeId> FetchForLast(std::vector<FusedGroup>* groups) const {
     std::set<NodeId> last, may_be_last, fetched;
     for (const FusedGroup& group : *groups) {
@@ -158,7 +158,7 @@ class CpuFuser : private Fuser<FusedGroup> {
     if (!product) return;
     std::vector<int> members;
     for (NodeId id : product->nodes) members.push_back(graph_.index(id));
-    // What stands before it may be in groups of other products as well.
+    // Nodes before the product may be in groups of other products as well.
     CHECK(std::all_of(members.begin(), members.end(), [&](int i) { return i < anchor || IsFree(i); }));
     AddGroup({.kind = FusedGroup::Kind::kQuantized, .quantized = std::make_shared<const QuantizedProduct>(*product)},
              std::move(members));
@@ -200,7 +200,7 @@ class CpuFuser : private Fuser<FusedGroup> {
     AddGroup({.kind = FusedGroup::Kind::kWeightGradient}, std::move(members));
   }
 
-  // What node `user`, the only reader of node `last`, is as the next step.
+  // Node `user`, the only reader of node `last`, as the next step of the epilogue; none if it cannot be one.
   std::optional<EpilogueStep> StepOf(const FusedGroup& group, int last, int user) const {
     const Node& node = NodeAt(user);
     const TensorType& type = NodeAt(last).outputs[0];
@@ -255,7 +255,7 @@ class CpuFuser : private Fuser<FusedGroup> {
 
   // ---- pointwise groups
 
-  // How large a program is: it has at most kMaxProgramLeaves leaves, and its values have room on the kernel's stack.
+  // The size of a program: it has at most kMaxProgramLeaves leaves, and its values have room on the kernel's stack.
   class ProgramSize {
    public:
     // `reads`: leaves of the nodes so far that are this node.
@@ -275,8 +275,8 @@ class CpuFuser : private Fuser<FusedGroup> {
     int nodes_ = 0, all_ = 0, outside_ = 0, largest_ = 0;
   };
 
-  // Results that nobody reads and that are computed from the same values are one program: what an optimizer keeps of a
-  // weight, say. Since nobody waits for them, groups cannot depend on one another in a cycle.
+  // Results that no node reads and that are computed from the same values are one program, for example the optimizer's
+  // states of a weight. Since no group waits for them, groups cannot depend on one another in a cycle.
   void GatherEnds() {
     std::vector<int> sinks;
     std::vector<size_t> same;            // by sink, an earlier one of its group, or itself

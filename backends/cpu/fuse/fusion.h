@@ -1,4 +1,4 @@
-// Which nodes run as one: the device's partition of a graph.
+// The device's partition of a graph into groups of nodes that run as one.
 //
 // Groups are made in this order:
 //   1. An anchor (conv2d, matmul on f32 or 16-bit floats) takes what follows it as an epilogue, as long as each value
@@ -20,8 +20,8 @@
 //      nodes and reshapes in between (row_groups.h), where a loop can be compiled for them: a norm of rows.
 // But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
 // groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come
-// behind all other groups, with what is fetched for them from a second tier of memory. A difference that several
-// products of 8-bit integers read, and nobody else, is in the group of each, and so is a transpose that gradients read.
+// behind all other groups, with what is fetched for them from a second tier of memory. A difference that only products
+// of 8-bit integers read is in the group of each of them, and so is a transpose that gradients read.
 #pragma once
 
 #include <memory>
@@ -34,8 +34,8 @@
 
 namespace rewright::cpu {
 
-// Functions that kernels apply to what they compute before it is stored. What exporters write as chains of simpler
-// operators is brought to these by proved rules, before a device sees it.
+// Functions that kernels apply to their results before they store them. Exporters write them as chains of simpler
+// operators; proved rules turn such chains into these before a device sees the graph.
 enum class Activation : uint8_t { kRelu, kClip, kSigmoid, kTanh, kGelu, kGeluTanh, kSwish, kHardSwish };
 
 // y = max(x, 0) + alpha * min(x, 0) for kRelu, min(max(x, alpha), beta) for kClip; alpha and beta are unused elsewhere.

@@ -40,7 +40,7 @@ std::optional<NodeId> OnlyReader(const Graph& graph, Value value) {
   return graph.nodes()[users[0]];
 }
 
-// Whether the value can only be a number in the range of `byte`.
+// Returns whether the value can only be a number in the range of `byte`.
 bool IsZeroPoint(const Graph& graph, Value value, DType byte) {
   if (graph.type(value).num_elements() != 1) return false;
   if (graph.IsKnown(value)) {
@@ -51,7 +51,7 @@ bool IsZeroPoint(const Graph& graph, Value value, DType byte) {
   return node.op == ops::Cast() && graph.type(node.operands[0]).dtype == byte;
 }
 
-// x - zero as the nodes say, whoever reads them; `value` is x.
+// Matches x - zero by the nodes alone, without their readers; `value` is x.
 std::optional<CentredFactor> PatternOf(const Graph& graph, Value value) {
   CentredFactor factor;
   const Node* node = &graph.node(value.node);
@@ -70,8 +70,8 @@ std::optional<CentredFactor> PatternOf(const Graph& graph, Value value) {
   return factor;
 }
 
-// Whether a known value of i32 is made of 8 bits and numbers that move all of them alike, as far as the graph tells; of
-// a leaf it does not.
+// Returns whether a known value of i32 is made of 8 bits and numbers that move all of them alike, as far as the graph
+// tells. A leaf counts as such, since the graph tells nothing of its elements.
 bool MayHaveByteRange(const Graph& graph, Value value) {
   while (true) {
     const Node& node = graph.node(value.node);
@@ -85,7 +85,7 @@ bool MayHaveByteRange(const Graph& graph, Value value) {
   }
 }
 
-// A product whose factors are of 8 bits, whoever else reads them.
+// Returns whether the node is a product whose factors are of 8 bits; their other readers do not matter.
 bool IsProductOfBytes(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const bool conv = node.op == ops::Conv2d();
@@ -101,7 +101,7 @@ bool IsProductOfBytes(const Graph& graph, NodeId id) {
   return one_matrix && MayHaveByteRange(graph, right);
 }
 
-// What a product of bytes reads for an operand. It computes the difference itself where all who read that do so.
+// The operand of a product of bytes. The product subtracts the zero point itself if all readers of the difference do.
 std::optional<CentredFactor> CentredFactorOf(const Graph& graph, Value value) {
   CentredFactor factor = *PatternOf(graph, value);
   const std::vector<int>& readers = graph.users(graph.index(value.node));

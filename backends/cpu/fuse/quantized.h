@@ -15,7 +15,7 @@ namespace rewright::cpu {
 struct CentredFactor {
   DType dtype = DType::kUInt8;  // of x
   Value zero;                   // one element of i32, in the range of x, known where x - zero is read; no node: 0
-  // What the group reads: x, or x - zero where others than such products read that, too.
+  // The value that the group reads: x, or x - zero if nodes other than such products read that, too.
   Value value;
   bool is_difference = false;
   std::vector<NodeId> nodes;  // the cast and the difference, in the group of each product that reads it
@@ -27,7 +27,7 @@ struct QuantizedProduct {
   // The weights of a convolution or a known right factor are read as they are in the graph, of i32.
   std::optional<CentredFactor> right;
   Value bias;  // known, of one element or one for each column; no node: none
-  // What makes 8 bits of the sums; without it they are the result.
+  // The step that makes 8 bits of the sums; without it the sums are the result.
   struct Requantized {
     Value factor;  // as the bias, of f32
     int point = 0, low = 0, high = 0;
@@ -41,7 +41,7 @@ struct QuantizedProduct {
 // The number that all elements of a known value of integers are, as far as its leaf tells.
 std::optional<int64_t> KnownInteger(const Graph& graph, Value value);
 
-// Where the node is such a product. The graph alone decides it.
+// The product of this node; none if the node is no such product. The graph alone decides it.
 std::optional<QuantizedProduct> QuantizedProductAt(const Graph& graph, NodeId product);
 
 }  // namespace rewright::cpu

@@ -16,15 +16,15 @@ bool IsJoin(const Node& node);
 
 // A group of kind kRows by its parts.
 struct RowParts {
-  int64_t rows = 0, size = 0;  // so many, of so many elements each, one behind another in row-major order
+  int64_t rows = 0, size = 0;  // rows of `size` elements each, one behind another in row-major order
   Group terms;                 // pointwise nodes before the reduction; none: it reduces a value as it is
   Group results;               // what follows it: nodes with an element a row, then those of the results' shape
   PointwiseOperand row;        // what the reduction gives, at axes of the results
 };
 RowParts RowPartsOf(const Graph& graph, const FusedGroup& group);
 
-// Makes one group of the groups of such a pattern. What joins is read nowhere else, the rows have 128 to 8192 elements
-// of f32, and all but the reduction itself can be compiled.
+// Makes one group of the groups of such a pattern. The joined values are read nowhere else, the rows have 128 to 8192
+// elements of f32, and all but the reduction itself can be compiled.
 std::vector<FusedGroup> JoinRows(const Graph& graph, std::vector<FusedGroup> groups);
 
 }  // namespace rewright::cpu

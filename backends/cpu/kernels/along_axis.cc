@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kChunk = 256;  // columns that are walked together
 
-// Of row-major x [outer, size, inner] the columns, in chunks that threads share.
+// Walks the columns of row-major x [outer, size, inner] in chunks that threads share.
 class ColumnsKernel : public Kernel {
  public:
   ColumnsKernel(const AxisSizes& sizes, int threads) : sizes_(sizes), chunks_((sizes.inner + kChunk - 1) / kChunk) {

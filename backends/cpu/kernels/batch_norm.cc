@@ -31,7 +31,7 @@ struct Moments {
   }
 
  private:
-  // In lanes, which a processor adds side by side.
+  // Adds in lanes, which a processor adds side by side.
   template <typename F>
   static double Sum(const float* x, int64_t n, const F& term) {
     constexpr int64_t kLanes = 16;
@@ -82,7 +82,7 @@ class BatchNormTrainKernel : public Kernel {
   // Elements that stay in the first level of cache between the two sums over them.
   static constexpr int64_t kBlock = 2048;
 
-  // Of one channel. Short rows of several samples make up a block.
+  // The moments of one channel. Short rows of several samples make up a block.
   Moments MomentsOf(const float* x) const {
     Moments moments;
     float block[kBlock];

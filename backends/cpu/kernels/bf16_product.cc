@@ -17,7 +17,7 @@ namespace {
 using dnnl::memory;
 using MatmulPrimitive = dnnl::matmul::primitive_desc;
 
-// As MatmulProblem, of bf16. With `packs` oneDNN chooses how b lies.
+// The same as MatmulProblem, for bf16. With `packs` oneDNN chooses how b lies.
 struct Bf16Problem {
   Layout a, b, c;
   bool packs = false;

@@ -116,7 +116,8 @@ class ByteProductKernel : public Kernel {
     });
   }
 
-  // One line of an image, zero points where it has none. What fills channels up is 0.
+  // Lays one line of an image, or zero points where the line lies in the padding. Channels that fill up the last group
+  // are 0.
   void LayImageLine(const At& at, int64_t line, uint8_t* to) const {
     const LeftImages& x = problem_.images;
     const int64_t channels = x.laid_channels, y = line % x.laid_height - x.top;
@@ -159,7 +160,7 @@ class ByteProductKernel : public Kernel {
     });
   }
 
-  // Of bytes in one piece, four are put together as a number.
+  // Lays one panel of the right factor. Four bytes that lie side by side are put together as one number.
   void LayPanel(const At& at, int64_t start, int64_t count, int8_t* panel) const {
     const int64_t width = Simd().gemm_columns, row = problem_.right_row, column = problem_.right_column;
     const int64_t whole = problem_.right.is_difference || (row != 1 && column != 1) ? 0 : problem_.depth / 4;

@@ -21,7 +21,7 @@ namespace rewright::cpu {
 
 constexpr int64_t kTaskRows = 48;  // that one panel is multiplied with before the next
 
-// How the elements of a factor are read as bytes without a sign: x, x + 128 of an i8, x - zero + zero.
+// The form in which the elements of a factor are read as bytes without a sign: x, x + 128 of an i8, x - zero + zero.
 struct FactorBytes {
   DType dtype = DType::kUInt8;
   bool is_difference = false;
@@ -105,7 +105,7 @@ void PackPanel(const ByteProblem& problem, int64_t first, int64_t count, const F
 }
 
 // Buffers: left, [its zero point], right or its panels, [its zero point], column sums and biases of panels, [factors],
-// scratch of so many bytes, the result.
+// scratch of scratch_bytes bytes, the result.
 struct ByteProduct {
   std::unique_ptr<Kernel> kernel;
   int64_t scratch_bytes = 0;

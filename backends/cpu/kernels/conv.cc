@@ -160,8 +160,8 @@ std::optional<Layout> ConvLayout(const LayoutQuery& query) {
   return result.ok() ? std::optional<Layout>(*result) : std::nullopt;
 }
 
-// The buffer of the weights as the primitive reads them. Those that change are read where they lie, also transposed, as
-// gradients by images have them: no rows are written in between.
+// The buffer of the weights as the primitive reads them. Weights that change are read where they lie, also transposed,
+// as gradients by images have them: no rows are written in between.
 absl::StatusOr<int> WeightsInBlocks(Lowering& lowering, Value w, const ConvProblem& problem,
                                     const memory::desc& wanted) {
   if (!lowering.IsConstant(w) && problem.groups == 1 && lowering.graph().type(w).dtype == DType::kFloat32) {
@@ -220,7 +220,7 @@ absl::StatusOr<bool> PlanConv(Lowering& lowering, const FusedGroup& group) {
   const bool over = problem.residual_in_place && overwrites;
   const int result = lowering.DefineOver(out, plan.dst, over ? residual_place.buffer : -1);
   if (problem.residual_in_place && !over) {
-    // With what fills up blocks of channels.
+    // Copies the padding of channel blocks, too.
     const size_t elements = lowering.Bytes(out, plan.dst) / DTypeSize(problem.dtype);
     const Layout all = Layout::RowMajor({static_cast<int64_t>(elements)});
     lowering.EmitCopy({residual_place.buffer, all}, {result, all}, problem.dtype, "copy");

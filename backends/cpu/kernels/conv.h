@@ -33,11 +33,11 @@ struct ConvPlan {
   KernelPtr kernel;
 };
 
-// Of a group of kind kConv, computed in f32.
+// The problem of a group of kind kConv, computed in f32.
 ConvProblem ConvProblemOf(const Graph& graph, const FusedGroup& group);
 absl::StatusOr<ConvPlan> MakeConv(const std::shared_ptr<const DnnlContext>& context, const ConvProblem& problem);
-// Whether the group, of kind kConv, is computed on bf16 as it lies in memory: the processor multiplies such numbers,
-// and oneDNN does so in the layouts that it would take for f32, with blocks that are filled.
+// Returns whether the group, of kind kConv, is computed on bf16 as it lies in memory: the processor multiplies such
+// numbers, and oneDNN does so in the layouts that it would take for f32, with blocks that are filled.
 bool ConvRunsInBf16(const DnnlContext& context, const Graph& graph, const FusedGroup& group);
 // Weights as oneDNN reads them from row-major memory.
 dnnl::memory::desc PlainConvWeights(const ConvProblem& problem);

@@ -37,7 +37,7 @@ std::vector<int64_t> IntsOr(const Node& node, const char* name, size_t axes, int
   return given.empty() ? std::vector<int64_t>(axes, otherwise) : given;
 }
 
-// Of out = convolution(x, w), with m the size of axis 1 of w. None where no direction fits.
+// The problem of out = convolution(x, w), with m the size of axis 1 of w. None where no direction fits.
 //
 // Data: with distances e of the elements of x, element h of x reaches y = h e - before + r' d, where r' = K - 1 - r and
 // before = (K - 1) d - pad: that is how a convolution with strides e hands back the gradient of y.
@@ -94,8 +94,8 @@ std::optional<ConvolutionProblem> ProblemOf(const Graph& graph, const Node& node
   return problem;
 }
 
-// Of out[o, c] = sum n, i..: u[n, o, i..] * x[n, c, i..], with x for the data and u for the cotangent. None for other
-// products.
+// The problem of out[o, c] = sum n, i..: u[n, o, i..] * x[n, c, i..], with x for the data and u for the cotangent. None
+// for other products.
 std::optional<ConvolutionProblem> PointwiseProblemOf(const Graph& graph, const Node& node) {
   const TensorType &u = graph.type(node.operands[0]), &x = graph.type(node.operands[1]);
   std::vector<int64_t> all_but_channels(u.shape.size());

@@ -2,8 +2,8 @@
 // subtracted. Sums wrap, so every order of them gives the same bits.
 //
 // Operands whose elements all have 16 bits, as those of quantized models do, are multiplied two by two, with sums in 32
-// bits: that is exact, and as fast again as f32. Which it is the kernel sees when it runs. (oneDNN's products of 8-bit
-// integers saturate sums of 16 bits where the processor has no VNNI: docs/decisions/070.)
+// bits: that is exact, and as fast again as f32. The kernel looks at the operands when it runs, and then chooses.
+// (oneDNN's products of 8-bit integers saturate sums of 16 bits where the processor has no VNNI: docs/decisions/070.)
 #include <omp.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct Product {
   std::vector<int64_t> a, b, c;  // by g: where its matrices begin
 
   int64_t panels() const { return (columns + Simd().gemm_columns - 1) / Simd().gemm_columns; }
-  // Of a row or a column, in 32 bits: integers, or pairs of them.
+  // The slots of 32 bits that a row or a column takes: one for each integer, or one for each pair.
   int64_t slots(bool pairs) const { return pairs ? (depth + 1) / 2 : depth; }
   int64_t panel_slots(bool pairs) const { return slots(pairs) * Simd().gemm_columns; }
 };
@@ -95,7 +95,7 @@ struct WindowSide {
           for (const Run* run = runs; run < runs + num_runs; ++run) {
             const int64_t y = run->y + r * dilations[0], x = run->x + s * dilations[1];
             if (y < 0 || y >= height || x >= width) continue;
-            // Those of them that lie inside.
+            // The part of the run that lies inside.
             const int64_t begin = x >= 0 ? 0 : std::min(run->count, CeilDiv(-x, strides[1]));
             const int64_t end = std::min(run->count, CeilDiv(width - x, strides[1]));
             PutRow<kPairs>(panel, k, run->column + begin, plane + y * width + x + begin * strides[1], strides[1],

@@ -49,13 +49,13 @@ struct WindowRow {
 };
 WindowRow WindowRowAt(const PoolProblem& problem, const Layout& image, int64_t y);
 
-// Of a pool, or of the gradient of one.
+// The problem of a pool, or of the gradient of one.
 PoolProblem PoolProblemOf(const Node& node, bool max, const Shape& windows);
 
 // ---------------------------------------------------------------- epilogue.cc
 
-// What follows a product or convolution, element by element: bias, scale and shift per channel, then the residual is
-// added, then the functions apply.
+// The steps behind a product or convolution, element by element: bias, scale and shift per channel, then the residual
+// is added, then the functions apply.
 struct PostOps {
   bool bias = false;
   bool scale = false;

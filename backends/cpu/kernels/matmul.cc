@@ -88,7 +88,7 @@ struct BatchAxis {
   int64_t size, a, b, c, residual;
 };
 
-// What a kernel packs while it runs, and the floats of scratch space that this takes.
+// The parts that a kernel packs while it runs, and the floats of scratch space that they take.
 struct Packing {
   Packing(const MatmulProblem& problem, int threads) {
     const size_t rank = problem.c.dims.size();
@@ -246,8 +246,8 @@ class MatmulKernel : public Kernel {
     const int64_t last_row = std::min(rows_, row_units * (row_part + 1) / row_parts_ * unit_rows);
     const int64_t first_panel = panels_ * column_part / column_parts_;
     const int64_t last_panel = panels_ * (column_part + 1) / column_parts_;
-    // What is packed serves as much as it can: a block of the right factor all rows, a chunk of the left one all
-    // panels.
+    // Packed parts serve as many products as they can: a block of the right factor serves all rows, a chunk of the left
+    // one all panels.
     const int64_t rows = packing_.blocks ? last_row - first_row : kRowBlock;
     const int64_t panels = packing_.left ? last_panel - first_panel : kPanelsPerBlock;
     for (int64_t row = first_row; row < last_row; row += rows) {
@@ -402,7 +402,7 @@ KernelPtr MakeMatmulKernel(const MatmulProblem& problem, int threads) {
 
 namespace {
 
-// Whether matrices lie column by column.
+// Returns whether the matrices are stored column by column.
 bool IsTurned(const Layout& layout) {
   const size_t rank = layout.dims.size();
   return layout.dims[rank - 1] != 1 && layout.strides[rank - 1] != 1 && layout.strides[rank - 2] == 1;

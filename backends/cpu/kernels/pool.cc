@@ -82,8 +82,8 @@ bool EveryWindowSeesAPoint(const PoolProblem& problem, const Layout& src) {
   return true;
 }
 
-// Whether the kernel takes the layout: blocked, its points side by side, its blocks full vector registers. Where
-// padding fills the last block, every window must see a point: the padding of the result would not be zero else.
+// Returns whether the kernel takes the layout: blocked, its points side by side, its blocks full vector registers.
+// Where padding fills the last block, every window must see a point: the padding of the result would not be zero else.
 bool CanPool(const PoolProblem& problem, const Layout& src) {
   return src.blocked() && src.block % Simd().lanes == 0 && (src.dims[3] == 1 || src.strides[3] == src.block) &&
          (!src.IsPadded() || EveryWindowSeesAPoint(problem, src));

@@ -13,7 +13,7 @@
 namespace rewright::cpu {
 namespace {
 
-// Of one window along an axis: where tap 0 lies, and which taps lie within the image.
+// One window along an axis: the place of tap 0, and the taps that lie within the image.
 struct Taps {
   int64_t at = 0, first = 0, last = 0;  // first <= tap < last
   float counted = 0;                    // points that take part in a mean

@@ -30,7 +30,7 @@ struct ReduceAxis {
   bool reduced;
 };
 
-// Whether what is joined to one number lies in one piece.
+// Returns whether the elements that are joined to one number lie side by side.
 bool IsByRows(const std::vector<ReduceAxis>& axes) { return axes.empty() || axes.back().reduced; }
 
 constexpr int64_t kPiece = 8192;   // elements of a row that one thread takes at a time
@@ -109,7 +109,7 @@ class ReduceKernel : public Kernel {
   }
 
  private:
-  // What one thread reads.
+  // The elements that one thread reads.
   class Elements {
    public:
     Elements(const ReduceKernel& kernel, void* const* buffers)
@@ -257,7 +257,7 @@ class ReduceKernel : public Kernel {
   bool rows_ = true;
   std::vector<ReduceAxis> kept_, reduced_;
   int64_t kept_count_ = 1, reduced_count_ = 1;
-  int64_t lines_ = 1, tile_lines_ = 1;  // of columns that lie one behind another, and so many in a tile
+  int64_t lines_ = 1, tile_lines_ = 1;  // of columns that lie one behind another: all, and those of a tile
   int64_t chunk_ = 1, chunks_ = 1;      // columns that are accumulated together
   int64_t piece_ = 1, pieces_ = 1;      // of a row, or of the lines
   int64_t parts_ = 1;                   // of a sum
@@ -419,7 +419,7 @@ absl::StatusOr<bool> PlanRows(Lowering& lowering, const FusedGroup& group) {
   const Layout layout = Layout::RowMajor(graph.type(reduction.operands[0]).shape);
   std::vector<BufferUse> buffers;
   std::optional<TileProgram> terms;
-  // Of the whole group it is known that it is worth compiling.
+  // A group of this kind is only made if it is worth compiling as a whole.
   constexpr int64_t kAlways = 0;
   if (parts.terms.nodes.empty()) {
     ASSIGN_OR_RETURN(buffers.emplace_back(), lowering.ReadRowMajor(reduction.operands[0]));

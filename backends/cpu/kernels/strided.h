@@ -26,10 +26,10 @@ class StridedReader {
   // Every position reads the first element.
   bool scalar() const { return scalar_; }
 
-  // How far the element of a position lies from the first one, in elements.
+  // The distance of a position's element from the first one, in elements.
   int64_t OffsetAt(int64_t position) const;
-  // How far the elements of two positions lie apart that are `distance` positions apart, a multiple of it from the
-  // first: one number for all, or none.
+  // The distance of the elements of two positions that are `distance` positions apart, the first of them a multiple of
+  // `distance`: one number for all such pairs, or none.
   std::optional<int64_t> StepOf(int64_t distance) const;
   // dst[i] = element of position `start + i`, for i < count; `base` is the operand's first element.
   void Fill(void* dst, const void* base, int64_t start, int64_t count) const;
@@ -42,7 +42,7 @@ class StridedReader {
   bool scalar_ = false;
 };
 
-// f of an element of so many bytes.
+// Calls f with an element type of `bytes` bytes.
 template <typename F>
 auto VisitElement(size_t bytes, const F& f) {
   switch (bytes) {
@@ -67,12 +67,12 @@ constexpr int kMaxAxes = 24;
 constexpr int64_t kSharedElements = 16384;  // fewer are not worth a second thread, nor are their bytes
 constexpr int64_t kSharedBytes = 65536;
 
-// The threads for `work` in so many parts that can be shared: one alone where it is less than `least`.
+// The number of threads for `work` that can be shared in `parts` parts: one if the work is less than `least`.
 inline int ThreadsFor(int64_t work, int64_t least, int64_t parts, int threads) {
   return work < least ? 1 : static_cast<int>(std::min<int64_t>(threads, parts));
 }
 
-// Calls f(begin, end) for the parts of 0..count-1 that so many threads have.
+// Calls f(begin, end) for the part of 0..count-1 that each of `threads` threads has.
 template <typename F>
 void ForParts(int64_t count, int threads, const F& f) {
   if (threads <= 1) return f(int64_t{0}, count);
@@ -83,7 +83,7 @@ void ForParts(int64_t count, int threads, const F& f) {
   }
 }
 
-// Calls f(i) for each of 0..count-1, which so many threads share.
+// Calls f(i) for each of 0..count-1, which `threads` threads share.
 template <typename F>
 void ForEach(int64_t count, int threads, const F& f) {
   ForParts(count, threads, [&](int64_t begin, int64_t end) {

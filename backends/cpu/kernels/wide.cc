@@ -114,8 +114,8 @@ absl::StatusOr<Graph> WideGraph(Lowering& lowering, const Group& group) {
   return Graph(arena, std::move(inputs), std::move(outputs));
 }
 
-// Of what a convolution gives, as the kernel of f32 would give it; row-major where its blocks are not filled, and of
-// all else.
+// The layout of a convolution's result is that of the f32 kernel, if its blocks are filled; every other result is
+// row-major.
 std::optional<Layout> WideLayout(const LayoutQuery& query) {
   if (!Computes(query.graph, query.group)) return std::nullopt;
   if (query.group.kind == FusedGroup::Kind::kConv) {
@@ -125,7 +125,7 @@ std::optional<Layout> WideLayout(const LayoutQuery& query) {
   return Layout::RowMajor(query.dims());
 }
 
-// Where an operand is widened from: an image may lie in blocks.
+// The place from which an operand is widened: an image may lie in blocks.
 absl::StatusOr<Place> PlaceOfOperand(Lowering& lowering, const FusedGroup& group, Value value) {
   if (group.kind == FusedGroup::Kind::kConv) {
     ASSIGN_OR_RETURN(const Place place, lowering.Find(value));

@@ -12,7 +12,7 @@
 namespace rewright::cpu {
 namespace {
 
-// Weights of so many bytes are computed one after the other, when they are packed, rather than held all at once.
+// Weights of at least this many bytes are computed one after the other, when they are packed, and not held all at once.
 constexpr int64_t kLargePart = int64_t{1} << 20;
 
 }  // namespace

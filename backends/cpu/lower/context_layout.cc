@@ -66,7 +66,7 @@ std::shared_ptr<const CpuLayouts::Table> CpuLayouts::TableOf(const Graph& graph)
 
 CpuLayouts::LaidPtr CpuLayouts::Lay(const Graph& graph, const FusedGroup& group, Value value, const Table& before) {
   const bool returned = graph.is_output(value);
-  // What ResultLayout reads.
+  // The key covers everything that ResultLayout reads.
   const bool product = group.kind == FusedGroup::Kind::kMatmul;
   const uint64_t wanted = product ? rewright::cpu::HashOf(ProductLayout(graph, group, value)) : 0;
   std::vector<uint64_t> key = {static_cast<uint64_t>(value.output), returned, wanted, group.group.nodes.size()};

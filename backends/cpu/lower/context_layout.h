@@ -18,10 +18,10 @@
 
 namespace rewright::cpu {
 
-// A layout hangs on the group that makes the value, so on who else reads what is within, and on the layouts before it:
-// it is told for a graph as a whole, group by group, by ResultLayout (kernel_list.h). What a group gives from operands
-// in some layouts is remembered for one arena, whole graphs for as long as they are among the last that were asked for.
-// Thread-safe.
+// Tells in which layout the CPU device keeps each value of a graph. The layout depends on the group that makes the
+// value, on the readers of the values within that group, and on the layouts of its operands. So ResultLayout
+// (kernel_list.h) is asked group by group for the graph as a whole. Layouts of a group's results are remembered by the
+// layouts of its operands, for one arena; whole graphs are kept while they are among those asked for last. Thread-safe.
 class CpuLayouts {
  public:
   explicit CpuLayouts(std::shared_ptr<const DnnlContext> context) : context_(std::move(context)) {}
@@ -29,11 +29,11 @@ class CpuLayouts {
   std::vector<Group> GroupsOf(const Graph& graph);
   // As it is fused; nothing where the graph has no such group.
   std::optional<FusedGroup> FusedOf(const Graph& graph, const Group& group);
-  // Of a value that the graph computes in a group of its own, or of an input; row-major elsewhere.
+  // The layout of a value that the graph computes in a group of its own, or of an input; row-major for other values.
   Layout Of(const Graph& graph, Value value);
   // Equal for groups whose inputs lie alike.
   uint64_t HashOf(const Graph& graph, const Group& group);
-  // Of a group with its inputs as they lie (backends/common/group.h).
+  // The signature of a group with its inputs as they lie (backends/common/group.h).
   std::string SignatureOf(const Graph& graph, const Group& group);
 
  private:
@@ -42,7 +42,7 @@ class CpuLayouts {
     uint64_t hash = 0;
   };
   using LaidPtr = std::shared_ptr<const Laid>;  // null: row-major
-  // What is known of a graph.
+  // The groups and layouts of one graph.
   struct Table {
     std::weak_ptr<Arena> arena;
     std::vector<NodeId> nodes;

@@ -24,7 +24,7 @@ bool IsAligned(const std::vector<int>& axes, const Shape& dims, const Shape& out
   return true;
 }
 
-// Several positions read one element, as of what `expand` gives.
+// Returns whether several positions read one element, as in the result of `expand`.
 bool Repeats(const Layout& layout) {
   for (size_t d = 0; d < layout.dims.size(); ++d) {
     if (layout.dims[d] > 1 && layout.strides[d] == 0) return true;
@@ -141,7 +141,7 @@ absl::StatusOr<bool> PlanPointwise(Lowering& lowering, const FusedGroup& group) 
   return true;
 }
 
-// What the group reads, each position of a value once.
+// The values that the group reads, once for each list of axes by which a value is read.
 std::vector<std::pair<Value, std::vector<int>>> ReadsOf(const Graph& graph, const Group& group) {
   std::vector<std::pair<Value, std::vector<int>>> reads;
   for (NodeId id : group.nodes) {

@@ -11,7 +11,7 @@
 
 namespace rewright::cpu {
 
-// What a program reads.
+// An operand that a program reads.
 struct ProgramOperand {
   Place place;
   bool computed = false;  // beforehand, from constants
@@ -28,15 +28,15 @@ struct PlannedProgram {
 };
 
 // The program of pointwise nodes, with operands laid out so that tiles of results in `layout` can be computed. `row`:
-// as of BuildProgram.
+// as in BuildProgram.
 absl::StatusOr<PlannedProgram> PlanProgram(Lowering& lowering, const Group& group, const Layout& layout,
                                            const PointwiseOperand* row = nullptr);
 
-// Makes room for the results of the program, over operands that nobody needs any more where that is possible, and adds
-// it to `planned.buffers`. Gives for each the operand in whose memory it lies, or -1.
+// Makes room for the results of the program, over operands that are not needed any more where that is possible, and
+// adds it to `planned.buffers`. Gives for each the operand in whose memory it lies, or -1.
 std::vector<int> PlaceResults(Lowering& lowering, const std::vector<Value>& results, PlannedProgram& planned);
 
-// How most of the operands of a pointwise group are laid out that have the sizes `dims` of its results.
+// The layout of most operands of a pointwise group that have the sizes `dims` of its results.
 Layout LayoutOfMost(const Graph& graph, const Group& group, const Shape& dims,
                     const std::function<std::optional<Layout>(Value)>& of);
 

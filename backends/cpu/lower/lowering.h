@@ -6,9 +6,10 @@
 // layout. Greedy is close to the best here because convolutions, the only operators with a strong preference, nearly
 // all want one and the same layout, and a conversion costs a few per cent of a convolution.
 //
-// Reshapes, transposes, slices, splits and expansions are views: other strides over the memory of their operand. Who
-// cannot read such a layout asks for another one. Matrix products read and write any strides, so the transposes around
-// attention cost nothing. Operands of a concatenation are written straight into it where they lie in one piece.
+// Reshapes, transposes, slices, splits and expansions are views: other strides over the memory of their operand. A
+// kernel that cannot read such a layout asks for another one. Matrix products read and write any strides, so the
+// transposes around attention cost nothing. Operands of a concatenation are written straight into it where they lie in
+// one piece.
 //
 // A kernel may overwrite an operand (sum into the residual, pointwise in place) only when `IsExpendable`: the operand
 // has no reader left, and no other live value lies in its memory.
@@ -38,9 +39,9 @@ struct LoweringOptions {
   std::map<Value, Layout> input_layouts;
   // Outputs stay in whatever layout they have.
   bool keep_output_layouts = false;
-  // By which of LicensedLaws a group is computed; empty: as its operators say. Null: no group is by a law.
+  // The one of LicensedLaws by which a group is computed; empty: the operators' own kernel. Null: no group is by a law.
   std::function<absl::StatusOr<std::string>(const FusedGroup&)> law_of = nullptr;
-  // As Device::CompileSparing says.
+  // Set by Device::CompileSparing.
   bool sparing = false;
 };
 
@@ -75,13 +76,14 @@ class Lowering : private ScheduleBuilder {
     const auto held = std::make_shared<std::vector<T>>(std::move(values));
     return AddConstant(std::shared_ptr<void>(held, held->data()), held->size() * sizeof(T));
   }
-  // A step from a buffer to a new one of so many bytes, which is given.
+  // Adds a step that writes a new buffer of `bytes` bytes from another one; returns the new buffer.
   int EmitToScratch(std::unique_ptr<Kernel> kernel, int from, size_t bytes, const std::string& label);
   // Scratch space as the next argument of a kernel, where it needs some.
   void UseScratch(size_t bytes, std::vector<BufferUse>* uses) {
     if (bytes > 0) uses->push_back(Scratch(AddScratch(bytes)));
   }
-  // A step that copies elements between two layouts of equal dims, which begin there so many elements in.
+  // Adds a step that copies elements between two layouts of equal dims, which begin `from_offset` and `to_offset`
+  // elements behind their places.
   void EmitCopy(const Place& from, const Place& to, DType dtype, const std::string& label, int64_t from_offset = 0,
                 int64_t to_offset = 0);
   // A step of one node on all its operands, in order, and then its results, all of them row-major.
@@ -97,7 +99,7 @@ class Lowering : private ScheduleBuilder {
   // ---- places (lowering.cc)
   // The value's primary location, before any conversion of its layout.
   absl::StatusOr<Place> Find(Value value);
-  // Where it is in the given layout; converts it when needed.
+  // The place of the value in the given layout; converts it when needed.
   absl::StatusOr<Place> FindAs(Value value, const Layout& layout);
   absl::StatusOr<Place> FindRowMajor(Value value);
   // The use of a value in that layout by a kernel that reads it.
@@ -157,10 +159,10 @@ class Lowering : private ScheduleBuilder {
   // A constant as a view of a leaf's memory: what reshapes, transposes and slices of weights are. False for others.
   bool ConstantView(Value value, Tensor* base, Layout* layout, int64_t* offset) const;
   bool IsExpendable(Value value) const;
-  // Nothing but `value` and the views of it that nobody reads any more lies in its memory.
+  // Returns whether nothing lies in its memory but `value` and views of it that are not read any more.
   bool IsAlone(Value value) const;
   absl::StatusOr<KernelPtr> Converter(const Layout& from, const Layout& to, DType dtype);
-  // Whether the caller gets the value where it is in that layout.
+  // Returns whether the caller gets the value where it is in that layout.
   bool IsReturnedIn(Value value, const Layout& layout) const;
   // A buffer for the value in that layout: the one that the caller gets, where it has none yet.
   int AddResult(Value value, const Layout& layout);

@@ -23,7 +23,7 @@ class PackedWeights {
     friend auto operator<=>(const Form&, const Form&) = default;
   };
 
-  // Gives what `make` gives, or gave for an executable that lives. `weights` keeps the elements, which nobody writes:
+  // Gives what `make` gives, or gave for an executable that lives. `weights` keeps the elements, which are not written:
   // while the form is alive no other weights can lie there.
   absl::StatusOr<std::shared_ptr<void>> Get(const Form& form, std::shared_ptr<void> weights,
                                             const std::function<absl::StatusOr<std::shared_ptr<void>>()>& make);

@@ -46,11 +46,11 @@ std::optional<dnnl::memory::desc> DescOf(const Layout& layout, dnnl_data_type_t 
 // The inverse, for activations; none where the device has no form for it.
 std::optional<Layout> LayoutOf(const dnnl::memory::desc& desc);
 
-// Whether oneDNN has no implementation, where it was asked with allow_empty.
+// Returns whether oneDNN has no implementation, where it was asked with allow_empty.
 inline bool IsEmpty(const dnnl::primitive_desc_base& desc) { return desc.get(/*allow_empty=*/true) == nullptr; }
 
-// How much slower than the rest an implementation is, by what oneDNN calls it ("jit:avx512_core"): products with copied
-// windows (1) and loops over single elements (2) come last.
+// The rank of an implementation by slowness, 0 for most, by the name that oneDNN gives it ("jit:avx512_core"): products
+// with copied windows (1) and loops over single elements (2) come last.
 int Slowness(const std::string& implementation);
 
 // The attributes of a primitive that is given its scratch space, and behind which these steps come. Scale and shift lie

@@ -1,4 +1,4 @@
-// What follows a convolution or product within its group.
+// The epilogue: the nodes behind a convolution or product within its group.
 #pragma once
 
 #include <memory>
@@ -16,23 +16,23 @@ namespace rewright::cpu {
 // up with zeros to `laid_channels`, of those that there are.
 absl::Status ReadLinearSteps(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
                              std::vector<BufferUse>* uses);
-// Those, and the residual in that layout where there is one.
+// Appends these constants, and the residual in that layout where there is one.
 absl::Status ReadEpilogue(Lowering& lowering, const FusedGroup& group, int64_t channels, int64_t laid_channels,
                           const Layout& residual, std::vector<BufferUse>* uses);
 
 PostOps PostOpsOf(const FusedGroup& group);
-// What is added in a group whose post-ops have a residual.
+// The value that is added in a group whose post-ops have a residual.
 Value ResidualOf(const FusedGroup& group);
 
-// Whether the first of the functions is relu, which kernels of convolutions apply before they store.
+// Returns whether the first of the functions is relu, which kernels of convolutions apply before they store.
 bool BeginsWithRelu(const std::vector<ActivationFunction>& functions);
 // x[i] = the functions from number `first` on, one after the other.
 void Activate(const std::vector<ActivationFunction>& functions, size_t first, float* x, int64_t n);
 
-// What a kernel's next buffers are: [bias], [scale], [shift], [residual]; then these are behind it.
+// Takes a kernel's next buffers, [bias], [scale], [shift], [residual]; `buffers` then points behind them.
 ConvEpilogue TakeEpilogue(const PostOps& post_ops, void* const** buffers);
 
-// Whether all that the group reads and gives is of that type.
+// Returns whether all that the group reads and gives is of that type.
 bool IsOfType(const Graph& graph, const Group& group, DType dtype);
 
 // The value as matrices: its place, not blocked, and its layout with leading axes of size 1 up to `rank`.
@@ -52,7 +52,7 @@ absl::StatusOr<std::shared_ptr<void>> AllocatePacked(size_t bytes, const TensorT
 absl::StatusOr<int> PackedFactor(Lowering& lowering, int buffer, const TensorType& type, int64_t k, int64_t n,
                                  int64_t k_stride, int64_t n_stride);
 
-// From a buffer to a new one of so many bytes.
+// Packs a buffer into a new one of `bytes` bytes.
 struct PackingStep {
   KernelPtr kernel;
   size_t bytes = 0;

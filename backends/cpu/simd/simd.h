@@ -20,7 +20,7 @@ enum TileOp : int {
   kNumTileOps,
 };
 
-// How elements become one number.
+// The operation that joins elements to one number.
 enum TileJoin : int { kJoinSum, kJoinMax, kJoinMin };
 
 // dst[i] = op(a[i], b[i], c[i]) for i < n. dst may be one of the operands.
@@ -28,7 +28,7 @@ using TileFn = void (*)(void* dst, const void* a, const void* b, const void* c, 
 
 constexpr int kLineFloats = 16;  // of a line of cache
 
-// What follows a convolution on blocked images: (result + bias) * scale + shift + residual, then relu.
+// The epilogue of a convolution on blocked images: (result + bias) * scale + shift + residual, then relu.
 struct ConvEpilogue {
   const float *bias = nullptr, *scale = nullptr, *shift = nullptr;  // by output channel; null: none
   const float* residual = nullptr;                                  // laid out like the result
@@ -111,7 +111,7 @@ struct SimdTable {
   };
   struct ByteSums {
     const int* row;       // added to the sums of a row; null: nothing
-    const int* column;    // added to the sums of a column; gemm_columns of them, as of the factors
+    const int* column;    // added to the sums of a column; gemm_columns of them, as in the factors
     const float* factor;  // null: the sums are the result
     int point, low, high;  // else min(max(round(factor * sum) + point, low), high), halves to the even one, in a byte
   };
@@ -123,8 +123,8 @@ struct SimdTable {
 
 // The widest that this machine has and oneDNN may use.
 const SimdTable& Simd();
-// Whether the machine multiplies bf16 and oneDNN may use that. (Where it does not, oneDNN's convolutions of bf16 are
-// slower than those of f32.)
+// Returns whether the machine multiplies bf16 and oneDNN may use that. (Where it does not, oneDNN's convolutions of
+// bf16 are slower than those of f32.)
 bool MultipliesBf16();
 
 namespace simd_base { extern const SimdTable kTable; }

@@ -22,7 +22,7 @@ struct WinogradTransforms {
   int rows, kernel_rows, columns, kernel_columns;  // F(rows x columns, kernel_rows x kernel_columns)
   // Channels [block * lanes, (block + 1) * lanes) of the tile down the image `down` and `right`, to v.
   void (*in)(const WinogradImage& image, const float* src, long down, long right, long block, float* v, long plane);
-  // From m to the result. False where a number is not finite, or too large to be trusted: |y| >= 2^100.
+  // Transforms m to the result. False where a number is not finite, or too large to be trusted: |y| >= 2^100.
   bool (*out)(const WinogradImage& image, const float* m, long plane, long down, long right, long block,
               const ConvEpilogue& epilogue, float* dst);
   // The kernels of `outputs` output channels, at most a vector of them, for one input channel: at the points, to
@@ -30,7 +30,7 @@ struct WinogradTransforms {
   void (*kernel)(const float* g, long step, long outputs, float* to, long plane);
 };
 
-// Those of this machine's instruction set (Simd()); none without AVX2.
+// The transforms of this machine's instruction set (Simd()); none without AVX2.
 struct WinogradTable {
   const WinogradTransforms* first = nullptr;
   int count = 0;

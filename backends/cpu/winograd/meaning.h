@@ -1,5 +1,5 @@
-// What a Winograd kernel computes, as a graph of operators, and the matrices of F(m, r) for whoever meets m and r when
-// the program runs.
+// The computation of a Winograd kernel as a graph of operators, and the matrices of F(m, r) for callers that learn m
+// and r only when the program runs.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -54,14 +54,14 @@ struct WinogradProblem {
   int64_t in_plane() const { return (AlignUp(block * image.channels, 16) / 16 | 1) * 16; }
   int64_t out_plane() const { return (AlignUp(block * image.outputs, 16) / 16 | 1) * 16; }
   int64_t floats_of_block() const { return points * (in_plane() + out_plane()); }
-  // Of the weights at one point, an odd number of cache lines likewise.
+  // The bytes of the packed weights at one point, an odd number of cache lines likewise.
   size_t packed_bytes() const { return (PackedMatmulBytes(image.channels, image.outputs) / 64 | 1) * 64; }
   size_t weights_bytes() const { return static_cast<size_t>(points) * packed_bytes(); }
 };
 
-// Tiles that go through at a time, in whole runs of the product's kernel. What lies between the stages shall stay in
-// the second cache, as long as the weights, which every block reads again, stay in the third; where they do not, blocks
-// are as large as that one. (Measured: bench/winograd_bench.)
+// Tiles that go through at a time, in whole runs of the product's kernel. The data between the stages shall stay in the
+// second cache, as long as the weights, which every block reads again, stay in the third; where they do not, blocks are
+// as large as the third cache. (Measured: bench/winograd_bench.)
 int64_t ChooseBlock(const WinogradProblem& problem, int threads) {
   constexpr int64_t kSecond = 400 << 10, kThird = 16 << 20, kFewWeights = 4 << 20;
   const int64_t weights = static_cast<int64_t>(problem.weights_bytes());
@@ -205,9 +205,9 @@ class WinogradKernel : public Kernel {
     float* scratch = nullptr;
   };
 
-  // Of the direct kernel, in scratch memory.
+  // Bytes of the direct kernel's weights in scratch memory.
   size_t RoundedWeights() const { return AlignUp(static_cast<int64_t>(direct_.weights.get_size()), 64); }
-  // Of this one, likewise.
+  // Bytes of this kernel's weights in scratch memory; 0 where they are packed beforehand.
   size_t PackedWeights() const {
     return weights_known_ ? 0 : AlignUp(static_cast<int64_t>(problem_.weights_bytes()), 64);
   }
@@ -218,8 +218,8 @@ class WinogradKernel : public Kernel {
     ForEach(rows, threads_, [&](int64_t i) { Activate(problem_.post_ops.activations, first, dst + i * row, row); });
   }
 
-  // weights[outputs, channels, rows, columns] at the points, as products read them (PackMatmulWeights). What is behind
-  // the last output or channel is zero.
+  // Transforms weights[outputs, channels, rows, columns] to the points, as products read them (PackMatmulWeights).
+  // Places behind the last output or channel are zero.
   void Pack(const float* weights, float* packed) const {
     const WinogradTransforms& transforms = *problem_.transforms;
     const int64_t taps = int64_t{transforms.kernel_rows} * transforms.kernel_columns;
@@ -333,8 +333,8 @@ class WinogradKernel : public Kernel {
     for (int64_t k = 0; k < depth; k += kDepth) {
       const int64_t some = std::min(kDepth, depth - k);
       for (int64_t panel = first_panel; panel < last_panel; ++panel) {
-        // A model reads every weight once a run, so that they come from memory, and there are as many as of all else
-        // together: what is read next is asked for ahead.
+        // A model reads every weight once a run, so weights come from memory; they are as many bytes as all other
+        // operands together. So the next weights are prefetched.
         const float* next = nullptr;
         if (panel + 1 < last_panel) {
           next = weights(point, panel + 1, k);
@@ -367,7 +367,7 @@ class WinogradKernel : public Kernel {
   const int threads_;
 };
 
-// What padding channels hold stays zero.
+// Returns whether the function maps 0 to 0, so that padding channels stay zero.
 bool KeepsZero(const ActivationFunction& f) {
   switch (f.activation) {
     case Activation::kSigmoid: return false;
@@ -376,7 +376,7 @@ bool KeepsZero(const ActivationFunction& f) {
   }
 }
 
-// Whether the kernels here run such convolutions at all.
+// Returns whether the kernels here run such convolutions at all.
 bool IsPossible(const DnnlContext& context, const Graph& graph, const FusedGroup& group, const ConvProblem& problem) {
   const Node& node = graph.node(group.group.nodes[0]);
   const auto one = [](const std::vector<int64_t>& list) { return list == std::vector<int64_t>{1, 1}; };
@@ -413,10 +413,10 @@ absl::StatusOr<Alone> AloneOf(const Graph& graph, const Node& node) {
   return alone;
 }
 
-// Whether a convolution with weights that change is done so: each of them comes to the points once for all tiles, which
-// must be many, and more where a fifth of what they give lies outside of the image. (Measured: bench/winograd_bench
-// --training 1.) Errors of m >= 3, a hundred roundings, would add up in training. Nothing is measured when a graph is
-// compiled, so that a run that is resumed computes by the same kernels.
+// Returns whether a convolution with weights that change is computed by Winograd. The weights are transformed once for
+// all tiles, so there must be many tiles, and more if a fifth of their results lies outside of the image. (Measured:
+// bench/winograd_bench --training 1.) Rounding errors of m >= 3, a hundred roundings, would add up in training. Nothing
+// is measured when a graph is compiled, so that a run that is resumed computes by the same kernels.
 bool PaysInEveryRun(const WinogradForm& form, const ConvProblem& problem) {
   constexpr int64_t kLeastTiles = 48, kLeastWithEdges = 128, kLeastChannels = 32, kChannelsOfTile = 12;
   const int64_t pixels = problem.dst[0] * problem.dst[2] * problem.dst[3];

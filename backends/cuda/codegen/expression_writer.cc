@@ -396,7 +396,7 @@ std::string ExpressionWriter::Reduce(const ExprNode& expr, Frame& frame, int* ho
     survey_.reductions.emplace_back(axes, terms);
     for (const auto& s : scopes_) survey_.under_condition = survey_.under_condition || s->conditional;
   }
-  // The outermost scope in which it can be computed. What is hoisted is computed whether it is needed or not, so a
+  // The outermost scope in which the value can be computed. A hoisted value is computed even if it is not needed, so a
   // condition holds it back.
   *home = top();
   const int depth = std::max(DepthOf(expr, frame), 0);

@@ -34,7 +34,7 @@ class ExpressionWriter {
     absl::flat_hash_map<std::string, std::string> memo;
     bool conditional = false;
   };
-  // What one walk over the expression found, for choosing the kernel's shape.
+  // Facts that one walk over the expression finds, for choosing the kernel's shape.
   struct Survey {
     // By outermost reduction: the axes of the result that it depends on, and the number of its terms.
     std::vector<std::pair<std::set<int>, int64_t>> reductions;
@@ -95,13 +95,13 @@ class ExpressionWriter {
 
   // The element of a value at a place: a name or literal of the current scope.
   std::string Element(Value value, const std::vector<Form>& at);
-  // What is stored at a place of the result: its element there, or zero beyond its shape.
+  // The element that is stored at a place of the result: its element there, or zero beyond its shape.
   std::string ResultAt(const std::vector<Form>& at);
   // A variable of the kernel that takes the values low..high; its tag is the scope it lives in, 0 outermost.
   Form Variable(const std::string& name, int64_t low, int64_t high, int depth) {
     return space_.Variable(name, index::Interval{low, high}, depth);
   }
-  // How far one step of a variable leads, where it stands alone; 0 where it does not occur so.
+  // The coefficient of a variable where it stands alone; 0 where it does not occur so.
   static int64_t StepOf(const Form& form, const std::string& variable);
   // Equal text is an equal value where both are written: values are found again by it.
   std::string Text(const Form& form);
@@ -184,7 +184,7 @@ class ExpressionWriter {
   std::pair<const std::vector<double>*, const std::vector<Form>*> Bound(NodeId id);
   int Argument(Value value);
   std::string Load(Value value, const Form& address);
-  // Whether a load from there goes through a tile of so many bytes.
+  // Returns whether a load from this address goes through a tile of `bytes` bytes.
   bool CanStage(const Form& address, int64_t bytes) const;
 
   // ---- reductions
@@ -196,7 +196,7 @@ class ExpressionWriter {
   // `result`.
   void Term(const ExprNode& expr, Frame& frame, const std::string& result, const std::vector<Form>& at);
   std::string StartAccumulator(const ExprNode& expr);
-  // Where nothing was attained an argmax is 0.
+  // The index of an argmax is 0 if no element was taken.
   std::string FinishAccumulator(const ExprNode& expr, const std::string& result);
   std::string ReduceInThread(const ExprNode& expr, Frame& frame, const std::vector<int64_t>& extents);
   std::string ReduceTogether(const ExprNode& expr, Frame& frame, const std::vector<int64_t>& extents, int64_t terms);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kFlatThreads = 256;
 constexpr int64_t kMostRowThreads = 512;
-constexpr int64_t kManyRows = 32768;  // reductions so many that threads need not share one
+constexpr int64_t kManyRows = 32768;  // from this number of reductions on threads need not share one
 constexpr int64_t kLongReduction = 48;
 // Neighbours for each thread: 16 bytes of the result where they have 4 or 2 bytes each.
 constexpr int kFewLanes = 4, kManyLanes = 8;
@@ -26,7 +26,7 @@ constexpr int64_t kTermsOfThread = 6;        // of a reduction that threads shar
 constexpr int64_t kSmallestTiled = 1 << 14;  // elements
 constexpr int64_t kLongestRow = 1 << 14;     // elements that one block maps over, while others may have nothing to do
 
-// Of this size that make up the whole.
+// The number of pieces of this size that make up the whole.
 int64_t Pieces(int64_t whole, int64_t size) { return (whole + size - 1) / size; }
 
 class KernelWriter : private ExpressionWriter {
@@ -87,7 +87,7 @@ class KernelWriter : private ExpressionWriter {
     Reset();
   }
 
-  // Whether blocks should reduce together, and which axes tell the rows apart.
+  // Returns whether blocks should reduce together, and which axes tell the rows apart.
   bool ChooseRows(std::vector<bool>* in_rows) const {
     if (survey_.reductions.empty() || survey_.under_condition) return false;
     const Shape& shape = request_.out.dims;
@@ -156,7 +156,7 @@ class KernelWriter : private ExpressionWriter {
     const int64_t rows = NumElements(outer), row = NumElements(inner);
     int64_t longest = row;
     for (const auto& [axes, terms] : survey_.reductions) longest = std::max(longest, terms);
-    // As many neighbours for each thread as leave a warp busy.
+    // The number of neighbours for each thread is such that a warp stays busy.
     const int64_t busy = std::min<int64_t>(32, request_.min_vectorized / kFewLanes);
     lanes_ = OutBytes() == 2 ? kManyLanes : kFewLanes;
     if (longest < lanes_ * busy) lanes_ = kFewLanes;
@@ -197,7 +197,7 @@ class KernelWriter : private ExpressionWriter {
     return sizes;
   }
 
-  // Where an element is of the result that numbers tell apart in some order.
+  // Maps the number of an element of the result, in some order, to its position.
   using Places = std::function<std::vector<Form>(const Form& number)>;
 
   Form AddressOf(const std::vector<Form>& at) const {
@@ -244,7 +244,8 @@ class KernelWriter : private ExpressionWriter {
     }
   }
 
-  // Whether a load that is always needed runs along another axis `a` than the result does, which runs along `b`.
+  // Returns whether a load that is always needed runs along another axis `a` than the result does, which runs along
+  // `b`.
   bool ChooseTile(int* a, int* b) const {
     const Shape& shape = request_.out.dims;
     if (shape.size() < 2 || !survey_.reductions.empty()) return false;

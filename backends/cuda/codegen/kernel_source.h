@@ -32,7 +32,7 @@ namespace rewright::cuda {
 
 constexpr int kVectorBytes = 16;  // that one access moves at most
 
-// How the elements of a tensor are stored.
+// The form in which the elements of a tensor are stored.
 enum class Storage : uint8_t { kNative, kFp16, kBf16 };
 
 struct KernelRequest {
@@ -41,10 +41,10 @@ struct KernelRequest {
   // A place of its own for every element; not blocked. Axes may be longer than the result's: zeros follow its elements.
   Layout out;
   Storage out_storage = Storage::kNative;
-  // Of the values that are read from memory; not blocked.
+  // Layouts of the values that are read from memory; not blocked.
   std::function<Layout(Value)> layout_of;
   std::function<Storage(Value)> storage_of = [](Value) { return Storage::kNative; };
-  // Whether the memory of the result, and of a value that is read, starts at a multiple of kVectorBytes.
+  // True if the memory of the result, and of a value that is read, starts at a multiple of kVectorBytes.
   bool out_aligned = true;
   std::function<bool(Value)> aligned = [](Value) { return true; };
   // The tensor of a constant with one element, or null.
@@ -57,7 +57,7 @@ struct KernelRequest {
 struct GeneratedKernel {
   std::string name;    // a function; derived from the source
   std::string source;  // the function alone; to be compiled behind KernelPrelude()
-  // What it is passed: one pointer for each of these, then one for the result.
+  // The kernel's parameters: one pointer for each of these, then one for the result.
   std::vector<Value> arguments;
   int64_t blocks = 0;
   int threads = 0;
@@ -70,12 +70,12 @@ struct GeneratedKernel {
 // Errors: none for graphs that were checked; an InternalError for an expression that has no source.
 absl::StatusOr<GeneratedKernel> GenerateKernel(const Graph& graph, const KernelRequest& request);
 
-// Whether one kernel of these nodes, in row-major order, does each of its reductions once: by rows, which are the
-// result's last axis, long enough for a block to share and short enough for one block to do.
+// Returns whether one kernel of these nodes, in row-major order, does each of its reductions once: by rows, which are
+// the result's last axis, long enough for a block to share and short enough for one block to do.
 bool ReducesOncePerRow(const Graph& graph, const std::vector<NodeId>& nodes, Value result);
 
-// How much computing a node again costs that is read at several places: reads and functions in its element, reductions
-// counted with their extents. For deciding what to fuse.
+// The cost of computing a node anew at each place that reads it: reads and functions in its element, reductions counted
+// with their extents. For deciding what to fuse.
 double ElementWork(const Graph& graph, NodeId node, int output);
 
 }  // namespace rewright::cuda

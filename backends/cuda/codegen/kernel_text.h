@@ -1,4 +1,4 @@
-// What generated kernels are written in: a prelude, and words for types, functions, literals.
+// The text of generated kernels: a prelude, and words for types, functions, literals.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ std::string RealLiteral(double value, DType dtype);
 std::string IntegerLiteral(int64_t value, DType dtype);
 // A real number as an element of any type.
 std::string Literal(double value, DType dtype);
-// What a reduction starts from.
+// The number that a reduction starts from.
 std::string Identity(ReduceKind kind, DType dtype);
 const char* ReduceOp(ReduceKind kind);
 

@@ -20,7 +20,7 @@ constexpr size_t kMaxSiblings = 8;
 constexpr double kCheap = 6;       // work on an element that may be done again at every reader
 constexpr double kReduction = 24;  // work that says a node reduces
 
-// What the library's fused attention takes.
+// Limits of the library's fused attention.
 constexpr int64_t kMaxDepth = 128, kDepthUnit = 8;
 
 class CudaFuser : private Fuser<FusedGroup> {
@@ -60,7 +60,7 @@ class CudaFuser : private Fuser<FusedGroup> {
 
   // ---- attention
 
-  // The application that gives `value`, if nobody else reads it and it is free; null otherwise.
+  // The application that gives `value`, if no other node reads it and it is free; null otherwise.
   const Node* OnlyFor(Value value, int reader) const {
     const Node& node = graph_.node(value.node);
     const int i = graph_.index(value.node);
@@ -69,7 +69,7 @@ class CudaFuser : private Fuser<FusedGroup> {
     return users.size() == 1 && users[0] == reader ? &node : nullptr;
   }
 
-  // From the second product back to the first.
+  // Matches attention from its second product back to the first.
   void FuseAttention(int last) {
     const Node& second = NodeAt(last);
     if (second.op != ops::Matmul() || !IsAnchor(last)) return;
@@ -194,8 +194,9 @@ class CudaFuser : private Fuser<FusedGroup> {
     return std::any_of(slots.begin(), slots.end(), [](const auto& slot) { return slot.has_value(); });
   }
 
-  // Whether producer `i` may be computed in the kernel of these nodes: where its element is cheap enough to be computed
-  // anew at every reader, or where it reduces the rows that the kernel's blocks have anyway. `trial` holds `i`.
+  // Returns whether producer `i` may be computed in the kernel of these nodes: where its element is cheap enough to be
+  // computed anew at every reader, or where it reduces the rows that the kernel's blocks have anyway. `trial` holds
+  // `i`.
   bool CanJoin(int i, int sink, const std::vector<int>& trial) const {
     const Node& node = NodeAt(i);
     if (node.outputs.size() != 1 || node.outputs[0].num_elements() == 0) return false;
@@ -211,7 +212,7 @@ class CudaFuser : private Fuser<FusedGroup> {
     const Node& node = NodeAt(sink);
     const bool moves = OnlyMoves(graph_, node);
     const bool alone = node.outputs.size() > 1 || moves;
-    // What a reduction reads it reads for many results: only the cheapest may be computed anew for each.
+    // A reduction reads an element for many results: only the cheapest nodes may be computed anew for each.
     const bool reduces = ElementWork(graph_, IdAt(sink), 0) >= kReduction;
     std::vector<int> members = WithProducers({sink}, [&](int i, const std::set<int>& so_far) {
       if (alone || so_far.size() >= kMaxMembers) return false;

@@ -1,22 +1,22 @@
-// Which nodes the GPU runs as one.
+// Fuses nodes into groups that the GPU runs as one.
 //
 // Groups are made in this order:
 //   0. Where values are stored in 16 bits, attention is one call of a library: softmax over the last axis of a
 //      product, scaled by a constant and shifted by a mask (each optional, in this order), multiplied with a third
 //      matrix.
-//   1. An anchor (conv2d, matmul on f32) is a call of a library and takes what the libraries' epilogues compute, as
-//      long as each value in between has no other reader: a weight-only shift per output channel, one addition of a
-//      value of the same shape, one relu (behind a convolution also with an upper limit) or, behind a product, GELU,
-//      in this order. In front of the addition or activation behind a product there may be a reshape that keeps the
-//      last axis.
+//   1. An anchor (conv2d, matmul on f32) is a call of a library. It takes the nodes that the libraries' epilogues
+//      compute, as long as each value in between has no other reader: a weight-only shift per output channel, one
+//      addition of a value of the same shape, one relu (behind a convolution also with an upper limit) or, behind a
+//      product, GELU, in this order. In front of the addition or activation behind a product there may be a reshape
+//      that keeps the last axis.
 //   2. A concatenation with parts that such calls can write in place (context_layout.h) is alone.
 //   3. Everything else becomes generated kernels. A producer joins the group of its readers when they are all in one
 //      group and computing its element anew at each of them costs little, or where it reduces the rows that the
 //      group's kernel has a block for (an RMS norm written out is one kernel). Since a kernel is one expression
 //      (kernel_source.h), it does not matter whether a producer is pointwise or moves elements.
-//   4. What only moves elements and stands alone is a view where the layout allows.
-//   5. Anchors that read one and the same value, and beside it weights alone, are siblings and become one group: they
-//      run side by side (lanes.h), so that only their time together says what merging them would gain.
+//   4. A node that only moves elements and stands alone is a view where the layout allows.
+//   5. Anchors that read the same value, and beside it weights alone, are siblings and become one group: they run
+//      side by side (lanes.h), so that only their time together tells the gain of merging them.
 // Every group but that of siblings has one node whose outputs escape, the last.
 #pragma once
 
@@ -43,7 +43,7 @@ struct FusedGroup {
   std::vector<FusedGroup> parts;  // kSiblings
 };
 
-// What of an epilogue anchors take.
+// The part of an epilogue that anchors take.
 enum class Epilogue : uint8_t { kNone, kBias, kWhole };
 
 struct FusionOptions {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxEpilogue = 3;  // nodes behind a product
 
-// Whether a library call gives the value, for node `reader` alone.
+// Returns whether a library call gives the value, for node `reader` alone.
 bool IsCallResult(const Graph& graph, Value value, NodeId reader) {
   int user = graph.index(reader);
   for (int depth = 0; depth <= kMaxEpilogue; ++depth) {
@@ -27,7 +27,7 @@ bool IsCallResult(const Graph& graph, Value value, NodeId reader) {
     if (node.op == ops::Relu()) {
       value = node.operands[0];
     } else if (node.op == ops::Add()) {
-      // What is added is a bias; another sum would have to lie like the result.
+      // The other summand must be a bias; any other value would have to lie like the result.
       const bool first = graph.IsKnown(node.operands[1]);
       if (!first && !graph.IsKnown(node.operands[0])) return false;
       value = node.operands[first ? 0 : 1];

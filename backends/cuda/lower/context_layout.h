@@ -21,12 +21,12 @@ struct ConcatSlot {
   int64_t offset = 0;
 };
 
-// How the result of a concatenation lies that has parts in place: images with channels innermost where convolutions
+// The layout of a concatenation whose parts are written in place: images with channels innermost where convolutions
 // have them so.
 Layout ConcatLayout(const Shape& dims, bool channels_last);
 
 // By operand of the concatenation `id`: its place in the whole, if it can be written there: it is the result of a
-// product or convolution with at most a bias and relu behind it, nobody else reads it, and its place is aligned to 16
+// product or convolution with at most a bias and relu behind it, no other node reads it, and its place is aligned to 16
 // bytes (`element_bytes` each). Told from the operand's producers and readers alone. Empty for other operators.
 std::vector<std::optional<ConcatSlot>> ConcatSlots(const Graph& graph, NodeId id, bool channels_last,
                                                    int element_bytes);
@@ -44,7 +44,7 @@ class CudaLayouts {
   Layout Of(const Graph& graph, Value value);
   // Equal for groups whose inputs lie alike.
   uint64_t HashOf(const Graph& graph, const Group& group);
-  // Of a group with its inputs as they lie (backends/common/group.h).
+  // The signature of a group with its inputs as they lie (backends/common/group.h).
   std::string SignatureOf(const Graph& graph, const Group& group);
 
  private:

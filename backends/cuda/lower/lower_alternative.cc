@@ -89,7 +89,7 @@ absl::StatusOr<Lowering::Alternative> Lowering::AlternativeOf(const FusedGroup& 
 
 absl::StatusOr<bool> Lowering::IsFaster(const Alternative& alternative, const GeneratedWork& generated) {
   const GeneratedKernel& kernel = generated.kernel;
-  // Both on the same memory.
+  // Both ways run on the same memory.
   std::vector<int> buffers = generated.buffers;
   buffers.insert(buffers.end(), alternative.buffers.begin(), alternative.buffers.end());
   std::vector<std::shared_ptr<const Function>> functions;

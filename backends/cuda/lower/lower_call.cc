@@ -27,7 +27,7 @@ class CallStep : public Kernel {
   const std::unique_ptr<LibraryCall> call_;
 };
 
-// With leading axes of size one to rank 4.
+// The dims with leading axes of size one up to rank 4.
 Shape Extended(Shape dims) {
   dims.insert(dims.begin(), 4 - dims.size(), 1);
   return dims;
@@ -101,8 +101,8 @@ absl::Status Lowering::LowerWithout(const FusedGroup& group, const Fault& fault)
   return EmitGenerated(group.group.nodes, result, out, GroupLabel(graph_, group.group) + " (generated)");
 }
 
-// Of a depthwise convolution with an epilogue the library's one plan is its most general engine; alone, it has engines
-// made for it.
+// Returns whether the convolution is depthwise. The library's one plan for such a convolution with an epilogue is its
+// most general engine; for one without, it has special engines.
 static bool IsDepthwise(const Graph& graph, const Node& node) {
   return Int(node, "groups") > 1 && graph.type(node.operands[1]).shape[1] == 1;
 }
@@ -110,13 +110,13 @@ static bool IsDepthwise(const Graph& graph, const Node& node) {
 absl::Status Lowering::LowerConv(const FusedGroup& group) {
   const Node& node = graph_.node(group.group.nodes[0]);
   const Value x = node.operands[0], w = node.operands[1];
-  // What both ways read is no part of their times.
+  // Inputs that both ways read are laid out first, so that they are no part of the times.
   if (IsDepthwise(graph_, node) && group.group.nodes.size() > 1) {
     RETURN_IF_ERROR(FindImage(x).status());
     RETURN_IF_ERROR(FindImage(w).status());
     return LowerFastest({[&] { return LowerConvCall(group); }, [&] { return LowerParts(group, Epilogue::kNone); }});
   }
-  // Of relu with a limit the library has one or two engines, some of them compiled.
+  // The library has one or two engines for relu with a limit, some of them compiled.
   if (std::isfinite(group.most)) {
     RETURN_IF_ERROR(FindImage(w).status());
     if (!Pads(node)) RETURN_IF_ERROR(FindImageOrSlice(x).status());
@@ -247,8 +247,8 @@ static bool BatchStride(const Layout& layout, const Shape& batch, int64_t* strid
   return true;
 }
 
-// How a product reads or writes matrices that lie so. Two batch axes may have a stride each where they lie `apart`;
-// else one stride walks over all of them. False where there is no such reading.
+// The strides with which a product reads or writes matrices of this layout. Two batch axes may have a stride each where
+// they lie `apart`; else one stride walks over all of them. False where there is no such reading.
 static bool MatrixOf(const Layout& layout, const Shape& batch, bool apart, MatrixLayout* matrix) {
   const size_t rank = layout.dims.size();
   const int64_t rows = layout.dims[rank - 2], columns = layout.dims[rank - 1];
@@ -306,7 +306,8 @@ absl::StatusOr<MatrixLayout> Lowering::Matrix(Value value, const Shape& batch, P
 }
 
 absl::Status Lowering::LowerMatmul(const FusedGroup& group) {
-  // The library that has the other epilogues does not have this one. What both ways read is no part of their times.
+  // The library that has the other epilogues does not have this one. Factors that both ways read are laid out first, so
+  // that they are no part of the times.
   if (group.activation == Activation::kGeluErf) {
     const Node& node = graph_.node(group.group.nodes[0]);
     const Shape& shape = node.outputs[0].shape;

@@ -280,7 +280,7 @@ absl::StatusOr<Lowering::Place> Lowering::FindBeside(Value value, Buffer::Kind k
     place = {AddBuffer(kind, Bytes(value, layout, Storage::kNative)), layout, true, Storage::kNative};
     RETURN_IF_ERROR(EmitGenerated({}, value, place, "state"));
   }
-  // Who reads it from here on reads it there: the first place may be a view of a state.
+  // Later readers read it at this place: the first place may be a view of a state.
   std::vector<Place>& places = places_[value];
   if (places.front().buffer != place.buffer) places.insert(places.begin(), place);
   return place;
@@ -372,7 +372,7 @@ absl::Status Lowering::LowerKernel(const FusedGroup& group) {
     }
   }
   for (Value result : group.group.outputs) {
-    // What the caller gets is row-major: a kernel that writes it so saves a copy.
+    // The caller gets results row-major: a kernel that writes them so saves a copy.
     const bool returned = results_.contains(result) && !options_.inside;
     const Place out = Define(result, returned ? Layout::RowMajor(graph_.type(result).shape) : inside.at(result));
     RETURN_IF_ERROR(EmitFaster(group, result, out, label));

@@ -39,12 +39,12 @@ struct LoweringOptions : CudaOptions {
 
 // The layout of a dense tensor whose axes follow one another in memory as in `like`, of the same rank.
 Layout DenseLike(const Layout& like, const Shape& dims);
-// What decides over groups.
+// The options by which nodes are fused into groups.
 inline FusionOptions FusionOptionsOf(const CudaOptions& options) {
   return {IsHalf(options.precision), options.channels_last, IsHalf(options.precision) ? 2 : 4};
 }
-// How the result of a product (or attention) that nothing follows lies: in the order of the transpose that reads it,
-// where one stride, or two of two axes, walk over the batches; else row-major.
+// The layout of the result of a product (or attention) without an epilogue: in the order of the transpose that reads
+// it, where one stride, or two of two axes, walk over the batches; else row-major.
 Layout ProductLayout(const Graph& graph, Value result);
 
 class Lowering : private ScheduleBuilder {
@@ -72,7 +72,7 @@ class Lowering : private ScheduleBuilder {
   // A constant buffer with these bytes.
   absl::StatusOr<int> Upload(const void* data, size_t bytes);
 
-  // How values of a type are stored between kernels.
+  // The form in which values of a type are stored between kernels.
   Storage StorageOf(DType dtype) const;
   int64_t ElementBytes(Value value, Storage storage) const { return StorageBytes(graph_.type(value).dtype, storage); }
   size_t Bytes(Value value, const Layout& layout, Storage storage) const;
@@ -101,7 +101,7 @@ class Lowering : private ScheduleBuilder {
   absl::Status EmitFaster(const FusedGroup& group, Value result, const Place& out, const std::string& label);
   absl::Status EmitCall(std::unique_ptr<LibraryCall> call, std::vector<int> buffers, int result,
                         const std::string& label);
-  // From this one on.
+  // Compiles the pending kernels from number `first` on.
   absl::Status CompilePending(size_t first = 0);
   // Runs the steps that depend on constants alone (weights in another layout or precision), once: what they write are
   // constants, and they leave the schedule.
@@ -120,7 +120,7 @@ class Lowering : private ScheduleBuilder {
   // Lowers in all of these ways, each of which defines the same values, tries them, and keeps the fastest.
   absl::Status LowerFastest(const std::vector<std::function<absl::Status()>>& ways);
   absl::Status LowerConv(const FusedGroup& group);
-  // Whether the pixels of its image fill no multiples of 16 bytes, as the library's engines read them.
+  // Returns whether the pixels of its image fill no multiples of 16 bytes, as the library's engines read them.
   bool Pads(const Node& node) const;
   // With padded channels where there are such pixels, if that is faster.
   absl::Status LowerPaddedConv(const FusedGroup& group);
@@ -136,7 +136,7 @@ class Lowering : private ScheduleBuilder {
   };
   // Nothing where one stride walks over both axes of all three, or the values lie in no such way.
   absl::StatusOr<std::optional<ProductApart>> FindApart(const FusedGroup& group);
-  // Its sizes.
+  // The sizes of the product.
   MatmulProblem ProblemOf(const Node& node) const;
   // An attention as the library is asked for it.
   struct AttentionParts {
@@ -147,9 +147,9 @@ class Lowering : private ScheduleBuilder {
   absl::StatusOr<AttentionParts> PartsOfAttention(const FusedGroup& group);
   absl::Status LowerAttentionCall(const FusedGroup& group, const AttentionParts& parts);
   absl::Status LowerAttention(const FusedGroup& group);
-  // A product or convolution that the library does not compute, for the reason in `fault`: without its epilogue, if
-  // that helps; else a generated kernel does, slowly, and its label says so. What is wrong for want of memory stays an
-  // error.
+  // Computes a product or convolution that the library does not compute, for the reason in `fault`: without its
+  // epilogue, if that helps; else a generated kernel does, slowly, and its label says so. A fault for lack of memory
+  // stays an error.
   absl::Status LowerWithout(const FusedGroup& group, const Fault& fault);
   // Each of the groups that these nodes become.
   absl::Status LowerParts(const FusedGroup& group, Epilogue epilogue);
@@ -160,14 +160,16 @@ class Lowering : private ScheduleBuilder {
   const ConcatSlot* SlotOf(Value value) const;
   // The value of a call that wrote into its slot, where it has one.
   Place DefineCall(Value value, const Layout& layout);
-  // How a factor of an attention is to lie, whose elements along `inner` are next to one another: as it does if it can.
+  // The layout that a factor of an attention needs, with neighbouring elements along `inner`: its present one if that
+  // fits.
   absl::StatusOr<Layout> AttentionLayout(Value value, size_t inner);
   // A matrix operand: its place and layout, converted where a product cannot read it.
   absl::StatusOr<MatrixLayout> Matrix(Value value, const Shape& batch, Place* place);
-  // How convolutions read and write images and filters.
+  // The layout in which convolutions read and write images and filters.
   Layout ImageLayout(const Shape& dims) const;
   absl::StatusOr<Place> FindImage(Value value);
-  // Channels in 16 bytes, and an image or filters with channels innermost padded with zeros to multiples of so many.
+  // Channels in 16 bytes, and an image or filters with channels innermost padded with zeros to multiples of this
+  // number.
   int64_t ChannelUnit() const;
   absl::StatusOr<Place> FindPaddedImage(Value value);
   // Where it lies, if that is some channels of such an image.

@@ -18,7 +18,7 @@ class Errors {
     if (first_.ok()) first_ = std::move(status);
     return std::string(first_.message());
   }
-  // What the work said, which is more than what came back.
+  // The status of the first failure within the work, which says more than the fault that came back.
   absl::Status Of(const Fault& fault) const { return first_.ok() ? StatusOf(fault) : first_; }
 
  private:

@@ -13,9 +13,8 @@
 
 namespace rewright::cuda {
 
-// What goes wrong behind the GPU's border, as this program reports it. What is too large for the GPU is
-// ResourceExhausted, which ends the program like other requests that cannot be met; Aborted is what leaves no GPU to go
-// on with.
+// A failure behind the GPU's border, as this program reports it. ResourceExhausted: something is too large for the GPU;
+// it ends the program like other requests that cannot be met. Aborted: the failure leaves no GPU to go on with.
 absl::Status StatusOf(const Fault& fault);
 // The fault of a way to do something where no other way is to be tried.
 absl::Status FinalStatusOf(const Fault& fault);

@@ -6,7 +6,7 @@
 // has to wait for. A section ends before a step that waits for all of it. To the memory plan a section is one span of
 // time: all its buffers are alive during it, which makes the plan right for any order within.
 //
-// Whether a section is faster in order or side by side is decided by time (Gpu::Fastest).
+// Timing decides whether a section runs in order or side by side (Gpu::Fastest).
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 
 namespace rewright::cuda {
 
-// What could run side by side: the sections with more than one queue, in order.
+// The sections that can run side by side, that is on more than one queue, in order.
 std::vector<Section> ParallelSections(const std::vector<std::vector<int>>& dependencies);
 
 // Puts the steps of sections that are faster side by side on their queues. Kernels are ready to run. `key_of` tells a

@@ -29,8 +29,8 @@ class Attention : public GraphCall {
     x = Next(CUDNN_POINTWISE_SUB, x, &largest);
     x = Next(CUDNN_POINTWISE_EXP, x, nullptr);
     const size_t sum = Reduce(CUDNN_REDUCE_TENSOR_ADD, x);
-    // What training keeps of a softmax, max + log(sum). Nobody reads it, but where scores are scaled the engines are
-    // found by it.
+    // The statistics that training keeps of a softmax, max + log(sum). Nothing reads them, but where scores are scaled
+    // the library finds its engines only with them.
     const size_t logarithm = Rows(), statistics = Rows();
     Pointwise(CUDNN_POINTWISE_LOG, sum, nullptr, logarithm);
     Pointwise(CUDNN_POINTWISE_ADD, largest, &logarithm, statistics);

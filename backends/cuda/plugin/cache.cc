@@ -48,7 +48,7 @@ void WriteCached(const Context& context, const std::string& kind, const std::str
   std::error_code ignored;
   std::filesystem::create_directories(context.cache_folder, ignored);
   const std::string path = FileOf(context, kind, key);
-  // A name that nobody can foretell, of a file that was not there: what lies in the folder is never written through.
+  // The name cannot be foretold, and no file has it yet: files that lie in the folder are never written through.
   std::string temporary = path + ".XXXXXX";
   const int fd = mkstemp(temporary.data());
   if (fd < 0) return;

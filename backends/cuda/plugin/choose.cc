@@ -30,7 +30,7 @@ Fault TimeWork(Context& context, const Enqueue& work, double* seconds) {
 
 Fault RecordWork(Context& context, const Enqueue& work, RecordedWork* recorded) {
   REWRIGHT_RETURN_FAULT(FaultOf(cudaStreamBeginCapture(context.stream, cudaStreamCaptureModeThreadLocal), "capture"));
-  // A capture that went wrong is ended too. What was refused says more than that the capture is invalid.
+  // A capture that went wrong is ended too. The fault of the refused work says more than that the capture is invalid.
   Fault fault = work();
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(context.stream, &graph);

@@ -1,4 +1,4 @@
-// What the parts of the plugin share: one GPU, its stream and its libraries.
+// State that the parts of the plugin share: one GPU, its stream and its libraries.
 #pragma once
 
 #include <cublasLt.h>
@@ -85,8 +85,8 @@ struct DestroyRecorded {
 using RecordedWork = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyRecorded>;
 Fault RecordWork(Context& context, const Enqueue& work, RecordedWork* recorded);
 
-// Queues beside the context's stream, and events between them. They are made at the first run of so many, which must
-// not be one that is recorded.
+// Queues beside the context's stream, and events between them. They are made at the first run that needs them, which
+// must not be recorded.
 class Queues {
  public:
   explicit Queues(Context& context) : context_(context) {}
@@ -122,8 +122,8 @@ struct Choice {
 // where one leaves the GPU with an error that stays, since nothing can run after that.
 Fault FastestOf(Context& context, const Ways& ways, Choice* choice);
 
-// Memory on which ways are timed: so many sets of operands that they exceed the L2 cache twice, since in a model
-// weights come from memory. They hold numbers of ordinary size: zeros are multiplied with less power, thus faster.
+// Memory on which ways are timed: the sets of operands exceed the L2 cache twice, since in a model weights come from
+// memory. They hold numbers of ordinary size: zeros are multiplied with less power, thus faster.
 class TrialOperands {
  public:
   // An operand's elements are of 16 bits where the precision says so, unless it is `wide`.
@@ -152,8 +152,8 @@ std::string KeyText(const int64_t (&numbers)[n]) {
   for (int64_t number : numbers) text += KeyText(number);
   return text;
 }
-// What tells one problem of a kind from all others: "pool 1 64 56 56 ...". Numbers, or arrays of them, of which the
-// compiler knows the size.
+// A key that tells one problem of a kind from all others: "pool 1 64 56 56 ...". The arguments are numbers, or arrays
+// of a size that the compiler knows.
 template <typename... Numbers>
 std::string KeyOf(std::string kind, const Numbers&... numbers) {
   return (std::move(kind) + ... + KeyText(numbers));

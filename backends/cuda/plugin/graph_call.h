@@ -111,7 +111,7 @@ class GraphCall : public LibraryCall {
     int64_t engine = -1;  // the library's number for it
     int proposal = 0;     // its number among those of the library
   };
-  // What the library says of the engine of a proposal.
+  // The library's description of the engine of a proposal.
   struct Engine {
     int64_t number = -1;
     bool exact = false;     // it does not round factors: others are no engines for fp32

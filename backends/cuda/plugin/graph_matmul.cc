@@ -34,7 +34,7 @@ class GraphMatmul : public GraphCall {
   }
 
  private:
-  // Of one matrix, too, the library is told one.
+  // The stride of the batches. The library wants one even for a single matrix.
   int64_t BatchStride(const MatrixLayout& layout, int64_t rows, int64_t columns) const {
     return p_.batch == 1 ? std::max(rows * layout.row, columns * layout.column) : layout.batch;
   }

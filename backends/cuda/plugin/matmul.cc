@@ -20,12 +20,12 @@ namespace {
 
 constexpr size_t kMatmulWorkspace = size_t{64} << 20;
 constexpr int kCandidates = 24;
-// Sums are split in so many parts, of this many terms at least, where there are fewer tiles than multiprocessors.
+// Sums are split in this many parts, of kSplitTerms terms at least, where there are fewer tiles than multiprocessors.
 constexpr int kSplits[] = {2, 3, 4, 6, 8, 12};
 constexpr int kSplitProposals = 4;
 constexpr int64_t kSplitTerms = 256, kTile = 128, kFewTiles = 128;
 constexpr int64_t kRowBytes = 16;  // at whose multiples rows of a result have to begin for the faster algorithms
-// Of the arrays of addresses, and threads of the kernel that writes them.
+// Bytes to which the arrays of addresses are aligned.
 constexpr size_t kTableAlignment = 256;
 constexpr int kThreads = 128;
 constexpr int kCopied = 8;  // elements of a result that a thread copies
@@ -186,7 +186,7 @@ class Matmul : public LibraryCall {
                                 "cublasLtMatmulAlgoGetHeuristic");
     if (!fault.empty()) return padded ? Fault() : fault;
     for (int i = 0; i < found; ++i) {
-      // Of the others nothing but the state is filled in.
+      // Failed results have nothing but their state filled in.
       if (results[i].state != CUBLAS_STATUS_SUCCESS) continue;
       candidates->push_back({results[i].algo, results[i].workspaceSize, padded});
     }
@@ -243,7 +243,7 @@ class Matmul : public LibraryCall {
 
   // ---- addresses
 
-  // Of every matrix, where they are passed one by one; else the library knows the strides.
+  // The alignment of every matrix, where their addresses are passed one by one; else the library knows the strides.
   uint32_t AlignmentOf(const MatrixLayout& layout, int64_t base) const {
     if (p_.outer == 1) return static_cast<uint32_t>(base);
     const int64_t element = static_cast<int64_t>(ElementBytes(p_.precision));

@@ -195,7 +195,7 @@ class CudaGpu : public Gpu {
   }
 
  private:
-  // From the cache, or by NVRTC on all processors.
+  // Takes the kernels from the cache, or compiles them by NVRTC on all processors.
   void CompileMissing(const std::string& prelude, const std::vector<const Source*>& missing,
                       std::vector<std::string>* codes, std::vector<std::string>* faults) {
     int major = 0, minor = 0;

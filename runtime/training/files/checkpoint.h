@@ -54,7 +54,7 @@ class CheckpointLock {
 // cannot be written; the checkpoints that were there stay.
 absl::Status WriteCheckpoint(const std::string& folder, int64_t steps, const Checkpoint& checkpoint, int keep);
 
-// Whether there is one to read.
+// Returns whether there is one to read.
 bool HasCheckpoint(const std::string& folder);
 
 // The last one. Errors: none is there (kNotFound), a file is missing or not as it was written.

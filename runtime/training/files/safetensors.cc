@@ -63,7 +63,7 @@ absl::Status Write(const NamedTensors& tensors, const Sink& sink) {
 
 absl::Status Bad(const std::string& message) { return absl::InvalidArgumentError(message); }
 
-// Where a tensor lies among the elements.
+// The place of a tensor among the elements.
 struct Place {
   std::string name;
   TensorType type;

@@ -15,8 +15,8 @@ namespace rewright {
 
 class EventFile {
  public:
-  // A new file events.out.tfevents.* in the folder, which is made where there is none. Of a run that goes on behind a
-  // step TensorBoard drops what other files of the folder have after it. Errors: of the folder and the file.
+  // A new file events.out.tfevents.* in the folder, which is made where there is none. If a run goes on behind a step,
+  // TensorBoard drops later values in other files of the folder. Errors: of the folder and the file.
   static absl::StatusOr<EventFile> Create(const std::string& folder, std::optional<int64_t> resumed_behind);
 
   // Values of this step, by name: "loss", "validation/accuracy". Errors: of the file.

@@ -72,7 +72,7 @@ std::vector<std::vector<size_t>> ReadsOf(const Pieces& cut, size_t first_state, 
   return reads;
 }
 
-// What weights of blocks take while they are whole, without the blocks that are elsewhere.
+// Bytes of memory for weights while they are gathered, less the bytes of their blocks that other ranks keep.
 int64_t GatheredBytes(const Graph& unpacked, const Graph& step, const Pieces& cut, int ranks) {
   std::set<std::string> names;
   for (const auto& [name, axis] : ZeroAxes(step, ranks, 3)) names.insert(name);

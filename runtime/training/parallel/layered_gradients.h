@@ -8,7 +8,8 @@
 //   zero 3     Likewise; and of weights each rank has its blocks. Those of a layer are gathered before its forward and
 //              its backward pass, one layer ahead, into the memory of two layers.
 //
-// The order of additions is that of the tree over micro-batches (runtime/comm/all_reduce.h), whoever makes them.
+// The order of additions is that of the tree over micro-batches (runtime/comm/all_reduce.h), on whichever ranks they
+// happen.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ struct LayeredOptions {
   std::function<std::vector<Group>(const Graph&)> groups;  // that the device runs as one; null: none is known
 };
 
-// How the layers of one of so many ranks run.
+// The plan by which a rank runs its layers.
 struct LayeredPlan {
   // The memory that they share, what some have beside it, and with zero 3 weights that are gathered, less the blocks
   // that other ranks have.
@@ -40,7 +41,7 @@ struct LayeredPlan {
   std::vector<Group> groups;  // of the gradients, in the order in which a micro-batch runs them; none: not known
   std::vector<int64_t> live;  // by group, what its layer computes, and what is handed on to it and over it
 };
-// Arguments and errors otherwise as of LayeredGradients::Create.
+// Arguments and errors otherwise as in LayeredGradients::Create.
 absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,
                                        const std::vector<std::string>& updated, const LayeredOptions& options,
                                        int ranks, const PieceBytesOf& bytes_of);
@@ -65,7 +66,7 @@ class LayeredGradients : public GradientSums {
   // Memory of this rank for weights that are gathered, and the most that it had of gradients before they were summed.
   int64_t gathered_bytes() const { return gathered_[0].bytes() + gathered_[1].bytes(); }
   int64_t most_gradient_bytes() const { return most_gradient_bytes_; }
-  // What all-gathers of weights send in a micro-batch.
+  // Bytes that all-gathers of weights send in a micro-batch.
   int64_t gather_bytes_sent() const;
 
  private:

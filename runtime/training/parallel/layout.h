@@ -1,4 +1,4 @@
-// How the work of a step is shared by ranks: `dp=2,pp=2,micro=8`.
+// The layout of ranks, by which they share the work of a step: `dp=2,pp=2,micro=8`.
 #pragma once
 
 #include <cstdint>
@@ -39,14 +39,15 @@ absl::StatusOr<RankLayout> ParseLayout(const std::string& text, int ranks);
 using StateAxes = std::vector<std::pair<std::string, int>>;
 
 // The states of a step, or of its gradients, whose weights the patterns fit: `places` are patterns and axes, the first
-// that fits counts. What the optimizer keeps for a weight is cut as that is. And its inputs that have the name of one
-// of `inputs`, those of the model, which is a place. Error: a pattern that fits no weight and is no such input.
+// that fits counts. The optimizer's states for a weight are cut as the weight is. Inputs whose names are among
+// `inputs`, those of the model, are included if the name is a place. Error: a pattern that fits no weight and is no
+// such input.
 absl::StatusOr<StateAxes> PlacedStates(const Graph& graph, const StateAxes& places,
                                        const std::vector<std::string>& inputs = {});
 
-// What the optimizer keeps for weights, with zero=3 the weights themselves, each cut along SharedAxis (optimizer.h), or
+// The optimizer's states for weights, with zero=3 the weights themselves, each cut along SharedAxis (optimizer.h), or
 // where `degree` does not divide its size, along the first axis that it divides; and with micro-batches the sums of
-// gradients of these weights, which are inputs. What has no such axis is left out.
+// gradients of these weights, which are inputs. Tensors without such an axis are left out.
 StateAxes ZeroAxes(const Graph& step, int64_t degree, int zero);
 
 // The weight that an optimizer keeps the state for; the state itself where it is none of those.

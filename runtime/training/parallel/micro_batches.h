@@ -1,5 +1,5 @@
 // The gradients of a step that is cut into micro-batches, over all ranks. The order of additions is that of the tree
-// over micro-batches (runtime/comm/all_reduce.h), whoever makes them.
+// over micro-batches (runtime/comm/all_reduce.h), on whichever ranks they happen.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,19 @@
 
 namespace rewright {
 
-// How ranks compute the sums of gradients that a step updates with.
+// Computes the sums of gradients with which a step updates the weights.
 class GradientSums {
  public:
   virtual ~GradientSums() = default;
   // Takes the weights over from who updates them. Called by all ranks before each step.
   virtual absl::Status ReadWeights(Executable& from) = 0;
   // The inputs of a step: sums over all its micro-batches, in the order of AllReduce: the same bits whatever the ranks.
-  // What a rank does not need of an input has no meaning. `batches` gives this rank's micro-batches. `what` names the
-  // step in errors: those of the executables, of the data and of ranks.
+  // Parts of an input that a rank does not need have no meaning. `batches` gives this rank's micro-batches. `what`
+  // names the step in errors: those of the executables, of the data and of ranks.
   virtual absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) = 0;
-  // What this rank sends for both; `from` as in ReadWeights.
+  // Bytes that this rank sends for both; `from` as in ReadWeights.
   virtual int64_t BytesSent(const Executable& from) const = 0;
-  // What this rank's passes take as memory beside weights that it keeps and the sums, as far as it was needed until
-  // now.
+  // Memory of this rank's passes, beside the sums and the weights that it keeps, as far as it was needed until now.
   virtual int64_t arena_bytes() const = 0;
 };
 
@@ -54,7 +53,7 @@ class MicroBatches : public GradientSums {
   virtual absl::StatusOr<std::vector<Tensor>> Leaf(Prefetcher& batches);
   // Sums of the leaves of this rank's micro-batches.
   absl::StatusOr<std::vector<Tensor>> SumsOfOwn(Prefetcher& batches);
-  // Of so many micro-batches, and of the weights.
+  // Bytes sent for this many micro-batches, and for the weights.
   int64_t BytesOfPasses(int64_t micro_batches, const Executable& from) const;
 
   const std::unique_ptr<Executable> executable_;
@@ -72,18 +71,18 @@ class MicroBatches : public GradientSums {
 //              groups' gradients: sums of whole gradients are kept nowhere.
 class GroupGradients : public MicroBatches {
  public:
-  // `executable` is run by `group`; `partners` have the same part in other groups. Of `sums` a rank needs the block
-  // along `axes`, or all (-1): block `group.rank() * partners.size() + partners.rank()`.
+  // `executable` is run by `group`; `partners` have the same part in other groups. A rank needs the block of each sum
+  // along its axis of `axes`, or all (-1): block `group.rank() * partners.size() + partners.rank()`.
   GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
                  std::vector<TensorType> sums, std::vector<int> axes, int zero, int64_t count, Communicator& group,
                  Communicator& partners);
 
-  // Of what is cut the rank's blocks.
+  // The sums; cut sums are the rank's blocks.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
   int64_t BytesSent(const Executable& from) const override;
 
  private:
-  // Of what is cut the blocks of this rank and its partners, in one tensor.
+  // The gradients of a micro-batch; cut gradients are the blocks of this rank and its partners, in one tensor.
   absl::StatusOr<std::vector<Tensor>> Leaf(Prefetcher& batches) override;
   TensorType LeafType(size_t sum) const;
   absl::StatusOr<std::vector<Tensor>> SumsInTurns(const std::string& what, Prefetcher& batches);
@@ -94,20 +93,20 @@ class GroupGradients : public MicroBatches {
   Communicator& group_;
 };
 
-// Of sums that each rank has of its own micro-batches those over all ranks, `leaves` being theirs: what has an axis as
-// this rank's block of it, the rest whole.
+// Adds the sums of the ranks' own micro-batches; `leaves` are the micro-batches by rank. A sum with an axis comes back
+// as this rank's block along it, others come back whole.
 absl::StatusOr<std::vector<Tensor>> SumOverRanks(Communicator& ranks, const std::string& what,
                                                  const std::vector<LeafRange>& leaves, std::vector<Tensor> sums,
                                                  const std::vector<int>& axes);
 
-// Sums that AddLeaves made: what has an axis as it is, this rank's block, of the rest the stretches of all ranks
-// joined.
+// Completes sums that AddLeaves made: a sum with an axis stays this rank's block; the stretches of all ranks of every
+// other sum are joined.
 absl::StatusOr<std::vector<Tensor>> JoinStretches(Communicator& ranks, const std::string& what,
                                                   const std::vector<TensorType>& types, const std::vector<int>& axes,
                                                   std::vector<Tensor> sums);
 
-// What rank `rank` of `size` sends for SumOverRanks; and for `leaves` AddLeaves that it gives a leaf to, with
-// JoinStretches.
+// Bytes that rank `rank` of `size` sends for SumOverRanks; and for `leaves` calls of AddLeaves to which it gives a
+// leaf, with JoinStretches.
 int64_t BytesOfSumOverRanks(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size);
 int64_t BytesOfTurns(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size,
                      int64_t leaves);

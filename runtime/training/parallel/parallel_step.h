@@ -1,4 +1,4 @@
-// What a rank runs of a step, by the layout of all ranks.
+// The part of a step that a rank runs, by the layout of all ranks.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,17 @@ namespace rewright {
 
 struct SharingOptions {
   RankLayout layout;
-  // Cuts a graph over so many devices, its states and inputs along these axes, by laws that keep the bits where
+  // Cuts a graph over `degree` devices, its states and inputs along these axes, by laws that keep the bits where
   // `exact_only`; called by all of these ranks, which get the same graph. Needed for tp and zero.
   std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree, Communicator&, bool exact_only)> cut;
-  // What `cut` would give, by this process alone: for plans of stages that tp cuts.
+  // Like `cut`, but by this process alone, without communication: only for plans of stages that tp cuts.
   std::function<absl::StatusOr<Graph>(const Graph&, const StateAxes&, int degree)> cut_alone;
-  // What a rank runs instead of its part of a graph that tp cuts; null: the part as it is.
+  // Gives the graph that a rank runs instead of its part of a graph that tp cuts; null: the part as it is.
   RankExecutable::RewritePart rewrite_part;
-  // By which the model is cut into layers and stages. Seconds are asked on rank 0 alone, groups are the same on all.
+  // Knowledge by which the model is cut into layers and stages. Seconds are asked on rank 0 alone, groups are the same
+  // on all ranks.
   DeviceKnowledge device;
-  // Gradients of so many bytes are summed over ranks at once, while those before them in the model are computed.
+  // Gradients of at least this size are summed over ranks at once, while those before them in the model are computed.
   int64_t bucket_bytes = int64_t{25} << 20;
 };
 
@@ -55,10 +56,11 @@ class RankGroups {
 // or whose batch it does not divide.
 absl::Status ApplyLayout(const RankLayout& layout, TrainConfig* config);
 
-// How tp cuts the passes of stages (pipeline.h): what is placed of all of them, and of one. Error: nothing is placed.
+// The states and inputs that tp cuts in the passes of stages (pipeline.h): of all passes, and of one. Error: nothing is
+// placed.
 absl::StatusOr<StateAxes> PlacesOfPasses(const Graph& gradients, const TrainConfig& config, int tp);
 StateAxes PlacesOfPass(const Graph& pass, const StateAxes& placed);
-// With x for after(x, t), of which laws would cut the trigger, too. What is computed again in a pass stays there.
+// Replaces after(x, t) by x: laws would cut the trigger t, too. Values that are computed again in a pass stay there.
 Graph WithoutTriggers(const Graph& pass);
 
 struct ParallelStep {

@@ -27,7 +27,8 @@ int64_t PipelinePlan::BytesSent(int rank, int64_t micro_batches) const {
 
 namespace {
 
-// Which rank of the group updates a weight: of those of the stage that makes its gradient, the one that has least.
+// Chooses the rank of the group that updates each weight: among the ranks of the stage that makes its gradient, the one
+// with the least to update.
 void ShareWeights(const Graph& step, const std::vector<std::string>& weights, PipelinePlan* plan) {
   const PipelineShape& shape = plan->shape;
   std::vector<int64_t> bytes(static_cast<size_t>(shape.ranks * shape.together), 0);
@@ -51,8 +52,8 @@ void ShareWeights(const Graph& step, const std::vector<std::string>& weights, Pi
   }
 }
 
-// What stages read that others make, and weights that others update. To a rank a tensor goes once, for the first pass
-// that reads it.
+// Finds the values that stages read from other ranks, and the weights that other ranks update. A tensor goes to a rank
+// once, for the first pass that reads it.
 void FindMessages(PipelinePlan* plan) {
   const PipelineShape& shape = plan->shape;
   const Pieces& pieces = plan->layers.pieces;

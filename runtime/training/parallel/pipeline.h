@@ -7,9 +7,9 @@
 // A stage may be computed by several ranks together, by laws of tensor parallel (docs/sharding.md). They share what the
 // optimizer keeps, tensor by tensor: each weight of a stage is updated by one of them, which sends it to the others.
 //
-// What belongs to a rank may be cut over its partners, those that have the same of it in other groups (ZeRO):
+// Tensors of a rank may be cut over its partners, the ranks that have the same ones in other groups (ZeRO):
 //
-//   zero 1  what the optimizer keeps; behind the last micro-batch each gets its blocks of the sums alone
+//   zero 1  the optimizer's states; behind the last micro-batch each partner gets only its blocks of the sums
 //   zero 2  and sums of gradients: the groups take the micro-batches in turns, and behind each backward pass the
 //           partners add theirs, so that none keeps whole sums
 //   zero 3  and weights that no other rank of the group reads: they are gathered for a stage, and kept until the rank
@@ -57,13 +57,13 @@ struct PipelinePlan {
   std::vector<int> adders;                           // by input of the step: the rank that adds it
   std::vector<double> seconds;                       // by stage, as they were cut
 
-  // What a rank of the group sends in a step, without what the update and what ranks that compute together send.
+  // Bytes that a rank of the group sends in a step, without those of the update and of ranks that compute together.
   int64_t BytesSent(int rank, int64_t micro_batches) const;
 };
 
-// What is known of the device when a graph is cut into layers; each may be null.
+// Knowledge of the device for cutting a graph into layers; each function may be null.
 struct DeviceKnowledge {
-  // What it runs as one.
+  // The groups of nodes that the device runs as one; they stay in one stage.
   std::function<std::vector<Group>(const Graph&)> groups;
   // Seconds that nodes take, by position in Graph::nodes().
   std::function<absl::StatusOr<std::vector<double>>(const Graph&)> seconds;
@@ -82,7 +82,7 @@ absl::StatusOr<int64_t> PipelineBytes(const PipelinePlan& plan, int64_t micro_ba
 // The states and inputs of the step that ZeRO cuts over `degree` partners, with their axes.
 StateAxes PipelineZeroAxes(const Graph& step, const PipelinePlan& plan, int64_t degree, int zero);
 
-// The ranks of a pipeline, as one of them sees them. What is passed by reference outlives the pipeline.
+// The ranks of a pipeline, as one of them sees them. Communicators outlive the pipeline.
 struct PipelineRanks {
   Communicator& group;     // all of them
   Communicator& line;      // those that have stages, with the same part of them
@@ -119,7 +119,7 @@ class Pipeline : public GradientSums {
   int64_t gathered_bytes() const { return gathered_memory_.bytes(); }
 
  private:
-  // What a micro-batch keeps between its passes.
+  // The tensors that a micro-batch keeps between its passes.
   struct Slot {
     std::vector<Tensor> tensors;
     int chunks_left = 0;  // whose backward pass is not done
@@ -130,7 +130,8 @@ class Pipeline : public GradientSums {
     int64_t micro_batch = 0;
     size_t action = 0;  // of its schedule, behind which it is sent
   };
-  // What is on its way to another rank: arrived for sure once that rank has sent something behind `action` of its own.
+  // A message on its way to another rank. It has certainly arrived once that rank has sent a message behind `action` of
+  // its own.
   struct Departure {
     std::unique_ptr<Transfer> transfer;
     std::vector<Tensor> tensors;
@@ -141,26 +142,26 @@ class Pipeline : public GradientSums {
            const OwnedExecutable& update);
   absl::Status Init(const PreparePass& prepare);
   absl::Status InitStates();
-  // Those that this rank updates, as the update has them now.
+  // Takes over the weights that this rank updates, as the update has them now.
   absl::Status ViewWeights();
   absl::Status PlanGathers();
   bool InTurns() const { return options_.zero >= 2; }
-  // Of a group's schedule, which has as many in all groups where they take turns.
+  // The micro-batches of a group's schedule; all groups have as many where they take turns.
   int64_t ScheduledMicroBatches() const;
-  // How many groups have a micro-batch of that number in their schedule; they are the first ones.
+  // The number of groups, the first ones, whose schedules have a micro-batch of this number.
   int GroupsWith(int64_t micro_batch) const;
   int StageOf(int rank, int chunk) const { return chunk * plan_.shape.ranks + rank; }
   // The piece of a pass of a stage.
   const Pieces::Piece& PieceOf(bool forward, int stage) const;
-  // At the beginning of a step: what is to come, arrivals_, action_of_ and seen_.
+  // Prepares for the messages of a step at its beginning: arrivals_, action_of_ and seen_.
   void ExpectMessages(int64_t count);
-  // The micro-batch's slot; there is one from the first thing that is known of it.
+  // The micro-batch's slot, which is made at the first call.
   Slot& SlotOf(int64_t micro_batch);
-  // What the pass reads that other ranks send.
+  // Receives the tensors that the pass reads and other ranks send.
   absl::Status Receive(const std::string& what, const Pieces::Piece& piece, int64_t micro_batch);
   absl::Status ReceiveNext(const std::string& what, int from);
   absl::Status Send(const std::string& what, const StageAction& action);
-  // Ends what has arrived; all of it waits for the rest, too.
+  // Ends the messages that have arrived; with `all` it waits for the others, too.
   absl::Status EndDepartures(bool all);
   // The weights of a stage are whole when it begins.
   absl::Status GatherWeights(const std::string& what, int chunk);

@@ -5,7 +5,8 @@
 namespace rewright {
 namespace {
 
-// Of one direction, in order: `each` micro-batches at a time, the last ones together with the rest.
+// All passes of one direction, in order: `each` micro-batches at a time; the last turn also takes the fewer than `each`
+// that are left.
 std::vector<StageAction> PassesInTurns(bool forward, int chunks, int64_t micro_batches, int64_t each) {
   std::vector<StageAction> actions;
   for (int64_t first = 0; first < micro_batches;) {

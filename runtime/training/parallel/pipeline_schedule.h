@@ -1,4 +1,4 @@
-// Which passes a rank of a pipeline makes, and in which order.
+// The order of the passes of each rank of a pipeline.
 //
 //   GPipe        All forward passes, then all backward passes (Huang et al. 2019): a rank holds what every micro-batch
 //                hands from the one to the other.
@@ -15,22 +15,22 @@ namespace rewright {
 
 enum class PipelineSchedule : uint8_t { k1F1B, kGPipe, kInterleaved };
 
-// How many ranks have stages, how many compute each together, how many stages each has.
+// The number of ranks that have stages, of ranks that compute each stage together, and of stages of each rank.
 struct PipelineShape {
   int ranks = 1, together = 1, chunks = 1;
 
   int stages() const { return ranks * chunks; }
-  // Of a group of ranks * together, in which those that compute together are neighbours.
+  // The rank within a group of ranks * together; ranks that compute a stage together are neighbours.
   int RankOf(int stage, int number) const { return stage % ranks * together + number; }
 };
 
-// What a rank does next.
+// The next action of a rank.
 struct StageAction {
   bool forward = true;
   int64_t micro_batch = 0;  // of those that the group has, from 0
   int chunk = 0;            // of the rank's: stage chunk * ranks + rank
 };
-// Of rank `rank` of those that have stages.
+// The actions of rank `rank` of those that have stages.
 std::vector<StageAction> StageSchedule(int rank, const PipelineShape& shape, int64_t micro_batches,
                                        PipelineSchedule schedule);
 

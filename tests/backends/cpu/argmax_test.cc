@@ -15,7 +15,7 @@ namespace {
 Tensor TiedElements(const TensorType& type, Rng& rng) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float values[] = {0.0f, -0.0f, 1, 2, 2.5f, -3, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()};
-  // Of the greatest of them, few: they would decide everywhere.
+  // The greatest values are rare: otherwise they would decide everywhere.
   const size_t kinds[] = {2, 4, 6, 7, 9};
   const size_t kind = kinds[rng() % 5];
   Tensor tensor(type);

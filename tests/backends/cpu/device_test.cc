@@ -49,8 +49,8 @@ TEST_P(EveryOperator, AgreesWithTheInterpreter) {
   }
 }
 
-// NaN lies between other elements: whatever kernel runs, the results have NaN where the interpreter's do. Whether
-// padding times NaN is one is left open: factors have none.
+// NaN lies between other elements: whatever kernel runs, the results have NaN where the interpreter's do. Factors have
+// none, since kernels are free in padding times NaN.
 TEST_P(EveryOperator, KeepsNaN) {
   const OpDef& op = *FindOp(GetParam());
   const auto device = MakeDevice("cpu", {2});

@@ -16,7 +16,7 @@ namespace {
 
 using Axes = std::vector<int64_t>;
 
-// Of one operand: sizes of batch, free and contracted axes, in a random order.
+// One operand: sizes of batch, free and contracted axes, in a random order.
 struct Side {
   Shape shape;
   Axes batch, contracting;

@@ -110,7 +110,8 @@ output t = %5
                        -0.1, 0.1);
 }
 
-// What the processor multiplies is not converted: no step but the four convolutions, and what is between their layouts.
+// The processor multiplies bf16, so nothing is converted: no step but the four convolutions, and those between their
+// layouts.
 TEST(CpuHalves, ConvolutionsOfBf16AreTheProcessors) {
   if (!cpu::MultipliesBf16()) GTEST_SKIP() << "no AVX512-BF16 here";
   const Graph graph = GraphWithWeights(R"(

@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ZooLayouts,
 struct ConvCase {
   int64_t batch, channels, height, width, out, groups;
   std::vector<int64_t> kernel, strides, pads, dilations;
-  int residual;  // 0: none, 1: an input, 2: a value that nobody else reads
+  int residual;  // 0: none, 1: an input, 2: a value that no other node reads
   bool norm, activation;
 };
 

@@ -235,7 +235,7 @@ TEST(CpuLoops, SmallProgramsAreNotCompiled) {
   EXPECT_THAT(error, testing::Not(testing::IsEmpty()));
 }
 
-// Whoever asks first.
+// Later callers get the reason, too.
 TEST(CpuLoops, WhyATextIsNotCompiledIsToldToAll) {
   if (!HasCompiler()) GTEST_SKIP() << "there is no compiler of loops";
   for (int time = 0; time < 2; ++time) {

@@ -58,7 +58,7 @@ class Text {
     }
   }
 
-  // What makes 8 bits of sums whose columns have so many numbers in this shape.
+  // Makes 8 bits of `sums`; `factors` is the shape of the factors of their columns.
   std::string Requantized(const std::string& sums, const std::string& factors, bool bias, const std::string& biases) {
     std::string value = sums;
     if (bias) {

@@ -13,7 +13,7 @@ namespace {
 
 void ExpectClose(const Tensor& expected, const Tensor& found, double tolerance, const std::string& what) {
   ASSERT_EQ(expected.type(), found.type()) << what;
-  // Of 16 bits the last may be another one.
+  // The last of 16 bits may differ.
   if (IsHalf(expected.dtype())) tolerance = std::max(tolerance, RoundingOf(expected.dtype()) / 4);
   // Sums that cancel are as exact as their terms.
   double largest = 1;

@@ -1,5 +1,5 @@
 // The kernel of scatter_add against the interpreter: every axis, repeated and negative indices, from zeros, from a
-// tensor and over a tensor that nobody reads any more.
+// tensor and over a tensor that is not read any more.
 #include "absl/strings/str_cat.h"
 #include "backends/device_factory.h"
 #include "core/interpreter/interpreter.h"

@@ -34,7 +34,7 @@ class CpuWeights : public ::testing::Test {
     ASSERT_TRUE(device.ok());
     device_ = *std::move(device);
   }
-  // Where large constants lie that are not the graph's weights.
+  // The addresses of large constants that are not the graph's weights.
   static std::multiset<const void*> Made(const Schedule& schedule, const Graph& graph) {
     std::multiset<const void*> made;
     for (const Buffer& buffer : schedule.buffers) {

@@ -1,5 +1,5 @@
 // cuDNN has engines for the graphs that the plugin builds: it plans them for a GPU that is known by its properties
-// alone, up to the machine code. What the engines compute is not checked here.
+// alone, up to the machine code. The results of the engines are not checked here.
 #include <dlfcn.h>
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// What the machine code of a kernel does with global memory, read from the code that NVRTC gives for a GPU that is not
-// there.
+// Counts the accesses of a kernel to global memory, in the machine code that NVRTC gives for a GPU that is not there.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What the plugin keeps on disk: a file that is not whole, or lies in the way, is none.
+// Tests of the plugin's files on disk: a file that is not whole, or of another kind, counts as none.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

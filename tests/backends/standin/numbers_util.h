@@ -25,7 +25,7 @@ inline void Store(void* data, int64_t i, Type type, double value) {
     static_cast<uint16_t*>(data)[i] = type == Type::kFp16 ? cuda::Fp16Bits(real) : cuda::Bf16Bits(real);
   }
 }
-// What is left of a number that is stored.
+// The number after it was stored in this type.
 inline double Rounded(Type type, double value) {
   uint32_t bits = 0;
   Store(&bits, 0, type, value);

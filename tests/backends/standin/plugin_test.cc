@@ -157,7 +157,7 @@ TEST_F(Plugin, MeasuresCosts) {
     for (const Group& group : (*device)->Partition(graph)) {
       const auto cost = (*device)->Cost(graph, group);
       ASSERT_TRUE(cost.ok()) << cost.status();
-      // What the clock of the stand-in says: a proposal's time, or a kernel's.
+      // The clock of the stand-in tells the cost: a proposal's time, or a kernel's.
       EXPECT_LE(*cost, 1e-4);
     }
   }
@@ -451,7 +451,8 @@ TEST_F(Plugin, EveryCallMayFail) {
     std::vector<Tensor> expected;
     Begin({.plans = 2, .fastest = 1});
     ASSERT_TRUE(RunWhole(*graph, cuda::Precision::kBf16, &expected).ok());
-    // Of every function of every library the first call, the last and one between, or with REWRIGHT_FULL all.
+    // The calls that fail are the first, the last and a middle one of every function of every library, or with
+    // REWRIGHT_FULL all.
     const standin::Observed normal = standin::observed();
     EXPECT_GT(normal.calls, 300);
     std::set<int> failing;
@@ -485,7 +486,7 @@ TEST_F(Plugin, EveryCallMayFail) {
                                                 "nvrtcCompileProgram", "cudaStreamEndCapture"}));
 }
 
-// What a library does not take of a description is no matter of chance: the product is refused.
+// A library that refuses a part of a description refuses always: the product is refused.
 TEST_F(Plugin, RefusedAttributesAreFaults) {
   const cuda::MatmulProblem problem = {
       .batch = 3, .m = 2, .n = 2, .k = 2, .left = {2, 1, 4}, .right = {2, 1, 4}, .out = {2, 1, 4}, .bias = true};
@@ -546,7 +547,7 @@ TEST_F(Plugin, RecordingsAreRefusedWhatTheyCannotHold) {
     void* memory = nullptr;
     EXPECT_THAT(gpu->Record([&] { return gpu->Allocate(64, &memory); }, &recording), Not(IsEmpty()));
     EXPECT_THAT(gpu->Record([&] { return gpu->Synchronize(); }, &recording), Not(IsEmpty()));
-    // What failed leaves nothing open: the next one is recorded.
+    // A failed recording leaves nothing open: the next one is recorded.
     EXPECT_EQ(gpu->Record([] { return cuda::Fault(); }, &recording), "");
     EXPECT_EQ(recording->Run(), "");
     // A fork within a recording is joined by RunQueues, also where a step fails behind what it has enqueued.

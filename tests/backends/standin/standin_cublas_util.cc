@@ -37,7 +37,7 @@ struct Preference {
   uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
   uint32_t alignment[4] = {256, 256, 256, 256};
 };
-// What stands in an algorithm.
+// The contents of an algorithm.
 struct Algorithm {
   int64_t number = 0;
   uint32_t alignment[4] = {};
@@ -68,12 +68,12 @@ bool HasAddresses(const Matrix& m) { return m.mode == CUBLASLT_BATCH_MODE_POINTE
 size_t SpanOfOne(const Matrix& m) {
   return static_cast<size_t>((m.columns - 1) * m.leading + m.rows) * BytesOf(TypeOf(m.type));
 }
-// Of all matrices, or of their addresses.
+// Bytes of all matrices, or of their addresses.
 size_t Span(const Matrix& m) {
   if (HasAddresses(m)) return static_cast<size_t>(m.batch) * sizeof(void*);
   return static_cast<size_t>((m.batch - 1) * m.stride) * BytesOf(TypeOf(m.type)) + SpanOfOne(m);
 }
-// Where matrix `z` begins. Addresses are read when the product runs, and must lead to memory that is aligned as was
+// The address of matrix `z`. Addresses are read when the product runs, and must lead to memory that is aligned as was
 // promised.
 void* Start(const Matrix& m, const void* data, int64_t z, uint32_t alignment) {
   if (!HasAddresses(m)) {
@@ -292,7 +292,7 @@ cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algo,
   }
   return CUBLAS_STATUS_SUCCESS;
 }
-// Of the algorithms every other one splits sums, with a workspace for their parts.
+// Checks an algorithm. Every other one splits sums, with a workspace for their parts.
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                        cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                        const cublasLtMatmulAlgo_t* algo, cublasLtMatmulHeuristicResult_t* result) {

@@ -129,7 +129,7 @@ void CheckZones(char* memory, size_t bytes) {
   if (!red(memory + bytes)) Misuse(absl::StrCat("work wrote behind an allocation of ", bytes, " bytes"));
 }
 
-// What the runtime refuses while this thread records: the recording is invalid then.
+// Refuses calls that the runtime refuses while this thread records: the recording is invalid then.
 bool RefusedInCapture() {
   if (gpu.origin == nullptr) return false;
   gpu.origin->capture->valid = false;

@@ -74,7 +74,7 @@ Descriptor* Part(const Descriptor& from, cudnnBackendAttributeName_t name) {
 }
 
 using Names = std::vector<cudnnBackendAttributeName_t>;
-// What a descriptor cannot be without.
+// The attributes that a descriptor needs.
 Names Needed(cudnnBackendDescriptorType_t type) {
   switch (type) {
     case CUDNN_BACKEND_TENSOR_DESCRIPTOR:

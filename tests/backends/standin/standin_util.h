@@ -40,12 +40,12 @@ struct Observed {
   int64_t last_row = 0;       // and the distance of the rows of its result
   std::vector<int> proposals;       // that ran
   std::set<const void*> factors;    // addresses of second factors of products
-  int empty_factors = 0;            // of products, that hold zeros alone or what nobody wrote
+  int empty_factors = 0;            // of products, that hold zeros alone or were never written
   int idle_starts = 0;              // times from events with no work in front of them: launches are a part of these
   std::map<std::string, int> live;  // objects and allocations that were not destroyed
 };
 
-// A new GPU. What was queued is dropped.
+// Makes a new GPU. Queued work is dropped.
 void Reset(const Settings& settings);
 const Settings& settings();
 Observed& observed();
@@ -69,7 +69,7 @@ void CheckRange(const void* address, size_t bytes, size_t alignment, const std::
 
 // Queues work behind what is on the stream. `seconds` it takes.
 cudaError_t Queue(cudaStream_t stream, double seconds, std::function<void()> work);
-// What a proposal of a library does before it is queued; false: it is refused.
+// Tries a library's proposal before its work is queued; false: it is refused.
 bool Propose(cudaStream_t stream, int proposal, cudaError_t* error);
 inline double SecondsOf(int proposal) { return proposal == settings().fastest ? 1e-6 : 1e-5 * (1 + proposal); }
 

@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// exp of x, so many times.
+// exp of x, applied `length` times.
 Graph Chain(int length) {
   std::string text = "input x: f32[300000]\n%0 = exp(x)\n";
   for (int i = 1; i < length; ++i) absl::StrAppend(&text, "%", i, " = exp(%", i - 1, ")\n");

@@ -17,7 +17,7 @@ mv "$folder/first" "$prefix"  # the tree is where the configuration does not kno
 library=$(find "$prefix" -name librewright.so)
 [ -n "$library" ] || fail "no librewright.so is installed"
 
-# What the header declares is seen from outside, and nothing else of ours.
+# Only the declarations of the header are visible from outside.
 foreign=$(nm -DC --defined-only "$library" | sed -n 's/^[0-9a-f]* [TDBR] //p' |
   grep -v 'rewright::\(Model\|Error\|OutputArray\|SetDataFolder\|VerifyRules\)' || true)
 [ -z "$foreign" ] || fail "also seen from outside: $foreign"

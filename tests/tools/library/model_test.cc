@@ -302,7 +302,7 @@ TEST(Model, BertIsOptimizedOnceAndRunsAtAllSizes) {
     others.ids[0] += 1;
     EXPECT_GT(Difference(optimized.Run(others.views()), outputs), 1e-2) << size;
   }
-  // What is written keeps both names.
+  // The written model keeps both names.
   const Folder folder;
   optimized.Save(folder / "out.onnx");
   const Model written = Model::Load(folder / "out.onnx");

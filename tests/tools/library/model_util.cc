@@ -49,8 +49,8 @@ std::vector<int64_t> IntsOf(const onnx::TensorProto& tensor) {
 // Sizes that the batch and the sequence are written with, like no others of the model.
 constexpr int64_t kBatch = 7, kSequence = 13;
 
-// What an exporter writes for numbers that are sizes: of a reshape the sizes copied from its operand, of a slice an end
-// beyond any axis, of positions a Range over the sequence.
+// Writes numbers that are sizes as exporters do: the sizes of a reshape are copied from its operand, a slice ends
+// beyond any axis, positions are a Range over the sequence.
 void MakeSymbolic(onnx::GraphProto* graph) {
   for (onnx::ValueInfoProto& input : *graph->mutable_input()) {
     onnx::TensorShapeProto* shape = input.mutable_type()->mutable_tensor_type()->mutable_shape();

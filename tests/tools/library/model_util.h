@@ -17,7 +17,7 @@ std::string SmallModel();
 // "inv".
 std::string InvertingModel();
 
-// The zoo's bert_base with so many layers, its batch and sequence symbolic, as an exporter of a framework writes it.
+// The zoo's bert_base with `layers` layers, its batch and sequence symbolic, as an exporter of a framework writes it.
 std::string SymbolicBert(int64_t layers);
 
 // Token ids for it.

@@ -1,4 +1,4 @@
-// What the program writes: only regular files, looked at before any work; standard output; nothing lost on a full disk.
+// Outputs of the program: only regular files, looked at before any work; standard output; nothing lost on a full disk.
 #include "tools/program/outputs.h"
 
 #include <gmock/gmock.h>

@@ -23,7 +23,7 @@ Outcome Rewright(const std::string& arguments);
 // The same; sends it an interrupt as soon as it has written `word` to its log.
 Outcome RewrightInterrupted(const std::string& arguments, const std::string& word);
 
-// The same; sends it after so many seconds, whatever it does then.
+// The same; sends it after `seconds` seconds, whatever the program does then.
 Outcome RewrightInterruptedAfter(const std::string& arguments, double seconds);
 
 // Runs a shell script in which $program is the program; $out and $err are the files of what is given back.

@@ -64,7 +64,7 @@ TEST_F(GraphChangesTest, SiblingsThatBecomeOneAreOneChangeAndOthersAreOthers) {
   EXPECT_EQ(region(left), region(right));
   EXPECT_EQ(region(left), region(joined));
   EXPECT_NE(region(left), region(before.outputs()[0].value));
-  // Of a graph in between: by the name, and by what it is computed from.
+  // A value of a graph in between is found by its name, and by the values from which it is computed.
   const Value between = Add("abs", {x_}, "left");
   EXPECT_EQ(region(between), region(left));
   EXPECT_EQ(region(Add("sqrt", {between})), region(left));

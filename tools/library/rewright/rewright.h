@@ -90,7 +90,7 @@ struct TensorInfo {
   std::string name;
   ElementType type = ElementType::kFloat32;
   std::vector<std::int64_t> shape;
-  std::vector<std::string> dims;  // by axis: the symbolic dimension; empty where the size is fixed. Of inputs alone
+  std::vector<std::string> dims;  // by axis: the symbolic dimension; empty where the size is fixed. Only inputs have it
 };
 
 // Elements of the caller, in row-major order. They are used where they lie, and must stay until Run returns.
@@ -139,7 +139,7 @@ struct REWRIGHT_API OutputArray {
 };
 
 struct ModelOptions {
-  // Sizes of symbolic dimensions by name, for Optimize and Save. Those not given are 1.
+  // Sizes of symbolic dimensions by name, for Optimize and Save. Sizes that are not given are 1.
   std::map<std::string, std::int64_t> dims;
   // Inputs with a default are taken for what it says. Else they stay inputs, in the file that is saved as well; Run
   // uses the default of one that it is not given.
@@ -183,7 +183,7 @@ struct OptimizeSummary {
   std::vector<std::pair<std::string, int>> rewrites;  // rules and how often, most frequent first
 };
 
-// How a model runs at the sizes of some inputs.
+// The way a model runs at the sizes of some inputs.
 struct SizeSummary {
   std::map<std::string, std::int64_t> dims;
   int operators = 0;                  // that a run computes
@@ -209,7 +209,7 @@ class REWRIGHT_API Model {
   std::vector<TensorInfo> inputs() const;
   std::vector<TensorInfo> outputs() const;
   std::map<std::string, std::int64_t> dims() const;
-  // What the reader of the file has to say: symbolic sizes taken to be 1, parts left aside.
+  // Notes of the reader of the file: symbolic sizes taken to be 1, parts left aside.
   std::vector<std::string> notes() const;
 
   // Searches, measures and checks. Starts from the model as it was loaded, however often it is called. After an error
@@ -218,9 +218,9 @@ class REWRIGHT_API Model {
 
   // Inputs in any order, all of them; outputs in the order of the model.
   std::vector<OutputArray> Run(const std::vector<InputView>& inputs) const;
-  // Writes outputs into the caller's memory. Those that are not named are computed and dropped.
+  // Writes outputs into the caller's memory. Outputs that are not named are computed and dropped.
   void Run(const std::vector<InputView>& inputs, const std::vector<OutputView>& outputs) const;
-  // What a run on these inputs would be like; their data may be null. Compiles where it must.
+  // Describes a run on these inputs; their data may be null. Compiles where it must.
   SizeSummary Prepare(const std::vector<InputView>& inputs) const;
 
   // The optimized model, read back and compared with the original before it is written. It keeps the names of symbolic
@@ -234,12 +234,12 @@ class REWRIGHT_API Model {
   std::unique_ptr<Impl> impl_;
 };
 
-// What the prover says of one rule (docs/rules.md has the language).
+// The prover's verdict on one rule (docs/rules.md has the language).
 struct RuleJudgement {
   std::string name;
   std::string verdict;     // proved: for tensors of every size; refuted; unknown
   std::string rule_class;  // of a proved one: exact, reassociating, finite-only
-  // Of a proved one: for which ranks; else what is open, or sizes and values of a counterexample.
+  // For a proved rule the ranks; else the open part, or sizes and values of a counterexample.
   std::string explanation;
 };
 
@@ -249,8 +249,8 @@ struct RuleJudgement {
 REWRIGHT_API std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds = 60,
                                                     const std::atomic<bool>* stop = nullptr);
 
-// Where the rules and other data files lie: the installed share/rewright. Needed only where they are not found by the
-// place of the library. For the whole process; to be called first.
+// Sets the folder of the rules and other data files: the installed share/rewright. Needed only where they are not found
+// by the place of the library. For the whole process; to be called first.
 REWRIGHT_API void SetDataFolder(const std::string& folder);
 
 }  // namespace rewright

@@ -34,7 +34,7 @@ struct BlameFlags {
   int64_t pairs = MeasureOptions().pairs;
 };
 
-// That a graph which is no slower passes for slower.
+// The probability that a graph which is no slower passes for slower.
 constexpr double kSignificance = 0.01;
 
 // Says of a graph whether it shows the fault, and why.

@@ -51,7 +51,7 @@ struct CheckFlags {
   bool steps = true;
 };
 
-// What came of one certificate.
+// The outcome of one certificate.
 struct Outcome {
   std::string rule;
   std::vector<std::string> refusals;  // empty: it holds
@@ -102,7 +102,7 @@ void ProveStepsOfText(const Rule& law, const std::string& place, StepChecker* ch
   outcome->refusals.push_back(absl::StrCat(place, ": rule ", law.name, ": ", std::string(proved.message())));
 }
 
-// What the checker says of the steps that it was told; one that is wrong refuses the rule. `start`: of CPU time.
+// Takes the checker's report on the steps that it was told; a wrong step refuses the rule. `start`: of CPU time.
 void TakeSteps(const Rule& rule, const std::string& place, bool cvc5, const StepChecker& checker, double start,
                Outcome* outcome) {
   outcome->steps = checker.report();
@@ -138,7 +138,7 @@ void DeriveSecond(const Rule& rule, const std::string& place, Outcome* outcome) 
     return none;
   };
   const SecondDerivation derivation = derive(rule);
-  // That exp increases is an axiom, which no derivation finds: of these laws only denials count.
+  // The law that exp increases is an axiom, which no derivation finds: of these laws only denials count.
   for (const Rule& law : LawsOfOperators(rule)) {
     const SecondDerivation derived = derive(law);
     if (derived.verdict != SecondVerdict::kDenied) continue;
@@ -326,7 +326,7 @@ const char* SecondName(SecondVerdict verdict) {
   return "";
 }
 
-// What the second derivations came to: one line, and those that were given up by name.
+// Reports the second derivations: one line, and those that were given up by name.
 void ReportSecond(const std::vector<Outcome>& outcomes, Console& console) {
   std::map<SecondVerdict, int> counts;
   double seconds = 0;
@@ -350,7 +350,7 @@ void ReportSecond(const std::vector<Outcome>& outcomes, Console& console) {
                               {"seconds", seconds}};
 }
 
-// What the steps of all proofs came to.
+// Reports the checked steps of all proofs.
 void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
   CheckedSteps all;
   double seconds = 0;

@@ -21,10 +21,10 @@ struct GroupLine {
   double bytes = 0;    // read and written by one, each operand and result once
 };
 
-// Those that cost anything, dearest (together) first. Errors: those of Device::Cost.
+// The groups that cost anything, dearest (together) first. Errors: those of Device::Cost.
 absl::StatusOr<std::vector<GroupLine>> GroupsOf(Device& device, const Graph& graph);
 
-// How many groups the device computes by each law. Errors: those of Device::LawOf.
+// The number of groups that the device computes by each law. Errors: those of Device::LawOf.
 absl::StatusOr<std::map<std::string, int>> LawsOf(Device& device, const Graph& graph);
 // "conv-winograd-4x4-3x3 (13 times), .."
 std::string LawsText(const std::map<std::string, int>& laws);

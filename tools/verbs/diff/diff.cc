@@ -172,7 +172,7 @@ std::vector<size_t> FreeIntegers(const Graph& graph) {
   return found;
 }
 
-// Of what sizes integers are drawn besides 0 and 1, which are their own squares: none where inputs are given, or where
+// Sizes of which integers are drawn besides 0 and 1, which are their own squares: none where inputs are given, or where
 // one of the models has no such input.
 std::vector<Magnitude> MagnitudesOfIntegers(const DiffFlags& flags, const Graph& a, const Graph& b) {
   if (!flags.inputs.empty() || FreeIntegers(a).empty() || FreeIntegers(b).size() != FreeIntegers(a).size()) return {};

@@ -31,7 +31,7 @@ struct TensorDiff {
 // The tensors have one type.
 TensorDiff DiffTensors(const Tensor& expected, const Tensor& actual, const Tolerance& tolerance);
 
-// What two executables of the same function do with the same inputs.
+// The differences between two executables of the same function on the same inputs.
 struct OutputsDiff {
   bool equal = true;
   double max_abs_diff = 0;

@@ -255,7 +255,7 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
   RuleFlags rule_flags = flags.rules;
   rule_flags.assume_finite = true;  // laws of real numbers
   if (rule_flags.files.empty()) {
-    // Those by which no search gains are laws all the same.
+    // Rules without a gain for a search are laws all the same.
     ASSIGN_OR_RETURN(std::string core, FindRuleFile("core.rules"));
     ASSIGN_OR_RETURN(std::string laws, FindRuleFile("laws.rules"));
     rule_flags.files = {std::move(core), std::move(laws)};

@@ -18,7 +18,7 @@ namespace rewright {
 // Options for a graph of that size: a large one is looked at once.
 ErrorOptions RoundingOptions(const Graph& graph, const CommonFlags& common);
 
-// Where estimates run.
+// The engine on which estimates run.
 class RoundingEngine {
  public:
   // The device "reference" is the interpreter.

@@ -83,7 +83,7 @@ std::string CommandOf(const GenerateFlags& flags, const Session& session) {
   return absl::StrCat(command, " -o ", std::filesystem::path(flags.output).filename().string());
 }
 
-// With --ops or --max-ops: of the preset's spaces the first.
+// The spaces of the preset; with --ops or --max-ops only the first.
 absl::StatusOr<std::vector<generate::Space>> SpacesOf(const GenerateFlags& flags) {
   absl::StatusOr<std::vector<generate::Space>> spaces = generate::Preset(flags.preset);
   if (!spaces.ok()) {
@@ -211,7 +211,7 @@ class Generation {
 
   double Elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
   int Threads() const { return NumThreads(session_.flags.threads); }
-  // What is kept of a space.
+  // The folder in which a space's progress is kept; empty without --resume.
   std::string FolderOf(const generate::Space& space, int restart) const {
     if (flags_.resume.empty()) return "";
     const std::string folder = spaces_.size() == 1 ? flags_.resume : absl::StrCat(flags_.resume, "/", space.name);

@@ -23,7 +23,7 @@ constexpr double kTimedSeconds = 1;
 // where that is asked for (--device onnxruntime).
 constexpr size_t kMostBytes = size_t{1} << 30;
 
-// That a difference which is none is told, in either direction.
+// The probability that a difference is reported where there is none, in either direction.
 constexpr double kSignificance = 0.05;
 
 }  // namespace

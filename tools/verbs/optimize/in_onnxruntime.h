@@ -1,5 +1,5 @@
-// What a file that was optimized for another device takes in onnxruntime, where that is at hand: most models are run
-// there, and what is faster here need not be.
+// Times a file that was optimized for another device in onnxruntime, if it is installed: most models run there, and a
+// file that is faster here need not be faster there.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& ori
                                                                 const Graph& rewritten, const absl::Cord& bytes,
                                                                 const OnnxRuntimeRun& run);
 
-// Whether the sign test says that one of both is faster.
+// Returns whether the sign test tells that one of both is faster.
 bool IsTold(const Measurement& measured);
 // "1.07 of the original's time (2 of 30 pairs faster); --device onnxruntime optimizes for it"; without a ratio where
 // none is told.

@@ -44,14 +44,14 @@
 namespace rewright {
 namespace {
 
-// Of onnxruntime a candidate's gain is measured for so long: what its nodes cost besides their work is little, and
-// shows in many pairs alone.
+// Seconds for which a candidate's gain is measured on onnxruntime: the overhead of its nodes is small, and shows only
+// in many pairs.
 constexpr double kPairSeconds = 0.5;
 
 // A run that an earlier one has made short is not made long by onnxruntime: it loads no files that take longer.
 constexpr double kOnnxRuntimeSecondsAgain = 1.5;
 
-// Of --time-limit, what goes into finding a graph: the rest is for its file, which is checked again, and the proof.
+// The share of --time-limit for finding a graph: the rest is for its file, which is checked again, and the proof.
 constexpr double kSearchedShare = 0.75;
 
 // The part of --time-limit that an estimate of rounding may take.
@@ -147,7 +147,7 @@ std::string RangesText(const std::map<std::string, Interval>& ranges) {
   return text;
 }
 
-// What a search depends on besides the graph and its costs.
+// The settings on which a search depends besides the graph and its costs.
 std::string SearchSetting(const OptimizeFlags& flags, const OptimizerRules& rules) {
   return absl::StrCat(flags.search, " alpha ", flags.alpha, " budget ", flags.budget, " growth ", flags.growth, " fix ",
                       flags.fix_sizes, " move roundings ", flags.move_roundings, RangesText(flags.ranges), " windows ",
@@ -155,7 +155,7 @@ std::string SearchSetting(const OptimizeFlags& flags, const OptimizerRules& rule
                       absl::StrJoin(flags.no_rules, ","), " rules ", HashOf(rules));
 }
 
-// What is left of --time-limit.
+// The time that is left of --time-limit.
 class TimeLimit {
  public:
   explicit TimeLimit(double seconds) : seconds_(seconds) {}
@@ -166,7 +166,7 @@ class TimeLimit {
   const absl::Time start_ = absl::Now();
 };
 
-// Which names of dimensions the file can keep.
+// The names of dimensions that the file can keep.
 absl::StatusOr<NamedModel> NamesOf(NameKeeper& keeper, const ImportedModel& original,
                                    const std::vector<TraceStep>& trace, const std::vector<int>& path,
                                    const RuleIndex& rules) {
@@ -176,8 +176,8 @@ absl::StatusOr<NamedModel> NamesOf(NameKeeper& keeper, const ImportedModel& orig
   return keeper.NameSizes(made, steps);
 }
 
-// What speaks against a file of so many bytes in the place of another: it grows by more than is allowed, or by more
-// than it gains. Empty: nothing does.
+// The objection to a file of `after` bytes in the place of one of `before`: it grows by more than is allowed, or by
+// more than it gains. Empty: none.
 std::string WhyTooLarge(int64_t before, int64_t after, double allowed, const OptimizeReport& report) {
   if (std::isinf(allowed)) return "";
   const double growth = static_cast<double>(after) / static_cast<double>(before) - 1;
@@ -270,7 +270,7 @@ absl::Status WriteBack(const OptimizeFlags& flags, const ModelFile& file) {
   return WriteStandardOutput(bytes);
 }
 
-// What became of -o.
+// Describes the file of -o.
 std::string WrittenText(const OptimizeFlags& flags, const ImportedModel& model, const NamedModel& named,
                         const OptimizeReport& report) {
   if (flags.output.empty()) return "nothing, without -o";
@@ -342,8 +342,8 @@ void FillJson(const OptimizeReport& report, const std::optional<ResultProof>& pr
   j["dropped"] = std::move(dropped);
 }
 
-// What the written file takes in onnxruntime, before it may take the original's place: by half of the time that is
-// left, since the proof follows. Nothing where nothing is timed, or not on the processor.
+// Times the written file in onnxruntime, before it may take the original's place: within half of the time that is left,
+// since the proof follows. Nothing where nothing is timed, or not on the processor.
 std::optional<Measurement> InOnnxRuntime(const OptimizeFlags& flags, const Graph& original,
                                          const OptimizeOptions& options, const TimeLimit& limit,
                                          const OptimizeReport& report, const WrittenModel& written, Session& session) {
@@ -502,7 +502,7 @@ absl::Status CheckFiles(const OptimizeFlags& flags, Session& session) {
                       inputs, session);
 }
 
-// What only the model tells: that the files beside it find their places, and that none of them is lost.
+// Checks on the model that the files beside it find their places, and that none of them is lost.
 absl::Status CheckPlaces(const OptimizeFlags& flags, const CommonFlags& common, const ImportedModel& model,
                          const ModelFile& file) {
   const auto lost = [](const std::string& flag, const std::string& path) {

@@ -16,7 +16,7 @@
 namespace rewright {
 namespace {
 
-// What the steps of the search say to be equal.
+// The equalities that the steps of the search claim.
 std::vector<EqualityClaim> ClaimsOf(const OptimizeReport& report) {
   std::vector<EqualityClaim> claims;
   for (int step : report.path) claims.push_back(report.search.trace[step].replacement);

@@ -1,6 +1,6 @@
-// Whether what an optimization made computes what the original does, proved for both graphs as they are. The rules that
-// the search applied are proved; that it applied them rightly, and that what came out is what was asked for, is proved
-// here (ProveByClaims in verifier/equal/equal.h): the steps of the search are the claims. Nothing is run.
+// Proves that the result of an optimization computes the same as the original, for both graphs as they are. The rules
+// that the search applied are proved; the proof here shows that it applied them rightly, and that the result is the one
+// asked for (ProveByClaims in verifier/equal/equal.h): the steps of the search are the claims. Nothing is run.
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@
 
 namespace rewright {
 
-// What is told of an optimization apart from its report.
+// The settings of an optimization that are not in its report.
 struct TraceSetting {
   std::string model;
   std::string output;

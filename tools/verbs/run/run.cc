@@ -54,7 +54,7 @@ std::vector<std::string> FileNames(const std::vector<std::string>& outputs) {
   return files;
 }
 
-// Where each output goes; none without --output-dir. The folder is made, and every file of it looked at.
+// The path of each output; none without --output-dir. The folder is made, and every file of it looked at.
 absl::StatusOr<std::vector<std::string>> OutputPaths(const RunFlags& flags, const Graph& graph, Session& session) {
   std::vector<std::string> paths;
   if (flags.output_dir.empty()) return paths;

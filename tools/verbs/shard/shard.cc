@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<sharding::Placement>> PlacementsOf(const ShardFlags& 
   return placements;
 }
 
-// How far the outputs are from those expected. False where that is too far.
+// Reports the distance of the outputs from those expected. False where that is too far.
 bool Report(const std::vector<Tensor>& found, const std::vector<Tensor>& expected, bool* same_bits, Console& console) {
   bool equal = true;
   *same_bits = true;
@@ -87,7 +87,7 @@ bool Report(const std::vector<Tensor>& found, const std::vector<Tensor>& expecte
   return equal;
 }
 
-// Both graphs by the interpreter on one draw of inputs.
+// Runs both graphs by the interpreter on one draw of inputs.
 absl::StatusOr<Answer> Check(const Graph& original, const sharding::Sharded& sharded, Session& session) {
   ASSIGN_OR_RETURN(const std::vector<Tensor> drawn,
                    RandomInputs(original, static_cast<uint64_t>(session.flags.seed), 0));
@@ -141,7 +141,7 @@ absl::StatusOr<Answer> ShardModel(const ShardFlags& flags, Session& session) {
 
 // ---------------------------------------------------------------- run on ranks
 
-// What each rank sent in a run and computed with.
+// Reports the bytes that each rank sent in a run, and those that it computed with.
 absl::Status ReportRanks(Communicator& ranks, const RankExecutable& executable, double bytes, Console& console) {
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
                    AllGather(ranks, "the report", absl::StrCat(bytes, " ", executable.arena_bytes())));
@@ -158,7 +158,7 @@ absl::Status ReportRanks(Communicator& ranks, const RankExecutable& executable, 
   return absl::OkStatus();
 }
 
-// The outputs of all ranks, and those of the model that nobody cut, on the same device.
+// The outputs of all ranks, compared with those of the model without a cut, on the same device.
 absl::StatusOr<Answer> CheckRanks(Communicator& ranks, const Graph& original, GraphRunner& runner,
                                   const std::vector<Tensor>& inputs, const std::vector<Tensor>& found,
                                   Console& console) {

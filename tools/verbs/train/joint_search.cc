@@ -59,7 +59,7 @@ bool IsPartOfState(const Graph& graph, Value value) {
   return node.op == ops::Slice() && graph.node(node.operands[0].node).leaf == LeafKind::kState;
 }
 
-// How a weight is updated, with its own states, values that are no function of these, and scalars as leaves.
+// The text of a weight's update, with its own states, values that are no function of these, and scalars as leaves.
 class UpdateText {
  public:
   UpdateText(const Graph& step, const std::string& weight) : step_(step) {

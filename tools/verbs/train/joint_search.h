@@ -49,8 +49,8 @@ struct SearchedStep {
   OptimizeReport report;
 };
 
-// Of two equal steps `first`, unless what was made of `other` is cheaper and, where steps are timed, faster by the sign
-// test. Errors: those of the device and of `time`.
+// Returns the better one of two equal steps: `first`, unless the search result for `other` is cheaper and, where steps
+// are timed, faster by the sign test. Errors: those of the device and of `time`.
 absl::StatusOr<SearchedStep> FasterStep(SearchedStep first, SearchedStep other, Device& device, const WholeSteps& time);
 
 struct JointStep {

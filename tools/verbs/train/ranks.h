@@ -13,8 +13,8 @@
 
 namespace rewright {
 
-// What `work` gives. Where it fails on one of several ranks, that one says so, as one of `verb`, and ends all of them;
-// an interruption, which all of them agree about, ends none.
+// Returns the answer of `work`. If it fails on one of several ranks, that rank prints the error, as one of `verb`, and
+// ends all of them; an interruption, which all of them agree about, ends none.
 absl::StatusOr<Answer> OnProcessRanks(const std::string& verb, Communicator& ranks, Console& console,
                                       const std::function<absl::StatusOr<Answer>()>& work);
 

@@ -26,7 +26,7 @@ constexpr size_t kNamed = 5;
 
 std::string Megabytes(int64_t bytes) { return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6); }
 
-// What lies in the buffer first.
+// Describes the first tensor of a buffer.
 std::string TensorText(const Graph& graph, const Schedule& schedule, const Lifetime& life) {
   const Step& step = schedule.steps[life.first];
   std::string type;
@@ -38,13 +38,14 @@ std::string TensorText(const Graph& graph, const Schedule& schedule, const Lifet
   return absl::StrCat(Megabytes(life.bytes), " ", type, "of ", step.label);
 }
 
-// Of an arena of one of several pieces. A device's own memory is not shared with what they hand on.
+// The memory of one of several pieces, from the bytes of its arena. A device's own memory is not shared with the
+// tensors that pieces hand on.
 PieceBytes InPieces(int64_t arena, Device& device) {
   const bool is_shared = device.memory() == nullptr || device.memory()->is_host();
   return {is_shared ? arena : 0, is_shared ? 0 : arena};
 }
 
-// That the laws hold by which all is replaced.
+// Checks that the laws hold by which all is replaced.
 absl::Status CheckLaws() {
   ASSIGN_OR_RETURN(const std::string path, FindRuleFile("recomputation.rules"));
   ASSIGN_OR_RETURN(const RuleSet rules, RuleSet::FromFiles({path}));
@@ -54,7 +55,7 @@ absl::Status CheckLaws() {
   return absl::OkStatus();
 }
 
-// Of a run: what its nodes take, and what copies to a second tier and back add.
+// The seconds of a run: those of its nodes, and those that copies to a second tier and back add.
 double SecondsOf(const Graph& graph, const Schedule& schedule, const StepCosts& costs) {
   const double seconds = std::accumulate(costs.seconds.begin(), costs.seconds.end(), 0.0);
   if (!costs.second_tier) return seconds;

@@ -16,36 +16,36 @@
 
 namespace rewright {
 
-// By the plan of the schedule that the device compiles.
+// The memory of a step by the plan of the schedule that the device compiles.
 struct StepMemory {
   RunPlan run;                       // `bytes`: states, activations and gradients
   int64_t state_bytes = 0;           // weights, and what the optimizer keeps
   int64_t live_bytes = 0;            // the largest sum of live tensors beside them
   std::vector<std::string> largest;  // that are alive then: "6.3 MB f32[512,3072] of matmul"
 };
-// By which RunPlan::seconds is known; null: it is not.
+// The costs from which RunPlan::seconds follows; null: it is not known.
 struct StepCosts {
   std::vector<double> seconds;  // by position in Graph::nodes()
   std::optional<SecondTier> second_tier;
 };
 absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device, const StepCosts* costs = nullptr);
-// What it takes beside its states as one of several pieces, by itself or as a rank's part.
+// The memory of a graph beside its states as one of several pieces, by itself or as a rank's part.
 absl::StatusOr<PieceBytes> BytesOfPiece(const Graph& graph, Device& device);
 absl::StatusOr<PieceBytes> BytesOfPiece(const RankGraph& part, Device& device);
-// Likewise of a rank's part of a graph where that runs as `graph`, in stages (runtime/parallel/stages.h).
+// Likewise for a rank's part of a graph where that runs as `graph`, in stages (runtime/parallel/stages.h).
 absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& graph, Device& device);
 
-// What is free is computed again where that lowers the peak. `limit` 0: no more than that; else as much as it takes for
-// RunPlan::bytes not to exceed it, by measured costs or, without `measured`, by a guess; and where the device has a
-// second tier, values wait there. Error: the limit cannot be reached.
+// Values that are free to compute are computed again where that lowers the peak. `limit` 0: no others are; else as many
+// as it takes for RunPlan::bytes not to exceed it, by measured costs or, without `measured`, by a guess; and where the
+// device has a second tier, values wait there. Error: the limit cannot be reached.
 //
 // `layers`: how a graph runs that does not run as one; null: as its schedule says. Layers leave the second tier alone.
-// `pointwise_only`: as of RecomputeOptions.
+// `pointwise_only`: as in RecomputeOptions.
 absl::StatusOr<Recomputation> WithinMemory(
     const Graph& graph, Device& device, int64_t limit, bool measured,
     const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers = nullptr, bool pointwise_only = false);
 
-// What is offloaded, most bytes first: "12 x 9.4 MB f32[768,3072] of matmul".
+// The offloaded values, most bytes first: "12 x 9.4 MB f32[768,3072] of matmul".
 std::vector<std::string> OffloadedTexts(const Recomputation& found, const Graph& graph);
 
 // The same for a rank's part of a graph that several compute together, by a guess of costs.

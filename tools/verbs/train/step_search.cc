@@ -210,7 +210,7 @@ namespace {
 
 using Planner = std::function<absl::StatusOr<LayeredPlan>(const Graph&)>;
 
-// How what is kept is chosen.
+// The choice of the values that are kept.
 struct Keeping {
   bool chosen = false;  // else everything is kept
   int64_t limit = 0;    // of bytes; 0: none

@@ -25,20 +25,20 @@ struct StepSearchFlags {
 };
 
 // Gradients are lowered; then the whole step, forward pass, gradients and update, is rewritten by the rules of
-// `optimize`, timed and checked like any graph, if it was given time. What is kept is chosen last (step_memory.h),
-// where every rank runs the step as it is. Rank 0 does so, the others take what it found. Errors: those of lowering, of
-// the rules, of the device with the step as it is derived; a limit of memory that cannot be reached.
+// `optimize`, timed and checked like any graph, if it was given time. The values that are kept are chosen last
+// (step_memory.h), where every rank runs the step as it is. Rank 0 does so, the others take its result. Errors: those
+// of lowering, of the rules, of the device with the step as it is derived; a limit of memory that cannot be reached.
 absl::StatusOr<Graph> RewriteStep(const Graph& step, const StepSearchFlags& flags, const RankLayout& layout,
                                   const Engine& engine, Communicator& ranks, Session& session);
 
 // The same, for a step of one rank in one graph (joint_search.h): the step is derived of the forward pass as it is, and
-// as it is rewritten alone, and its states may be stored in other forms. What is found in these is taken where it is
-// measured to be faster than what is found without.
+// as it is rewritten alone, and its states may be stored in other forms. A step with other forms is taken if it is
+// measured to be faster than the best one without.
 absl::StatusOr<StoredStep> RewriteWholeStep(const WholeStep& step, const StepSearchFlags& flags, const Engine& engine,
                                             Session& session);
 
-// Likewise the graph of one of so many micro-batches, whose gradients `step` takes: what is computed again is judged by
-// the memory that its layers or stages take on a rank (runtime/training/parallel/layered_gradients.h, pipeline.h).
+// Likewise the graph of one of several micro-batches, whose gradients `step` takes: recomputation is judged by the
+// memory that its layers or stages take on a rank (runtime/training/parallel/layered_gradients.h, pipeline.h).
 absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step,
                                        const std::vector<std::string>& updated, const TrainConfig& config,
                                        const SharingOptions& sharing, const StepSearchFlags& flags,

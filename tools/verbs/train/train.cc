@@ -64,7 +64,7 @@ absl::StatusOr<TrainConfig> LoadConfig(const TrainFlags& flags, uint64_t seed) {
   return config;
 }
 
-// Whether a name fits one of the patterns.
+// Returns a function that tells whether a name fits one of the patterns.
 std::function<bool(const std::string&)> AnyOf(const std::vector<std::string>& patterns) {
   return [patterns](const std::string& name) {
     return std::any_of(patterns.begin(), patterns.end(),
@@ -120,7 +120,8 @@ std::string Shortened(const std::vector<std::string>& names) {
   return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + kShown, ", "), ", .. (", names.size(), ")");
 }
 
-// What is trained of a model of a file, what is not, and why: in full in the log file and with --json.
+// Shows which weights of a model of a file are trained, which are not, and why: in full in the log file and with
+// --json.
 void ShowTrained(const Trainer& trainer, Console& console) {
   std::map<std::string, std::vector<std::string>> left;  // by reason
   for (const auto& [name, why] : trainer.left()) left[why].push_back(name);

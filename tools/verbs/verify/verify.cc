@@ -78,8 +78,8 @@ absl::Status CheckCertificates(const VerifyFlags& flags, const std::vector<Entry
   return absl::OkStatus();
 }
 
-// Proves all rules, several at a time. What is found goes to the journal and the folder of certificates at once, so
-// that an interrupted run keeps it.
+// Proves all rules, several at a time. Each verdict goes to the journal and the folder of certificates at once, so that
+// an interrupted run keeps it.
 class Verification {
  public:
   Verification(const std::vector<Entry>& rules, const VerifyFlags& flags, Session& session)
@@ -206,7 +206,7 @@ class Verification {
   absl::Status fault_;
 };
 
-// What a rule's verdict ought to be: what the file says, else proved.
+// Returns whether the verdict is the expected one: that of the file, else proved.
 bool AsExpected(const Rule& rule, const RuleVerdict& verdict) {
   return VerdictName(verdict.verdict) == (rule.expect.empty() ? std::string("proved") : rule.expect);
 }
@@ -301,9 +301,9 @@ void Report(const Entry& entry, const RuleOutcome& outcome, Console& console) {
   if (outcome.inference) Report(*outcome.inference, console);
 }
 
-// All rules, those that are proved with their new record, those that an interrupt left out with the one they had, the
-// others without any: what loads them refuses those. Of imported rules only those that are proved and that a matcher
-// can find. A rule for which a condition was found counts as proved under it.
+// Writes all rules: proved ones with their new record, those that an interrupt left out with the record they had, the
+// others without any: the loader refuses those. Imported rules are written only if they are proved and a matcher can
+// find them. A rule for which a condition was found counts as proved under it.
 absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& entries,
                          const std::vector<RuleOutcome>& outcomes, Console& console) {
   int unproved = 0, unmatched = 0;
@@ -327,7 +327,7 @@ absl::Status WriteProved(const VerifyFlags& flags, const std::vector<Entry>& ent
       continue;
     }
     if (proved) {
-      // What is renewed says what it said, anew.
+      // A renewed record has the same contents as before, made anew.
       const bool halves = !flags.renew || !entries[i].rule.proof || entries[i].rule.proof->halves;
       absl::StatusOr<ProofRecord> record = RecordOf(
           rule, verdict, outcomes[i].seal.empty() ? "" : CertificateFrom(flags.output, flags.certificates, rule.name),
@@ -353,7 +353,7 @@ absl::StatusOr<std::vector<Entry>> ReadEntries(const VerifyFlags& flags) {
   if (flags.format == "rewright") {
     absl::StatusOr<std::vector<Rule>> rules = ReadRules(flags.file);
     if (!rules.ok()) {
-      // One bad rule leaves the others their verdicts. What cannot be read cannot be written again.
+      // One bad rule leaves the others their verdicts. Rules that cannot be read cannot be written again.
       const absl::StatusOr<std::string> text = ReadText(flags.file);
       if (!text.ok() || !flags.output.empty()) return rules.status();
       for (ParsedRule& parsed : ParseEachRule(*text, flags.file)) {

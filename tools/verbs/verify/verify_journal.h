@@ -1,7 +1,7 @@
-// What `rewright verify --resume` remembers: a verdict per line (JSON and its hash), appended as it is found, so that
-// an interrupted or killed run loses only the rules that were being proved. A verdict counts again as long as nothing
-// that it depends on has changed: the law, the operators' meanings, the version of the prover, the limits and the seed.
-// A line that is not as it was written counts as not there.
+// The memory of `rewright verify --resume`: a verdict per line (JSON and its hash), appended as it is found, so that an
+// interrupted or killed run loses only the rules that were being proved. A verdict counts again as long as nothing that
+// it depends on has changed: the law, the operators' meanings, the version of the prover, the limits and the seed. A
+// line that is not as it was written is ignored.
 #pragma once
 
 #include <map>
@@ -43,7 +43,7 @@ class VerifyJournal {
   std::optional<AppendFile> out_;
 };
 
-// What a verdict depends on, as a hash; nothing where the rule cannot be understood.
+// A hash of everything that a verdict depends on; nothing where the rule cannot be understood.
 std::optional<std::string> JournalKey(const Rule& rule, const RuleProofOptions& options);
 
 }  // namespace rewright

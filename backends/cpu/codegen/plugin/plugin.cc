@@ -30,7 +30,7 @@ extern "C" __attribute__((visibility("default"))) void* rewright_compile_loop(co
   if (jit == nullptr) {
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
-    // For this very processor.
+    // Compiles for this very processor.
     if (Failed(LLVMOrcCreateLLJIT(&jit, nullptr), error, error_bytes)) return jit = nullptr;
   }
   LLVMOrcThreadSafeContextRef context = LLVMOrcCreateNewThreadSafeContext();

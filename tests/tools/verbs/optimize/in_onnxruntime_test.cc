@@ -1,4 +1,4 @@
-// What a result takes in onnxruntime, in the report about it.
+// The time of a result in onnxruntime, in the report about it.
 #include "tools/verbs/optimize/in_onnxruntime.h"
 
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ TEST(TextInOnnxRuntime, SaysWhatIsWrittenAgainstWhatWasRead) {
   EXPECT_EQ(JsonInOnnxRuntime({.ratio = 0.8, .wins = 2, .losses = 28})["ratio"], 1.25);
 }
 
-// What the sign test does not tell is no ratio.
+// A difference that the sign test does not tell gives no ratio.
 TEST(TextInOnnxRuntime, GivesNoRatioThatMayBeNoise) {
   for (const auto& [wins, losses] : {std::pair(19, 11), {11, 19}, {5, 0}, {0, 0}}) {
     const Measurement measured{.ratio = 1.3, .wins = wins, .losses = losses};

@@ -1,5 +1,5 @@
-// What is computed again so that a step of training takes less memory: the same bits, within the limit, and nearly as
-// little time as the best plan of all where that can be found.
+// Recomputation that makes a step of training take less memory: the same bits, within the limit, and nearly as little
+// time as the best plan of all where that can be found.
 #include "tools/verbs/train/step_memory.h"
 
 #include <gmock/gmock.h>
@@ -173,7 +173,7 @@ TEST(StepMemory, HalfOfTheActivationsAreEnough) {
     EXPECT_LE(Memory(less->graph, *device).run.bytes, limit);
     EXPECT_LT(less->seconds, 1.5 * less->seconds_before);
     ExpectSameBits(step, less->graph, *device, 20);
-    // What is printed, as a checkpoint keeps it, is the same program.
+    // The printed graph, as a checkpoint keeps it, is the same program.
     std::map<std::string, Tensor> states;
     for (Value state : step.states()) states[step.node(state.node).name] = *step.arena()->Elements(state.node);
     const auto parsed = ParseGraph(PrintGraph(less->graph), states);
@@ -215,7 +215,7 @@ struct Exact {
       const WaitingTensors::Tensor& tensor = waiting.tensors()[i];
       if (all[i] == Keep::kNot || tensor.root != i || !tensor.may_drop) continue;
       if (tensor.late > 0 && tensor.bytes > 8192) free.push_back(i);
-      // What nobody reads late is no checkpoint: it would take as much as what is computed from it.
+      // A tensor that no late node reads is no checkpoint: it would take as much as the values computed from it.
       if (tensor.late < 0 && tensor.written <= waiting.end()) all[i] = Keep::kNot;
     }
     if (free.size() > 12) {

@@ -268,7 +268,7 @@ TEST_F(TrainTest, MetricsAreWrittenAsEvents) {
   EXPECT_THAT(Rewright("train " + Config() + " --tensorboard " + (folder_ / "taken")).err, HasSubstr("/taken: "));
 }
 
-// What comes with the program besides the digits of above, made short; `most_loss` on the validation data.
+// The examples that come with the program besides the digits above, made short; `most_loss` on the validation data.
 struct ExampleCase {
   std::string name, config, patch;
   double most_loss;
@@ -363,8 +363,8 @@ TEST_F(TrainTest, AStepThatWasSearchedForTrainsAlike) {
   EXPECT_THAT(Rewright("train --search-time -1 " + config(1)).err, HasSubstr("--search-time"));
 }
 
-// Of the file as it is trained two graphs are made; a run that is interrupted goes on with the masks that would have
-// come, and the model that is written drops nothing.
+// Two graphs are made of the file for training; a run that is interrupted goes on with the masks that would have come,
+// and the model that is written drops nothing.
 TEST_F(TrainTest, DropoutAndBatchNormOfAFileAreTrained) {
   Rng rng(3);
   const auto per_feature = [](double value) {

@@ -197,7 +197,7 @@ TEST(Resumption, AnInterruptedRunGoesOnWhereItWas) {
   ASSERT_LE(done, kRules);
   EXPECT_EQ(before["interrupted"], kRules + 1 - done);
   EXPECT_EQ(before["unknown"], kRules + 1 - done);
-  // What is done is kept: in the journal, in the rules that were written, and as certificates that hold.
+  // Finished verdicts are kept: in the journal, in the rules that were written, and as certificates that hold.
   const Outcome check = Rewright("check --json --solver z3 " + (folder / "certs"));
   EXPECT_EQ(check.status, 0) << check.err;
   EXPECT_EQ(check.Json()["hold"], done);
@@ -337,7 +337,7 @@ TEST(VerifyVerb, ARefutationTellsSidePlaceSizesAndValues) {
                               HasSubstr("on the left and"), HasSubstr("shapes differ"), HasSubstr("not legal")));
 }
 
-// What is wrong with one rule leaves the others their verdicts.
+// An error in one rule leaves the others their verdicts.
 TEST(VerifyVerb, AllErrorsOfAFileComeInOneRun) {
   const TemporaryFolder folder;
   WriteContents(folder / "bad.rules",
