@@ -95,7 +95,7 @@ class Applier {
     return false;
   }
 
-  // Of a number that the rule computes from those of the match.
+  // Refuses a number that the rule computes and its type cannot hold, unless a bound number is already infinite or NaN.
   absl::Status CheckRange(DType type, const Attr& computed) const {
     const double* number = std::get_if<double>(&computed);
     if (number == nullptr) return absl::OkStatus();

@@ -54,7 +54,7 @@ class RuleCompiler {
     out_->rule_ = rule;
   }
 
-  // Of a rule about siblings, whose expansion for two this compiles.
+  // Compiles a rule about siblings: its expansion for two siblings, and those for one, three and seven.
   absl::StatusOr<std::shared_ptr<const CompiledRule>> RunForSiblings(const Rule& whole) {
     for (int count : {1, 3, 7}) {
       ASSIGN_OR_RETURN(auto other, RuleCompiler(ExpandSiblings(whole, count), use_).Run());
@@ -86,7 +86,7 @@ class RuleCompiler {
     left_ = false;
     Side(rule.rhs, out_->rhs_);
     ResolveNodes(out_->num_lhs_nodes_);
-    // What is asked of an operator is in its stand-in.
+    // Skips conditions on operators: the stand-in has these properties.
     std::copy_if(rule.conditions.begin(), rule.conditions.end(), std::back_inserter(out_->conditions_),
                  [](const ArgExpr& condition) { return !IsOperatorProperty(condition); });
     for (ArgExpr& condition : out_->conditions_) {
@@ -400,7 +400,7 @@ class RuleCompiler {
 
   // ---------------------------------------------------------------- conditions
 
-  // What a condition that stands by itself says of the elements of a leaf.
+  // Notes what a top-level condition positive(x) or finite(x) says of the elements of leaf x.
   void NoteElements(const ArgExpr& condition) {
     if (condition.kind != ArgExpr::Kind::kCall) return;
     if (condition.fn != ArgFn::kPositive && condition.fn != ArgFn::kFinite) return;

@@ -61,12 +61,12 @@ struct RuleAttr {
   // attribute it is there.
   int node = -1;
   AttrKind spec_kind = AttrKind::kInt;
-  // Of a kList bound as a whole: its only length, that of a default which is not empty ([1,1] of strides); -1: any.
+  // The only length of a kList bound as a whole, if its default is not empty ([1,1] of strides); -1: any.
   int length = -1;
   bool positive = false;  // a condition says so
 };
 
-// What the left side says about names: a shape, or an attribute of a node.
+// An equation of the left side about names: a shape, or an attribute of a node.
 struct RuleEquation {
   int node = 0;
   int attr = -1;  // index into op->attrs; -1: the shape of the leaf
@@ -109,9 +109,9 @@ class CompiledRule {
   bool siblings() const { return !other_counts_.empty(); }
   // The same for one, three and seven siblings: what is proved and measured besides.
   const std::vector<std::shared_ptr<const CompiledRule>>& other_counts() const { return other_counts_; }
-  // Of a rule about siblings: so many nodes of the left side, the first ones, are the first sibling.
+  // The first single_nodes() nodes of the left side of a rule about siblings are the first sibling.
   int single_nodes() const { return other_counts_[0]->num_lhs_nodes(); }
-  // Whether the leaf of the left side differs from sibling to sibling.
+  // True if the leaf of the left side differs from sibling to sibling.
   bool differs(int leaf) const { return differs_[leaf]; }
 
  private:
@@ -142,7 +142,7 @@ absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule
 // The errors of all rules.
 absl::Status CheckRules(const std::vector<Rule>& rules);
 
-// Whether `expr` is a lone name of what is bound: a size, pack or attribute.
+// True if `expr` is a lone name of a bound size, pack or attribute.
 bool IsPlainName(const ArgExpr& expr);
 
 }  // namespace rewright

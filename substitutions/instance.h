@@ -33,7 +33,7 @@ struct DomainLimits {
   }
 };
 
-// Whether the attribute's value fixes the meaning of an application, rather than being a symbol in it.
+// True if the attribute's value fixes the meaning of an application, rather than being a symbol in it.
 bool IsStructural(const AttrSpec& spec);
 
 struct Symbol {
@@ -78,12 +78,12 @@ struct SymbolicNode {
   bool positive = false;  // every element is > 0
   bool finite = false;    // no element is infinite or NaN; implied by the other two
 
-  // Of every output (a leaf has one): element type, and sizes as Index over the symbols.
+  // The element type and the sizes of every output, as Index over the symbols. A leaf has one output.
   std::vector<DType> dtypes;
   std::vector<std::vector<ExprPtr>> shapes;
 };
 
-// Whether the node is a constant whose value depends on symbols: every element is params[0].
+// True if the node is a constant whose value depends on symbols: every element is params[0].
 bool IsFill(const SymbolicNode& node);
 
 // Fills in what an application of node->op to node->inputs is: meaning, types, shapes. `nodes` are those before it;

@@ -40,7 +40,7 @@ class MatchSearch {
   }
 
  private:
-  // What an application that is not chosen yet must compute.
+  // The value that an application which is not chosen yet must compute.
   struct Wanted {
     Value value;
     int32_t output = 0;
@@ -83,7 +83,7 @@ class MatchSearch {
     }
     std::sort(places.begin(), places.end());
     places.erase(std::unique(places.begin(), places.end()), places.end());
-    // Of a pair of matches that differ by exchanging outputs, the one in the order of the places is taken.
+    // Symmetric roots match twice, once in each order; only the match whose roots are in the order of places is kept.
     const Value before = nodes_[rule_.root(root - 1)];
     const int after = rule_.symmetric(root - 1) ? view_.PlaceOf(before.node) : -1;
     for (int place : places) {
@@ -91,7 +91,7 @@ class MatchSearch {
     }
   }
 
-  // Of a leaf's value, or of all outputs of an application.
+  // Appends the users of a leaf's value, or of all outputs of an application.
   void AppendUsers(Value value, bool leaf, const OpDef* op, std::vector<int>* places) const {
     if (leaf || view_.kOneMaker) return view_.AppendUsers(value, op, places);
     const int32_t count = static_cast<int32_t>(node(value.node).outputs.size());
@@ -178,7 +178,7 @@ class MatchSearch {
     if (elements == nullptr) return false;
     if (wanted.value->kind == ArgExpr::Kind::kInt) return AllElementsEqual(*elements, wanted.value->integer);
     if (wanted.value->kind == ArgExpr::Kind::kReal) return AllElementsEqual(*elements, wanted.value->real);
-    // What `?e` stands for is a number: laws of arithmetic are not measured with an infinite one.
+    // `?e` stands for a finite number: laws of arithmetic are not measured with an infinite one.
     return AllElementsSame(*elements) && std::isfinite(elements->At(0));
   }
 

@@ -32,9 +32,10 @@ struct RuleBindings {
 };
 
 struct Match {
-  // Of a rule about siblings the one for as many as are matched; it lives as long as the matcher.
+  // The rule that matched; it lives as long as the matcher. For a rule about siblings it is the expansion for the
+  // number that is matched.
   const CompiledRule* rule = nullptr;
-  // What is replaced: the left side's outputs; an application with several outputs stands for all of them.
+  // The outputs of the left side, which are replaced; an application with several outputs stands for all of them.
   std::vector<Value> roots;
   // By node of the left side: the value of a leaf, output 0 of an application.
   std::vector<Value> nodes;
@@ -56,8 +57,8 @@ class Matcher {
   // The operator of the first output: only its applications can match.
   const OpDef* root_op() const { return root_op_; }
 
-  // Appends the matches whose first output is computed by `node`, an application of the graph. Of a rule about siblings
-  // these are all pairs, then all siblings from `node` on.
+  // Appends the matches whose first output is computed by `node`, an application of the graph. A rule about siblings
+  // gives all pairs, then all siblings from `node` on.
   void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
   // All matches, in the order of the graph's nodes.
   std::vector<Match> FindMatches(const Graph& graph) const;
@@ -68,10 +69,10 @@ class Matcher {
   template <typename View>
   friend class SiblingGroups;
 
-  // Of a rule about siblings: the matcher of the same rule for so many. Null where that makes no rule.
+  // The matcher of the expansion of a rule about siblings for `count` siblings. Null if that makes no rule.
   const Matcher* ForSiblings(int count) const;
 
-  // What must be checked of a match in one structure.
+  // The checks of a match in one structure.
   struct Domain {
     bool proved = false;
     std::vector<ExprPtr> requirements;                         // Cond over the instance's symbols
@@ -80,7 +81,7 @@ class Matcher {
   // The match that a complete assignment of nodes amounts to: binds the names and checks conditions and domain.
   std::optional<Match> Complete(const Arena& arena, std::vector<Value> roots, const std::vector<Value>& nodes) const;
   bool TakesTypes(const Arena& arena, const std::vector<Value>& nodes) const;
-  // What the law means on types that it is not proved for.
+  // The types that the law holds on beyond those it is proved for.
   struct OtherTypes {
     bool halves = false;  // it is the same on 16-bit floats: nothing in it is another number there, or of another type
     bool all = false;     // it only moves elements

@@ -51,7 +51,7 @@ bool Solve(const ExprPtr& constraint, std::vector<int64_t>* symbols) {
   return false;
 }
 
-// What is drawn without repetition.
+// The numbers that are drawn without repetition.
 enum class Distinct : uint8_t { kNothing, kSizes, kAll };
 
 // `count` different numbers from `low` on, with a few to choose from, in random order.

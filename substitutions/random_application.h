@@ -29,7 +29,7 @@ struct DrawOptions {
   // Sizes and attributes differ where the rule lets them, so that what is equal for special ones alone does not look
   // equal.
   bool distinct = false;
-  // Whether inputs get elements; else `inputs` is empty.
+  // Draws elements for the inputs; else `inputs` is empty.
   bool tensors = true;
 };
 

@@ -196,10 +196,10 @@ struct ProofRecord {
   uint64_t prover = 0;      // ProverHash() when it was proved
   uint64_t spec_hash = 0;   // RecordHash() of the rule and this record when it was proved
   std::string certificate;  // path, relative to the rule file; may be empty
-  // Of a rule with an operator variable: the operators for which it holds, by name, ascending.
+  // The operators for which a rule with an operator variable holds, by name, ascending.
   std::vector<std::string> operators;
-  // Those of them for which it is exact, on 16-bit floats too where these were measured; empty where it is for all. The
-  // classes of the record are the worst of the family.
+  // Those of them for which it is exact, on 16-bit floats too where these were measured; empty if it is exact for all.
+  // The classes of the record are the worst of the family.
   std::vector<std::string> exact;
 };
 

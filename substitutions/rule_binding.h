@@ -8,7 +8,7 @@
 
 namespace rewright {
 
-// Whether all sizes, packs and attributes in `expr` are bound; `bound(ref, id)`. Tensors always are.
+// True if all sizes, packs and attributes in `expr` are bound; asks `bound(ref, id)`. Tensors always are.
 template <typename Bound>
 bool AllBound(const ArgExpr& expr, const Bound& bound) {
   if (expr.ref == ArgExpr::Ref::kSize || expr.ref == ArgExpr::Ref::kPack || expr.ref == ArgExpr::Ref::kAttr) {
@@ -20,7 +20,7 @@ bool AllBound(const ArgExpr& expr, const Bound& bound) {
   return true;
 }
 
-// What an equation can be solved for: a lone name, or the length of a pack whose elements are not bound yet.
+// True if `expr` is the length of a pack. An equation can be solved for a lone name or for such a length.
 inline bool IsLength(const ArgExpr& expr) {
   return expr.kind == ArgExpr::Kind::kCall && expr.fn == ArgFn::kLen && expr.args[0].ref == ArgExpr::Ref::kPack;
 }

@@ -65,7 +65,7 @@ class RuleExprParser {
   };
 
   absl::Status Arg(ArgExpr& expr) { return BinaryLevel(expr, 0); }
-  // What binds tighter than any operator of two operands.
+  // Parses an expression that binds tighter than any operator of two operands.
   absl::Status Unary(ArgExpr& expr);
   absl::Status Primary(ArgExpr& expr);
   // Expressions up to the closing sign; one followed by `..` is spliced.

@@ -27,7 +27,7 @@ class RuleNames {
   // The attribute's number, and whether it is new.
   std::pair<int, bool> Declare(const RuleAttr& attr);
   bool HasAttr(const std::string& name) const { return attr_ids_.count(name) > 0; }
-  // What the names of the expression refer to.
+  // Resolves the names of the expression.
   absl::Status Resolve(ArgExpr& expr);
 
  private:

@@ -24,13 +24,13 @@ struct MeaningTexts {
   std::map<const Meaning*, std::string> texts;  // stay where they are
 };
 
-// Of the law, the meanings of the operators in its instances of low rank. The same in every build.
-// `known`: for who asks about many rules.
+// Hash of the law and of the meanings of the operators in its instances of low rank. It is the same in every build.
+// `known` saves work for callers that ask about many rules.
 absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule, MeaningTexts* known = nullptr);
-// Of what the record is about (SpecHash) and of every other field of it: what its `spec` has to be.
+// Hash of the rule (SpecHash) and of every other field of its record; `spec` has to equal it.
 absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord& record, MeaningTexts* known = nullptr);
 
-// Whether the rule has a record, by this prover, that fits it. The error says what does not.
+// Checks that the rule has a record that fits it, by this prover. The error says what does not fit.
 absl::Status CheckRecord(const CompiledRule& rule, MeaningTexts* known = nullptr);
 
 struct LoadOptions {

@@ -55,7 +55,7 @@ class SiblingGroups {
     });
   }
 
-  // Of both siblings.
+  // True if the leaves that belong to only one of the two siblings are known: weights or constants.
   bool OwnAreWeights(const Match& pair) const {
     for (size_t id = 0; id < pair.nodes.size(); ++id) {
       const bool own = matcher_.rule().nodes()[id].op == nullptr && matcher_.rule().differs(static_cast<int>(id));

@@ -14,7 +14,7 @@
 namespace rewright {
 namespace {
 
-// What the right side splices.
+// The lists that the right side splices.
 struct Lists {
   std::set<std::string> tensors;
   std::string sizes;

@@ -18,12 +18,13 @@
 
 namespace rewright {
 
-// Up to so many siblings are merged at once. That concatenations of so many are concatenations of concatenations, and
-// parts of so many parts of parts, is proved (tests/verifier/siblings_test.cc).
+// Most siblings that one application merges. tests/verifier/siblings_test.cc proves that an n-way concat (slice) equals
+// nested two-way ones up to this number.
 inline constexpr int kMostSiblings = 16;
 
 bool IsSiblingRule(const Rule& rule);
-// That the rules for one and two siblings say all. Errors name the place, what was found and what was expected.
+// Checks that the rules for one and two siblings imply those for every other number. Errors name the place, what was
+// found and what was expected.
 absl::Status CheckSiblings(const Rule& rule);
 // The rule for `count` siblings, without its proof. CheckSiblings holds.
 Rule ExpandSiblings(const Rule& rule, int count);

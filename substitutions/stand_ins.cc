@@ -68,8 +68,8 @@ const OpDef* StandIn(const std::string& property, int operands) {
 
 namespace {
 
-// What the element is of the elements that are read, as text; nothing where it depends on anything else, or where
-// shape, requirements or places that are read are others than the stand-in's.
+// The text of the element as a function of the elements that are read. Nothing if it depends on anything else, or if
+// its shape, requirements or reads differ from the stand-in's.
 std::optional<std::string> FunctionOfElements(const OpDef& op, const StructuralKey& key, MeaningCache& meanings) {
   const auto own = meanings.Get(op, key);
   const auto standard = meanings.Get(*StandIn("", static_cast<int>(op.inputs.size())), key);

@@ -1,7 +1,7 @@
-// Stand-ins: operators of whose function nothing is known, or nothing but a property, and the operators that each of
-// them stands for. What is proved of a stand-in holds for all of these (operator_variables.h).
+// Stand-ins: operators whose function is unknown except for at most one property, and the operators that each of them
+// stands for. A proof about a stand-in holds for all of these (operator_variables.h).
 //
-// A property is what a rule asks for by that name: increasing, odd or keeps_zero; none is empty.
+// A property has the name by which rules ask for it: increasing, odd or keeps_zero. The empty name asks for none.
 #pragma once
 
 #include <string>

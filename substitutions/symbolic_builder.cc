@@ -175,7 +175,7 @@ bool SymbolicBuilder::BuildNext() {
   const bool built = rule_node.op == nullptr ? BuildLeaf(rule_node, &node) : BuildApplication(rule_node, &node);
   if (!built) return false;
   for (const auto& shape : node.shapes) {
-    // What the left side says runs up to the limit; the right side may need more axes on the way.
+    // The values of the left side have at most max_rank axes; the right side may need more on the way.
     if (next() < rule_.num_lhs_nodes() && static_cast<int>(shape.size()) > limits_.max_rank) {
       return Fail("a value has more axes than the limit");
     }

@@ -105,7 +105,7 @@ class OneRound {
     return ReplaceValues(graph_, ValueMap(step.replacement.begin(), step.replacement.end()));
   }
 
-  // Whether it matches there, wanted or not.
+  // Records a step if the rule applies at the node and is wanted there. Returns true if it matches at all.
   absl::StatusOr<bool> Visit(const Matcher& matcher, NodeId id) {
     std::vector<Match> matches;
     matcher.MatchAt(graph_, id, &matches);

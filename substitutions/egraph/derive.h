@@ -1,9 +1,9 @@
-// Which rules follow from others.
+// Tests which rules follow from others.
 //
 // A goal is derived when at several of its instances (structural values, with sizes and attributes that differ wherever
-// the goal lets them) the rules make its two sides one class of an e-graph. That is a test at instances, not a proof: a
-// goal may be derived that is false at other sizes. Whether it is true is for the verifier to say; one that is true and
-// derived need not be kept beside the rules.
+// the goal lets them) the rules make its two sides one class of an e-graph. This is a test at instances, not a proof: a
+// derived goal may be false at other sizes. The verifier decides if it is true; a goal that is true and derived need
+// not be kept beside the rules.
 #pragma once
 
 #include <cstdint>

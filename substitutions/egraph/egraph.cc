@@ -24,7 +24,7 @@ void SortUnique(std::vector<NodeId>* nodes) {
   nodes->erase(std::unique(nodes->begin(), nodes->end()), nodes->end());
 }
 
-// What MatchSearch sees of an e-graph: a class may be computed by many nodes.
+// MatchSearch's view of an e-graph: a class may be computed by many nodes.
 class EGraphView {
  public:
   static constexpr bool kOneMaker = false;

@@ -78,7 +78,7 @@ class EGraph {
   // Appends the rules of the net that may match there, ascending. To be called after Rebuild().
   void Candidates(const RuleNet& net, NodeId node, std::vector<int>* rules) const;
 
-  // Whether every class is as it should be, for tests: no two e-nodes are congruent, operands are representatives, and
+  // Checks the invariants of all classes, for tests: no two e-nodes are congruent, operands are representatives, and
   // members have one type.
   bool IsCongruent() const;
 
@@ -88,7 +88,7 @@ class EGraph {
     std::vector<NodeId> users;
   };
 
-  // Of a value in values_, -1 when it was not added.
+  // The index of the value in values_; -1 if it was not added.
   int32_t IndexOf(Value value) const;
   size_t Root(Value value) const;
   size_t Root(size_t index) const;

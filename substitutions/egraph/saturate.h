@@ -48,12 +48,12 @@ struct SaturationLimits {
   std::function<bool()> done;
 };
 
-// What a match did.
+// The effect of one match.
 struct CarriedOut {
   int rule = 0;
   // Values that became equal by it: of the left side, and of the right side.
   std::vector<std::pair<Value, Value>> joined;
-  // What it added: EGraph::value(i) for i in [first, end).
+  // The values that the match added: EGraph::value(i) for i in [first, end).
   size_t first = 0;
   size_t end = 0;
 };

@@ -82,7 +82,7 @@ class Combiner {
     result_.complete = !Stopped();
     for (const Item& item : kept_) result_.rules.push_back(*item.rule);
     for (size_t i = 0; i < heads_.size(); ++i) {
-      // What stands above a rule of the base stays where another takes its place.
+      // The headings and the comment of a rule of the base stay when another rule replaces it.
       result_.rules[i].headings = heads_[i]->headings;
       result_.rules[i].comment = heads_[i]->comment;
     }
@@ -118,7 +118,7 @@ class Combiner {
     return absl::OkStatus();
   }
 
-  // Whether rules lead from both sides to one graph in a few steps.
+  // True if the rules lead from both sides to one graph in a few steps.
   static bool Meet(const Place& place, const std::vector<DirectedRule>& rules) {
     EGraph egraph(place.arena);
     const SaturationLimits limits = {
@@ -196,7 +196,7 @@ class Combiner {
     return rules;
   }
 
-  // Whether outputs meet in a number alone, as { x s, y s } with a scalar s: a number is read all over a graph, and
+  // True if the outputs share only a scalar, as in { x s, y s } with a scalar s. A scalar is read all over a graph, and
   // each pair of its readers would be a match.
   bool MeetInANumber(const Item& item) const {
     const std::vector<std::vector<int>>& paths = item.matcher->rule().entry_paths();
@@ -224,7 +224,7 @@ class Combiner {
         const auto place = PlaceOf(application, weights);
         if (!place || GainOf(*place) == Gain::kNone) continue;
         gains = true;
-        // What follows for any inputs does for weights.
+        // A law that follows for any inputs follows for weights.
         if (!without_weights) {
           const auto plain = PlaceOf(application, 0);
           without_weights = plain && Meet(*plain, rules);

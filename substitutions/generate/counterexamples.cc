@@ -53,7 +53,7 @@ class Search {
     return !first.empty() && !second.empty() && first != second;
   }
 
-  // Whether inputs stay small and every graph of the space stays legal.
+  // True if inputs stay small and every graph of the space stays legal.
   bool KeepsGraphs(const std::vector<int64_t>& sizes) {
     if (std::find(space_.assignments.begin(), space_.assignments.end(), sizes) != space_.assignments.end()) return true;
     const auto [at, fresh] = keeps_.try_emplace(sizes, false);

@@ -61,7 +61,7 @@ std::vector<Factor> Products(const std::vector<Factor>& factors, unsigned set) {
 
 // ---------------------------------------------------------------- smaller operators
 
-// Whether `part` is `pattern` of something, its only operand.
+// True if `part` is `pattern` with *something in place of its only operand.
 bool Fits(const PartPtr& pattern, const PartPtr& part, PartPtr* something) {
   if (pattern->kind == Part::Kind::kOperand) {
     if (*something != nullptr) return (*something)->key == part->key;

@@ -60,7 +60,7 @@ class Statement {
     return absl::StrCat(left, "\n=> ", lets, right, "\nwhen ", absl::StrJoin(weights, " and "));
   }
 
-  // Whether an attribute names an axis within a run of any length: the statement cannot be made.
+  // True if an attribute names an axis inside a run of any length: then the statement cannot be made.
   bool CutsPack() const {
     for (const AttrSpec& attr : definition_.op->attrs) {
       if (attr.kind != AttrKind::kAxis) continue;

@@ -83,7 +83,7 @@ std::vector<std::vector<int64_t>> With(std::vector<std::vector<int64_t>> assignm
   return assignments;
 }
 
-// What a journal of the enumeration depends on.
+// The text that identifies a journal: everything that the enumeration depends on.
 std::string HeaderOf(const Space& space, uint64_t seed) {
   std::string text = absl::StrCat(space.name, " max_ops=", space.max_ops, " seed=", seed, " inputs=");
   for (const InputGroup& group : space.inputs) absl::StrAppend(&text, group.name, group.count, ",");
@@ -138,7 +138,7 @@ class Finder {
   // Between two exchanges each rank does so many subtrees.
   static constexpr uint64_t kSubtreesInRound = 64;
 
-  // Whether it is so at any rank.
+  // True if `mine` is true at some rank.
   bool Any(bool mine) const { return options_.ranks == nullptr ? mine : options_.ranks->Max(mine ? 1 : 0) != 0; }
 
   // A table that would outgrow the limit is begun again as one of several passes.
@@ -249,7 +249,7 @@ class Finder {
         }
       }
       if (!shared) return fits && result_.complete;
-      // Whether to go on is for all ranks to say.
+      // All ranks decide together if they go on.
       if (done % kSubtreesInRound != 0) return true;
       exchange();
       return fits && result_.complete;

@@ -27,7 +27,7 @@ struct FindOptions {
   int64_t memory_limit = 0;
   // A folder in which what is done is kept, and from which it is taken up again; empty: none.
   std::string journal;
-  // Of the parts that the largest graphs are divided into only every `sample`th: for an estimate, no result.
+  // Does only every `sample`th of the parts that the largest graphs are divided into: for an estimate, no result.
   uint64_t sample = 1;
   // Processes that share the largest graphs. Each has options.threads, which should be 1.
   Ranks* ranks = nullptr;
@@ -48,7 +48,7 @@ struct FoundPairs {
 // Errors: the space is none that can be searched (an operator that does not exist, too many operators); of the journal.
 absl::StatusOr<FoundPairs> FindPairs(const Space& space, const FindOptions& options);
 
-// Whether no two outputs share work on the left and some do on the right: the right side merges the left one.
+// True if outputs share work on the right and none do on the left: the right side merges the left one.
 bool IsMerge(const Space& space, const SmallGraph& left, const SmallGraph& right);
 
 }  // namespace rewright::generate

@@ -1,6 +1,6 @@
-// What a rule gains where it is applied: looked at on instances, with some of their inputs weights.
+// Measures the gain of a rule at its instances, with some of their inputs weights.
 //
-// What depends on weights alone is computed once, at load, and counts nothing.
+// Values that depend on weights alone are computed once, at load, and count nothing.
 #pragma once
 
 #include <cstdint>
@@ -48,15 +48,15 @@ Gain GainOf(const Place& place);
 
 Graph GraphOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outputs);
 
-// Whether one step of a rule makes `to` of `from`, up to the order of operands that may be exchanged.
+// True if one step of a rule turns `from` into `to`, up to the order of operands of commutative operators.
 bool Gives(const Matcher& matcher, const std::shared_ptr<Arena>& arena, const std::vector<Value>& from,
            const std::vector<Value>& to);
 
-// Whether there are instances of the rule, and all are so. No input is a weight.
+// True if the rule has instances and `holds` for all of them. No input is a weight.
 bool AtAllInstances(const CompiledRule& rule, const DeriveOptions& draws,
                     const std::function<bool(const Place&)>& holds);
 
-// Whether one step leads back: the sides differ in the places of the inputs alone, as x + (y + z) and y + (x + z).
+// True if one step leads back: the sides differ only in the places of the inputs, as x + (y + z) and y + (x + z).
 bool Exchanges(const Matcher& matcher, const DeriveOptions& draws);
 
 }  // namespace rewright::generate

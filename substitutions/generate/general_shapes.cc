@@ -250,7 +250,7 @@ absl::StatusOr<GeneralShapes::Poly> GeneralShapes::DeriveGroups(const std::vecto
     return Error("channels that do not fit");
   }
   groups = sizes_.Resolve(groups);
-  // Of a sum no part need be a multiple of the groups.
+  // If the channels are a sum, none of its parts need be a multiple of the groups.
   const bool single = sizes_.Resolve(out).terms().size() == 1;
   if (single && !groups.Is(1) && !sizes_.Resolve(out).DividedBy(groups) &&
       !sizes_.Equate(out, groups * sizes_.New("o"))) {

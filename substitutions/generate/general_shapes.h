@@ -1,7 +1,7 @@
-// The most general shapes of the tensors of a pair of graphs.
+// Infers the most general shapes of the tensors of a pair of graphs.
 //
-// Sizes start out unrelated, as far as the generality lets them; the requirements of the operators' meanings, asked for
-// application by application, are equations between them. What is found is the shape of every tensor as polynomials.
+// Sizes start out unrelated, as far as the generality lets them. The requirements of the operators' meanings, asked for
+// application by application, are equations between them. The result is the shape of every tensor as polynomials.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ inline constexpr Generality kGeneralities[] = {Generality::kAnyShape, Generality
                                                Generality::kAnyBatch, Generality::kAnyGroups, Generality::kAnyAttrs,
                                                Generality::kAnySizes, Generality::kAnyPools,  Generality::kSpace};
 
-// Whether windows slide over its first operand.
+// True if windows slide over the operator's first operand.
 bool HasWindows(const OperatorChoice& choice);
 
 struct GeneralTensor {
@@ -57,11 +57,11 @@ class GeneralShapes {
   const GeneralTensor& Input(Ref input);
   const GeneralTensor& Of(Ref ref, const Values& values);
   taso::Sizes& sizes() { return sizes_; }
-  // Whether the operator has any attributes.
+  // True if the rule takes any attributes of the operator, at this generality.
   bool AnyAttrs(const OperatorChoice& choice) const;
-  // What stands for them: c, d, ... of convolutions, p, q, ... of pools.
+  // The name that stands for them: c, d, ... for convolutions, p, q, ... for pools.
   std::string BundleOf(const OperatorChoice& choice);
-  // Of a convolution of these operands, once they are inferred; nothing where it is no polynomial.
+  // The groups of a convolution of these operands, once they are inferred; nothing if the number is no polynomial.
   std::optional<taso::Size> GroupsOf(const GeneralTensor& image, const GeneralTensor& kernel) const;
 
  private:

@@ -1,5 +1,5 @@
-// What became of each candidate, a line each, on the disk as soon as a round is done. A line that is not as it was
-// written (core/base/text_hash.h) counts as not there.
+// Journal of the candidates' fates, a line each, on the disk as soon as a round is done. A line that is not as it was
+// written (core/base/text_hash.h) is ignored.
 #pragma once
 
 #include <map>

@@ -4,13 +4,13 @@
 // the least fingerprint over all namings of the inputs that the outputs depend on; the graph is kept under that
 // naming, so that two graphs of one fingerprint share the names of their inputs.
 //
-// A part of a graph is a tensor in it that is no output, or one output of several, with all that it is computed from.
-// A graph is reducible, and left out, if something simpler equals one of its parts and would take the place of no more
-// than the part leaves behind: what equals the graph equals the simpler one, too, and the part gives a pair of its own.
-// `Simplicity` does not depend on names, so that every graph leads to one that is not reducible.
+// A part of a graph is a tensor in it that is no output, or one output of several, with all that it is computed from. A
+// graph is reducible if something simpler equals one of its parts and would replace no more than the part leaves
+// behind. Reducible graphs are left out: the graph with the simpler part is equal, and the part gives a pair of its
+// own. `Simplicity` does not depend on names, so that every graph leads to one that is not reducible.
 //
-// Of each class of equal graphs the simplest is the representative, and the others make pairs with it, except those
-// that follow from smaller pairs (redundancy.h). So does the same graph under other names where that is another
+// The simplest graph of each class of equal graphs is the representative. The others make pairs with it, except those
+// that follow from smaller pairs (redundancy.h). The same graph under other names makes a pair, too, if it is another
 // computation of the same values: (x + y) + z and (x + z) + y.
 #pragma once
 

@@ -15,7 +15,7 @@ namespace rewright::generate {
 // the work, and whoever answers for that ends the other ranks.
 class Ranks {
  public:
-  // Of this process. Joins the others at the first call.
+  // The ranks of this run. The first call joins the other processes.
   static Ranks& World();
   explicit Ranks(Communicator& communicator) : communicator_(communicator) {}
 
@@ -27,7 +27,7 @@ class Ranks {
   // At rank 0 those of all ranks, in their order; empty at the others.
   std::vector<uint64_t> Gather(const std::vector<uint64_t>& words);
   uint64_t Max(uint64_t word);
-  // What `make` gives on rank 0, which alone calls it, at all ranks, however long it takes. Errors: those of `make`.
+  // Calls `make` on rank 0 alone and gives its result at all ranks, however long it takes. Errors: those of `make`.
   absl::StatusOr<std::vector<uint64_t>> FromZero(const std::string& what,
                                                  const std::function<absl::StatusOr<std::vector<uint64_t>>()>& make);
 

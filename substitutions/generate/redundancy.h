@@ -21,7 +21,7 @@ enum class Redundancy : uint8_t { kNone, kCongruent, kSeparate, kInstance, kCons
 // kConstant for all where no input occurs. Adds to `terms`.
 std::vector<Redundancy> RedundanciesOf(Terms& terms, const std::vector<SmallGraph>& graphs);
 
-// Whether two outputs of different applications are computed from one that is no constant.
+// True if two outputs of different applications are computed from one that is no constant.
 bool SharesWork(const Space& space, const SmallGraph& graph);
 
 }  // namespace rewright::generate

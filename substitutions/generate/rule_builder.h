@@ -20,7 +20,7 @@ namespace rewright::generate {
 absl::StatusOr<Rule> BuildRule(const Space& space, const Pair& pair, const std::vector<int>& outputs,
                                Generality generality);
 
-// What a rule is called: the operators of its left side from outside in, as in "relu-of-concat".
+// The name of a rule: the operators of its left side from outside in, as in "relu-of-concat".
 std::string LawName(const Rule& rule);
 
 }  // namespace rewright::generate

@@ -94,13 +94,13 @@ class Selector {
     kept_.push_back({directed[0], directed.size() > 1 ? directed[1] : DirectedRule{}, merge, single});
   }
 
-  // Whether the value is all outputs of a split.
+  // True if the value is all outputs of a split.
   static bool StandsForSeveral(const CompiledRule& rule, const RuleValue& value) {
     const RuleNode& node = rule.nodes()[value.node];
     return value.whole && node.op == ops::Split();
   }
 
-  // As IsMerge: whether outputs share work on the right alone.
+  // Like IsMerge: true if outputs share work on the right alone.
   static bool MergesWork(const CompiledRule& rule) {
     const auto share = [&](const std::vector<RuleValue>& outputs) {
       if (outputs.size() == 1 && StandsForSeveral(rule, outputs[0])) return true;
@@ -198,7 +198,7 @@ class Selector {
       if (generality < candidate.generality) continue;
       if (auto rule = StateAs(space_, candidate, generality, "")) statements.emplace_back(generality, *std::move(rule));
     }
-    // What does not follow for the most special sizes does not for others.
+    // A candidate that does not follow for the most special sizes does not follow for others.
     const auto derived = [&](const Rule& rule) {
       const double start_s = verifier::ThreadCpuSeconds();
       auto by = DerivedBy(rule, candidate.merge);

@@ -22,8 +22,8 @@ namespace rewright::generate {
 
 struct SelectCounts {
   uint64_t pairs = 0;
-  // Of no use as a rule: a side that cannot be looked for, sides that are the same in our operators, a constant on
-  // both.
+  // Pairs that make no useful rule: a side that cannot be looked for, sides that are one graph in this project's
+  // operators, or a constant on both sides.
   uint64_t unstated = 0;
   uint64_t repeated = 0;    // pairs that are stated by the same rule as another
   uint64_t candidates = 0;  // different rules

@@ -31,7 +31,7 @@ struct InputGroup {
   std::vector<Size> cuts;
 };
 
-// What an attribute is computed from, where it is no fixed number.
+// The source of an attribute that is no fixed number.
 enum class Derived : uint8_t {
   kNone,
   kGroups,   // conv2d: groups = channels of the image / channels of the kernel

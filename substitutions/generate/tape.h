@@ -32,7 +32,7 @@ class Tape {
   // The same with sets of variables for elements: which variables each element of the outputs may depend on.
   void RunDependencies(const uint64_t* const* inputs, uint64_t* const* outputs, std::vector<uint64_t>* scratch) const;
 
-  // Whether some output leaves out an element of an operand.
+  // True if some output leaves out an element of an operand.
   bool drops() const { return drops_; }
 
  private:

@@ -14,8 +14,8 @@ int64_t At(const Size& size, const std::vector<int64_t>& assignment) {
   return size.variable < 0 ? size.number : assignment[size.variable];
 }
 
-// Whether the axis `v` of the output is an axis of operand `input` through and through: every read of that operand has
-// the plain index there. Gives the axis, or -1.
+// The axis of operand `input` that the axis `v` of the output is throughout: every read of the operand has the plain
+// index there. -1 if there is none.
 int CarriedAxis(const ExprPtr& e, int v, int input) {
   int found = -2;  // no read yet
   Visit(e, [&](const ExprPtr& node) {

@@ -81,7 +81,7 @@ class Terms {
   const Type& type(TypeId id) const { return types_[id]; }
   const TermNode& node(TermNodeId id) const { return nodes_[id]; }
   const TermValue& value(ValueId id) const { return values_[id]; }
-  // Of what is kept, about.
+  // The approximate size of all that is kept.
   size_t num_bytes() const;
 
   // Inputs are numbered through all groups; input i is value i.
@@ -91,7 +91,7 @@ class Terms {
 
   // Null where the operator does not take operands of these types.
   TypedApplication* Apply(int op, const TypeId* operands);
-  // Whether it takes these very values: the rest of its restrictions (distinct, leaf_only, ...).
+  // True if the operator takes these very values: the rest of its restrictions (distinct, leaf_only, ...).
   bool Takes(int op, const ValueId* operands) const;
 
   // The node, evaluated; -1 where it is illegal or has no value. Takes() is not asked.

@@ -1,5 +1,5 @@
-// What the declaration of one application says about its symbols: whose sizes they are in, where they stand in reads
-// and conditions, what stands in the way of cutting an axis. What follows from it is in factors.h.
+// Reads one application's declaration: the sizes that each symbol occurs in, its places in reads and conditions, and
+// the obstacles to cutting an axis. factors.h draws the conclusions.
 #pragma once
 
 #include <functional>
@@ -30,13 +30,13 @@ class Declared {
            const StructuralKey& key);
 
  protected:
-  // Of which the size of some operand or result is a multiple, in the order of the axes.
+  // The symbols of which the size of some operand or result is a multiple, in the order of the axes.
   std::vector<const index::Atom*> Symbols() const;
-  // Of operands and results.
+  // Visits the sizes of operands and results.
   void ForEachSize(const std::function<void(const index::Form&)>& visit) const;
   bool IsAttribute(const index::Atom* leaf) const;
-  // What has to do with the factor and may have a neutral value: attributes that say where its axes are read, and sizes
-  // that are at most as long or as short.
+  // The symbols that affect the factor and may have a neutral value: attributes that say where its axes are read, and
+  // sizes that are at most as long or as short.
   std::vector<const index::Atom*> Involved(const index::Atom* symbol);
   // The values at which an attribute may leave the axis as it is: 0 of a padding; the step of windows for their length;
   // 1 of a number of groups, where that is the default; without a default the size of the axis, of a shape.
@@ -48,9 +48,9 @@ class Declared {
   void ForEachWindow(
       const index::Atom* symbol,
       const std::function<void(const Reading&, int axis, const index::Form& step, const index::Form& rest)>& visit);
-  // Whether a reduction runs over it.
+  // True if a reduction runs over the symbol's axis.
   bool IsReduced(const index::Atom* symbol);
-  // Where no law holds.
+  // The reason why the axis cannot be cut, if no law holds.
   Obstacle ObstacleOf(const index::Atom* symbol);
 
   const OpDef& op_;

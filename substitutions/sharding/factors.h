@@ -61,7 +61,7 @@ struct Factor {
   Obstacle obstacle = Obstacle::kNone;  // where none is
 };
 
-// Of one application; `attrs` are canonical. Errors: those of the application.
+// The factors of one application; `attrs` are canonical. Errors: those of the application.
 absl::StatusOr<std::vector<Factor>> FactorsOf(const OpDef& op, const std::vector<TensorType>& inputs,
                                               const Attrs& attrs);
 

@@ -24,7 +24,7 @@ bool SameCut(const Sizes& sizes, const CutPtr& a, const CutPtr& b) {
          SameCut(sizes, a->left, b->left) && SameCut(sizes, a->right, b->right);
 }
 
-// What two operands of one shape agree on.
+// The cuts that two operands of one shape agree on.
 std::vector<CutPtr> CommonCuts(const Sizes& sizes, const TensorShape& a, const TensorShape& b) {
   std::vector<CutPtr> cuts(std::min(a.cuts.size(), b.cuts.size()));
   for (size_t k = 1; k <= cuts.size(); ++k) {

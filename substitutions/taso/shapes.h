@@ -37,9 +37,9 @@ class Shapes {
   // Errors: no operand has a shape that an operator accepts, or the sizes become too complicated.
   absl::Status Infer();
 
-  // Of a tensor of the source or target, with all that has been found out.
+  // The inferred shape of a tensor of the source or target.
   TensorShape Of(const TensorRef& ref, bool source) const;
-  // Of the convolutions of the source: their groups.
+  // The groups of the source's convolutions, by their number.
   const std::map<int, Size>& groups() const { return groups_; }
   Sizes& sizes() { return sizes_; }
   const Sizes& sizes() const { return sizes_; }

@@ -1,6 +1,6 @@
 // Rule files of TASO (Jia et al., SOSP 2019), as rules of this project.
 //
-// What the operators mean is taken from TASO's sources (github.com/jiazhihao/TASO, src/core and src/cudnn):
+// The operators' meanings are taken from TASO's sources (github.com/jiazhihao/TASO, src/core and src/cudnn):
 //   - a convolution has as many groups as the channels of its input are times those of its weight, and padding "same"
 //     (the larger half at the end) or "valid"; the kernel's extent is the weight's, whatever the rule says of it;
 //   - an average excludes padding; enlarge centres a kernel in one of the extent of its second operand;

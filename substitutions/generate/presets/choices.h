@@ -13,7 +13,7 @@ namespace rewright::generate {
 Size Var(int variable);
 Size Num(int64_t number);
 
-// Element by element. Of commutative operators the operands are different tensors of one shape.
+// An operator element by element. The operands of a commutative one are different tensors of one shape.
 OperatorChoice Binary(const std::string& op);
 OperatorChoice Ordered(const std::string& op);
 // The second operand is stretched to the shape of the first one: "add_stretched".
