@@ -21,7 +21,7 @@ NormalForm ConstantForm(const Rational& value);
 NormalForm AtomForm(const Atom& a);
 NormalForm IndexForm(Context& ctx, const Poly& value);
 NormalForm Simplify(Context& ctx, const NormalForm& n);
-// Of terms that are simplified already.
+// Merges like terms; the terms are simplified already.
 NormalForm Merged(Context& ctx, const NormalForm& n);
 NormalForm Add(Context& ctx, const NormalForm& a, const NormalForm& b);
 NormalForm Scale(const NormalForm& n, const Rational& factor);

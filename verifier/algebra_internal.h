@@ -1,5 +1,6 @@
-// What the sources of the algebra share and nobody else needs: conditions.cc (case analysis), simplify.cc (laws of one
-// term), factors.cc, signs.cc, maxima.cc, increasing.cc, products.cc, functions.cc, real_functions.cc.
+// Declarations that the sources of the algebra share: conditions.cc (case analysis), simplify.cc (laws of one term),
+// factors.cc, signs.cc, maxima.cc, increasing.cc, products.cc, functions.cc, real_functions.cc. No other source
+// includes this.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ bool PlainRange(Context& ctx, const std::vector<Var>& bound, const Guard& guard,
 // an integer between them where a q + b p >= (a - 1)(b - 1), and where a = b already if p + q >= a - 1 (the dark shadow
 // of Pugh's Omega test, 1991). False where the guard is no conjunction of such bounds on v.
 bool Project(const Context& ctx, const Guard& guard, Var v, std::vector<Poly>* conditions, Guard* rest);
-// Whether the family holds a point, whatever the sizes. Incomplete.
+// True if the family holds a point at all sizes. Incomplete.
 bool HasPoint(Context& ctx, const Branch& family);
 
 // Simplifies a family of values: the one-point rules, and, unless it counts how often a value `repeats`, dropping a
@@ -54,7 +55,7 @@ bool IsNonnegativeTerm(Context& ctx, const Term& t);
 // ---- functions.cc
 // Whether it is of integers: its name ends in their type.
 bool IsIntegerFunction(const std::string& name);
-// Whether the type in the name holds the number.
+// True if the type in the name holds the number.
 bool FitsType(const Rational& value, const std::string& name);
 
 // ---- increasing.cc

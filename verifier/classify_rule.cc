@@ -21,24 +21,25 @@
 namespace rewright {
 namespace {
 
-// Of ClassifyRule: what a class hangs on may be rare.
+// Seeds of ClassifyRule. Several, since the cases that decide a class may be rare.
 constexpr uint64_t kSeeds[] = {1, 2, 3};
-// Of all seeds together: enough to meet every kind of instance; a rule may have thousands. Each of few instances is
-// measured with every seed, of many each with one.
+// Instances that all seeds together measure: enough to meet every kind of instance; a rule may have thousands. If there
+// are few instances, each is measured with every seed; otherwise each is measured with one.
 constexpr int kMeasuredInstances = 24;
 constexpr size_t kAssignments = 3;
-// Of a rule with few instances each is measured at more sizes: what a class hangs on, say a kernel that truly grows,
-// does not show at all of them.
+// A rule with few instances gets more size assignments for each: some classes show only at certain sizes (for example,
+// a kernel larger than 1).
 constexpr size_t kMostAssignments = 6;
 constexpr size_t kAssignmentsOfAll = 18;
 constexpr int kDrawnAssignments = 6;  // for each that is measured
-// With elements that are not finite, at each assignment: where such an element stands matters. Of a rule with few
-// instances so many at each of them: with few sizes to choose, it has few elements, too. Every seed adds as many.
+// Runs with elements that are not finite, at each assignment: the place of such an element matters. A rule with few
+// instances gets at least kLeastNotFiniteRuns at each of them, since few sizes mean few elements. Every seed adds the
+// same number.
 constexpr int kNotFiniteRuns = 2;
 constexpr int kLeastNotFiniteRuns = 24;
-// With elements all over the range of their types, at each assignment.
+// Runs with elements from the full range of their types, at each assignment.
 constexpr int kFullRangeRuns = 4;
-// In search of kComparedElements.
+// Runs in search of kComparedElements.
 constexpr size_t kLeastBitRuns = 36;  // half as many in float64
 constexpr size_t kMaxBitRuns = 260;
 constexpr int kMaxDraws = 40;           // of five assignments each
@@ -352,7 +353,7 @@ void RuleClassifier::Measure(const RuleInstance& given) {
   const RuleInstance narrow = only_wide ? Retyped(DType::kFloat64, DType::kFloat32).Of(instance) : RuleInstance();
   const RuleInstance& measured = only_wide ? narrow : instance;
   const bool casts = Mentions(instance, DType::kFloat64) && Mentions(instance, DType::kFloat32);
-  // Of many instances each is measured a few times.
+  // A rule with many instances measures each a few times.
   const int least = assignments_ > kAssignments ? kLeastNotFiniteRuns : 0;
   const int count = std::max(1, static_cast<int>(assignments.size()));
   const int not_finite_runs = (half_ ? 2 : 1) * std::max(kNotFiniteRuns, (least + count - 1) / count);
@@ -423,7 +424,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
   if (!random_.Draw(instance, numeric, kind, Precision::kNative, &leaves)) return;
   const auto rounded = numeric.Run(leaves, Precision::kNative, instance.nodes.size(), compiled);
   if (!rounded.ok()) return;
-  // What is all over the range of its type is compared for where it is finite, not for its errors.
+  // Elements from the full range of the type are compared only for finiteness, not for errors.
   const bool for_errors = kind != Leaves::kFullRange;
   std::vector<std::vector<Tensor>> precise;
   if (for_errors) {
@@ -439,7 +440,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
     const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
     for (size_t i = 0; i < lefts.size(); ++i) {
       const bool left_finite = std::isfinite(lefts[i]), right_finite = std::isfinite(rights[i]);
-      // What the left side leaves undefined the right side must not define.
+      // The right side must not define an element that the left side leaves undefined.
       finite_only_ = finite_only_ || (!left_finite && right_finite);
       risky_ = risky_ || (kind == Leaves::kFullRange && left_finite && !right_finite);
     }
@@ -509,7 +510,7 @@ void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) 
       if (std::isfinite(value)) size = std::max(size, std::abs(value));
     }
   }
-  // What is finite on both sides may still differ, as a truth value does that a NaN decides.
+  // Elements that are finite on both sides may still differ, such as a truth value that a NaN decides.
   const double much = half_ ? kHalfRiskFactor * RoundingOf(*half_) : kMuchRounding;
   const double allowed = IsFloating(left.dtype()) ? much * size : 0;
   for (size_t i = 0; i < lefts.size(); ++i) {

@@ -63,9 +63,9 @@ struct OperatorClass {
 };
 
 // The class of a rule that is proved in `domain`, which has `instances` instances: the worst of several measurements
-// with seeds of their own, so that it depends on its arguments alone. Errors are those of ForEachInstance.
-// Of a rule with an operator variable, the worst of the classes of all `operators`, which are filled in.
-// `rounding` gets what its laws say. Cancelled between two instances once `stop` is set.
+// with seeds of their own, so that it depends on its arguments alone. Errors are those of ForEachInstance. A rule with
+// an operator variable gets the worst class of all `operators`; the classes are filled in. `rounding` receives the
+// rounding of both sides as their laws tell it. Stops between two instances once `stop` is set.
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step, RuleRounding* rounding,
                                        std::vector<OperatorClass>* operators = nullptr,
@@ -91,7 +91,7 @@ class RuleClassifier {
                           bool ranged = false)
       : random_(seed, half), assignments_(assignments), half_(half), ranged_(ranged) {}
 
-  // What is read off the instance.
+  // Reads off the instance what needs no measurement.
   void Inspect(const RuleInstance& instance);
   void Measure(const RuleInstance& instance);
   void UsedFiniteOnlyStep() { finite_only_ = true; }

@@ -150,7 +150,7 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
 void StepChecker::Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) {
   int computed = 0, wrong = 0;
   std::string where;
-  // What the proof takes for given of sizes holds wherever the left side is legal and no value is empty.
+  // The proof's facts about sizes hold wherever the left side is legal and no value is empty.
   for (size_t k = 0; k < with_elements_; ++k) {
     const std::vector<int64_t>& sizes = sizes_[k];
     ElementValues values(ctx, [](const AtomNode&, const std::vector<int64_t>&) { return std::nan(""); });

@@ -362,7 +362,7 @@ double ConcreteInstance::Reduced(const ExprPtr& e, Frame& frame) {
         total *= x;
       } else if (std::isnan(x) || (max ? x > total : x < total)) {
         total = x;
-        // Of the first NaN; an extremum over no axes at all has no place.
+        // The place is that of the first NaN; an extremum over no axes at all has no place.
         if (!e->bound().empty()) best = frame.variables[e->bound()[0].id];
         if (std::isnan(x)) break;
       }

@@ -13,7 +13,7 @@
 
 namespace rewright::verifier {
 
-// Whether a side makes integers of reals: leaves of integers alone would not show the difference.
+// True if a side makes integers of reals: leaves of integers alone would not show the difference.
 bool RoundsToIntegers(const RuleInstance& instance);
 
 // Functions of the bits of integers, which have no value over the reals, and their values where integers wrap around at
@@ -30,13 +30,13 @@ class ConcreteInstance {
 
   // False when a tensor is too large to be worth a look, or a size is negative.
   bool usable() const { return usable_; }
-  // What is wrong at these sizes, elements aside: an application that is not legal, sides of different types; empty
-  // where nothing is. Usable instances alone.
+  // Describes an error at these sizes, elements aside: an application that is not legal, or sides of different types;
+  // empty if there is none. Requires a usable instance.
   std::string Wrong() const;
   const Shape& ShapeOf(SymbolicValue value) const { return shapes_[value.node][value.output]; }
 
   double Element(SymbolicValue value, const std::vector<int64_t>& at);
-  // What happened since the last Clear.
+  // The events since the last Clear.
   bool undefined() const { return undefined_; }
   bool out_of_bounds() const { return out_of_bounds_; }
   void Clear() { undefined_ = out_of_bounds_ = false; }

@@ -24,7 +24,7 @@
 
 namespace rewright::verifier {
 
-// What an atom is about.
+// The quantity that an atom speaks about.
 struct ConditionTerm {
   enum class Kind : uint8_t { kSize, kAttr, kElement, kList, kTensor, kReal };
   Kind kind = Kind::kSize;

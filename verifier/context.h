@@ -44,7 +44,7 @@ struct VarInfo {
   std::vector<Var> inner;                          // definitions: the variables below them, sorted
 };
 
-// What one attempt tries. The attempts of a proof go from cheap to thorough.
+// The choices of one attempt. The attempts of a proof go from cheap to thorough.
 struct Strategy {
   bool split_products = false;  // split every range that is a product, not only those under a division
   bool sum_cases = false;       // cover output axes whose size is a sum by cases
@@ -107,7 +107,7 @@ class Context {
   Poly FloorDiv(const Poly& num, const Poly& den);
   Poly Mod(const Poly& num, const Poly& den) { return num - den * FloorDiv(num, den); }
   Poly MinOf(const Poly& a, const Poly& b);
-  // Of an equation p = 0: without the positive variables that all monomials share.
+  // Divides p by every positive variable that occurs in all its monomials; p = 0 is equivalent before and after.
   Poly WithoutCommonFactors(Poly p) const;
   // The integer element `value` as an index; equal keys give equal variables.
   Poly ValueOf(const std::vector<Term>& value, const std::string& key, std::vector<Var> inner);
@@ -161,7 +161,7 @@ class Context {
   ProofSession* record;
   bool used_finite_law = false;
   bool used_bounds = false;  // sizes, attributes and positions were taken to be below 2^31
-  // Whether the strategy's choices about product ranges and sum axes matter here.
+  // Set if the strategy's choices about product ranges, sum axes and literals matter here.
   bool met_product = false, met_sum = false, met_literal = false;
   std::map<std::string, bool> lemmas;  // equalities of closures that were tried, by their texts
   Solver& solver() { return *solver_; }

@@ -21,7 +21,7 @@ constexpr double kTolerance = 1e-6;
 constexpr int kPointsPerOutput = 10;
 constexpr int kSearchBudget = 4000;
 
-// Of a type, from the double with which the search computes; what left the integers behind stays a double.
+// The number of the type for a double of the search; a value that is no exact integer stays a double.
 Number NumberOf(DType type, double value) {
   constexpr double kExact = 0x1p53;
   if (IsFloating(type) || !(std::abs(value) <= kExact)) return value;

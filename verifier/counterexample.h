@@ -16,7 +16,7 @@
 
 namespace rewright::verifier {
 
-// Whether values of two sides are told apart: doubles were used, so that they differ by more than 1e-6 of the larger.
+// True if the values differ by more than 1e-6 of the larger. The margin allows for the rounding of doubles.
 bool Differ(double a, double b);
 
 class ConcreteInstance;

@@ -56,7 +56,7 @@ void WriteAll(int fd, const std::string& text) {
   }
 }
 
-// What comes until the other end is closed; false where that takes more than `seconds` on the clock.
+// Reads until the other end is closed; false if that takes more than `seconds` on the clock.
 bool ReadAll(int fd, double seconds, std::string* text) {
   const absl::Time end = absl::Now() + absl::Seconds(seconds);
   char buffer[4096];

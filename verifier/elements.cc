@@ -470,7 +470,7 @@ NormalForm Elements::ToOpaque(const ExprPtr& e, Scope& scope) {
   for (SymbolicValue input : n.inputs) {
     absl::StrAppend(&name, " ", DTypeName(instance_.nodes[input.node].dtypes[input.output]));
     for (const Poly& size : Shape(input)) args.push_back(IndexForm(ctx_, size));
-    // What is read lies inside: it is the whole.
+    // An opaque operator reads its operands as a whole, so its reads stay in bounds: obligations do not need them.
     if (scope.reads == nullptr) args.push_back(AtomForm(WholeValue(input)));
   }
   return AtomForm(MakeFnAtom(ctx_, name, std::move(args)));
@@ -528,7 +528,7 @@ NormalForm Elements::Truncated(const NormalForm& value, DType to) {
   return ToCast(value, DType::kFloat64, to);
 }
 
-// Whether a narrow integer type holds the number.
+// True if a narrow integer type holds the number.
 bool Elements::IsWithin(const Rational& number, DType type) {
   const int bits = static_cast<int>(8 * DTypeSize(type)) - (IsUnsigned(type) ? 0 : 1);
   const int64_t most = (int64_t{1} << bits) - 1;
@@ -542,7 +542,7 @@ NormalForm Elements::ToCast(const NormalForm& x, DType from, DType to) {
   // Sums that have wrapped around are other numbers than sums of what was cast.
   if (IsInteger(from) && IsFloating(to)) return Apply(ctx_, Typed("float", from), {x});
   if (from == DType::kInt32 && to == DType::kInt64) return Apply(ctx_, Typed("widen", from), {x});
-  // What an i32 cannot hold is another integer than what an i64 can.
+  // A number beyond i32 becomes another integer there than in i64.
   return Apply(ctx_, absl::StrCat(IsFloating(from) ? "truncate_" : "wrap_", DTypeName(to)), {x});
 }
 

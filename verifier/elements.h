@@ -40,7 +40,7 @@ class Elements {
 
   // ---- elements
   NormalForm Element(SymbolicValue value, const std::vector<Poly>& at);
-  // What reads of a leaf, and of a real symbol, are called in normal forms.
+  // The name of reads of a leaf, or of a real symbol, in normal forms.
   std::string LeafName(int node) const;
 
   // A read performed by one output of a node: under `path`, each index lies in [0, size).
@@ -50,7 +50,7 @@ class Elements {
     std::vector<Poly> sizes;
     std::string text;
   };
-  // Of all outputs of a node, at positions within their shapes. The positions' ranges are part of `path`.
+  // The reads of all outputs of a node, at positions within their shapes. `path` includes the positions' ranges.
   std::vector<ReadObligation> Reads(int node);
 
  private:
@@ -81,7 +81,7 @@ class Elements {
   void CheckRemainder(const Poly& num, const Poly& den) const;
   NormalForm ToCast(const NormalForm& x, DType from, DType to);
   NormalForm ToRead(const ExprPtr& e, Scope& scope);
-  // What is read of a node's result, given what is computed.
+  // The value that a read of a node's result gives, from the computed one.
   NormalForm Stored(NormalForm form, const ExprPtr& element, SymbolicValue value);
   bool IsMoved(const ExprPtr& e, const SymbolicNode& n, DType type) const;
   bool IsLeafOf(const NormalForm& form, DType type) const;

@@ -34,7 +34,7 @@ void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>&
   *t = std::move(shorter);
 }
 
-// Whether elements are indices in it.
+// True if elements are indices in the polynomial.
 bool MentionsElements(const Context& ctx, const Poly& p) {
   CountSteps(1);
   ctx.record->CheckLimit();  // definitions may lie in definitions many times
@@ -100,8 +100,8 @@ bool EliminateByScale(Context& ctx, Term* t, bool with_elements) {
 
 }  // namespace
 
-// One-point rule: an equation in the guard that gives a bound variable removes it. What stands in elements that are
-// indices is determined before them, by division if need be.
+// One-point rule: an equation in the guard that gives a bound variable removes it. Variables outside of elements that
+// are indices are solved for first, by division if need be.
 bool EliminateByEquation(Context& ctx, Term* t) {
   if (EliminateByEquation(ctx, t, /*with_elements=*/false)) return true;
   const std::vector<Guard> parts = Conjuncts(t->guard);

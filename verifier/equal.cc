@@ -358,7 +358,7 @@ class ModelComparison {
     return result_.time_out;
   }
 
-  // What a value of B is over values of A.
+  // The value of B in terms of values of A.
   Value Rebuilt(Value value) const {
     const auto equal = equal_.find(value);
     if (equal != equal_.end()) return equal->second;

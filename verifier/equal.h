@@ -1,15 +1,15 @@
-// Whether two models compute the same: translation validation, as Alive2 does it for LLVM (Lopes et al., PLDI 2021).
+// Decides if two models compute the same: translation validation, as Alive2 does it for LLVM (Lopes et al., PLDI 2021).
 //
-// Both models are put into one arena (joint_models.h) and run on random inputs; where outputs differ by more than
-// both may round (equal_rounding.h) the models are different. Otherwise the values of B are gone through from the
-// inputs on, as in the sweeping of circuits (Kuehlmann, Krohm, DAC 1997): one that is the same application of values
-// known to be equal is equal, one whose elements were those of a value of A is worth a proof, and becomes a leaf of all
-// later proofs where there is one. A proof is about a region (region.h): equality saturation with proved rules first,
-// then the prover, which takes the region as a rule. Weights that one side folded are recomputed (known_equal.h).
+// Both models are put into one arena (joint_models.h) and run on random inputs. Where outputs differ by more than both
+// may round (equal_rounding.h) the models are different. Otherwise the values of B are visited from the inputs on, as
+// in the sweeping of circuits (Kuehlmann, Krohm, DAC 1997). A value that is the same application of values known to be
+// equal is equal. A value whose elements were those of a value of A is worth a proof, and becomes a leaf of all later
+// proofs if one is found. A proof is about a region (region.h): equality saturation with proved rules first, then the
+// prover, which takes the region as a rule. Weights that one side folded are recomputed (known_equal.h).
 //
-// What is proved is equality over the real numbers of models whose known values agree up to the rounding that is
-// reported. What that means for their own types is seen by a run: the greatest difference beside the estimate of what
-// both round, and infinities that one of them has alone.
+// The proof shows equality over the real numbers of models whose known values agree up to the rounding that is
+// reported. A run in the models' own types shows the rest: the greatest difference beside the estimate of what both
+// round, and infinities that only one of them has.
 #pragma once
 
 #include <atomic>

@@ -70,7 +70,7 @@ class Path {
     for (const EqualityClaim& claim : claims) {
       if (Stopped()) break;
       ASSIGN_OR_RETURN(bool proved, Prove(claim));
-      // What a search did to several places at once.
+      // The search may have changed several places at once: each is proved by itself.
       for (size_t i = 0; i < claim.size() && !proved; ++i) {
         ASSIGN_OR_RETURN(const bool part, ProveByParts(claim[i].first, claim[i].second));
         if (!part)
@@ -122,7 +122,7 @@ class Path {
     bool equal_parts = true;  // those before `next`
   };
 
-  // Whether the two are equal, as far as that is known without their parts.
+  // True if the two are known to be equal, false if they cannot be proved, nothing if their parts have to decide.
   std::optional<bool> KnownOf(Value before, Value after) {
     if (arena_.type(before) != arena_.type(after) || Stopped()) return false;
     egraph_.Add(before);

@@ -53,8 +53,8 @@ struct BothRound {
 std::optional<BothRound> RoundingOfBoth(const Graph& a, const Graph& b, const NamedTensors& inputs,
                                         const std::string& output, int64_t element, int threads);
 
-// Runs both in their own precision, on ordinary inputs for `run`, and on others that make numbers overflow, for
-// `infinite`. What cannot be run is left out.
+// Runs both models in their own precision: on ordinary inputs for `run`, and on inputs that make numbers overflow for
+// `infinite`. A model that cannot be run is left out.
 void RunInOwnPrecision(const Graph& a, const Graph& b, const EqualOptions& options, int64_t least_integer,
                        EqualResult* result);
 

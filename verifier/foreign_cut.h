@@ -17,10 +17,10 @@ namespace rewright {
 
 struct ForeignCut {
   Graph graph;
-  // Of the inputs and outputs that were added, the same for the same node of another model.
+  // The names of the inputs and outputs that were added, equal for the same node of another model.
   std::set<std::string> names;
 
-  // Whether the output is one of those, or depends on one of those inputs.
+  // True if the output is one of those, or depends on one of those inputs.
   bool Concerns(const std::string& output) const;
 };
 

@@ -53,8 +53,8 @@ void CoresOf(const NormalForm& n, const std::vector<Var>& bound, std::vector<Ato
   }
 }
 
-// Whether the form does not decrease (sign 1) or does not increase (-1) with the atom whose key is given, all else
-// being the same. Sums, nonnegative multiples, maxima and compositions.
+// True if the form does not decrease (sign 1) or does not increase (-1) as the atom whose key is given increases, all
+// else being the same. Covers sums, nonnegative multiples, maxima and compositions.
 bool GoesWith(Context& ctx, const NormalForm& n, const std::string& key, const std::vector<Var>& bound, int sign) {
   return std::all_of(n.begin(), n.end(), [&](const Term& t) {
     if (!Intersects(FreeVars(ctx, t), bound)) return true;

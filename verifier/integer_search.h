@@ -15,7 +15,7 @@
 
 namespace rewright::verifier {
 
-// Whether any leaf of the instance holds integers that are not given.
+// True if some leaf of the instance holds integers that are not given.
 bool HasIntegers(const RuleInstance& instance);
 
 // Compares the sides at `draws` drawings of the leaves, at each of the first few assignments of the symbols that make

@@ -54,7 +54,7 @@ LawGraph::LawGraph(const Law& law) : name(law.name) {
   on_left_ = false;
   right = AddSide(law.right);
   CheckTypes();
-  // What a condition that stands by itself says of the elements of a leaf.
+  // Top-level conditions positive(x) and finite(x) say something about the elements of a leaf.
   for (const Phrase& condition : conditions) {
     if (condition.text != "positive" && condition.text != "finite") continue;
     const Phrase& arg = condition.args.at(0);

@@ -149,7 +149,7 @@ class Builder : public Scope {
     return Elements(first, static_cast<int>(fixed[0]), printed);
   }
 
-  // Of the constants of the left side whose value is the attribute; f32 where there are none.
+  // The type of the left side's constants whose value is the attribute; f32 where there are none.
   DType TypeOfReal(const std::string& attr) const {
     for (size_t i = 0; i < law_.num_left; ++i) {
       if (HasValue(law_.nodes[i], attr)) return TypeOf(law_.nodes[i].leaf);
@@ -233,13 +233,13 @@ class Builder : public Scope {
       BuildApplication(node, &built);
     }
     for (const auto& shape : built.shapes) {
-      // What the left side says runs up to the limit; the right side may need more axes on the way.
+      // The values of the left side have at most max_rank axes; the right side may need more on the way.
       if (on_left_ && shape.size() > static_cast<size_t>(domain_.max_rank)) throw Unfit{"more axes than the limit"};
     }
     nodes_.push_back(std::move(built));
   }
 
-  // Of those that node number `node` binds.
+  // Chooses the structural attributes that node number `node` binds.
   void ChooseAttributes(int node) {
     for (size_t a = 0; a < law_.attrs.size(); ++a) {
       const Attribute& attr = law_.attrs[a];

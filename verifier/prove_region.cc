@@ -39,7 +39,7 @@ class RegionProver {
       return !status.ok() || Met();
     };
     std::map<std::string, int64_t> uses;
-    // What is joined after the last round may let rules apply again.
+    // Values that are joined after the last round may let rules apply again.
     for (int again = 0; again < 2 && !Met(); ++again) {
       const int64_t unions = egraph_.num_unions();
       const SaturationResult result = Saturate(egraph_, options_.rules, limits);
@@ -125,7 +125,8 @@ class RegionProver {
     return true;
   }
 
-  // What classes of known values are, computed from the states among `leaves` and constants; by representative.
+  // The values of classes that are known before a run, computed from constants and the states among `leaves`; by
+  // representative.
   ValueMap Extract(const std::set<NodeId>& leaves) {
     ValueMap values;
     std::vector<Value> known;
@@ -227,7 +228,7 @@ class RegionProver {
       return node.op != nullptr ? node.op->name : node.name.empty() ? "constant" : node.name;
     };
     for (const Joined& joined : joined_) {
-      // What moves data alone is no folding.
+      // A value that only moves data is no folding.
       if (joined.error == 0 && IsLeaf(joined.a) == IsLeaf(joined.b)) continue;
       const auto [a, b] = InOrder(joined, of_a, of_b);
       outcome->foldings.push_back({text(a), text(b), region_.arena->type(a), joined.error});

@@ -258,7 +258,7 @@ bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a
     key += "=";
   }
   key += ctx_.Print(path);
-  // What holds here need not hold where the same closures are met again.
+  // The facts are part of the key: an equality under these facts need not hold under others.
   for (const Guard& fact : facts_) key += "&" + ctx_.Print(fact);
   auto it = ctx_.lemmas.find(key);
   if (it != ctx_.lemmas.end()) return it->second;

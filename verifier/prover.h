@@ -1,7 +1,7 @@
 // Equality of normal forms under facts.
 //
 // Terms are grouped by the heads of their atoms and aligned by changes of variables; one query per class of equal
-// products asks whether the guards' coefficients cancel. What is left goes to one joint query in which reads and
+// products asks if the guards' coefficients cancel. The remaining terms go to one joint query in which reads and
 // products are uninterpreted. Maxima over ranges are equal when each family covers the other.
 #pragma once
 

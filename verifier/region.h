@@ -1,5 +1,5 @@
 // A piece of two models in a graph of its own: pairs of values that ought to be equal, computed from values that both
-// models have. What they have in common are the region's leaves, of which a proof knows nothing but the type; what is
+// models have. The shared values are the region's leaves. A proof knows only the type of a leaf, but a value that is
 // known before a run keeps its computation and its elements.
 #pragma once
 

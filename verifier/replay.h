@@ -15,7 +15,7 @@ namespace rewright::verifier {
 // From cheap to thorough. Certificates have their numbers.
 std::vector<Strategy> Strategies();
 
-// What the session has recorded.
+// Moves the session's record into the result.
 void TakeRecord(ProofSession* record, ProofResult* result);
 
 }  // namespace rewright::verifier

@@ -23,7 +23,7 @@ struct Decision {
   bool movable = true;
 };
 
-// Of one side: the decisions in all applications that its outputs depend on.
+// The decisions of one side, in all applications that its outputs depend on.
 class Side {
  public:
   Side(const RuleInstance& instance, const std::vector<SymbolicValue>& outputs) : instance_(instance) {
@@ -57,7 +57,7 @@ class Side {
     }
   }
 
-  // What an opaque operator decides by its operands nobody knows.
+  // An opaque operator may decide anything by its operands.
   void NoteOpaque(const SymbolicNode& n) {
     const bool rounded =
         std::any_of(n.inputs.begin(), n.inputs.end(), [&](SymbolicValue input) { return IsRounded(input); });

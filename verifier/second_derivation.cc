@@ -401,7 +401,7 @@ class Derivation {
   }
 
  private:
-  // Whether the right side is legal at all draws; whether its elements are equal at those that tell most.
+  // Checks that the right side is legal at all draws, and that its elements are equal at the most telling ones.
   void DeriveStructure(const Structure& structure, const RuleInstance& instance, std::mt19937_64& rng) {
     const verifier::TellingDraws draws = verifier::DrawTelling(instance, options_.draws, rng);
     for (const std::vector<int64_t>& symbols : draws.all) {

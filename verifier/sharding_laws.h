@@ -49,7 +49,7 @@ class ProvedLaws {
   std::map<std::string, std::optional<sharding::Law>> laws_;  // by conjecture
 };
 
-// Of up to `structures` applications that differ in what is structural (ranks, axes, flags; not element types).
+// Laws of up to `structures` applications that differ in what is structural (ranks, axes, flags; not element types).
 // `certify`: verdicts of laws have their certificates. Errors: those of the derivation; a conjecture that is no rule.
 absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double work_limit_s,
                                                      bool certify = false);

@@ -12,7 +12,7 @@
 namespace rewright::verifier {
 namespace {
 
-// What one query may cost, at most, in Z3's resource units (work.h). Units and not milliseconds: verdicts then do not
+// The most that one query may cost, in Z3's resource units (work.h). Units and not milliseconds: verdicts then do not
 // depend on the machine, and the timer threads of Z3 4.8, which can deadlock, are never started.
 constexpr unsigned kLinearLimit = 3000000;
 constexpr unsigned kNonlinearLimit = 1500000;
@@ -21,7 +21,7 @@ constexpr unsigned kNonlinearIndexLimit = 100000;
 // Steps of making a context for one query, and of putting a query to a solver.
 constexpr int64_t kStepsOfContext = 80000, kStepsOfQuery = 5000;
 
-// What a query may cost where its proof may still do so much work.
+// The most that a query may cost if its proof may still work for `seconds`.
 unsigned WithinWork(unsigned limit, double seconds) {
   constexpr double kLeast = 1000;
   return static_cast<unsigned>(std::clamp(seconds * kStepsPerSecond + kLeast, kLeast, static_cast<double>(limit)));

@@ -259,7 +259,7 @@ StepChecker::Finding StepChecker::Ask(Claim& claim, const std::vector<std::strin
   for (bool connected : {true, false}) {  // facts may contradict each other without the goal
     const SmtQuery query = claim.Query(facts, open, connected);
     if (connected && query.logic == "QF_NIA") {
-      // What is easy is settled as it stands; on products that are not, Z3 spends its time in vain.
+      // Easy queries are settled as they are; Z3 wastes its time on products that are hard.
       answer = AnswerTo(query, kLittle);
       if (answer == SmtAnswer::kUnknown && AnswerTo(Claim::LemmaOfProducts(), kLimit) == SmtAnswer::kUnsat) {
         answer = AnswerTo(claim.LinearQuery(facts, open), kLimit);
@@ -353,7 +353,8 @@ void StepChecker::Note(const Context& ctx, Finding finding, const std::string& l
     case Finding::kWrong: break;
   }
   const Subject wrong = subject();
-  // What rules assume of indices that are elements, and what opaque operators give, is known to nobody here.
+  // This checker knows nothing of the assumptions that rules make of indices that are elements, nor of the results of
+  // opaque operators.
   if (wrong.HasElements(ctx)) {
     ++report_.open[law];
     return;

@@ -77,14 +77,14 @@ class StepChecker : public verifier::StepListener {
  private:
   enum class Finding : uint8_t { kText, kQuestion, kOpen, kWrong };
   class Comparison;
-  // What a step says something of.
+  // The objects that a step speaks about.
   struct Subject {
     std::string note;
     NormalForm terms;
     std::vector<Guard> guards;
     std::vector<Poly> indices;
 
-    // Whether it mentions elements that select positions, or values as a whole.
+    // True if it mentions elements that select positions, or values as a whole.
     bool HasElements(const Context& ctx) const;
     std::string ToString(const Context& ctx) const;
   };
@@ -92,7 +92,7 @@ class StepChecker : public verifier::StepListener {
   // Under the facts the coefficients of these terms, which are equal products, cancel.
   void Cancelled(Context& ctx, const std::vector<Guard>& facts, const NormalForm& members);
   SmtAnswer AnswerTo(SmtQuery query, unsigned limit);
-  // Whether the facts imply the goals.
+  // Asks if the facts imply the goals.
   Finding Ask(verifier::Claim& claim, const std::vector<std::string>& facts, const std::vector<std::string>& goals);
   // Counts the step; `subject` is asked for where it is wrong.
   void Note(const Context& ctx, Finding finding, const std::string& law, absl::FunctionRef<Subject()> subject);

@@ -308,7 +308,8 @@ SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<s
   return query;
 }
 
-// Of the instances those whose conclusion has a product that is met anyway, first those with the fewest others.
+// Lists instances of the lemma of products: those whose conclusion has a product that occurs anyway, first those with
+// the fewest others.
 std::vector<std::string> Claim::Products() const {
   constexpr size_t kMostInstances = 300;
   std::vector<Relation> known;
@@ -320,7 +321,7 @@ std::vector<std::string> Claim::Products() const {
   };
   const IndexSum one = {{{}, 1}};
   for (const auto& [text, relation] : relations_) {
-    // What texts of normal forms bind.
+    // Skips relations of variables that the texts of normal forms bind.
     const auto is_bound = [](const auto& entry) { return !entry.first.empty() && entry.first.front() < 0; };
     if (std::any_of(relation.p.begin(), relation.p.end(), is_bound)) continue;
     list(relation.p, relation.equation);
@@ -334,7 +335,7 @@ std::vector<std::string> Claim::Products() const {
     }
     for (const auto& [constant, cofactor] : cofactors) {
       if (cofactor.size() < 2) continue;
-      // Of either sign, strictly or not.
+      // Takes the cofactor with either sign, strictly or not.
       for (const IndexSum& either : {cofactor, PlusTimes({}, cofactor, -1)}) {
         list(either, false);
         list(PlusTimes(either, one, -1), false);
@@ -389,7 +390,7 @@ SmtQuery Claim::LemmaOfProducts() {
 
 SmtQuery Claim::LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const {
   for (std::string& instance : Products()) facts.push_back(std::move(instance));
-  // What a constant is known to be counts as a fact, since it has products too.
+  // The known relations of a constant count as facts, since they have products too.
   for (const Constant& constant : constants_) {
     facts.insert(facts.end(), constant.known.begin(), constant.known.end());
   }

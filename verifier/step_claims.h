@@ -18,7 +18,7 @@ namespace rewright::verifier {
 
 // Products of constants, by their numbers, with coefficients that are not zero.
 using IndexSum = std::map<std::vector<int>, int64_t>;
-// What stands for variables; others stand for themselves.
+// The values of variables; a variable without one stands for itself.
 using IndexEnvironment = std::map<Var, IndexSum>;
 
 IndexSum PlusTimes(const IndexSum& a, const IndexSum& b, int64_t times);

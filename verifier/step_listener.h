@@ -1,7 +1,7 @@
-// What the algebra does to elements, step by step, for whoever wants to check it (step_checker.h).
+// Receives the algebra's work on elements step by step, for a checker (step_checker.h).
 //
-// A step is told as what was, what became of it, and what a reader needs to see that both are the same: the other
-// variables that a sum goes over, say. Nothing is told of a search, and nothing that is told decides anything.
+// A step is told as the form before, the form after, and what a reader needs to see that both are the same: for
+// example, the other variables that a sum runs over. A search tells nothing, and the steps told decide nothing.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,7 @@ namespace rewright::verifier {
 
 class ElementValues {
  public:
-  // What the element of a leaf is; NaN where there is none.
+  // The element of a leaf; NaN if there is none.
   using Leaves = std::function<double(const AtomNode& read, const std::vector<int64_t>& at)>;
 
   ElementValues(const Context& ctx, Leaves leaves) : ctx_(ctx), leaves_(std::move(leaves)) {}

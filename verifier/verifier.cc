@@ -41,7 +41,7 @@ const char* ObligationName(Obligation obligation) {
 namespace verifier {
 namespace {
 
-// What the attempts so far have shown to make no difference.
+// Skips strategies whose switches cannot matter, judging by what earlier attempts met.
 class Differences {
  public:
   // An attempt that was cut short shows nothing.
@@ -114,7 +114,7 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
   for (const Strategy* tried : order) {
     const Strategy& strategy = *tried;
     if (tried != order[0] && !differences.Matters(strategy)) continue;
-    // What the first three obligations left behind stays.
+    // Keeps the records of the first three obligations.
     record->steps.resize(legal.steps);
     record->smtlib.resize(legal.queries);
     record->nonlinear = legal.nonlinear;
