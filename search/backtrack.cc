@@ -46,7 +46,7 @@ class Backtracking {
   }
 
  private:
-  // What a detour may cost at most, above the graph that it set out from.
+  // The most that a detour may cost above the graph that it set out from.
   double Allowance() const { return (explorer_.options().alpha - 1) * explorer_.best().cost.total(); }
 
   void Visit(const Entry& entry) {

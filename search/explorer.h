@@ -68,7 +68,7 @@ class Explorer {
   // nothing paid at two nodes with equal neighbourhoods, in this graph or in one before.
   std::vector<Proposal> ProposePaying(const Graph& graph);
 
-  // Whether the left side is still there.
+  // True if the left side is still there.
   static bool Applies(const Graph& graph, const Rewrite& rewrite);
 
   // Carries out a rewrite of `graph`, the view of `state`, and costs the result. Nothing when that graph was returned
@@ -103,20 +103,20 @@ class Explorer {
   std::vector<DirectedRule> Rules() const;
   CostModel& costs() const { return costs_; }
   NodeSignatures& signatures() { return signatures_; }
-  // Of rewrites that were judged otherwise than by Propose().
+  // Counts rewrites that were judged otherwise than by Propose().
   void CountExplored(int64_t rewrites) { explored_ += rewrites; }
 
   // True when a limit is reached.
   bool Done();
 
-  // Whether the graph is cheaper than all before; it is then the best, and its own base.
+  // Makes the graph the best one, and its own base, if it is cheaper than all before; returns true then.
   bool Offer(SearchState* state);
   const SearchState& best() const { return improvements_.back(); }
   // Cheaper by more than rounding.
   static bool Cheaper(double a, double b) { return a < JustBelow(b); }
   static double JustBelow(double cost) { return cost * (1 - 1e-13); }
 
-  // What led from `ancestor` to `step`, first one first.
+  // The moves from `ancestor` to `step`, first one first.
   struct Move {
     int rule = 0;
     double delta = 0;  // as estimated

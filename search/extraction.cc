@@ -195,7 +195,7 @@ class BranchSearch {
     }
   }
 
-  // Whether the choices lead from the operands of `n` to `c`.
+  // True if the choices lead from the operands of `n` to `c`.
   bool ReachesBack(int n, int c) const {
     const auto is_open_elsewhere = [&](int need) { return need != c && choice_[need] < 0; };
     if (std::all_of(node(n).needs.begin(), node(n).needs.end(), is_open_elsewhere)) return false;

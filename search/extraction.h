@@ -29,8 +29,8 @@ struct Extraction {
   double cost = 0;          // of the nodes that are chosen, each once
 };
 
-// What the choices for the roots and all that they need amount to, with -1 for other classes. A cost of infinity and no
-// choices where a needed class has none or the choices close a cycle.
+// The choices that the roots need, with -1 for other classes, and their cost. The cost is infinite and there are no
+// choices if a needed class has none or the choices close a cycle.
 Extraction Needed(const ExtractionProblem& problem, const std::vector<int>& choice);
 
 // For every class that some graph computes the e-node with the cheapest tree below it, -1 for the others: no cycles. As

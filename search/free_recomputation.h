@@ -1,4 +1,4 @@
-// What is computed again at next to no cost: pointwise functions, which are fused into their readers.
+// Finds values that are computed again at next to no cost: pointwise functions, which are fused into their readers.
 #pragma once
 
 #include "search/waiting.h"

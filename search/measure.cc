@@ -26,7 +26,8 @@ int WinsWanted(int pairs, double significance) {
   return wins + 1;
 }
 
-// Of the median of what the ratios are a sample of (David, Nagaraja, Order Statistics, 7.1).
+// An upper bound of the median of the distribution that the ratios are a sample of (David, Nagaraja, Order Statistics,
+// 7.1).
 double AtMost(std::vector<double> ratios) {
   const size_t rank = static_cast<size_t>(WinsWanted(static_cast<int>(ratios.size()), 0.025));
   if (rank > ratios.size()) return std::numeric_limits<double>::infinity();

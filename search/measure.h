@@ -1,5 +1,5 @@
-// Whether one executable is faster than another, measured so that a busy machine meets both alike; and what was
-// measured before.
+// Measures if one executable is faster than another, so that a busy machine meets both alike, and remembers earlier
+// measurements.
 #pragma once
 
 #include <functional>
@@ -32,11 +32,11 @@ struct Measurement {
   double original_seconds = 0;  // medians
   double candidate_seconds = 0;
   double ratio = 1;  // median over the pairs of original / candidate: above 1 the candidate is faster
-  // What that median is at most, with a probability of 97.5 % (an order statistic); infinite for less than six pairs.
+  // An upper bound of that median with a probability of 97.5 % (an order statistic); infinite for less than six pairs.
   double ratio_at_most = 1;
   int wins = 0;  // pairs in which the candidate was faster
   int losses = 0;
-  double p_value = 1;    // one-sided sign test: that so many wins are an accident
+  double p_value = 1;    // one-sided sign test: probability of this many wins by accident
   bool stopped = false;  // by MeasureOptions::stop: with more time the verdict might be another
 };
 
@@ -55,7 +55,7 @@ class KeptMeasurements {
   // The longest limit, in seconds, that ended a search with that setting; 0: none did.
   virtual absl::StatusOr<double> LimitThatEnded(const Graph& original, const std::string& setting) = 0;
   virtual void KeepLimit(const Graph& original, const std::string& setting, double seconds) = 0;
-  // Whether the device measures costs that are not kept (as it does at first), or has none (kNotFound).
+  // With `measure` the device measures costs that are not kept (as it does at first); else it has none (kNotFound).
   virtual void MeasureNew(bool measure) = 0;
 };
 

@@ -28,18 +28,18 @@ using Why = DroppedCandidate::Why;
 // Searches that are done again without a rule. More rules than that are not wrong by accident.
 constexpr size_t kMaxBlamed = 8;
 
-// Of the time that is left: what the search may take, and then timing.
+// Shares of the time that is left: the most for the search, and then for timing.
 constexpr double kSearchShare = 0.6;
 constexpr double kTimingShare = 0.5;
 
-// Of the time that is left: what the baseline's graph may be timed for before the search.
+// Share of the time that is left before the search: the most for timing the baseline's graph.
 constexpr double kBaselineShare = 0.4;
 
-// What an earlier run could not tell is timed again where there is so many times the time of its pairs: compiling and
-// warming up takes some of it.
+// A candidate that an earlier run could not tell is timed again if there is this many times the time of its pairs:
+// compiling and warming up takes some of it.
 constexpr double kTimesAsLong = 4;
 
-// What was faster in an earlier run is timed for so long, and in so many pairs at least.
+// A candidate that was faster in an earlier run is timed for this long, and in at least this many pairs.
 constexpr double kConfirmingSeconds = 1;
 constexpr double kFewestPairs = 3;
 
@@ -124,7 +124,7 @@ class Optimizer {
     std::optional<GraphInFile> file;  // what its file gives, which then stands for it
   };
 
-  // What the search began with, timed before it.
+  // The graph that the search began with, timed before it.
   struct Insured {
     SearchResult search;
     Contender contender;
@@ -140,7 +140,7 @@ class Optimizer {
   }
   bool NoTimeLeft() const { return SecondsLeft() <= 0; }
 
-  // Whether an earlier run was ended by a limit as long as this one's.
+  // True if a limit as long as this run's has ended an earlier run.
   absl::StatusOr<bool> IsRepeated() {
     if (options_.kept == nullptr || std::isinf(options_.time_limit)) return false;
     ASSIGN_OR_RETURN(const double ended, options_.kept->LimitThatEnded(graph_, options_.setting));
@@ -149,7 +149,8 @@ class Optimizer {
   void MeasureNew(bool measure) const {
     if (options_.kept != nullptr) options_.kept->MeasureNew(measure);
   }
-  // Whether there was more to search or to time, and the costs of the original were known, so that it can be repeated.
+  // True if there was more to search or to time, and the costs of the original were known: then the run can be
+  // repeated.
   bool EndedByTime() const {
     if (options_.kept == nullptr || std::isinf(options_.time_limit) || !in_time_ || report_.repeated) return false;
     return report_.search.end == SearchEnd::kTimeLimit || too_late_;
@@ -305,7 +306,7 @@ class Optimizer {
     }
   }
 
-  // What the baseline does to the original, without rules that were found to be wrong.
+  // The baseline's rewrites of the original, without rules that were found to be wrong.
   std::vector<RewriteRound> BaselineRounds() {
     std::vector<RewriteRound> rounds;
     if (options_.baseline == nullptr) return rounds;
@@ -461,7 +462,7 @@ class Optimizer {
     return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check.text));
   }
 
-  // Whether a contender that was faster in an earlier run is so in a few pairs now; else it is dropped.
+  // True if a contender that was faster in an earlier run is faster in a few pairs now; else it is dropped.
   absl::StatusOr<bool> IsConfirmed(Contender* contender) {
     Phase("timing the candidate that was faster in an earlier run");
     const double pair = contender->measured->original_seconds + contender->measured->candidate_seconds;
@@ -494,7 +495,7 @@ class Optimizer {
     if (options_.kept != nullptr) options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
   }
 
-  // Whether an earlier run knows a contender that is faster: what it could not tell of others then stays so.
+  // True if an earlier run knows a contender that is faster: then candidates that it could not tell stay so.
   absl::StatusOr<bool> OneWasFaster() const {
     if (options_.kept == nullptr) return false;
     for (const Contender& contender : contenders_) {
@@ -562,7 +563,7 @@ class Optimizer {
     return timed_ != nullptr && timed_candidate_ == contender.candidate;
   }
 
-  // What was compiled to be timed.
+  // The executables that were compiled for timing.
   OutputChecker::Compiled CompiledOf(const Contender& contender) const {
     OutputChecker::Compiled compiled;
     if (contender.file) {
@@ -616,7 +617,7 @@ class Optimizer {
       if (end == SearchEnd::kExhausted) return "no rewrite makes it cheaper";
       return absl::StrCat("nothing cheaper was found before the end: ", SearchEndName(end));
     }
-    // What cannot be told comes before what is told: that candidate may be faster.
+    // A candidate that timing could not tell is reported before the others: it may be faster.
     const auto not_told = std::find_if(report_.dropped.begin(), report_.dropped.end(),
                                        [](const DroppedCandidate& dropped) { return dropped.why == Why::kNotTold; });
     const DroppedCandidate& last = not_told != report_.dropped.end() ? *not_told : report_.dropped.back();

@@ -1,17 +1,17 @@
-// Whether a rewritten graph computes what the original does, on seeded inputs: its results and, in a graph for
+// Checks that a rewritten graph computes what the original does, on seeded inputs: its results and, in a graph for
 // training, the next values of the states from their first ones.
 //
-// Small graphs are held against the reference interpreter; large ones against the original run by the same runner,
-// which is as good as the runner but fast. Without a runner the interpreter runs both, up to a size. Where the runner
-// leaves the interpreter on the original already (a NaN that a fused activation loses, a 0 of the other sign), what it
-// makes of the original is the reference, and the text says so.
+// Small graphs are compared with the reference interpreter. Large ones are compared with the original run by the same
+// runner, which is as good as the runner but fast. Without a runner the interpreter runs both, up to a size. If the
+// runner differs from the interpreter on the original already (a NaN that a fused activation loses, a 0 of the other
+// sign), the runner's result for the original is the reference, and the text says so.
 //
 // Outputs that the original itself gives with large rounding errors (deep graphs may amplify them) may differ by a
 // small multiple of those, which are found by interpreting the original in f64, and by no more than 1e-3 of the largest
 // element, or 8 roundings of the narrowest floating type of the graph; not where a tolerance was asked for.
 //
-// Inputs of several magnitudes, up to the ends of narrow types, show what ordinary numbers do not: what is finite in
-// the original has to be finite, and integers that depend on integers alone have to be equal.
+// Inputs of several magnitudes, up to the ends of narrow types, show faults that ordinary numbers do not: elements that
+// are finite in the original have to be finite, and integers that depend on integers alone have to be equal.
 //
 // Weights of type f32 that the candidate computes beforehand are looked at themselves: where they overflow, or all fall
 // below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and no others.
@@ -69,9 +69,9 @@ class OutputChecker {
   // `runner` may be null; it outlives the checker.
   OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options);
 
-  // What the runner has compiled already, of graphs without states that change; null: it is compiled for the check.
-  // `written`: the graph whose weights are looked at, where the candidate is what its file gives, which holds them
-  // computed; null: the candidate. `computed`: the elements of some of these weights; null: of none.
+  // Executables that the runner has compiled already, of graphs without states that change; null: they are compiled for
+  // the check. `written`: the graph whose weights are checked, if the candidate was read from its file, which holds
+  // them computed; null: the candidate. `computed`: the elements of some of these weights; null: of none.
   struct Compiled {
     Executable* original = nullptr;
     Executable* candidate = nullptr;
@@ -104,8 +104,8 @@ class OutputChecker {
   absl::StatusOr<Outputs> StressedOutputs(const Graph& graph, const std::vector<Tensor>& inputs, Executable* compiled);
   // Finds `rounding_`.
   absl::Status MeasureRounding();
-  // What is wrong with the weights that the candidate computes and the original does not; empty: nothing. `computed`:
-  // as in Compiled.
+  // Describes the fault of weights that the candidate computes and the original does not; empty: none. `computed`: as
+  // in Compiled.
   absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate, const ComputedWeights* computed) const;
   absl::StatusOr<std::string> FaultOfWeight(const Graph& candidate, Value value, const Tensor& weight) const;
 

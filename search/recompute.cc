@@ -53,7 +53,7 @@ class Chooser {
 
  private:
   const InMemory& tensor(int i) const { return waiting_.tensors()[i]; }
-  // What the second tier has no room for counts in the first.
+  // Bytes that do not fit into the second tier count in the first.
   int64_t BytesOf(const Candidate& candidate) const {
     const int64_t room = options_.second_tier ? options_.second_tier->bytes : 0;
     return candidate.plan.bytes + std::max<int64_t>(0, candidate.plan.stored_bytes - room);
@@ -246,7 +246,7 @@ class Chooser {
     return places;
   }
 
-  // What crosses the narrow places is kept, and what lies behind the last of them as in `behind`; and what is small.
+  // Keeps tensors that cross the narrow places, and small ones; behind the last place it keeps what `behind` keeps.
   Kept InSegments(int segments, const Kept& behind) const {
     const std::vector<int> places = NarrowPlaces(segments);
     const Kept all = All();
@@ -323,7 +323,7 @@ class Chooser {
     Wait wait;
     Keep to = Keep::kNot;
   };
-  // What may become of these tensors, by seconds.
+  // The possible changes for these tensors, by seconds per byte.
   std::vector<Move> MovesOf(const std::vector<Wait>& waits, const Kept& kept) const {
     std::vector<Move> moves;
     const auto add = [&](const Wait& wait, Keep to) {

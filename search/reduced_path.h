@@ -14,7 +14,7 @@
 
 namespace rewright {
 
-// What rewrites gain less than, all together, is nothing.
+// Rewrites that gain less than this share, all together, gain nothing.
 inline constexpr double kGainOfNothing = 0.003;
 
 struct ReducedPath {

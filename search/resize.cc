@@ -155,7 +155,7 @@ absl::StatusOr<Resized> ReplayResized(const Replay& made, const std::vector<Repl
       if (matcher == nullptr) return absl::FailedPreconditionError(absl::StrCat("the rules have no rule ", step.rule));
       const std::optional<Match> match =
           MatchOf(step, made.At(static_cast<int>(i)), resized.graph, *matcher, on_others);
-      // What a match computes may be out of range at these sizes.
+      // Numbers that a match computes may be out of range at these sizes.
       absl::StatusOr<ValueMap> replacement = absl::NotFoundError("");
       if (match) replacement = Instantiate(resized.graph, *match, &numerics);
       absl::StatusOr<Graph> next = absl::NotFoundError("");

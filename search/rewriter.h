@@ -1,4 +1,4 @@
-// What search needs of the rules: the rewrites that apply to a graph, ready to be carried out.
+// The interface of the rules to the search: the rewrites that apply to a graph, ready to be carried out.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,7 @@ class RuleRewriter : public Rewriter {
   std::string first_failure() const;
 
  private:
-  // What is the same in all graphs.
+  // The results at a node that are the same in all graphs.
   struct AtNode {
     std::vector<Rewrite> rewrites;        // by rules with one output, ascending
     std::vector<int> of_several_outputs;  // rules that may match, ascending

@@ -120,7 +120,7 @@ bool TileProblem::TryFuse(int node, Value operand, int below) {
   const ExtractionProblem::Node& lower = problem_.nodes[below];
   const ExtractionProblem::Node& upper = problem_.nodes[node];
   const int inner = ClassOf(operand);
-  // What the lower tile reads must not depend on what it is fused into or on itself.
+  // The operands of the lower tile must not depend on the tile that it is fused into or on itself.
   for (int need : lower.needs) {
     if (need == inner || std::find(upper.makes.begin(), upper.makes.end(), need) != upper.makes.end()) return false;
   }

@@ -178,7 +178,7 @@ class WaitingTensors::Rewriting {
     }
   }
 
-  // What a reader at the present position reads for a value.
+  // The value that a reader at the present position reads for `value`.
   absl::StatusOr<Value> Read(Value value, bool moved) {
     const Tensor& root = RootOf(value);
     if (moved) return Early(value);
@@ -186,7 +186,7 @@ class WaitingTensors::Rewriting {
     return late && !IsThere(value) ? Late(value) : There(value);
   }
 
-  // What is kept, or computed early.
+  // The value as it is kept, or computed early.
   absl::StatusOr<Value> There(Value value) {
     const Tensor& root = RootOf(value);
     if (kept_[root.root] != Keep::kAway || now_ <= root.from || !trigger_) return Early(value);

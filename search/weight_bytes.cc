@@ -49,7 +49,7 @@ class WeightBytes::Count {
     for (Value operand : node.operands) Need(operand);
   }
 
-  // Whether the leaves below take no more bytes than are free.
+  // True if the leaves below take no more bytes than are free.
   bool IsMadeOfLittle(NodeId id) {
     const auto [known, fresh] = little_.try_emplace(id, false);
     if (!fresh) return known->second;

@@ -15,7 +15,7 @@
 namespace rewright {
 namespace {
 
-// What the search of a window found: nothing, or the graphs on the way to the best one.
+// The result of searching a window: nothing, or the graphs on the way to the best one.
 struct Solution {
   struct Step {
     std::string rule;

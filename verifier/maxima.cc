@@ -116,9 +116,9 @@ struct Factor {
   int times = 1;
 };
 
-// Finds an atom that is a factor of every term of every family, is > 0 and mentions no variable of the families; it may
-// be 0 if the families have a point, since minus infinity times 0 is not a number. Of other atoms the square is taken
-// out, which is >= 0.
+// Finds an atom that is a factor of every term of every family, is > 0 and mentions no variable of the families. The
+// atom may be 0 if the families have a point, since minus infinity times 0 is not a number. Other atoms leave the
+// maximum as squares, which are >= 0.
 Factor CommonFactor(Context& ctx, Nonempty* nonempty, const Branches& branches) {
   const Term* first = nullptr;
   for (const Branch& b : branches) {

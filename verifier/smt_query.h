@@ -19,6 +19,9 @@ struct SmtQuery {
   //   binder     two other binders run over the same points
   //   index      a bound that the algebra of normal forms needs
   //   simplify   likewise, for a shorter form
+  //   vacuous    the facts contradict each other
+  //   a constant has elements   a size of the right side's constant is at least 1
+  // The step checker uses step and lemma.
   std::string purpose;
   std::string logic;
   std::string text;  // SMT-LIB 2, quantifier-free, from set-logic to check-sat; the answer must be unsat

@@ -258,7 +258,7 @@ TEST_F(OptimizeTest, WhatWasFasterIsRunAsItsFileGivesIt) {
   EXPECT_THAT(other->dropped[0].text, HasSubstr("the outputs of the model to be written differ: output y"));
 }
 
-// Of a file the weights are looked at that were computed for it.
+// The check reads the weights as they were computed for the file.
 TEST(OutputChecker, LooksAtWeightsAsTheyWereComputed) {
   const Graph original = *ParseGraph("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n");
   Tensor large(TensorType{DType::kFloat32, {2}}), one(large.type());
@@ -476,7 +476,7 @@ TEST_F(OptimizeTest, RoundingErrorsOfTheOriginalAreAllowedFor) {
   EXPECT_GT(check->max_abs_diff, 5e-4);
   EXPECT_TRUE(check->equal) << check->text;
   EXPECT_FALSE(checker.Check(GraphFrom("input x: f32[64]\n%0 = add(x, x)\noutput y = %0\n"))->equal);
-  // What is mostly rounding is meant: so fake quantization rounds to integers.
+  // Rounding as large as the result is intended, as in fake quantization: a candidate without it is wrong.
   for (const char* constant : {"1e6", "12582912"}) {
     EXPECT_FALSE(OutputChecker(sum(constant), nullptr, {}).Check(exact)->equal) << constant;
   }
@@ -818,10 +818,10 @@ TEST_F(OptimizeTest, TimingTakesAPartOfWhatIsLeft) {
   EXPECT_LE(FakeSeconds() - start, 60);
 }
 
-// What was not checked is not returned.
+// A candidate that was not checked is not returned.
 TEST_F(OptimizeTest, WithoutTimeForTimingOrTheCheckTheOriginalComesBack) {
   FakeRunner runner(ByNodes);
-  // Over as soon as the costs are known, of which the rewritten graph needs no others.
+  // The time is over as soon as the costs are known; the rewritten graph needs no others.
   options_.seconds_left = [&] { return device_.cost_calls < 3 ? 60.0 : -1.0; };
   for (const bool measure : {true, false}) {
     device_.cost_calls = 0;

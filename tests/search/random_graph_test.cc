@@ -121,7 +121,7 @@ class RandomGraphTest : public ::testing::Test {
     return names;
   }
 
-  // What is wrong with the graph of a step; empty when nothing is.
+  // Describes the fault of the graph of a step; empty when there is none.
   static std::string Fault(const RandomGraph& random, const SearchResult& result, int step) {
     bool exact = true;
     RulesOf(result, step, &exact);
@@ -182,7 +182,7 @@ TEST_F(RandomGraphTest, AreComputedAsTheClassesOfTheRulesPromise) {
   for (const OpDef* op : AllOps()) EXPECT_TRUE(operators.contains(op->name)) << op->name << " starts no graph";
 }
 
-// That the test above can fail.
+// Shows that the test above can fail.
 TEST_F(RandomGraphTest, AFalseRuleIsFoundOut) {
   const RuleIndex rules = RulesFrom("rule abs-of-anything abs(x) => x");
   const RandomGraphs graphs(rules.matchers());

@@ -220,8 +220,9 @@ TEST(Certificate, NoEditIsAccepted) {
   }
 }
 
-// Whoever alters a certificate can compute its seal too. What is accepted then must be a proof of the law that it
-// states; here all edits leave the law and its domain alone, so that only the certificate itself could be accepted.
+// An attacker who alters a certificate can compute its seal too. An accepted certificate must still be a proof of the
+// law that it states. Here all edits leave the law and its domain alone, so that only the certificate itself could be
+// accepted.
 TEST(Certificate, NoEditIsAcceptedUnderAFreshSeal) {
   constexpr uint64_t kSeed = 20260706;
   Rng rng(kSeed);

@@ -1,4 +1,4 @@
-// What is said of a program cvc5 that does not do what it is there for.
+// Errors about a program cvc5 that does not do its work.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

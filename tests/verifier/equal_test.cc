@@ -153,7 +153,7 @@ std::map<std::string, Tensor> Normalization() {
           {"var", Elements({4}, 5, 0.5)}};
 }
 
-// What others fold in double precision and round once.
+// The weights as other programs fold them: in double precision, rounded once.
 std::map<std::string, Tensor> Folded() {
   const std::map<std::string, Tensor> all = Normalization();
   Tensor w(TensorType{DType::kFloat32, {4, 3, 3, 3}}), b(TensorType{DType::kFloat32, {1, 4, 1, 1}});
@@ -175,7 +175,7 @@ TEST(Equal, FoldedWeightsAreRecomputedAndTheRoundingIsSaid) {
   EXPECT_LT(worst, 1e-6);
 }
 
-// What has the weight in parts is A, or B where the models are exchanged.
+// The model that has the weight in parts is A, or B where the models are exchanged.
 TEST(Equal, FoldedWeightsAreNamedForTheModelThatHasThem) {
   for (bool exchanged : {false, true}) {
     const Graph parts = GraphOf(kNormalized, Normalization()), folded = GraphOf(kFolded, Folded());

@@ -48,7 +48,7 @@ class IntegerLaws : public ::testing::Test {
   z3::expr Div(const z3::expr& x, const z3::expr& y) { return terms_.FloorDiv(x, y); }
   z3::expr Mod(const z3::expr& x, const z3::expr& y) { return terms_.Mod(x, y); }
 
-  // What a law says; of the unknown v where it gives a value.
+  // The conclusion of a law as a formula; about the unknown v if the law gives a value.
   z3::expr Says(const Laws::Conclusion& conclusion) {
     z3::expr all = context_.bool_val(true);
     for (const z3::expr& value : conclusion.value) all = all && v == value;
@@ -61,7 +61,7 @@ class IntegerLaws : public ::testing::Test {
   static z3::expr Multiples(const z3::expr& x, const z3::expr& y, const z3::expr& factor) {
     return implies(x < y, factor * (y - x) >= factor) && implies(y < x, factor * (x - y) >= factor);
   }
-  // Whether the facts imply the claim for all integers. Where cvc5 is installed both have to find the same.
+  // True if the facts imply the claim for all integers. If cvc5 is installed, both have to agree.
   bool Holds(const std::vector<z3::expr>& facts, const z3::expr& claim) {
     z3::solver solver(context_);
     for (const z3::expr& fact : terms_.facts()) solver.add(fact);

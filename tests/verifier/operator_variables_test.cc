@@ -34,7 +34,7 @@ constexpr char kTransposed[] = "rule r\n  ?f(transpose(x, perm=?p)) => transpose
 constexpr char kPooled[] =
     "rule r\n  ?f(max_pool2d(x[n, c, h, w], attrs=?p)) => max_pool2d(?f(x), attrs=?p)\n  when increasing(?f)\n";
 
-// Of ranks as small as show something.
+// Proves at the smallest ranks that show something.
 RuleVerdict Prove(const Rule& rule, StepChecker* checker = nullptr) {
   RuleProofOptions options;
   options.limits.max_rank = 4;
@@ -163,7 +163,7 @@ TEST(OperatorVariables, RecordsNameTheOperators) {
   EXPECT_EQ(set->matchers().size(), record->operators.size());
   ASSERT_NE(set->Find("r:relu"), nullptr);
   EXPECT_EQ(set->Find("r:abs"), nullptr);
-  // Of zeros of both signs, as ceil gives them, a maximum has whichever comes first.
+  // A maximum of zeros of both signs, as ceil gives them, is whichever comes first.
   EXPECT_EQ(record->rule_class, RuleClass::kReassociating);
   // No law says that an exponential that rounds keeps order.
   EXPECT_THAT(record->exact, ::testing::AllOf(Contains("relu"), Not(Contains("exp")), Not(Contains("ceil"))));

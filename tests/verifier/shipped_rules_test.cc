@@ -45,7 +45,7 @@ std::vector<RuleInstance> Sample(const CompiledRule& rule, std::mt19937_64& rng)
 
 class ShippedRulesTest : public ::testing::TestWithParam<std::string> {};
 
-// What f32 tells apart may look equal in 16 bits.
+// Values that differ in f32 may be equal in 16 bits.
 TEST_P(ShippedRulesTest, AreInNoBetterClassOnHalves) {
   constexpr RuleClass kBestFirst[] = {RuleClass::kExact, RuleClass::kReassociating, RuleClass::kFiniteOnly,
                                       RuleClass::kNumericallyRisky};

@@ -1,5 +1,5 @@
-// What rules about any number of siblings rest on (docs/decisions/062): the facts about lists up to the largest number,
-// and the instances for one, two, three and seven.
+// The foundations of rules about any number of siblings (docs/decisions/062): the facts about lists up to the largest
+// number, and the instances for one, two, three and seven.
 #include "substitutions/siblings.h"
 
 #include <gmock/gmock.h>
