@@ -15,7 +15,7 @@ constexpr double kSecondsPerLoadFlop = 1e-17;
 constexpr double kSecondsPerLoadByte = 1e-17;
 constexpr double kSecondsPerNode = 1e-11;
 
-// Constants of up to so many elements are part of the signature by content.
+// Constants of at most this number of elements are part of the signature by content.
 constexpr int64_t kSmallConstant = 16;
 
 int64_t Bits(double value) {

@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-// Graphs of more than so many times the nodes that are searched as a whole are descended from one start.
+// Graphs of more than this number times `whole_nodes` nodes are descended from one start.
 constexpr int kBothStarts = 5;
 
 std::vector<Proposal> Pick(std::vector<Proposal> proposals) {

@@ -61,7 +61,7 @@ class Explorer {
   Graph View(const SearchState& state) const;
 
   // Rewrites of the graph by rule `rule`, or by all (-1), in the order of sites; given `near`, only those whose left
-  // side is within a few edges of it. Those that the device cannot run are left out.
+  // side is within a few edges of it. Rewrites that the device cannot run are left out.
   std::vector<Proposal> Propose(const Graph& graph, int rule = -1, const std::vector<NodeId>& near = {});
 
   // The rewrites of the whole graph that promise to make it cheaper. In a large graph a node is passed over when
@@ -88,9 +88,9 @@ class Explorer {
 
   // Carries out groups of rewrites, sorted from the outputs towards the inputs, all at once; they are kept when the
   // graph gets cheaper by about the sum of what each promises. Else half of the groups are tried, and then the other
-  // half, so that a promise that fails is found without building a graph for each of the others. Where two groups
-  // whose first rewrites have one signature have failed alone, others with that signature are left out. So are groups
-  // that promise less than rounding in the cost of the graph. True when `state`, of which `graph` is the view, got
+  // half, so that a promise that fails is found without building a graph for each of the others. If two groups whose
+  // first rewrites have one signature have failed alone, others with that signature are left out. Groups that promise
+  // less than rounding in the cost of the graph are left out, too. True when `state`, of which `graph` is the view, got
   // cheaper.
   bool Take(std::vector<std::vector<Proposal>> groups, SearchState* state, Graph* graph);
 
@@ -172,7 +172,7 @@ class Explorer {
   double start_cpu_;
 };
 
-// Those that do not overlap with one before them, sorted from the outputs towards the inputs.
+// The proposals that do not overlap with one before them, sorted from the outputs towards the inputs.
 std::vector<Proposal> Disjoint(std::vector<Proposal> proposals);
 
 // Descends from the original and from the second start. The cheaper end, of which `graph` becomes the view.

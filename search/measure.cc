@@ -19,7 +19,7 @@ double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The least wins in so many pairs that are no accident; more than the pairs where there are too few of them.
+// The least number of wins in `pairs` pairs that is no accident; more than `pairs` if there are too few of them.
 int WinsWanted(int pairs, double significance) {
   int wins = pairs;
   while (wins > 0 && SignTest(wins, pairs - wins) <= significance) --wins;

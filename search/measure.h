@@ -16,7 +16,8 @@ struct MeasureOptions {
   int warmup = 3;
   int pairs = 30;
   std::function<double()> clock;  // seconds; empty: the steady clock
-  // Goes on for so many seconds, up to ten times the pairs: what is small gets a test that sees small differences.
+  // The time that the pairs go on for, up to ten times their number: a small graph gets a test that sees small
+  // differences.
   double seconds = 0;
   // Asked after each pair: true ends the measurement with the pairs that there are.
   std::function<bool()> stop;
@@ -40,8 +41,8 @@ struct Measurement {
   bool stopped = false;  // by MeasureOptions::stop: with more time the verdict might be another
 };
 
-// A candidate that may be so many times as fast cannot be called no faster: the machine is too busy, or there were too
-// few pairs.
+// A candidate that may be this many times as fast cannot be called no faster: the machine is too busy, or there were
+// too few pairs.
 inline constexpr double kGainThatCounts = 1.05;
 
 // Keeps what graphs of one device took against one another, by their canonical hashes: weights count by their types;

@@ -178,7 +178,7 @@ class Optimizer {
     report_.measured.reset();
     RETURN_IF_ERROR(ReduceAll(costs));
     for (const Candidate& candidate : report_.search.candidates) {
-      // Where nothing is timed the cost alone speaks for the second start.
+      // If nothing is timed, the cost alone decides about the second start.
       const bool cheaper = candidate.cost.total() < report_.search.original_cost.total();
       if (candidate.step >= 0 && (options_.measure || cheaper)) contenders_.push_back({&candidate});
     }
@@ -249,8 +249,8 @@ class Optimizer {
     return steps.empty() ? -1 : static_cast<int>(trace.size()) - 1;
   }
 
-  // Where time is short the likeliest candidate is timed before anything is searched: the baseline's graph, which is
-  // taken where nothing better is found in time.
+  // If time is short, the likeliest candidate is timed before the search: the baseline's graph. It is taken if nothing
+  // better is found in time.
   absl::Status TimeBaseline(Rewriter& rules, CostModel& costs, const SearchOptions& search) {
     if (!options_.seconds_left || !options_.measure || report_.repeated || search.second_start->empty()) {
       return absl::OkStatus();
@@ -379,7 +379,7 @@ class Optimizer {
   // The rule of the first step on the path after which outputs differ; empty when there is none.
   std::string Blame(const std::vector<int>& path) {
     Phase("looking for the rewrite at fault");
-    size_t right = 0;  // so many steps are right
+    size_t right = 0;  // number of steps that are right
     size_t wrong = path.size();
     while (wrong - right > 1) {
       const size_t middle = (right + wrong) / 2;
@@ -647,7 +647,7 @@ class Optimizer {
   const Candidate* timed_candidate_ = nullptr;
   bool too_late_ = false;  // for all comparisons
   std::optional<Insured> insured_;
-  double search_ends_ = 0;    // the device is asked for no costs once so many seconds are left
+  double search_ends_ = 0;    // the device is asked for no costs once this many seconds are left
   bool costs_known_ = false;  // those of the last search
   bool in_time_ = true;       // the costs of the original were known before the limit
 };

@@ -53,7 +53,7 @@ double CoarsestRounding(const Graph& graph) {
   return rounding;
 }
 
-// The magnitudes of all inputs in each of so many sets: every combination where there are few, else some of them.
+// The magnitudes of all inputs in each of at most `most` sets: every combination if there are few, else some of them.
 std::vector<std::vector<Magnitude>> Combinations(size_t inputs, int most, uint64_t seed) {
   std::vector<std::vector<Magnitude>> sets;
   double all = std::pow(kMagnitudes, static_cast<double>(inputs));
@@ -290,7 +290,7 @@ absl::StatusOr<std::unique_ptr<Executable>> OutputChecker::CompileForStress(cons
   return own;
 }
 
-// Sets that the original does not take (it divides by 0, say) are left out.
+// Leaves out sets that the original does not take (for example, because it divides by 0).
 absl::Status OutputChecker::PrepareStress(const Compiled& compiled) {
   if (stress_) return absl::OkStatus();
   stress_.emplace();

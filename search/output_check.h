@@ -39,18 +39,19 @@ struct OutputCheckOptions {
   double atol = -1;
   int input_sets = 2;
   uint64_t seed = 1;
-  // Up to so many operations, the interpreter is the reference.
+  // The most operations for which the interpreter is the reference.
   double interpreter_flops = 3e8;
-  // Up to so many, the interpreter runs the candidate too where there is no runner. More: nothing is checked.
+  // The most operations for which the interpreter runs the candidate too if there is no runner. Larger graphs are not
+  // checked.
   double interpreter_only_flops = 2e9;
-  // From so many bytes of weights on graphs that nobody has compiled are compiled for a few runs in little memory
-  // (GraphRunner::PrepareSparing).
+  // Graphs that are not compiled yet and whose weights have at least this many bytes are compiled for a few runs in
+  // little memory (GraphRunner::PrepareSparing).
   int64_t sparing_bytes = int64_t{256} << 20;
   int threads = 1;
   std::map<std::string, Tensor> defaults;  // inputs that are not drawn, by name
 };
 
-// The same with the interpreter as the reference for no more than it computes in a part of so many seconds.
+// The same options, with the interpreter as the reference only for work that it does in a part of `seconds`.
 OutputCheckOptions WithinSeconds(OutputCheckOptions options, double seconds);
 
 struct OutputCheck {

@@ -104,8 +104,8 @@ class Chooser {
     return candidate;
   }
 
-  // Where the group runs by another kernel than before, keeps what it has been joined with; true where that is
-  // something. Pointwise kernels give the same bits however they are cut.
+  // Keeps the tensors that a group was joined with if the group runs by another kernel than before; true if there are
+  // any. Pointwise kernels give the same bits however they are cut.
   bool Pin(const WaitingTensors::Rewritten& rewritten, const Group& group, Kept* kept) const {
     std::vector<NodeId> origins;
     int library = -1;  // position of the last node that is not pointwise
@@ -290,7 +290,7 @@ class Chooser {
     int after = 0, before = 0;
     bool is_longest = false;  // of its waits
   };
-  // Those in which a group of the candidate lies.
+  // The waits in which a group of the candidate lies.
   static std::vector<Wait> WaitsAt(int group, const std::vector<std::pair<int, InMemory>>& tensors) {
     std::vector<Wait> found;
     for (const auto& [i, there] : tensors) {

@@ -55,7 +55,7 @@ struct Recomputation {
   int plans = 0;  // that were judged
 };
 
-// Where the limit, or that of the second tier, cannot be reached: the plan that exceeds it least of those found.
+// If the limit, or that of the second tier, cannot be reached, gives the plan that exceeds it least of those found.
 // Errors: those of `plan` and `seconds`.
 absl::StatusOr<Recomputation> Recompute(const Graph& graph, const RecomputeOptions& options);
 

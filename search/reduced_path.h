@@ -1,7 +1,7 @@
 // A path of rewrites without some of its steps: those that gain nothing, and those that its user does not want.
 //
-// A rewrite that gains nothing changes a file for nothing: whoever runs the file may know the form that was read, and
-// have a kernel for it. The baseline's rewrites are made without regard to what anything costs.
+// A rewrite that gains nothing changes a file for nothing: the runtime of the file may know the form that was read, and
+// have a kernel for it. The baseline's rewrites are made without regard to costs.
 #pragma once
 
 #include <functional>

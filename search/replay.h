@@ -42,7 +42,7 @@ class Replay {
                                     const RuleIndex& rules);
 
   int num_steps() const { return static_cast<int>(roots_.size()) - 1; }
-  // After so many steps; 0: the original.
+  // The graph after `steps` steps; 0: the original.
   Graph At(int steps) const;
 
  private:

@@ -91,7 +91,7 @@ struct SearchOptions {
   SearchStrategy strategy = SearchStrategy::kBacktrack;
   // A detour may cost (alpha - 1) times the best cost on its way.
   double alpha = 1.05;
-  // Graphs built, greedy descent included; by windows so many for every `whole_nodes` nodes.
+  // The most graphs that are built, greedy descent included; with windows, for every `whole_nodes` nodes.
   int64_t budget = 1000;
   double time_limit_seconds = std::numeric_limits<double>::infinity();
   // Limit of the memory of the whole process; 0: none.

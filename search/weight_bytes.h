@@ -12,7 +12,7 @@
 
 namespace rewright {
 
-// A file may always become so many bytes larger: the name and the shape of a node take some.
+// A file may always become this many bytes larger: the name and the shape of a node take some.
 inline constexpr int64_t kFreeGrowth = 1024;
 
 // The growth that rewritten files are allowed by default.

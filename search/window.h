@@ -1,7 +1,7 @@
 // Windows: parts of a graph that are searched by themselves.
 //
-// A window is convex: what lies on a path between two nodes of it is in it, so that no rewrite inside can close a cycle
-// through the outside. Where graphs are cut is said in search/window_cuts.h.
+// A window is convex: a node on a path between two of its nodes is in it, so that no rewrite inside can close a cycle
+// through the outside. search/window_cuts.h chooses the places of the cuts.
 #pragma once
 
 #include <cstdint>

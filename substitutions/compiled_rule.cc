@@ -130,7 +130,7 @@ class RuleCompiler {
     }
   }
 
-  // Where the term makes no sense, a leaf stands in for it.
+  // Compiles a term of a side. A leaf stands in for a term that makes no sense.
   void SideTerm(const TensorTerm& term, RuleValue& value) {
     const absl::Status status = Term(term, value);
     errors_.Add(status);

@@ -8,10 +8,10 @@
 
 namespace rewright {
 
-// An application that a right side adds, whose values may be larger than all that the left side has. kOutOfRange: a
-// value may overflow where the left side did not, as far as ranges are known; or it is so much smaller than what it is
-// made of that 16 bits lose it. Values that the graph has are taken to be finite. In wider types than f16 ranges count
-// where they follow from weights and constants alone.
+// Checks an application that a right side adds, whose values may be larger than all that the left side has.
+// kOutOfRange: a value may overflow where the left side did not, as far as ranges are known; or it is so much smaller
+// than its operands that 16 bits lose it. Values that the graph has are taken to be finite. In wider types than f16
+// only ranges that follow from weights and constants count.
 absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId application);
 
 // True if each element of the application's only output is the sum or the difference of two that are read.

@@ -82,7 +82,7 @@ bool DrawSymbols(const RuleInstance& instance, const DrawOptions& options, std::
                  std::vector<int64_t>* symbols) {
   const std::vector<ExprPtr> constraints = Constraints(instance);
   for (int attempt = 0; attempt < options.tries; ++attempt) {
-    // Where all cannot differ, sizes may, and where these cannot, the last tries are for any.
+    // Tries to draw all numbers different, then the sizes; the last tries draw any numbers.
     const Distinct distinct = !options.distinct || 2 * attempt >= options.tries ? Distinct::kNothing
                               : 4 * attempt < options.tries                     ? Distinct::kAll
                                                                                 : Distinct::kSizes;

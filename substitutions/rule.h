@@ -198,8 +198,8 @@ struct ProofRecord {
   std::string certificate;  // path, relative to the rule file; may be empty
   // The operators for which a rule with an operator variable holds, by name, ascending.
   std::vector<std::string> operators;
-  // Those of them for which it is exact, on 16-bit floats too where these were measured; empty if it is exact for all.
-  // The classes of the record are the worst of the family.
+  // The operators among them for which the rule is exact, on 16-bit floats too where these were measured; empty if it
+  // is exact for all. The classes of the record are the worst of the family.
   std::vector<std::string> exact;
 };
 

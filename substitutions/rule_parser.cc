@@ -387,7 +387,7 @@ absl::StatusOr<std::vector<Rule>> ParseRules(const std::string& text, const std:
   std::vector<RuleToken> tokens = LexRules(text, file, &errors);
   std::vector<Rule> rules = Parser(std::move(tokens), file, &errors).Run();
   if (errors.empty()) return rules;
-  // Whoever mends the text wants to know of the other rules too.
+  // Reports the errors of all rules at once.
   errors.Add(CheckRules(rules));
   return errors.ToStatus();
 }

@@ -70,8 +70,8 @@ class RuleSet {
   // Errors: core.rules:12:1: rule x is not proved; `rewright verify` proves it, --trust-unverified takes it as it is
   static absl::StatusOr<RuleSet> FromText(const std::string& text, const std::string& file,
                                           const LoadOptions& options = {});
-  // A rule that stands in several files counts once; two that have a name in common are an error.
-  // `reader`: for who loads several sets.
+  // A rule that stands in several files counts once; two that have a name in common are an error. `reader`: for callers
+  // that load several sets.
   static absl::StatusOr<RuleSet> FromFiles(const std::vector<std::string>& paths, const LoadOptions& options = {},
                                            RuleReader* reader = nullptr);
 
@@ -93,7 +93,7 @@ class RuleSet {
 // All rules of a file, proved or not: for the verifier and tests.
 absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path);
 
-// Where a rule file that comes with the program lies, such as "core.rules".
+// The path of a rule file that comes with the program, such as "core.rules".
 absl::StatusOr<std::string> FindRuleFile(const std::string& name);
 
 }  // namespace rewright

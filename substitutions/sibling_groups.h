@@ -12,10 +12,10 @@
 
 namespace rewright {
 
-// Every two siblings are a match. Those that follow the same first sibling agree in all that siblings have in common,
-// so that any of them are siblings of one another; where the first comes first of all, they are all that there are.
-// Besides, siblings whose own operands are weights are put together by themselves, where others are not: these would
-// have to be concatenated in every run.
+// Input: all matches of the two-sibling rule. Matches with the same first sibling agree in all that siblings have in
+// common, so any of their siblings match one another. The group of the earliest sibling is that sibling plus all its
+// partners. If some siblings have only weights as their own operands and others do not, the former also make a group of
+// their own: the operands of the others would have to be concatenated in every run.
 template <typename View>
 class SiblingGroups {
  public:

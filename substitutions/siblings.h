@@ -3,11 +3,12 @@
 //   rule matmul-merge-shared-lhs
 //     { matmul(x[b.., m, k], y[k, n]).. } => split(matmul(x, concat(y.., axis=1)), axis=len(b) + 1, sizes=[n..])
 //
-// `..` behind the only output of the left side: there is one for each element of the lists y and n, which the right
-// side splices, y in a concat alone and n as the sizes of the split. Everything else is the same for all siblings.
+// `..` stands behind the only output of the left side: there is one output for each element of the lists y and n. The
+// right side splices these lists, y in a concat alone and n as the sizes of the split. Everything else is the same for
+// all siblings.
 //
-// For each number of siblings this is a rule of the ordinary kind (ExpandSiblings). Those for one and for two imply
-// all others (docs/decisions/062), as long as the right side is of the form that CheckSiblings asks for.
+// For each number of siblings this is an ordinary rule (ExpandSiblings). The rules for one and for two imply all others
+// (docs/decisions/062), as long as the right side is of the form that CheckSiblings asks for.
 #pragma once
 
 #include <set>

@@ -15,7 +15,7 @@ namespace rewright {
 const OpDef* StandIn(const std::string& property, int operands);
 bool IsStandIn(const OpDef* op);
 
-// The operators that a rule with so many operands of ?f may be about, properties aside; ascending by name.
+// The operators that a rule with this number of operands of ?f may be about, properties aside; ascending by name.
 const std::vector<const OpDef*>& ElementwiseOps(int operands);
 
 // The laws, as text, that say that the operator has the property: f(max(x, y)) = max(f(x), f(y)); f(-x) = -f(x) and

@@ -71,8 +71,8 @@ const Increasing* FindIncreasing(const std::string& fn);  // null where it is no
 bool IsInDomain(Context& ctx, const Increasing& fn, const NormalForm& argument);
 // Takes increasing functions out of the families of a maximum; true where all of it is one, of another maximum.
 bool PullIncreasing(Context& ctx, Branches* branches, NormalForm* maximum);
-// Where the family is greatest: what is the same everywhere, positive factors and functions that increase strictly play
-// no part.
+// The point where the family is greatest. It does not depend on a part that is the same everywhere, on positive
+// factors, or on functions that increase strictly.
 NormalForm ArgmaxOver(Context& ctx, const Branch& family);
 
 // ---- real_functions.cc

@@ -74,7 +74,8 @@ class Attempt {
   std::vector<std::vector<Poly>> Positions(const std::vector<Poly>& shape, std::vector<std::vector<Guard>>* facts);
   void CutSum(const Poly& size, std::vector<std::pair<Poly, Poly>>* pieces);
   Outcome EqualElements(std::string* reason);
-  // Where the elements depend on the remainder of a position p by d, at p = d q + 0, d q + 1, ..
+  // Proves the outputs equal by cases if the elements depend on the remainder of a position p by d: p = d q + 0, d q +
+  // 1, ..
   Outcome EqualByRemainders(size_t output, const std::vector<Poly>& at, const std::vector<Guard>& facts, int depth = 0);
   Outcome EqualAt(size_t output, const std::vector<Poly>& at, const std::vector<Guard>& facts);
   bool MentionsDefinition(const NormalForm& n) const;

@@ -190,7 +190,7 @@ void StepChecker::Composed(Context& ctx, int node, int output, const std::vector
     concrete.Clear();
     const double expected = concrete.Element(value, position);
     const std::optional<double> found = values.Of(form);
-    if (concrete.undefined()) {  // of a root that all elements share, say: by other elements it may be defined
+    if (concrete.undefined()) {  // for example, log of a negative element: redraw
       concrete_[k] = std::make_unique<verifier::ConcreteInstance>(*instance_, sizes_[k], fractions_, &rng_);
       continue;
     }

@@ -176,8 +176,8 @@ double ConcreteInstance::ElementAt(SymbolicValue value, int64_t linear) {
   return values_[node][output][place];
 }
 
-// All outputs of an opaque operator, from all elements of its operands. Where one of those does not exist, no element
-// of the outputs does.
+// Computes all outputs of an opaque operator, from all elements of its operands. If one of those does not exist, no
+// element of the outputs does.
 void ConcreteInstance::RunReference(int node) {
   const SymbolicNode& n = instance_.nodes[node];
   const bool undefined_before = undefined_, out_before = out_of_bounds_;

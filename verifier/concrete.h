@@ -45,7 +45,7 @@ class ConcreteInstance {
   const std::vector<double>& reals() const { return reals_; }
 
  private:
-  // Where an expression is evaluated: in the meaning of a node, or (-1) over the instance's symbols.
+  // The scope in which an expression is evaluated: the meaning of a node, or (-1) the instance's symbols.
   struct Frame {
     int node = 0;
     std::vector<int64_t> variables;

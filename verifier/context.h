@@ -67,8 +67,8 @@ struct ProofSession {
   double cpu_start_s = ThreadCpuSeconds();  // for reports alone
   bool certify = false;  // keep every step and query in full
   SolverMemory* memory = nullptr;
-  StepListener* listener = nullptr;  // is told every step; usually nobody
-  // Set in a replay: what the solver would say. A query that is not known to be unsatisfiable settles nothing.
+  StepListener* listener = nullptr;  // receives every step; usually null
+  // Gives the solver's answers in a replay. A query that is not known to be unsatisfiable settles nothing.
   std::function<bool(const SmtQuery&)> known_unsat;
   int queries = 0;
   bool nonlinear = false;  // a query needed native non-linear arithmetic

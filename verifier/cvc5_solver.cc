@@ -74,7 +74,7 @@ bool ReadAll(int fd, double seconds, std::string* text) {
   }
 }
 
-// A child process, which is waited for; killed where nobody has waited for it when this is destroyed.
+// A child process. The destructor kills it if it was not waited for.
 class Child {
  public:
   explicit Child(pid_t pid) : pid_(pid) {}

@@ -268,9 +268,9 @@ Guard Elements::ToComparison(const ExprPtr& e, Scope& scope) {
   return e->kind() == ExprKind::kEqual ? Guard::Eq(a - b) : WithoutDigit(Guard::Le(a, b));
 }
 
-// d a + v >= 0 says a >= 0 where 0 <= v < d, since integers p >= 0 are those with p div d >= 0: a condition on the part
-// of a tensor that a position lies in does not depend on the place in that part. Here a is no constant: whether a
-// position lies within a size is for the solver to say.
+// Replaces d a + v >= 0 by a >= 0 if 0 <= v < d, since integers p >= 0 are those with p div d >= 0: a condition on the
+// part of a tensor that a position lies in does not depend on the place in that part. Here a is no constant: the solver
+// decides if a position lies within a size.
 Guard Elements::WithoutDigit(const Guard& condition) {
   if (!condition.IsGe()) return condition;
   const Poly& p = condition.poly();
@@ -521,7 +521,7 @@ NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
   return Choose(ctx_, condition, yes, no);
 }
 
-// A real number that stands for an integer: that of a padding, say.
+// Truncates a real number that stands for an integer, such as the value of a padding.
 NormalForm Elements::Truncated(const NormalForm& value, DType to) {
   Rational number;
   if (value.empty() || (IsConstant(value, &number) && FitsType(number, Typed("", to)))) return value;

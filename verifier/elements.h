@@ -54,7 +54,7 @@ class Elements {
   std::vector<ReadObligation> Reads(int node);
 
  private:
-  // Where an expression is evaluated: variables of the node's meaning, and the path for divisors.
+  // The scope in which an expression is evaluated: variables of the node's meaning, and the path for divisors.
   struct Scope {
     int node = -1;
     std::vector<std::optional<Poly>> variables;

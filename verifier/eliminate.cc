@@ -223,7 +223,7 @@ bool CountMultiples(Context& ctx, Term* t) {
   return false;
 }
 
-// Where p = a * unit + b for a unit that is a product of parameters, or the divisor of a quotient in p.
+// Splits p = a * unit + b for a unit that is a product of parameters, or the divisor of a quotient in p.
 struct Scaled {
   Poly unit, a, b;
   bool never_positive = false;  // -p is the remainder of that quotient

@@ -30,7 +30,7 @@ namespace rewright {
 namespace {
 
 constexpr double kNoise = 1e-9;  // of the largest magnitude: rounding of f64
-// A difference behind a choice counts where so many of as many draws have it.
+// A difference behind a choice counts if at least kMostDraws of kDraws draws have it.
 constexpr int kDraws = 5;
 constexpr int kMostDraws = 3;
 
@@ -444,7 +444,7 @@ class ModelComparison {
     return {joint_.a.outputs()[output].value, Rebuilt(original), original, {}};
   }
 
-  // Where what the values look like gave no hint.
+  // Proves an output for which the signatures gave no hint.
   absl::Status ProveOutput(size_t output) {
     if (IsProved(output) || Stopped()) return absl::OkStatus();
     return ProvePending({PendingOutput(output)}).status();

@@ -130,9 +130,9 @@ using EqualityClaim = std::vector<std::pair<Value, Value>>;
 absl::StatusOr<EqualResult> ProveByClaims(const Graph& a, const Graph& b, const std::vector<EqualityClaim>& claims,
                                           const EqualOptions& options);
 
-// Nodes that nobody here computes are taken for functions of which nothing is known (foreign_cut.h): equal models have
-// the same ones, and what differs only where their results are drawn is open. Errors: those of JoinModels; other such
-// nodes; the models cannot be run.
+// Nodes that this project does not compute are taken for unknown functions (foreign_cut.h): equal models have the same
+// ones. A difference that shows only in the draws of their results leaves the verdict open. Errors: those of
+// JoinModels; other such nodes; the models cannot be run.
 absl::StatusOr<EqualResult> ProveEqual(const Graph& a, const Graph& b, const EqualOptions& options);
 
 }  // namespace rewright

@@ -18,8 +18,8 @@ namespace rewright {
 namespace {
 
 constexpr int kSamples = 3;
-// An element may be off by so many times what the samples moved it by, in the mean, and never by less than half of what
-// they moved the output's elements by: three samples of one element may all be small by chance.
+// The tolerance of an element is this many times its mean change in the samples, and at least half of the mean change
+// of the output's elements: three samples of one element may all be small by chance.
 constexpr double kMargin = 8;
 constexpr double kLeast = 0.5;
 

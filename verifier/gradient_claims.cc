@@ -154,7 +154,7 @@ class Claimant {
     return ArgExpr::List(std::move(items));
   }
 
-  // Those of a derived operator: of the operator's own ones, and shapes, ranks and types of inputs that are no
+  // The attributes of a derived operator: the operator's own ones, and shapes, ranks and types of inputs that are no
   // operands.
   std::vector<NamedArg> Attributes(const DerivedCall& call, const OpDef& derived) const {
     std::vector<NamedArg> attrs;

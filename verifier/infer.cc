@@ -360,7 +360,7 @@ class Inferrer {
     return std::any_of(known.begin(), known.end(), [&](const Conjunction& other) { return AdmitsAll(other, c); });
   }
 
-  // Where weaker ones could not be settled, stronger ones are tried a few times only.
+  // True for conditions stronger than some that could not be settled: these are tried a few times only.
   bool Hopeless(const Conjunction& c) const { return unknown_.size() >= kMaxOpen && StrongerThanAny(unknown_, c); }
 
   void Search(size_t size) {

@@ -305,7 +305,7 @@ class Builder : public Scope {
     if (leaf.kind == Term::Kind::kConstant) SetValue(leaf, Evaluate(leaf.value, *this), built);
   }
 
-  // Any shape that broadcasts to `dims`: the last so many axes, each of its size or one.
+  // Chooses a shape that broadcasts to `dims`: its last axes, each of its size or one.
   void Stretch(const std::string& name, List* dims) {
     if (dims->size() > std::min(static_cast<size_t>(domain_.max_broadcast_rank), kMostAxes)) {
       throw Unfit{"broadcast to more axes than the limit"};
@@ -468,7 +468,7 @@ absl::Status InstancesOf(const Law& law, const DomainLimits& domain,
     try {
       instance = builder.Build();
     } catch (const Unfit& unfit) {
-      // Where the left side makes no sense there is nothing to prove; the right side always makes sense.
+      // If the left side makes no sense there is nothing to prove; the right side always has to make sense.
       if (!builder.on_left()) return absl::InvalidArgumentError(absl::StrCat("the right side: ", unfit.why));
       why = unfit.why;
       continue;

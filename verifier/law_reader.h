@@ -57,9 +57,9 @@ struct Law {
 // Error: found .., expected ..
 absl::StatusOr<Law> ReadLaw(const std::string& text);
 
-// The law itself, or, where it is about any number of siblings `{ matmul(x, y).. }`, those for two, one, three and
-// seven of them. Those for one and two imply all others (docs/decisions/062), as long as the lists that the right side
-// splices are used in no other way. Error where they are.
+// The law itself. If it is about any number of siblings, `{ matmul(x, y).. }`, its expansions for two, one, three and
+// seven of them. The ones for one and two imply all others (docs/decisions/062), as long as the lists that the right
+// side splices are used in no other way. Other uses are an error.
 absl::StatusOr<std::vector<Law>> LawsOfSiblings(const Law& law);
 
 }  // namespace rewright::law

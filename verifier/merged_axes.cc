@@ -108,7 +108,7 @@ class AxisMerger {
       return;
     }
     if (e->kind() == ExprKind::kOpaque &&
-        Node(n).meaning->IsOpaque()) {  // nobody knows what becomes of its operands' axes
+        Node(n).meaning->IsOpaque()) {  // its operands' axes may be used in any way
       for (Value operand : Node(n).inputs) {
         for (size_t k = 0; k < Rank(operand); ++k) PartAround(operand, k);
       }

@@ -66,7 +66,7 @@ class Unroller {
  private:
   static constexpr int64_t kMostTerms = 20000;
 
-  // Where an expression is evaluated.
+  // The scope in which an expression is evaluated.
   struct Frame {
     const Node& node;
     Bindings bindings;

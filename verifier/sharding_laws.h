@@ -27,7 +27,7 @@ struct FactorLaws {
   std::string structure;  // "ranks 2 2; groups=1"
   sharding::Factor factor;
   std::vector<ShardingLaw> laws;
-  // Those that are not, with counterexample or reason.
+  // The conjectures that are not proved, with counterexample or reason.
   std::vector<ShardingLaw> failed;
 };
 

@@ -126,7 +126,7 @@ class StepChecker::Comparison {
   }
 
  private:
-  // Where v stands: names of reads and of the integers beside them, and the axes.
+  // Notes the places of v: names of reads and of the integers beside them, and the axes.
   static void AddPlaces(const Context& ctx, Var v, const Atom& atom, std::multiset<std::string>* places) {
     for (size_t axis = 0; axis < atom->at.size(); ++axis) {
       if (Mentions(ctx, atom->at[axis], v)) places->insert(absl::StrCat(atom->name, " ", axis));
@@ -559,7 +559,7 @@ void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const 
   const IndexSum n = claim.Of(num, {}), d = claim.Of(den, {}), q = claim.Of(result, {});
   const IndexSum rest = verifier::PlusTimes(n, verifier::Times(d, q), -1);
   std::vector<std::string> facts = FactsOf(ctx, claim);
-  // Whoever divides has decided that.
+  // The prover decides before it divides that the divisor is positive.
   facts.push_back(claim.AtLeastZero(verifier::PlusTimes(d, {{{}, 1}}, -1)));
   const Finding finding =
       Ask(claim, facts,

@@ -110,7 +110,7 @@ class StepChecker : public verifier::StepListener {
   const RuleInstance* instance_ = nullptr;
   std::vector<std::unique_ptr<verifier::ConcreteInstance>> concrete_;
   std::vector<std::vector<int64_t>> sizes_;  // of each
-  size_t with_elements_ = 0;                 // so many of them, the first ones, without empty values
+  size_t with_elements_ = 0;                 // number of size assignments, the first ones, without empty values
   bool fractions_ = false;                   // of the leaves of each
 };
 

@@ -346,7 +346,7 @@ std::vector<std::string> Claim::Products() const {
     list({{{constant}, 1}}, false);
     list({{{constant}, -1}, {{}, -1}}, false);
   }
-  std::vector<std::pair<size_t, std::string>> found;  // by the number of products that nobody has met
+  std::vector<std::pair<size_t, std::string>> found;  // by the number of products that do not occur yet
   std::set<std::string> made;
   for (const Relation& relation : known) {
     for (const auto& [part, coef] : relation.p) {

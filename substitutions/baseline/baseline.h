@@ -64,9 +64,9 @@ struct BaselineResult {
 
 class Baseline {
  public:
-  // The passes and rules that come with the program. Errors: those of RuleSet, and a pass that names an unknown rule.
-  // A rule that the options leave out (one that needs finite values) is left out of its pass. Disabled names that no
-  // rule has are passed over. `reader`: for who loads several sets.
+  // The passes and rules that come with the program. Errors: those of RuleSet, and a pass that names an unknown rule. A
+  // rule that the options leave out (one that needs finite values) is left out of its pass. Disabled names that no rule
+  // has are ignored. `reader`: for callers that load several sets.
   static absl::StatusOr<Baseline> Load(const LoadOptions& options = {}, RuleReader* reader = nullptr);
   static absl::StatusOr<Baseline> Load(const std::string& passes_file, const std::vector<std::string>& rule_files,
                                        const LoadOptions& options = {}, RuleReader* reader = nullptr);

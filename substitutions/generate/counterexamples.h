@@ -21,7 +21,7 @@ inline constexpr int kMaxRestarts = 3;
 // each. All graphs of the space stay legal. The result is empty if it finds none.
 std::vector<Counterexample> FindCounterexamples(const Space& space, const std::vector<Pair>& refuted, uint64_t seed);
 
-// Those of the space, for the headers of journals: "" where it has none.
+// The counterexamples of the space as text, for the headers of journals: "" if it has none.
 std::string CounterexamplesText(const Space& space);
 
 // As numbers, for other processes.

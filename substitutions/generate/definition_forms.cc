@@ -78,7 +78,7 @@ bool Fits(const PartPtr& pattern, const PartPtr& part, PartPtr* something) {
 
 class Smaller {
  public:
-  // Those that are elementwise, of one operand and no attributes; the largest first.
+  // The smaller operators: elementwise ones of one operand without attributes, the largest first.
   Smaller(const Definition& of, const std::vector<Definition>& all) {
     const size_t size = Applications(of.whole).size();
     for (const Definition& definition : all) {

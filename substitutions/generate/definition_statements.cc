@@ -123,7 +123,7 @@ class Statement {
   bool IsTrailing(const std::vector<int>& axes) const {
     return axes.empty() || axes[0] + static_cast<int>(axes.size()) == definition_.rank;
   }
-  // Those of the operands beyond 0, which are the same (StateScaleAndShift).
+  // The axes of the operands beyond 0, which are the same (StateScaleAndShift).
   const std::vector<int>& ParameterAxes() const { return AxesOf(1); }
 
   // The tensor in the shape in which it broadcasts.

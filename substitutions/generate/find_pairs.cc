@@ -135,7 +135,7 @@ class Finder {
   }
 
  private:
-  // Between two exchanges each rank does so many subtrees.
+  // The number of subtrees that each rank does between two exchanges.
   static constexpr uint64_t kSubtreesInRound = 64;
 
   // True if `mine` is true at some rank.

@@ -216,8 +216,8 @@ absl::Status GeneralShapes::Derive(const OperatorChoice& choice, const std::vect
   return absl::OkStatus();
 }
 
-// Parts of an axis of that size. Where theirs are not known, or where in the space they do not add up to it, it matters
-// only that these do.
+// Nominal sizes of the parts of an axis. If the parts are not known, or do not add up to the axis in the space, any
+// sizes that add up do.
 std::vector<int64_t> GeneralShapes::NominalParts(const std::vector<Poly>& parts, int64_t whole) const {
   std::vector<int64_t> sizes;
   int64_t rest = whole;

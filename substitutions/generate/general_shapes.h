@@ -70,7 +70,7 @@ class GeneralShapes {
 
   Poly SizeOf(const Size& size, size_t axis, size_t rank, bool kernel);
   Poly NewSize(const std::string& hint, int64_t nominal);
-  // In the space's nominal assignment; nothing where that does not say.
+  // The size in the space's nominal assignment; nothing if that gives none.
   int64_t NominalOf(const Size& size) const;
   std::optional<int64_t> NominalOf(const Poly& size) const;
   std::vector<int64_t> NominalParts(const std::vector<Poly>& parts, int64_t whole) const;

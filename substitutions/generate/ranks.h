@@ -12,7 +12,7 @@
 namespace rewright::generate {
 
 // All ranks have to call each of these, in the same order. An exchange that fails is thrown (InternalFault): it ends
-// the work, and whoever answers for that ends the other ranks.
+// the work, and the caller that handles it ends the other ranks.
 class Ranks {
  public:
   // The ranks of this run. The first call joins the other processes.

@@ -23,7 +23,7 @@ using TypeId = int32_t;
 using ValueId = int32_t;
 using TermNodeId = int32_t;
 
-// Where concat put an axis together: positions, by assignment, in the order in which that happened.
+// The positions at which concat put an axis together, by assignment, in the order in which that happened.
 using Cuts = std::vector<std::vector<int64_t>>;
 
 struct Type {

@@ -44,7 +44,8 @@ class Declared {
                                          const std::vector<index::Form>& steps) const;
   // The steps of windows: c where a variable of the result reads the factor's axis at c*v + ..
   std::vector<index::Form> Steps(const index::Atom* symbol);
-  // Where an axis of exactly that size is read at step*v + rest for the position v of axis `axis` of the only result.
+  // Visits the places where an axis of exactly that size is read at step*v + rest, for the position v of axis `axis` of
+  // the only result.
   void ForEachWindow(
       const index::Atom* symbol,
       const std::function<void(const Reading&, int axis, const index::Form& step, const index::Form& rest)>& visit);
@@ -62,9 +63,9 @@ class Declared {
   std::vector<const index::Atom*> attributes_;  // symbols that are integer attributes
 
  private:
-  // A product of sizes is required to be a product of others (a reshape), and nothing says which of them are equal:
-  // those that are so here, from the front and from the back, are taken to be. Where one is left on a side, it is the
-  // product of what is left on the other.
+  // A product of sizes is required to be a product of others (a reshape), and nothing says which of them are equal.
+  // Takes those to be equal that are so here, from the front and from the back. A single size that is left on one side
+  // is the product of the rest of the other side.
   void Tie(const Bindings& here);
   // The factors of a product of two or more symbols, in the order of the axes.
   static bool SymbolsOf(const index::Form& form, std::vector<const index::Atom*>* symbols);

@@ -55,9 +55,9 @@ struct Sharded {
   std::vector<std::string> whole;  // operators that run on all of what was cut, for want of a law, sorted
 };
 
-// Where an operand is cut otherwise than a law wants it, it is joined and cut again; of several laws the one that moves
-// the fewest bytes between devices is taken, and no law where joining everything moves fewer. Errors: a placement that
-// no leaf has, or an axis that its tensor has not or that is no multiple of `degree`.
+// An operand that is cut otherwise than a law wants it is joined and cut again. The law that moves the fewest bytes
+// between devices is taken, and no law if joining everything moves fewer. Errors: a placement that no leaf has, or an
+// axis that its tensor has not or that is no multiple of `degree`.
 // `exact_only`: laws that add in another order are not used; those that take a maximum in another order are.
 absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,
                               const LawSource& laws, bool exact_only = false);

@@ -17,7 +17,7 @@
 
 namespace rewright::taso {
 
-// Where a tensor was put together along an axis: what TASO's split goes by.
+// The place at which concat put a tensor together along an axis; TASO's split cuts there.
 struct Cut {
   std::shared_ptr<const Cut> left, right;  // of the parts; null: not put together
   Size left_size;

@@ -607,7 +607,7 @@ TEST_F(OptimizeTest, ABaselineThatTheDeviceCallsDearerIsTimedAllTheSame) {
   EXPECT_TRUE(report.baseline);
   EXPECT_NEAR(report.cost_after, 12e-3, 1e-9);
   EXPECT_LT(*report.latency_after, *report.latency_before);
-  // Where nothing is timed the device's word counts.
+  // If nothing is timed the device's costs decide.
   options_.measure = false;
   EXPECT_FALSE(Optimized(kNothing, nullptr).rewritten);
 }
@@ -779,7 +779,7 @@ TEST_F(OptimizeTest, RewritesThatGainNothingAreLeftOut) {
   ASSERT_THAT(report->rewrites, SizeIs(1));
   EXPECT_EQ(report->rewrites[0].rule, "relu-twice");
   EXPECT_TRUE(Has(report->graph, "pow", 1));
-  // Where it gains it stays.
+  // A rewrite that gains stays.
   FakeDevice dear({{"pow", 2}});
   report = Optimize(graph, rewriter, dear, &runner, options_);
   ASSERT_TRUE(report.ok()) << report.status();

@@ -98,7 +98,7 @@ TEST(WindowCutsTest, WindowsAreConvexAndInTheOrderOfTheGraph) {
 }
 
 TEST(WindowCutsTest, AMinimumCutPassesBetweenBlocksOfEveryChain) {
-  // Where no node lies on all paths: what escapes from a window is one tensor of each chain that it cuts.
+  // No node lies on all paths: one tensor of each chain that it cuts escapes from a window.
   for (int chains : {2, 3}) {
     const Graph graph = GraphFrom(Chains(chains, 24));
     for (double shift : {0.0, 0.5}) {

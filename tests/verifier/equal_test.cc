@@ -191,7 +191,7 @@ TEST(Equal, FoldedWeightsAreNamedForTheModelThatHasThem) {
   }
 }
 
-// Where zeros cannot be drawn, since they divide.
+// Zeros cannot be drawn here, since they divide.
 TEST(Equal, QuotientsOfIntegersByAnInput) {
   const char kQuotient[] = "input x: i64[4]\ninput y: i64[4]\n%0 = div(x, y)\n%1 = add(%0, x)\noutput z = %1\n";
   const char kOther[] = "input x: i64[4]\ninput y: i64[4]\n%0 = div(x, y)\n%1 = add(x, %0)\noutput z = %1\n";

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         OperationsCase{"rule r mul(neg(x[n]), y[n]) => neg(mul(x, y))", true, true},
         OperationsCase{"rule r div(x[n], 2) => mul(x, 0.5)", true, true},
         OperationsCase{"rule r div(x[n], 3) => mul(x, 0.25)", false, false},
-        // Where values are stored in 16 bits, a product that is stored before it is added is another number.
+        // In 16-bit storage a product that is stored before it is added is another number.
         OperationsCase{"rule r mul(x[n], sigmoid(x)) => swish(x)", true, false},
         OperationsCase{"rule r cast(cast(x: f32[n], to=f64), to=f32) => x", true, true},
         OperationsCase{"rule r add(cast(x: f32[n], to=f64), cast(y: f32[n], to=f64)) => cast(add(x, y), to=f64)", false,

@@ -62,7 +62,7 @@ TEST(Work, AHugeLimitIsNone) {
   }
 }
 
-// The clock and the processor's time are for reports. Where the prover looks at them a verdict may hang on them.
+// The clock and the processor's time are for reports. If the prover read them, a verdict might depend on them.
 TEST(Work, TheProverDoesNotAskTheClock) {
   const std::filesystem::path folder = std::filesystem::path(REWRIGHT_SOURCE_DIR) / "verifier";
   // Reports of how long it took; the limit of `equal` on the clock, which its user sets and its answer names; what is
@@ -85,13 +85,14 @@ TEST(Determinant, IsExactOrNothing) {
   EXPECT_EQ(verifier::Determinant({{0, 1}, {1, 0}}), -1);
   EXPECT_EQ(verifier::Determinant({{2, 0, 1}, {1, 1, 0}, {0, 3, 1}}), 5);
   EXPECT_EQ(verifier::Determinant({{1, 2}, {2, 4}}), 0);
-  // 1000 times the identity, of so many rows that minors and their products leave 64 bits: 10^24, and no other number.
+  // 1000 times the identity: its determinant, 10^24, exceeds 64 bits, and so do products of its minors: there is no
+  // result.
   std::vector<std::vector<int64_t>> large(8, std::vector<int64_t>(8, 0));
   for (size_t i = 0; i < large.size(); ++i) large[i][i] = 1000;
   EXPECT_EQ(verifier::Determinant(large), std::nullopt);
 }
 
-// A failed CHECK is a fault of the program, whoever asked for the proof: no rule is unknown for that reason.
+// A failed CHECK is a fault of the program, in every caller: it never makes a rule unknown.
 class FaultyListener : public StepChecker {
  public:
   void Begin(const RuleInstance&, const std::vector<std::vector<int64_t>>&) override { CHECK(false) << "at the start"; }

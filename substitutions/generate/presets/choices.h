@@ -1,4 +1,4 @@
-// Operators as the presets use them, each with the attributes that the names say.
+// Operators as the presets use them, each with the attributes in its name.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ Space Shapes(const std::string& name, std::vector<InputGroup> inputs, int max_op
           .operators = std::move(operators),
           .max_ops = max_ops,
           .max_outputs = 1,
-          // Where the parts of n begin: at p, and the third one at q.
+          // The last two variables are the begins of the parts of n: p, and q for the third part.
           .assignments = {{3, 2, 4, 1, 3}, {2, 5, 7, 3, 5}},
           .confirmation = {{2, 7, 9, 3, 5}, {5, 3, 6, 1, 3}},
           .nominal = {2, 3, 4, 1, 3}};

@@ -164,7 +164,7 @@ TEST_F(AlteredAlgebra, StepsOfTrueLawsAreTaken) {
   }
 }
 
-// Where nobody knows yet what shows a law to be false: REWRIGHT_LAW=N looks everywhere.
+// Finds a claim that shows a law to be false: REWRIGHT_LAW=N tries them all.
 TEST_F(AlteredAlgebra, Search) {
   const char* wanted = std::getenv("REWRIGHT_LAW");
   if (wanted == nullptr) GTEST_SKIP() << "with REWRIGHT_LAW=N, the number of a row from 0";
