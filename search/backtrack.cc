@@ -63,7 +63,7 @@ class Backtracking {
     }
   }
 
-  // A detour paid. It may have set out from a graph that was the best then and is no more: what counts are its moves.
+  // A detour paid. It may have set out from a graph that was the best then and is no more: only its moves count.
   void Arrive(SearchState state) {
     const std::vector<Explorer::Move> moves = explorer_.MovesBetween(state.base, state.step);
     const int best_before = explorer_.best().step;
@@ -100,8 +100,8 @@ class Backtracking {
     }
   }
 
-  // Repeats moves that paid at all sites at once: every first move with the same effect, then every second. False when
-  // the whole gains less than nearly the sum of what one site does; nothing is changed then.
+  // Repeats moves that paid at all sites at once: every first move with the same effect, then every second. False if
+  // the whole gains less than nearly the sum of the single gains; nothing is changed then.
   bool ReplayAtOnce(const std::vector<Explorer::Move>& moves, SearchState* state) {
     constexpr double kNoLimit = std::numeric_limits<double>::infinity();
     Explorer::Built at{*state, explorer_.View(*state)};

@@ -25,8 +25,8 @@ int64_t Bits(double value) {
   return bits;
 }
 
-// Writes what a device can see of a group as a list of numbers. Every list is preceded by its length, so that equal
-// signatures mean equal groups.
+// Writes the features of a group that a device can see as a list of numbers. Every list is preceded by its length, so
+// that equal signatures mean equal groups.
 class SignatureWriter {
  public:
   SignatureWriter(const Graph& graph, const Group& group) : graph_(graph), group_(group) {}

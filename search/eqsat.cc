@@ -225,7 +225,7 @@ class SaturatedGraph {
   Explorer& explorer_;
   const std::vector<DirectedRule>& rules_;
   const Graph graph_;
-  const Graph copy_;  // in an arena of its own: most of what the rules make is thrown away
+  const Graph copy_;  // in an arena of its own: most nodes that the rules make are thrown away
   EGraph egraph_;
   std::vector<Value> roots_;
   SaturationResult saturation_;

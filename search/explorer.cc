@@ -146,7 +146,7 @@ std::vector<NodeId> Explorer::Fresh(const SearchState& parent, const Graph& befo
   for (NodeId id : parent.fresh) {
     if (after.contains(id)) fresh.push_back(id);
   }
-  // Down from the replacing values to what was there before.
+  // Goes down from the replacing values to the values that were there before.
   std::vector<NodeId> stack;
   for (const Proposal& proposal : proposals) {
     for (const auto& [from, to] : proposal.rewrite.replacement) stack.push_back(to.node);
@@ -429,7 +429,7 @@ SearchResult Explorer::Finish() {
   for (size_t i = improvements_.size(); i-- > 0;) {
     const SearchState& state = improvements_[i];
     const bool full = static_cast<int>(result.candidates.size()) >= options_.candidates;
-    // The original is what the others are compared with: it is a candidate when nothing is cheaper.
+    // The others are compared with the original, which is a candidate when nothing is cheaper.
     const bool differs = result.candidates.empty() ||
                          (i > 0 && result.candidates.back().cost.seconds < kClearlyCheaper * state.cost.seconds);
     if (differs && (!full || result.candidates.empty())) {

@@ -41,7 +41,7 @@ struct Proposal {
 // Sites of one signature may differ further away; trying a second one is enough insurance.
 inline constexpr int kTriesPerSignature = 2;
 
-// This share of what rewrites promise together must come true: a device may fuse over the edges of sites.
+// This share of the gains that rewrites promise together must come true: a device may fuse over the edges of sites.
 inline constexpr double kKept = 0.9;
 
 class Explorer {
@@ -80,9 +80,9 @@ class Explorer {
   std::optional<Built> Build(const SearchState& state, const Graph& graph, const Proposal& proposal, double limit) {
     return BuildAll(state, graph, {&proposal, 1}, limit);
   }
-  // The same with several at once, sorted from the outputs towards the inputs: each gives new identities to what lies
-  // downstream alone, so that the trace has them one after the other. One may replace what another before it put there;
-  // else they do not overlap.
+  // The same with several at once, sorted from the outputs towards the inputs: each gives new identities only to nodes
+  // downstream of it, so that the trace has them one after the other. A proposal may replace values that one before it
+  // put there; else they do not overlap.
   std::optional<Built> BuildAll(const SearchState& state, const Graph& graph, absl::Span<const Proposal> proposals,
                                 double limit);
 
@@ -94,8 +94,8 @@ class Explorer {
   // cheaper.
   bool Take(std::vector<std::vector<Proposal>> groups, SearchState* state, Graph* graph);
 
-  // Searches graphs of arenas of their own, whole, within what is left of the limits, several at once; ends early when
-  // a limit is reached. Nothing for a graph that the device cannot run. The number of threads changes nothing.
+  // Searches graphs of arenas of their own, whole, within the rest of the limits, several at once; ends early when a
+  // limit is reached. Nothing for a graph that the device cannot run. The number of threads changes nothing.
   std::vector<std::optional<SearchResult>> SearchParts(const std::vector<Graph>& parts);
   // -1: none, or several.
   int RuleNumber(const std::string& name) const;
@@ -133,7 +133,7 @@ class Explorer {
     bool returned = false;
   };
   SearchState FollowSecondStart();
-  // Nothing where the device cannot run what the rewrite makes.
+  // Nothing if the device cannot run the rewritten graph.
   std::optional<Proposal> Judge(const Graph& graph, Rewrite rewrite);
   static std::vector<NodeId> Fresh(const SearchState& parent, const Graph& before, const Graph& after,
                                    absl::Span<const Proposal> proposals);

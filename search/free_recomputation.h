@@ -5,8 +5,8 @@
 
 namespace rewright {
 
-// `kept` without the pointwise tensors that late readers can have from what is left, so that the fewest bytes wait at
-// its end.
+// `kept` without the pointwise tensors that late readers can compute from the other kept ones, so that the fewest bytes
+// wait at its end.
 Kept KeptWithoutFree(const WaitingTensors& waiting, const Kept& kept);
 
 }  // namespace rewright

@@ -49,7 +49,7 @@ class SiteEstimator {
   int radius_;
   // By signature: most sites equal one that was judged before.
   absl::flat_hash_map<uint64_t, absl::StatusOr<SiteEstimate>> known_;
-  absl::flat_hash_map<NodeId, uint64_t> local_hashes_;  // of what a node is without its operands
+  absl::flat_hash_map<NodeId, uint64_t> local_hashes_;  // of nodes without their operands
   // Sites are cut out into an arena of their own, which is thrown away when it has grown large.
   std::shared_ptr<Arena> scratch_;
   absl::flat_hash_map<NodeId, NodeId> copied_;        // known nodes, into scratch_

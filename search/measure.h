@@ -22,10 +22,10 @@ struct MeasureOptions {
   // Asked after each pair: true ends the measurement with the pairs that there are.
   std::function<bool()> stop;
   double least_seconds = 0.2;  // of pairs, before `stop` ends them: compiling both took longer
-  // Above 0, and `seconds` not given: ends as soon as it is certain, or likely, what the sign test says at this level
-  // after `pairs` pairs: with the wins that it wants, when they cannot be reached any more, or behind a few pairs of
-  // which the candidate did not win more than half, where a gain that counts is excluded. So no more accidents pass for
-  // gains than without it.
+  // Ends early if above 0 and `seconds` is not given: as soon as the verdict of the sign test at this level after
+  // `pairs` pairs is certain or likely. It is certain with the wins that the test wants, or when they cannot be reached
+  // any more. It is likely behind a few pairs of which the candidate did not win more than half, if a gain that counts
+  // is excluded. Accidents pass for gains no more often than without it.
   double significance = 0;
 };
 
@@ -45,8 +45,9 @@ struct Measurement {
 // too few pairs.
 inline constexpr double kGainThatCounts = 1.05;
 
-// Keeps what graphs of one device took against one another, by their canonical hashes: weights count by their types;
-// and which searches a time limit has ended, by the graph and the setting: all else that a search depends on but costs.
+// Keeps the timings of graphs of one device against one another, by their canonical hashes: weights count by their
+// types. Also keeps which searches a time limit has ended, by the graph and the setting: everything that a search
+// depends on except costs.
 class KeptMeasurements {
  public:
   virtual ~KeptMeasurements() = default;

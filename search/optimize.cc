@@ -121,7 +121,7 @@ class Optimizer {
     const Candidate* candidate;
     std::optional<Measurement> measured;
     bool earlier = false;             // measured by an earlier run
-    std::optional<GraphInFile> file;  // what its file gives, which then stands for it
+    std::optional<GraphInFile> file;  // the graph that its file gives, which then stands for it
   };
 
   // The graph that the search began with, timed before it.
@@ -274,7 +274,7 @@ class Optimizer {
     }
     insured_.emplace(Insured{report_.search, contender});
     timed_candidate_ = nullptr;  // of a search that is over
-    // Many weights of its own would be in memory beside what the search measures.
+    // Its weights would take much memory while the search measures.
     if (timed_ != nullptr && timed_->constant_bytes() >= options_.checking.sparing_bytes) timed_.reset();
     return absl::OkStatus();
   }
@@ -390,8 +390,8 @@ class Optimizer {
     return report_.search.trace[path[right]].rule;
   }
 
-  // Times the contenders of which no earlier run tells; those that are not faster are dropped, the others sorted by how
-  // much.
+  // Times the contenders that no earlier run has timed. Those that are not faster are dropped, the others sorted by
+  // their gain.
   absl::Status TimeAll() {
     tests_ = contenders_.size();
     ASSIGN_OR_RETURN(const bool one_is_faster, OneWasFaster());
@@ -436,7 +436,7 @@ class Optimizer {
     return absl::OkStatus();
   }
 
-  // Compiles what the file of a contender gives. False where it cannot be, and is dropped.
+  // Compiles the graph that the file of a contender gives. False if it cannot be compiled, and is dropped.
   absl::StatusOr<bool> CompileFile(Contender* contender) {
     const Candidate& candidate = *contender->candidate;
     contender->file.reset();
@@ -640,8 +640,8 @@ class Optimizer {
   OptimizeReport report_;
   std::vector<Contender> contenders_;
   size_t tests_ = 1;            // contenders of the last search
-  double reserve_ = 0;          // of the time that is left: what is not for timing; infinite where there is no limit
-  std::vector<Tensor> inputs_;  // of what is timed
+  double reserve_ = 0;          // the part of the time left that is not for timing; infinite where there is no limit
+  std::vector<Tensor> inputs_;  // of the graphs that are timed
   std::unique_ptr<Executable> original_;  // likewise
   std::unique_ptr<Executable> timed_;     // the last that was timed
   const Candidate* timed_candidate_ = nullptr;

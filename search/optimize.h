@@ -111,7 +111,7 @@ struct OptimizeReport {
   std::optional<double> latency_after;
   // The original is equal to itself. Not checked: `check.done` is false, `equal` is true unless something differed.
   bool equal = true;
-  bool as_file = false;  // what was compared and timed is what OptimizeOptions::as_file gave, when it was called last
+  bool as_file = false;  // the graph that OptimizeOptions::as_file gave last was compared and timed
   OutputCheck check;
   double search_cpu_seconds = 0;
   int64_t graphs_explored = 0;  // rewrites judged
@@ -127,7 +127,7 @@ struct OptimizeReport {
   std::shared_ptr<OutputChecker> checker;  // knows the original's outputs; the runner has to live
 };
 
-// Gives the original back in the place of what was found, which was measured to be `text` (kNotFaster).
+// Gives the original back in place of a rewritten graph that was measured to be `text` (kNotFaster).
 void TakeBack(const Graph& original, const std::string& text, OptimizeReport* report);
 
 // True if the candidate is faster, by the sign test; `times` tests share the probability that one passes by accident.

@@ -101,7 +101,7 @@ class OutputChecker {
   bool IsStressInterpreted() const;
   // Gives the executable that it puts into `*compiled`; null where there is one already, or none is needed.
   absl::StatusOr<std::unique_ptr<Executable>> CompileForStress(const Graph& graph, Executable** compiled);
-  // Gives what the graph makes of one set of inputs, by the interpreter or by `compiled`.
+  // Runs the graph on one set of inputs, by the interpreter or by `compiled`.
   absl::StatusOr<Outputs> StressedOutputs(const Graph& graph, const std::vector<Tensor>& inputs, Executable* compiled);
   // Finds `rounding_`.
   absl::Status MeasureRounding();
@@ -119,7 +119,7 @@ class OutputChecker {
   std::vector<Outputs> expected_;
   bool interpreted_ = false;  // expected_ is the interpreter's, and the runner has not been held against it
   std::string device_fault_;
-  // Sets of inputs of other magnitudes that the original takes, and what it makes of them.
+  // Sets of inputs of other magnitudes that the original takes, and its outputs for them.
   std::optional<std::vector<std::pair<std::vector<Tensor>, Outputs>>> stress_;
   std::vector<std::vector<double>> rounding_;  // by set and output: greatest error of expected_; empty: not measured
 };

@@ -69,7 +69,7 @@ class Chooser {
     if (IsBetter(candidate, best_)) best_ = candidate;
   }
 
-  // All that is in memory: what escapes from the group that computes it.
+  // All tensors in memory: those that escape from the group that computes them.
   Kept All() const {
     Kept kept(waiting_.tensors().size(), Keep::kNot);
     for (const Group& group : first_.groups) {
@@ -84,7 +84,7 @@ class Chooser {
     return options_.second_tier && tensor(i).root == i && tensor(i).may_drop && !IsSmall(i) &&
            tensor(i).to - tensor(i).from >= kLongWait;
   }
-  // A guess of what the copies of a byte add, where they overlap.
+  // A guess of the seconds that the copies of a byte add, where they overlap.
   double SecondsAwayPerByte() const {
     return 2 * options_.second_tier->seconds_per_byte * std::max(0.05, options_.second_tier->lost);
   }
@@ -125,7 +125,8 @@ class Chooser {
     return KeepEscaping(origins, kept);
   }
 
-  // Likewise what is computed together with something that is not pointwise, and would be computed again.
+  // Likewise keeps tensors that are computed together with an operator that is not pointwise, and would be computed
+  // again.
   bool PinOthers(const WaitingTensors::Rewritten& rewritten, Kept* kept) const {
     bool pinned = false;
     for (const auto& [id, origin] : rewritten.origins) {
@@ -159,7 +160,7 @@ class Chooser {
 
   absl::Status Trade(const Candidate& cheap) {
     std::vector<Candidate> starts = {cheap};
-    Kept waits = All();  // what late readers read, and nothing that it is computed from
+    Kept waits = All();  // tensors that late readers read, and nothing that these are computed from
     for (int i = 0; i < static_cast<int>(waits.size()); ++i) {
       if (tensor(i).late < 0 && tensor(i).written <= end_ && tensor(i).may_drop) waits[i] = Keep::kNot;
     }
@@ -221,7 +222,7 @@ class Chooser {
     return bytes;
   }
 
-  // The narrowest places near those that part what waits into equal shares.
+  // The narrowest places near those that part the waiting bytes into equal shares.
   std::vector<int> NarrowPlaces(int segments) const {
     std::vector<int64_t> waits(static_cast<size_t>(end_) + 1, 0);
     for (int i : waiting_.waiting()) {
@@ -265,7 +266,8 @@ class Chooser {
 
   // ---- moves
 
-  // Drops the tensor, and what it is computed from and would else be kept for it alone. The seconds of it all.
+  // Drops the tensor, and the tensors that it is computed from and that are kept for it alone. Gives the seconds of all
+  // that.
   double Drop(int i, Kept* kept) const {
     double seconds = seconds_[i];
     (*kept)[i] = Keep::kNot;
@@ -339,7 +341,8 @@ class Chooser {
     return moves;
   }
 
-  // At every group at which too much is alive, the fullest first, what costs least leaves until the rest has room.
+  // Lowers the memory: at every group at which too much is alive, the fullest first, the cheapest tensors leave until
+  // the rest has room.
   Kept Lowered(const Candidate& candidate, std::set<std::pair<int, Keep>>* tried) const {
     Kept kept = candidate.kept;
     std::vector<int64_t> live = candidate.plan.live;
@@ -372,7 +375,7 @@ class Chooser {
     return absl::OkStatus();
   }
 
-  // Keeps again what saves most seconds for a byte, as many at once as fit.
+  // Keeps again the tensors that save most seconds for a byte, as many at once as fit.
   absl::Status Raise(Candidate candidate, int until) {
     const Kept all = All();
     std::vector<std::pair<double, int>> moves;
@@ -437,7 +440,7 @@ class Chooser {
   RunPlan first_;
   const WaitingTensors waiting_;
   const std::vector<double> seconds_;  // by node
-  const int end_;                      // of what is not late
+  const int end_;                      // the last group that is not late
   int64_t mean_bytes_ = 0;             // of a tensor that waits
   int most_plans_ = 0, plans_ = 0;
   Candidate best_;

@@ -21,9 +21,9 @@ inline constexpr char kRuleSeparator[] = " + ";
 
 // A place where a rule applies. Its right side is in the arena already; nothing downstream is.
 struct Rewrite {
-  int rule = 0;  // number in the Rewriter; -1: of several rules, which `name` says
+  int rule = 0;  // number in the Rewriter; -1: several rules, named in `name`
   std::string name = {};
-  // The values that are replaced, and by what, in the order of the rule's outputs.
+  // The replaced values and their replacements, in the order of the rule's outputs.
   std::vector<std::pair<Value, Value>> replacement;
   // Applications that the left side covers.
   std::vector<NodeId> matched;
@@ -56,7 +56,7 @@ class Rewriter {
 // from others by one rewrite is matched where it differs.
 class RuleRewriter : public Rewriter {
  public:
-  // The index outlives the rewriter. `numerics`: what is known of inputs.
+  // The index outlives the rewriter. `numerics`: the known facts about inputs.
   explicit RuleRewriter(const RuleIndex& rules, NumericsOptions numerics = {})
       : rules_(rules), numerics_of_(std::move(numerics)), numerics_(numerics_of_) {}
 
@@ -113,7 +113,7 @@ class FilteredRewriter : public Rewriter {
   std::unique_ptr<Rewriter> Fork() const override;
 
  private:
-  std::unique_ptr<Rewriter> forked_;  // of a fork: what it filters
+  std::unique_ptr<Rewriter> forked_;  // of a fork: the rewriter that it filters
   Rewriter& rewriter_;
   absl::flat_hash_set<int> disabled_;
 };

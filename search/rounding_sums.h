@@ -1,4 +1,4 @@
-// Sums that round on purpose: what was added is taken away again, so that over the reals nothing would be left of it.
+// Finds sums that round on purpose: a term is added and taken away again, so that over the reals nothing of it remains.
 #pragma once
 
 #include <vector>

@@ -113,8 +113,8 @@ struct SearchOptions {
   // Limits of eqsat: e-nodes that one saturation may add, and branchings of one extraction.
   int egraph_nodes = 2000;
   int64_t extraction_steps = 20000;
-  // How much larger than the original's the weights of a graph may be, as a share of them; what they grow by has to be
-  // gained, share for share (search/weight_bytes.h). Infinite: they may be of any size.
+  // The most that the weights of a graph may exceed the original's, as a share of them. Growth has to be gained, share
+  // for share (search/weight_bytes.h). Infinite: they may be of any size.
   double growth = std::numeric_limits<double>::infinity();
   // In the place of `growth`, for a graph that is a part of another.
   std::optional<GrowthPrice> growth_price = std::nullopt;

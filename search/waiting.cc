@@ -196,7 +196,7 @@ class WaitingTensors::Rewriting {
     return Fetched(value, stay->second.number);
   }
 
-  // The root from the second tier, and what is moved from it.
+  // The root from the second tier, and the values that are moved from it.
   absl::StatusOr<Value> Fetched(Value value, int stay) {
     const std::pair<Value, int> key(value, stay);
     if (const auto found = fetched_.find(key); found != fetched_.end()) return found->second;

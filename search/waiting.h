@@ -40,7 +40,7 @@ class WaitingTensors {
     int64_t bytes = 0;
     int written = -1;        // position in the run of the group that gives it; -1: it is there before
     std::vector<int> uses;   // positions in the run of its readers, ascending
-    int from = -1, to = -1;  // what writes or uses it, and the next use: those that are furthest apart
+    int from = -1, to = -1;  // its writer or a use, and the next use: the two that are furthest apart
     int late = -1;           // the first late use; -1: it has none, or is computed late itself
     bool is_moved = false;   // it lies in the tensor of its first operand
     bool may_drop = false;   // it can be computed again: it is no leaf, not known, and no output of the graph
@@ -50,7 +50,7 @@ class WaitingTensors {
   struct Rewritten {
     Graph graph;
     int replaced = 0;                             // operands that stand behind a trigger: uses of the laws
-    std::vector<Value> fetched;                   // what is in the second tier meanwhile
+    std::vector<Value> fetched;                   // the tensors that are in the second tier meanwhile
     absl::flat_hash_map<NodeId, NodeId> early;    // by node of the original
     absl::flat_hash_map<NodeId, NodeId> origins;  // by new node, the one that it is a copy of
   };

@@ -15,7 +15,7 @@ int64_t AllowedGrowth(double growth, int64_t before) {
 }
 
 GrowthPrice PriceOfGrowth(double growth, int64_t original, double seconds) {
-  // In small files what is free counts as the share that is allowed.
+  // In small files the free bytes count as the share that is allowed.
   const double base = std::max(static_cast<double>(original), static_cast<double>(kFreeGrowth) / growth);
   return {seconds / base, AllowedGrowth(growth, original)};
 }

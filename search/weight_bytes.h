@@ -23,7 +23,7 @@ int64_t AllowedGrowth(double growth, int64_t before);
 
 class WeightBytes {
  public:
-  // `original`: what it computes from weights its file computes too, so that only the weights count.
+  // Only weights of `original` count: its file computes the values that it computes from weights.
   explicit WeightBytes(const Graph& original);
 
   // Counts the weights of a graph of the same arena. A value that it computes from weights, and the original does not,

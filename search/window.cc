@@ -129,7 +129,7 @@ class Cutter {
   ValueMap outer_;  // of leaves
 };
 
-// Nodes are numbered by first use; what is computed outside is known by its number and type alone.
+// Nodes are numbered by first use; a value computed outside is known by its number and type alone.
 class KeyWriter {
  public:
   KeyWriter(const Graph& graph, NodeSignatures& signatures) : graph_(graph), signatures_(signatures) {}

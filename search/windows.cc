@@ -33,7 +33,7 @@ class WindowSearch {
   void Run() {
     Graph graph;
     SearchState state = DescendFromStarts(explorer_, &graph);
-    // Cuts move every round: what a cut separates is together in the next.
+    // Cuts move every round: nodes that a cut separates are together in the next.
     constexpr double kShifts[] = {0, 0.5, 0.25, 0.75};
     int idle = 0;
     for (size_t round = 0; idle < 2 && !explorer_.Done(); ++round) {

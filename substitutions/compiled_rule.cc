@@ -382,8 +382,8 @@ class RuleCompiler {
     return absl::OkStatus();
   }
 
-  // A proof in f32 stands for f64 too, but not where types are named: what is f32 in one place may then be another type
-  // elsewhere.
+  // A proof in f32 stands for f64 too, but not if the rule names types: a tensor that is f32 in one place may then be
+  // of another type elsewhere.
   absl::Status CheckTypes() const {
     const auto names_type = [](const RuleNode& node) {
       return node.op != nullptr && std::any_of(node.op->attrs.begin(), node.op->attrs.end(),

@@ -99,7 +99,7 @@ class CompiledRule {
   // For root k > 0 in lhs(): nodes from one that earlier roots bind up to the root (both included); empty when the
   // root is bound by then itself.
   const std::vector<std::vector<int>>& entry_paths() const { return entry_paths_; }
-  // Exchanging outputs k and k + 1 gives the same rule: of each pair of matches one suffices.
+  // True if exchanging outputs k and k + 1 gives the same rule: then one of each pair of matches suffices.
   bool symmetric(size_t k) const { return k < symmetric_.size() && symmetric_[k]; }
 
   // Node of the left side that is root k.
@@ -107,7 +107,7 @@ class CompiledRule {
 
   // A rule about siblings (siblings.h) is compiled as the one for two.
   bool siblings() const { return !other_counts_.empty(); }
-  // The same for one, three and seven siblings: what is proved and measured besides.
+  // The same rule for one, three and seven siblings: these are proved and measured besides.
   const std::vector<std::shared_ptr<const CompiledRule>>& other_counts() const { return other_counts_; }
   // The first single_nodes() nodes of the left side of a rule about siblings are the first sibling.
   int single_nodes() const { return other_counts_[0]->num_lhs_nodes(); }

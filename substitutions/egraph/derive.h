@@ -21,7 +21,7 @@ namespace rewright {
 
 struct DeriveOptions {
   SaturationLimits limits = {.max_rounds = 8, .max_nodes = 2000, .max_matches_of_rule = 200, .max_merge_rounds = 2};
-  // As many structures, or sizes of one structure where there are fewer.
+  // The number of structures, or of sizes of one structure if there are fewer.
   int instances = 3;
   uint64_t seed = 1;  // of sizes and attributes
 };
@@ -34,7 +34,7 @@ struct Derivation {
   std::vector<int64_t> uses;                      // by rule: matches that made classes equal, needed or not
 };
 
-// Errors: a goal of which no instance can be drawn, or whose right side cannot be built at one.
+// Errors: no instance of the goal can be drawn, or its right side cannot be built at one.
 absl::StatusOr<Derivation> Derive(const CompiledRule& goal, const std::vector<DirectedRule>& rules,
                                   const DeriveOptions& options = {});
 

@@ -112,7 +112,7 @@ class Stating {
   }
 
  private:
-  // Products and convolutions: what takes the time.
+  // Counts products and convolutions, which take most of the time.
   int NumContractions(const SmallGraph& graph) const {
     return static_cast<int>(std::count_if(graph.applications, graph.applications + graph.size, [&](const auto& a) {
       const std::string& op = space_.operators[a.op].op;

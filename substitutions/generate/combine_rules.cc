@@ -126,7 +126,7 @@ class Combiner {
     return MakeEqual(egraph, place.sides, rules, limits).end == SaturationEnd::kDone;
   }
 
-  // One step of `by` does what `goal` does, wherever that applies.
+  // True if one step of `by` does what `goal` does, wherever `goal` applies.
   bool Covers(const Item& by, const Item& goal) const {
     const DomainLimits &wide = by.rule->proof->domain, &narrow = goal.rule->proof->domain;
     if (by.rule_class() > goal.rule_class() || wide.max_rank < narrow.max_rank ||
@@ -185,7 +185,8 @@ class Combiner {
     (void)drawn;  // a rule of which no instance is found gains nothing
   }
 
-  // Read from left to right, those of no weaker class: what a user asks for by class must not be lost.
+  // The rules so far, read from left to right, of no weaker class: a user who asks for one class must not lose the
+  // rule.
   std::vector<DirectedRule> RulesUpTo(RuleClass rule_class) const {
     std::vector<DirectedRule> rules;
     for (const Item& item : kept_) {
@@ -267,7 +268,7 @@ class Combiner {
         for (size_t k = 0; k < place.sides.size(); ++k) {
           whole.sides.emplace_back(start->outputs()[k].value, place.sides[k].second);
         }
-        // The proof of the rule is about what it matches.
+        // The proof of the rule covers only its matches.
         if (!Gives(*item.matcher, place.arena, whole.Left(), place.Left())) continue;
         if (GainOf(whole) == Gain::kNone || Meet(whole, rules)) continue;
         ++result_.enabling;
@@ -285,7 +286,7 @@ class Combiner {
   DeriveOptions draws_;
   Combination result_;
   std::vector<Item> kept_, candidates_;
-  std::vector<const Rule*> heads_;  // by rule of the base: what stands above it
+  std::vector<const Rule*> heads_;  // by rule of the base: the text above it
   std::vector<std::pair<const Rule*, Place>> gaining_;
   size_t done_ = 0, num_candidates_ = 0;
 };

@@ -35,7 +35,7 @@ struct CombineOptions {
 };
 
 struct Combination {
-  std::vector<Rule> rules;                              // the base, and then what was added
+  std::vector<Rule> rules;                              // the base, and then the rules that were added
   int replaced = 0;                                     // rules of the base
   int gaining = 0, enabling = 0;                        // added
   int derivable = 0, exchanging = 0, unrelated = 0, without_gain = 0;  // left out

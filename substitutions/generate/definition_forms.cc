@@ -90,7 +90,7 @@ class Smaller {
     });
   }
 
-  // With these operators in place of what defines them.
+  // The part with these operators in place of their definitions.
   PartPtr In(const PartPtr& part) const {
     if (part->kind != Part::Kind::kApply) return part;
     for (const Definition* definition : definitions_) {
@@ -112,7 +112,7 @@ class Smaller {
 struct Style {
   std::map<std::string, size_t> order;  // of a product, by its key
   bool powers = false;                  // squares are powers
-  const Smaller* smaller = nullptr;     // of which operators make use
+  const Smaller* smaller = nullptr;     // the smaller operators that are used
 };
 
 class Writer {

@@ -1,4 +1,4 @@
-// The ways in which an operator's definition is written down, and what of it is known before operand 0 is.
+// The ways to write down an operator's definition, and the parts of it that do not depend on operand 0.
 #pragma once
 
 #include <optional>

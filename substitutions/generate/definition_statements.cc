@@ -21,7 +21,7 @@ struct Run {
   std::vector<std::string> names;  // of its sizes; of the pack
 };
 
-// One statement: which runs of axes are packs, and what everything is called.
+// One statement: a choice of the runs of axes that are packs, with names for everything.
 class Statement {
  public:
   Statement(const Definition& definition, std::vector<Run> runs) : definition_(definition), runs_(std::move(runs)) {
@@ -188,7 +188,7 @@ class Statement {
     return absl::StrCat(part.op->name, "(", absl::StrJoin(items, ", "), ")");
   }
 
-  // Names what is used more than once: "let d = .. in ".
+  // Names parts that are used more than once: "let d = .. in ".
   std::string Lets(const std::vector<PartPtr>& roots) {
     std::map<std::string, int> uses;
     std::vector<const Part*> parts;  // operands before users
@@ -249,8 +249,8 @@ std::vector<Run> RunsOf(const Definition& definition) {
   return runs;
 }
 
-// A statement for each choice of packs, the ones with more first. Axes that are reduced are counted: of any number of
-// them proofs take long.
+// Makes a statement for each choice of packs, the ones with more first. Reduced axes are written out one by one: proofs
+// about any number of them take long.
 template <typename State>
 std::vector<std::string> Statements(const Definition& definition, const State& state) {
   const std::vector<Run> runs = RunsOf(definition);

@@ -19,8 +19,8 @@ class EnumerationJournal {
  public:
   ~EnumerationJournal();
 
-  // Opens DIR/enumeration.RANK.journal, and cuts off what was not written to the end. `header`, one line, tells what
-  // the run depends on. Errors: a journal there is of another run, or cannot be read or written.
+  // Opens DIR/enumeration.RANK.journal, and cuts off a line that was not written to the end. `header`, one line, names
+  // everything that the run depends on. Errors: a journal there is of another run, or cannot be read or written.
   absl::Status Open(const std::string& folder, int rank, const std::string& header);
 
   bool is_open() const { return file_.has_value(); }

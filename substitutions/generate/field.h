@@ -66,8 +66,8 @@ uint64_t FieldSigmoid(uint64_t x);
 // 0 has no negative power.
 bool FieldPowExists(uint64_t x, uint64_t exponent);
 uint64_t FieldPow(uint64_t x, uint64_t exponent);
-// Stand-ins for functions of which nothing else is known, by a key of each: any function, an odd one, an even one,
-// one that leaves integers as they are.
+// Stand-ins for functions without known laws, by a key of each: any function, an odd one, an even one, one that leaves
+// integers as they are.
 uint64_t FieldHash(uint64_t key, uint64_t x);
 uint64_t FieldOdd(uint64_t key, uint64_t x);
 uint64_t FieldEven(uint64_t key, uint64_t x);

@@ -42,9 +42,9 @@ absl::Status Check(const Space& space) {
   return absl::OkStatus();
 }
 
-// Divides classes by the values of their graphs under some assignments, the last one the nominal one: what differs from
-// the first graph of its pair leaves the class, and those that leave and are equal to each other make pairs among
-// themselves. Keeps the order of the pairs.
+// Divides classes by the values of their graphs under some assignments, the last one the nominal one. A graph that
+// differs from the first graph of its pair leaves the class; those that leave and are equal to each other make pairs
+// among themselves. Keeps the order of the pairs.
 class Divider {
  public:
   Divider(const Space& space, std::vector<std::vector<int64_t>> assignments, uint64_t seed)
@@ -205,7 +205,7 @@ class Finder {
     MatchCounts counts;
     uint64_t done = 0, next_report = 0, records = 0;
     bool fits = true;
-    bool spilled = false;  // the journal alone has what comes
+    bool spilled = false;  // only the journal keeps the records from here on
     std::vector<std::vector<uint64_t>> out(ranks);
     const auto exchange = [&] {
       const std::vector<uint64_t> words = options_.ranks->Exchange(out);
@@ -255,7 +255,7 @@ class Finder {
       return fits && result_.complete;
     };
 
-    // Subtrees by their place in the sample; of those, every `ranks`th from `rank` on is done here.
+    // Known subtrees, by their place in the sample; this rank does every `ranks`th from `rank` on.
     std::vector<bool> known(total, false);
     bool go_on = true;
     absl::Status replayed = journal_.Replay(level, [&](const FinishedSubtree& subtree) {
@@ -314,7 +314,7 @@ class Finder {
     result_.complete = false;
   }
 
-  // At rank 0: what all have found.
+  // Collects the pairs of all ranks at rank 0.
   void Gather() {
     if (num_ranks_ == 1) return;
     const MatchCounts& c = result_.counts;

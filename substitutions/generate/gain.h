@@ -21,7 +21,7 @@ namespace rewright::generate {
 struct Place {
   std::shared_ptr<Arena> arena;
   Match match;
-  std::vector<std::pair<Value, Value>> sides;  // of what is replaced
+  std::vector<std::pair<Value, Value>> sides;  // the values that are replaced, and their replacements
 
   std::vector<Value> Left() const { return Side(true); }
   std::vector<Value> Right() const { return Side(false); }
@@ -34,7 +34,8 @@ struct Place {
 // cannot be built.
 std::optional<Place> PlaceOf(const RandomApplication& drawn, uint32_t weights);
 
-// Which inputs to make weights of: all subsets but the whole of a few inputs; of more, none, each one, and all but one.
+// The subsets of inputs to make weights of: all but the whole if there are few inputs; else none, each one, and all but
+// one.
 std::vector<uint32_t> WeightSubsets(size_t inputs);
 
 // How the right side runs, beside the left one.

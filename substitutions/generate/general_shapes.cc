@@ -22,7 +22,7 @@ bool HasWindows(const OperatorChoice& choice) {
   return choice.op == "conv2d" || choice.op == "max_pool2d" || choice.op == "avg_pool2d";
 }
 
-// `kernel`: of a convolution, whose extent may be any.
+// The size as a polynomial. `kernel`: the shape is that of a convolution's kernel, whose extent may be any.
 GeneralShapes::Poly GeneralShapes::SizeOf(const Size& size, size_t axis, size_t rank, bool kernel) {
   const bool extent =
       kernel && size.variable < 0 && (axis >= 2 || (generality_ == Generality::kAnyGroups && axis == 1));
@@ -231,7 +231,7 @@ std::vector<int64_t> GeneralShapes::NominalParts(const std::vector<Poly>& parts,
   return sizes;
 }
 
-// As many as the channels are times those of the kernel.
+// The groups: the number of times that the image's channels are the kernel's.
 absl::StatusOr<GeneralShapes::Poly> GeneralShapes::DeriveGroups(const std::vector<GeneralTensor>& operands,
                                                                 int64_t ratio) {
   const Poly &channels = operands[0].sizes[1], &group = operands[1].sizes[1], &out = operands[1].sizes[0];

@@ -20,7 +20,7 @@ namespace rewright::generate {
 
 // How far a rule goes beyond the sizes and attributes of its space, from far to near.
 enum class Generality : uint8_t {
-  kAnyShape,   // variables of any shape and rank, all the same: of element-wise operators alone
+  kAnyShape,   // variables of any shape and rank, all the same: for element-wise operators alone
   kAnyAxis,    // and of concat and split along one axis: any axis of any shapes that agree in the others
   kAnyAxes,    // the same with two axes, in variables of any shape
   kAnyBatch,   // any number of axes before the last two of matrices

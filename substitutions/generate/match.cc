@@ -380,7 +380,7 @@ void Fingerprinter::Add(const SmallGraph& graph, const ValueId* values, std::vec
       return;
     }
   }
-  // A tensor that occurs twice: of a graph with one output that is a law, of others it is in a smaller one.
+  // A tensor that occurs twice: for a graph with one output that is a law; the law of other graphs is in a smaller one.
   for (int i = 0; i < end && layout.num_outputs > 1; ++i) {
     const int count = NumOutputs(space_.operators[graph.applications[i].op]);
     for (int k = 0; k < count; ++k) {

@@ -120,7 +120,7 @@ class Fingerprinter {
   absl::flat_hash_map<ValueId, Part> parts_;
 };
 
-// By application: those that it is computed from, itself among them, as bits.
+// By application: the applications that it is computed from, itself among them, as bits.
 std::array<uint64_t, kMaxOps> ConesOf(const Space& space, const SmallGraph& graph);
 
 // The values of all outputs, in order of OutputsOf; empty where the graph is illegal or a value does not exist.
@@ -129,7 +129,7 @@ std::vector<ValueId> EvaluateGraph(Terms& terms, const SmallGraph& graph);
 // Hashes of these values, in increasing order: equal for graphs that are equal up to the order of their outputs.
 std::vector<uint64_t> HashesOf(Terms& terms, const SmallGraph& graph);
 
-// By output of `first`: the output of `second` with the same value, as numbers. Empty where some has none.
+// By output of `first`: the number of the output of `second` with the same value. Empty if some output has none.
 std::vector<int> OutputPairs(Terms& terms, const Pair& pair);
 
 }  // namespace rewright::generate

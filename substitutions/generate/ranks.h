@@ -22,7 +22,7 @@ class Ranks {
   int rank() const { return communicator_.rank(); }
   int size() const { return communicator_.size(); }
 
-  // `out[r]` goes to rank r; what comes is in order of ranks.
+  // Sends `out[r]` to rank r; gives what the ranks sent, in their order.
   std::vector<uint64_t> Exchange(const std::vector<std::vector<uint64_t>>& out);
   // At rank 0 those of all ranks, in their order; empty at the others.
   std::vector<uint64_t> Gather(const std::vector<uint64_t>& words);

@@ -33,7 +33,7 @@ bool IsOneValue(const CompiledRule& rule, const std::vector<RuleValue>& outputs)
   return op != nullptr && !(outputs[0].whole && op == ops::Split());
 }
 
-// The inputs of which kernels of convolutions are made: bit i is the i-th one.
+// The inputs from which kernels of convolutions are made: bit i is the i-th one.
 uint32_t KernelsOf(const Graph& graph) {
   std::set<NodeId> made;  // into kernels
   for (auto it = graph.nodes().rbegin(); it != graph.nodes().rend(); ++it) {

@@ -1,8 +1,8 @@
 // A pair of equal graphs, stated as a rule for tensors of every size.
 //
 // The space knows a pair for a few sizes. The rule gives every input the most general shape for which the operators of
-// both sides accept their operands: sizes start out unrelated, and what the operators' requirements demand is equated.
-// The result is a conjecture for the verifier.
+// both sides accept their operands: sizes start out unrelated, and the operators' requirements equate them. The result
+// is a conjecture for the verifier.
 #pragma once
 
 #include <string>

@@ -140,7 +140,7 @@ class Selector {
       result_.complete = false;
       return absl::OkStatus();
     }
-    // In order: what follows from those of the same round is dropped too.
+    // In order: a rule that follows from those of the same round is dropped too.
     const size_t before = kept_.size();
     std::vector<size_t> kept;  // of the round
     for (size_t k = 0; k < judgements.size(); ++k) {
@@ -188,8 +188,8 @@ class Selector {
     return journal_.Add(fresh);
   }
 
-  // As general as can be derived or proved; what is refuted for sizes of its own may hold under a condition, or for
-  // those of the space.
+  // Tries the statements from general to special. A statement that is refuted for any sizes may hold under a condition,
+  // or for the sizes of the space.
   Judgement Judge(const Candidate& candidate) const {
     Judgement judgement;
     Outcome& outcome = judgement.outcome;
@@ -273,7 +273,7 @@ class Selector {
   // Names of the kept rules that were used; nothing where the rule does not follow. A merge has to follow from the left
   // side alone: from rules of single outputs and from other merges.
   std::optional<std::string> DerivedBy(const Rule& rule, bool merge) const {
-    if (merge) {  // few rules, which do not drown in what the others make
+    if (merge) {  // few rules, which would drown among the others
       if (auto by = DerivedBy(rule, merge, true)) return by;
     }
     return DerivedBy(rule, merge, false);

@@ -1,4 +1,4 @@
-// The second half of the generator: of all pairs of equal graphs, a small set of proved rules from which the others
+// The second half of the generator: selects a small set of proved rules from which the other pairs of equal graphs
 // follow.
 //
 // Pairs are stated as rules, as general as can be proved, and taken up from simple to complicated. One that follows
@@ -29,7 +29,7 @@ struct SelectCounts {
   uint64_t candidates = 0;  // different rules
   uint64_t done = 0;        // of these, so far; below:
   uint64_t derivable = 0, kept = 0, refuted = 0, unknown = 0, special = 0;  // Fate
-  // CPU seconds of what this run did itself: statements, derivability, proofs and counterexamples, numerical classes.
+  // CPU seconds of this run's own work: statements, derivability, proofs and counterexamples, numerical classes.
   double state_s = 0, derive_s = 0, prove_s = 0, classify_s = 0;
 
   SelectCounts& operator+=(const SelectCounts& other);

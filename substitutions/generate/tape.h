@@ -1,8 +1,8 @@
 // One application at fixed sizes as a straight line of arithmetic in the prime field of
 // substitutions/generate/field.h.
 //
-// The operator's index expression is evaluated as far as its indices go; what is left are the operations on elements,
-// each written once however often the expression repeats it. Small integers are exact in the field, so maximum and
+// The operator's index expression is evaluated as far as its indices go. The operations on elements remain, each
+// written once however often the expression repeats it. Small integers are exact in the field, so maximum and
 // comparison are the true ones on them. Immutable once compiled.
 #pragma once
 

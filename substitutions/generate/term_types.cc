@@ -1,4 +1,4 @@
-// The types of terms: what an application of an operator of the space is made of, under every assignment.
+// The types of terms: the shapes and programs of an application of an operator of the space, under every assignment.
 #include <algorithm>
 #include <utility>
 
@@ -72,7 +72,7 @@ Type Terms::InputType(const InputGroup& group) const {
 }
 
 TypedApplication* Terms::Apply(int op, const TypeId* operands) {
-  // Asked for every choice of operands: one look into a table for what is known.
+  // This runs for every choice of operands: known types take one look into a table.
   const int arity = space_.operators[op].arity;
   TypedApplication** known = nullptr;
   if (arity == 1 || arity == 2) {

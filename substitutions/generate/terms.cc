@@ -48,10 +48,10 @@ Terms::Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, 
   }
 }
 
-// A maximum over a window shows what relu did to it only where the whole window is negative, and maxima of maxima only
-// where all of the plane is; products of such planes are positive, which relu does not show either. So of every two
-// planes of a tensor of four axes one is negative, and of the others about one in two is positive. A scalar is negative
-// under one assignment and positive under the next.
+// A maximum over a window shows the effect of relu only if the whole window is negative, and maxima of maxima only if
+// all of the plane is. Products of such planes are positive, which hides relu, too. So one of every two planes of a
+// tensor of four axes is negative, and about one in two of the others is positive. A scalar is negative under one
+// assignment and positive under the next.
 void Terms::Draw(ValueId input, TypeId type_id, uint64_t seed, uint64_t* data) const {
   const Type& t = type(type_id);
   const uint64_t name = static_cast<uint64_t>(input);

@@ -70,8 +70,8 @@ struct TermValue {
 class Terms {
  public:
   // The last assignment is the nominal one; before it come the counterexamples of the space. `with_values`: false to
-  // count only; nothing is evaluated then and every value is different. `seed` draws the inputs' elements, but those of
-  // counterexamples. `tapes`: of other Terms too, or null.
+  // count only; nothing is evaluated then and every value is different. `seed` draws the inputs' elements, except those
+  // of counterexamples. `tapes`: may be shared with other Terms; or null.
   Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, bool with_values, uint64_t seed,
         TapeCache* tapes = nullptr);
   Terms(const Terms&) = delete;
@@ -127,7 +127,7 @@ class Terms {
   TypeId Intern(Type type);
   Type TypeOf(const std::vector<Size>& shape) const;
   Type InputType(const InputGroup& group) const;
-  static TypedApplication* Unknown();  // stands for what has not been asked for yet
+  static TypedApplication* Unknown();  // stands for a result that was not asked for yet
   TypedApplication* FindOrBuild(int op, const TypeId* operands);
   std::unique_ptr<TypedApplication> Build(int op, const std::vector<const Type*>& operands);
   bool AttrsAt(const OperatorChoice& choice, const std::vector<const Type*>& operands, size_t assignment,

@@ -85,7 +85,7 @@ bool Walk::Extend(int depth) {
   return true;
 }
 
-// Operand `slot`: what is available, or the next unused input of a group.
+// Chooses operand `slot`: an available value, or the next unused input of a group.
 bool Walk::Choose(int depth, int op, int slot) {
   const OperatorChoice& choice = space_.operators[op];
   if (slot == choice.arity) return Try(depth, op);

@@ -40,7 +40,7 @@ struct SmallGraph {
 // "y = matmul(x1, y1); relu(y)"
 std::string ToString(const Space& space, const SmallGraph& graph);
 
-// The outputs: of each application of which no output is an operand, all; of the others none.
+// The outputs of the graph: all outputs of the applications that no other application reads.
 std::vector<Ref> OutputsOf(const Space& space, const SmallGraph& graph);
 int NumOutputs(const OperatorChoice& choice);
 

@@ -23,7 +23,7 @@ OperatorChoice Unary(const std::string& op);
 OperatorChoice Scale();
 
 OperatorChoice Matmul(std::vector<int> ranks = {2, 2});
-// With zeros around, so that the image keeps its size where the stride is one.
+// A convolution with zeros around the image, which keeps its size if the stride is one.
 OperatorChoice Conv(int64_t r, int64_t s, bool relu = false, int64_t stride = 1);
 OperatorChoice Pool(const std::string& op, int64_t stride = 1);
 // Pads a kernel to this extent.
@@ -34,7 +34,7 @@ OperatorChoice ReduceAway(const std::string& op, int64_t axis);
 
 OperatorChoice Concat(int rank, int64_t axis, int arity = 2);
 OperatorChoice Split(int64_t axis, int parts = 2);
-// The first part of what concat put together.
+// The first of the parts that concat put together.
 OperatorChoice FirstPart(int rank, int64_t axis);
 OperatorChoice Transpose(const std::vector<int64_t>& perm);
 // `name` tells the shapes apart.

@@ -52,7 +52,7 @@ std::vector<Space> ShapeSpaces() {
       TwoOutputs(Shapes(
           "joins", {{"x", kMatrix, 3}}, 3,
           {Concat(2, 0), Concat(2, 1), Split(0), Split(1), FirstPart(2, 0), FirstPart(2, 1), Transpose({1, 0})})),
-      // A tensor of two or three parts, and what is done to each of them.
+      // A tensor of two or three parts, and an operator on each of them.
       ThreeOutputs(Shapes("parts",
                           {InTwo("x", 1),
                            {.name = "y", .shape = kMatrix, .cut_axis = 1, .cuts = {Var(kCut), Var(kSecondCut)}},
