@@ -120,7 +120,7 @@ struct OptimizeReport {
   std::vector<int> path;               // their steps in search.trace, in order
   std::set<std::string> unwanted;      // rules of which OptimizeOptions::unwanted named a step
   std::vector<DroppedCandidate> dropped;
-  int kept_roundings = 0;                  // applications that keep their bits: what rounds on purpose hangs on them
+  int kept_roundings = 0;                  // applications that keep their bits for deliberate roundings
   int moved_comparisons = 0;               // comparisons of the returned graph with rewritten values before them
   std::vector<std::string> blamed;         // rules that made outputs differ; the result does without them
   SearchResult search;                     // the last one

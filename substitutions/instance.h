@@ -1,8 +1,9 @@
 // A rule at fixed structural values: the object that is proved.
 //
-// A rule's text leaves structural values open (how many batch axes `b..` stands for, which axis `?a` is). An instance
-// fixes them all; what stays open are symbols: sizes, integer attributes, real attributes. Both sides are graphs of
-// operator applications, each with its Meaning and its variables bound to expressions over the symbols.
+// A rule's text leaves structural values open (the number of batch axes that `b..` stands for, the axis that `?a` is).
+// An instance fixes them all; the open values that remain are symbols: sizes, integer attributes, real attributes. Both
+// sides are graphs of operator applications, each with its Meaning and its variables bound to expressions over the
+// symbols.
 #pragma once
 
 #include <memory>
@@ -86,7 +87,7 @@ struct SymbolicNode {
 // True if the node is a constant whose value depends on symbols: every element is params[0].
 bool IsFill(const SymbolicNode& node);
 
-// Fills in what an application of node->op to node->inputs is: meaning, types, shapes. `nodes` are those before it;
+// Fills in the meaning, types and shapes of an application of node->op to node->inputs. `nodes` are those before it;
 // `attr_values` the symbolic values of each of the operator's attributes. Error: it is not legal, whatever the symbols.
 absl::Status BindMeaning(const std::vector<SymbolicNode>& nodes, const StructuralKey& key,
                          const std::vector<std::vector<ExprPtr>>& attr_values, MeaningCache& meanings,

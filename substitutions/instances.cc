@@ -183,7 +183,7 @@ class Enumerator {
     return absl::OkStatus();
   }
 
-  // The next node of the left side: chooses what it leaves open, builds it, goes on.
+  // Builds the next node of the left side: chooses its open values, builds it, goes on.
   absl::Status Nodes() {
     if (++steps_ > kMaxSteps) return TooManySteps();
     if (builder_.next() == rule_.num_lhs_nodes()) return Finish();

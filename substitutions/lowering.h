@@ -1,5 +1,5 @@
-// Rules as a lowering: applied from left to right until none matches, without asking what anything costs. So derived
-// operators (core/adjoint) become operators that have kernels: substitutions/rules/gradients.rules.
+// Uses rules as a lowering: applies them from left to right until none matches, without regard to costs. Derived
+// operators (core/adjoint) become operators that have kernels this way: substitutions/rules/gradients.rules.
 #pragma once
 
 #include <string>

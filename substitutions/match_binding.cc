@@ -14,7 +14,7 @@ using Class = RuleAttr::Class;
 
 namespace {
 
-constexpr size_t kMaxBroadcastRank = 20;  // what Structure::broadcasts has bits for
+constexpr size_t kMaxBroadcastRank = 20;  // the axes that Structure::broadcasts has bits for
 
 // Integers and reals are different numbers, and so are 0 and -0.
 bool IsSameNumber(const Attr& a, const Attr& b) {

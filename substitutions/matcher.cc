@@ -154,7 +154,7 @@ const Matcher* Matcher::ForSiblings(int count) const {
   Rule expanded = ExpandSiblings(rule_->rule(), count);
   auto rule = CompileRule(expanded);
   if (rule.ok() && expanded.proof && !expanded.proof->new_values.empty()) {
-    // The numbers in the record are those of the rule for two: of others any value may be new.
+    // The numbers in the record are those of the rule for two siblings: in the other expansions any value may be new.
     std::vector<int>& all = expanded.proof->new_values;
     all.resize((*rule)->nodes().size() - static_cast<size_t>((*rule)->num_lhs_nodes()));
     std::iota(all.begin(), all.end(), (*rule)->num_lhs_nodes());

@@ -1,5 +1,5 @@
-// Checks of what an application of a rule does to the numbers that run, judged in its graph: what the rule's record
-// leaves open (ProofRecord::new_values).
+// Checks the numbers that an application of a rule computes, judged in its graph, as far as the rule's record leaves
+// them open (ProofRecord::new_values).
 #pragma once
 
 #include "absl/status/status.h"
@@ -17,10 +17,10 @@ absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId applic
 // True if each element of the application's only output is the sum or the difference of two that are read.
 bool IsSum(const Node& application);
 
-// True if what overflows, or may, is only a part of a sum that the left side has, too: a value of `part` is no larger
-// than the application that adds something to it, or takes something away, and that something together. Sums are taken
-// to be finite, and the part may exceed the type's largest number by a 64th of it: a model whose sums come so near to
-// the end is broken by other inputs.
+// True if a value that may overflow is only a part of a sum that the left side has, too. The value `part` is no larger
+// than two others together: the application that adds a term to it, or takes it away, and that term. Sums are taken to
+// be finite, and the part may exceed the type's largest number by a 64th of it: a model whose sums come so near to the
+// end is broken by other inputs.
 bool IsBoundedBySum(Numerics& numerics, const Arena& arena, NodeId sum, NodeId part);
 
 // A sum of weights and constants that a rule puts in the place of sums with something else. kOutOfRange: it is far

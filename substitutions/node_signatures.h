@@ -30,13 +30,13 @@ class NodeSignatures {
 
   std::vector<uint64_t> nodes_;                            // by identity; 0: not known
   absl::flat_hash_map<const void*, std::string> weights_;  // by where the elements are
-  absl::flat_hash_map<uint64_t, std::string> texts_;       // what each number was given for
+  absl::flat_hash_map<uint64_t, std::string> texts_;       // the text that each number was given for
 };
 
-// By position in graph.nodes(): the signature of all that lies within `radius` edges of the node, up and down, by
-// Weisfeiler and Leman's refinement (1968): signatures are refined `radius` times by those of operands, in order, and
-// of users. It can take two neighbourhoods for one that differ only in which of several values of the same signature is
-// read where: sufficient for leaving out work on what is repeated, no proof that two neighbourhoods are equal.
+// By position in graph.nodes(): the signature of all nodes within `radius` edges of the node, up and down, by
+// Weisfeiler and Leman's refinement (1968). Signatures are refined `radius` times by those of operands, in order, and
+// of users. Two neighbourhoods may have one signature if they differ only in the places that read several values of the
+// same signature. That suffices for leaving out repeated work; it is no proof that two neighbourhoods are equal.
 std::vector<uint64_t> NeighbourhoodSignatures(const Graph& graph, NodeSignatures& signatures, int radius);
 
 }  // namespace rewright

@@ -129,7 +129,7 @@ RuleBindings BindingsFor(const CompiledRule& rule, const Structure& structure, c
   return bindings;
 }
 
-// Leaves of which a condition says one of these things.
+// The leaves for which a condition states one of these predicates.
 std::set<int> NodesUnder(const CompiledRule& rule, std::initializer_list<ArgFn> predicates) {
   std::set<int> nodes;
   for (const ArgExpr& condition : rule.conditions()) {

@@ -14,7 +14,7 @@ struct RuleToken {
     kName,    // letters, digits, _; the word after `rule` may contain - and . too
     kInt,     // digits
     kReal,    // digits with a point or an exponent
-    kString,  // "..."; text is what stands between the quotes
+    kString,  // "..."; text is the string between the quotes
     kSign,    // punctuation
     kEnd,
   };

@@ -52,7 +52,7 @@ class RuleNetBuilder {
     }
   }
 
-  // The tests of a value and what is below it, in all orders of the operands of commutative operators.
+  // The tests of a value and of all nodes below it, in all orders of the operands of commutative operators.
   std::vector<Tests> Orders(const RuleValue& value, int depth) const {
     const RuleNode& of = node(value.node);
     if (of.op == nullptr) return {{{leaves_[value.node]}}};

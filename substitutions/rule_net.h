@@ -27,11 +27,11 @@ class CompiledRule;
 class RuleNet {
  public:
   RuleNet() = default;
-  // Rules are numbered in order. The net keeps what it needs of them.
+  // Rules are numbered in order. The net keeps a copy of everything that it needs of them.
   explicit RuleNet(const std::vector<const CompiledRule*>& rules);
 
-  // Appends the numbers of the rules that may match with `node`, an application, as what computes their first output;
-  // ascending. For what a View is, see match_search.h.
+  // Appends the numbers of the rules whose first output `node`, an application, may compute; ascending. match_search.h
+  // describes a View.
   template <typename View>
   void Find(const View& view, NodeId node, std::vector<int>* rules) const;
 

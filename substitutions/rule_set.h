@@ -1,8 +1,8 @@
 // Rule files: loading rules with their proofs, and writing them.
 //
-// A rule in a file is followed by what the verifier found (ProofRecord). It is loaded only if that proof is still
-// good: it names the prover (prover_hash.h), and a hash covers the rule's law, the meanings of the operators it uses
-// and all that the record says.
+// A rule in a file is followed by the verifier's result (ProofRecord). It is loaded only if that proof is still good:
+// it names the prover (prover_hash.h), and a hash covers the rule's law, the meanings of the operators it uses and all
+// fields of the record.
 #pragma once
 
 #include <cstdint>
@@ -79,7 +79,7 @@ class RuleSet {
   const RuleIndex& index() const { return index_; }
   // Null when there is no such rule.
   const Matcher* Find(const std::string& name) const;
-  // Changes when a rule is added, dropped or altered: part of the key of what search remembers.
+  // Changes when a rule is added, dropped or altered: part of the key of the search's memory.
   uint64_t hash() const { return hash_; }
 
  private:

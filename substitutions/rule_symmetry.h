@@ -1,4 +1,4 @@
-// Rules whose outputs may be exchanged: of each pair of their matches one suffices.
+// Finds rules whose outputs may be exchanged: one of each pair of their matches suffices.
 #pragma once
 
 #include <cstddef>

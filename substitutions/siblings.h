@@ -24,12 +24,12 @@ namespace rewright {
 inline constexpr int kMostSiblings = 16;
 
 bool IsSiblingRule(const Rule& rule);
-// Checks that the rules for one and two siblings imply those for every other number. Errors name the place, what was
-// found and what was expected.
+// Checks that the rules for one and two siblings imply those for every other number. Errors name the place, the text
+// found and the text expected.
 absl::Status CheckSiblings(const Rule& rule);
 // The rule for `count` siblings, without its proof. CheckSiblings holds.
 Rule ExpandSiblings(const Rule& rule, int count);
-// The variables that differ from sibling to sibling, and what stands for them in the expansion: y_1, y_2, ..
+// The variables that differ from sibling to sibling, and their names in the expansion: y_1, y_2, ..
 std::set<std::string> SiblingVariables(const Rule& rule);
 std::string SiblingName(const std::string& variable, int sibling);
 

@@ -159,9 +159,9 @@ bool SymbolicBuilder::TensorShape(int node, std::vector<Index>* shape) const {
   return true;
 }
 
-// Weights and constants are no matter of truth; a positive or finite value is an assumption on the leaf (SymbolicNode)
-// where the condition stands by itself. Everywhere else the prover must do without: the condition counts for what
-// makes it weaker.
+// weight(x) and constant(x) say nothing about values. positive(x) and finite(x) at the top level are assumptions on the
+// leaf (SymbolicNode). Everywhere else the prover must do without: the predicate gets the truth value that makes the
+// condition weaker.
 bool SymbolicBuilder::Predicate(ArgFn, const ArgExpr&, bool positive_place, Cond* truth) const {
   *truth = Cond(positive_place);
   return true;

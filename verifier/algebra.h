@@ -28,11 +28,11 @@ NormalForm Scale(const NormalForm& n, const Rational& factor);
 NormalForm Multiply(Context& ctx, const NormalForm& a, const NormalForm& b);
 NormalForm Restrict(Context& ctx, const Guard& guard, const NormalForm& n);
 NormalForm Choose(Context& ctx, const Guard& guard, const NormalForm& yes, const NormalForm& no);
-// Integers are the ring modulo 2^64 or 2^32: of them sums, differences and products are those of normal forms, and
-// whatever depends on their order or size is a function or binder whose name ends in their type:
+// Integers are the ring modulo 2^64 or 2^32. Their sums, differences and products are those of normal forms. Functions
+// that depend on their order or size have a name that ends in their type, and so do such binders:
 //   less.i64 zero.i64 max.i64 min.i64 quotient.i64 float.i64 (a cast), the same of i32, and widen.i32 (to i64).
-// Their arguments are compared in the ring; only where they are constants within the type, or sizes and positions of
-// tensors (which fit 64 bits; of i32, a plain position), are they the integers themselves, with their order.
+// Their arguments are compared in the ring. Only constants within the type, and sizes and positions of tensors (which
+// fit 64 bits; for i32, a plain position), are the integers themselves, with their order.
 //
 // Functions: exp log sqrt recip erf tanh sigmoid abs floor ceil pow max min quotient (of integers, rounded toward
 // zero), pos (x > 0) and zero (x = 0) with values 0 and 1; any other name is uninterpreted.

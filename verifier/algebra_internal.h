@@ -85,7 +85,7 @@ std::optional<NormalForm> TruthByCases(Context& ctx, const NormalForm& x, bool z
 // ---- maxima.cc
 // The positive rational that makes all coefficients coprime integers when they are divided by it.
 Rational ContentOf(const Branches& branches);
-// The form without one factor `factor` in each term, all of which have it.
+// Removes one factor `factor` from each term; all terms have it.
 void RemoveFactor(const Context& ctx, const Atom& factor, NormalForm* n);
 
 }  // namespace rewright::verifier

@@ -76,7 +76,7 @@ const Tensor& At(const std::vector<std::vector<Tensor>>& values, SymbolicValue v
   return values[value.node][value.output];
 }
 
-// The floating types in which positions and other integers are stored, in what the outputs depend on.
+// The floating types in which positions and other integers are stored, among the values that the outputs depend on.
 std::set<DType> TypesOfIntegers(const RuleInstance& instance, const std::vector<SymbolicValue>& outputs) {
   std::set<DType> types;
   std::set<int> seen;
@@ -266,8 +266,8 @@ absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLi
   return worst;
 }
 
-// The same where elements are of 16 bits: whether the operations are the same, of a rule of which they are on wider
-// elements or not, and the new values.
+// The same for elements of 16 bits: tells if the operations are the same, and gives the new values. `same_operations`
+// tells it for wider elements.
 absl::StatusOr<bool> RoundingOnHalvesOf(const CompiledRule& rule, const DomainLimits& domain, bool same_operations,
                                         std::set<int>* new_values) {
   const auto visit = [&](const RuleInstance& instance, const ProofOptions& options) {
@@ -361,11 +361,11 @@ void RuleClassifier::Measure(const RuleInstance& given) {
   for (size_t a = 0; a < assignments.size() && !IsWorst(); ++a) {
     const Symbols& symbols = assignments[a];
     MeasureErrors(measured, symbols, Leaves::kOrdinary, &compiled);
-    // How errors grow shows at the largest sizes; what a class hangs on besides, at any.
+    // Growth of errors shows at the largest sizes; the other causes of a class show at any size.
     for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero, Leaves::kOpposite, Leaves::kSmall, Leaves::kSteep}) {
       if (a < kAssignments) MeasureErrors(measured, symbols, leaves, &compiled);
     }
-    // In both precisions in turn, since what is finite hardly hangs on it; 16 bits overflow soon.
+    // Alternates the precisions, since finiteness hardly depends on them; 16 bits overflow soon.
     for (int run = 0; run < not_finite_runs && !finite_only_; ++run) {
       const bool native = half_ || run % 2 == 0;
       MeasureFiniteness(measured, symbols, native ? Precision::kNative : Precision::kFloat64, &compiled);
@@ -454,7 +454,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
   }
 }
 
-// On leaves or attributes of which some are infinite or NaN.
+// Measures on leaves or attributes some of which are infinite or NaN.
 void RuleClassifier::MeasureFiniteness(const RuleInstance& instance, const Symbols& symbols, Precision precision,
                                        CompiledNodes* compiled) {
   std::vector<Number> reals = random_.Reals(instance, Leaves::kNotFinite);

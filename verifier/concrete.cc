@@ -291,7 +291,7 @@ double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
   if (e->IsCall(Fn::kRandomBits)) return static_cast<double>(RandomBits(Word(a), Word(b)));
   if (IsOfBits(e->fn())) return BitsValue(e->fn(), DTypeSize(e->dtype()) == 8, a, b);
   const double value = EvaluateReal(e->fn(), a, b);
-  // Over the reals there is none: a pole, a logarithm of a negative number, also what a double does not hold.
+  // The function has no real value: a pole, a logarithm of a negative number, or a value beyond the range of doubles.
   if (!std::isfinite(value) && std::isfinite(a) && std::isfinite(b)) {
     undefined_ = true;
     return 0;

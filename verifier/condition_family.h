@@ -1,4 +1,4 @@
-// The family of conditions from which a refuted rule is given one (infer.h): atoms over what the rule binds.
+// The family of conditions that a refuted rule may be given (infer.h): atoms over the names that the rule binds.
 //
 // Integers are sizes, integer attributes and the elements of attributes that are lists of one length.
 //

@@ -2,7 +2,7 @@
 //
 // Kinds of variables:
 //   parameters   the symbols of the rule (sizes, attributes) and integers introduced for exact divisions;
-//   locals       output positions, bound variables, anchors; some have a range [lo, hi) that may simplify what stands
+//   locals       output positions, bound variables, anchors; some have a range [lo, hi) that may simplify expressions
 //                under the guard that carries it, and never that guard itself;
 //   definitions  floor(num / den) with den proved positive, min(a, b), and integer elements used as indices.
 // Not thread-safe; a proof owns its contexts.
@@ -52,8 +52,8 @@ struct Strategy {
   bool probe = false;           // give up as soon as a division survives both sides
   int factor_order = 0;         // which order of the factors of a product axis
   bool unfold = false;          // tanh by sigmoid, sigmoid by exp
-  bool quotients = false;       // sums over what divisions determine: v = e div d
-  bool digits = false;          // sums over what digits determine: a div d = e and a mod d = r say a = d e + r
+  bool quotients = false;       // sums over variables that divisions determine: v = e div d
+  bool digits = false;          // sums over variables that digits determine: a div d = e, a mod d = r mean a = d e + r
   bool unroll = false;          // sums over literal ranges are their terms, divided positions go by their remainders
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
@@ -152,8 +152,8 @@ class Context {
   // The rule's conditions and the left side's requirements.
   const std::vector<Guard>& facts() const { return facts_; }
   void SetFacts(std::vector<Guard> facts);
-  // Conditions under which the expression at hand is evaluated: divisions may simplify under them, because what comes
-  // out is used under the same conditions only.
+  // Conditions under which the expression at hand is evaluated: divisions may simplify under them, because the result
+  // is used only under the same conditions.
   std::vector<Guard> assumptions;
   std::vector<Assignment> samples;  // of the parameters, satisfying the facts
   std::vector<Var> positions;       // of the output whose elements are compared; asked for where sums are unrolled

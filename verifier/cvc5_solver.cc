@@ -1,4 +1,4 @@
-// Questions to cvc5, in a process of its own. A second opinion: what it says can refuse a proof, and makes none.
+// Asks cvc5, in a process of its own. It is a second opinion: its answers can refuse a proof, and make none.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -185,8 +185,8 @@ absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& quer
 }  // namespace
 
 absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s) {
-  // In one script an answer depends on what was asked before, in spite of the reset. For products of sizes: planes that
-  // touch them, and decisions only about what the assertions still hang on.
+  // In one script an answer depends on the earlier questions, in spite of the reset. For products of sizes: planes that
+  // touch them, and decisions only about the assertions that are still open.
   const std::vector<std::vector<std::string>> strategies = {{}, {"--decision=justification", "--nl-ext-tplanes"}};
   ASSIGN_OR_RETURN(std::vector<SmtAnswer> answers, AskCvc5(queries, limit_s, strategies[0]));
   for (size_t i = 0; i < queries.size(); ++i) {

@@ -233,7 +233,7 @@ Poly Elements::ToPoly(const ExprPtr& e, Scope& scope) {
   throw GiveUp("an index expression of an unknown kind");
 }
 
-// Which multiple of a literal a position is next to decides what stands there: one case for each remainder.
+// The element depends on the remainder of a position by a literal: the proof starts again with one case per remainder.
 void Elements::CheckRemainder(const Poly& num, const Poly& den) const {
   if (!den.IsConst() || den.Constant() > kMostTerms) return;
   for (Var v : ctx_.positions) {
@@ -241,8 +241,8 @@ void Elements::CheckRemainder(const Poly& num, const Poly& den) const {
   }
 }
 
-// Positions are themselves. Any other element is an integer of which only equality is known: a sum of elements may have
-// wrapped around.
+// Positions are themselves. Any other element is an integer about which only equality is known: a sum of elements may
+// have wrapped around.
 Poly Elements::ToIndex(const NormalForm& conditional, DType dtype) {
   Poly index;
   NormalForm value = conditional;
@@ -345,7 +345,7 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   for (const auto& [holds, fails] : cases_) assumed += "|" + ctx_.Print(holds);
   auto key = std::make_tuple(value.node, value.output, at, assumed);
   auto it = cache_.find(key);
-  // Products rename what they bind; sums of very many terms need no other names.
+  // Products rename their bound variables; sums of very many terms need no other names.
   if (it != cache_.end()) return ctx_.strategy.unroll ? it->second : RenameAll(ctx_, it->second);
   Scope scope = ScopeOf(value.node);
   const OutputMeaning& output = n.meaning->outputs[value.output];
@@ -355,8 +355,8 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   return form;
 }
 
-// Integers of 8 to 32 bits are computed in a wider type and wrap around where they are stored: what was read in the
-// same type and only moved, and a constant within the type, are themselves.
+// Integers of 8 to 32 bits are computed in a wider type and wrap around where they are stored. A value that was read in
+// the same type and only moved does not change, and neither does a constant within the type.
 NormalForm Elements::Stored(NormalForm form, const ExprPtr& element, SymbolicValue value) {
   const SymbolicNode& n = instance_.nodes[value.node];
   const DType to = n.dtypes[value.output];
@@ -391,9 +391,9 @@ bool Elements::IsLeafOf(const NormalForm& form, DType type) const {
   return false;
 }
 
-// An integer is itself. A real that is a small dyadic fraction, and a number of its type, is that rational; any other
-// is a power of 2 times a symbol, named by its digits: what is proved then holds for every value of it, those that it
-// is rounded to among them, and rounding of constants is never taken for an identity.
+// An integer is itself. A real that is a small dyadic fraction, and a number of its type, is that rational. Any other
+// is a power of 2 times a symbol, named by its digits: a proof then holds for every value of it, those that it is
+// rounded to among them, and rounding of constants is never taken for an identity.
 NormalForm Elements::ToConstant(const Number& number, DType dtype) {
   if (const int64_t* integer = std::get_if<int64_t>(&number)) return ConstantForm(*integer);
   const double value = std::get<double>(number);
@@ -539,7 +539,7 @@ NormalForm Elements::ToCast(const NormalForm& x, DType from, DType to) {
   if (from == to || (IsFloating(to) && IsFloating(from))) return x;  // rounding is not seen over the reals
   if (from == DType::kBool) return x;                                // truth values are 0 and 1
   if (to == DType::kBool) return Add(ctx_, ConstantForm(1), Scale(Apply(ctx_, Typed("zero", from), {x}), -1));
-  // Sums that have wrapped around are other numbers than sums of what was cast.
+  // A sum that has wrapped around is another number than the sum of the casts.
   if (IsInteger(from) && IsFloating(to)) return Apply(ctx_, Typed("float", from), {x});
   if (from == DType::kInt32 && to == DType::kInt64) return Apply(ctx_, Typed("widen", from), {x});
   // A number beyond i32 becomes another integer there than in i64.

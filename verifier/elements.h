@@ -99,8 +99,8 @@ class Elements {
   Context& ctx_;
   const RuleInstance& instance_;
   std::vector<Poly> symbols_;
-  // Case analysis of comparisons with elements that are themselves conditional (an element of a concatenation): what
-  // holds in the present case, with its negation.
+  // Case analysis of comparisons with elements that are themselves conditional (an element of a concatenation): the
+  // condition of the present case, with its negation.
   std::vector<std::pair<Guard, Guard>> cases_;
   // By node, output, position and the assumptions and cases in force.
   std::map<std::tuple<int, int, std::vector<Poly>, std::string>, NormalForm> cache_;

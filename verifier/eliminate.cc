@@ -21,7 +21,7 @@ void Restated(Context& ctx, const char* law, const Term& before, const Term& aft
 
 namespace {
 
-// t without the bound variable v, which is `value` wherever the guard holds; `rest` is what the guard says besides.
+// Removes the bound variable v, which is `value` wherever the guard holds; `rest` are the guard's other conditions.
 void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>& rest, Term* t) {
   Term open{t->coef, {}, Guard::And(rest), t->atoms};
   for (Var other : t->bound) {
@@ -162,7 +162,8 @@ bool EliminateByQuotient(Context& ctx, Term* t) {
   return false;
 }
 
-// a div d = e says 0 <= a - d e < d: where digits of a number are given, what the number is made of can be eliminated.
+// Replaces a div d = e by 0 <= a - d e < d: if digits of a number are given, the variables that it is made of can be
+// eliminated.
 bool OpenQuotient(Context& ctx, Term* t) {
   std::vector<Guard> parts = Conjuncts(t->guard);
   for (size_t k = 0; k < parts.size(); ++k) {

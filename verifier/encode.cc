@@ -11,8 +11,8 @@ namespace {
 constexpr size_t kMaxLemmas = 800;
 constexpr int kMaxClosureDepth = 3;
 
-// Replaces, in a closure's body, what is free and local by numbered parameters, so that closures that differ only
-// there become one function applied to different arguments.
+// Replaces free local variables in a closure's body by numbered parameters, so that closures that differ only there
+// become one function applied to different arguments.
 class Abstraction {
  public:
   explicit Abstraction(Context& ctx) : ctx_(ctx) {}

@@ -34,10 +34,10 @@ struct EqualOptions {
   std::vector<DirectedRule> rules;  // proved: RulesForEqual
   double time_limit_s = 60;         // of proofs, on the clock
   double region_limit_s = 3;        // seconds of work (work.h), the prover's for one region
-  int trials = 20;                  // further inputs that what is open is attacked with
+  int trials = 20;                  // further inputs that attack the open outputs
   uint64_t seed = 1;
   int threads = 1;
-  bool certify = false;  // certificates of what the prover proves
+  bool certify = false;  // certificates of the prover's proofs
   // Weights that one side computed beforehand are recognized by their elements. Off where both sides have the same
   // ones.
   bool folded_weights = true;
@@ -75,7 +75,7 @@ struct ModelDifference {
   std::string output;
   std::vector<int64_t> at;
   double a = 0, b = 0;
-  double tolerance = 0;  // what rounding explains: of what is known before a run, or of the run where that is more
+  double tolerance = 0;  // the difference that rounding explains: of known values, or of the run where that is more
   std::vector<std::pair<std::string, Tensor>> inputs;
   // The first application of B that computes something else than A does, with an element of both where A has a tensor
   // of that name.
@@ -112,8 +112,8 @@ struct EqualResult {
   std::vector<Folding> foldings;
   std::vector<OpenRegion> open;  // smallest first
   std::optional<ModelDifference> difference;
-  // Outputs that differ over the real numbers by more than what is known before a run explains, and not by more than
-  // what both round when they run: the largest such difference.
+  // Outputs that differ over the real numbers by more than the known weights explain, and not by more than both round
+  // when they run: the largest such difference.
   std::optional<ModelDifference> within_rounding;
   std::optional<OwnRun> run;                 // unless they are different
   std::vector<InfiniteDifference> infinite;  // by output, the most ordinary inputs
@@ -121,12 +121,12 @@ struct EqualResult {
   bool time_out = false;
 };
 
-// One step from a graph to an equal one, as somebody claims it: values, and what takes their place.
+// A claimed step from a graph to an equal one: values, and their replacements.
 using EqualityClaim = std::vector<std::pair<Value, Value>>;
 
-// The same for two graphs of one arena, from claims that are proved one by one: the outputs are equal where they are by
-// the congruence of what is proved. Claims are no grounds; where some are open the outputs may be proved all the same.
-// Nothing is run and nothing attacked: the answer is kProved or kOpen.
+// The same for two graphs of one arena, from claims that are proved one by one. The outputs are equal if they are
+// congruent by the proved claims. An unproved claim is not used; the outputs may be proved all the same. Nothing is run
+// and nothing attacked: the answer is kProved or kOpen.
 absl::StatusOr<EqualResult> ProveByClaims(const Graph& a, const Graph& b, const std::vector<EqualityClaim>& claims,
                                           const EqualOptions& options);
 

@@ -23,7 +23,7 @@ constexpr int kSamples = 3;
 constexpr double kMargin = 8;
 constexpr double kLeast = 0.5;
 
-// Whole numbers of ordinary size are what they are meant to be.
+// Whole numbers of ordinary size are taken to be exact.
 bool MayBeRounded(double x, double half_unit) {
   return std::isfinite(x) && (x != std::trunc(x) || std::abs(x) >= 1 / half_unit);
 }
@@ -79,8 +79,8 @@ bool Decides(const Graph& a, const Graph& b) {
   return false;
 }
 
-// The outputs of a graph when what only it has is moved. Numbers move together: up in the first sample, down in the
-// second, each as it is drawn in others.
+// The outputs of a graph when the values that only it has are moved. Numbers move together: up in the first sample,
+// down in the second, each as it is drawn in others.
 absl::StatusOr<std::vector<Tensor>> KnownRounding::Moved(const Graph& graph, const Graph& other,
                                                          const NamedTensors& inputs, int sample) const {
   Arena& arena = *graph.arena();

@@ -31,7 +31,7 @@ bool MentionsValue(const Context& ctx, const Poly& p) {
   });
 }
 
-// |p| < 2^b for what is returned, given that sizes, attributes and positions are below 2^31 (kMostSize).
+// A bound b with |p| < 2^b, given that sizes, attributes and positions are below 2^31 (kMostSize).
 double MostBits(const Context& ctx, const Poly& p) {
   constexpr double kSizeBits = 31;
   double most = 0;

@@ -54,7 +54,7 @@ TensorTerm SumOf(std::vector<TensorTerm> terms) {
   return sum;
 }
 
-// One application of the operator, of which sizes and attributes that are not structural are names.
+// Makes the claims of one application of the operator. Sizes and attributes that are not structural are names.
 class Claimant {
  public:
   Claimant(const OpDef& op, const OpSample& sample, struct Application application)

@@ -28,8 +28,8 @@ struct GradientClaim {
 };
 const char* ClaimName(GradientClaim::Kind kind);  // "inversion", "duality", "shift"
 
-// None where the operator has no gradients. At most `structures` structures, the first ones of the operator's samples.
-// Error: an operator cannot be derived.
+// Gives none if the operator has no gradients. It covers at most `structures` structures, the first ones of the
+// operator's samples. Error: an operator cannot be derived.
 absl::StatusOr<std::vector<GradientClaim>> GradientClaims(const OpDef& op, int structures);
 
 // The verdict, with the reason of one that is open; with `certify` also a certificate.

@@ -331,7 +331,7 @@ class Builder : public Scope {
     stretched_.push_back(absl::StrCat(name, "~[", axes, "]"));
   }
 
-  // A number, or what depends on symbols.
+  // Sets the value of a leaf: a number, or an expression of symbols.
   void SetValue(const Term& leaf, const Value& value, SymbolicNode* built) {
     const DType type = built->dtypes[0];
     const auto* index = std::get_if<Index>(&value);

@@ -1,6 +1,6 @@
-// A law as the checker of certificates reads it: its text (PrintLaw) and nothing that the prover made of it.
+// Reads a law for the checker of certificates, from its text (PrintLaw) alone and not from the prover's data.
 //
-// docs/rules.md describes the language. This reads what is printed; for messages, limits and comments there is
+// docs/rules.md describes the language. This reads only printed laws; messages, limits and comments are the business of
 // substitutions/rule_parser.h, which has read the text before.
 #pragma once
 

@@ -43,8 +43,8 @@ class NumericInstance {
   NumericInstance(const RuleInstance& instance, std::vector<int64_t> symbols, std::vector<Number> reals)
       : instance_(instance), symbols_(std::move(symbols)), reals_(std::move(reals)) {}
 
-  // The condition that the application breaks, or what is wrong with its shape; OK when it is legal. A leaf is legal
-  // when its sizes are at least 1.
+  // Checks that the application is legal; the error names the condition that it breaks, or the fault of its shape. A
+  // leaf is legal when its sizes are at least 1.
   absl::Status Legal(const SymbolicNode& node) const;
   TensorType TypeOf(const SymbolicNode& node, size_t output) const;
 

@@ -65,7 +65,7 @@ class RegionProver {
           if (exchanged) std::swap(a, b);
         }
         const absl::StatusOr<Rule> rule = RegionRule(stated, name);
-        if (!rule.ok()) continue;  // one side reads what the other does not
+        if (!rule.ok()) continue;  // one side reads leaves that the other does not
         if (Proves(*rule, outcome)) return absl::OkStatus();
         break;
       }
@@ -208,7 +208,7 @@ class RegionProver {
     return states;
   }
 
-  // Brings what A has before what B has, by the weights that each is computed from.
+  // Puts the value of A before that of B, judging by the weights that each is computed from.
   std::pair<Value, Value> InOrder(const Joined& joined, const absl::flat_hash_set<NodeId>& of_a,
                                   const absl::flat_hash_set<NodeId>& of_b) const {
     const auto lies_in = [&](Value value, const absl::flat_hash_set<NodeId>& side) {

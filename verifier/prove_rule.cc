@@ -163,7 +163,7 @@ class RuleProof {
     return GiveUp(absl::StrCat(proof.reason, instance.description.empty() ? "" : " at ", instance.description));
   }
 
-  // By the instances within the domain that is proved; others may have been met in one that is not.
+  // Classifies by the instances within the domain that is proved; others may have been met in one that is not.
   void Classify() {
     absl::Status status = ForEachInstance(rule_, verdict_.limits, [&](const RuleInstance& instance) {
       verdict_.used_finite_only_step = verdict_.used_finite_only_step || visited_.at(PrintInstance(instance));

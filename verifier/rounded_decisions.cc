@@ -16,7 +16,7 @@ namespace rewright {
 namespace {
 
 struct Decision {
-  std::string whole;  // what is decided about, applications and all
+  std::string whole;  // the numbers that are decided about, applications and all
   std::string moved;  // the same without movements of data
   // The movements may be left out: no leaf occurs twice, so that equal operations on equal leaves are about the same
   // elements wherever the sides are equal.

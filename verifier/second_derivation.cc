@@ -113,7 +113,7 @@ class Unroller {
     if (const auto written = written_.find(value); written != written_.end()) {
       return Literal(written->second);
     }
-    // Only halves of small integers are what they were before they were rounded.
+    // Only halves of small integers are not changed by rounding.
     if (IsFloating(dtype) && std::abs(node.data.At(at)) < 1e6 &&
         std::floor(4 * node.data.At(at)) != 4 * node.data.At(at)) {
       rounds_constants_ = true;
@@ -191,7 +191,7 @@ class Unroller {
     }
   }
 
-  // The function of an operator variable: what its property says of it is said of every application.
+  // The function of an operator variable: its property is stated for every application.
   z3::expr OfStandIn(const ExprNode& e, Frame& frame) {
     interprets_all_ = false;
     z3::expr_vector args(z3_);

@@ -20,7 +20,7 @@ namespace rewright {
 struct ShardingLaw {
   Rule rule;  // named operator-structure-axes
   RuleVerdict verdict;
-  int conjecture = 0;  // of which of the factor
+  int conjecture = 0;  // number in the factor's conjectures
 };
 
 struct FactorLaws {
@@ -31,7 +31,7 @@ struct FactorLaws {
   std::vector<ShardingLaw> failed;
 };
 
-// For sharding::Shard: proves the conjectures about what it is asked for, each once.
+// Laws for sharding::Shard: proves the conjectures about each application that it is asked for, each once.
 class ProvedLaws {
  public:
   explicit ProvedLaws(double work_limit_s) : time_limit_s_(work_limit_s) {}

@@ -143,8 +143,8 @@ struct Solver::Impl {
 
   z3::check_result Ask(const std::vector<z3::expr>& assertions, const z3::expr& goal, bool linear, unsigned limit) {
     if (linear) return Ask(Z3(), assertions, goal, limit, &memory.units);
-    // The search in non-linear arithmetic goes by the numbers of expressions, that is, by what was asked before: a
-    // context of its own makes it depend on the query alone.
+    // The search in non-linear arithmetic depends on the numbers of expressions, and so on earlier questions: with a
+    // context of its own it depends on the query alone.
     CountSteps(kStepsOfContext);
     z3::context fresh;
     const auto moved = [&](const z3::expr& e) { return z3::to_expr(fresh, Z3_translate(Z3(), e, fresh)); };
@@ -156,7 +156,7 @@ struct Solver::Impl {
     return Ask(fresh, translated, last, limit, &units);
   }
 
-  // `units`: what the context had used before, and has then.
+  // `units`: the resource units that the context had used before the query; updated.
   static z3::check_result Ask(z3::context& z3, const std::vector<z3::expr>& assertions, const z3::expr& goal,
                               unsigned limit, int64_t* units) {
     z3::solver solver(z3, z3::solver::simple());

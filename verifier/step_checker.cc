@@ -72,7 +72,7 @@ StepChecker::~StepChecker() = default;
 
 // ---------------------------------------------------------------- the same elements under two environments
 
-// Collects what indices must be equal for two terms to be.
+// Collects the equalities of indices that make two terms equal.
 class StepChecker::Comparison {
  public:
   Comparison(StepChecker& checker, Claim& claim, std::vector<std::string> facts)
@@ -92,8 +92,8 @@ class StepChecker::Comparison {
     });
   }
 
-  // Each of `count` things has one of as many others, in the order in which they stand where that will do. The worst of
-  // what `of(i, j)` finds for thing i and the best other j that is left.
+  // Matches each of `count` things with one of as many others, in their order if possible. Gives the worst finding
+  // `of(i, j)`, where j is the best of the others that are left for thing i.
   template <typename F>
   static Finding Paired(size_t count, F of) {
     std::vector<bool> taken(count, false);
@@ -167,7 +167,7 @@ class StepChecker::Comparison {
     for (size_t i = 0; i < a.size(); ++i) fresh.push_back(claim_.Fresh());
     const IndexEnvironment ia = With(ea, a, fresh);
     const std::string left = claim_.Of(ga, ia);
-    // With order[i] as the partner in a of variable i of b.
+    // `order[i]` is the partner in a of variable i of b.
     const auto in_order = [&](const std::vector<size_t>& order) {
       std::vector<IndexSum> permuted;
       for (size_t i : order) permuted.push_back(fresh[i]);

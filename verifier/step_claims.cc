@@ -24,7 +24,7 @@ bool IsMarked(const std::string& text, size_t at) {
          (at == 0 || text[at - 1] == ' ' || text[at - 1] == '(');
 }
 
-// Calls `visit` with every constant that the text names, and gives the text with what it returns instead.
+// Calls `visit` with every constant that the text names, and gives the text with its results in their place.
 template <typename Visit>
 std::string OverConstants(const std::string& text, const Visit& visit) {
   std::string out;
@@ -44,8 +44,8 @@ std::string OverConstants(const std::string& text, const Visit& visit) {
   return out;
 }
 
-// Calls `visit` with every product of constants in the text, as it stands there, and gives the text with what it
-// returns instead.
+// Calls `visit` with every product of constants in the text, as it stands there, and gives the text with its results in
+// their place.
 template <typename Visit>
 std::string OverProducts(const std::string& text, const Visit& visit) {
   std::string out;

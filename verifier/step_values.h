@@ -1,5 +1,5 @@
-// Normal forms as numbers: sums are summed, maxima are searched, functions are computed, at sizes and positions that
-// are given. Written for the checker of steps: of the prover it reads terms as data, and calls none of its algebra.
+// Evaluates normal forms as numbers, at given sizes and positions: sums are summed, maxima are searched, functions are
+// computed. It belongs to the checker of steps: it reads the prover's terms as data, and calls none of its algebra.
 #pragma once
 
 #include <cstdint>

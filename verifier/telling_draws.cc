@@ -73,7 +73,7 @@ class Pool {
       double most = chosen.empty() ? -1 : 0;  // the first is taken even where nothing can be broken
       for (const Candidate& candidate : candidates_) {
         if (candidate.elements > options_.most_elements) break;
-        double fresh = 0;  // what few break counts more, and small applications are asked about sooner
+        double fresh = 0;  // rare breaks count more, and small applications come sooner
         for (size_t k = 0; k < broken.size(); ++k) {
           if (candidate.breaks[k] && !broken[k]) fresh += 1.0 / found_[k];
         }

@@ -39,7 +39,7 @@ struct Combination {
   int replaced = 0;                                     // rules of the base
   int gaining = 0, enabling = 0;                        // added
   int derivable = 0, exchanging = 0, unrelated = 0, without_gain = 0;  // left out
-  std::vector<std::string> explanations;                // of what was replaced or left out, and of what enables
+  std::vector<std::string> explanations;                // of rules that are replaced, left out, or enable others
   bool complete = true;                                 // false: stopped
 };
 

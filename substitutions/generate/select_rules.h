@@ -40,7 +40,7 @@ struct SelectOptions {
   uint64_t seed = 1;
   double rule_limit_s = 1;  // seconds of work for a proof (verifier/work.h)
   std::string prefix;       // of the rules' names
-  std::vector<Rule> known;  // proved rules; what follows from them is dropped. They are not part of the selection
+  std::vector<Rule> known;  // proved rules, no part of the selection; their consequences are dropped
   std::string journal;      // a file to be resumed from and appended to; empty: none
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const SelectCounts&)> progress;
@@ -50,7 +50,7 @@ struct Selection {
   SelectCounts counts;
   std::vector<Rule> rules;  // with names and proofs, in the order in which they were kept
   std::vector<Pair> refuted;  // pairs that are false: under every statement of theirs
-  std::vector<std::string> explanations;  // of what was dropped: which rules derive it, or why it is refuted or open
+  std::vector<std::string> explanations;  // of dropped candidates: the rules that derive it, or why it is not proved
   bool complete = true;                   // false: stopped
 };
 

@@ -58,7 +58,7 @@ class Declared {
   const Meaning& meaning_;
   Scope scope_;
   const index::Form degree_, block_;
-  std::vector<std::string> ties_;  // what is taken to be equal, for the reader
+  std::vector<std::string> ties_;  // equalities that are assumed, for the reader
   Symbolic whole_;
   std::vector<const index::Atom*> attributes_;  // symbols that are integer attributes
 
@@ -79,7 +79,7 @@ class Declared {
   std::vector<index::Form> positions_;  // that are elements
   std::vector<ExprPtr> reductions_;
   std::vector<ExprPtr> data_tests_;  // comparisons of indices with elements in them
-  // Sizes of which the first is at most the second.
+  // Pairs of sizes: the first is at most the second.
   std::vector<std::pair<const index::Atom*, const index::Atom*>> bounds_;
 };
 

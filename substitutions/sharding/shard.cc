@@ -107,7 +107,7 @@ class Sharder {
     return may_be_made_[value.node] = may;
   }
 
-  // Such a value in blocks. None where there are no laws.
+  // The blocks of such a value. None if there are no laws.
   absl::StatusOr<std::optional<Value>> Made(Value value, int64_t axis) {
     if (!MayBeMade(value)) return std::nullopt;
     const Node& node = arena_.node(value.node);
@@ -133,7 +133,7 @@ class Sharder {
     return std::nullopt;
   }
 
-  // By a law about blocks of the operands, all of which can be made. None where one cannot.
+  // Makes the value by a law about blocks of the operands, all of which can be made. None if one cannot.
   absl::StatusOr<std::optional<Value>> MadeOf(const Law& law, Value value) {
     std::vector<Value> operands = arena_.node(value.node).operands;
     for (size_t k = 0; k < operands.size(); ++k) {
@@ -156,7 +156,7 @@ class Sharder {
 
   double Bytes(Value value) const { return static_cast<double>(arena_.type(value).num_bytes()); }
 
-  // Bytes that are moved between devices where the law is used. None where it cannot be.
+  // Bytes that are moved between devices if the law is used. None if it cannot be used.
   std::optional<double> CostOf(const Law& law, const std::vector<Value>& operands, NodeId id) const {
     double bytes = 0;
     bool some = false;

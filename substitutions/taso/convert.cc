@@ -36,7 +36,7 @@ void AddList(const std::string& name, std::vector<ArgExpr> items, int64_t fallba
   if (!is_default) AddAttr(name, ArgExpr::List(std::move(items)), term);
 }
 
-// One rule. Only what leads to its outputs is written; what the others demand of the shapes counts all the same.
+// Converts one rule. It writes only operators that lead to the rule's outputs; the others still restrict the shapes.
 class Converter {
  public:
   explicit Converter(const RuleGraph& rule) : rule_(rule), shapes_(rule) {}

@@ -114,7 +114,7 @@ bool Shapes::Conv2d(const Operator& op, int number, bool source, const TensorSha
   TensorShape image = x, kernel = w;
   if (!NeedAxes(&image, 4, true) || !NeedAxes(&kernel, 4, true, true)) return false;
   if (source) {
-    // In the target the groups are what the channels make them.
+    // The channels determine the groups in the target.
     Size groups(1);
     if (!(image.dims[1] == kernel.dims[1])) {
       groups = sizes_.New("g");

@@ -66,7 +66,7 @@ class Shapes {
 
   const RuleGraph& rule_;
   Sizes sizes_;
-  std::vector<std::optional<TensorShape>> packs_;  // what a pack turned out to be
+  std::vector<std::optional<TensorShape>> packs_;  // the shape that each pack was found to have
   std::map<int, TensorShape> inputs_;
   std::map<int, Size> groups_;
   std::vector<Size> free_;  // sizes of constants, which nothing but their users tells

@@ -61,9 +61,9 @@ class Sizes {
   // Leaves the equations so far out of Rest(): they are implied anyway.
   void ForgetRest();
 
-  // With every size that has been eliminated replaced.
+  // Replaces every size that was eliminated.
   Size Resolve(const Size& size) const;
-  // As text of a rule; a size gets its name when it is first printed.
+  // Prints the size as text of a rule; a size gets its name when it is first printed.
   ArgExpr Print(const Size& size);
 
  private:
