@@ -77,7 +77,7 @@ class Backtracking {
   }
 
   // Queues the rewrites of a state that a detour may take. From a best graph: one of each signature, and none of a
-  // signature that was tried often enough. Below: those near what was rewritten since; a rewrite elsewhere would pay,
+  // signature that was tried often enough. Further down: those near the rewritten part; a rewrite elsewhere would pay,
   // or lead on, without these steps too.
   void Expand(const SearchState& state, const Graph& graph) {
     if (explorer_.Done() || state.depth >= explorer_.options().detour_steps) return;

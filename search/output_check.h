@@ -7,14 +7,16 @@
 // sign), the runner's result for the original is the reference, and the text says so.
 //
 // Outputs that the original itself gives with large rounding errors (deep graphs may amplify them) may differ by a
-// small multiple of those, which are found by interpreting the original in f64, and by no more than 1e-3 of the largest
-// element, or 8 roundings of the narrowest floating type of the graph; not where a tolerance was asked for.
+// small multiple of those errors, which are found by interpreting the original in f64. The difference may be at most
+// 1e-3 of the largest element, or 8 roundings of the narrowest floating type of the graph. This does not apply if a
+// tolerance was asked for.
 //
 // Inputs of several magnitudes, up to the ends of narrow types, show faults that ordinary numbers do not: elements that
 // are finite in the original have to be finite, and integers that depend on integers alone have to be equal.
 //
-// Weights of type f32 that the candidate computes beforehand are looked at themselves: where they overflow, or all fall
-// below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and no others.
+// Weights of type f32 that the candidate computes beforehand are checked themselves. If they overflow, or all fall
+// below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and on no
+// others.
 #pragma once
 
 #include <cstdint>

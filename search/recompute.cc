@@ -247,7 +247,7 @@ class Chooser {
     return places;
   }
 
-  // Keeps tensors that cross the narrow places, and small ones; behind the last place it keeps what `behind` keeps.
+  // Keeps tensors that cross the narrow places, and small ones; behind the last place it does as `behind` does.
   Kept InSegments(int segments, const Kept& behind) const {
     const std::vector<int> places = NarrowPlaces(segments);
     const Kept all = All();

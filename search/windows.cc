@@ -117,7 +117,7 @@ class WindowSearch {
     const int best = result->candidates[0].step;
     for (int step : PathTo(result->trace, best)) {
       const TraceStep& made = result->trace[step];
-      // The last step answers for the difference of what steps were estimated to cost.
+      // The last step absorbs the errors of the estimated costs.
       const double after = step == best ? result->candidates[0].cost.total() : made.cost_after;
       solution.steps.push_back({made.rule, after - cost, GraphAt(*result, window.graph, step)});
       cost = after;

@@ -17,10 +17,9 @@ absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId applic
 // True if each element of the application's only output is the sum or the difference of two that are read.
 bool IsSum(const Node& application);
 
-// True if a value that may overflow is only a part of a sum that the left side has, too. The value `part` is no larger
-// than two others together: the application that adds a term to it, or takes it away, and that term. Sums are taken to
-// be finite, and the part may exceed the type's largest number by a 64th of it: a model whose sums come so near to the
-// end is broken by other inputs.
+// True if the other terms of `sum`, a sum of the left side, are at most 1/64 of the type's largest number. Then the
+// overflow of `part` does not count: |part| <= |sum| + |others|. Sums are taken to be finite, so the part exceeds the
+// largest number by a 64th at most: a model whose sums come so near to the end is broken by other inputs.
 bool IsBoundedBySum(Numerics& numerics, const Arena& arena, NodeId sum, NodeId part);
 
 // A sum of weights and constants that a rule puts in the place of sums with something else. kOutOfRange: it is far

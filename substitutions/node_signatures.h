@@ -36,7 +36,7 @@ class NodeSignatures {
 // By position in graph.nodes(): the signature of all nodes within `radius` edges of the node, up and down, by
 // Weisfeiler and Leman's refinement (1968). Signatures are refined `radius` times by those of operands, in order, and
 // of users. Two neighbourhoods may have one signature if they differ only in the places that read several values of the
-// same signature. That suffices for leaving out repeated work; it is no proof that two neighbourhoods are equal.
+// same signature. This suffices for leaving out repeated work; it is no proof that two neighbourhoods are equal.
 std::vector<uint64_t> NeighbourhoodSignatures(const Graph& graph, NodeSignatures& signatures, int radius);
 
 }  // namespace rewright

@@ -10,8 +10,8 @@
 //
 //   x[b.., m, k]     a tensor variable with its shape: sizes are names (at least 1), integers, packs `b..` of any
 //                    number of axes, or expressions of names bound elsewhere (`g*c`). Given where the variable first
-//                    occurs; a variable without a shape has any shape. `x: bool[n]` also fixes the element type; without one
-//                    it is floating (f32 or f64, one for all variables of a rule).
+//                    occurs; a variable without a shape has any shape. `x: bool[n]` also fixes the element type;
+//                    without one it is floating (f32 or f64, one for all variables of a rule).
 //   p[~ 1, o, 1, 1]  any shape that broadcasts to the one given: leading axes may be missing, axes may be 1.
 //   1, 0[n, m], ?e   on the left a constant all of whose elements equal the number (rounded to the element type) or,
 //                    for ?e, one number, which becomes a real attribute; without a shape, of any shape that leaves the

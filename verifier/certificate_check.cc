@@ -93,7 +93,7 @@ absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, con
   RETURN_IF_ERROR(reader.Run());
   auto rule = ReadLaw(reader, file);
   if (!rule.ok()) return rule.status();
-  // The printed law is what is proved, so the text has to equal it.
+  // The proof is about the printed law, so the text has to equal it.
   if (const std::string printed = PrintLaw(*rule); printed != reader.law()) {
     return reader.ErrorAt(static_cast<size_t>(reader.law_line()),
                           absl::StrCat("found a law that is written otherwise, expected\n", printed));

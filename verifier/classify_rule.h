@@ -85,14 +85,13 @@ absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& ru
 // Fed with instances of one rule that are proved.
 class RuleClassifier {
  public:
-  // Measures each instance at about `assignments` (3 or more) assignments of its symbols.
-  // With `half`, on elements of that type in the place of f32; with `ranged`, overflow of the right side alone is left
-  // out.
+  // Measures each instance at about `assignments` (3 or more) assignments of its symbols. With `half`, measures on
+  // elements of that type in place of f32; with `ranged`, ignores overflow of the right side alone.
   explicit RuleClassifier(uint64_t seed, size_t assignments = 3, std::optional<DType> half = std::nullopt,
                           bool ranged = false)
       : random_(seed, half), assignments_(assignments), half_(half), ranged_(ranged) {}
 
-  // Reads off the instance what needs no measurement.
+  // Reads off the instance everything that needs no measurement.
   void Inspect(const RuleInstance& instance);
   void Measure(const RuleInstance& instance);
   void UsedFiniteOnlyStep() { finite_only_ = true; }

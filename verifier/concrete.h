@@ -71,8 +71,8 @@ class ConcreteInstance {
   // 0: not computed, 1: computed, 2: undefined, 4: out of bounds
   std::vector<std::vector<std::vector<uint8_t>>> state_;
   std::vector<std::vector<int64_t>> variables_;  // [node]: of the meaning
-  // By node and reduction inside of another: what it was last, so that one that does not vary with that is computed
-  // once.
+  // The last value of each nested reduction, by node and reduction, so that one that does not vary with the outer
+  // reduction is computed once.
   struct Last {
     std::vector<int> free;    // variables that it depends on
     std::vector<int64_t> at;  // their values then

@@ -110,7 +110,7 @@ class ModelComparison {
   struct Apart {
     size_t output;
     int64_t at;
-    double allowed;  // by what is known before a run
+    double allowed;  // explained by values known before a run
   };
 
   // Finds the elements of each output that differ by more than the known weights explain: the one that differs most,

@@ -11,7 +11,7 @@
 namespace rewright {
 namespace {
 
-// Each run advances the clock by what is said for it.
+// Each run advances the clock by its entry.
 class PacedRuns : public Executable {
  public:
   PacedRuns(double* clock, std::function<double(int)> seconds) : clock_(clock), seconds_(std::move(seconds)) {}

@@ -144,7 +144,7 @@ class MeasurementsInMemory : public KeptMeasurements {
 
   std::map<uint64_t, Measurement> kept;
   std::map<std::string, double> limits;
-  std::vector<bool> measures;  // what was said about it
+  std::vector<bool> measures;  // the arguments of MeasureNew
 };
 
 TEST_F(OptimizeTest, SaysThatTheMachineIsTooBusyToTell) {
@@ -482,7 +482,7 @@ TEST_F(OptimizeTest, RoundingErrorsOfTheOriginalAreAllowedFor) {
   }
 }
 
-// In 16 bits what was finite becomes infinite where a factor is moved behind a sum of products.
+// In 16 bits a finite element becomes infinite if a factor is moved behind a sum of products.
 TEST_F(OptimizeTest, InputsOfOtherMagnitudesTell) {
   const Graph scaled = GraphFrom(
       "input x: f16[4,128]\ninput z: f16[128,8]\nconst %0: f16[] = [0.0884]\n%1 = mul(x, %0)\n%2 = matmul(%1, z)\n"
@@ -587,7 +587,7 @@ TEST_F(OptimizeTest, TheBaselineCountsWhereTheSearchHasNoTime) {
 }
 
 TEST_F(OptimizeTest, TheSearchGoesOnFromTheBaseline) {
-  // exp alone of tanh is what the search can do without: only the baseline puts a tanh there.
+  // The search gains only from exp of a tanh, and only the baseline makes a tanh.
   const Baseline baseline = BaselineFrom("rule to-tanh\n relu(relu(x)) => tanh(x)\n");
   options_.baseline = &baseline;
   options_.check = false;
@@ -655,7 +655,7 @@ TEST_F(OptimizeTest, AStoppedSearchStillComparesAndMeasures) {
   EXPECT_TRUE(report.check.equal);
 }
 
-// ---- limited time: the clock is that of runs and of what the test says
+// ---- limited time: the clock advances by runs and by the test
 
 // Each cost takes a second, and there are three.
 TEST_F(OptimizeTest, WithoutTimeForCostsTheOriginalComesBack) {
@@ -670,7 +670,7 @@ TEST_F(OptimizeTest, WithoutTimeForCostsTheOriginalComesBack) {
   EXPECT_EQ(device_.cost_calls, 1);  // the search may take 0.9 seconds
 }
 
-// Each cost takes a third of the time that there is: what can be timed is the baseline's graph, which needs none.
+// Each cost takes a third of the time: only the baseline's graph can be timed, which needs none.
 TEST_F(OptimizeTest, WithoutTimeForCostsTheBaselineIsTimedFirst) {
   const Baseline baseline = BaselineFrom(kRight);
   const RuleIndex rules(baseline.matchers());

@@ -1,5 +1,6 @@
-// Random graphs over all operators, searched with all rules that the program uses by default: the result computes what
-// the classes of the rules that were applied promise. A failure prints the seed, the graph and the rule at fault.
+// Random graphs over all operators, searched with all rules that the program uses by default: the result is as near to
+// the original's as the classes of the applied rules promise. A failure prints the seed, the graph and the rule at
+// fault.
 #include "tests/support/random_graph.h"
 
 #include <algorithm>

@@ -130,7 +130,7 @@ rule merge-exp
   const std::vector<int> path = PathTo(result.trace, result.candidates[0].step);
   const auto steps = MakeReplay(graph, result.trace, path, rules);
   ASSERT_TRUE(steps.ok()) << steps.status();
-  // The step names the rule that made what was extracted; its left side was made by the other one.
+  // The step names the rule that made the extracted nodes; the other rule made its left side.
   for (const ReplayStep& step : *steps) EXPECT_LT(step.made_by, static_cast<int>(path.size()));
   const auto replay = Replay::Run(GraphFrom(Detours(4)), *steps, rules);
   ASSERT_TRUE(replay.ok()) << replay.status();

@@ -1,4 +1,4 @@
-// Two graphs proved equal, told apart, or left open.
+// Pairs of graphs that are proved equal, different, or left open.
 #include "verifier/equal.h"
 
 #include <gmock/gmock.h>
@@ -199,7 +199,7 @@ TEST(Equal, QuotientsOfIntegersByAnInput) {
   EXPECT_EQ(Prove(GraphOf(kQuotient, {}), GraphOf(kOther, {})).equality, Equality::kProved);
 }
 
-// 1e30 and 1e-30 in f32, and 300 and 1/300 in f16, are not quite what gives 1.
+// 1e30 and 1e-30 in f32, and 300 and 1/300 in f16, have products that are not quite 1.
 TEST(Equal, NumbersAreNotToldApartByTheirRounding) {
   const auto scaled = [](const char* type, const char* first, const char* second) {
     return GraphOf(absl::StrCat("input x: ", type, "[5]\nconst %0: ", type, "[] = [", first, "]\nconst %1: ", type,

@@ -454,10 +454,10 @@ struct Tally {
   }
 };
 
-// Holds what is said of the rule against the interpreter.
+// Compares the verdict on the rule with the interpreter.
 void Judge(const Rule& rule, const std::string& text, Rng& rng, Tally* tally) {
   const auto compiled = CompileRule(rule, RuleUse::kProof);
-  if (!compiled.ok()) return;  // the right side mentions what the left does not, or the types do not fit
+  if (!compiled.ok()) return;  // the right side mentions a name that the left one does not, or types do not fit
   const auto instances = Instances(**compiled, SmallLimits(**compiled));
   if (!instances.ok()) return;
   ++tally->made;

@@ -92,7 +92,8 @@ void PrintTo(const VariableCase& c, std::ostream* os) { *os << c.rule; }
 
 class OperatorVerdicts : public ::testing::TestWithParam<VariableCase> {};
 
-// Each step of a proof is checked, and a second derivation agrees; what is refuted is so for an operator that is named.
+// Each step of a proof is checked, and a second derivation agrees; a refuted rule is refuted for an operator that is
+// named.
 TEST_P(OperatorVerdicts, AreRight) {
   const Rule rule = RuleOf(GetParam().rule);
   StepChecker checker;
@@ -196,7 +197,7 @@ TEST(OperatorVariables, RecordsNameTheOperators) {
               HasSubstr("found matmul in operators=, expected an operator with 1 operands"));
 }
 
-// exp rounds after the maximum or before it; what rounds differently for one operator is not exact for the family.
+// exp rounds after the maximum or before it; if one operator rounds differently, the rule is not exact for the family.
 TEST(OperatorVariables, ClassIsTheWorstOfTheFamily) {
   const Rule rule = RuleOf("rule r ?f(sub(x[n], y[n])) => neg(?f(sub(y, x))) when odd(?f)");
   RuleProofOptions options;

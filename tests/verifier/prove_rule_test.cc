@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
         ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x)", RuleClass::kFiniteOnly},
         ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x) when finite(x) and finite(y)",
                   RuleClass::kExact},
-        // The left side rounds what the right side keeps.
+        // The left side rounds a number that the right side keeps.
         ClassCase{"rule r add(sub(x[n], y[n]), y) => x", RuleClass::kNumericallyRisky},
         ClassCase{"rule r softmax(add(x[m, n], c[m, 1]), axis=1) => softmax(x, axis=1)", RuleClass::kFiniteOnly},
         ClassCase{"rule r { conv2d(x[n, c, h, w], y[o, c, 1, 1]), conv2d(x, z[p, c, 3, 3], pads=[1, 1, 1, 1]) }"
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
                   RuleClass::kExact},
         ClassCase{"rule r reduce_sum(x[n], axes=[0]) => reduce_sum(reverse(x, axes=[0]), axes=[0])",
                   RuleClass::kReassociating},
-        // A near-tie of what the sides round differently falls out differently.
+        // The sides round a near-tie differently, so it falls out differently.
         ClassCase{"rule r less(add(add(x[n], y[n]), z[n]), w[n]) => less(add(x, add(y, z)), w)",
                   RuleClass::kNumericallyRisky},
         ClassCase{"rule r argmax(matmul(x[m, k], mul(y[k, n], s[])), axis=1) => argmax(mul(matmul(x, y), s), axis=1)",

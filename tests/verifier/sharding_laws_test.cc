@@ -74,7 +74,7 @@ TEST(ShardingLaws, AreWhatIsKnownOfOperators) {
   EXPECT_THAT(Table("lrn"), Contains(HasSubstr("x.1 out.1: halo")));
 }
 
-// The law's certificate stands by itself, and no step of what it derives is wrong.
+// The law's certificate stands by itself, and no step of its derivation is wrong.
 void ExpectCertificateHolds(const ShardingLaw& law) {
   StepChecker steps;
   const auto checked = CheckCertificate(law.verdict.certificate, law.rule.name, &steps);

@@ -1,5 +1,5 @@
-// No rule that comes with the program is told apart by the interpreter: both sides are computed many times for each, at
-// random structures, sizes and attributes. This shares nothing with the proofs but the declarations of operators.
+// The interpreter refutes no rule that comes with the program: both sides are computed many times for each, at random
+// structures, sizes and attributes. This shares nothing with the proofs but the declarations of operators.
 #include <gtest/gtest.h>
 
 #include <algorithm>

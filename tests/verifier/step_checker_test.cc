@@ -124,7 +124,8 @@ TEST_F(StepCheckerTest, EqualTermsWithManyVariables) {
   EXPECT_TRUE(Refused());
 }
 
-// Every term of what is said to be zero is in one class, whose coefficients cancel, or in the rest, which is computed.
+// Every term of a sum that is told to be zero is in one class, whose coefficients cancel, or in the rest, which is
+// computed.
 TEST_F(StepCheckerTest, SumsThatAreZero) {
   const Term x = Sum(Guard::True(), {}, V(i_));
   const auto times = [&](int64_t coef) {

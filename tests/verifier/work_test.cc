@@ -52,7 +52,7 @@ TEST(Work, ALimitEndsAProofAtTheSamePlaceEachTime) {
   }
 }
 
-// More steps than an unsigned integer counts: a query is allowed what it always is.
+// More steps than an unsigned integer counts: a query gets the same limit as always.
 TEST(Work, AHugeLimitIsNone) {
   for (const RuleCase& rule : LoadRules("conv.rules")) {
     if (rule.expect != "proved" || rule.instances.empty()) continue;
@@ -65,8 +65,8 @@ TEST(Work, AHugeLimitIsNone) {
 // The clock and the processor's time are for reports. If the prover read them, a verdict might depend on them.
 TEST(Work, TheProverDoesNotAskTheClock) {
   const std::filesystem::path folder = std::filesystem::path(REWRIGHT_SOURCE_DIR) / "verifier";
-  // Reports of how long it took; the limit of `equal` on the clock, which its user sets and its answer names; what is
-  // taken to hang.
+  // Allowed uses: reports of how long it took; the limit of `equal` on the clock, which its user sets and its answer
+  // names; the time after which a query is taken to hang.
   const std::string reports[] = {"context.h", "context.cc", "replay.cc", "prove_rule.cc", "infer.cc", "equal.cc",
                                  "equal_by_claims.cc", "cvc5_solver.cc", "watchdog.h"};
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

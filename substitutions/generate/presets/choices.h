@@ -51,7 +51,7 @@ OperatorChoice Constant(const std::string& name, OperatorChoice::Constant kind, 
 Space ScaledParts(const std::string& name, int parts, size_t axis, const std::vector<std::string>& axes,
                   const std::vector<std::vector<int64_t>>& others, int rank);
 
-// Two outputs, deep, but only for what merges work.
+// Two outputs, deep, but only for pairs that merge work.
 Space Merges(Space space);
 
 }  // namespace rewright::generate

@@ -93,7 +93,7 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
        }},
 
       // ---- indices
-      // (d v + i) div (d (n + 1)) hangs on i, which may be larger than d.
+      // (d v + i) div (d (n + 1)) depends on i, which may be larger than d.
       {"quotient-of-large-rest", kPlain,
        [](Scene& s) {
          s.ctx().FloorDiv(s.V(s.d) * s.V(s.v) + s.V(s.i), s.V(s.d) * (s.V(s.n) + Poly(1)));
