@@ -56,7 +56,7 @@ class Explorer {
   const SearchState& original() const { return original_; }
   // Carries out options().second_start, to be called once. Nothing when there is none or the device cannot run it.
   std::optional<SearchState> SecondStart();
-  // The same without its cost, in the place of Start.
+  // The same as Start, without its cost.
   void RecordSecondStart();
   Graph View(const SearchState& state) const;
 

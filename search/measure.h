@@ -19,7 +19,7 @@ struct MeasureOptions {
   // The time that the pairs go on for, up to ten times their number: a small graph gets a test that sees small
   // differences.
   double seconds = 0;
-  // Asked after each pair: true ends the measurement with the pairs that there are.
+  // Runs after each pair: true ends the measurement with the pairs so far.
   std::function<bool()> stop;
   double least_seconds = 0.2;  // of pairs, before `stop` ends them: compiling both took longer
   // Ends early if above 0 and `seconds` is not given: as soon as the verdict of the sign test at this level after

@@ -505,7 +505,7 @@ class Optimizer {
     return false;
   }
 
-  // Nothing where there is no such measurement, or it told nothing and there are seconds for many more pairs.
+  // Nothing if there is no such measurement, or if it told nothing and there is time for many more pairs.
   absl::StatusOr<std::optional<Measurement>> MeasuredBefore(const Graph& candidate, double seconds) {
     std::optional<Measurement> found;
     if (options_.kept == nullptr) return found;

@@ -74,7 +74,7 @@ struct OptimizeOptions {
   // begins, timing a part of the rest. A candidate is dropped if no time is left for its check. A measurement of the
   // device, a compilation or a check that has begun always runs to its end.
   std::function<double()> seconds_left;
-  // Told what is being done: "searching", "timing candidate 1 of 3", ...
+  // Receives the current phase: "searching", "timing candidate 1 of 3", ...
   std::function<void(const std::string&)> phase;
 };
 

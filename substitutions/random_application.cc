@@ -164,7 +164,7 @@ class Builder {
         positive_(NodesUnder(rule, {ArgFn::kPositive})),
         all_positive_(WantsPositive(rule)) {}
 
-  // Nothing where the left side is ill-formed: a pad that cuts more than there is.
+  // Nothing if the left side is ill-formed, for example by a pad that cuts off more than the axis has.
   std::optional<RandomApplication> Run() {
     RandomApplication result;
     for (int i = 0; i < rule_.num_lhs_nodes(); ++i) {
@@ -185,7 +185,7 @@ class Builder {
   }
 
  private:
-  // Elements that select positions are some that there are.
+  // Elements that select positions select existing ones.
   static void KeepInside(const Graph& graph, Value input, RandomApplication* result) {
     const auto found = result->inputs.find(graph.node(input.node).name);
     const int64_t size = IsInteger(graph.type(input).dtype) ? IndexedSize(graph, input) : 0;

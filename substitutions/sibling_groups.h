@@ -1,5 +1,5 @@
-// Puts matches of a rule for two siblings together to matches for all that there are (siblings.h). Internal to
-// matcher.cc and egraph/.
+// Joins matches of a rule for two siblings into matches for all siblings (siblings.h). Internal to matcher.cc and
+// egraph/.
 #pragma once
 
 #include <algorithm>

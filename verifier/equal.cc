@@ -371,7 +371,7 @@ class ModelComparison {
     return now == wanted || proved_pairs_.contains({wanted, now});
   }
 
-  // The first value of A that looks like a value of B.
+  // The first value of A with the same signature as a value of B.
   std::optional<Value> CandidateOf(Value value) const {
     const auto signature = signatures_.find(value);
     if (signature == signatures_.end()) return std::nullopt;

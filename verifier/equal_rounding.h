@@ -43,8 +43,8 @@ class KnownRounding {
   int threads_;
 };
 
-// Errors of both graphs together when they give this element, in their own types: the sum of both
-// estimates. Nothing where none can be made, as of an operator that has no derivative.
+// Errors of both graphs together when they give this element, in their own types: the sum of both estimates. Nothing if
+// no estimate can be made, for example for an operator without a derivative.
 struct BothRound {
   double worst = 0, typical = 0;
   // The largest difference that is taken for rounding: the worst case, or 16 times the typical one, if that is less. In

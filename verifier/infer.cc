@@ -85,7 +85,7 @@ struct Conjunction {
   std::vector<size_t> atoms;
   Bits admits;
   std::set<size_t> positives;
-  double weight = 0;  // how much it admits
+  double weight = 0;  // the amount of samples that it admits
 };
 
 class Inferrer {

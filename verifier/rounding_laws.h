@@ -48,8 +48,8 @@ RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, c
 // The same where elements are of 16 bits.
 struct RoundingOnHalves {
   bool same_operations = false;  // proved, with every value stored
-  // Applications of the right side that may have elements larger than all that the left side and the other applications
-  // have, ascending: the law of ranges is not proved of them, and they do not just choose among elements.
+  // Applications of the right side, ascending, that may have elements larger than all of the left side and of the other
+  // applications: the law of ranges is not proved for them, and they do not just choose among elements.
   std::vector<int> new_values;
 };
 

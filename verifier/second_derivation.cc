@@ -491,7 +491,7 @@ class Derivation {
   SecondVerdict Ask(z3::context& context, const Unroller& unroller, const z3::expr_vector& apart,
                     std::string* why) const {
     z3::check_result answer = Answer(context, unroller, z3::mk_or(apart));
-    // One element at a time, where all of them are too much.
+    // Checks one element at a time if all of them at once are too much work.
     for (unsigned i = 0; answer == z3::unknown && i < apart.size(); ++i) {
       const z3::check_result alone = Answer(context, unroller, apart[static_cast<int>(i)]);
       if (alone == z3::unknown) break;

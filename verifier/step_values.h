@@ -23,7 +23,7 @@ class ElementValues {
 
   void Set(Var v, int64_t value) { values_[v] = value; }
   bool Knows(Var v) const { return values_.contains(v); }
-  // Nothing where a variable has no value, a divisor is not positive, or the work is too much.
+  // Nothing if a variable has no value, a divisor is not positive, or the work is too much.
   std::optional<int64_t> Of(const Poly& p);
   std::optional<bool> Of(const Guard& g);
   std::optional<double> Of(const NormalForm& n);

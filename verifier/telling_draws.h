@@ -25,8 +25,8 @@ struct TellingDraws {
   std::vector<std::vector<int64_t>> all;     // from which they were chosen, larger ones with them
 };
 
-// Legal assignments of the instance's symbols. A coincidence is that two symbols are equal or in order, that one is
-// zero, one or not negative. Nothing where no legal assignment is found.
+// Legal assignments of the instance's symbols. A coincidence is a relation that holds by chance: two symbols are equal
+// or in order, or one is zero, one or not negative. Nothing if no legal assignment is found.
 TellingDraws DrawTelling(const RuleInstance& instance, const TellingDrawOptions& options, std::mt19937_64& rng);
 
 }  // namespace rewright::verifier

@@ -11,7 +11,7 @@
 namespace rewright {
 namespace {
 
-// How much a value says of its class.
+// The amount of facts that a value carries about its class.
 int Knowledge(const Arena& arena, Value value) {
   const Node& node = arena.node(value.node);
   if (node.leaf == LeafKind::kConstant) return 3;

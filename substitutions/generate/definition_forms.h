@@ -21,7 +21,7 @@ std::vector<PartPtr> Forms(const Definition& definition, const std::vector<Defin
 struct ScaleAndShift {
   PartPtr factor, summand;
 };
-// Nothing where it is not of that form, or where factor or summand are single numbers or operands.
+// Nothing if it is not of that form, or if factor or summand are single numbers or operands.
 std::optional<ScaleAndShift> AsScaleAndShift(const Definition& definition);
 
 }  // namespace rewright::generate

@@ -30,8 +30,8 @@ struct Place {
   std::vector<Value> Side(bool left) const;
 };
 
-// The instance with some of its inputs weights: bit i of `weights` is its i-th input. Nothing where the right side
-// cannot be built.
+// The instance with some of its inputs weights: bit i of `weights` is its i-th input. Nothing if the right side cannot
+// be built.
 std::optional<Place> PlaceOf(const RandomApplication& drawn, uint32_t weights);
 
 // The subsets of inputs to make weights of: all but the whole if there are few inputs; else none, each one, and all but

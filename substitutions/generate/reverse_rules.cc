@@ -134,8 +134,8 @@ class Reverser {
     return ProofOf(std::move(reversed));
   }
 
-  // The fewest inputs that have to be weights, beside the kernels of convolutions, for it to gain: at all sizes where
-  // there are any. Nothing where it does not gain.
+  // The fewest inputs, beside the kernels of convolutions, that have to be weights for a gain at all sizes. Nothing if
+  // the rule does not gain.
   std::optional<std::vector<std::string>> WeightsToGain(const CompiledRule& rule) const {
     std::map<std::pair<int, uint32_t>, std::vector<std::string>> found;  // by number
     int instances = 0;

@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
                      Verdict::kProved},
         VariableCase{"rule r ?f(x[n], y[n]) => ?f(y, x)", Verdict::kRefuted}));
 
-// A property is itself a law, and is asked of every operator.
+// A property is itself a law, and every operator is tested for it.
 TEST(OperatorVariables, PropertiesAreProved) {
   const auto with = [](const char* property) {
     return OperatorsOf(RuleOf(absl::StrCat("rule r ?f(x) => ?f(x) when ", property, "(?f)")));

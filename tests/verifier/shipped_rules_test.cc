@@ -73,7 +73,7 @@ TEST_P(ShippedRulesTest, AreNotToldApart) {
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     const std::vector<RuleInstance> instances = Sample(**compiled, rng);
     ASSERT_FALSE(instances.empty()) << rule.name;
-    // Rules of hundreds of applications take as much longer.
+    // Rules of hundreds of applications take correspondingly longer.
     const int trials = std::max(kTriesTogether, kTrials * 20 / std::max<int>(20, (*compiled)->nodes().size()));
     int64_t computed = 0;
     for (int round = 0; round * kTriesTogether < 4 * trials && computed < trials; ++round) {
