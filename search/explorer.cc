@@ -58,7 +58,7 @@ constexpr int64_t kPartsAtOnce = 32;
 
 // Siblings that read one value are two edges apart.
 constexpr int kNear = 2;
-// From any node of a left side to its first output.
+// The longest distance from a node of a left side to its first output.
 constexpr int kLeftSideDepth = 4;
 
 }  // namespace

@@ -64,8 +64,8 @@ class Explorer {
   // side is within a few edges of it. Rewrites that the device cannot run are left out.
   std::vector<Proposal> Propose(const Graph& graph, int rule = -1, const std::vector<NodeId>& near = {});
 
-  // The rewrites of the whole graph that promise to make it cheaper. In a large graph a node is passed over when
-  // nothing paid at two nodes with equal neighbourhoods, in this graph or in one before.
+  // The rewrites of the whole graph that promise to make it cheaper. In a large graph a node is skipped when nothing
+  // paid at two nodes with equal neighbourhoods, in this graph or in an earlier one.
   std::vector<Proposal> ProposePaying(const Graph& graph);
 
   // True if the left side is still there.

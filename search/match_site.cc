@@ -81,7 +81,7 @@ class SiteEstimator::Cutter {
     return Graph(scratch_, inputs_, std::move(outputs));
   }
 
-  // As ReplaceValues does it, within the site.
+  // The site after the rewrite, made as ReplaceValues does it.
   Graph After() {
     ValueMap rebuilt;
     for (const auto& [from, to] : rewrite_.replacement) rebuilt[from] = Copy(to);

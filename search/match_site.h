@@ -32,7 +32,7 @@ struct SiteEstimate {
 
 class SiteEstimator {
  public:
-  // For graphs of one arena.
+  // Estimates for graphs of one arena.
   SiteEstimator(CostModel& costs, int radius) : costs_(costs), radius_(radius) {}
 
   // Errors: the site after the rewrite cannot run on the device.

@@ -576,7 +576,7 @@ class Optimizer {
     return compiled;
   }
 
-  // For the report where no candidate is taken: the best one's.
+  // Keeps the best measurement for the report, in case no candidate is taken.
   void Remember(const Measurement& measured) {
     if (!report_.measured || measured.ratio > report_.measured->ratio) report_.measured = measured;
   }

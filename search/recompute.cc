@@ -59,7 +59,7 @@ class Chooser {
     return candidate.plan.bytes + std::max<int64_t>(0, candidate.plan.stored_bytes - room);
   }
   bool Fits(const Candidate& candidate) const { return BytesOf(candidate) <= *options_.limit; }
-  // Both under the limit: less time; else fewer bytes.
+  // Under the limit less time is better; else fewer bytes are.
   bool IsBetter(const Candidate& a, const Candidate& b) const {
     const double a_takes = a.plan.seconds, b_takes = b.plan.seconds;
     if (Fits(a) && Fits(b)) return std::pair(a_takes, BytesOf(a)) < std::pair(b_takes, BytesOf(b));

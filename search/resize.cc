@@ -66,7 +66,7 @@ class Counterparts {
     }
   }
 
-  // In one arena: the values that stand for one tensor of the file, where each graph has one.
+  // Pairs the values of one arena that stand for one tensor of the file, if each graph has one.
   void PairNames() {
     const auto by_name = [](const Graph& graph) {
       absl::flat_hash_map<std::string, Value> values;

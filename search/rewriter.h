@@ -41,7 +41,7 @@ class Rewriter {
     return nullptr;
   }
   // The rewrites by one rule, or by all (-1), whose first output one of the nodes computes; `positions` in
-  // graph.nodes() ascend. In an order that depends on the graph alone.
+  // graph.nodes() ascend. Their order depends on the graph alone.
   virtual std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) = 0;
   // Another one with the same rules, for graphs of another arena, perhaps in another thread. It lives no longer than
   // this one.

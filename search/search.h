@@ -116,7 +116,7 @@ struct SearchOptions {
   // The most that the weights of a graph may exceed the original's, as a share of them. Growth has to be gained, share
   // for share (search/weight_bytes.h). Infinite: they may be of any size.
   double growth = std::numeric_limits<double>::infinity();
-  // In the place of `growth`, for a graph that is a part of another.
+  // Replaces `growth` for a graph that is a part of another.
   std::optional<GrowthPrice> growth_price = std::nullopt;
   // How many candidates SearchResult keeps, apart from the second start.
   int candidates = 3;

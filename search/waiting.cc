@@ -162,8 +162,8 @@ class WaitingTensors::Rewriting {
     }
   }
 
-  // From here on a result of the last group before is a trigger, where it does not matter to the device that one more
-  // node reads it.
+  // Advances to the position: from here on a result of the last group before it is a trigger, if the device does not
+  // care that one more node reads it.
   void Advance(int position) {
     for (; now_ < position; ++now_) {
       if (now_ < 0) continue;

@@ -96,8 +96,8 @@ class CompiledRule {
   // Applications of the left side in the order of matching: users before operands, and each but the roots has a user
   // before it.
   const std::vector<int>& match_order() const { return match_order_; }
-  // For root k > 0 in lhs(): nodes from one that earlier roots bind up to the root (both included); empty when the
-  // root is bound by then itself.
+  // The path to root k > 0 in lhs(): nodes from one that earlier roots bind up to the root (both included); empty if
+  // the root itself is bound by then.
   const std::vector<std::vector<int>>& entry_paths() const { return entry_paths_; }
   // True if exchanging outputs k and k + 1 gives the same rule: then one of each pair of matches suffices.
   bool symmetric(size_t k) const { return k < symmetric_.size() && symmetric_[k]; }

@@ -22,7 +22,7 @@ namespace rewright {
 // for numbers that 64 bits hold.
 inline constexpr int64_t kMostSize = (int64_t{1} << 31) - 1;
 
-// Up to where the structural values of a rule run: the domain in which it is proved and may be applied.
+// Limits of the structural values of a rule: the domain in which it is proved and may be applied.
 struct DomainLimits {
   int max_rank = 6;            // of every variable and every value of the left side
   int max_perm_rank = 4;       // axes that a structural list bound by the rule (perm) reorders

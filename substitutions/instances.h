@@ -66,7 +66,7 @@ absl::Status ForEachStructure(const CompiledRule& rule, const DomainLimits& limi
 // All of them.
 absl::StatusOr<std::vector<RuleInstance>> Instances(const CompiledRule& rule, const DomainLimits& limits = {});
 
-// The instance as text: leaves with their shapes, applications, outputs, conditions. For messages and tests.
+// Prints the instance for messages and tests: leaves with their shapes, applications, outputs, conditions.
 std::string PrintInstance(const RuleInstance& instance);
 
 }  // namespace rewright

@@ -119,7 +119,7 @@ absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match, Numerics*
 // True if the rule leaves every bit of the match's outputs as it is: it is exact on the types there.
 bool KeepsBits(const CompiledRule& rule, const Arena& arena, const Match& match);
 
-// Both in one.
+// Instantiates the match and replaces its outputs.
 absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match, Numerics* numerics = nullptr);
 
 // Many rules, looked up by their left sides.
@@ -129,8 +129,8 @@ class RuleIndex {
   explicit RuleIndex(std::vector<std::shared_ptr<const Matcher>> matchers);
 
   const std::vector<std::shared_ptr<const Matcher>>& matchers() const { return matchers_; }
-  // Appends the numbers in matchers() of those that may match at `node`, an application, ascending: see RuleNet. For a
-  // rule with one output that depends on the node alone, whatever graph of the arena it is in.
+  // Appends the numbers in matchers() of the rules that may match at `node`, an application, ascending: see RuleNet.
+  // For rules with one output the result depends only on the node, whatever graph of the arena it is in.
   void Candidates(const Graph& graph, NodeId node, std::vector<int>* rules) const;
   void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
   std::vector<Match> FindMatches(const Graph& graph) const;

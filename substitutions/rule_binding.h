@@ -40,7 +40,7 @@ const ArgExpr* SolvableName(const ArgExpr& expr, const Bound& bound) {
   return SolvableName(expr.args[first ? 1 : 0], bound);
 }
 
-// From `a op b = value` with one side known to the value of the other; false when there is none.
+// Solves `a op b = value` with one side known for the other side; false if there is no solution.
 inline bool SolveStep(ArgOp op, bool first_known, int64_t known, int64_t value, int64_t* result) {
   switch (op) {
     case ArgOp::kAdd: return !__builtin_sub_overflow(value, known, result);

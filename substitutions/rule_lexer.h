@@ -25,8 +25,8 @@ struct RuleToken {
   double real = 0;
   int line = 0;
   int column = 0;
-  // For the word `rule`: the comments since the last token, in paragraphs (lines that follow one another), and whether
-  // the last of them ends right above.
+  // With the word `rule` come the comments since the last token, in paragraphs (lines that follow one another), and a
+  // flag: the last of them ends right above.
   std::vector<std::vector<std::string>> comments;
   bool comment_touches = false;
 };

@@ -104,7 +104,7 @@ std::optional<std::string> FunctionOfElements(const OpDef& op, const StructuralK
   return text(element);
 }
 
-// At all ranks, and, of low ranks, wherever axes of size one are stretched, it is the same function.
+// True if the operator is the same function at all ranks, and at low ranks wherever axes of size one are stretched.
 bool IsElementwise(const OpDef& op, int operands) {
   constexpr int kMostRank = DomainLimits{}.max_rank, kStretched = 2;
   if (op.variadic || !op.attrs.empty() || static_cast<int>(op.inputs.size()) != operands) return false;

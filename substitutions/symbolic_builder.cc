@@ -289,7 +289,7 @@ bool SymbolicBuilder::BuildApplication(const RuleNode& application, SymbolicNode
   return Bind(key, values, node);
 }
 
-// As StructuralKeyOf() does for sizes that are known to be one.
+// Does for symbolic sizes that are known to be one the same as StructuralKeyOf().
 bool SymbolicBuilder::NoteUnits(const OpDef& op, const std::vector<ExprPtr>& shape, StructuralKey* key) {
   if (shape.size() > 31) return Fail("a value has more than 31 axes");
   if (!op.broadcasts) return true;

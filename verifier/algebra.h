@@ -1,4 +1,5 @@
-// The algebra of normal forms: all the laws that the verifier trusts about elements.
+// The algebra of normal forms, with its laws about elements. Laws of index arithmetic are in context.h and
+// core/index/laws.h, further laws of functions in functions.cc and real_functions.cc.
 //
 //   [c] ? a : b = [c] a + [not c] b          sums and products by distributivity, exchange and merging of sums
 //   one-point rule: [v = e] removes v        counting: a variable that only its bounds mention becomes their distance
@@ -47,7 +48,7 @@ bool IsBoundedIndex(Context& ctx, const NormalForm& n, bool wide, Poly* value);
 NormalForm ProdOver(Context& ctx, const Branch& family);
 // f([c] ? a : b) = [c] ? f(a) : f(b) for conditions that lie deep inside functions.
 NormalForm LiftConditions(Context& ctx, const NormalForm& n);
-// Without the conditions that the others imply. A bound variable's recorded range counts where they state it.
+// Drops the conditions that the others imply. A bound variable's recorded range counts if they state it.
 Guard SimplifyGuard(Context& ctx, const Guard& g, const std::vector<Var>& bound);
 
 bool IsConstant(const NormalForm& n, Rational* value);

@@ -407,7 +407,7 @@ std::vector<RuleClassifier::Symbols> RuleClassifier::WithoutEmptyValues(const Ru
   std::vector<Symbols> found;
   for (int draw = 0; draw < kMaxDraws && found.size() < kAssignments; ++draw) {
     for (Symbols& symbols : search.Draw(5)) {
-      // Nor with values that are too large to draw.
+      // Values that are too large to draw are not measured, either.
       const std::vector<int64_t> counts = ElementCounts(instance, symbols);
       const bool fits = std::all_of(counts.begin(), counts.end(),
                                     [](int64_t count) { return count > 0 && count <= RandomLeaves::kMaxElements; });

@@ -94,7 +94,7 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
   std::vector<Var> free = verifier::FreeVars(ctx, before);
   for (Var v : verifier::FreeVars(ctx, after)) free.push_back(v);
   for (Var v : ctx.BaseVars(also)) free.push_back(v);
-  // Elsewhere large numbers show nothing, and functions such as sigmoid round to the same.
+  // In other steps large numbers show nothing, and functions such as sigmoid round to the same.
   const std::string both = left + right;
   const bool wraps = both.find(".i32") != std::string::npos || both.find(".i64") != std::string::npos ||
                      both.find("wrap_") != std::string::npos;

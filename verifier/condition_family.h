@@ -45,7 +45,7 @@ struct ConditionAtom {
   ArgExpr ToExpr() const;
 };
 
-// In the order of preference among atoms that say the same.
+// The atoms of the family; among atoms with the same meaning the preferred one comes first.
 std::vector<ConditionAtom> ConditionFamily(const CompiledRule& rule, const Structure& structure);
 
 // A place at which atoms are true or false: structural values, and the values of symbols by name.

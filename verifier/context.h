@@ -114,7 +114,7 @@ class Context {
   // Rebuilds definitions so that they can simplify.
   Poly Subst(const Poly& p, const Substitution& s);
   Guard Subst(const Guard& g, const Substitution& s);
-  // For substitutions by fresh variables of equal range: nothing new can simplify.
+  // Substitutes fresh variables of equal range: nothing new can simplify.
   Poly Rename(const Poly& p, const Substitution& s);
   Guard Rename(const Guard& g, const Substitution& s);
 

@@ -32,7 +32,7 @@ class CounterexampleSearch {
   // Assignments of the symbols that satisfy the instance's conditions and the left side's requirements.
   const std::vector<std::vector<int64_t>>& assignments() const { return assignments_; }
   int trials() const { return trials_; }
-  // Up to `count` such assignments, without comparing anything.
+  // Draws up to `count` such assignments, without comparing anything.
   std::vector<std::vector<int64_t>> Draw(int count);
 
  private:

@@ -1,5 +1,5 @@
-// From the declarations to normal forms: the element of any value of a rule instance at symbolic positions, by
-// composing the meanings of the operators; and the obligations that the declarations themselves state.
+// Composes the meanings of the operators into normal forms: the element of any value of a rule instance at symbolic
+// positions, and the obligations that the declarations themselves state.
 #pragma once
 
 #include <map>

@@ -145,8 +145,8 @@ class Path {
     return pair;
   }
 
-  // The same operator of equal operands; else a region of its own. No pair is looked at twice. Without recursion: a
-  // graph may be as deep as it has nodes.
+  // Proves two values equal if they are the same operator of equal operands; else by a region of its own. It visits no
+  // pair twice. It does not recurse: a graph may be as deep as it has nodes.
   absl::StatusOr<bool> ProveByParts(Value before, Value after) {
     std::optional<bool> equal = KnownOf(before, after);
     if (equal) return *equal;

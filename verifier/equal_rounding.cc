@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<Tensor>> InF64(const Graph& graph, const NamedTensors
   return InterpretGraph(graph, inputs, {.precision = Precision::kFloat64, .threads = threads});
 }
 
-// In the order of Graph::inputs().
+// The tensors in the order of Graph::inputs().
 std::vector<Tensor> InOrder(const Graph& graph, const NamedTensors& inputs) {
   std::vector<Tensor> tensors;
   for (Value input : graph.inputs()) tensors.push_back(inputs.at(graph.node(input.node).name));

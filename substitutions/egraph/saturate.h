@@ -42,9 +42,9 @@ struct SaturationLimits {
   bool rewrite_weights = true;
   // The graphs are to be run: rules are applied where they are right for the numbers that run (Instantiate).
   bool for_runs = false;
-  // Asked between matches; true ends the saturation. For time limits: results then depend on the machine.
+  // Called between matches; true ends the saturation. It serves time limits: results then depend on the machine.
   std::function<bool()> stop;
-  // Asked after every round; true ends the saturation. For goals that are reached.
+  // Called after every round; true ends the saturation. It serves goals that are reached.
   std::function<bool()> done;
 };
 

@@ -120,8 +120,8 @@ class Stating {
     }));
   }
 
-  // From the larger side to the smaller one where that is possible, of two that are equal from that with more products
-  // and convolutions; a merge from the side that shares nothing.
+  // States the pair from the larger side to the smaller one if possible. If both are equally large, it starts from the
+  // side with more products and convolutions. It states a merge from the side that shares nothing.
   std::optional<Candidate> StateOne(Terms& terms, const Pair& pair) const {
     const Pair swapped{pair.second, pair.first};
     if ((ConstantsOf(pair.first) & ConstantsOf(pair.second)).any()) return std::nullopt;

@@ -24,7 +24,7 @@ std::vector<Counterexample> FindCounterexamples(const Space& space, const std::v
 // The counterexamples of the space as text, for the headers of journals: "" if it has none.
 std::string CounterexamplesText(const Space& space);
 
-// As numbers, for other processes.
+// Encodes them as numbers, for other processes.
 std::vector<uint64_t> ToWords(const std::vector<Counterexample>& counterexamples);
 std::vector<Counterexample> FromWords(const Space& space, const std::vector<uint64_t>& words);
 

@@ -126,7 +126,7 @@ class Writer {
     return written;
   }
 
-  // In how many orders the product can be written.
+  // The number of orders in which the product can be written.
   static size_t Orders(const PartPtr& product) {
     std::vector<Factor> factors;
     AddFactors(product, false, &factors);

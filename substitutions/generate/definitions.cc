@@ -150,7 +150,7 @@ class Prover {
     return best;
   }
 
-  // From the rules of the operator, read from left to right.
+  // True if the rule follows from the rules of the operator, read from left to right.
   bool Follows(const Rule& rule) const {
     const auto compiled = CompileRule(rule);
     if (!compiled.ok() || kept_.empty()) return false;

@@ -284,7 +284,7 @@ class Finder {
     }
     if (absl::Status flushed = journal_.Flush(); !flushed.ok()) Fail(flushed);
     if (shared) {
-      // As many exchanges as the rank with the most subtrees has, and one for the rest.
+      // Every rank does the exchanges that the rank with the most subtrees needs, and one for the rest.
       const uint64_t rounds = (total + ranks - 1) / ranks / kSubtreesInRound + 1;
       for (uint64_t round = done / kSubtreesInRound; round < rounds && fits && result_.complete; ++round) exchange();
     }

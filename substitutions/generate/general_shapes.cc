@@ -380,7 +380,7 @@ bool GeneralShapes::Demand(const ExprPtr& cond, const std::vector<std::optional<
   return !a || !b || sizes_.Equate(*a, *b);
 }
 
-// As Terms::CutsOf.
+// Like Terms::CutsOf.
 std::vector<std::vector<GeneralShapes::Poly>> GeneralShapes::CutsOf(const OperatorChoice& choice,
                                                                     const std::vector<GeneralTensor>& operands,
                                                                     int output, const OutputMeaning& meaning) {

@@ -24,7 +24,7 @@ class Ranks {
 
   // Sends `out[r]` to rank r; gives what the ranks sent, in their order.
   std::vector<uint64_t> Exchange(const std::vector<std::vector<uint64_t>>& out);
-  // At rank 0 those of all ranks, in their order; empty at the others.
+  // Gives the words of all ranks at rank 0, in their order; nothing at the others.
   std::vector<uint64_t> Gather(const std::vector<uint64_t>& words);
   uint64_t Max(uint64_t word);
   // Calls `make` on rank 0 alone and gives its result at all ranks, however long it takes. Errors: those of `make`.

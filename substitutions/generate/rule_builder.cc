@@ -50,8 +50,8 @@ class Builder {
       }
     }
     if (!sizes().Solve()) return Error("sizes that cannot be equal");
-    // In the order of the right side, so that laws which differ in the order of outputs alone read the same; but all
-    // outputs of one application on the left stay as they are.
+    // Sorts outputs in the order of the right side, so that laws which differ only in the order of outputs read the
+    // same. All outputs of one application on the left stay as they are.
     std::vector<size_t> order(l.size());
     std::iota(order.begin(), order.end(), size_t{0});
     if (!AreAllOfOne(pair_.first, l)) {

@@ -15,7 +15,7 @@
 
 namespace rewright::generate {
 
-// The rule first => second; `outputs` is OutputPairs. Without a name. Errors: it cannot be stated in that generality,
+// The rule first => second, without a name; `outputs` is OutputPairs. Errors: it cannot be stated in that generality,
 // or not at all (constants that no rule can express; a left side that does not determine the right one).
 absl::StatusOr<Rule> BuildRule(const Space& space, const Pair& pair, const std::vector<int>& outputs,
                                Generality generality);

@@ -140,7 +140,7 @@ class Selector {
       result_.complete = false;
       return absl::OkStatus();
     }
-    // In order: a rule that follows from those of the same round is dropped too.
+    // Goes in order: a rule that follows from earlier ones of the same round is dropped too.
     const size_t before = kept_.size();
     std::vector<size_t> kept;  // of the round
     for (size_t k = 0; k < judgements.size(); ++k) {

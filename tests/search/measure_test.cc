@@ -36,7 +36,7 @@ TEST(IsFaster, AsksForManyWinsAndAGain) {
   EXPECT_FALSE(IsFaster({.ratio = 1.01, .p_value = 0.04}, 0.05, 2));  // of two, one may win by accident
 }
 
-// By a clock of which no two readings are equally far apart: only the number of pairs is of interest.
+// The differences of the clock's readings are all unequal: only the number of pairs matters.
 TEST(MeasureInterleaved, GoesOnForASecondsShareUpToTenTimesThePairs) {
   double unused = 0;
   int readings = 0;

@@ -143,7 +143,7 @@ TEST(ReplayOfEqsatTest, SeveralRulesMakeSeveralSteps) {
   const std::string text = "input x: f32[2]\n%0 = neg(x)\n%1 = relu(%0)\n%2 = exp(%1)\noutput y = %2\n";
   const Graph graph = GraphFrom(text);
   const SearchResult by_hand = RunSearch(graph, rules, device);
-  // As an extraction would have it: both at once.
+  // An extraction makes both at once.
   TraceStep both;
   both.rule = "r + s";
   const Graph& best = by_hand.candidates[0].graph;

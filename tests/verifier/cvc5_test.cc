@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 const SmtQuery kQuery{"test", "QF_LIA", "(set-logic QF_LIA)\n(assert false)\n(check-sat)\n"};
 
-// In the place of cvc5 a script.
+// Puts a script in the place of cvc5.
 class Cvc5 : public ::testing::Test {
  protected:
   Cvc5() : folder_(std::filesystem::path(::testing::TempDir()) / "rewright_cvc5"), path_(std::getenv("PATH")) {

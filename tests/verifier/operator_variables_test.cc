@@ -70,7 +70,7 @@ TEST(OperatorVariables, ErrorsNameThePlace) {
   }
 }
 
-// By declaration: those with attributes, of other types or with other places are none.
+// Declarations decide: operators with attributes, of other types or with other places are not in a family.
 TEST(OperatorVariables, FamiliesAreElementwise) {
   const auto names = [](int operands) {
     std::vector<std::string> all;

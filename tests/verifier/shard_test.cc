@@ -26,7 +26,7 @@ using sharding::Shard;
 using sharding::Sharded;
 using testing::HasSubstr;
 
-// Both by the interpreter.
+// The interpreter runs both graphs, and the outputs have to be the same.
 void ExpectSame(const Graph& original, const Sharded& sharded, const absl::flat_hash_map<std::string, Tensor>& inputs) {
   SCOPED_TRACE(PrintGraph(sharded.graph));
   const InterpretOptions options{.precision = sharded.exact ? Precision::kNative : Precision::kFloat64};

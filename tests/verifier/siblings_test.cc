@@ -102,7 +102,7 @@ TEST(SiblingsTest, FalseRulesAreRefuted) {
   EXPECT_EQ(softmax.verdict, Verdict::kRefuted);
 }
 
-// Without the prover, for each of the numbers.
+// Checks each of the numbers without the prover.
 TEST(SiblingsTest, ASecondDerivationAgrees) {
   for (const Rule& rule : SiblingRules()) {
     const auto compiled = CompileRule(rule);

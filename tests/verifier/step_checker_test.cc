@@ -53,7 +53,7 @@ TEST_F(StepCheckerTest, OnePointRule) {
   s.Set(v_, V(i_));
   checker_.Resummed(ctx_, "one point", before, Sum(Guard::True(), {}, V(i_)), s, {});
   EXPECT_TRUE(Settled());
-  // Without the condition that i is below n - 1, which does not follow.
+  // This step drops the condition that i is below n - 1, which does not follow.
   const Term shorter =
       Sum(Guard::And(Guard::Eq(V(v_) - V(i_)), Guard::InRange(V(v_), Poly(), V(n_) - Poly(1))), {v_}, V(v_));
   checker_.Resummed(ctx_, "one point", shorter, Sum(Guard::True(), {}, V(i_)), s, {});

@@ -48,7 +48,7 @@ bool AlteredLaw(int number) {
 
 namespace {
 
-// By name: laws of which an altered prover certifies another.
+// Laws, by name, for which an altered prover certifies another one.
 const std::map<std::string, std::string> kLawsOfText = {
     {"law-of-packs", "relu(relu(x[b..])) => relu(x)"},
     {"law-of-stretching", "mul(x[b..], y[~ b..]) => mul(y, x)"},
