@@ -8,7 +8,8 @@
 //   prod(a b) = prod(a) prod(b)              a prod over a disjoint union is the product of two; prod of prod is one
 //   pos and zero of integers are guards      trunc(a / b) of integers a >= 0, b >= 1 is the quotient of indices
 //   with Strategy::finite_laws: exp(a + b) = exp(a) exp(b), 1/(a b) = (1/a)(1/b), a (1/a) = 1 for a > 0, sqrt(a)^2 = a,
-//   log(exp a) = a, exp(log a) = a for a > 0; these hold over the reals and fail for infinities, so their use is recorded.
+//   log(exp a) = a, exp(log a) = a for a > 0; these hold over the reals and fail for infinities, so their use is
+//   recorded.
 #pragma once
 
 #include <string>
