@@ -15,7 +15,7 @@ constexpr double kSecondsPerLoadFlop = 1e-17;
 constexpr double kSecondsPerLoadByte = 1e-17;
 constexpr double kSecondsPerNode = 1e-11;
 
-// Constants of up to so many elements are part of the signature by content.
+// Constants of at most this number of elements are part of the signature by content.
 constexpr int64_t kSmallConstant = 16;
 
 int64_t Bits(double value) {
@@ -25,8 +25,8 @@ int64_t Bits(double value) {
   return bits;
 }
 
-// Writes what a device can see of a group as a list of numbers. Every list is preceded by its length, so that equal
-// signatures mean equal groups.
+// Writes the features of a group that a device can see as a list of numbers. Every list is preceded by its length, so
+// that equal signatures mean equal groups.
 class SignatureWriter {
  public:
   SignatureWriter(const Graph& graph, const Group& group) : graph_(graph), group_(group) {}

@@ -1,8 +1,8 @@
-// What a graph costs: the sum over the groups that the device runs, each asked of the device once.
+// Costs a graph: the sum over the groups that the device runs, each asked of the device once.
 //
 // Two groups are the same to a device when they have the same operators, attributes, types, inner edges, aliased
 // inputs, kinds of inputs (weights or activations, small constants by content) and escaping values, and when the device
-// names the same context (the layouts in which operands arrive). That signature is the key of the memory, so a hundred
+// names the same context (the layouts in which operands arrive). This signature is the key of the memory, so a hundred
 // equal layers are costed once and a search may ask as often as it likes.
 //
 // Work that is done once at load counts next to nothing: it only breaks ties, and so does the number of nodes.

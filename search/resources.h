@@ -1,11 +1,11 @@
-// What this process has used.
+// Resources that this process has used.
 #pragma once
 
 #include <cstdint>
 
 namespace rewright {
 
-// Of the calling thread and all others, user and system.
+// CPU seconds of the calling thread and all others, user and system.
 double ProcessCpuSeconds();
 // Resident now, and the most there ever was.
 int64_t ResidentBytes();

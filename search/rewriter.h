@@ -1,4 +1,4 @@
-// What search needs of the rules: the rewrites that apply to a graph, ready to be carried out.
+// The interface of the rules to the search: the rewrites that apply to a graph, ready to be carried out.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ inline constexpr char kRuleSeparator[] = " + ";
 
 // A place where a rule applies. Its right side is in the arena already; nothing downstream is.
 struct Rewrite {
-  int rule = 0;  // number in the Rewriter; -1: of several rules, which `name` says
+  int rule = 0;  // number in the Rewriter; -1: several rules, named in `name`
   std::string name = {};
-  // The values that are replaced, and by what, in the order of the rule's outputs.
+  // The replaced values and their replacements, in the order of the rule's outputs.
   std::vector<std::pair<Value, Value>> replacement;
   // Applications that the left side covers.
   std::vector<NodeId> matched;
@@ -41,7 +41,7 @@ class Rewriter {
     return nullptr;
   }
   // The rewrites by one rule, or by all (-1), whose first output one of the nodes computes; `positions` in
-  // graph.nodes() ascend. In an order that depends on the graph alone.
+  // graph.nodes() ascend. Their order depends on the graph alone.
   virtual std::vector<Rewrite> Find(const Graph& graph, int rule, const std::vector<int>& positions) = 0;
   // Another one with the same rules, for graphs of another arena, perhaps in another thread. It lives no longer than
   // this one.
@@ -56,7 +56,7 @@ class Rewriter {
 // from others by one rewrite is matched where it differs.
 class RuleRewriter : public Rewriter {
  public:
-  // The index outlives the rewriter. `numerics`: what is known of inputs.
+  // The index outlives the rewriter. `numerics`: the known facts about inputs.
   explicit RuleRewriter(const RuleIndex& rules, NumericsOptions numerics = {})
       : rules_(rules), numerics_of_(std::move(numerics)), numerics_(numerics_of_) {}
 
@@ -72,7 +72,7 @@ class RuleRewriter : public Rewriter {
   std::string first_failure() const;
 
  private:
-  // What is the same in all graphs.
+  // The results at a node that are the same in all graphs.
   struct AtNode {
     std::vector<Rewrite> rewrites;        // by rules with one output, ascending
     std::vector<int> of_several_outputs;  // rules that may match, ascending
@@ -113,7 +113,7 @@ class FilteredRewriter : public Rewriter {
   std::unique_ptr<Rewriter> Fork() const override;
 
  private:
-  std::unique_ptr<Rewriter> forked_;  // of a fork: what it filters
+  std::unique_ptr<Rewriter> forked_;  // of a fork: the rewriter that it filters
   Rewriter& rewriter_;
   absl::flat_hash_set<int> disabled_;
 };

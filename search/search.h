@@ -7,20 +7,20 @@
 //
 // `backtrack` descends first and then looks for detours around the optimum, as TASO does (Jia et al., SOSP'19, section
 // 5): a rewrite that costs something may open the way to one that pays, so graphs are queued by cost and expanded while
-// they cost less than alpha times the best. What makes it scale (docs/decisions/010-search-detours.md):
+// they cost less than alpha times the best. It scales by these means (docs/decisions/010-search-detours.md):
 //
-//   - Candidates are judged before they are built. What a rewrite does to the cost is read from its match site
+//   - Candidates are judged before they are built. The effect of a rewrite on the cost is read from its match site
 //     (search/strategies/match_site.h), a few dozen nodes before and after; a graph is built, costed exactly and looked up among
 //     those known only when its turn comes.
-//   - Of sites with equal signatures, one or two are tried. What pays there is replayed at all others where its first
-//   step
-//     has the same effect. After an improvement only sites whose signature has changed are tried again.
+//   - One or two of the sites with equal signatures are tried. Rewrites that pay there are replayed at all others where
+//     their first step has the same effect. After an improvement only sites whose signature has changed are tried
+//     again.
 //   - A detour stays in one place: each step is near those before it. Detours in different places need not be combined.
 //   - The queue orders detours by what they have cost so far and a little per step: else rewrites that change nothing
 //     (an exchange of operands) would be combined without end before any that costs something is tried.
 //
 // Graphs of more than `whole_nodes` nodes are not searched for detours as a whole but by windows (search/windows/window.h):
-// each is searched as a graph of its own, what pays is put in place in all windows at once, and the cuts move from
+// each is searched as a graph of its own, the gains are put in place in all windows at once, and the cuts move from
 // round to round until nothing improves. A window that a search cannot tell from one that was searched is not searched
 // again, so that a hundred layers cost about as much as a few (docs/decisions/013-windows.md).
 //
@@ -57,7 +57,7 @@ enum class SearchStrategy : uint8_t { kGreedy, kBacktrack, kEqsat };
 const char* SearchStrategyName(SearchStrategy strategy);
 bool ParseSearchStrategy(const std::string& name, SearchStrategy* strategy);
 
-// Whether a graph is searched by windows: when it has more than `whole_nodes` nodes that run, whatever its size, never.
+// Selects the graphs that are searched by windows: those with more than `whole_nodes` nodes that run, all, or none.
 enum class WindowUse : uint8_t { kAuto, kAlways, kNever };
 // "auto", "always", "never".
 const char* WindowUseName(WindowUse use);
@@ -91,12 +91,12 @@ struct SearchOptions {
   SearchStrategy strategy = SearchStrategy::kBacktrack;
   // A detour may cost (alpha - 1) times the best cost on its way.
   double alpha = 1.05;
-  // Graphs built, greedy descent included; by windows so many for every `whole_nodes` nodes.
+  // The most graphs that are built, greedy descent included; with windows, for every `whole_nodes` nodes.
   int64_t budget = 1000;
   double time_limit_seconds = std::numeric_limits<double>::infinity();
-  // Of the whole process; 0: none.
+  // Limit of the memory of the whole process; 0: none.
   int64_t memory_limit_bytes = 0;
-  // What each step of a detour adds to its place in the queue, relative to the best cost.
+  // The amount that each step of a detour adds to its place in the queue, relative to the best cost.
   double step_penalty = 0.005;
   // How many steps a detour may take.
   int detour_steps = 6;
@@ -110,20 +110,20 @@ struct SearchOptions {
   int64_t window_budget = 200;
   // Windows that are searched at once. 1 where the device measures: others would disturb it.
   int threads = 1;
-  // Of eqsat: e-nodes that one saturation may add, and branchings of one extraction.
+  // Limits of eqsat: e-nodes that one saturation may add, and branchings of one extraction.
   int egraph_nodes = 2000;
   int64_t extraction_steps = 20000;
-  // How much larger than the original's the weights of a graph may be, as a share of them; what they grow by has to be
-  // gained, share for share (search/optimize/weight_bytes.h). Infinite: they may be of any size.
+  // The most that the weights of a graph may exceed the original's, as a share of them. Growth has to be gained, share
+  // for share (search/optimize/weight_bytes.h). Infinite: they may be of any size.
   double growth = std::numeric_limits<double>::infinity();
-  // In the place of `growth`, for a graph that is a part of another.
+  // Replaces `growth` for a graph that is a part of another.
   std::optional<GrowthPrice> growth_price = std::nullopt;
   // How many candidates SearchResult keeps, apart from the second start.
   int candidates = 3;
   // Rounds of rewrites of the original that lead to another graph to start from; null: none. Descent starts from both
   // graphs (of more than 5 * `whole_nodes` nodes: from the cheaper one), the search goes on from the cheaper end.
   std::shared_ptr<const std::vector<RewriteRound>> second_start = nullptr;
-  // Of the nodes of the graph's arena, where others have them already; null: the search makes its own.
+  // Signatures of the nodes of the graph's arena, if others have them already; null: the search makes its own.
   NodeSignatures* signatures = nullptr;
   // Ends the search with the best graph so far.
   const std::atomic<bool>* stop = nullptr;

@@ -1,5 +1,5 @@
-// Rules as a lowering: applied from left to right until none matches, without asking what anything costs. So derived
-// operators (core/adjoint) become operators that have kernels: substitutions/rules/gradients.rules.
+// Uses rules as a lowering: applies them from left to right until none matches, without regard to costs. Derived
+// operators (core/adjoint) become operators that have kernels this way: substitutions/rules/gradients.rules.
 #pragma once
 
 #include <string>
@@ -21,14 +21,14 @@ struct Lowering {
   std::vector<Step> steps;  // in the order of application
 };
 
-// Where several rules match at a node the first one of the set is taken. Rules have one output each. Errors: a rule of
-// the set has several, an instantiation fails, or the rules undo one another (more than kMaxRounds rounds).
+// If several rules match at a node the first one of the set is taken. Rules have one output each. Errors: a rule of the
+// set has several, an instantiation fails, or the rules undo one another (more than kMaxRounds rounds).
 inline constexpr int kMaxRounds = 100;
 absl::StatusOr<Lowering> Lower(const Graph& graph, const RuleSet& rules);
 
-// By the rules of gradients that come with the program. Those that hold for finite values alone are among them: where
-// values are not finite, what is lowered to is the definition. Derived operators for which there is no rule stay.
-// Errors: also those of reading the rules.
+// Lowers by the rules of gradients that come with the program. Rules that hold only for finite values are among them:
+// for other values the lowered graph is the definition. Derived operators for which there is no rule stay. Errors: also
+// those of reading the rules.
 absl::StatusOr<Lowering> LowerGradients(const Graph& graph);
 
 }  // namespace rewright

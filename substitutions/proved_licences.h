@@ -11,12 +11,12 @@
 
 namespace rewright {
 
-// By the rules of a set but those that are switched off by name; names of other rules are none of its concern.
+// Licences by the rules of a set, except those that are switched off by name; names of other rules are ignored.
 std::unique_ptr<Licences> MakeLicences(RuleSet rules, const std::vector<std::string>& switched_off = {});
 
-// By winograd.rules. Rules that hold for finite values alone are among them: the kernels that they license compute
-// anew, as the operator says, where a result is not finite. Rules that cannot be read license nothing. Errors: a name
-// that none of them has.
+// Licences by winograd.rules. Rules that hold only for finite values are among them: the kernels that they license
+// compute a result anew, as the operator says, if it is not finite. Rules that cannot be read license nothing. Errors:
+// a name that none of them has.
 absl::StatusOr<std::unique_ptr<Licences>> LoadLicences(const std::vector<std::string>& switched_off = {});
 
 }  // namespace rewright

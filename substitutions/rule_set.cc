@@ -93,9 +93,9 @@ bool Admits(RuleClass rule_class, const LoadOptions& options) {
   return false;
 }
 
-// Whether the class on 16-bit floats lets the rule be used there. Where it was not measured, a rule that is exact in
-// f32 counts as reassociating: what is equal before it is rounded may be rounded at other places. Of a rule without a
-// proof the user's word is taken.
+// True if the class on 16-bit floats lets the rule be used there. If that class was not measured, a rule that is exact
+// in f32 counts as reassociating: the sides may round at different places. A rule without a proof is admitted if the
+// user trusts it.
 bool AdmitsHalves(const Rule& rule, const LoadOptions& options) {
   if (!rule.proof) return options.trust_unverified;
   if (rule.proof->halves) return Admits(*rule.proof->halves, options);
@@ -229,7 +229,7 @@ absl::StatusOr<RuleSet> RuleSet::FromRules(const std::vector<const Rule*>& rules
     // The proof is checked before the class is believed.
     ASSIGN_OR_RETURN(const auto compiled, reader->Compile(*rule, options.trust_unverified));
     const DomainLimits limits = rule->proof ? rule->proof->domain : DomainLimits{};
-    // Of a family each operator has a class of its own.
+    // Each operator of a family has a class of its own.
     for (const auto& one : compiled) {
       const std::optional<ProofRecord>& proof = one->rule().proof;
       if (proof && !Admits(proof->rule_class, options)) continue;

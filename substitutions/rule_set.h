@@ -1,8 +1,8 @@
 // Rule files: loading rules with their proofs, and writing them.
 //
-// A rule in a file is followed by what the verifier found (ProofRecord). It is loaded only if that proof is still
-// good: it names the prover (prover_hash.h), and a hash covers the rule's law, the meanings of the operators it uses
-// and all that the record says.
+// A rule in a file is followed by the verifier's result (ProofRecord). It is loaded only if that proof is still good:
+// it names the prover (prover_hash.h), and a hash covers the rule's law, the meanings of the operators it uses and all
+// fields of the record.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ struct MeaningTexts {
   std::map<const Meaning*, std::string> texts;  // stay where they are
 };
 
-// Of the law, the meanings of the operators in its instances of low rank. The same in every build.
-// `known`: for who asks about many rules.
+// Hash of the law and of the meanings of the operators in its instances of low rank. It is the same in every build.
+// `known` saves work for callers that ask about many rules.
 absl::StatusOr<uint64_t> SpecHash(const CompiledRule& rule, MeaningTexts* known = nullptr);
-// Of what the record is about (SpecHash) and of every other field of it: what its `spec` has to be.
+// Hash of the rule (SpecHash) and of every other field of its record; `spec` has to equal it.
 absl::StatusOr<uint64_t> RecordHash(const CompiledRule& rule, const ProofRecord& record, MeaningTexts* known = nullptr);
 
-// Whether the rule has a record, by this prover, that fits it. The error says what does not.
+// Checks that the rule has a record that fits it, by this prover. The error says what does not fit.
 absl::Status CheckRecord(const CompiledRule& rule, MeaningTexts* known = nullptr);
 
 struct LoadOptions {
@@ -70,8 +70,8 @@ class RuleSet {
   // Errors: core.rules:12:1: rule x is not proved; `rewright verify` proves it, --trust-unverified takes it as it is
   static absl::StatusOr<RuleSet> FromText(const std::string& text, const std::string& file,
                                           const LoadOptions& options = {});
-  // A rule that stands in several files counts once; two that have a name in common are an error.
-  // `reader`: for who loads several sets.
+  // A rule that stands in several files counts once; two that have a name in common are an error. `reader`: for callers
+  // that load several sets.
   static absl::StatusOr<RuleSet> FromFiles(const std::vector<std::string>& paths, const LoadOptions& options = {},
                                            RuleReader* reader = nullptr);
 
@@ -79,7 +79,7 @@ class RuleSet {
   const RuleIndex& index() const { return index_; }
   // Null when there is no such rule.
   const Matcher* Find(const std::string& name) const;
-  // Changes when a rule is added, dropped or altered: part of the key of what search remembers.
+  // Changes when a rule is added, dropped or altered: part of the key of the search's memory.
   uint64_t hash() const { return hash_; }
 
  private:
@@ -93,7 +93,7 @@ class RuleSet {
 // All rules of a file, proved or not: for the verifier and tests.
 absl::StatusOr<std::vector<Rule>> ReadRules(const std::string& path);
 
-// Where a rule file that comes with the program lies, such as "core.rules".
+// The path of a rule file that comes with the program, such as "core.rules".
 absl::StatusOr<std::string> FindRuleFile(const std::string& name);
 
 }  // namespace rewright

@@ -34,8 +34,8 @@ constexpr int kFewTrials = 8;
 // Ends the enumeration early; the verdict says why.
 absl::Status Enough() { return absl::CancelledError("enough"); }
 
-// Whether the number of axes plays another part in `expr` than to say which axis is meant (`position`), or how long a
-// list is: a law of six axes is not one of seven then.
+// True if `expr` uses the number of axes other than to name an axis (`position`) or as the length of a list: then a law
+// of six axes is not one of seven.
 bool CountsAxes(const ArgExpr& expr, bool position) {
   if (expr.kind == ArgExpr::Kind::kCall) {
     switch (expr.fn) {
@@ -115,7 +115,7 @@ class RuleProof {
 
  private:
   absl::Status Visit(const RuleInstance& instance) {
-    // Of a smaller domain, or with axes merged the same as another.
+    // The instance may come again from a smaller domain, or be the same as another one with axes merged.
     const auto [visited, first] = visited_.emplace(PrintInstance(instance), false);
     if (!first) return absl::OkStatus();
     bool& used_finite_law = visited->second;
@@ -139,7 +139,7 @@ class RuleProof {
     proof_options.keep_smtlib = options_.certify;
     proof_options.memory = &memory_;
     proof_options.listener = options_.listener;
-    // What many instances of a rule share, the first show.
+    // The first instances show the faults that many instances share.
     if (verdict_.proofs >= kThoroughInstances) proof_options.trials = kFewTrials;
     const ProofResult proof = rewright::Prove(instance, proof_options);
     verdict_.cpu_ms += proof.cpu_ms;
@@ -163,7 +163,7 @@ class RuleProof {
     return GiveUp(absl::StrCat(proof.reason, instance.description.empty() ? "" : " at ", instance.description));
   }
 
-  // By the instances within the domain that is proved; others may have been met in one that is not.
+  // Classifies by the instances within the domain that is proved; others may have been met in one that is not.
   void Classify() {
     absl::Status status = ForEachInstance(rule_, verdict_.limits, [&](const RuleInstance& instance) {
       verdict_.used_finite_only_step = verdict_.used_finite_only_step || visited_.at(PrintInstance(instance));
@@ -224,8 +224,8 @@ class RuleProof {
   RuleVerdict verdict_;
   verifier::SolverMemory memory_;
   const double start_s_ = verifier::ThreadWorkSeconds();
-  // Whether the proof of an instance used a law that holds for finite values only: by PrintInstance, and with axes
-  // merged.
+  // True if the proof of the instance used a law that holds for finite values only. By PrintInstance; by the text with
+  // axes merged.
   std::map<std::string, bool> visited_;
   absl::flat_hash_map<std::string, bool> proved_;
   std::map<std::string, InstanceCertificate> certificates_;  // by PrintInstance
@@ -263,7 +263,7 @@ RuleVerdict ProveCompiled(const CompiledRule& rule, const RuleProofOptions& opti
 
 }  // namespace
 
-// Of a rule that is not proved for any function: an operator for which it is refuted.
+// Finds an operator for which the rule is refuted, if it is not proved for any function.
 static void RefuteByOperator(const Rule& rule, const RuleProofOptions& options, RuleVerdict* verdict) {
   RuleProofOptions own = options;
   own.listener = nullptr;

@@ -28,7 +28,7 @@ struct RuleProofOptions {
   RuleUse use = RuleUse::kMatching;  // kProof: also rules that no matcher can find
   const std::atomic<bool>* stop = nullptr;
   verifier::StepListener* listener = nullptr;  // is told every step of every proof
-  bool certify = false;                        // make a certificate of what is proved
+  bool certify = false;                        // make a certificate of the proof
   bool classify = true;                        // else `rule_class` is left to the caller (ClassifyRule)
 };
 
@@ -53,9 +53,10 @@ struct RuleVerdict {
   std::optional<Counterexample> counterexample;  // the same as data
   std::string instance;                          // of kRefuted: the structural values there
   std::string certificate;                       // its text, where one was asked for
-  // Of kProved: why the class is not known (kFiniteOnly stands for it), or why there is no certificate.
+  // The reason why a proved rule has no known class (kFiniteOnly stands for it) or no certificate.
   std::string trouble;
-  // Of a rule with an operator variable that is proved: OperatorsOf, with their classes on f32 where it is classified.
+  // The operators of a proved rule with an operator variable (OperatorsOf), with their classes on f32 if it is
+  // classified.
   std::vector<OperatorClass> operators;
   RuleRounding rounding;  // of kProved, where it is classified
   bool interrupted = false;
@@ -64,8 +65,8 @@ struct RuleVerdict {
 
 RuleVerdict ProveRule(const Rule& rule, const RuleProofOptions& options);
 
-// Of a rule with an operator variable: the operators that may stand for it, by name, ascending. Those with the property
-// that it asks for are those of which the property's law is proved, infinite elements included.
+// The operators that may stand for the rule's operator variable, by name, ascending. If the rule asks for a property,
+// these are the operators for which its law is proved, infinite elements included.
 std::vector<std::string> OperatorsOf(const Rule& rule);
 
 // The record of a rule that is proved; `certificate` as it is to stand there; `halves`: with the class on 16-bit

@@ -1,8 +1,8 @@
 // Work of the prover, counted in steps. Limits of proofs are limits of work: a verdict is then the same on every
 // machine, however fast it is and whatever else it does.
 //
-// A step is a resource unit of Z3, or as much of the prover's own work as takes about as long: a monomial that is made,
-// an element that is computed. Limits are given in seconds of work, of kStepsPerSecond steps each.
+// A step is a resource unit of Z3, or a piece of the prover's own work that takes about as long: a monomial that is
+// made, an element that is computed. Limits are given in seconds of work, of kStepsPerSecond steps each.
 #pragma once
 
 #include <cstdint>

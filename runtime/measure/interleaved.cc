@@ -20,14 +20,15 @@ double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The least wins in so many pairs that are no accident; more than the pairs where there are too few of them.
+// The least number of wins in `pairs` pairs that is no accident; more than `pairs` if there are too few of them.
 int WinsWanted(int pairs, double significance) {
   int wins = pairs;
   while (wins > 0 && SignTest(wins, pairs - wins) <= significance) --wins;
   return wins + 1;
 }
 
-// Of the median of what the ratios are a sample of (David, Nagaraja, Order Statistics, 7.1).
+// An upper bound of the median of the distribution that the ratios are a sample of (David, Nagaraja, Order Statistics,
+// 7.1).
 double AtMost(std::vector<double> ratios) {
   const size_t rank = static_cast<size_t>(WinsWanted(static_cast<int>(ratios.size()), 0.025));
   if (rank > ratios.size()) return std::numeric_limits<double>::infinity();

@@ -1,5 +1,5 @@
-// Whether one executable is faster than another, measured so that a busy machine meets both alike; and what was
-// measured before.
+// Measures if one executable is faster than another, so that a busy machine meets both alike, and remembers earlier
+// measurements.
 #pragma once
 
 #include <functional>
@@ -16,15 +16,16 @@ struct MeasureOptions {
   int warmup = 3;
   int pairs = 30;
   std::function<double()> clock;  // seconds; empty: the steady clock
-  // Goes on for so many seconds, up to ten times the pairs: what is small gets a test that sees small differences.
+  // The time that the pairs go on for, up to ten times their number: a small graph gets a test that sees small
+  // differences.
   double seconds = 0;
-  // Asked after each pair: true ends the measurement with the pairs that there are.
+  // Runs after each pair: true ends the measurement with the pairs so far.
   std::function<bool()> stop;
   double least_seconds = 0.2;  // of pairs, before `stop` ends them: compiling both took longer
-  // Above 0, and `seconds` not given: ends as soon as it is certain, or likely, what the sign test says at this level
-  // after `pairs` pairs: with the wins that it wants, when they cannot be reached any more, or behind a few pairs of
-  // which the candidate did not win more than half, where a gain that counts is excluded. So no more accidents pass for
-  // gains than without it.
+  // Ends early if above 0 and `seconds` is not given: as soon as the verdict of the sign test at this level after
+  // `pairs` pairs is certain or likely. It is certain with the wins that the test wants, or when they cannot be reached
+  // any more. It is likely behind a few pairs of which the candidate did not win more than half, if a gain that counts
+  // is excluded. Accidents pass for gains no more often than without it.
   double significance = 0;
 };
 
@@ -32,11 +33,11 @@ struct Measurement {
   double original_seconds = 0;  // medians
   double candidate_seconds = 0;
   double ratio = 1;  // median over the pairs of original / candidate: above 1 the candidate is faster
-  // What that median is at most, with a probability of 97.5 % (an order statistic); infinite for less than six pairs.
+  // An upper bound of that median with a probability of 97.5 % (an order statistic); infinite for less than six pairs.
   double ratio_at_most = 1;
   int wins = 0;  // pairs in which the candidate was faster
   int losses = 0;
-  double p_value = 1;    // one-sided sign test: that so many wins are an accident
+  double p_value = 1;    // one-sided sign test: probability of this many wins by accident
   bool stopped = false;  // by MeasureOptions::stop: with more time the verdict might be another
 };
 
@@ -45,12 +46,13 @@ bool IsFaster(const Measurement& measured, double significance, size_t times = 1
 // "12 ms against 14 ms, 28 of 30 pairs faster".
 std::string Describe(const Measurement& measured);
 
-// A candidate that may be so many times as fast cannot be called no faster: the machine is too busy, or there were too
-// few pairs.
+// A candidate that may be this many times as fast cannot be called no faster: the machine is too busy, or there were
+// too few pairs.
 inline constexpr double kGainThatCounts = 1.05;
 
-// Keeps what graphs of one device took against one another, by their canonical hashes: weights count by their types;
-// and which searches a time limit has ended, by the graph and the setting: all else that a search depends on but costs.
+// Keeps the timings of graphs of one device against one another, by their canonical hashes: weights count by their
+// types. Also keeps which searches a time limit has ended, by the graph and the setting: everything that a search
+// depends on except costs.
 class KeptMeasurements {
  public:
   virtual ~KeptMeasurements() = default;
@@ -60,7 +62,7 @@ class KeptMeasurements {
   // The longest limit, in seconds, that ended a search with that setting; 0: none did.
   virtual absl::StatusOr<double> LimitThatEnded(const Graph& original, const std::string& setting) = 0;
   virtual void KeepLimit(const Graph& original, const std::string& setting, double seconds) = 0;
-  // Whether the device measures costs that are not kept (as it does at first), or has none (kNotFound).
+  // With `measure` the device measures costs that are not kept (as it does at first); else it has none (kNotFound).
   virtual void MeasureNew(bool measure) = 0;
 };
 

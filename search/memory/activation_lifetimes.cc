@@ -162,8 +162,8 @@ class WaitingTensors::Rewriting {
     }
   }
 
-  // From here on a result of the last group before is a trigger, where it does not matter to the device that one more
-  // node reads it.
+  // Advances to the position: from here on a result of the last group before it is a trigger, if the device does not
+  // care that one more node reads it.
   void Advance(int position) {
     for (; now_ < position; ++now_) {
       if (now_ < 0) continue;
@@ -178,7 +178,7 @@ class WaitingTensors::Rewriting {
     }
   }
 
-  // What a reader at the present position reads for a value.
+  // The value that a reader at the present position reads for `value`.
   absl::StatusOr<Value> Read(Value value, bool moved) {
     const Tensor& root = RootOf(value);
     if (moved) return Early(value);
@@ -186,7 +186,7 @@ class WaitingTensors::Rewriting {
     return late && !IsThere(value) ? Late(value) : There(value);
   }
 
-  // What is kept, or computed early.
+  // The value as it is kept, or computed early.
   absl::StatusOr<Value> There(Value value) {
     const Tensor& root = RootOf(value);
     if (kept_[root.root] != Keep::kAway || now_ <= root.from || !trigger_) return Early(value);
@@ -196,7 +196,7 @@ class WaitingTensors::Rewriting {
     return Fetched(value, stay->second.number);
   }
 
-  // The root from the second tier, and what is moved from it.
+  // The root from the second tier, and the values that are moved from it.
   absl::StatusOr<Value> Fetched(Value value, int stay) {
     const std::pair<Value, int> key(value, stay);
     if (const auto found = fetched_.find(key); found != fetched_.end()) return found->second;

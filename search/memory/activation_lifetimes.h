@@ -1,15 +1,15 @@
-// What of a graph waits in memory, and the graph in which it is computed again instead.
+// Finds the tensors of a graph that wait in memory, and builds the graph in which they are computed again instead.
 //
-// A run computes a value, uses it, and, in a step of training, needs it again much later. A *tensor* is what a node
-// gives, with all that are only moved from it (reshapes, transposes, slices: views on most devices). Between two uses,
-// in the order in which the device runs the graph, it waits; there is a point at which most bytes do, the end of the
-// forward pass in a step of training. Uses behind that point are *late*. A tensor that is not kept over it is computed
-// again for its late readers, from what is kept, by a copy of its expression in which every kept operand x stands as
-// after(x, t): equal to x by the law after-is-its-operand, but not shared with the early copy, and behind t, which is
-// computed just before.
+// A run computes a value, uses it, and, in a step of training, needs it again much later. A *tensor* is the result of a
+// node, with all values that are only moved from it (reshapes, transposes, slices: views on most devices). Between two
+// uses, in the order in which the device runs the graph, it waits. At some point the most bytes wait: in a step of
+// training, the end of the forward pass. Uses behind that point are *late*. A tensor that is not kept over it is
+// computed again for its late readers, from tensors that are kept. The new computation is a copy of its expression in
+// which every kept operand x stands as after(x, t): equal to x by the law after-is-its-operand, but not shared with the
+// early copy, and behind t, which is computed just before.
 //
-// Where there is a second tier of memory, a tensor can be there for the longest time that it waits, and whenever it
-// waits long behind that: who reads it then reads fetch(x, t), which is x by the law fetch-is-its-operand.
+// If there is a second tier of memory, a tensor can be there for the longest time that it waits, and whenever it waits
+// long after that. Its readers then read fetch(x, t), which is x by the law fetch-is-its-operand.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace rewright {
 // Groups, for which it pays that a tensor is away.
 inline constexpr int kLongWait = 8;
 
-// What becomes of a tensor while it waits.
+// The place of a tensor while it waits.
 enum class Keep : uint8_t {
   kNot,   // it is computed again
   kHere,  // it stays in memory
@@ -40,7 +40,7 @@ class WaitingTensors {
     int64_t bytes = 0;
     int written = -1;        // position in the run of the group that gives it; -1: it is there before
     std::vector<int> uses;   // positions in the run of its readers, ascending
-    int from = -1, to = -1;  // what writes or uses it, and the next use: those that are furthest apart
+    int from = -1, to = -1;  // its writer or a use, and the next use: the two that are furthest apart
     int late = -1;           // the first late use; -1: it has none, or is computed late itself
     bool is_moved = false;   // it lies in the tensor of its first operand
     bool may_drop = false;   // it can be computed again: it is no leaf, not known, and no output of the graph
@@ -50,7 +50,7 @@ class WaitingTensors {
   struct Rewritten {
     Graph graph;
     int replaced = 0;                             // operands that stand behind a trigger: uses of the laws
-    std::vector<Value> fetched;                   // what is in the second tier meanwhile
+    std::vector<Value> fetched;                   // the tensors that are in the second tier meanwhile
     absl::flat_hash_map<NodeId, NodeId> early;    // by node of the original
     absl::flat_hash_map<NodeId, NodeId> origins;  // by new node, the one that it is a copy of
   };
@@ -66,7 +66,8 @@ class WaitingTensors {
   int end() const { return end_; }
   // Tensors that wait for late uses, in the order in which they are written.
   const std::vector<int>& waiting() const { return waiting_; }
-  // Of the operands of a tensor, and of what is moved to become one, the tensors that a run computes.
+  // The tensors that a run computes among the operands of a tensor, and among the operands of values that are moved to
+  // become one.
   std::vector<int> OperandsOf(int tensor) const;
 
   // All that late readers need and that is not kept is computed again.

@@ -80,7 +80,7 @@ class KeptCut {
   }
 
   void Add(int i) {
-    // What is not kept now is in no memory of its own.
+    // The cut may keep only tensors that are kept now: others have no memory of their own.
     Connect(Known(i), Late(i), kept_[i] != Keep::kNot ? std::max<int64_t>(1, tensor(i).bytes) : kNever);
     if (tensor(i).late >= 0) Connect(Late(i), Sink(), kNever);
     if (!IsFree(i)) {

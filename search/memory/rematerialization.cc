@@ -53,13 +53,13 @@ class Chooser {
 
  private:
   const InMemory& tensor(int i) const { return waiting_.tensors()[i]; }
-  // What the second tier has no room for counts in the first.
+  // Bytes that do not fit into the second tier count in the first.
   int64_t BytesOf(const MemoryChoice& candidate) const {
     const int64_t room = options_.second_tier ? options_.second_tier->bytes : 0;
     return candidate.plan.bytes + std::max<int64_t>(0, candidate.plan.stored_bytes - room);
   }
   bool Fits(const MemoryChoice& candidate) const { return BytesOf(candidate) <= *options_.limit; }
-  // Both under the limit: less time; else fewer bytes.
+  // Under the limit less time is better; else fewer bytes are.
   bool IsBetter(const MemoryChoice& a, const MemoryChoice& b) const {
     const double a_takes = a.plan.seconds, b_takes = b.plan.seconds;
     if (Fits(a) && Fits(b)) return std::pair(a_takes, BytesOf(a)) < std::pair(b_takes, BytesOf(b));
@@ -69,7 +69,7 @@ class Chooser {
     if (IsBetter(candidate, best_)) best_ = candidate;
   }
 
-  // All that is in memory: what escapes from the group that computes it.
+  // All tensors in memory: those that escape from the group that computes them.
   Kept All() const {
     Kept kept(waiting_.tensors().size(), Keep::kNot);
     for (const Group& group : first_.groups) {
@@ -84,7 +84,7 @@ class Chooser {
     return options_.second_tier && tensor(i).root == i && tensor(i).may_drop && !IsSmall(i) &&
            tensor(i).to - tensor(i).from >= kLongWait;
   }
-  // A guess of what the copies of a byte add, where they overlap.
+  // A guess of the seconds that the copies of a byte add, where they overlap.
   double SecondsAwayPerByte() const {
     return 2 * options_.second_tier->seconds_per_byte * std::max(0.05, options_.second_tier->lost);
   }
@@ -104,8 +104,8 @@ class Chooser {
     return candidate;
   }
 
-  // Where the group runs by another kernel than before, keeps what it has been joined with; true where that is
-  // something. Pointwise kernels give the same bits however they are cut.
+  // Keeps the tensors that a group was joined with if the group runs by another kernel than before; true if there are
+  // any. Pointwise kernels give the same bits however they are cut.
   bool Pin(const WaitingTensors::Rewritten& rewritten, const Group& group, Kept* kept) const {
     std::vector<NodeId> origins;
     int library = -1;  // position of the last node that is not pointwise
@@ -125,7 +125,8 @@ class Chooser {
     return KeepEscaping(origins, kept);
   }
 
-  // Likewise what is computed together with something that is not pointwise, and would be computed again.
+  // Likewise keeps tensors that are computed together with an operator that is not pointwise, and would be computed
+  // again.
   bool PinOthers(const WaitingTensors::Rewritten& rewritten, Kept* kept) const {
     bool pinned = false;
     for (const auto& [id, origin] : rewritten.origins) {
@@ -221,7 +222,7 @@ class Chooser {
     return bytes;
   }
 
-  // The narrowest places near those that part what waits into equal shares.
+  // The narrowest places near those that part the waiting bytes into equal shares.
   std::vector<int> NarrowPlaces(int segments) const {
     std::vector<int64_t> waits(static_cast<size_t>(end_) + 1, 0);
     for (int i : waiting_.waiting()) {
@@ -246,7 +247,7 @@ class Chooser {
     return places;
   }
 
-  // What crosses the narrow places is kept, and what lies behind the last of them as in `behind`; and what is small.
+  // Keeps tensors that cross the narrow places, and small ones; behind the last place it does as `behind` does.
   Kept InSegments(int segments, const Kept& behind) const {
     const std::vector<int> places = NarrowPlaces(segments);
     const Kept all = All();
@@ -265,7 +266,8 @@ class Chooser {
 
   // ---- moves
 
-  // Drops the tensor, and what it is computed from and would else be kept for it alone. The seconds of it all.
+  // Drops the tensor, and the tensors that it is computed from and that are kept for it alone. Gives the seconds of all
+  // that.
   double Drop(int i, Kept* kept) const {
     double seconds = seconds_[i];
     (*kept)[i] = Keep::kNot;
@@ -290,7 +292,7 @@ class Chooser {
     int after = 0, before = 0;
     bool is_longest = false;  // of its waits
   };
-  // Those in which a group of the candidate lies.
+  // The waits in which a group of the candidate lies.
   static std::vector<Wait> WaitsAt(int group, const std::vector<std::pair<int, InMemory>>& tensors) {
     std::vector<Wait> found;
     for (const auto& [i, there] : tensors) {
@@ -323,7 +325,7 @@ class Chooser {
     Wait wait;
     Keep to = Keep::kNot;
   };
-  // What may become of these tensors, by seconds.
+  // The possible changes for these tensors, by seconds per byte.
   std::vector<Move> MovesOf(const std::vector<Wait>& waits, const Kept& kept) const {
     std::vector<Move> moves;
     const auto add = [&](const Wait& wait, Keep to) {
@@ -339,7 +341,8 @@ class Chooser {
     return moves;
   }
 
-  // At every group at which too much is alive, the fullest first, what costs least leaves until the rest has room.
+  // Lowers the memory: at every group at which too much is alive, the fullest first, the cheapest tensors leave until
+  // the rest has room.
   Kept Lowered(const MemoryChoice& candidate, std::set<std::pair<int, Keep>>* tried) const {
     Kept kept = candidate.kept;
     std::vector<int64_t> live = candidate.plan.live;
@@ -372,7 +375,7 @@ class Chooser {
     return absl::OkStatus();
   }
 
-  // Keeps again what saves most seconds for a byte, as many at once as fit.
+  // Keeps again the tensors that save most seconds for a byte, as many at once as fit.
   absl::Status Raise(MemoryChoice candidate, int until) {
     const Kept all = All();
     std::vector<std::pair<double, int>> moves;
@@ -437,7 +440,7 @@ class Chooser {
   RunPlan first_;
   const WaitingTensors waiting_;
   const std::vector<double> seconds_;  // by node
-  const int end_;                      // of what is not late
+  const int end_;                      // the last group that is not late
   int64_t mean_bytes_ = 0;             // of a tensor that waits
   int most_plans_ = 0, plans_ = 0;
   MemoryChoice best_;

@@ -1,11 +1,13 @@
-// Which values of a step of training are computed again, or put into a second tier of memory, instead of being kept.
+// Chooses the values of a step of training that are computed again, or put into a second tier of memory, instead of
+// being kept.
 //
-// By default what is free: pointwise functions of what is kept anyway, by a minimum cut between what is computed before
-// and what is read behind the point at which most bytes wait. Under a limit, time is traded for memory: starts are the
-// free plan and those that keep values at narrow places alone (Chen et al., "Training Deep Nets with Sublinear Memory
-// Cost", 2016), for several numbers of segments; from each, what is alive at the fullest points and costs least time a
-// byte is dropped, or where there is a second tier put there, until the plan fits, and then what saves most time a byte
-// is kept again. Every plan is judged by the memory plan of the schedule that the device compiles, and by its seconds.
+// By default it drops values that cost nothing: pointwise functions of values that are kept anyway. A minimum cut
+// chooses them, between the values computed before the point at which most bytes wait and those read behind it. Under a
+// limit, time is traded for memory. Starts are the free plan and those that keep values at narrow places alone (Chen et
+// al., "Training Deep Nets with Sublinear Memory Cost", 2016), for several numbers of segments. From each start, the
+// values that are alive at the fullest points and cost least time a byte are dropped, or put into the second tier if
+// there is one, until the plan fits. Then the values that save most time a byte are kept again. Every plan is judged by
+// the memory plan of the schedule that the device compiles, and by its seconds.
 //
 // All replacements are by two proved laws, after(x, t) = x and fetch(x, t) = x
 // (substitutions/rules/recomputation.rules). Values are the same bits wherever kernels are: a plan in which the device
@@ -39,7 +41,7 @@ struct RecomputeOptions {
   std::function<absl::StatusOr<RunPlan>(const Graph&)> plan;
   // By position in Graph::nodes(), measured or guessed.
   std::function<absl::StatusOr<std::vector<double>>(const Graph&)> seconds;
-  std::optional<int64_t> limit;  // of RunPlan::bytes; none: only what is free is computed again
+  std::optional<int64_t> limit;  // of RunPlan::bytes; none: only free values are computed again
   std::optional<SecondTier> second_tier;
   // Nothing else is computed again: their bits do not depend on how a graph is cut.
   bool pointwise_only = false;
@@ -55,7 +57,7 @@ struct Recomputation {
   int plans = 0;  // that were judged
 };
 
-// Where the limit, or that of the second tier, cannot be reached: the plan that exceeds it least of those found.
+// If the limit, or that of the second tier, cannot be reached, gives the plan that exceeds it least of those found.
 // Errors: those of `plan` and `seconds`.
 absl::StatusOr<Recomputation> Recompute(const Graph& graph, const RecomputeOptions& options);
 

@@ -9,8 +9,8 @@
 namespace rewright {
 namespace {
 
-// Gives what the operands of the node reach inside of it. An operator of which nothing is known rounds to integers
-// where it makes such of 8 or 16 bits, and else compares.
+// Tells what values reach inside of the node through its operands. An unknown operator is taken to round to integers if
+// its results are integers of 8 or 16 bits, and else to compare.
 Decisions OwnDecisions(Numerics& numerics, const Node& node, size_t operand) {
   if (node.meaning->IsOpaque()) {
     const bool quantizes = std::any_of(node.outputs.begin(), node.outputs.end(), [](const TensorType& type) {

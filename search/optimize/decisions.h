@@ -10,7 +10,8 @@ namespace rewright {
 // how many these are.
 int KeepRoundings(const Graph& graph);
 
-// Comparisons, and positions of extrema, of `rewritten` that read what `original`, of the same arena, does not compute.
+// Counts comparisons, and positions of extrema, of `rewritten` that read values which `original`, of the same arena,
+// does not compute.
 int ComparisonsAfter(const Graph& original, const Graph& rewritten);
 
 }  // namespace rewright

@@ -28,18 +28,18 @@ using Why = DroppedCandidate::Why;
 // Searches that are done again without a rule. More rules than that are not wrong by accident.
 constexpr size_t kMaxBlamed = 8;
 
-// Of the time that is left: what the search may take, and then timing.
+// Shares of the time that is left: the most for the search, and then for timing.
 constexpr double kSearchShare = 0.6;
 constexpr double kTimingShare = 0.5;
 
-// Of the time that is left: what the baseline's graph may be timed for before the search.
+// Share of the time that is left before the search: the most for timing the baseline's graph.
 constexpr double kBaselineShare = 0.4;
 
-// What an earlier run could not tell is timed again where there is so many times the time of its pairs: compiling and
-// warming up takes some of it.
+// A candidate that an earlier run could not tell is timed again if there is this many times the time of its pairs:
+// compiling and warming up takes some of it.
 constexpr double kTimesAsLong = 4;
 
-// What was faster in an earlier run is timed for so long, and in so many pairs at least.
+// A candidate that was faster in an earlier run is timed for this long, and in at least this many pairs.
 constexpr double kConfirmingSeconds = 1;
 constexpr double kFewestPairs = 3;
 
@@ -121,10 +121,10 @@ class Optimizer {
     const Candidate* candidate;
     std::optional<Measurement> measured;
     bool earlier = false;             // measured by an earlier run
-    std::optional<GraphInFile> file;  // what its file gives, which then stands for it
+    std::optional<GraphInFile> file;  // the graph that its file gives, which then stands for it
   };
 
-  // What the search began with, timed before it.
+  // The graph that the search began with, timed before it.
   struct Insured {
     SearchResult search;
     Contender contender;
@@ -140,7 +140,7 @@ class Optimizer {
   }
   bool NoTimeLeft() const { return SecondsLeft() <= 0; }
 
-  // Whether an earlier run was ended by a limit as long as this one's.
+  // True if a limit as long as this run's has ended an earlier run.
   absl::StatusOr<bool> IsRepeated() {
     if (options_.kept == nullptr || std::isinf(options_.time_limit)) return false;
     ASSIGN_OR_RETURN(const double ended, options_.kept->LimitThatEnded(graph_, options_.setting));
@@ -149,7 +149,8 @@ class Optimizer {
   void MeasureNew(bool measure) const {
     if (options_.kept != nullptr) options_.kept->MeasureNew(measure);
   }
-  // Whether there was more to search or to time, and the costs of the original were known, so that it can be repeated.
+  // True if there was more to search or to time, and the costs of the original were known: then the run can be
+  // repeated.
   bool EndedByTime() const {
     if (options_.kept == nullptr || std::isinf(options_.time_limit) || !in_time_ || report_.repeated) return false;
     return report_.search.end == SearchEnd::kTimeLimit || too_late_;
@@ -177,7 +178,7 @@ class Optimizer {
     report_.measured.reset();
     RETURN_IF_ERROR(ReduceAll(costs));
     for (const Candidate& candidate : report_.search.candidates) {
-      // Where nothing is timed the cost alone speaks for the second start.
+      // If nothing is timed, the cost alone decides about the second start.
       const bool cheaper = candidate.cost.total() < report_.search.original_cost.total();
       if (candidate.step >= 0 && (options_.measure || cheaper)) contenders_.push_back({&candidate});
     }
@@ -248,8 +249,8 @@ class Optimizer {
     return steps.empty() ? -1 : static_cast<int>(trace.size()) - 1;
   }
 
-  // Where time is short the likeliest candidate is timed before anything is searched: the baseline's graph, which is
-  // taken where nothing better is found in time.
+  // If time is short, the likeliest candidate is timed before the search: the baseline's graph. It is taken if nothing
+  // better is found in time.
   absl::Status TimeBaseline(Rewriter& rules, CostModel& costs, const SearchOptions& search) {
     if (!options_.seconds_left || !options_.measure || report_.repeated || search.second_start->empty()) {
       return absl::OkStatus();
@@ -273,7 +274,7 @@ class Optimizer {
     }
     insured_.emplace(Insured{report_.search, contender});
     timed_candidate_ = nullptr;  // of a search that is over
-    // Many weights of its own would be in memory beside what the search measures.
+    // Its weights would take much memory while the search measures.
     if (timed_ != nullptr && timed_->constant_bytes() >= options_.checking.sparing_bytes) timed_.reset();
     return absl::OkStatus();
   }
@@ -305,7 +306,7 @@ class Optimizer {
     }
   }
 
-  // What the baseline does to the original, without rules that were found to be wrong.
+  // The baseline's rewrites of the original, without rules that were found to be wrong.
   std::vector<RewriteRound> BaselineRounds() {
     std::vector<RewriteRound> rounds;
     if (options_.baseline == nullptr) return rounds;
@@ -378,7 +379,7 @@ class Optimizer {
   // The rule of the first step on the path after which outputs differ; empty when there is none.
   std::string Blame(const std::vector<int>& path) {
     Phase("looking for the rewrite at fault");
-    size_t right = 0;  // so many steps are right
+    size_t right = 0;  // number of steps that are right
     size_t wrong = path.size();
     while (wrong - right > 1) {
       const size_t middle = (right + wrong) / 2;
@@ -389,8 +390,8 @@ class Optimizer {
     return report_.search.trace[path[right]].rule;
   }
 
-  // Times the contenders of which no earlier run tells; those that are not faster are dropped, the others sorted by how
-  // much.
+  // Times the contenders that no earlier run has timed. Those that are not faster are dropped, the others sorted by
+  // their gain.
   absl::Status TimeAll() {
     tests_ = contenders_.size();
     ASSIGN_OR_RETURN(const bool one_is_faster, OneWasFaster());
@@ -435,7 +436,7 @@ class Optimizer {
     return absl::OkStatus();
   }
 
-  // Compiles what the file of a contender gives. False where it cannot be, and is dropped.
+  // Compiles the graph that the file of a contender gives. False if it cannot be compiled, and is dropped.
   absl::StatusOr<bool> CompileFile(Contender* contender) {
     const Candidate& candidate = *contender->candidate;
     contender->file.reset();
@@ -461,7 +462,7 @@ class Optimizer {
     return absl::InternalError(absl::StrCat("the outputs of the model to be written differ: ", check.text));
   }
 
-  // Whether a contender that was faster in an earlier run is so in a few pairs now; else it is dropped.
+  // True if a contender that was faster in an earlier run is faster in a few pairs now; else it is dropped.
   absl::StatusOr<bool> IsConfirmed(Contender* contender) {
     Phase("timing the candidate that was faster in an earlier run");
     const double pair = contender->measured->original_seconds + contender->measured->candidate_seconds;
@@ -494,7 +495,7 @@ class Optimizer {
     if (options_.kept != nullptr) options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
   }
 
-  // Whether an earlier run knows a contender that is faster: what it could not tell of others then stays so.
+  // True if an earlier run knows a contender that is faster: then candidates that it could not tell stay so.
   absl::StatusOr<bool> OneWasFaster() const {
     if (options_.kept == nullptr) return false;
     for (const Contender& contender : contenders_) {
@@ -504,7 +505,7 @@ class Optimizer {
     return false;
   }
 
-  // Nothing where there is no such measurement, or it told nothing and there are seconds for many more pairs.
+  // Nothing if there is no such measurement, or if it told nothing and there is time for many more pairs.
   absl::StatusOr<std::optional<Measurement>> MeasuredBefore(const Graph& candidate, double seconds) {
     std::optional<Measurement> found;
     if (options_.kept == nullptr) return found;
@@ -562,7 +563,7 @@ class Optimizer {
     return timed_ != nullptr && timed_candidate_ == contender.candidate;
   }
 
-  // What was compiled to be timed.
+  // The executables that were compiled for timing.
   OutputChecker::Compiled CompiledOf(const Contender& contender) const {
     OutputChecker::Compiled compiled;
     if (contender.file) {
@@ -575,7 +576,7 @@ class Optimizer {
     return compiled;
   }
 
-  // For the report where no candidate is taken: the best one's.
+  // Keeps the best measurement for the report, in case no candidate is taken.
   void Remember(const Measurement& measured) {
     if (!report_.measured || measured.ratio > report_.measured->ratio) report_.measured = measured;
   }
@@ -616,7 +617,7 @@ class Optimizer {
       if (end == SearchEnd::kExhausted) return "no rewrite makes it cheaper";
       return absl::StrCat("nothing cheaper was found before the end: ", SearchEndName(end));
     }
-    // What cannot be told comes before what is told: that candidate may be faster.
+    // A candidate that timing could not tell is reported before the others: it may be faster.
     const auto not_told = std::find_if(report_.dropped.begin(), report_.dropped.end(),
                                        [](const DroppedCandidate& dropped) { return dropped.why == Why::kNotTold; });
     const DroppedCandidate& last = not_told != report_.dropped.end() ? *not_told : report_.dropped.back();
@@ -639,14 +640,14 @@ class Optimizer {
   OptimizeReport report_;
   std::vector<Contender> contenders_;
   size_t tests_ = 1;            // contenders of the last search
-  double reserve_ = 0;          // of the time that is left: what is not for timing; infinite where there is no limit
-  std::vector<Tensor> inputs_;  // of what is timed
+  double reserve_ = 0;          // the part of the time left that is not for timing; infinite where there is no limit
+  std::vector<Tensor> inputs_;  // of the graphs that are timed
   std::unique_ptr<Executable> original_;  // likewise
   std::unique_ptr<Executable> timed_;     // the last that was timed
   const Candidate* timed_candidate_ = nullptr;
   bool too_late_ = false;  // for all comparisons
   std::optional<Insured> insured_;
-  double search_ends_ = 0;    // the device is asked for no costs once so many seconds are left
+  double search_ends_ = 0;    // the device is asked for no costs once this many seconds are left
   bool costs_known_ = false;  // those of the last search
   bool in_time_ = true;       // the costs of the original were known before the limit
 };

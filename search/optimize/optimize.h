@@ -1,14 +1,14 @@
-// Optimize: search, measure, check. What comes back computes what the original does and is not slower.
+// Optimize: search, measure, check. The result computes what the original does and is not slower.
 //
-// The search starts from the original and from what the rule-based baseline makes of it (substitutions/baseline), and
-// the baseline's graph is a candidate whatever the device says that it costs: a search that has little time, or wrong
-// costs, gives no worse than the rules that production compilers apply.
+// The search starts from the original and from the graph that the rule-based baseline makes of it
+// (substitutions/baseline). The baseline's graph is a candidate whatever cost the device gives it: a search that has
+// little time, or wrong costs, gives no worse than the rules that production compilers apply.
 //
 // The cheapest candidates of the search are timed whole, interleaved with the original; one is chosen only when a sign
-// test says that it is faster. What was timed in an earlier run is remembered where there is a place for it. The
-// outputs of the chosen one are then compared with the original's on seeded inputs. Where they differ the candidate is
-// dropped, the rewrite at fault is found by bisection, and the search is done again without its rule. When no candidate
-// is left, the original comes back.
+// test says that it is faster. Timings of earlier runs are remembered if there is a place for them. The outputs of the
+// chosen candidate are then compared with the original's on seeded inputs. If they differ, the candidate is dropped,
+// bisection finds the rewrite at fault, and the search runs again without its rule. When no candidate is left, the
+// original comes back.
 #pragma once
 
 #include <cstdint>
@@ -49,32 +49,32 @@ struct OptimizeOptions {
   // Time the candidates. Off for devices that only calculate costs: the cheapest candidate is then taken.
   bool measure = true;
   MeasureOptions measuring;
-  // What was timed before: a candidate that was not faster is dropped at once, and of those that were, the one that is
-  // returned is timed again, briefly (docs/decisions/079). Null: nothing is known. Outlives the optimization.
+  // Timings of earlier runs. A candidate that was not faster is dropped at once. Among those that were faster, the one
+  // that is returned is timed again, briefly (docs/decisions/079). Null: nothing is known. Outlives the optimization.
   KeptMeasurements* kept = nullptr;
-  // With `kept`: rules and options as a text, and the limit that `seconds_left` is for. Where a limit as long has ended
-  // a run with that setting before, this one repeats it: costs and comparisons are those that are kept, and only what
-  // it returns is timed (docs/decisions/086). Infinite: there is no limit.
+  // With `kept`: rules and options as a text, and the limit that `seconds_left` is for. If a limit as long has ended a
+  // run with that setting before, this run repeats it: it takes the kept costs and comparisons, and times only the
+  // graph that it returns (docs/decisions/086). Infinite: there is no limit.
   std::string setting;
   double time_limit = std::numeric_limits<double>::infinity();
-  // That a candidate which is no faster passes for faster, over all candidates together.
+  // Probability that some candidate which is no faster passes for faster, over all candidates together.
   double significance = 0.05;
   // Rewrites that are not exact do not stand in front of roundings to integers (round, floor, a conversion): these give
   // the original's integers, bit for bit.
   bool keep_roundings = true;
   bool check = true;
   OutputCheckOptions checking;
-  // What the file of a rewritten graph gives when it is read; `path`: its steps in the trace of the search. Of a
-  // candidate that was faster in an earlier run this is compiled, compared and timed in the place of the graph. Empty,
-  // or it gives nothing: the graph.
+  // The graph that the file of a rewritten graph gives when it is read; `path`: its steps in the trace of the search.
+  // It is compiled, compared and timed in place of a candidate that was faster in an earlier run. Empty, or without a
+  // result: the graph itself is.
   std::function<absl::StatusOr<std::optional<GraphInFile>>(const Graph& rewritten, const std::vector<TraceStep>& trace,
                                                            const std::vector<int>& path)>
       as_file;
-  // Of all that is done here; empty: there is no limit. The search gets a part of what is left when it begins, timing a
-  // part of what is left then. A candidate for whose check no time is left is dropped, and what the device measures, a
-  // compilation or a check that has begun is ended by itself alone.
+  // The time left for all work here; empty: there is no limit. The search gets a part of the time that is left when it
+  // begins, timing a part of the rest. A candidate is dropped if no time is left for its check. A measurement of the
+  // device, a compilation or a check that has begun always runs to its end.
   std::function<double()> seconds_left;
-  // Told what is being done: "searching", "timing candidate 1 of 3", ...
+  // Receives the current phase: "searching", "timing candidate 1 of 3", ...
   std::function<void(const std::string&)> phase;
 };
 
@@ -104,14 +104,14 @@ struct OptimizeReport {
   int nodes_after = 0;
   double cost_before = 0;  // seconds
   double cost_after = 0;
-  // Of the chosen graph, or of the best candidate where none was chosen; nothing when nothing was timed.
+  // Timing of the chosen graph, or of the best candidate if none was chosen; nothing when nothing was timed.
   std::optional<Measurement> measured;
-  // Of the returned graph; medians. Nothing when nothing was timed.
+  // Median latency of the original and of the returned graph; nothing when nothing was timed.
   std::optional<double> latency_before;
   std::optional<double> latency_after;
   // The original is equal to itself. Not checked: `check.done` is false, `equal` is true unless something differed.
   bool equal = true;
-  bool as_file = false;  // what was compared and timed is what OptimizeOptions::as_file gave, when it was called last
+  bool as_file = false;  // the graph that OptimizeOptions::as_file gave last was compared and timed
   OutputCheck check;
   double search_cpu_seconds = 0;
   int64_t graphs_explored = 0;  // rewrites judged
@@ -120,16 +120,15 @@ struct OptimizeReport {
   std::vector<int> path;               // their steps in search.trace, in order
   std::set<std::string> unwanted;      // rules of which OptimizeOptions::unwanted named a step
   std::vector<DroppedCandidate> dropped;
-  int kept_roundings = 0;                  // applications that keep their bits: what rounds on purpose hangs on them
+  int kept_roundings = 0;                  // applications that keep their bits for deliberate roundings
   int moved_comparisons = 0;               // comparisons of the returned graph with rewritten values before them
   std::vector<std::string> blamed;         // rules that made outputs differ; the result does without them
   SearchResult search;                     // the last one
   std::shared_ptr<OutputChecker> checker;  // knows the original's outputs; the runner has to live
 };
 
-// Gives the original back in the place of what was found, which was measured to be `text` (kNotFaster).
+// Gives the original back in place of a rewritten graph that was measured to be `text` (kNotFaster).
 void TakeBack(const Graph& original, const std::string& text, OptimizeReport* report);
-
 
 // `runner` times and checks; it may be null when `measure` is off. Errors: those of the device and the runner with
 // the original graph.

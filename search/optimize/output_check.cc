@@ -17,7 +17,8 @@ namespace rewright {
 namespace {
 
 constexpr double kDefaultAtolScale = 1e-4;
-// Of 16-bit floats, in roundings of the type: each operator rounds, and devices round less often than operators do.
+// Tolerance for 16-bit floats, in roundings of the type: each operator rounds, and devices round less often than
+// operators do.
 constexpr double kHalfRoundings = 8;
 // A candidate's rounding errors are its own, of the size of the original's.
 constexpr double kRoundingErrors = 8;
@@ -52,7 +53,7 @@ double CoarsestRounding(const Graph& graph) {
   return rounding;
 }
 
-// The magnitudes of all inputs in each of so many sets: every combination where there are few, else some of them.
+// The magnitudes of all inputs in each of at most `most` sets: every combination if there are few, else some of them.
 std::vector<std::vector<Magnitude>> Combinations(size_t inputs, int most, uint64_t seed) {
   std::vector<std::vector<Magnitude>> sets;
   double all = std::pow(kMagnitudes, static_cast<double>(inputs));
@@ -75,7 +76,7 @@ bool IsLost(const Tensor& actual, const Tensor& expected, int64_t i) {
   return std::isfinite(expected.At(i)) && !std::isfinite(actual.At(i));
 }
 
-// Whether some elements are not finite, or none is a normal number.
+// True if some element is not finite, or none is a normal number.
 bool IsSuspicious(const Tensor& weights) {
   if (weights.dtype() == DType::kFloat32) {  // weights are many; without the sign bits are ordered as magnitudes are
     constexpr uint32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000, kSmallestNormal = 0x00800000;
@@ -95,8 +96,8 @@ bool IsSuspicious(const Tensor& weights) {
   return vanished;
 }
 
-// What is wrong with suspicious weights when f64 says what they should be: that some are too large for their type, or
-// all too small. Empty: nothing.
+// Describes the fault of suspicious weights, judged by f64: some are too large for their type, or all too small. Empty:
+// none.
 std::string FaultOf(const Tensor& computed, const Tensor& exact) {
   bool finite = true;
   double largest = 0;
@@ -289,7 +290,7 @@ absl::StatusOr<std::unique_ptr<Executable>> OutputChecker::CompileForStress(cons
   return own;
 }
 
-// Sets that the original does not take (it divides by 0, say) are left out.
+// Leaves out sets that the original does not take (for example, because it divides by 0).
 absl::Status OutputChecker::PrepareStress(const Compiled& compiled) {
   if (stress_) return absl::OkStatus();
   stress_.emplace();

@@ -1,20 +1,22 @@
-// Whether a rewritten graph computes what the original does, on seeded inputs: its results and, in a graph for
+// Checks that a rewritten graph computes what the original does, on seeded inputs: its results and, in a graph for
 // training, the next values of the states from their first ones.
 //
-// Small graphs are held against the reference interpreter; large ones against the original run by the same runner,
-// which is as good as the runner but fast. Without a runner the interpreter runs both, up to a size. Where the runner
-// leaves the interpreter on the original already (a NaN that a fused activation loses, a 0 of the other sign), what it
-// makes of the original is the reference, and the text says so.
+// Small graphs are compared with the reference interpreter. Large ones are compared with the original run by the same
+// runner, which is as good as the runner but fast. Without a runner the interpreter runs both, up to a size. If the
+// runner differs from the interpreter on the original already (a NaN that a fused activation loses, a 0 of the other
+// sign), the runner's result for the original is the reference, and the text says so.
 //
 // Outputs that the original itself gives with large rounding errors (deep graphs may amplify them) may differ by a
-// small multiple of those, which are found by interpreting the original in f64, and by no more than 1e-3 of the largest
-// element, or 8 roundings of the narrowest floating type of the graph; not where a tolerance was asked for.
+// small multiple of those errors, which are found by interpreting the original in f64. The difference may be at most
+// 1e-3 of the largest element, or 8 roundings of the narrowest floating type of the graph. This does not apply if a
+// tolerance was asked for.
 //
-// Inputs of several magnitudes, up to the ends of narrow types, show what ordinary numbers do not: what is finite in
-// the original has to be finite, and integers that depend on integers alone have to be equal.
+// Inputs of several magnitudes, up to the ends of narrow types, show faults that ordinary numbers do not: elements that
+// are finite in the original have to be finite, and integers that depend on integers alone have to be equal.
 //
-// Weights of type f32 that the candidate computes beforehand are looked at themselves: where they overflow, or all fall
-// below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and no others.
+// Weights of type f32 that the candidate computes beforehand are checked themselves. If they overflow, or all fall
+// below the least normal number, and in f64 do not, outputs may be equal on the inputs that were drawn, and on no
+// others.
 #pragma once
 
 #include <cstdint>
@@ -39,18 +41,19 @@ struct OutputCheckOptions {
   double atol = -1;
   int input_sets = 2;
   uint64_t seed = 1;
-  // Up to so many operations, the interpreter is the reference.
+  // The most operations for which the interpreter is the reference.
   double interpreter_flops = 3e8;
-  // Up to so many, the interpreter runs the candidate too where there is no runner. More: nothing is checked.
+  // The most operations for which the interpreter runs the candidate too if there is no runner. Larger graphs are not
+  // checked.
   double interpreter_only_flops = 2e9;
-  // From so many bytes of weights on graphs that nobody has compiled are compiled for a few runs in little memory
-  // (GraphRunner::PrepareSparing).
+  // Graphs that are not compiled yet and whose weights have at least this many bytes are compiled for a few runs in
+  // little memory (GraphRunner::PrepareSparing).
   int64_t sparing_bytes = int64_t{256} << 20;
   int threads = 1;
   std::map<std::string, Tensor> defaults;  // inputs that are not drawn, by name
 };
 
-// The same with the interpreter as the reference for no more than it computes in a part of so many seconds.
+// The same options, with the interpreter as the reference only for work that it does in a part of `seconds`.
 OutputCheckOptions WithinSeconds(OutputCheckOptions options, double seconds);
 
 struct OutputCheck {
@@ -69,9 +72,9 @@ class OutputChecker {
   // `runner` may be null; it outlives the checker.
   OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options);
 
-  // What the runner has compiled already, of graphs without states that change; null: it is compiled for the check.
-  // `written`: the graph whose weights are looked at, where the candidate is what its file gives, which holds them
-  // computed; null: the candidate. `computed`: the elements of some of these weights; null: of none.
+  // Executables that the runner has compiled already, of graphs without states that change; null: they are compiled for
+  // the check. `written`: the graph whose weights are checked, if the candidate was read from its file, which holds
+  // them computed; null: the candidate. `computed`: the elements of some of these weights; null: of none.
   struct Compiled {
     Executable* original = nullptr;
     Executable* candidate = nullptr;
@@ -100,12 +103,12 @@ class OutputChecker {
   bool IsStressInterpreted() const;
   // Gives the executable that it puts into `*compiled`; null where there is one already, or none is needed.
   absl::StatusOr<std::unique_ptr<Executable>> CompileForStress(const Graph& graph, Executable** compiled);
-  // Gives what the graph makes of one set of inputs, by the interpreter or by `compiled`.
+  // Runs the graph on one set of inputs, by the interpreter or by `compiled`.
   absl::StatusOr<Outputs> StressedOutputs(const Graph& graph, const std::vector<Tensor>& inputs, Executable* compiled);
   // Finds `rounding_`.
   absl::Status MeasureRounding();
-  // What is wrong with the weights that the candidate computes and the original does not; empty: nothing. `computed`:
-  // as in Compiled.
+  // Describes the fault of weights that the candidate computes and the original does not; empty: none. `computed`: as
+  // in Compiled.
   absl::StatusOr<std::string> FaultOfWeights(const Graph& candidate, const ComputedWeights* computed) const;
   absl::StatusOr<std::string> FaultOfWeight(const Graph& candidate, Value value, const Tensor& weight) const;
 
@@ -118,7 +121,7 @@ class OutputChecker {
   std::vector<Outputs> expected_;
   bool interpreted_ = false;  // expected_ is the interpreter's, and the runner has not been held against it
   std::string device_fault_;
-  // Sets of inputs of other magnitudes that the original takes, and what it makes of them.
+  // Sets of inputs of other magnitudes that the original takes, and its outputs for them.
   std::optional<std::vector<std::pair<std::vector<Tensor>, Outputs>>> stress_;
   std::vector<std::vector<double>> rounding_;  // by set and output: greatest error of expected_; empty: not measured
 };

@@ -15,7 +15,7 @@ int64_t AllowedGrowth(double growth, int64_t before) {
 }
 
 GrowthPrice PriceOfGrowth(double growth, int64_t original, double seconds) {
-  // In small files what is free counts as the share that is allowed.
+  // In small files the free bytes count as the share that is allowed.
   const double base = std::max(static_cast<double>(original), static_cast<double>(kFreeGrowth) / growth);
   return {seconds / base, AllowedGrowth(growth, original)};
 }
@@ -49,7 +49,7 @@ class WeightBytes::Count {
     for (Value operand : node.operands) Need(operand);
   }
 
-  // Whether the leaves below take no more bytes than are free.
+  // True if the leaves below take no more bytes than are free.
   bool IsMadeOfLittle(NodeId id) {
     const auto [known, fresh] = little_.try_emplace(id, false);
     if (!fresh) return known->second;

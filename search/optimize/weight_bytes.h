@@ -12,22 +12,22 @@
 
 namespace rewright {
 
-// A file may always become so many bytes larger: the name and the shape of a node take some.
+// A file may always become this many bytes larger: the name and the shape of a node take some.
 inline constexpr int64_t kFreeGrowth = 1024;
 
-// What rewritten files may grow by unless more is asked for.
+// The growth that rewritten files are allowed by default.
 inline constexpr double kDefaultGrowth = 0.01;
 
-// How many bytes more may be written than `before`, where `growth` is the share of them.
+// The number of bytes beyond `before` that may be written, where `growth` is the share of them.
 int64_t AllowedGrowth(double growth, int64_t before);
 
 class WeightBytes {
  public:
-  // `original`: what it computes from weights its file computes too, so that only the weights count.
+  // Only weights of `original` count: its file computes the values that it computes from weights.
   explicit WeightBytes(const Graph& original);
 
-  // Of a graph of the same arena. What it computes from weights, as the original does not, counts by its own bytes,
-  // unless it is made of next to nothing: then the file computes it.
+  // Counts the weights of a graph of the same arena. A value that it computes from weights, and the original does not,
+  // counts by its own bytes, unless its leaves take next to no bytes: then the file computes it.
   int64_t Of(const Graph& graph) const;
 
   int64_t original() const { return original_bytes_; }
@@ -39,7 +39,7 @@ class WeightBytes {
   int64_t original_bytes_ = 0;
 };
 
-// What is asked of a graph for the bytes by which its weights exceed the original's.
+// The price of the bytes by which a graph's weights exceed the original's.
 struct GrowthPrice {
   double seconds_per_byte = 0;
   int64_t most_bytes = std::numeric_limits<int64_t>::max();

@@ -138,7 +138,7 @@ class SizedScope {
     return FitLists(shapes, shape);
   }
 
-  // What elements are is known where they are the same at all samples.
+  // The truth of a predicate on elements is known if it is the same at all samples.
   bool Predicate(ArgFn fn, const ArgExpr& arg, bool positive_place, Verdict* truth) const {
     bool first = false, same = true;
     for (size_t k = 0; k < samples_.size(); ++k) {
@@ -152,7 +152,7 @@ class SizedScope {
     return true;
   }
 
-  // Whether sizes that the rule names are at least 1.
+  // True if all sizes that the rule names are at least 1.
   bool SizesArePositive() const {
     const CompiledRule& rule = *samples_[0].matches[step_].rule;
     const auto is_positive = [](const Size& size) { return index::IsPositive(size.form); };

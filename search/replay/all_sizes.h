@@ -1,4 +1,4 @@
-// Whether a path of rewrites applies at every size of a model's symbolic dimensions, and not only where it was tried.
+// Checks that a path of rewrites applies at every size of a model's symbolic dimensions, not only where it was tried.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace rewright {
 
-// `samples`: the path replayed at the samples of the fit, nothing left out. What the rules bound there are forms of the
-// names, over which each step's conditions are evaluated: they hold for all names that are at least 1, or this is an
-// error (kFailedPrecondition) that names the rule. So is a size bound by a rule that may be less than 1, and a number
-// that is no form of the names. `failed` gets the step, by its number among those that were taken.
+// `samples` is the path replayed at the samples of the fit, nothing left out. Values bound there by the rules are forms
+// of the names. Each step's conditions are evaluated over these forms: if one does not hold for all names that are at
+// least 1, the error (kFailedPrecondition) names the rule. A size bound by a rule that may be less than 1 is an error,
+// and so is a number that is no form of the names. `failed` gets the step, by its number among those that were taken.
 absl::Status AppliesAtAllSizes(const std::vector<Resized>& samples, index::SizeFit& fit, int* failed = nullptr);
 
 }  // namespace rewright

@@ -15,7 +15,8 @@
 
 namespace rewright {
 
-// Of values of `graph` by values of its arena. What `graph` computes already is not computed again.
+// Prints the replacement of values of `graph` by values of its arena. Values that `graph` computes already are not
+// computed again.
 std::string PrintReplacement(const Graph& graph, const ValueMap& replacement);
 
 // Builds the replacing values in the graph's arena. The text may come from anywhere. Errors: it is no graph, has

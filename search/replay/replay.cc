@@ -27,11 +27,11 @@ struct Move {
 
 // Takes a step of a search apart into matches of the rules that it names.
 //
-// Nodes are shared by the graphs of an arena, so what a graph has in common with the one to be reached is the nodes
-// that are in both. Depth first, with matches first after which fewer nodes than before are foreign to that graph;
-// inputs come first, for what lies downstream of a difference is foreign. A few matches in a row may do without such
-// progress. This finds derivations whose graphs in between are not much larger; rewriting towards a cheaper graph
-// mostly is that.
+// Nodes are shared by the graphs of an arena, so two graphs have in common the nodes that are in both. A node that is
+// not in the wanted graph is foreign. The search goes depth first, with matches first after which fewer nodes than
+// before are foreign; inputs come first, for every node downstream of a difference is foreign. A few matches in a row
+// may do without such progress. This finds derivations whose graphs in between are not much larger, which is usual for
+// rewriting towards a cheaper graph.
 class Derivation {
  public:
   Derivation(const Graph& to, std::vector<const Matcher*> rules) : to_(to), rules_(std::move(rules)) {}
@@ -98,7 +98,7 @@ class Derivation {
   int64_t looked_at_ = 0;
 };
 
-// The match that replaces what `replacement` does.
+// The match that makes the same replacement.
 std::optional<ReplayStep> Locate(const Graph& graph, const Matcher& matcher, const ValueMap& replacement) {
   std::vector<NodeId> places;  // the replaced values first: one of them is the rule's first output, as a rule
   for (const auto& [from, to] : replacement) places.push_back(from.node);

@@ -1,9 +1,10 @@
-// The path of a search in terms that outlive it: which rule, at which node, its how many-th match there. From these,
-// the original graph and the rules, every graph of the path is made again, in another process or on another machine.
+// The path of a search in terms that outlive it: the rule of each step, the node, and the number of the match there.
+// From these, the original graph and the rules, every graph of the path is made again, in another process or on another
+// machine.
 //
 // A step of a search need not be a match: equality saturation puts an extracted graph in the place of another. Such a
-// step is taken apart into matches that lead to the same graph, of the rules that it names; where a short search finds
-// none, what replaces what is written down as text.
+// step is taken apart into matches, of the rules that it names, that lead to the same graph. If a short search finds
+// none, the replacement is written down as text.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace rewright {
 
 struct ReplayStep {
   std::string rule;         // or several, with kRuleSeparator between them, where `replacement` is given
-  int node = 0;             // position in Graph::nodes() of the graph before, of what computes the rule's first output
+  int node = 0;             // position of the rule's first output in Graph::nodes() of the graph before
   int match = 0;            // number among the rule's matches there
   std::string replacement;  // search/replay/replacement_text.h; empty: it is a match
   uint64_t graph_hash = 0;  // CanonicalHash() of the graph after
@@ -42,7 +43,7 @@ class Replay {
                                     const RuleIndex& rules);
 
   int num_steps() const { return static_cast<int>(roots_.size()) - 1; }
-  // After so many steps; 0: the original.
+  // The graph after `steps` steps; 0: the original.
   Graph At(int steps) const;
 
  private:

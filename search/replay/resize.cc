@@ -10,11 +10,11 @@
 namespace rewright {
 namespace {
 
-// Which node of one graph does what a node of another does, which is the same model at other sizes.
+// Maps the nodes of one graph to the nodes that correspond in another: the same model at other sizes.
 //
-// From the outputs down: nodes that correspond and apply one operator have operands that correspond. Where a step was
-// left out the graphs differ, and this ends. From the leaves up: an application of one operator to corresponding
-// operands, where there is only one.
+// It goes from the outputs down: nodes that correspond and apply one operator have operands that correspond. This ends
+// where a step was left out and the graphs differ. It then goes from the leaves up: two applications of one operator to
+// corresponding operands correspond, if there is only one in each graph.
 class Counterparts {
  public:
   Counterparts(const Graph& from, const Graph& to) : from_(from), to_(to) {
@@ -66,7 +66,7 @@ class Counterparts {
     }
   }
 
-  // In one arena: the values that stand for one tensor of the file, where each graph has one.
+  // Pairs the values of one arena that stand for one tensor of the file, if each graph has one.
   void PairNames() {
     const auto by_name = [](const Graph& graph) {
       absl::flat_hash_map<std::string, Value> values;
@@ -114,8 +114,8 @@ class Counterparts {
 // The values that a match binds.
 bool BindsAlike(const Match& a, const Match& b) { return a.roots == b.roots && a.nodes == b.nodes; }
 
-// The match of a step at the sizes of now: of those that bind corresponding values, the one with the same number. Where
-// none does, and others may be bound, of all.
+// The match of a step at the new sizes: among those that bind corresponding values, the one with the same number. If
+// there is none and `on_others` is set, the one with the same number among all matches.
 std::optional<Match> MatchOf(const ReplayStep& step, const Graph& before, const Graph& now, const Matcher& matcher,
                              bool on_others) {
   const NodeId place = before.nodes()[step.node];
@@ -155,7 +155,7 @@ absl::StatusOr<Resized> ReplayResized(const Replay& made, const std::vector<Repl
       if (matcher == nullptr) return absl::FailedPreconditionError(absl::StrCat("the rules have no rule ", step.rule));
       const std::optional<Match> match =
           MatchOf(step, made.At(static_cast<int>(i)), resized.graph, *matcher, on_others);
-      // What a match computes may be out of range at these sizes.
+      // Numbers that a match computes may be out of range at these sizes.
       absl::StatusOr<ValueMap> replacement = absl::NotFoundError("");
       if (match) replacement = Instantiate(resized.graph, *match, &numerics);
       absl::StatusOr<Graph> next = absl::NotFoundError("");

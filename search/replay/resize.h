@@ -1,10 +1,10 @@
 // A path of rewrites carried over to the same model at other sizes of its symbolic dimensions.
 //
 // A rule holds for all sizes that its conditions admit, so nothing is searched again: every step is looked for where it
-// stood, and the matcher checks its conditions and its domain at the sizes of now. A step that does not match there is
-// left out; later ones that build on it do not find their place and are left out with it. What comes out is rewritten
-// by proved rules alone, whatever was left out. A step that is a replacement in text and no match (search/replay/replay.h)
-// holds its sizes as numbers, and is left out at all other sizes.
+// stood, and the matcher checks its conditions and its domain at the new sizes. A step that does not match there is
+// left out; later ones that build on it do not find their place and are left out with it. The result is rewritten by
+// proved rules alone, whatever was left out. A step that is a replacement in text and no match (search/replay/replay.h) holds
+// its sizes as numbers, and is left out at all other sizes.
 #pragma once
 
 #include <set>
@@ -19,7 +19,7 @@ struct Resized {
   Graph graph;
   std::vector<int> left_out;  // steps, from 0, ascending
   std::vector<int> taken;     // the others
-  // Of the steps that were taken.
+  // The matches and replacements of the steps that were taken.
   std::vector<Match> matches;
   std::vector<ValueMap> replacements;
 };

@@ -17,8 +17,8 @@
 namespace rewright {
 namespace {
 
-// Rounds of one saturation. What they do not reach, the next saturation does, which starts from the graph that was
-// extracted: merges of siblings by pairs, above all, that make siblings again.
+// Rounds of one saturation. The next saturation starts from the extracted graph and reaches the rest: above all merges
+// of pairs of siblings, which make siblings again.
 constexpr int kRounds = 4;
 constexpr int kMergeRounds = 2;
 constexpr int64_t kMatchesOfRule = 200;
@@ -149,7 +149,7 @@ class SaturatedGraph {
     return built_.at(root);
   }
 
-  // What is below has been built.
+  // Builds a tile. The tiles below are built.
   Value BuildTile(const Tile& tile, int c) {
     absl::flat_hash_map<int, Value> inside;
     NodeId id = -1;
@@ -225,7 +225,7 @@ class SaturatedGraph {
   Explorer& explorer_;
   const std::vector<DirectedRule>& rules_;
   const Graph graph_;
-  const Graph copy_;  // in an arena of its own: most of what the rules make is thrown away
+  const Graph copy_;  // in an arena of its own: most nodes that the rules make are thrown away
   EGraph egraph_;
   std::vector<Value> roots_;
   SaturationResult saturation_;
@@ -281,7 +281,7 @@ class EqualitySaturation {
     return false;
   }
 
-  // Whether the extraction costs less than `cost`; it is then offered as the best graph.
+  // Offers the extraction as the best graph if it costs less than `cost`; returns true then.
   bool Try(SaturatedGraph& saturated, const SearchState& state, const Extraction& extraction, double cost,
            std::optional<SearchState>* found) {
     const Proposal proposal = saturated.InPlaceOf(state, extraction);

@@ -106,7 +106,8 @@ class BranchSearch {
  private:
   const ExtractionProblem::Node& node(int n) const { return problem_.nodes[n]; }
 
-  // By class: e-nodes that can be part of a graph, the most promising first, and what every one of them needs.
+  // Lists, by class, the e-nodes that can be part of a graph, the most promising first, and the classes that all of
+  // them need.
   void Prepare() {
     const size_t classes = problem_.makers.size();
     const auto tree = [&](int n) {
@@ -195,7 +196,7 @@ class BranchSearch {
     }
   }
 
-  // Whether the choices lead from the operands of `n` to `c`.
+  // True if the choices lead from the operands of `n` to `c`.
   bool ReachesBack(int n, int c) const {
     const auto is_open_elsewhere = [&](int need) { return need != c && choice_[need] < 0; };
     if (std::all_of(node(n).needs.begin(), node(n).needs.end(), is_open_elsewhere)) return false;
@@ -268,8 +269,8 @@ class BranchSearch {
   const std::function<void(const Extraction&)>& better_;
   const Trees trees_;
   std::vector<std::vector<int>> makers_;
-  std::vector<double> floor_;   // by class: what one of its e-nodes costs at least
-  std::vector<ClassSet> must_;  // by class: what is needed with it in any case
+  std::vector<double> floor_;   // by class: the least cost of its e-nodes
+  std::vector<ClassSet> must_;  // by class: the classes that are needed with it in any case
   std::vector<int> choice_;
   std::vector<bool> needed_;
   std::vector<int> used_;  // by node: how many classes chose it

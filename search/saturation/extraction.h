@@ -3,8 +3,8 @@
 // The e-graph is given as an AND-OR graph: a class needs one of its e-nodes, an e-node needs the classes of all its
 // operands, and an e-node with several outputs makes several classes. Choices must not close a cycle. Finding the
 // cheapest is NP-hard (Stepp, Equality saturation, 2011); TENSAT (Yang et al., MLSys 2021, section 4.3) hands it to an
-// integer program. Here it is branch and bound, exact when it ends within its steps: what a class needs whichever
-// e-node is chosen (its dominators in the AND-OR graph) bounds from below what open classes will cost.
+// integer program. Here it is branch and bound, exact when it ends within its steps. The classes that a class needs
+// whichever e-node is chosen (its dominators in the AND-OR graph) give a lower bound of the cost of open classes.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +29,13 @@ struct Extraction {
   double cost = 0;          // of the nodes that are chosen, each once
 };
 
-// What the choices for the roots and all that they need amount to, with -1 for other classes. A cost of infinity and no
-// choices where a needed class has none or the choices close a cycle.
+// The choices that the roots need, with -1 for other classes, and their cost. The cost is infinite and there are no
+// choices if a needed class has none or the choices close a cycle.
 Extraction Needed(const ExtractionProblem& problem, const std::vector<int>& choice);
 
-// For every class that some graph computes the e-node with the cheapest tree below it, -1 for the others: no cycles. As
-// shared e-nodes count each time, this need not be the cheapest graph. Knuth's generalization of Dijkstra's algorithm
-// (A generalization of Dijkstra's algorithm, IPL 1977).
+// Chooses, for every class that some graph computes, the e-node with the cheapest tree below it, -1 for the others: no
+// cycles. As shared e-nodes count each time, this need not be the cheapest graph. Knuth's generalization of Dijkstra's
+// algorithm (A generalization of Dijkstra's algorithm, IPL 1977).
 std::vector<int> CheapestTrees(const ExtractionProblem& problem);
 
 struct BranchAndBound {

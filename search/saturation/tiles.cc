@@ -120,7 +120,7 @@ bool TileProblem::TryFuse(int node, Value operand, int below) {
   const ExtractionProblem::Node& lower = problem_.nodes[below];
   const ExtractionProblem::Node& upper = problem_.nodes[node];
   const int inner = ClassOf(operand);
-  // What the lower tile reads must not depend on what it is fused into or on itself.
+  // The operands of the lower tile must not depend on the tile that it is fused into or on itself.
   for (int need : lower.needs) {
     if (need == inner || std::find(upper.makes.begin(), upper.makes.end(), need) != upper.makes.end()) return false;
   }
@@ -128,7 +128,7 @@ bool TileProblem::TryFuse(int node, Value operand, int below) {
   for (const auto& part : tile(below)) {
     const auto is_part = [&](const auto& other) { return other.first == part.first; };
     if (std::any_of(fused.begin(), fused.end(), is_part)) return false;
-    // Nor may the upper e-node read what is inside the lower tile.
+    // The upper e-node may not read the inside of the lower tile, either.
     if (part.first != inner && std::find(upper.needs.begin(), upper.needs.end(), part.first) != upper.needs.end()) {
       return false;
     }

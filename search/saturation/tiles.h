@@ -1,10 +1,10 @@
-// Tiles: e-nodes that a device runs as one, with what they cost together.
+// Tiles: e-nodes that a device runs as one, with their common cost.
 //
-// A device runs groups, so costs are not additive by e-node: an addition costs a kernel alone and nothing behind a
-// convolution. They are additive by group. So an e-graph is covered by tiles, as instruction selection covers trees
-// (Aho, Johnson, Optimal code generation for expression trees, JACM 1976): single e-nodes, and e-nodes with what
-// computes one of their operands, as long as the device says that together they cost less. A fused e-node that others
-// read as well is computed twice here; the device's cost of the whole graph has the last word.
+// A device runs groups, so costs are not additive by e-node: an addition alone costs a kernel, and behind a convolution
+// it costs nothing. Costs are additive by group. So an e-graph is covered by tiles, as instruction selection covers
+// trees (Aho, Johnson, Optimal code generation for expression trees, JACM 1976): single e-nodes, and e-nodes fused with
+// the producer of one of their operands, as long as the device says that together they cost less. A fused e-node that
+// others read as well is computed twice here; the device's cost of the whole graph has the last word.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@
 
 namespace rewright {
 
-// E-nodes and the classes that they stand for, users first. The first one is what the tile computes; each of the others
-// computes an operand of one before it.
+// E-nodes and the classes that they stand for, users first. The first one computes the tile's result; each of the
+// others computes an operand of one before it.
 using Tile = std::vector<std::pair<int, NodeId>>;
 
 // The classes that the roots can need, as an extraction problem whose nodes are tiles.

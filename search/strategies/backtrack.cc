@@ -46,7 +46,7 @@ class Backtracking {
   }
 
  private:
-  // What a detour may cost at most, above the graph that it set out from.
+  // The most that a detour may cost above the graph that it set out from.
   double Allowance() const { return (explorer_.options().alpha - 1) * explorer_.best().cost.total(); }
 
   void Visit(const Entry& entry) {
@@ -63,7 +63,7 @@ class Backtracking {
     }
   }
 
-  // A detour paid. It may have set out from a graph that was the best then and is no more: what counts are its moves.
+  // A detour paid. It may have set out from a graph that was the best then and is no more: only its moves count.
   void Arrive(SearchState state) {
     const std::vector<Explorer::Move> moves = explorer_.MovesBetween(state.base, state.step);
     const int best_before = explorer_.best().step;
@@ -77,7 +77,7 @@ class Backtracking {
   }
 
   // Queues the rewrites of a state that a detour may take. From a best graph: one of each signature, and none of a
-  // signature that was tried often enough. Below: those near what was rewritten since; a rewrite elsewhere would pay,
+  // signature that was tried often enough. Further down: those near the rewritten part; a rewrite elsewhere would pay,
   // or lead on, without these steps too.
   void Expand(const SearchState& state, const Graph& graph) {
     if (explorer_.Done() || state.depth >= explorer_.options().detour_steps) return;
@@ -100,8 +100,8 @@ class Backtracking {
     }
   }
 
-  // Repeats moves that paid at all sites at once: every first move with the same effect, then every second. False when
-  // the whole gains less than nearly the sum of what one site does; nothing is changed then.
+  // Repeats moves that paid at all sites at once: every first move with the same effect, then every second. False if
+  // the whole gains less than nearly the sum of the single gains; nothing is changed then.
   bool ReplayAtOnce(const std::vector<Explorer::Move>& moves, SearchState* state) {
     constexpr double kNoLimit = std::numeric_limits<double>::infinity();
     Explorer::Built at{*state, explorer_.View(*state)};

@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-// Graphs of more than so many times the nodes that are searched as a whole are descended from one start.
+// Graphs of more than this number times `whole_nodes` nodes are descended from one start.
 constexpr int kBothStarts = 5;
 
 std::vector<Proposal> Pick(std::vector<Proposal> proposals) {
@@ -40,8 +40,8 @@ std::vector<Proposal> Disjoint(std::vector<Proposal> proposals) {
 SearchState DescendFromStarts(Explorer& explorer, Graph* graph) {
   std::vector<SearchState> starts = {explorer.original()};
   if (std::optional<SearchState> second = explorer.SecondStart()) starts.push_back(*std::move(second));
-  // The cheaper one first: a limit may leave time for no more. In a very large graph it is the only one, for there the
-  // time that grows with the graph counts.
+  // The cheaper start comes first: a limit may leave time for no more. In a very large graph it is the only one, since
+  // there the time that grows with the graph matters.
   std::stable_sort(starts.begin(), starts.end(), [](const SearchState& a, const SearchState& b) {
     return Explorer::Cheaper(a.cost.total(), b.cost.total());
   });

@@ -25,7 +25,7 @@ std::vector<Value> Roots(const std::vector<Output>& outputs) {
 // Candidates that are timed must differ by more than the noise of timing.
 constexpr double kClearlyCheaper = 0.99;
 
-// What proposals that may replace what others put there amount to.
+// Composes proposals into one replacement. A proposal may replace values that others put in.
 ValueMap Compose(absl::Span<const Proposal> proposals) {
   ValueMap replacement;
   absl::flat_hash_map<Value, std::vector<Value>> origins;  // of values that replace others
@@ -46,7 +46,7 @@ ValueMap Compose(absl::Span<const Proposal> proposals) {
   return replacement;
 }
 
-// Of the first value that is replaced.
+// The position of the first value that is replaced.
 int Position(const Graph& graph, const Rewrite& rewrite) {
   int position = static_cast<int>(graph.nodes().size());
   for (const auto& [from, to] : rewrite.replacement) position = std::min(position, graph.index(from.node));
@@ -58,7 +58,7 @@ constexpr int64_t kPartsAtOnce = 32;
 
 // Siblings that read one value are two edges apart.
 constexpr int kNear = 2;
-// From any node of a left side to its first output.
+// The longest distance from a node of a left side to its first output.
 constexpr int kLeftSideDepth = 4;
 
 }  // namespace
@@ -118,7 +118,7 @@ std::vector<Proposal> Explorer::Propose(const Graph& graph, int rule, const std:
 }
 
 std::vector<Proposal> Explorer::ProposePaying(const Graph& graph) {
-  // What is in this region decides which rules match at a node and what their rewrites do to the cost.
+  // The radius of the region that decides which rules match at a node and what their rewrites do to the cost.
   const int radius = kLeftSideDepth + options_.site_radius + 1;
   const bool large = graph.num_runtime_nodes() > options_.whole_nodes;
   const std::vector<uint64_t> neighbourhoods =
@@ -146,7 +146,7 @@ std::vector<NodeId> Explorer::Fresh(const SearchState& parent, const Graph& befo
   for (NodeId id : parent.fresh) {
     if (after.contains(id)) fresh.push_back(id);
   }
-  // Down from the replacing values to what was there before.
+  // Goes down from the replacing values to the values that were there before.
   std::vector<NodeId> stack;
   for (const Proposal& proposal : proposals) {
     for (const auto& [from, to] : proposal.rewrite.replacement) stack.push_back(to.node);
@@ -292,8 +292,8 @@ bool Explorer::TakeSome(absl::Span<const std::vector<Proposal>> given, SearchSta
 std::vector<std::optional<SearchResult>> Explorer::SearchParts(const std::vector<Graph>& parts) {
   std::vector<std::optional<SearchResult>> results;
   while (results.size() < parts.size() && !Done()) {
-    // So many as may use up their budgets together: which graphs are searched, and how far, must not depend on how
-    // many are searched at once.
+    // Searches as many graphs at once as may all use up their budgets: the choice of graphs, and how far each is
+    // searched, must not depend on how many are searched at once.
     const int64_t left = options_.budget - steps_;
     const int64_t budget = std::min(left, options_.window_budget);
     const int64_t afford = std::clamp<int64_t>(left / std::max<int64_t>(1, options_.window_budget), 1, kPartsAtOnce);
@@ -429,7 +429,7 @@ SearchResult Explorer::Finish() {
   for (size_t i = improvements_.size(); i-- > 0;) {
     const SearchState& state = improvements_[i];
     const bool full = static_cast<int>(result.candidates.size()) >= options_.candidates;
-    // The original is what the others are compared with: it is a candidate when nothing is cheaper.
+    // The others are compared with the original, which is a candidate when nothing is cheaper.
     const bool differs = result.candidates.empty() ||
                          (i > 0 && result.candidates.back().cost.seconds < kClearlyCheaper * state.cost.seconds);
     if (differs && (!full || result.candidates.empty())) {

@@ -41,7 +41,7 @@ struct Proposal {
 // Sites of one signature may differ further away; trying a second one is enough insurance.
 inline constexpr int kTriesPerSignature = 2;
 
-// This share of what rewrites promise together must come true: a device may fuse over the edges of sites.
+// This share of the gains that rewrites promise together must come true: a device may fuse over the edges of sites.
 inline constexpr double kKept = 0.9;
 
 class Explorer {
@@ -56,19 +56,19 @@ class Explorer {
   const SearchState& original() const { return original_; }
   // Carries out options().second_start, to be called once. Nothing when there is none or the device cannot run it.
   std::optional<SearchState> SecondStart();
-  // The same without its cost, in the place of Start.
+  // The same as Start, without its cost.
   void RecordSecondStart();
   Graph View(const SearchState& state) const;
 
   // Rewrites of the graph by rule `rule`, or by all (-1), in the order of sites; given `near`, only those whose left
-  // side is within a few edges of it. Those that the device cannot run are left out.
+  // side is within a few edges of it. Rewrites that the device cannot run are left out.
   std::vector<Proposal> Propose(const Graph& graph, int rule = -1, const std::vector<NodeId>& near = {});
 
-  // The rewrites of the whole graph that promise to make it cheaper. In a large graph a node is passed over when
-  // nothing paid at two nodes with equal neighbourhoods, in this graph or in one before.
+  // The rewrites of the whole graph that promise to make it cheaper. In a large graph a node is skipped when nothing
+  // paid at two nodes with equal neighbourhoods, in this graph or in an earlier one.
   std::vector<Proposal> ProposePaying(const Graph& graph);
 
-  // Whether the left side is still there.
+  // True if the left side is still there.
   static bool Applies(const Graph& graph, const Rewrite& rewrite);
 
   // Carries out a rewrite of `graph`, the view of `state`, and costs the result. Nothing when that graph was returned
@@ -80,22 +80,22 @@ class Explorer {
   std::optional<Built> Build(const SearchState& state, const Graph& graph, const Proposal& proposal, double limit) {
     return BuildAll(state, graph, {&proposal, 1}, limit);
   }
-  // The same with several at once, sorted from the outputs towards the inputs: each gives new identities to what lies
-  // downstream alone, so that the trace has them one after the other. One may replace what another before it put there;
-  // else they do not overlap.
+  // The same with several at once, sorted from the outputs towards the inputs: each gives new identities only to nodes
+  // downstream of it, so that the trace has them one after the other. A proposal may replace values that one before it
+  // put there; else they do not overlap.
   std::optional<Built> BuildAll(const SearchState& state, const Graph& graph, absl::Span<const Proposal> proposals,
                                 double limit);
 
   // Carries out groups of rewrites, sorted from the outputs towards the inputs, all at once; they are kept when the
   // graph gets cheaper by about the sum of what each promises. Else half of the groups are tried, and then the other
-  // half, so that a promise that fails is found without building a graph for each of the others. Where two groups
-  // whose first rewrites have one signature have failed alone, others with that signature are left out. So are groups
-  // that promise less than rounding in the cost of the graph. True when `state`, of which `graph` is the view, got
+  // half, so that a promise that fails is found without building a graph for each of the others. If two groups whose
+  // first rewrites have one signature have failed alone, others with that signature are left out. Groups that promise
+  // less than rounding in the cost of the graph are left out, too. True when `state`, of which `graph` is the view, got
   // cheaper.
   bool Take(std::vector<std::vector<Proposal>> groups, SearchState* state, Graph* graph);
 
-  // Searches graphs of arenas of their own, whole, within what is left of the limits, several at once; ends early when
-  // a limit is reached. Nothing for a graph that the device cannot run. The number of threads changes nothing.
+  // Searches graphs of arenas of their own, whole, within the rest of the limits, several at once; ends early when a
+  // limit is reached. Nothing for a graph that the device cannot run. The number of threads changes nothing.
   std::vector<std::optional<SearchResult>> SearchParts(const std::vector<Graph>& parts);
   // -1: none, or several.
   int RuleNumber(const std::string& name) const;
@@ -103,20 +103,20 @@ class Explorer {
   std::vector<DirectedRule> Rules() const;
   CostModel& costs() const { return costs_; }
   NodeSignatures& signatures() { return signatures_; }
-  // Of rewrites that were judged otherwise than by Propose().
+  // Counts rewrites that were judged otherwise than by Propose().
   void CountExplored(int64_t rewrites) { explored_ += rewrites; }
 
   // True when a limit is reached.
   bool Done();
 
-  // Whether the graph is cheaper than all before; it is then the best, and its own base.
+  // Makes the graph the best one, and its own base, if it is cheaper than all before; returns true then.
   bool Offer(SearchState* state);
   const SearchState& best() const { return improvements_.back(); }
   // Cheaper by more than rounding.
   static bool Cheaper(double a, double b) { return a < JustBelow(b); }
   static double JustBelow(double cost) { return cost * (1 - 1e-13); }
 
-  // What led from `ancestor` to `step`, first one first.
+  // The moves from `ancestor` to `step`, first one first.
   struct Move {
     int rule = 0;
     double delta = 0;  // as estimated
@@ -133,7 +133,7 @@ class Explorer {
     bool returned = false;
   };
   SearchState FollowSecondStart();
-  // Nothing where the device cannot run what the rewrite makes.
+  // Nothing if the device cannot run the rewritten graph.
   std::optional<Proposal> Judge(const Graph& graph, Rewrite rewrite);
   static std::vector<NodeId> Fresh(const SearchState& parent, const Graph& before, const Graph& after,
                                    absl::Span<const Proposal> proposals);
@@ -172,7 +172,7 @@ class Explorer {
   double start_cpu_;
 };
 
-// Those that do not overlap with one before them, sorted from the outputs towards the inputs.
+// The proposals that do not overlap with one before them, sorted from the outputs towards the inputs.
 std::vector<Proposal> Disjoint(std::vector<Proposal> proposals);
 
 // Descends from the original and from the second start. The cheaper end, of which `graph` becomes the view.

@@ -62,8 +62,8 @@ class SiteEstimator::Cutter {
     }
   }
 
-  // What the estimate depends on, in one number: the site and what replaces it, whatever weights and values computed
-  // outside are called.
+  // The signature of everything that the estimate depends on: the site and its replacement, but not the names of
+  // weights and of values computed outside.
   uint64_t Signature() {
     Put(static_cast<uint64_t>(rewrite_.rule));
     for (int i : site_) PutValue({graph_.nodes()[i], 0});
@@ -81,7 +81,7 @@ class SiteEstimator::Cutter {
     return Graph(scratch_, inputs_, std::move(outputs));
   }
 
-  // As ReplaceValues does it, within the site.
+  // The site after the rewrite, made as ReplaceValues does it.
   Graph After() {
     ValueMap rebuilt;
     for (const auto& [from, to] : rewrite_.replacement) rebuilt[from] = Copy(to);

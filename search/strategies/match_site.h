@@ -1,8 +1,8 @@
-// What a rewrite does to the cost of a graph, judged from its match site.
+// Estimates the effect of a rewrite on the cost of a graph from its match site.
 //
-// The site is the rewrite's left side and what lies within a few edges of it. It is cut out and costed before and
-// after the rewrite; what is outside is the same both times. This is an estimate (a device may fuse over the edge of
-// the site), but one that needs neither the rewritten graph nor a new partition of all of it.
+// The site is the rewrite's left side and all nodes within a few edges of it. It is cut out and costed before and after
+// the rewrite; the rest of the graph is the same both times. This is only an estimate, since a device may fuse over the
+// edge of the site, but it needs neither the rewritten graph nor a new partition of all of it.
 //
 // Sites that no rule and no cost can tell apart have equal signatures, whatever their weights are called and wherever
 // they are.
@@ -32,7 +32,7 @@ struct SiteEstimate {
 
 class SiteEstimator {
  public:
-  // For graphs of one arena.
+  // Estimates for graphs of one arena.
   SiteEstimator(CostModel& costs, int radius) : costs_(costs), radius_(radius) {}
 
   // Errors: the site after the rewrite cannot run on the device.
@@ -49,7 +49,7 @@ class SiteEstimator {
   int radius_;
   // By signature: most sites equal one that was judged before.
   absl::flat_hash_map<uint64_t, absl::StatusOr<SiteEstimate>> known_;
-  absl::flat_hash_map<NodeId, uint64_t> local_hashes_;  // of what a node is without its operands
+  absl::flat_hash_map<NodeId, uint64_t> local_hashes_;  // of nodes without their operands
   // Sites are cut out into an arena of their own, which is thrown away when it has grown large.
   std::shared_ptr<Arena> scratch_;
   absl::flat_hash_map<NodeId, NodeId> copied_;        // known nodes, into scratch_

@@ -1,7 +1,7 @@
 // A path of rewrites without some of its steps: those that gain nothing, and those that its user does not want.
 //
-// A rewrite that gains nothing changes a file for nothing: whoever runs the file may know the form that was read, and
-// have a kernel for it. The baseline's rewrites are made without regard to what anything costs.
+// A rewrite that gains nothing changes a file for nothing: the runtime of the file may know the form that was read, and
+// have a kernel for it. The baseline's rewrites are made without regard to costs.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace rewright {
 
-// What rewrites gain less than, all together, is nothing.
+// Rewrites that gain less than this share, all together, gain nothing.
 inline constexpr double kGainOfNothing = 0.003;
 
 struct ReducedPath {
@@ -22,15 +22,15 @@ struct ReducedPath {
   std::vector<TraceStep> steps;  // one behind the other; the first starts from the original
 };
 
-// `made` is `steps` replayed on `original`; `trace` at `path` is what they are of. Steps that build on one that is left
-// out go with it.
+// `made` is `steps` replayed on `original`; `trace` at `path` are the same steps as the search took them. Steps that
+// build on one that is left out go with it.
 absl::StatusOr<ReducedPath> WithoutSteps(const Graph& original, const Replay& made,
                                          const std::vector<ReplayStep>& steps, const std::set<int>& without,
                                          const std::vector<TraceStep>& trace, const std::vector<int>& path,
                                          const RuleIndex& rules);
 
-// Steps of rules without which the graph costs as much, runs no more nodes or needs fewer bytes of new weights, and has
-// no more bytes of weights. None where steps are replacements in text, or that would take long to find.
+// Finds steps of rules without which the graph costs as much, runs no more nodes or needs fewer bytes of new weights,
+// and has no more bytes of weights. It gives none if steps are replacements in text, or if the search would take long.
 std::set<int> StepsForNothing(const Graph& original, const Replay& made, const std::vector<ReplayStep>& steps,
                               const RuleIndex& rules, CostModel& costs);
 

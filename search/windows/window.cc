@@ -13,7 +13,7 @@
 namespace rewright {
 namespace {
 
-// Whether something reads the value that is not among the nodes: another node, or whoever runs the graph.
+// True if something outside of the nodes reads the value: another node, or the caller, as an output.
 template <typename Nodes>
 bool IsReadOutside(const Graph& graph, Value value, const Nodes& nodes) {
   if (graph.is_output(value)) return true;
@@ -26,7 +26,7 @@ bool IsReadOutside(const Graph& graph, Value value, const Nodes& nodes) {
   return false;
 }
 
-// What values inside of a window are called in its arena: by their place, so that equal windows have the same names.
+// Names values inside of a window by their place in its arena, so that equal windows have the same names.
 constexpr char kPlaceFormat[] = "node %d output %d";
 
 std::string PlaceName(size_t node, int32_t output) { return absl::StrFormat(kPlaceFormat, node, output); }
@@ -94,7 +94,7 @@ class Cutter {
     copies_[id] = arena_->AddLike(graph_.node(id), std::move(operands));
   }
 
-  // What a weight is computed from, operands first.
+  // Copies the computation of a weight, operands first.
   void CopyWeightOnly(NodeId root) {
     std::vector<NodeId> stack = {root};
     while (!stack.empty()) {
@@ -129,7 +129,7 @@ class Cutter {
   ValueMap outer_;  // of leaves
 };
 
-// Nodes are numbered by first use; what is computed outside is known by its number and type alone.
+// Nodes are numbered by first use; a value computed outside is known by its number and type alone.
 class KeyWriter {
  public:
   KeyWriter(const Graph& graph, NodeSignatures& signatures) : graph_(graph), signatures_(signatures) {}

@@ -1,7 +1,7 @@
 // Windows: parts of a graph that are searched by themselves.
 //
-// A window is convex: what lies on a path between two nodes of it is in it, so that no rewrite inside can close a cycle
-// through the outside. Where graphs are cut is said in search/windows/window_cuts.h.
+// A window is convex: a node on a path between two of its nodes is in it, so that no rewrite inside can close a cycle
+// through the outside. search/windows/window_cuts.h chooses the places of the cuts.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct GraphWindow {
   std::vector<NodeId> nodes;    // of the graph that it was cut from
   Graph graph;                  // in an arena of its own
   std::vector<Value> leaves;    // inputs and weights of `graph`, in the order of its nodes
-  std::vector<Value> outer;     // what each of them is outside
-  std::vector<Value> escaping;  // what each output of `graph` is outside
+  std::vector<Value> outer;     // the value outside for each of them
+  std::vector<Value> escaping;  // the value outside for each output of `graph`
 };
 
 // The nodes at these positions, ascending, which run at inference and are convex together.
@@ -32,7 +32,7 @@ using WindowKey = std::vector<uint64_t>;
 WindowKey KeyOfWindow(const Graph& graph, const std::vector<int>& positions, NodeSignatures& signatures);
 
 // The outputs of `solution` outside, when it takes the place of `window`: its nodes are added to `outer`, with the
-// names of what stood there. It is in the arena of a window with the same key whose leaves were `leaves`.
+// names of the replaced ones. It is in the arena of a window with the same key whose leaves were `leaves`.
 std::vector<Value> Splice(const Graph& solution, const std::vector<Value>& leaves, const GraphWindow& window,
                           Arena& outer);
 

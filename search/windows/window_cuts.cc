@@ -52,7 +52,7 @@ class RunningNodes {
   std::vector<int> numbers_;  // by position
 };
 
-// By number: whether every path from the inputs to the outputs passes the node.
+// By number: true if every path from the inputs to the outputs passes the node.
 std::vector<bool> PassedByAll(const RunningNodes& nodes) {
   using Flow = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
   const size_t count = static_cast<size_t>(nodes.count()), source = count, sink = count + 1;
@@ -185,7 +185,7 @@ std::vector<std::vector<int>> CutIntoWindows(const Graph& graph, int size, doubl
   const RunningNodes nodes(graph);
   const std::vector<bool> passed = PassedByAll(nodes);
   const int reach = size / 4;
-  std::vector<int> window;  // by number; of the nodes before the last band and in it
+  std::vector<int> window;  // by number: the window of each node before the last band and in it
   int borders = 0;
   for (int target = std::max(reach + 1, static_cast<int>(size * (shift == 0 ? 1 : shift)));
        target + reach < nodes.count();) {

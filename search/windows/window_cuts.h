@@ -1,9 +1,8 @@
-// Where a graph is cut into windows.
+// Chooses the places at which a graph is cut into windows.
 //
-// A border is a set of nodes that contains the operands of its members; windows are what lies between one border and
-// the next. So they are convex: what lies on a path between two nodes of a window is in it, and no rewrite inside can
-// close a cycle through the outside. A border may move within a band of half a window, and is laid where the fewest
-// tensors cross it:
+// A border is a set of nodes that contains the operands of its members. A window is the part between one border and the
+// next, so it is convex: a node on a path between two of its nodes is in it, and no rewrite inside can close a cycle
+// through the outside. A border may move within a band of half a window, and is laid where the fewest tensors cross it:
 //
 //   - behind a node that every path from the inputs to the outputs passes, where the band has one. These are the
 //     dominators of the end (with one source before and one sink behind everything they are the articulation points

@@ -15,7 +15,7 @@
 namespace rewright {
 namespace {
 
-// What the search of a window found: nothing, or the graphs on the way to the best one.
+// The result of searching a window: nothing, or the graphs on the way to the best one.
 struct Solution {
   struct Step {
     std::string rule;
@@ -33,7 +33,7 @@ class WindowSearch {
   void Run() {
     Graph graph;
     SearchState state = DescendFromStarts(explorer_, &graph);
-    // Cuts move every round: what a cut separates is together in the next.
+    // Cuts move every round: nodes that a cut separates are together in the next.
     constexpr double kShifts[] = {0, 0.5, 0.25, 0.75};
     int idle = 0;
     for (size_t round = 0; idle < 2 && !explorer_.Done(); ++round) {
@@ -117,7 +117,7 @@ class WindowSearch {
     const int best = result->candidates[0].step;
     for (int step : PathTo(result->trace, best)) {
       const TraceStep& made = result->trace[step];
-      // The last step answers for the difference of what steps were estimated to cost.
+      // The last step absorbs the errors of the estimated costs.
       const double after = step == best ? result->candidates[0].cost.total() : made.cost_after;
       solution.steps.push_back({made.rule, after - cost, GraphAt(*result, window.graph, step)});
       cost = after;

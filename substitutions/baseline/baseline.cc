@@ -20,7 +20,7 @@
 namespace rewright {
 namespace {
 
-// So far around a node lies what rules look at.
+// The radius of the region around a node that rules look at.
 constexpr int kRadius = 8;
 
 // Which rules of a pass may match at a node, by number: found once for all nodes with equal neighbourhoods.
@@ -89,7 +89,7 @@ class OneRound {
     return RewriteAt(steps_[0]);
   }
 
-  // The places that alone make what is not admitted; all of them where none does.
+  // The places that by themselves lead to a graph which is not admitted; all of them if none does.
   Refused NotAdmitted(const std::function<bool(const Graph&)>& admits) const {
     Refused places, all;
     for (const BaselineStep& step : steps_) {
@@ -105,7 +105,7 @@ class OneRound {
     return ReplaceValues(graph_, ValueMap(step.replacement.begin(), step.replacement.end()));
   }
 
-  // Whether it matches there, wanted or not.
+  // Records a step if the rule applies at the node and is wanted there. Returns true if it matches at all.
   absl::StatusOr<bool> Visit(const Matcher& matcher, NodeId id) {
     std::vector<Match> matches;
     matcher.MatchAt(graph_, id, &matches);

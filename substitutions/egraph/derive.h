@@ -1,9 +1,9 @@
-// Which rules follow from others.
+// Tests which rules follow from others.
 //
 // A goal is derived when at several of its instances (structural values, with sizes and attributes that differ wherever
-// the goal lets them) the rules make its two sides one class of an e-graph. That is a test at instances, not a proof: a
-// goal may be derived that is false at other sizes. Whether it is true is for the verifier to say; one that is true and
-// derived need not be kept beside the rules.
+// the goal lets them) the rules make its two sides one class of an e-graph. This is a test at instances, not a proof: a
+// derived goal may be false at other sizes. The verifier decides if it is true; a goal that is true and derived need
+// not be kept beside the rules.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace rewright {
 
 struct DeriveOptions {
   SaturationLimits limits = {.max_rounds = 8, .max_nodes = 2000, .max_matches_of_rule = 200, .max_merge_rounds = 2};
-  // As many structures, or sizes of one structure where there are fewer.
+  // The number of structures, or of sizes of one structure if there are fewer.
   int instances = 3;
   uint64_t seed = 1;  // of sizes and attributes
 };
@@ -34,7 +34,7 @@ struct Derivation {
   std::vector<int64_t> uses;                      // by rule: matches that made classes equal, needed or not
 };
 
-// Errors: a goal of which no instance can be drawn, or whose right side cannot be built at one.
+// Errors: no instance of the goal can be drawn, or its right side cannot be built at one.
 absl::StatusOr<Derivation> Derive(const CompiledRule& goal, const std::vector<DirectedRule>& rules,
                                   const DeriveOptions& options = {});
 

@@ -11,7 +11,7 @@
 namespace rewright {
 namespace {
 
-// How much a value says of its class.
+// The amount of facts that a value carries about its class.
 int Knowledge(const Arena& arena, Value value) {
   const Node& node = arena.node(value.node);
   if (node.leaf == LeafKind::kConstant) return 3;
@@ -24,7 +24,7 @@ void SortUnique(std::vector<NodeId>* nodes) {
   nodes->erase(std::unique(nodes->begin(), nodes->end()), nodes->end());
 }
 
-// What MatchSearch sees of an e-graph: a class may be computed by many nodes.
+// MatchSearch's view of an e-graph: a class may be computed by many nodes.
 class EGraphView {
  public:
   static constexpr bool kOneMaker = false;

@@ -1,21 +1,21 @@
 // Equality graphs: many equal graphs in the room of one.
 //
 // An e-graph is a set of e-nodes (operator applications and leaves) whose operands are classes of equal values rather
-// than values. Whatever is built by picking one e-node from each class is one of the graphs that it stands for.
+// than values. It stands for every graph that is built by picking one e-node from each class.
 //
 // E-nodes are the Nodes of an Arena, and a class is named by one of its values, its representative: an e-node is a node
 // whose operands are representatives. So the arena's hash-consing finds congruent nodes, applications with several
 // outputs (split) are e-nodes whose outputs lie in a class each, and rules are matched and applied with the very code
-// that serves graphs (substitutions/match/matcher.h). The representative also carries what is known of the class: its type,
-// which all members share, its elements where some member is a constant or weight, and whether some member depends on
-// weights alone; of two classes that become one, the representative that says more stays.
+// that serves graphs (substitutions/match/matcher.h). The representative also carries the known facts of the class: its type,
+// which all members share; its elements, if some member is a constant or weight; and if some member depends on weights
+// alone. When two classes become one, the representative with more facts stays.
 //
 // Congruence (equal operators with equal operands are equal) is restored by Rebuild(), once for many unions.
 //
 // Sources: G. Nelson, D. Oppen, Fast decision procedures based on congruence closure, JACM 1980; M. Willsey et al.,
 // egg: fast and extensible equality saturation, POPL 2021 (deferred rebuilding: section 3; class analyses: section 4).
 //
-// All orders depend on what was done alone, so results are the same in every run. Not thread-safe.
+// All orders depend only on the calls that were made, so results are the same in every run. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ namespace rewright {
 class EGraph {
  public:
   EGraph() : EGraph(std::make_shared<Arena>()) {}
-  // E-nodes are put into `arena`, next to what is there.
+  // Puts e-nodes into `arena`, next to the nodes that are there.
   explicit EGraph(std::shared_ptr<Arena> arena) : arena_(std::move(arena)) {}
 
   const std::shared_ptr<Arena>& arena() const { return arena_; }
@@ -58,13 +58,13 @@ class EGraph {
   // E-nodes, leaves among them, and classes.
   int num_nodes() const { return num_nodes_; }
   int num_classes() const { return num_classes_; }
-  // Values in the order in which they were added: with num_values() before and after, tells what was added.
+  // Values in the order in which they were added: num_values() before and after a call tells the values that it added.
   size_t num_values() const { return values_.size(); }
   Value value(size_t i) const { return values_[i]; }
   // How many unions joined two classes: with num_nodes(), tells whether anything has changed.
   int64_t num_unions() const { return num_unions_; }
 
-  // After Rebuild(), ascending: the e-nodes of which some output is in the class of `value`; those that read it; all
+  // After Rebuild(), ascending: the e-nodes with an output in the class of `value`; those that read it; all
   // applications; the representatives of all classes.
   const std::vector<NodeId>& Nodes(Value value) const { return classes_[Root(value)].nodes; }
   const std::vector<NodeId>& Users(Value value) const { return classes_[Root(value)].users; }
@@ -78,7 +78,7 @@ class EGraph {
   // Appends the rules of the net that may match there, ascending. To be called after Rebuild().
   void Candidates(const RuleNet& net, NodeId node, std::vector<int>* rules) const;
 
-  // Whether every class is as it should be, for tests: no two e-nodes are congruent, operands are representatives, and
+  // Checks the invariants of all classes, for tests: no two e-nodes are congruent, operands are representatives, and
   // members have one type.
   bool IsCongruent() const;
 
@@ -88,7 +88,7 @@ class EGraph {
     std::vector<NodeId> users;
   };
 
-  // Of a value in values_, -1 when it was not added.
+  // The index of the value in values_; -1 if it was not added.
   int32_t IndexOf(Value value) const;
   size_t Root(Value value) const;
   size_t Root(size_t index) const;

@@ -103,7 +103,7 @@ class Saturation {
     Numerics* const numerics = limits_.for_runs ? &numerics_ : nullptr;
     const absl::StatusOr<ValueMap> replacement = Instantiate(*egraph_.arena(), entry.match, numerics);
     if (!replacement.ok()) {
-      // From right to left a shape may have no place to come from.
+      // A reversed rule may leave a shape undetermined, so its failures do not count.
       if (rule.forward == nullptr && result_.failures++ == 0) {
         result_.first_failure = std::string(replacement.status().message());
       }

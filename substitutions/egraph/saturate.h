@@ -35,25 +35,25 @@ struct SaturationLimits {
   int64_t max_matches = 100000;
   // New matches of one rule in one round.
   int64_t max_matches_of_rule = 1000;
-  // Rules with several outputs on the left side (merges of siblings) count only in the first rounds: what they make is
+  // Rules with several outputs on the left side (merges of siblings) count only in the first rounds: their results are
   // siblings again. TENSAT's k_multi (Yang et al., MLSys 2021, section 4).
   int max_merge_rounds = 1 << 30;
   // Work on weights alone is left as it is: it is done once, at load.
   bool rewrite_weights = true;
   // The graphs are to be run: rules are applied where they are right for the numbers that run (Instantiate).
   bool for_runs = false;
-  // Asked between matches; true ends the saturation. For time limits: results then depend on the machine.
+  // Called between matches; true ends the saturation. It serves time limits: results then depend on the machine.
   std::function<bool()> stop;
-  // Asked after every round; true ends the saturation. For goals that are reached.
+  // Called after every round; true ends the saturation. It serves goals that are reached.
   std::function<bool()> done;
 };
 
-// What a match did.
+// The effect of one match.
 struct CarriedOut {
   int rule = 0;
-  // Values that became equal by it: of the left side, and of the right side.
+  // Pairs of values that the match made equal: of the left side, and of the right side.
   std::vector<std::pair<Value, Value>> joined;
-  // What it added: EGraph::value(i) for i in [first, end).
+  // The values that the match added: EGraph::value(i) for i in [first, end).
   size_t first = 0;
   size_t end = 0;
 };

@@ -79,11 +79,11 @@ struct ArgValue {
   typename A::Bool truth{};
 };
 
-// What names stand for. `Scope` gives
+// Evaluates expressions over the names of a rule. `Scope` gives the value of each name:
 //   bool Get(ArgExpr::Ref ref, int id, ArgValue<A>* value)     false: not bound
 //   bool TensorShape(int id, std::vector<A::Int>* shape)       false: not bound
 //   bool Predicate(ArgFn fn, const ArgExpr& arg, bool positive_place, A::Bool* truth)
-// A Predicate (weight, constant, positive, finite) in a proof is unknown; `positive_place` says whether taking it for
+// A proof does not know a Predicate (weight, constant, positive, finite). `positive_place` is true if taking it for
 // true makes the condition weaker.
 template <typename A, typename Scope>
 class ArgEvaluator {
@@ -210,7 +210,7 @@ class ArgEvaluator {
     return SetBool(negates ? !a : expr.op == ArgOp::kAnd ? a && b : a || b, value);
   }
 
-  // Of integers, of reals, of lists element by element, of a list and an integer.
+  // Computes a op b for integers, for reals, for two lists element by element, or for a list and an integer.
   bool Arithmetic(ArgOp op, const Value& a, const Value& b, Value* value) {
     if (a.kind == Kind::kElement || b.kind == Kind::kElement) return ElementArithmetic(op, a, b, value);
     if (a.kind == Kind::kReal || b.kind == Kind::kReal || op == ArgOp::kQuotient)

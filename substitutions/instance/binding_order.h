@@ -1,5 +1,4 @@
-// In which order the equations of a rule's left side are worked through, so that each binds names with what those
-// before it have bound.
+// Orders the equations of a rule's left side so that each one binds names by means of those that are bound before it.
 #pragma once
 
 #include <set>
@@ -16,7 +15,7 @@ struct BindingOrder {
   bool complete = true;                          // false: some equation cannot be solved for its names
 };
 
-// `nodes`: of the left side, with names resolved.
+// `nodes` are those of the left side, with names resolved.
 BindingOrder OrderBinding(const std::vector<RuleNode>& nodes);
 
 }  // namespace rewright

@@ -54,7 +54,7 @@ class RuleCompiler {
     out_->rule_ = rule;
   }
 
-  // Of a rule about siblings, whose expansion for two this compiles.
+  // Compiles a rule about siblings: its expansion for two siblings, and those for one, three and seven.
   absl::StatusOr<std::shared_ptr<const CompiledRule>> RunForSiblings(const Rule& whole) {
     for (int count : {1, 3, 7}) {
       ASSIGN_OR_RETURN(auto other, RuleCompiler(ExpandSiblings(whole, count), use_).Run());
@@ -86,7 +86,7 @@ class RuleCompiler {
     left_ = false;
     Side(rule.rhs, out_->rhs_);
     ResolveNodes(out_->num_lhs_nodes_);
-    // What is asked of an operator is in its stand-in.
+    // Skips conditions on operators: the stand-in has these properties.
     std::copy_if(rule.conditions.begin(), rule.conditions.end(), std::back_inserter(out_->conditions_),
                  [](const ArgExpr& condition) { return !IsOperatorProperty(condition); });
     for (ArgExpr& condition : out_->conditions_) {
@@ -130,7 +130,7 @@ class RuleCompiler {
     }
   }
 
-  // Where the term makes no sense, a leaf stands in for it.
+  // Compiles a term of a side. A leaf stands in for a term that makes no sense.
   void SideTerm(const TensorTerm& term, RuleValue& value) {
     const absl::Status status = Term(term, value);
     errors_.Add(status);
@@ -382,8 +382,8 @@ class RuleCompiler {
     return absl::OkStatus();
   }
 
-  // A proof in f32 stands for f64 too, but not where types are named: what is f32 in one place may then be another type
-  // elsewhere.
+  // A proof in f32 stands for f64 too, but not if the rule names types: a tensor that is f32 in one place may then be
+  // of another type elsewhere.
   absl::Status CheckTypes() const {
     const auto names_type = [](const RuleNode& node) {
       return node.op != nullptr && std::any_of(node.op->attrs.begin(), node.op->attrs.end(),
@@ -400,7 +400,7 @@ class RuleCompiler {
 
   // ---------------------------------------------------------------- conditions
 
-  // What a condition that stands by itself says of the elements of a leaf.
+  // Notes what a top-level condition positive(x) or finite(x) says of the elements of leaf x.
   void NoteElements(const ArgExpr& condition) {
     if (condition.kind != ArgExpr::Kind::kCall) return;
     if (condition.fn != ArgFn::kPositive && condition.fn != ArgFn::kFinite) return;

@@ -61,12 +61,12 @@ struct RuleAttr {
   // attribute it is there.
   int node = -1;
   AttrKind spec_kind = AttrKind::kInt;
-  // Of a kList bound as a whole: its only length, that of a default which is not empty ([1,1] of strides); -1: any.
+  // The only length of a kList bound as a whole, if its default is not empty ([1,1] of strides); -1: any.
   int length = -1;
   bool positive = false;  // a condition says so
 };
 
-// What the left side says about names: a shape, or an attribute of a node.
+// An equation of the left side about names: a shape, or an attribute of a node.
 struct RuleEquation {
   int node = 0;
   int attr = -1;  // index into op->attrs; -1: the shape of the leaf
@@ -96,10 +96,10 @@ class CompiledRule {
   // Applications of the left side in the order of matching: users before operands, and each but the roots has a user
   // before it.
   const std::vector<int>& match_order() const { return match_order_; }
-  // For root k > 0 in lhs(): nodes from one that earlier roots bind up to the root (both included); empty when the
-  // root is bound by then itself.
+  // The path to root k > 0 in lhs(): nodes from one that earlier roots bind up to the root (both included); empty if
+  // the root itself is bound by then.
   const std::vector<std::vector<int>>& entry_paths() const { return entry_paths_; }
-  // Exchanging outputs k and k + 1 gives the same rule: of each pair of matches one suffices.
+  // True if exchanging outputs k and k + 1 gives the same rule: then one of each pair of matches suffices.
   bool symmetric(size_t k) const { return k < symmetric_.size() && symmetric_[k]; }
 
   // Node of the left side that is root k.
@@ -107,11 +107,11 @@ class CompiledRule {
 
   // A rule about siblings (siblings.h) is compiled as the one for two.
   bool siblings() const { return !other_counts_.empty(); }
-  // The same for one, three and seven siblings: what is proved and measured besides.
+  // The same rule for one, three and seven siblings: these are proved and measured besides.
   const std::vector<std::shared_ptr<const CompiledRule>>& other_counts() const { return other_counts_; }
-  // Of a rule about siblings: so many nodes of the left side, the first ones, are the first sibling.
+  // The first single_nodes() nodes of the left side of a rule about siblings are the first sibling.
   int single_nodes() const { return other_counts_[0]->num_lhs_nodes(); }
-  // Whether the leaf of the left side differs from sibling to sibling.
+  // True if the leaf of the left side differs from sibling to sibling.
   bool differs(int leaf) const { return differs_[leaf]; }
 
  private:
@@ -142,7 +142,7 @@ absl::StatusOr<std::shared_ptr<const CompiledRule>> CompileRule(const Rule& rule
 // The errors of all rules.
 absl::Status CheckRules(const std::vector<Rule>& rules);
 
-// Whether `expr` is a lone name of what is bound: a size, pack or attribute.
+// True if `expr` is a lone name of a bound size, pack or attribute.
 bool IsPlainName(const ArgExpr& expr);
 
 }  // namespace rewright

@@ -1,8 +1,9 @@
 // A rule at fixed structural values: the object that is proved.
 //
-// A rule's text leaves structural values open (how many batch axes `b..` stands for, which axis `?a` is). An instance
-// fixes them all; what stays open are symbols: sizes, integer attributes, real attributes. Both sides are graphs of
-// operator applications, each with its Meaning and its variables bound to expressions over the symbols.
+// A rule's text leaves structural values open (the number of batch axes that `b..` stands for, the axis that `?a` is).
+// An instance fixes them all; the open values that remain are symbols: sizes, integer attributes, real attributes. Both
+// sides are graphs of operator applications, each with its Meaning and its variables bound to expressions over the
+// symbols.
 #pragma once
 
 #include <memory>
@@ -21,7 +22,7 @@ namespace rewright {
 // for numbers that 64 bits hold.
 inline constexpr int64_t kMostSize = (int64_t{1} << 31) - 1;
 
-// Up to where the structural values of a rule run: the domain in which it is proved and may be applied.
+// Limits of the structural values of a rule: the domain in which it is proved and may be applied.
 struct DomainLimits {
   int max_rank = 6;            // of every variable and every value of the left side
   int max_perm_rank = 4;       // axes that a structural list bound by the rule (perm) reorders
@@ -33,7 +34,7 @@ struct DomainLimits {
   }
 };
 
-// Whether the attribute's value fixes the meaning of an application, rather than being a symbol in it.
+// True if the attribute's value fixes the meaning of an application, rather than being a symbol in it.
 bool IsStructural(const AttrSpec& spec);
 
 struct Symbol {
@@ -78,15 +79,15 @@ struct SymbolicNode {
   bool positive = false;  // every element is > 0
   bool finite = false;    // no element is infinite or NaN; implied by the other two
 
-  // Of every output (a leaf has one): element type, and sizes as Index over the symbols.
+  // The element type and the sizes of every output, as Index over the symbols. A leaf has one output.
   std::vector<DType> dtypes;
   std::vector<std::vector<ExprPtr>> shapes;
 };
 
-// Whether the node is a constant whose value depends on symbols: every element is params[0].
+// True if the node is a constant whose value depends on symbols: every element is params[0].
 bool IsFill(const SymbolicNode& node);
 
-// Fills in what an application of node->op to node->inputs is: meaning, types, shapes. `nodes` are those before it;
+// Fills in the meaning, types and shapes of an application of node->op to node->inputs. `nodes` are those before it;
 // `attr_values` the symbolic values of each of the operator's attributes. Error: it is not legal, whatever the symbols.
 absl::Status BindMeaning(const std::vector<SymbolicNode>& nodes, const StructuralKey& key,
                          const std::vector<std::vector<ExprPtr>>& attr_values, MeaningCache& meanings,

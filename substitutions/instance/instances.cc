@@ -56,7 +56,7 @@ std::string Describe(const CompiledRule& rule, const Structure& structure) {
   return absl::StrJoin(parts, ", ");
 }
 
-// Whether values bound in a graph lie where the enumeration below would find them.
+// True if the enumeration below would find the values, which were bound in a graph.
 bool WithinLimits(const CompiledRule& rule, const Structure& structure, const DomainLimits& limits) {
   const auto below = [](int value, int limit) { return value >= 0 && value <= limit; };
   for (int length : structure.packs) {
@@ -183,7 +183,7 @@ class Enumerator {
     return absl::OkStatus();
   }
 
-  // The next node of the left side: chooses what it leaves open, builds it, goes on.
+  // Builds the next node of the left side: chooses its open values, builds it, goes on.
   absl::Status Nodes() {
     if (++steps_ > kMaxSteps) return TooManySteps();
     if (builder_.next() == rule_.num_lhs_nodes()) return Finish();

@@ -18,8 +18,8 @@ struct Structure {
   // By attribute: the value of a kFixedInt, the values of a kFixedList, the length of a kList, the DType of a kDType;
   // nothing for symbols.
   std::vector<std::vector<int64_t>> attrs;
-  // By node of the left side: of a variable [~ ..] the rank and, from bit 8 on, which axes are one instead of the size
-  // that they broadcast to. 0 elsewhere.
+  // By node of the left side: for a variable [~ ..] the rank and, from bit 8 on, the axes that are one instead of the
+  // size that they broadcast to. 0 for others.
   std::vector<uint32_t> broadcasts;
 
   // One vector that identifies the structure.
@@ -51,22 +51,22 @@ InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structur
 DomainLimits SmallLimits(const CompiledRule& rule);
 DomainLimits SmallLimits(const CompiledRule& rule, MeaningCache& meanings);
 
-// Calls `visit` for every instance within the limits; of a rule about siblings for those of one, three and seven as
-// well. An error of the rule (a right side that cannot be built, too
-// many instances, none at all) or of `visit` ends it.
+// Calls `visit` for every instance within the limits; for a rule about siblings, for those of one, three and seven as
+// well. An error of the rule (a right side that cannot be built, too many instances, none at all) or of `visit` ends
+// it.
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits,
                              const std::function<absl::Status(RuleInstance)>& visit);
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits, MeaningCache& meanings,
                              const std::function<absl::Status(RuleInstance)>& visit);
 
-// The same with the structural values of each; of a rule about siblings for those of two alone.
+// The same with the structural values of each; for a rule about siblings, only for those of two.
 absl::Status ForEachStructure(const CompiledRule& rule, const DomainLimits& limits,
                               const std::function<absl::Status(const Structure&, RuleInstance)>& visit);
 
 // All of them.
 absl::StatusOr<std::vector<RuleInstance>> Instances(const CompiledRule& rule, const DomainLimits& limits = {});
 
-// The instance as text: leaves with their shapes, applications, outputs, conditions. For messages and tests.
+// Prints the instance for messages and tests: leaves with their shapes, applications, outputs, conditions.
 std::string PrintInstance(const RuleInstance& instance);
 
 }  // namespace rewright

@@ -51,7 +51,7 @@ bool Solve(const ExprPtr& constraint, std::vector<int64_t>* symbols) {
   return false;
 }
 
-// What is drawn without repetition.
+// The numbers that are drawn without repetition.
 enum class Distinct : uint8_t { kNothing, kSizes, kAll };
 
 // `count` different numbers from `low` on, with a few to choose from, in random order.
@@ -82,7 +82,7 @@ bool DrawSymbols(const RuleInstance& instance, const DrawOptions& options, std::
                  std::vector<int64_t>* symbols) {
   const std::vector<ExprPtr> constraints = Constraints(instance);
   for (int attempt = 0; attempt < options.tries; ++attempt) {
-    // Where all cannot differ, sizes may, and where these cannot, the last tries are for any.
+    // Tries to draw all numbers different, then the sizes; the last tries draw any numbers.
     const Distinct distinct = !options.distinct || 2 * attempt >= options.tries ? Distinct::kNothing
                               : 4 * attempt < options.tries                     ? Distinct::kAll
                                                                                 : Distinct::kSizes;
@@ -129,7 +129,7 @@ RuleBindings BindingsFor(const CompiledRule& rule, const Structure& structure, c
   return bindings;
 }
 
-// Leaves of which a condition says one of these things.
+// The leaves for which a condition states one of these predicates.
 std::set<int> NodesUnder(const CompiledRule& rule, std::initializer_list<ArgFn> predicates) {
   std::set<int> nodes;
   for (const ArgExpr& condition : rule.conditions()) {
@@ -164,7 +164,7 @@ class Builder {
         positive_(NodesUnder(rule, {ArgFn::kPositive})),
         all_positive_(WantsPositive(rule)) {}
 
-  // Nothing where the left side is ill-formed: a pad that cuts more than there is.
+  // Nothing if the left side is ill-formed, for example by a pad that cuts off more than the axis has.
   std::optional<RandomApplication> Run() {
     RandomApplication result;
     for (int i = 0; i < rule_.num_lhs_nodes(); ++i) {
@@ -185,7 +185,7 @@ class Builder {
   }
 
  private:
-  // Elements that select positions are some that there are.
+  // Elements that select positions select existing ones.
   static void KeepInside(const Graph& graph, Value input, RandomApplication* result) {
     const auto found = result->inputs.find(graph.node(input.node).name);
     const int64_t size = IsInteger(graph.type(input).dtype) ? IndexedSize(graph, input) : 0;

@@ -26,10 +26,10 @@ struct RandomApplication {
 
 struct DrawOptions {
   int tries = 1000;
-  // Sizes and attributes differ where the rule lets them, so that what is equal for special ones alone does not look
-  // equal.
+  // Draws different sizes and attributes where the rule lets them differ, so that a law for special ones alone does not
+  // seem to hold.
   bool distinct = false;
-  // Whether inputs get elements; else `inputs` is empty.
+  // Draws elements for the inputs; else `inputs` is empty.
   bool tensors = true;
 };
 

@@ -159,9 +159,9 @@ bool SymbolicBuilder::TensorShape(int node, std::vector<Index>* shape) const {
   return true;
 }
 
-// Weights and constants are no matter of truth; a positive or finite value is an assumption on the leaf (SymbolicNode)
-// where the condition stands by itself. Everywhere else the prover must do without: the condition counts for what
-// makes it weaker.
+// weight(x) and constant(x) say nothing about values. positive(x) and finite(x) at the top level are assumptions on the
+// leaf (SymbolicNode). Everywhere else the prover must do without: the predicate gets the truth value that makes the
+// condition weaker.
 bool SymbolicBuilder::Predicate(ArgFn, const ArgExpr&, bool positive_place, Cond* truth) const {
   *truth = Cond(positive_place);
   return true;
@@ -175,7 +175,7 @@ bool SymbolicBuilder::BuildNext() {
   const bool built = rule_node.op == nullptr ? BuildLeaf(rule_node, &node) : BuildApplication(rule_node, &node);
   if (!built) return false;
   for (const auto& shape : node.shapes) {
-    // What the left side says runs up to the limit; the right side may need more axes on the way.
+    // The values of the left side have at most max_rank axes; the right side may need more on the way.
     if (next() < rule_.num_lhs_nodes() && static_cast<int>(shape.size()) > limits_.max_rank) {
       return Fail("a value has more axes than the limit");
     }
@@ -289,7 +289,7 @@ bool SymbolicBuilder::BuildApplication(const RuleNode& application, SymbolicNode
   return Bind(key, values, node);
 }
 
-// As StructuralKeyOf() does for sizes that are known to be one.
+// Does for symbolic sizes that are known to be one the same as StructuralKeyOf().
 bool SymbolicBuilder::NoteUnits(const OpDef& op, const std::vector<ExprPtr>& shape, StructuralKey* key) {
   if (shape.size() > 31) return Fail("a value has more than 31 axes");
   if (!op.broadcasts) return true;

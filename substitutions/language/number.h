@@ -20,8 +20,8 @@ Number ElementOf(const Tensor& tensor, int64_t i);
 void SetElement(const Number& number, int64_t i, Tensor* tensor);
 void FillWith(const Number& number, Tensor* tensor);
 
-// Whether `type` has the number: an integer in range, a truth value 0 or 1. Floating types take every number that does
-// not overflow, and does not vanish when rounded.
+// True if `type` has the number: an integer in range, a truth value 0 or 1. Floating types have every number that
+// neither overflows nor vanishes when rounded.
 bool HasNumber(DType type, const Number& number);
 
 // The number one, as constants of the type have it.
@@ -30,9 +30,9 @@ Number OneOf(DType type);
 // The nearest number of a floating type.
 double RoundedTo(DType type, const Number& number);
 
-// Whether all elements (one at least) equal `number`, rounded to the type where that is floating. 0 equals -0.
+// True if there are elements and all equal `number`, rounded to the type where that is floating. 0 equals -0.
 bool AllElementsEqual(const Tensor& tensor, const Number& number);
-// Whether all elements (one at least) are one number, the sign of zero included.
+// True if there are elements and all are one number, the sign of zero included.
 bool AllElementsSame(const Tensor& tensor);
 
 }  // namespace rewright

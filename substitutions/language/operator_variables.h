@@ -3,14 +3,14 @@
 //   rule elementwise-of-transpose
 //     ?f(transpose(x, perm=?p)) => transpose(?f(x), perm=?p)
 //
-// `?f` stands for one operator throughout the rule, any of those that have so many operands, no attributes, and declare
-// each element of their result as a function of the elements of their operands at its place (ElementwiseOps,
-// stand_ins.h). A property that `when` asks for, increasing(?f), odd(?f) or keeps_zero(?f), narrows them down to those
-// of which it is proved: it is a law itself (PropertyLaws).
+// `?f` stands for one operator throughout the rule. It may be any operator that has the same number of operands, has no
+// attributes, and declares each element of its result as a function of the elements of its operands at its place
+// (ElementwiseOps, stand_ins.h). A property that `when` asks for, increasing(?f), odd(?f) or keeps_zero(?f), narrows
+// them down to the operators for which it is proved: it is a law itself (PropertyLaws).
 //
-// A rule with an operator variable is compiled for a stand-in: an operator of whose function nothing is known but the
-// property. What is proved of it holds for all of them. Wherever elements are computed or graphs are matched each
-// operator stands in its own rule (PutOperator); a record names the operators (docs/decisions/075).
+// A rule with an operator variable is compiled for a stand-in: an operator about which only the property is known. A
+// proof for the stand-in holds for all of them. Wherever elements are computed or graphs are matched each operator
+// stands in its own rule (PutOperator); a record names the operators (docs/decisions/075).
 #pragma once
 
 #include <cstddef>

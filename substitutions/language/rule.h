@@ -9,10 +9,9 @@
 // docs/rules.md describes the language. In short:
 //
 //   x[b.., m, k]     a tensor variable with its shape: sizes are names (at least 1), integers, packs `b..` of any
-//   number
-//                    of axes, or expressions of names bound elsewhere (`g*c`). Given where the variable first occurs;
-//                    a variable without a shape has any shape. `x: bool[n]` also fixes the element type; without one
-//                    it is floating (f32 or f64, one for all variables of a rule).
+//                    number of axes, or expressions of names bound elsewhere (`g*c`). Given where the variable first
+//                    occurs; a variable without a shape has any shape. `x: bool[n]` also fixes the element type;
+//                    without one it is floating (f32 or f64, one for all variables of a rule).
 //   p[~ 1, o, 1, 1]  any shape that broadcasts to the one given: leading axes may be missing, axes may be 1.
 //   1, 0[n, m], ?e   on the left a constant all of whose elements equal the number (rounded to the element type) or,
 //                    for ?e, one number, which becomes a real attribute; without a shape, of any shape that leaves the
@@ -28,7 +27,7 @@
 //   when             conditions on sizes and attributes; weight(x), constant(x), positive(x), finite(x) on values;
 //                    increasing(?f), odd(?f), keeps_zero(?f) on an operator.
 //   expect           the verdict a test expects.
-//   proved           what the verifier found: see ProofRecord.
+//   proved           the verifier's result: see ProofRecord.
 #pragma once
 
 #include <cstdint>
@@ -90,7 +89,7 @@ enum class ArgFn : uint8_t {
   kKeepsZero,   // of an operator variable: f(0) = 0
 };
 
-// An expression over what a rule binds.
+// An expression over the names that a rule binds.
 struct ArgExpr {
   enum class Kind : uint8_t {
     kInt,      // integer
@@ -115,7 +114,7 @@ struct ArgExpr {
   int line = 0;
   int column = 0;
 
-  // Filled in by CompileRule: what `name` stands for, and its number there.
+  // The object that `name` stands for, and its number there; CompileRule fills them in.
   enum class Ref : uint8_t { kNone, kSize, kPack, kAttr, kTensor };
   Ref ref = Ref::kNone;
   int id = -1;
@@ -189,17 +188,17 @@ struct ProofRecord {
   // exact in f32 counts as reassociating, any other one is not used there unless it only moves elements.
   std::optional<RuleClass> halves;
   // With `halves`: nodes of the compiled rule, ascending, whose values may be larger than all that the left side has.
-  // In 16 bits the rule is used where ranges of the graph leave room for them.
+  // In 16 bits the rule is used only if ranges of the graph leave room for them.
   std::vector<int> new_values;
   DomainLimits domain;
   int instances = 0;        // proved; all within the domain
   uint64_t prover = 0;      // ProverHash() when it was proved
   uint64_t spec_hash = 0;   // RecordHash() of the rule and this record when it was proved
   std::string certificate;  // path, relative to the rule file; may be empty
-  // Of a rule with an operator variable: the operators for which it holds, by name, ascending.
+  // The operators for which a rule with an operator variable holds, by name, ascending.
   std::vector<std::string> operators;
-  // Those of them for which it is exact, on 16-bit floats too where these were measured; empty where it is for all. The
-  // classes of the record are the worst of the family.
+  // The operators among them for which the rule is exact, on 16-bit floats too where these were measured; empty if it
+  // is exact for all. The classes of the record are the worst of the family.
   std::vector<std::string> exact;
 };
 

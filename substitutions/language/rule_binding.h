@@ -8,7 +8,7 @@
 
 namespace rewright {
 
-// Whether all sizes, packs and attributes in `expr` are bound; `bound(ref, id)`. Tensors always are.
+// True if all sizes, packs and attributes in `expr` are bound; asks `bound(ref, id)`. Tensors always are.
 template <typename Bound>
 bool AllBound(const ArgExpr& expr, const Bound& bound) {
   if (expr.ref == ArgExpr::Ref::kSize || expr.ref == ArgExpr::Ref::kPack || expr.ref == ArgExpr::Ref::kAttr) {
@@ -20,7 +20,7 @@ bool AllBound(const ArgExpr& expr, const Bound& bound) {
   return true;
 }
 
-// What an equation can be solved for: a lone name, or the length of a pack whose elements are not bound yet.
+// True if `expr` is the length of a pack. An equation can be solved for a lone name or for such a length.
 inline bool IsLength(const ArgExpr& expr) {
   return expr.kind == ArgExpr::Kind::kCall && expr.fn == ArgFn::kLen && expr.args[0].ref == ArgExpr::Ref::kPack;
 }
@@ -40,7 +40,7 @@ const ArgExpr* SolvableName(const ArgExpr& expr, const Bound& bound) {
   return SolvableName(expr.args[first ? 1 : 0], bound);
 }
 
-// From `a op b = value` with one side known to the value of the other; false when there is none.
+// Solves `a op b = value` with one side known for the other side; false if there is no solution.
 inline bool SolveStep(ArgOp op, bool first_known, int64_t known, int64_t value, int64_t* result) {
   switch (op) {
     case ArgOp::kAdd: return !__builtin_sub_overflow(value, known, result);

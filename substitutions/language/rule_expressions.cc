@@ -116,7 +116,7 @@ absl::Status RuleExprParser::Unary(ArgExpr& expr) {
 
 absl::Status RuleExprParser::Postfix(ArgExpr& expr) {
   RETURN_IF_ERROR(Primary(expr));
-  // In a term, `?e[n]` is a constant with a shape; elements are taken of attributes in expressions alone.
+  // In a term, `?e[n]` is a constant with a shape; only expressions take elements of attributes.
   while (IsSign("[") && !term_value_) {
     ArgExpr element = At();
     ++at_;

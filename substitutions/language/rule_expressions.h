@@ -1,6 +1,5 @@
-// The tokens of rules, and the expressions in them, by recursive descent; terms and rules are the parser's
-// (rule_parser.cc). A method leaves the position right behind what it parsed; what is wrong is a Status that names line
-// and column.
+// Parses the tokens of rules, and the expressions in them, by recursive descent; rule_parser.cc parses terms and rules.
+// A method leaves the position right behind the text that it parsed; an error is a Status that names line and column.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +64,7 @@ class RuleExprParser {
   };
 
   absl::Status Arg(ArgExpr& expr) { return BinaryLevel(expr, 0); }
-  // What binds tighter than any operator of two operands.
+  // Parses an expression that binds tighter than any operator of two operands.
   absl::Status Unary(ArgExpr& expr);
   absl::Status Primary(ArgExpr& expr);
   // Expressions up to the closing sign; one followed by `..` is spliced.

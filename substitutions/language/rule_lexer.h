@@ -14,7 +14,7 @@ struct RuleToken {
     kName,    // letters, digits, _; the word after `rule` may contain - and . too
     kInt,     // digits
     kReal,    // digits with a point or an exponent
-    kString,  // "..."; text is what stands between the quotes
+    kString,  // "..."; text is the string between the quotes
     kSign,    // punctuation
     kEnd,
   };
@@ -25,8 +25,8 @@ struct RuleToken {
   double real = 0;
   int line = 0;
   int column = 0;
-  // For the word `rule`: the comments since the last token, in paragraphs (lines that follow one another), and whether
-  // the last of them ends right above.
+  // With the word `rule` come the comments since the last token, in paragraphs (lines that follow one another), and a
+  // flag: the last of them ends right above.
   std::vector<std::vector<std::string>> comments;
   bool comment_touches = false;
 };
@@ -34,7 +34,7 @@ struct RuleToken {
 // file:line:column: message
 absl::Status RuleError(const std::string& file, int line, int column, const std::string& message);
 
-// What is wrong with a text, one line each, as far as it goes on making sense.
+// Collects the errors of a text, one line each, for as long as they make sense.
 class RuleErrors {
  public:
   void Add(const absl::Status& error) {
@@ -48,7 +48,7 @@ class RuleErrors {
   std::vector<std::string> messages_;
 };
 
-// `file` is a name for errors. What makes no token is reported and left out.
+// Splits the text into tokens. `file` is a name for errors. Characters that make no token are reported and left out.
 std::vector<RuleToken> LexRules(const std::string& text, const std::string& file, RuleErrors* errors);
 
 }  // namespace rewright

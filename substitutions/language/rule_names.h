@@ -17,7 +17,7 @@ class RuleNames {
  public:
   using Tensors = std::map<std::string, RuleValue>;  // variables and let terms
 
-  // Adds what is declared to `sizes`, `packs` and `attrs`, and what is wrong inside an expression to `errors`.
+  // Adds the declared names to `sizes`, `packs` and `attrs`, and errors inside an expression to `errors`.
   RuleNames(const Rule& rule, const Tensors& tensors, std::vector<std::string>* sizes, std::vector<std::string>* packs,
             std::vector<RuleAttr>* attrs, RuleErrors* errors)
       : rule_(rule), tensors_(tensors), sizes_(*sizes), packs_(*packs), attrs_(*attrs), errors_(*errors) {}
@@ -27,7 +27,7 @@ class RuleNames {
   // The attribute's number, and whether it is new.
   std::pair<int, bool> Declare(const RuleAttr& attr);
   bool HasAttr(const std::string& name) const { return attr_ids_.count(name) > 0; }
-  // What the names of the expression refer to.
+  // Resolves the names of the expression.
   absl::Status Resolve(ArgExpr& expr);
 
  private:

@@ -24,7 +24,7 @@ constexpr size_t kMaxRules = 100000;
 constexpr size_t kMaxTerms = 512;  // tensor terms in one rule; a matrix counts as one
 constexpr size_t kMaxMatrixSize = 16;
 
-// Terms and rules, by recursive descent. A method leaves the position right behind what it parsed.
+// Parses terms and rules by recursive descent. A method leaves the position right behind the text that it parsed.
 class Parser : private RuleExprParser {
  public:
   Parser(std::vector<RuleToken> tokens, const std::string& file, RuleErrors* errors)
@@ -151,7 +151,7 @@ class Parser : private RuleExprParser {
     }
     if (key == "new") return NewValues(proof.new_values);
     if (key == "spec") return Hash(proof.spec_hash);
-    // Older provers had numbers; what they proved can still be read, and proved anew.
+    // Older provers had numbers; their records can still be read, so that the rules can be proved anew.
     if (key == "prover" && Peek().kind != Kind::kInt) return Hash(proof.prover);
     // The prover goes no further than the defaults.
     constexpr DomainLimits kMost{};
@@ -387,7 +387,7 @@ absl::StatusOr<std::vector<Rule>> ParseRules(const std::string& text, const std:
   std::vector<RuleToken> tokens = LexRules(text, file, &errors);
   std::vector<Rule> rules = Parser(std::move(tokens), file, &errors).Run();
   if (errors.empty()) return rules;
-  // Whoever mends the text wants to know of the other rules too.
+  // Reports the errors of all rules at once.
   errors.Add(CheckRules(rules));
   return errors.ToStatus();
 }

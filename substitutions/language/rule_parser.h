@@ -1,4 +1,4 @@
-// Rules from text. Errors name file, line, column, what was found and what was expected:
+// Parses rules. Errors name file, line, column, the text found and the text expected:
 //   core.rules:12:7: found `)`, expected an operand
 #pragma once
 
@@ -13,7 +13,7 @@ namespace rewright {
 // The rules of `text`, which came from `file` (a name for errors). Names are unique.
 absl::StatusOr<std::vector<Rule>> ParseRules(const std::string& text, const std::string& file);
 
-// A rule of a text, or what is wrong with it.
+// A rule of a text, or its errors.
 struct ParsedRule {
   std::string name;
   absl::StatusOr<Rule> rule;

@@ -81,7 +81,7 @@ std::string Suffix(const TensorTerm& term) {
   return text;
 }
 
-// Of an application: what it does, whatever it was read from.
+// The name of the operator that is applied, whatever text it was read from.
 const std::string& OperatorName(const TensorTerm& term) {
   return term.op == nullptr || IsOperatorVariable(term) ? term.name : term.op->name;
 }
@@ -102,7 +102,7 @@ bool IsEntry(const TensorTerm& term) {
          term.output < 0 && term.value.kind != ArgExpr::Kind::kAttr;
 }
 
-// What the parser reads from [[a, b], [c, d]].
+// True if the parser reads the term from a matrix [[a, b], [c, d]].
 bool IsMatrix(const TensorTerm& term) {
   return JoinsAlong(term, 0) && std::all_of(term.operands.begin(), term.operands.end(), [&](const TensorTerm& row) {
            return JoinsAlong(row, 1) && row.operands.size() == term.operands[0].operands.size() &&

@@ -1,4 +1,4 @@
-// Rules whose outputs may be exchanged: of each pair of their matches one suffices.
+// Finds rules whose outputs may be exchanged: one of each pair of their matches suffices.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace rewright {
 
-// Whether exchanging outputs k and k + 1 of the left side gives the same left side and conditions, up to names.
+// True if exchanging outputs k and k + 1 of the left side gives the same left side and conditions, up to names.
 bool OutputsExchange(const Rule& rule, size_t k);
 
 }  // namespace rewright

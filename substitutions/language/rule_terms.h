@@ -1,4 +1,4 @@
-// Building rules as data: terms and expressions that whoever writes rules needs.
+// Constructors for rules built in C++ (generator, sharding laws): terms and attribute expressions.
 #pragma once
 
 #include <map>

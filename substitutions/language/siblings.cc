@@ -14,7 +14,7 @@
 namespace rewright {
 namespace {
 
-// What the right side splices.
+// The lists that the right side splices.
 struct Lists {
   std::set<std::string> tensors;
   std::string sizes;
@@ -209,7 +209,7 @@ class Expansion {
     return expr;
   }
 
-  // Shapes of what all siblings have in common are declared by the first.
+  // The first sibling declares the shapes of the variables that all siblings share.
   void Left(int sibling, TensorTerm* term) const {
     const bool list = term->kind == TensorTerm::Kind::kName && lists_.tensors.count(term->name) > 0;
     if (list) term->name = SiblingName(term->name, sibling);

@@ -3,11 +3,12 @@
 //   rule matmul-merge-shared-lhs
 //     { matmul(x[b.., m, k], y[k, n]).. } => split(matmul(x, concat(y.., axis=1)), axis=len(b) + 1, sizes=[n..])
 //
-// `..` behind the only output of the left side: there is one for each element of the lists y and n, which the right
-// side splices, y in a concat alone and n as the sizes of the split. Everything else is the same for all siblings.
+// `..` stands behind the only output of the left side: there is one output for each element of the lists y and n. The
+// right side splices these lists, y in a concat alone and n as the sizes of the split. Everything else is the same for
+// all siblings.
 //
-// For each number of siblings this is a rule of the ordinary kind (ExpandSiblings). Those for one and for two imply
-// all others (docs/decisions/062), as long as the right side is of the form that CheckSiblings asks for.
+// For each number of siblings this is an ordinary rule (ExpandSiblings). The rules for one and for two imply all others
+// (docs/decisions/062), as long as the right side is of the form that CheckSiblings asks for.
 #pragma once
 
 #include <set>
@@ -18,16 +19,17 @@
 
 namespace rewright {
 
-// Up to so many siblings are merged at once. That concatenations of so many are concatenations of concatenations, and
-// parts of so many parts of parts, is proved (tests/verifier/siblings_test.cc).
+// Most siblings that one application merges. tests/verifier/siblings_test.cc proves that an n-way concat (slice) equals
+// nested two-way ones up to this number.
 inline constexpr int kMostSiblings = 16;
 
 bool IsSiblingRule(const Rule& rule);
-// That the rules for one and two siblings say all. Errors name the place, what was found and what was expected.
+// Checks that the rules for one and two siblings imply those for every other number. Errors name the place, the text
+// found and the text expected.
 absl::Status CheckSiblings(const Rule& rule);
 // The rule for `count` siblings, without its proof. CheckSiblings holds.
 Rule ExpandSiblings(const Rule& rule, int count);
-// The variables that differ from sibling to sibling, and what stands for them in the expansion: y_1, y_2, ..
+// The variables that differ from sibling to sibling, and their names in the expansion: y_1, y_2, ..
 std::set<std::string> SiblingVariables(const Rule& rule);
 std::string SiblingName(const std::string& variable, int sibling);
 

@@ -68,8 +68,8 @@ const OpDef* StandIn(const std::string& property, int operands) {
 
 namespace {
 
-// What the element is of the elements that are read, as text; nothing where it depends on anything else, or where
-// shape, requirements or places that are read are others than the stand-in's.
+// The text of the element as a function of the elements that are read. Nothing if it depends on anything else, or if
+// its shape, requirements or reads differ from the stand-in's.
 std::optional<std::string> FunctionOfElements(const OpDef& op, const StructuralKey& key, MeaningCache& meanings) {
   const auto own = meanings.Get(op, key);
   const auto standard = meanings.Get(*StandIn("", static_cast<int>(op.inputs.size())), key);
@@ -104,7 +104,7 @@ std::optional<std::string> FunctionOfElements(const OpDef& op, const StructuralK
   return text(element);
 }
 
-// At all ranks, and, of low ranks, wherever axes of size one are stretched, it is the same function.
+// True if the operator is the same function at all ranks, and at low ranks wherever axes of size one are stretched.
 bool IsElementwise(const OpDef& op, int operands) {
   constexpr int kMostRank = DomainLimits{}.max_rank, kStretched = 2;
   if (op.variadic || !op.attrs.empty() || static_cast<int>(op.inputs.size()) != operands) return false;

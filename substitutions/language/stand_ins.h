@@ -1,7 +1,7 @@
-// Stand-ins: operators of whose function nothing is known, or nothing but a property, and the operators that each of
-// them stands for. What is proved of a stand-in holds for all of these (operator_variables.h).
+// Stand-ins: operators whose function is unknown except for at most one property, and the operators that each of them
+// stands for. A proof about a stand-in holds for all of these (operator_variables.h).
 //
-// A property is what a rule asks for by that name: increasing, odd or keeps_zero; none is empty.
+// A property has the name by which rules ask for it: increasing, odd or keeps_zero. The empty name asks for none.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace rewright {
 const OpDef* StandIn(const std::string& property, int operands);
 bool IsStandIn(const OpDef* op);
 
-// The operators that a rule with so many operands of ?f may be about, properties aside; ascending by name.
+// The operators that a rule with this number of operands of ?f may be about, properties aside; ascending by name.
 const std::vector<const OpDef*>& ElementwiseOps(int operands);
 
 // The laws, as text, that say that the operator has the property: f(max(x, y)) = max(f(x), f(y)); f(-x) = -f(x) and

@@ -95,7 +95,7 @@ class Applier {
     return false;
   }
 
-  // Of a number that the rule computes from those of the match.
+  // Refuses a number that the rule computes and its type cannot hold, unless a bound number is already infinite or NaN.
   absl::Status CheckRange(DType type, const Attr& computed) const {
     const double* number = std::get_if<double>(&computed);
     if (number == nullptr) return absl::OkStatus();
@@ -170,7 +170,7 @@ class Applier {
   }
 
   // A number below the normal ones of its type is off by as much as any sum that is stored in the type: it may be added
-  // to something, and not multiplied.
+  // to another, and not multiplied.
   bool AddsUp(const RuleNode& node, Value made) const {
     const auto is_subnormal = [&](const RuleValue& operand) {
       const RuleNode* leaf = &rule_.nodes()[static_cast<size_t>(operand.node)];

@@ -31,7 +31,7 @@ class RuleNetBuilder {
 
   const RuleNode& node(int id) const { return rule_->nodes()[id]; }
 
-  // What constants of the rule and conditions that stand by themselves say of leaves.
+  // Notes the tests of leaves: literals of the rule, and top-level conditions.
   void NoteLeaves() {
     leaves_.assign(static_cast<size_t>(rule_->num_lhs_nodes()), Test::kAny);
     for (const ArgExpr& condition : rule_->conditions()) {
@@ -52,7 +52,7 @@ class RuleNetBuilder {
     }
   }
 
-  // The tests of a value and what is below it, in all orders of the operands of commutative operators.
+  // The tests of a value and of all nodes below it, in all orders of the operands of commutative operators.
   std::vector<Tests> Orders(const RuleValue& value, int depth) const {
     const RuleNode& of = node(value.node);
     if (of.op == nullptr) return {{{leaves_[value.node]}}};
@@ -68,7 +68,7 @@ class RuleNetBuilder {
       std::swap(below[0], below[1]);
       for (Tests& tests : Concatenate(top, below)) orders.push_back(std::move(tests));
     }
-    // Of too many orders: the top alone.
+    // If there are too many orders, only the top is tested.
     if (orders.size() > kMaxOrders) return {{{Test::kApplication, of.op, value.output, -1}}};
     return orders;
   }

@@ -1,11 +1,11 @@
-// Which rules may match at a node: a discrimination net over the left sides of all rules.
+// Finds the rules that may match at a node: a discrimination net over the left sides of all rules.
 //
-// A left side, read from its first output down, is a sequence of tests: this operator with so many operands, and then
-// its operands, each again an application or a leaf. The net is the trie of these sequences, so that what rules have in
-// common at their tops is tested once for all of them, and one walk per node replaces one attempt per rule. It knows
-// operators, which output of an operand is read, and whether leaves depend on weights alone or have known elements;
-// operands of commutative operators stand in both orders. Repeated variables, attributes, sizes, further outputs and
-// what lies below kMaxDepth applications it leaves to the matcher, which alone binds names: a rule that the net does
+// A left side, read from its first output down, is a sequence of tests: an operator with its number of operands, and
+// then its operands, each again an application or a leaf. The net is the trie of these sequences, so that a common top
+// of several rules is tested once for all of them, and one walk per node replaces one attempt per rule. It tests
+// operators, which output of an operand is read, and that leaves depend on weights alone or have known elements;
+// operands of commutative operators stand in both orders. It leaves repeated variables, attributes, sizes, further
+// outputs and everything below kMaxDepth applications to the matcher, which alone binds names: a rule that the net does
 // not name does not match, one that it names may.
 //
 // Source: W. McCune, Experiments with discrimination-tree indexing and path indexing for term retrieval, Journal of
@@ -27,11 +27,11 @@ class CompiledRule;
 class RuleNet {
  public:
   RuleNet() = default;
-  // Rules are numbered in order. The net keeps what it needs of them.
+  // Rules are numbered in order. The net keeps a copy of everything that it needs of them.
   explicit RuleNet(const std::vector<const CompiledRule*>& rules);
 
-  // Appends the numbers of the rules that may match with `node`, an application, as what computes their first output;
-  // ascending. For what a View is, see match_search.h.
+  // Appends the numbers of the rules whose first output `node`, an application, may compute; ascending. match_search.h
+  // describes a View.
   template <typename View>
   void Find(const View& view, NodeId node, std::vector<int>* rules) const;
 

@@ -14,7 +14,7 @@ using Class = RuleAttr::Class;
 
 namespace {
 
-constexpr size_t kMaxBroadcastRank = 20;  // what Structure::broadcasts has bits for
+constexpr size_t kMaxBroadcastRank = 20;  // the axes that Structure::broadcasts has bits for
 
 // Integers and reals are different numbers, and so are 0 and -0.
 bool IsSameNumber(const Attr& a, const Attr& b) {
@@ -41,7 +41,7 @@ bool MatchBinder::Bound(ArgExpr::Ref ref, int id) const {
   return ref == ArgExpr::Ref::kPack ? pack_bound_[at] : attr_bound_[at];
 }
 
-// Whether an operator of the right side has it as an attribute.
+// True if an operator of the right side has it as an attribute.
 bool MatchBinder::BecomesAttribute(int attr) const {
   const auto names = [&](const ArgExpr& expr) { return expr.ref == ArgExpr::Ref::kAttr && expr.id == attr; };
   return std::any_of(rule_.nodes().begin() + rule_.num_lhs_nodes(), rule_.nodes().end(),
@@ -74,7 +74,7 @@ bool MatchBinder::BindTypes() {
     if (leaf.op != nullptr) continue;
     const DType dtype = arena_.type(nodes_[i]).dtype;
     if (leaf.value && leaf.value->ref == ArgExpr::Ref::kAttr) {
-      // That its elements are known and equal has been seen when the node was assigned.
+      // The search has checked that the elements are known and equal, when it assigned the node.
       const Attr value =
           std::visit([](auto number) { return Attr(number); }, ElementOf(*arena_.Elements(nodes_[i].node), 0));
       const size_t attr = leaf.value->id;
@@ -160,7 +160,7 @@ bool MatchBinder::BindAttr(const AttrSpec& spec, const ArgExpr& expr, const Attr
   return expected == attr;
 }
 
-// Of a splice that is not bound: false when it is not known.
+// The length of a spliced pack; false if it is not known.
 bool MatchBinder::SpliceLength(const ArgExpr& name, int64_t* length) const {
   *length = name.ref == ArgExpr::Ref::kPack ? pack_lengths_[name.id] : -1;
   return *length >= 0;

@@ -19,7 +19,8 @@ class MatchBinder {
 
   RuleBindings& bindings() { return bindings_; }
   Structure TakeStructure();
-  // Values of the instance's symbols; false when one is below its minimum, or beyond what a rule is proved for.
+  // Values of the instance's symbols; false when one is below its minimum, or beyond the domain in which the rule is
+  // proved.
   bool Symbols(std::vector<int64_t>* symbols) const;
 
  private:

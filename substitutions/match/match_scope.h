@@ -11,7 +11,7 @@
 
 namespace rewright {
 
-// Conditions look at the elements of tensors of so many at most: they are about scalars and per-channel values.
+// The most elements of a tensor that conditions look at: they are about scalars and per-channel values.
 inline constexpr int64_t kMaxLookedAt = 1 << 16;
 
 class MatchScope {

@@ -16,7 +16,7 @@ namespace rewright {
 // Assigns nodes of the left side in match_order(), with backtracking over the operands of commutative operators, the
 // places of further outputs and, in an e-graph, the nodes of a class.
 //
-// A View is what it reads:
+// A View is the graph that the search reads:
 //   kOneMaker                          a value is computed by one node
 //   arena()
 //   Class(value)                       equal for values that are known to be equal
@@ -40,7 +40,7 @@ class MatchSearch {
   }
 
  private:
-  // What an application that is not chosen yet must compute.
+  // The value that an application which is not chosen yet must compute.
   struct Wanted {
     Value value;
     int32_t output = 0;
@@ -51,7 +51,7 @@ class MatchSearch {
   const Node& node(NodeId id) const { return view_.arena().node(id); }
   bool IsChosen(int id) const { return nodes_[id].node >= 0; }
 
-  // Matches match_order()[k] and what follows.
+  // Matches match_order()[k] and the nodes after it.
   void Step(size_t k) {
     if (k == rule_.match_order().size()) return Finish();
     const int id = rule_.match_order()[k];
@@ -67,7 +67,7 @@ class MatchSearch {
     Undo(mark);
   }
 
-  // An output that no earlier one leads down to: reached by going up from what they share.
+  // Finds an output that no earlier one leads down to: goes up from the node that they share.
   void FurtherRoot(size_t k, int id) {
     size_t root = 1;
     while (root < rule_.lhs().size() && (rule_.root(root) != id || rule_.entry_paths()[root].empty())) ++root;
@@ -83,7 +83,7 @@ class MatchSearch {
     }
     std::sort(places.begin(), places.end());
     places.erase(std::unique(places.begin(), places.end()), places.end());
-    // Of a pair of matches that differ by exchanging outputs, the one in the order of the places is taken.
+    // Symmetric roots match twice, once in each order; only the match whose roots are in the order of places is kept.
     const Value before = nodes_[rule_.root(root - 1)];
     const int after = rule_.symmetric(root - 1) ? view_.PlaceOf(before.node) : -1;
     for (int place : places) {
@@ -91,7 +91,7 @@ class MatchSearch {
     }
   }
 
-  // Of a leaf's value, or of all outputs of an application.
+  // Appends the users of a leaf's value, or of all outputs of an application.
   void AppendUsers(Value value, bool leaf, const OpDef* op, std::vector<int>* places) const {
     if (leaf || view_.kOneMaker) return view_.AppendUsers(value, op, places);
     const int32_t count = static_cast<int32_t>(node(value.node).outputs.size());
@@ -109,7 +109,7 @@ class MatchSearch {
     if (exchange) Operands(k, wanted, {operands[1], operands[0]}, 0, 0);
   }
 
-  // Matches operands `at`.. with those from the i-th of the pattern on, and then what follows.
+  // Matches operands `at`.. with those from the i-th of the pattern on, and then the rest of the pattern.
   void Operands(size_t k, const RuleNode& user, const std::vector<Value>& operands, size_t i, size_t at) {
     const size_t mark = trail_.size();
     for (; i < user.operands.size() && at < operands.size() && !user.operands[i].all; ++i, ++at) {
@@ -178,7 +178,7 @@ class MatchSearch {
     if (elements == nullptr) return false;
     if (wanted.value->kind == ArgExpr::Kind::kInt) return AllElementsEqual(*elements, wanted.value->integer);
     if (wanted.value->kind == ArgExpr::Kind::kReal) return AllElementsEqual(*elements, wanted.value->real);
-    // What `?e` stands for is a number: laws of arithmetic are not measured with an infinite one.
+    // `?e` stands for a finite number: laws of arithmetic are not measured with an infinite one.
     return AllElementsSame(*elements) && std::isfinite(elements->At(0));
   }
 

@@ -19,7 +19,7 @@
 namespace rewright {
 namespace {
 
-// What MatchSearch sees of a graph: a value is computed by one node.
+// MatchSearch's view of a graph: a value is computed by one node.
 class GraphView {
  public:
   static constexpr bool kOneMaker = true;
@@ -40,7 +40,7 @@ class GraphView {
     }
   }
 
-  // Whether a leaf depends on a root: the new outputs would then be computed from the old ones.
+  // True if a leaf depends on a root: the new outputs would then be computed from the old ones.
   bool IsCyclic(const CompiledRule& rule, const std::vector<Value>& nodes) const {
     if (rule.lhs().size() == 1) return false;
     absl::flat_hash_set<NodeId> seen;
@@ -94,8 +94,8 @@ bool IsPlain(DType dtype) {
   return std::find(std::begin(kPlainDTypes), std::end(kPlainDTypes), dtype) != std::end(kPlainDTypes);
 }
 
-// Whether a literal is one number to the proof and another one to 16-bit floats. (What f32 rounds is any number to the
-// proof.)
+// True if a literal has its exact value in the proof and another value in 16-bit floats. (A literal that f32 rounds may
+// be any number in the proof.)
 bool IsRoundedInHalves(const RuleNode& leaf) {
   if (!leaf.value) return false;
   const bool real = leaf.value->kind == ArgExpr::Kind::kReal;
@@ -154,7 +154,7 @@ const Matcher* Matcher::ForSiblings(int count) const {
   Rule expanded = ExpandSiblings(rule_->rule(), count);
   auto rule = CompileRule(expanded);
   if (rule.ok() && expanded.proof && !expanded.proof->new_values.empty()) {
-    // The numbers in the record are those of the rule for two: of others any value may be new.
+    // The numbers in the record are those of the rule for two siblings: in the other expansions any value may be new.
     std::vector<int>& all = expanded.proof->new_values;
     all.resize((*rule)->nodes().size() - static_cast<size_t>((*rule)->num_lhs_nodes()));
     std::iota(all.begin(), all.end(), (*rule)->num_lhs_nodes());

@@ -32,9 +32,10 @@ struct RuleBindings {
 };
 
 struct Match {
-  // Of a rule about siblings the one for as many as are matched; it lives as long as the matcher.
+  // The rule that matched; it lives as long as the matcher. For a rule about siblings it is the expansion for the
+  // number that is matched.
   const CompiledRule* rule = nullptr;
-  // What is replaced: the left side's outputs; an application with several outputs stands for all of them.
+  // The outputs of the left side, which are replaced; an application with several outputs stands for all of them.
   std::vector<Value> roots;
   // By node of the left side: the value of a leaf, output 0 of an application.
   std::vector<Value> nodes;
@@ -56,8 +57,8 @@ class Matcher {
   // The operator of the first output: only its applications can match.
   const OpDef* root_op() const { return root_op_; }
 
-  // Appends the matches whose first output is computed by `node`, an application of the graph. Of a rule about siblings
-  // these are all pairs, then all siblings from `node` on.
+  // Appends the matches whose first output is computed by `node`, an application of the graph. A rule about siblings
+  // gives all pairs, then all siblings from `node` on.
   void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
   // All matches, in the order of the graph's nodes.
   std::vector<Match> FindMatches(const Graph& graph) const;
@@ -68,10 +69,10 @@ class Matcher {
   template <typename View>
   friend class SiblingGroups;
 
-  // Of a rule about siblings: the matcher of the same rule for so many. Null where that makes no rule.
+  // The matcher of the expansion of a rule about siblings for `count` siblings. Null if that makes no rule.
   const Matcher* ForSiblings(int count) const;
 
-  // What must be checked of a match in one structure.
+  // The checks of a match in one structure.
   struct Domain {
     bool proved = false;
     std::vector<ExprPtr> requirements;                         // Cond over the instance's symbols
@@ -80,7 +81,7 @@ class Matcher {
   // The match that a complete assignment of nodes amounts to: binds the names and checks conditions and domain.
   std::optional<Match> Complete(const Arena& arena, std::vector<Value> roots, const std::vector<Value>& nodes) const;
   bool TakesTypes(const Arena& arena, const std::vector<Value>& nodes) const;
-  // What the law means on types that it is not proved for.
+  // The types that the law holds on beyond those it is proved for.
   struct OtherTypes {
     bool halves = false;  // it is the same on 16-bit floats: nothing in it is another number there, or of another type
     bool all = false;     // it only moves elements
@@ -104,20 +105,21 @@ class Matcher {
   mutable absl::flat_hash_map<int, std::unique_ptr<const Matcher>> for_siblings_;
 };
 
-// Builds the right side in the graph's arena: what each output is replaced by (outputs that stay are left out).
+// Builds the right side in the graph's arena: the replacement of each output (outputs that stay are left out).
 // ReplaceValues() makes the new graph. kOutOfRange: a number that the rule computes is too large or too small for its
 // type, so that it does not apply here. Any other error means that the rule is wrong.
 //
-// With `numerics`, which knows the arena's values, the graph is to be run and not just to be reasoned about: a rule
-// does not apply, either (kOutOfRange), where a new value may overflow or cancels (new_values.h), or where bits are to
-// be kept (Node::keeps_bits) and the rule does not keep them; what replaces values that keep their bits keeps its own.
+// With `numerics`, which knows the arena's values, the graph is to be run and not just to be reasoned about. Then a
+// rule does not apply, either (kOutOfRange), if a new value may overflow or cancels (new_values.h), or if bits are to
+// be kept (Node::keeps_bits) and the rule does not keep them. The replacement of values that keep their bits keeps its
+// own.
 absl::StatusOr<ValueMap> Instantiate(const Graph& graph, const Match& match, Numerics* numerics = nullptr);
 absl::StatusOr<ValueMap> Instantiate(Arena& arena, const Match& match, Numerics* numerics = nullptr);
 
 // True if the rule leaves every bit of the match's outputs as it is: it is exact on the types there.
 bool KeepsBits(const CompiledRule& rule, const Arena& arena, const Match& match);
 
-// Both in one.
+// Instantiates the match and replaces its outputs.
 absl::StatusOr<Graph> ApplyMatch(const Graph& graph, const Match& match, Numerics* numerics = nullptr);
 
 // Many rules, looked up by their left sides.
@@ -127,8 +129,8 @@ class RuleIndex {
   explicit RuleIndex(std::vector<std::shared_ptr<const Matcher>> matchers);
 
   const std::vector<std::shared_ptr<const Matcher>>& matchers() const { return matchers_; }
-  // Appends the numbers in matchers() of those that may match at `node`, an application, ascending: see RuleNet. For a
-  // rule with one output that depends on the node alone, whatever graph of the arena it is in.
+  // Appends the numbers in matchers() of the rules that may match at `node`, an application, ascending: see RuleNet.
+  // For rules with one output the result depends only on the node, whatever graph of the arena it is in.
   void Candidates(const Graph& graph, NodeId node, std::vector<int>* rules) const;
   void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
   std::vector<Match> FindMatches(const Graph& graph) const;

@@ -10,10 +10,10 @@
 namespace rewright {
 namespace {
 
-// A new value of 16 bits is at most so much smaller than the largest operand: smaller ones lose bits to underflow that
-// the left side kept.
+// A new value of 16 bits may be smaller than the largest operand by at most this factor: smaller ones lose bits to
+// underflow that the left side kept.
 constexpr double kMostShrunk = 64;
-// A sum of constants is at most so much smaller than its largest term.
+// A sum of constants may be smaller than its largest term by at most this factor.
 constexpr double kMostCancelled = 256;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Checks of what an application of a rule does to the numbers that run, judged in its graph: what the rule's record
-// leaves open (ProofRecord::new_values).
+// Checks the numbers that an application of a rule computes, judged in its graph, as far as the rule's record leaves
+// them open (ProofRecord::new_values).
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,19 +8,18 @@
 
 namespace rewright {
 
-// An application that a right side adds, whose values may be larger than all that the left side has. kOutOfRange: a
-// value may overflow where the left side did not, as far as ranges are known; or it is so much smaller than what it is
-// made of that 16 bits lose it. Values that the graph has are taken to be finite. In wider types than f16 ranges count
-// where they follow from weights and constants alone.
+// Checks an application that a right side adds, whose values may be larger than all that the left side has.
+// kOutOfRange: a value may overflow where the left side did not, as far as ranges are known; or it is so much smaller
+// than its operands that 16 bits lose it. Values that the graph has are taken to be finite. In wider types than f16
+// only ranges that follow from weights and constants count.
 absl::Status CheckOverflow(Numerics& numerics, const Arena& arena, NodeId application);
 
 // True if each element of the application's only output is the sum or the difference of two that are read.
 bool IsSum(const Node& application);
 
-// True if what overflows, or may, is only a part of a sum that the left side has, too: a value of `part` is no larger
-// than the application that adds something to it, or takes something away, and that something together. Sums are taken
-// to be finite, and the part may exceed the type's largest number by a 64th of it: a model whose sums come so near to
-// the end is broken by other inputs.
+// True if the other terms of `sum`, a sum of the left side, are at most 1/64 of the type's largest number. Then the
+// overflow of `part` does not count: |part| <= |sum| + |others|. Sums are taken to be finite, so the part exceeds the
+// largest number by a 64th at most: a model whose sums come so near to the end is broken by other inputs.
 bool IsBoundedBySum(Numerics& numerics, const Arena& arena, NodeId sum, NodeId part);
 
 // A sum of weights and constants that a rule puts in the place of sums with something else. kOutOfRange: it is far

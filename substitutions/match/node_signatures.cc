@@ -10,7 +10,7 @@
 namespace rewright {
 namespace {
 
-// Of two signatures, in this order.
+// Combines two signatures, in this order.
 uint64_t Mix(uint64_t a, uint64_t b) {
   uint64_t mixed = (a ^ (b + 0x9e3779b97f4a7c15ull + (a << 6) + (a >> 2))) * 0xff51afd7ed558ccdull;
   return mixed ^ (mixed >> 32);

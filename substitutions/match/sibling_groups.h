@@ -1,5 +1,5 @@
-// Puts matches of a rule for two siblings together to matches for all that there are (siblings.h). Internal to
-// matcher.cc and egraph/.
+// Joins matches of a rule for two siblings into matches for all siblings (siblings.h). Internal to matcher.cc and
+// egraph/.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,10 @@
 
 namespace rewright {
 
-// Every two siblings are a match. Those that follow the same first sibling agree in all that siblings have in common,
-// so that any of them are siblings of one another; where the first comes first of all, they are all that there are.
-// Besides, siblings whose own operands are weights are put together by themselves, where others are not: these would
-// have to be concatenated in every run.
+// Input: all matches of the two-sibling rule. Matches with the same first sibling agree in all that siblings have in
+// common, so any of their siblings match one another. The group of the earliest sibling is that sibling plus all its
+// partners. If some siblings have only weights as their own operands and others do not, the former also make a group of
+// their own: the operands of the others would have to be concatenated in every run.
 template <typename View>
 class SiblingGroups {
  public:
@@ -55,7 +55,7 @@ class SiblingGroups {
     });
   }
 
-  // Of both siblings.
+  // True if the leaves that belong to only one of the two siblings are known: weights or constants.
   bool OwnAreWeights(const Match& pair) const {
     for (size_t id = 0; id < pair.nodes.size(); ++id) {
       const bool own = matcher_.rule().nodes()[id].op == nullptr && matcher_.rule().differs(static_cast<int>(id));

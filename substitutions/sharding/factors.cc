@@ -50,7 +50,7 @@ class Analysis : Declared {
     ConjectureFixed(symbol, &factor);
     if (factor.obstacle == Obstacle::kInside) return factor;
     by_position_ = true;
-    // What lies scattered would be read from everywhere.
+    // Scattered blocks would be read from everywhere.
     const bool scattered = factor.obstacle == Obstacle::kSeam || factor.obstacle == Obstacle::kStrided;
     if (!scattered) ConjectureCut(symbol, {}, 1, absl::StrJoin(ties_, ", "), &factor);
     ConjectureHalos(symbol, &factor);

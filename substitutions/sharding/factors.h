@@ -6,10 +6,10 @@
 //
 //   matmul(combine(x[d, m, k], axis=1), combine(y[d, k, n], axis=0)) => reduce_sum(each_matmul(x, y), axes=[0], ..)
 //
-// Where it matters which block a device has, the law is one of block_f (core/lift/lift.h), `by position`.
+// If it matters which block a device has, the law is one of block_f (core/lift/lift.h), `by position`.
 //
-// They are conjectures: what the declaration suggests. The verifier says which of them hold; where none does, there is
-// a named obstacle.
+// The laws are conjectures that the declaration suggests. The verifier decides which of them hold; if none does, there
+// is a named obstacle.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ const char* EffectName(Effect effect);  // "cut", "halo", "partial", "made"
 
 struct Conjecture {
   Effect effect = Effect::kCut;
-  std::string detail;  // of a partial result: the reduction; of others what attributes must be, "groups=1"; or empty
+  std::string detail;  // the reduction of a partial result; else values that attributes must have, "groups=1"; or empty
   std::string rule;    // "left => right when condition", as in a file of rules, without its name
   std::vector<int> operands;  // by operand: the axis that is cut; -1: every device has all of it
   bool special = false;       // only where some attributes have neutral values
@@ -55,13 +55,13 @@ const char* ObstacleText(Obstacle obstacle);
 
 struct Factor {
   std::string symbol;             // "|x|0"
-  std::vector<std::string> axes;  // "x.0", "out.1": what is cut
+  std::vector<std::string> axes;  // "x.0", "out.1": the axes that are cut
   // The first that is proved is the law; where that is special, the first after it that is not is one, too.
   std::vector<Conjecture> conjectures;
   Obstacle obstacle = Obstacle::kNone;  // where none is
 };
 
-// Of one application; `attrs` are canonical. Errors: those of the application.
+// The factors of one application; `attrs` are canonical. Errors: those of the application.
 absl::StatusOr<std::vector<Factor>> FactorsOf(const OpDef& op, const std::vector<TensorType>& inputs,
                                               const Attrs& attrs);
 

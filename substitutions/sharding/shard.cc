@@ -20,7 +20,7 @@
 namespace rewright::sharding {
 namespace {
 
-// Whether the name is the pattern, in which `*` stands for any characters.
+// True if the name fits the pattern, in which `*` stands for any characters.
 bool Fits(absl::string_view pattern, absl::string_view name) {
   const std::vector<absl::string_view> parts = absl::StrSplit(pattern, '*');
   if (parts.size() == 1) return pattern == name;
@@ -93,8 +93,8 @@ class Sharder {
     return arena_.Apply("combine", {parts}, {{"axis", axis}});
   }
 
-  // Whether the value may be made of no tensor that is on devices or would have to be cut, such as a mask of random
-  // numbers: by operators of what is smaller, or may be made itself.
+  // True if the value may be made on the devices without cutting a tensor, such as a mask of random numbers: its
+  // operators read smaller values, or values that may be made themselves.
   bool MayBeMade(Value value) {
     const auto [found, is_new] = may_be_made_.try_emplace(value.node, false);
     const Node& node = arena_.node(value.node);
@@ -107,7 +107,7 @@ class Sharder {
     return may_be_made_[value.node] = may;
   }
 
-  // Such a value in blocks. None where there are no laws.
+  // The blocks of such a value. None if there are no laws.
   absl::StatusOr<std::optional<Value>> Made(Value value, int64_t axis) {
     if (!MayBeMade(value)) return std::nullopt;
     const Node& node = arena_.node(value.node);
@@ -133,7 +133,7 @@ class Sharder {
     return std::nullopt;
   }
 
-  // By a law about blocks of the operands, all of which can be made. None where one cannot.
+  // Makes the value by a law about blocks of the operands, all of which can be made. None if one cannot.
   absl::StatusOr<std::optional<Value>> MadeOf(const Law& law, Value value) {
     std::vector<Value> operands = arena_.node(value.node).operands;
     for (size_t k = 0; k < operands.size(); ++k) {
@@ -156,7 +156,7 @@ class Sharder {
 
   double Bytes(Value value) const { return static_cast<double>(arena_.type(value).num_bytes()); }
 
-  // Bytes that are moved between devices where the law is used. None where it cannot be.
+  // Bytes that are moved between devices if the law is used. None if it cannot be used.
   std::optional<double> CostOf(const Law& law, const std::vector<Value>& operands, NodeId id) const {
     double bytes = 0;
     bool some = false;
@@ -190,7 +190,7 @@ class Sharder {
         if (const std::optional<double> cost = CostOf(law, operands, id)) choices.emplace_back(*cost, &law);
       }
       std::stable_sort(choices.begin(), choices.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-      // What is joined is computed on every device, which costs at least the time of reading it.
+      // A joined operand is computed on every device, which costs at least the time of reading it.
       for (const auto& [cost, law] : choices) {
         if (cost > 2 * joined) break;
         ASSIGN_OR_RETURN(const bool done, Use(*law, id, operands));
@@ -227,7 +227,7 @@ class Sharder {
     return found == made->end() ? std::nullopt : std::optional<Value>(found->second);
   }
 
-  // What stands for the results of an application by the law; none where its conditions do not hold.
+  // Rewrites the results of an application by the law; none if its conditions do not hold.
   absl::StatusOr<std::optional<ValueMap>> RewrittenAt(const Law& law, NodeId left, const std::string& replaced) {
     std::vector<Output> outputs;
     for (int32_t k = 0; k < static_cast<int32_t>(arena_.node(left).outputs.size()); ++k) {
@@ -294,7 +294,7 @@ absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& 
 
 namespace {
 
-// Whether what is joined is only the next value of states that are cut alike: then nothing is joined.
+// True if the joined value is only the next value of states that are cut alike: then nothing is joined.
 bool StaysInBlocks(const Graph& graph, NodeId id) {
   const auto axis_of = [&](const Node& node) { return std::get<int64_t>(node.attrs.at("axis")); };
   const int64_t axis = axis_of(graph.node(id));
@@ -334,7 +334,7 @@ std::vector<Exchange> ExchangesOf(const Graph& graph) {
     }
     if (node.op != ops::Combine() && !over_devices) continue;
     const auto degree = static_cast<double>(operand.shape[0]);
-    // What all devices but one have of the whole.
+    // The bytes that all devices but one have of the whole.
     const double bytes = static_cast<double>(node.outputs[0].num_bytes()) * (degree - 1) / degree;
     // Joined or added to be cut again: every device gets its block.
     const std::vector<int>& users = graph.users(graph.index(id));

@@ -1,8 +1,8 @@
-// A graph cut over devices: placements of a few tensors, carried through the graph by proved laws.
+// Cuts a graph over devices: proved laws carry placements of a few tensors through the graph.
 //
-// The result is a graph with one meaning (docs/sharding.md): its inputs and outputs are those of the original, whole;
-// what is between runs on every device, as `each_f`, with placements where values are exchanged. Every change is the
-// application of a rule, and all rules are proved.
+// The result is a graph with one meaning (docs/sharding.md): its inputs and outputs are those of the original, whole.
+// The part between them runs on every device, as `each_f`, with placements where values are exchanged. Every change is
+// the application of a rule, and all rules are proved.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Law {
   Effect effect = Effect::kCut;
   std::vector<int> operands;  // Conjecture::operands
   bool exact = false;         // the same numbers bit for bit
-  // The same numbers, but that a maximum is taken in another order: of two zeros the other one may come first.
+  // The same numbers, except that a maximum is taken in another order: the other one of two zeros may come first.
   bool same_numbers = false;
   std::shared_ptr<const Matcher> matcher;
 };
@@ -55,16 +55,15 @@ struct Sharded {
   std::vector<std::string> whole;  // operators that run on all of what was cut, for want of a law, sorted
 };
 
-// Where an operand is cut otherwise than a law wants it, it is joined and cut again; of several laws the one that moves
-// the fewest bytes between devices is taken, and no law where joining everything moves fewer. Errors: a placement that
-// no leaf has, or an axis that its tensor has not or that is no multiple of `degree`.
+// An operand that is cut otherwise than a law wants it is joined and cut again. The law that moves the fewest bytes
+// between devices is taken, and no law if joining everything moves fewer. Errors: a placement that no leaf has, or an
+// axis that its tensor has not or that is no multiple of `degree`.
 // `exact_only`: laws that add in another order are not used; those that take a maximum in another order are.
 absl::StatusOr<Sharded> Shard(const Graph& graph, const std::vector<Placement>& placements, int64_t degree,
                               const LawSource& laws, bool exact_only = false);
 
-// Bytes that a device sends for what the graph exchanges, by collective, with rings: an all-gather or reduce-scatter of
-// n bytes sends (degree-1)/degree of them, an all-reduce twice that, an all-to-all (degree-1)/degree of a device's
-// part.
+// Bytes that a device sends for the graph's exchanges, by collective, with rings: an all-gather or reduce-scatter of n
+// bytes sends (degree-1)/degree of them, an all-reduce twice that, an all-to-all (degree-1)/degree of a device's part.
 struct Exchange {
   std::string collective;  // "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "halo"
   int count = 0;

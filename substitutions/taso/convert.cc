@@ -36,7 +36,7 @@ void AddList(const std::string& name, std::vector<ArgExpr> items, int64_t fallba
   if (!is_default) AddAttr(name, ArgExpr::List(std::move(items)), term);
 }
 
-// One rule. Only what leads to its outputs is written; what the others demand of the shapes counts all the same.
+// Converts one rule. It writes only operators that lead to the rule's outputs; the others still restrict the shapes.
 class Converter {
  public:
   explicit Converter(const RuleGraph& rule) : rule_(rule), shapes_(rule) {}
@@ -90,7 +90,7 @@ class Converter {
     for (const TensorRef& output : outputs) out->outputs.push_back(Term(output));
   }
 
-  // Whether the outputs are those of one operator that has several, in order.
+  // True if the outputs are those of one operator that has several, in order.
   static bool IsWhole(const Side& side, const std::vector<TensorRef>& outputs) {
     const Operator& op = side[outputs[0].op];
     if (op.num_outputs() < 2 || static_cast<int>(outputs.size()) != op.num_outputs()) return false;
@@ -224,7 +224,7 @@ class Converter {
     return term;
   }
 
-  // What the channels make of a convolution that the rule builds. Where they do not fit, TASO does not build it.
+  // The groups of a convolution that the rule builds, from its channels. TASO does not build it if they do not fit.
   ArgExpr TargetGroups(const Size& in, const Size& out, const Size& group_in) {
     std::optional<Size> exact = in == group_in ? Size(1) : in.DividedBy(group_in);
     for (const auto& [number, groups] : shapes_.groups()) {

@@ -23,7 +23,7 @@ struct Operator {
   std::map<Key, int> parameters;
 
   int Get(Key key) const { return parameters.at(key); }
-  // Of a transpose; empty where the parameters tell none.
+  // The permutation of a transpose; empty if the parameters tell none.
   std::vector<int> Permutation() const;
   int num_outputs() const { return type == OpType::kSplit ? Get(Key::kNumOutputs) : 1; }
 };

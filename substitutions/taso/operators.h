@@ -54,7 +54,7 @@ enum class Key : uint8_t {
   kMergeCount,
 };
 
-// What a rule file may say about an operator, and whether it can be told in rules.
+// The properties of an operator: the parameters that a rule file needs, and if it can be converted to rules.
 struct OpInfo {
   const char* name;            // TASO's
   int min_inputs, max_inputs;  // of an operator that can be converted

@@ -24,7 +24,7 @@ bool SameCut(const Sizes& sizes, const CutPtr& a, const CutPtr& b) {
          SameCut(sizes, a->left, b->left) && SameCut(sizes, a->right, b->right);
 }
 
-// What two operands of one shape agree on.
+// The cuts that two operands of one shape agree on.
 std::vector<CutPtr> CommonCuts(const Sizes& sizes, const TensorShape& a, const TensorShape& b) {
   std::vector<CutPtr> cuts(std::min(a.cuts.size(), b.cuts.size()));
   for (size_t k = 1; k <= cuts.size(); ++k) {
@@ -114,7 +114,7 @@ bool Shapes::Conv2d(const Operator& op, int number, bool source, const TensorSha
   TensorShape image = x, kernel = w;
   if (!NeedAxes(&image, 4, true) || !NeedAxes(&kernel, 4, true, true)) return false;
   if (source) {
-    // In the target the groups are what the channels make them.
+    // The channels determine the groups in the target.
     Size groups(1);
     if (!(image.dims[1] == kernel.dims[1])) {
       groups = sizes_.New("g");

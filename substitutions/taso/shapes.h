@@ -17,7 +17,7 @@
 
 namespace rewright::taso {
 
-// Where a tensor was put together along an axis: what TASO's split goes by.
+// The place at which concat put a tensor together along an axis; TASO's split cuts there.
 struct Cut {
   std::shared_ptr<const Cut> left, right;  // of the parts; null: not put together
   Size left_size;
@@ -37,9 +37,9 @@ class Shapes {
   // Errors: no operand has a shape that an operator accepts, or the sizes become too complicated.
   absl::Status Infer();
 
-  // Of a tensor of the source or target, with all that has been found out.
+  // The inferred shape of a tensor of the source or target.
   TensorShape Of(const TensorRef& ref, bool source) const;
-  // Of the convolutions of the source: their groups.
+  // The groups of the source's convolutions, by their number.
   const std::map<int, Size>& groups() const { return groups_; }
   Sizes& sizes() { return sizes_; }
   const Sizes& sizes() const { return sizes_; }
@@ -66,7 +66,7 @@ class Shapes {
 
   const RuleGraph& rule_;
   Sizes sizes_;
-  std::vector<std::optional<TensorShape>> packs_;  // what a pack turned out to be
+  std::vector<std::optional<TensorShape>> packs_;  // the shape that each pack was found to have
   std::map<int, TensorShape> inputs_;
   std::map<int, Size> groups_;
   std::vector<Size> free_;  // sizes of constants, which nothing but their users tells

@@ -32,7 +32,7 @@ int64_t Coefficient(const Size& size, const Size::Monomial& monomial) {
   return found == size.terms().end() ? 0 : found->second;
 }
 
-// Without the factors that all terms share: sizes are positive, so what is zero stays so.
+// Divides by the factors that all terms share: sizes are positive, so the equation with 0 stays the same.
 Size Primitive(const Size& size) {
   if (size.IsZero()) return size;
   Size::Monomial common = size.terms().begin()->first;
@@ -137,7 +137,7 @@ Size Sizes::Resolve(const Size& size) const {
     }
     resolved = resolved + term;
   }
-  // A value may hold what has been eliminated since.
+  // A value may hold sizes that were eliminated since.
   return changed && Small(resolved) ? Resolve(resolved) : resolved;
 }
 

@@ -1,8 +1,8 @@
 // Sizes of tensors as polynomials, and the equations between them that the operators of a rule demand.
 //
-// An equation is used to eliminate a size (a = b + c: a is b + c from then on) where that leaves all sizes positive;
-// the linear span of the others is searched for such equations (a + b = c + d and c + b = a + d give a = c). What is
-// left over stays an equation.
+// An equation is used to eliminate a size (a = b + c: a is b + c from then on) if that leaves all sizes positive. The
+// linear span of the others is searched for such equations (a + b = c + d and c + b = a + d give a = c). The rest stay
+// equations.
 #pragma once
 
 #include <cstdint>
@@ -56,14 +56,14 @@ class Sizes {
   bool Solve();
   // Equations that are left over, each as a = b.
   std::vector<std::pair<Size, Size>> Rest() const;
-  // Whether the equations say a = b.
+  // True if the equations imply a = b.
   bool Implied(const Size& a, const Size& b) const;
   // Leaves the equations so far out of Rest(): they are implied anyway.
   void ForgetRest();
 
-  // With every size that has been eliminated replaced.
+  // Replaces every size that was eliminated.
   Size Resolve(const Size& size) const;
-  // As text of a rule; a size gets its name when it is first printed.
+  // Prints the size as text of a rule; a size gets its name when it is first printed.
   ArgExpr Print(const Size& size);
 
  private:

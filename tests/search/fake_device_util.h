@@ -13,7 +13,7 @@
 
 namespace rewright {
 
-// Each application is a group of its own. It costs what the table says of its operator (1 when it says nothing), in
+// Each application is a group of its own. It costs the table's entry for its operator (1 if there is none), in
 // milliseconds.
 class FakeDevice : public Device {
  public:
@@ -37,7 +37,7 @@ class FakeDevice : public Device {
 // A clock that only runs of a FakeRunner's executables advance, so that no busy machine decides a test.
 double FakeSeconds();
 
-// Runs take `seconds(graph)` by FakeSeconds and give what the interpreter gives.
+// Runs take `seconds(graph)` by FakeSeconds and give the interpreter's results.
 class FakeRunner : public GraphRunner {
  public:
   explicit FakeRunner(std::function<double(const Graph&)> seconds) : seconds_(std::move(seconds)) {}

@@ -1,5 +1,6 @@
-// Random graphs over all operators, searched with all rules that the program uses by default: the result computes what
-// the classes of the rules that were applied promise. A failure prints the seed, the graph and the rule at fault.
+// Random graphs over all operators, searched with all rules that the program uses by default: the result is as near to
+// the original's as the classes of the applied rules promise. A failure prints the seed, the graph and the rule at
+// fault.
 #include "tests/support/random_graph.h"
 
 #include <algorithm>
@@ -121,7 +122,7 @@ class RandomGraphTest : public ::testing::Test {
     return names;
   }
 
-  // What is wrong with the graph of a step; empty when nothing is.
+  // Describes the fault of the graph of a step; empty when there is none.
   static std::string Fault(const RandomGraph& random, const SearchResult& result, int step) {
     bool exact = true;
     RulesOf(result, step, &exact);
@@ -182,7 +183,7 @@ TEST_F(RandomGraphTest, AreComputedAsTheClassesOfTheRulesPromise) {
   for (const OpDef* op : AllOps()) EXPECT_TRUE(operators.contains(op->name)) << op->name << " starts no graph";
 }
 
-// That the test above can fail.
+// Shows that the test above can fail.
 TEST_F(RandomGraphTest, AFalseRuleIsFoundOut) {
   const RuleIndex rules = RulesFrom("rule abs-of-anything abs(x) => x");
   const RandomGraphs graphs(rules.matchers());

@@ -79,7 +79,7 @@ TEST(SearchTest, DescentTakesAllIndependentRewrites) {
   }
   EXPECT_EQ(GraphAt(result, graph, 49).outputs()[0].value, result.candidates[0].graph.outputs()[0].value);
   EXPECT_EQ(result.end, SearchEnd::kExhausted);
-  // A relu costs what a relu costs, wherever it stands.
+  // A relu costs the same wherever it stands.
   EXPECT_EQ(device.cost_calls, 2);
 }
 

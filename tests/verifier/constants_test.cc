@@ -1,4 +1,4 @@
-// What a proof takes constants and integers for: the numbers that a graph has.
+// A proof takes constants and integers for the numbers that a graph has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What is said of a program cvc5 that does not do what it is there for.
+// Errors about a program cvc5 that does not do its work.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 const SmtQuery kQuery{"test", "QF_LIA", "(set-logic QF_LIA)\n(assert false)\n(check-sat)\n"};
 
-// In the place of cvc5 a script.
+// Puts a script in the place of cvc5.
 class Cvc5 : public ::testing::Test {
  protected:
   Cvc5() : folder_(std::filesystem::path(::testing::TempDir()) / "rewright_cvc5"), path_(std::getenv("PATH")) {

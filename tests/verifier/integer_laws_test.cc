@@ -48,7 +48,7 @@ class IntegerLaws : public ::testing::Test {
   z3::expr Div(const z3::expr& x, const z3::expr& y) { return terms_.FloorDiv(x, y); }
   z3::expr Mod(const z3::expr& x, const z3::expr& y) { return terms_.Mod(x, y); }
 
-  // What a law says; of the unknown v where it gives a value.
+  // The conclusion of a law as a formula; about the unknown v if the law gives a value.
   z3::expr Says(const Laws::Conclusion& conclusion) {
     z3::expr all = context_.bool_val(true);
     for (const z3::expr& value : conclusion.value) all = all && v == value;
@@ -57,11 +57,11 @@ class IntegerLaws : public ::testing::Test {
     return all;
   }
   static z3::expr Within(const z3::expr& x, const z3::expr& low, const z3::expr& high) { return x >= low && x < high; }
-  // Instances of what holds for factor >= 1: different integers differ by factor at least when both are multiplied.
+  // Instances of a law for factor >= 1: different integers differ by factor at least when both are multiplied.
   static z3::expr Multiples(const z3::expr& x, const z3::expr& y, const z3::expr& factor) {
     return implies(x < y, factor * (y - x) >= factor) && implies(y < x, factor * (x - y) >= factor);
   }
-  // Whether the facts imply the claim for all integers. Where cvc5 is installed both have to find the same.
+  // True if the facts imply the claim for all integers. If cvc5 is installed, both have to agree.
   bool Holds(const std::vector<z3::expr>& facts, const z3::expr& claim) {
     z3::solver solver(context_);
     for (const z3::expr& fact : terms_.facts()) solver.add(fact);
@@ -133,7 +133,7 @@ TEST_F(IntegerLaws, Residue) {
   EXPECT_FALSE(Holds({Within(v, zero, d + 1), d >= 1, same}, (Mod(v + a, d) == 0) == (v == laws.Residue(a, d))));
 }
 
-// How the prover sums over what a range determines.
+// The prover sums so over a variable that a range determines.
 TEST_F(IntegerLaws, RangeOfAQuotient) {
   const std::vector<z3::expr> facts = {d >= 1, Multiples(v, Div(e, d), d)};
   EXPECT_TRUE(Holds(facts, Within(e - d * v, zero, d) == (v == laws.Range(d, e))));

@@ -351,7 +351,7 @@ int64_t IntegerElement(DType type, bool exact, Rng& rng) {
 
 Tensor Leaf(const SymbolicNode& node, const TensorType& type, Precision precision, bool exact, Rng& rng) {
   Tensor leaf(TensorType{StoredDType(precision, type.dtype), type.shape});
-  // Where everything is an end of its type, nothing else is seen.
+  // If all elements are ends of their type, nothing else is tested.
   const bool small = rng() % 3 == 0;
   for (int64_t i = 0; i < leaf.num_elements(); ++i) {
     if (node.splat) {
@@ -393,7 +393,8 @@ bool AreSame(const Tensor& left, const Tensor& right, int64_t i, bool bits) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
 }
 
-// Where the sides differ, at one draw of the elements; adds to `compared` where both sides have values.
+// Describes the place where the sides differ, at one draw of the elements; adds to `compared` if both sides have
+// values.
 std::optional<std::string> DifferenceAt(const RuleInstance& instance, int64_t n, Precision precision, Rng& rng,
                                         bool bits, int* compared) {
   const NumericInstance numeric(instance, std::vector<int64_t>(instance.symbols.size(), n), {});
@@ -453,10 +454,10 @@ struct Tally {
   }
 };
 
-// Holds what is said of the rule against the interpreter.
+// Compares the verdict on the rule with the interpreter.
 void Judge(const Rule& rule, const std::string& text, Rng& rng, Tally* tally) {
   const auto compiled = CompileRule(rule, RuleUse::kProof);
-  if (!compiled.ok()) return;  // the right side mentions what the left does not, or the types do not fit
+  if (!compiled.ok()) return;  // the right side mentions a name that the left one does not, or types do not fit
   const auto instances = Instances(**compiled, SmallLimits(**compiled));
   if (!instances.ok()) return;
   ++tally->made;

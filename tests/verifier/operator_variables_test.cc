@@ -34,7 +34,7 @@ constexpr char kTransposed[] = "rule r\n  ?f(transpose(x, perm=?p)) => transpose
 constexpr char kPooled[] =
     "rule r\n  ?f(max_pool2d(x[n, c, h, w], attrs=?p)) => max_pool2d(?f(x), attrs=?p)\n  when increasing(?f)\n";
 
-// Of ranks as small as show something.
+// Proves at the smallest ranks that show something.
 RuleVerdict Prove(const Rule& rule, StepChecker* checker = nullptr) {
   RuleProofOptions options;
   options.limits.max_rank = 4;
@@ -70,7 +70,7 @@ TEST(OperatorVariables, ErrorsNameThePlace) {
   }
 }
 
-// By declaration: those with attributes, of other types or with other places are none.
+// Declarations decide: operators with attributes, of other types or with other places are not in a family.
 TEST(OperatorVariables, FamiliesAreElementwise) {
   const auto names = [](int operands) {
     std::vector<std::string> all;
@@ -92,7 +92,8 @@ void PrintTo(const VariableCase& c, std::ostream* os) { *os << c.rule; }
 
 class OperatorVerdicts : public ::testing::TestWithParam<VariableCase> {};
 
-// Each step of a proof is checked, and a second derivation agrees; what is refuted is so for an operator that is named.
+// Each step of a proof is checked, and a second derivation agrees; a refuted rule is refuted for an operator that is
+// named.
 TEST_P(OperatorVerdicts, AreRight) {
   const Rule rule = RuleOf(GetParam().rule);
   StepChecker checker;
@@ -129,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
                      Verdict::kProved},
         VariableCase{"rule r ?f(x[n], y[n]) => ?f(y, x)", Verdict::kRefuted}));
 
-// A property is itself a law, and is asked of every operator.
+// A property is itself a law, and every operator is tested for it.
 TEST(OperatorVariables, PropertiesAreProved) {
   const auto with = [](const char* property) {
     return OperatorsOf(RuleOf(absl::StrCat("rule r ?f(x) => ?f(x) when ", property, "(?f)")));
@@ -163,7 +164,7 @@ TEST(OperatorVariables, RecordsNameTheOperators) {
   EXPECT_EQ(set->matchers().size(), record->operators.size());
   ASSERT_NE(set->Find("r:relu"), nullptr);
   EXPECT_EQ(set->Find("r:abs"), nullptr);
-  // Of zeros of both signs, as ceil gives them, a maximum has whichever comes first.
+  // A maximum of zeros of both signs, as ceil gives them, is whichever comes first.
   EXPECT_EQ(record->rule_class, RuleClass::kReassociating);
   // No law says that an exponential that rounds keeps order.
   EXPECT_THAT(record->exact, ::testing::AllOf(Contains("relu"), Not(Contains("exp")), Not(Contains("ceil"))));
@@ -196,7 +197,7 @@ TEST(OperatorVariables, RecordsNameTheOperators) {
               HasSubstr("found matmul in operators=, expected an operator with 1 operands"));
 }
 
-// exp rounds after the maximum or before it; what rounds differently for one operator is not exact for the family.
+// exp rounds after the maximum or before it; if one operator rounds differently, the rule is not exact for the family.
 TEST(OperatorVariables, ClassIsTheWorstOfTheFamily) {
   const Rule rule = RuleOf("rule r ?f(sub(x[n], y[n])) => neg(?f(sub(y, x))) when odd(?f)");
   RuleProofOptions options;

@@ -41,7 +41,7 @@ TEST_P(Classes, AreFound) {
   EXPECT_STREQ(RuleClassName(verdict.rule_class), RuleClassName(GetParam().expected));
 }
 
-// What a class hangs on shows at every seed, though a scalar is a single element and a maximum is rarely a zero.
+// The class is the same at every seed, though a scalar is a single element and a maximum is rarely a zero.
 TEST(RuleClasses, DoNotHangOnTheSeed) {
   const std::pair<const char*, RuleClass> cases[] = {
       {"rule r relu(sub(x[], relu(x))) => add(x, neg(x))", RuleClass::kFiniteOnly},
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
         ClassCase{"rule r add(add(x[n], y[n]), z[n]) => add(x, add(y, z))", RuleClass::kReassociating},
         ClassCase{"rule r matmul(matmul(x[m, k], y[k, l]), z[l, n]) => matmul(x, matmul(y, z))",
                   RuleClass::kReassociating},
-        // What a zero swallows, and what the right side does not look at, must be finite.
+        // Elements must be finite if a zero swallows them or the right side ignores them.
         ClassCase{"rule r mul(x[n], 0[n]) => 0[n]", RuleClass::kFiniteOnly},
         ClassCase{"rule r mul(x[n], 0[n]) => 0[n] when finite(x)", RuleClass::kReassociating},
         // Too large to be measured.
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
         ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x)", RuleClass::kFiniteOnly},
         ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x) when finite(x) and finite(y)",
                   RuleClass::kExact},
-        // The left side rounds what the right side keeps.
+        // The left side rounds a number that the right side keeps.
         ClassCase{"rule r add(sub(x[n], y[n]), y) => x", RuleClass::kNumericallyRisky},
         ClassCase{"rule r softmax(add(x[m, n], c[m, 1]), axis=1) => softmax(x, axis=1)", RuleClass::kFiniteOnly},
         ClassCase{"rule r { conv2d(x[n, c, h, w], y[o, c, 1, 1]), conv2d(x, z[p, c, 3, 3], pads=[1, 1, 1, 1]) }"
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
                   RuleClass::kExact},
         ClassCase{"rule r reduce_sum(x[n], axes=[0]) => reduce_sum(reverse(x, axes=[0]), axes=[0])",
                   RuleClass::kReassociating},
-        // A near-tie of what the sides round differently falls out differently.
+        // The sides round a near-tie differently, so it falls out differently.
         ClassCase{"rule r less(add(add(x[n], y[n]), z[n]), w[n]) => less(add(x, add(y, z)), w)",
                   RuleClass::kNumericallyRisky},
         ClassCase{"rule r argmax(matmul(x[m, k], mul(y[k, n], s[])), axis=1) => argmax(mul(matmul(x, y), s), axis=1)",
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
         ClassCase{"rule r mul(x: f64[n], sub(y: f64[n], z: f64[n])) => sub(mul(x, y), mul(x, z))",
                   RuleClass::kNumericallyRisky},
         ClassCase{"rule r relu(x: f64[n]) => cast(cast(relu(x), to=f32), to=f64)", RuleClass::kNumericallyRisky},
-        // What f64 holds and f32 does not.
+        // Some values of f64 are beyond f32.
         ClassCase{"rule r relu(cast(cast(x: f64[n], to=f32), to=f64)) => relu(x)", RuleClass::kFiniteOnly},
         ClassCase{"rule r cast(cast(x: f64[n], to=f32), to=f64) => x", RuleClass::kFiniteOnly},
         ClassCase{"rule r cast(cast(mul(cast(x: f32[n], to=f64), cast(y: f32[n], to=f64)), to=f32), to=f64)"

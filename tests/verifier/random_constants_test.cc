@@ -154,7 +154,7 @@ TEST(RandomConstantsTest, NoRuleThatDiffersIsProved) {
     const auto parsed = ParseRules(text, "random");
     ASSERT_TRUE(parsed.ok()) << text << ": " << parsed.status();
     const auto compiled = CompileRule(parsed->at(0), RuleUse::kProof);
-    if (!compiled.ok()) continue;  // the right side mentions what the left does not
+    if (!compiled.ok()) continue;  // the right side mentions a name that the left one does not
     const auto instances = Instances(**compiled, SmallLimits(**compiled));
     ASSERT_TRUE(instances.ok()) << text << ": " << instances.status();
     for (const RuleInstance& instance : *instances) {

@@ -1,4 +1,4 @@
-// Graphs cut over devices: the interpreter gives what it gives of the original, bit for bit where the laws promise it.
+// Graphs cut over devices: the interpreter gives the original's outputs, bit for bit if the laws promise it.
 #include "substitutions/sharding/shard.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ using sharding::Shard;
 using sharding::Sharded;
 using testing::HasSubstr;
 
-// Both by the interpreter.
+// The interpreter runs both graphs, and the outputs have to be the same.
 void ExpectSame(const Graph& original, const Sharded& sharded, const absl::flat_hash_map<std::string, Tensor>& inputs) {
   SCOPED_TRACE(PrintGraph(sharded.graph));
   const InterpretOptions options{.precision = sharded.exact ? Precision::kNative : Precision::kFloat64};
@@ -120,7 +120,7 @@ TEST(Shard, ColumnsOfATransformerGiveTwoSums) {
     ASSERT_EQ(exchanges.size(), 1u);
     EXPECT_EQ(exchanges[0].collective, "all-reduce");
     EXPECT_EQ(exchanges[0].count, 2);
-    // Twice (degree-1)/degree of what is added, twice.
+    // Twice (degree-1)/degree of the added bytes, twice.
     EXPECT_NEAR(exchanges[0].bytes, 2 * 2 * (degree - 1.0) / static_cast<double>(degree) * 4 * 6 * 8 * 4, 1e-6);
     ExpectSame(graph, sharded, Drawn(graph, 4));
   }

@@ -1,5 +1,5 @@
-// No rule that comes with the program is told apart by the interpreter: both sides are computed many times for each, at
-// random structures, sizes and attributes. This shares nothing with the proofs but the declarations of operators.
+// The interpreter refutes no rule that comes with the program: both sides are computed many times for each, at random
+// structures, sizes and attributes. This shares nothing with the proofs but the declarations of operators.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ std::vector<RuleInstance> Sample(const CompiledRule& rule, std::mt19937_64& rng)
 
 class ShippedRulesTest : public ::testing::TestWithParam<std::string> {};
 
-// What f32 tells apart may look equal in 16 bits.
+// Values that differ in f32 may be equal in 16 bits.
 TEST_P(ShippedRulesTest, AreInNoBetterClassOnHalves) {
   constexpr RuleClass kBestFirst[] = {RuleClass::kExact, RuleClass::kReassociating, RuleClass::kFiniteOnly,
                                       RuleClass::kNumericallyRisky};
@@ -73,7 +73,7 @@ TEST_P(ShippedRulesTest, AreNotToldApart) {
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     const std::vector<RuleInstance> instances = Sample(**compiled, rng);
     ASSERT_FALSE(instances.empty()) << rule.name;
-    // Rules of hundreds of applications take as much longer.
+    // Rules of hundreds of applications take correspondingly longer.
     const int trials = std::max(kTriesTogether, kTrials * 20 / std::max<int>(20, (*compiled)->nodes().size()));
     int64_t computed = 0;
     for (int round = 0; round * kTriesTogether < 4 * trials && computed < trials; ++round) {

@@ -1,5 +1,5 @@
-// What rules about any number of siblings rest on (docs/decisions/062): the facts about lists up to the largest number,
-// and the instances for one, two, three and seven.
+// The foundations of rules about any number of siblings (docs/decisions/062): the facts about lists up to the largest
+// number, and the instances for one, two, three and seven.
 #include "substitutions/language/siblings.h"
 
 #include <gmock/gmock.h>
@@ -67,7 +67,7 @@ std::vector<Rule> SiblingRules() {
   return rules;
 }
 
-// The proof holds the instances for one and two; what follows from them is true of four as well.
+// The proof holds the instances for one and two; their consequences are true of four as well.
 TEST(SiblingsTest, RulesOfTheFilesAreProvedForAnyNumber) {
   const std::vector<Rule> rules = SiblingRules();
   EXPECT_GE(rules.size(), 4u);
@@ -89,7 +89,7 @@ TEST(SiblingsTest, FalseRulesAreRefuted) {
                        "mul(concat(p.., axis=0), 2)), axis=1, sizes=[n..])"))
                 .verdict,
             Verdict::kRefuted);
-  // Row by row, where what is split are columns.
+  // This concatenates and splits rows, but siblings of a product are columns.
   EXPECT_NE(ProveUnclassified(
                 RuleOf("rule r { matmul(x[k, k], y[k, k2]).. } => split(matmul(x, concat(y.., axis=0)), axis=0, "
                        "sizes=[k2..])"))
@@ -102,7 +102,7 @@ TEST(SiblingsTest, FalseRulesAreRefuted) {
   EXPECT_EQ(softmax.verdict, Verdict::kRefuted);
 }
 
-// Without the prover, for each of the numbers.
+// Checks each of the numbers without the prover.
 TEST(SiblingsTest, ASecondDerivationAgrees) {
   for (const Rule& rule : SiblingRules()) {
     const auto compiled = CompileRule(rule);

@@ -48,7 +48,8 @@ struct Certificate {
 
 std::string PrintCertificate(const Certificate& certificate);
 
-// Of an instance that was proved with `keep_smtlib`. Error: the attempt that succeeded does not succeed again.
+// The certificate of an instance that was proved with `keep_smtlib`. Error: the attempt that succeeded does not succeed
+// again.
 absl::StatusOr<InstanceCertificate> Certify(const RuleInstance& instance, const ProofResult& proof);
 
 // The name of a rule's certificate in a folder of certificates.

@@ -47,7 +47,7 @@ std::string Shown(absl::string_view line) {
 
 CertificateReader::CertificateReader(const std::string& text, std::string file) : file_(std::move(file)) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) lines_.push_back(line);
-  if (!lines_.empty() && lines_.back().empty()) lines_.pop_back();  // what follows the last newline
+  if (!lines_.empty() && lines_.back().empty()) lines_.pop_back();  // the empty text after the last newline
 }
 
 absl::Status CertificateReader::Run() {

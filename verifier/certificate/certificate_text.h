@@ -1,4 +1,4 @@
-// The text of certificates (certificate.h): what a check takes from it, and the comparison with what it derives.
+// Reads the text of certificates (certificate.h), and compares it with the text that the check derives.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace rewright {
 
-// Reads what a check takes from a certificate, and tells where it stands. Nothing hangs on its being read rightly: what
-// is derived from it is a proof of the law, or it is none.
+// Reads the parts of a certificate that a check uses, with their places. Untrusted: a misread certificate can only make
+// the check fail, because the law is derived again and every step is checked.
 class CertificateReader {
  public:
   // `text` outlives the reader; `file` is for messages.
@@ -30,7 +30,7 @@ class CertificateReader {
   bool IsKnown(const SmtQuery& query) const { return texts_.count(query.text) > 0; }
 
   absl::Status ErrorAt(size_t line, const std::string& message) const;
-  // The first difference between the certificate and what was derived.
+  // Reports the first difference between the certificate and the derived text.
   absl::Status Compare(const std::string& derived) const;
 
  private:

@@ -1,8 +1,8 @@
-// The attempts of a proof, and one of them followed again: what remains of a proof where its certificate is checked.
+// The attempts of a proof, and the replay of one of them, by which a certificate is checked.
 //
-// Nothing here searches. Prove() (verifier.h) tries one attempt after the other, looks for counterexamples, and gives
-// up in time; a certificate names the attempt, and ReplayProof() goes through it with the recorded queries for a
-// solver, telling every step to whoever checks them.
+// A replay does not search. Prove() (verifier.h) tries one attempt after the other, looks for counterexamples, and
+// gives up in time. A certificate names the attempt. ReplayProof() goes through it with the recorded queries for a
+// solver, and tells every step to the checker.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ namespace rewright::verifier {
 // From cheap to thorough. Certificates have their numbers.
 std::vector<Strategy> Strategies();
 
-// What the session has recorded.
+// Moves the session's record into the result.
 void TakeRecord(ProofSession* record, ProofResult* result);
 
 }  // namespace rewright::verifier

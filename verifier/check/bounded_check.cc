@@ -66,7 +66,7 @@ class Unroller {
  private:
   static constexpr int64_t kMostTerms = 20000;
 
-  // Where an expression is evaluated.
+  // The scope in which an expression is evaluated.
   struct Frame {
     const Node& node;
     Bindings bindings;
@@ -113,7 +113,7 @@ class Unroller {
     if (const auto written = written_.find(value); written != written_.end()) {
       return Literal(written->second);
     }
-    // Only halves of small integers are what they were before they were rounded.
+    // Only halves of small integers are not changed by rounding.
     if (IsFloating(dtype) && std::abs(node.data.At(at)) < 1e6 &&
         std::floor(4 * node.data.At(at)) != 4 * node.data.At(at)) {
       rounds_constants_ = true;
@@ -191,7 +191,7 @@ class Unroller {
     }
   }
 
-  // The function of an operator variable: what its property says of it is said of every application.
+  // The function of an operator variable: its property is stated for every application.
   z3::expr OfStandIn(const ExprNode& e, Frame& frame) {
     interprets_all_ = false;
     z3::expr_vector args(z3_);
@@ -401,7 +401,7 @@ class Derivation {
   }
 
  private:
-  // Whether the right side is legal at all draws; whether its elements are equal at those that tell most.
+  // Checks that the right side is legal at all draws, and that its elements are equal at the most telling ones.
   void DeriveStructure(const Structure& structure, const RuleInstance& instance, std::mt19937_64& rng) {
     const verifier::TellingDraws draws = verifier::DrawTelling(instance, options_.draws, rng);
     for (const std::vector<int64_t>& symbols : draws.all) {
@@ -491,7 +491,7 @@ class Derivation {
   SecondVerdict Ask(z3::context& context, const Unroller& unroller, const z3::expr_vector& apart,
                     std::string* why) const {
     z3::check_result answer = Answer(context, unroller, z3::mk_or(apart));
-    // One element at a time, where all of them are too much.
+    // Checks one element at a time if all of them at once are too much work.
     for (unsigned i = 0; answer == z3::unknown && i < apart.size(); ++i) {
       const z3::check_result alone = Answer(context, unroller, apart[static_cast<int>(i)]);
       if (alone == z3::unknown) break;

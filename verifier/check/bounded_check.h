@@ -1,12 +1,13 @@
-// A rule checked a second way, that shares nothing with its proof: at small sizes both sides are unrolled, element by
-// element and straight from the declarations, to terms over uninterpreted leaves, and Z3 is asked whether some real
-// numbers tell them apart (as Alive2 does with loops). There are no symbols, no normal forms, no alignment and no laws
-// but Z3's own: the sides are built by the applier, as they are where the rule is used.
+// Checks a rule a second way, which shares nothing with its proof. At small sizes both sides are unrolled, element by
+// element and straight from the declarations, to terms over uninterpreted leaves. Z3 is asked if some real numbers tell
+// them apart (as Alive2 does with loops). There are no symbols, no normal forms, no alignment and no laws but Z3's own:
+// the applier builds the sides, as it does where the rule is used.
 //
-// Real elements are real numbers, integers are bit vectors that wrap around, functions such as exp are uninterpreted
-// but for their sign; powers by small integers and the logistic function are what they are by definition, and numbers
-// of texts that f32 rounds are symbols. So a rule that needs a law of such a function is given up, and so is one whose
-// elements select positions. What is confirmed is confirmed at the sizes that were drawn.
+// Real elements are real numbers, and integers are bit vectors that wrap around. Functions such as exp are
+// uninterpreted but for their sign; powers by small integers and the logistic function are expanded by their
+// definitions. Literals that f32 rounds are symbols. So the check gives up on a rule that needs a law of an
+// uninterpreted function, and on a rule whose elements select positions. It confirms a rule only at the sizes that were
+// drawn.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@
 namespace rewright {
 namespace {
 
-// What is wrong with the law, in the words of all refusals.
+// Words an error of the law as all refusals are worded.
 absl::Status OfLaw(const CertificateReader& reader, const std::string& file, const absl::Status& status) {
   const absl::string_view message = status.message();
   const bool has_place = absl::StartsWith(message, absl::StrCat(file, ":"));
@@ -93,7 +93,7 @@ absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, con
   RETURN_IF_ERROR(reader.Run());
   auto rule = ReadLaw(reader, file);
   if (!rule.ok()) return rule.status();
-  // What is proved is the law as it is printed, however it was read.
+  // The proof is about the printed law, so the text has to equal it.
   if (const std::string printed = PrintLaw(*rule); printed != reader.law()) {
     return reader.ErrorAt(static_cast<size_t>(reader.law_line()),
                           absl::StrCat("found a law that is written otherwise, expected\n", printed));

@@ -1,11 +1,11 @@
 // The check of certificates (certificate.h).
 //
-// Four things are taken from a certificate: the law, the domain, the number of the strategy of each instance, and the
-// queries. Everything else is derived again from the operators' declarations, with the recorded queries in the solver's
-// place, and printed; the text must come out the same, to the byte. So an instance, obligation, step or query that is
-// altered, dropped, added or exchanged is refused; what remains to be asked is whether the queries are unsatisfiable
-// (query_solver.h). The law is read and its instances are enumerated by code of the check alone (law_instances.h): what
-// the prover made of the law shows in the certificate, and must be the same.
+// The check takes four things from a certificate: the law, the domain, the number of the strategy of each instance, and
+// the queries. It derives everything else again from the operators' declarations, with the recorded queries in the
+// solver's place, and prints it; the text must come out the same, to the byte. So an instance, obligation, step or
+// query that is altered, dropped, added or exchanged is refused. A solver still has to find that the queries are
+// unsatisfiable (query_solver.h). Code of the check alone reads the law and enumerates its instances (law_instances.h):
+// the prover's reading of the law shows in the certificate, and must be the same.
 #pragma once
 
 #include <string>

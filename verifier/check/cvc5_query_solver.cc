@@ -1,4 +1,4 @@
-// Questions to cvc5, in a process of its own. A second opinion: what it says can refuse a proof, and makes none.
+// Asks cvc5, in a process of its own. It is a second opinion: its answers can refuse a proof, and make none.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -56,7 +56,7 @@ void WriteAll(int fd, const std::string& text) {
   }
 }
 
-// What comes until the other end is closed; false where that takes more than `seconds` on the clock.
+// Reads until the other end is closed; false if that takes more than `seconds` on the clock.
 bool ReadAll(int fd, double seconds, std::string* text) {
   const absl::Time end = absl::Now() + absl::Seconds(seconds);
   char buffer[4096];
@@ -74,7 +74,7 @@ bool ReadAll(int fd, double seconds, std::string* text) {
   }
 }
 
-// A child process, which is waited for; killed where nobody has waited for it when this is destroyed.
+// A child process. The destructor kills it if it was not waited for.
 class Child {
  public:
   explicit Child(pid_t pid) : pid_(pid) {}
@@ -185,8 +185,8 @@ absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& quer
 }  // namespace
 
 absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s) {
-  // In one script an answer depends on what was asked before, in spite of the reset. For products of sizes: planes that
-  // touch them, and decisions only about what the assertions still hang on.
+  // In one script an answer depends on the earlier questions, in spite of the reset. For products of sizes: planes that
+  // touch them, and decisions only about the assertions that are still open.
   const std::vector<std::vector<std::string>> strategies = {{}, {"--decision=justification", "--nl-ext-tplanes"}};
   ASSIGN_OR_RETURN(std::vector<SmtAnswer> answers, AskCvc5(queries, limit_s, strategies[0]));
   for (size_t i = 0; i < queries.size(); ++i) {

@@ -8,7 +8,7 @@
 namespace rewright::verifier {
 namespace {
 
-// Of all values together; what a right side that is not legal there has below zero counts as nothing.
+// The elements of all values together; a negative size on an illegal right side counts as 0.
 int64_t Elements(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
   int64_t total = 0;
   for (const SymbolicNode& node : instance.nodes) {
@@ -21,7 +21,7 @@ int64_t Elements(const RuleInstance& instance, const std::vector<int64_t>& symbo
   return total;
 }
 
-// What breaks a coincidence, for each that there can be.
+// The conditions that break a coincidence, for each coincidence that is possible.
 std::vector<ExprPtr> Breaks(const RuleInstance& instance) {
   std::vector<ExprPtr> breaks;
   const auto add = [&](std::initializer_list<Cond> conditions) {
@@ -73,7 +73,7 @@ class Pool {
       double most = chosen.empty() ? -1 : 0;  // the first is taken even where nothing can be broken
       for (const Candidate& candidate : candidates_) {
         if (candidate.elements > options_.most_elements) break;
-        double fresh = 0;  // what few break counts more, and small applications are asked about sooner
+        double fresh = 0;  // rare breaks count more, and small applications come sooner
         for (size_t k = 0; k < broken.size(); ++k) {
           if (candidate.breaks[k] && !broken[k]) fresh += 1.0 / found_[k];
         }

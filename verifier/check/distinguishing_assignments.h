@@ -1,8 +1,8 @@
-// Sizes and attributes at which a rule is looked at, chosen so that what holds by coincidence alone is told apart.
+// Draws sizes and attributes that tell a law from a coincidence.
 //
 // A false rule often holds where two sizes are equal, a stride is one or an offset is zero. Few draws can share such a
-// coincidence by chance, and then nothing tells. So many legal assignments are drawn, and of these some are taken that
-// together break every coincidence that any of them breaks, or as many as that number of draws can.
+// coincidence by chance, and then the rule seems true. So a pool of legal assignments is drawn, and a few are taken
+// from it that together break every coincidence that any of the pool breaks, or as many as that number of draws can.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct TellingDraws {
   std::vector<std::vector<int64_t>> all;     // from which they were chosen, larger ones with them
 };
 
-// Legal assignments of the instance's symbols. A coincidence is that two symbols are equal or in order, that one is
-// zero, one or not negative. Nothing where no legal assignment is found.
+// Legal assignments of the instance's symbols. A coincidence is a relation that holds by chance: two symbols are equal
+// or in order, or one is zero, one or not negative. Nothing if no legal assignment is found.
 TellingDraws DrawTelling(const RuleInstance& instance, const TellingDrawOptions& options, std::mt19937_64& rng);
 
 }  // namespace rewright::verifier

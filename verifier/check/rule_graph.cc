@@ -54,7 +54,7 @@ LawGraph::LawGraph(const Law& law) : name(law.name) {
   on_left_ = false;
   right = AddSide(law.right);
   CheckTypes();
-  // What a condition that stands by itself says of the elements of a leaf.
+  // Top-level conditions positive(x) and finite(x) say something about the elements of a leaf.
   for (const Phrase& condition : conditions) {
     if (condition.text != "positive" && condition.text != "finite") continue;
     const Phrase& arg = condition.args.at(0);
@@ -121,7 +121,7 @@ Ref LawGraph::AddLeaf(const Term& term) {
   return ref;
 }
 
-// ?f is one operator throughout the law: that of which nothing is known but the property.
+// ?f is one operator throughout the law: the stand-in about which only the property is known.
 const OpDef* LawGraph::OperatorOf(const Term& term) {
   if (!term.name.starts_with('?')) return FindOp(term.name);
   const size_t count = term.operands.size();
@@ -167,7 +167,7 @@ Ref LawGraph::AddApplication(const Term& term) {
   return {static_cast<int>(nodes.size()) - 1};
 }
 
-// As it is given, else of attrs=?c, else the default.
+// The attribute as it is given, else from attrs=?c, else the default.
 Phrase LawGraph::AttributeOf(const Term& term, const AttrSpec& spec) const {
   const Phrase* bundle = nullptr;
   for (const auto& [attr, value] : term.attrs) {
@@ -181,8 +181,8 @@ Phrase LawGraph::AttributeOf(const Term& term, const AttrSpec& spec) const {
   return OfAttr(*spec.fallback);
 }
 
-// A proof in f32 stands for f64 too, but not where types are named: what is f32 in one place may then be another type
-// elsewhere.
+// A proof in f32 stands for f64 too, but not if the law names types: a tensor that is f32 in one place may then be of
+// another type elsewhere.
 void LawGraph::CheckTypes() const {
   const auto names_type = [](const Node& node) {
     return node.op != nullptr && std::any_of(node.op->attrs.begin(), node.op->attrs.end(),
@@ -216,7 +216,7 @@ void LawGraph::Declare(Attribute attr) {
   }
 }
 
-// By occurring on the left side; a name that is spliced somewhere is a pack.
+// Declares the names that occur on the left side; a name that is spliced somewhere is a pack.
 void LawGraph::DeclareNames() {
   const auto dims = [](const Node& node) { return node.op == nullptr ? node.leaf.shape->dims : std::vector<Phrase>(); };
   for (const Node& node : nodes) {

@@ -72,7 +72,7 @@ struct LawGraph {
   void CheckTypes() const;
 
   bool on_left_ = true;
-  // The operator variable as it occurs first, and the property that is asked of one.
+  // The operator variable at its first occurrence, and its property.
   std::string variable_;
   size_t variable_operands_ = 0;
   std::string property_, property_of_;

@@ -149,7 +149,7 @@ class Builder : public Scope {
     return Elements(first, static_cast<int>(fixed[0]), printed);
   }
 
-  // Of the constants of the left side whose value is the attribute; f32 where there are none.
+  // The type of the left side's constants whose value is the attribute; f32 where there are none.
   DType TypeOfReal(const std::string& attr) const {
     for (size_t i = 0; i < law_.num_left; ++i) {
       if (HasValue(law_.nodes[i], attr)) return TypeOf(law_.nodes[i].leaf);
@@ -233,13 +233,13 @@ class Builder : public Scope {
       BuildApplication(node, &built);
     }
     for (const auto& shape : built.shapes) {
-      // What the left side says runs up to the limit; the right side may need more axes on the way.
+      // The values of the left side have at most max_rank axes; the right side may need more on the way.
       if (on_left_ && shape.size() > static_cast<size_t>(domain_.max_rank)) throw Unfit{"more axes than the limit"};
     }
     nodes_.push_back(std::move(built));
   }
 
-  // Of those that node number `node` binds.
+  // Chooses the structural attributes that node number `node` binds.
   void ChooseAttributes(int node) {
     for (size_t a = 0; a < law_.attrs.size(); ++a) {
       const Attribute& attr = law_.attrs[a];
@@ -305,7 +305,7 @@ class Builder : public Scope {
     if (leaf.kind == Term::Kind::kConstant) SetValue(leaf, Evaluate(leaf.value, *this), built);
   }
 
-  // Any shape that broadcasts to `dims`: the last so many axes, each of its size or one.
+  // Chooses a shape that broadcasts to `dims`: its last axes, each of its size or one.
   void Stretch(const std::string& name, List* dims) {
     if (dims->size() > std::min(static_cast<size_t>(domain_.max_broadcast_rank), kMostAxes)) {
       throw Unfit{"broadcast to more axes than the limit"};
@@ -331,7 +331,7 @@ class Builder : public Scope {
     stretched_.push_back(absl::StrCat(name, "~[", axes, "]"));
   }
 
-  // A number, or what depends on symbols.
+  // Sets the value of a leaf: a number, or an expression of symbols.
   void SetValue(const Term& leaf, const Value& value, SymbolicNode* built) {
     const DType type = built->dtypes[0];
     const auto* index = std::get_if<Index>(&value);
@@ -468,7 +468,7 @@ absl::Status InstancesOf(const Law& law, const DomainLimits& domain,
     try {
       instance = builder.Build();
     } catch (const Unfit& unfit) {
-      // Where the left side makes no sense there is nothing to prove; the right side always makes sense.
+      // If the left side makes no sense there is nothing to prove; the right side always has to make sense.
       if (!builder.on_left()) return absl::InvalidArgumentError(absl::StrCat("the right side: ", unfit.why));
       why = unfit.why;
       continue;

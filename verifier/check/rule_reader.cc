@@ -24,7 +24,7 @@ Phrase Call(string_view function, std::vector<Phrase> args) {
   return {.kind = Phrase::Kind::kCall, .text = std::string(function), .args = std::move(args)};
 }
 
-// By recursive descent: what stronger operators bind is read first.
+// Parses by recursive descent; stronger operators are read first.
 class Reader {
  public:
   explicit Reader(string_view text) : text_(text) {
@@ -295,7 +295,7 @@ class Reader {
 
 // ---------------------------------------------------------------- siblings
 
-// Exchanges what differs from sibling to sibling for what one sibling, or some, have there.
+// Replaces the parts that differ from sibling to sibling by those of one sibling, or of several.
 class Siblings {
  public:
   explicit Siblings(const Law& law) : law_(law) {
@@ -356,14 +356,14 @@ class Siblings {
     return std::any_of(phrase.args.begin(), phrase.args.end(), [&](const Phrase& arg) { return Mentions(arg); });
   }
 
-  // Neither attributes nor values mention what differs.
+  // Neither attributes nor values mention a variable that differs.
   void CheckCommon(const Term& term) const {
     bool mentions = Mentions(term.value);
     for (const auto& [name, value] : term.attrs) mentions = mentions || Mentions(value);
     if (mentions) Refuse("attributes and values that all siblings share");
   }
 
-  // The shape of a list has the size once, as it is; what is no list does not mention any.
+  // The shape of a list variable has the size once, as it is; other shapes do not mention it.
   void CheckLeft(const Term& term, std::set<std::string>* declared) const {
     CheckCommon(term);
     for (const Term& operand : term.operands) {
@@ -394,7 +394,7 @@ class Siblings {
 
   static std::string Of(const std::string& name, int sibling) { return absl::StrCat(name, "_", sibling); }
 
-  // Shapes of what all have in common are those of the first.
+  // The first sibling declares the shapes of common variables.
   void Left(int sibling, Term* term) const {
     if (IsList(*term)) {
       term->name = Of(term->name, sibling);

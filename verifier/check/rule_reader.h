@@ -1,6 +1,6 @@
-// A law as the checker of certificates reads it: its text (PrintLaw) and nothing that the prover made of it.
+// Reads a law for the checker of certificates, from its text (PrintLaw) alone and not from the prover's data.
 //
-// docs/rules.md describes the language. This reads what is printed; for messages, limits and comments there is
+// docs/rules.md describes the language. This reads only printed laws; messages, limits and comments are the business of
 // substitutions/language/rule_parser.h, which has read the text before.
 #pragma once
 
@@ -57,9 +57,9 @@ struct Law {
 // Error: found .., expected ..
 absl::StatusOr<Law> ReadLaw(const std::string& text);
 
-// The law itself, or, where it is about any number of siblings `{ matmul(x, y).. }`, those for two, one, three and
-// seven of them. Those for one and two imply all others (docs/decisions/062), as long as the lists that the right side
-// splices are used in no other way. Error where they are.
+// The law itself. If it is about any number of siblings, `{ matmul(x, y).. }`, its expansions for two, one, three and
+// seven of them. The ones for one and two imply all others (docs/decisions/062), as long as the lists that the right
+// side splices are used in no other way. Other uses are an error.
 absl::StatusOr<std::vector<Law>> LawsOfSiblings(const Law& law);
 
 }  // namespace rewright::law

@@ -95,8 +95,8 @@ class Evaluation {
   Value Call(const std::string& function, const std::vector<Phrase>& args) {
     static const auto* const kComparisons = new std::set<std::string>{"==", "!=", "<", "<=", ">", ">="};
     static const auto* const kOperators = new std::set<std::string>{"+", "-", "*", "/", "div", "mod"};
-    // Weights and constants are no matter of truth. That elements are positive or finite is an assumption on a leaf
-    // where it stands by itself; elsewhere a proof does without, and it counts for what makes the condition weaker.
+    // weight(x) and constant(x) say nothing about values. positive(x) and finite(x) at the top level are assumptions on
+    // a leaf. Elsewhere a proof does without them and takes the truth value that makes the condition weaker.
     static const auto* const kPredicates = new std::set<std::string>{"weight", "constant", "positive", "finite"};
     if (kPredicates->count(function) > 0) return Cond(weaker_if_true_);
     if (function == "not") {
@@ -135,7 +135,7 @@ class Evaluation {
     return Arithmetic("-", Index(0), value);
   }
 
-  // Of integers, of reals, of integers of tensors, of lists element by element, of a list and an integer.
+  // Computes a op b for integers, reals, integers of tensors, two lists element by element, or a list and an integer.
   static Value Arithmetic(const std::string& op, const Value& a, const Value& b) {
     if (Is<Element>(a) || Is<Element>(b)) {
       const auto element = [](const Value& value) {

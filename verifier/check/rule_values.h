@@ -1,4 +1,4 @@
-// What the expressions of a law are, over symbols: integers, lists, reals, element types, conditions.
+// Evaluates the expressions of a law over symbols: integers, lists, reals, element types, conditions.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct Unfit {
   std::string why;
 };
 
-// What names stand for. Both throw Unfit where nothing is known of them.
+// The values of names. Both throw Unfit if nothing is known of them.
 class Scope {
  public:
   virtual ~Scope() = default;

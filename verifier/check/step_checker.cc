@@ -72,7 +72,7 @@ StepChecker::~StepChecker() = default;
 
 // ---------------------------------------------------------------- the same elements under two environments
 
-// Collects what indices must be equal for two terms to be.
+// Collects the equalities of indices that make two terms equal.
 class StepChecker::Comparison {
  public:
   Comparison(StepChecker& checker, Claim& claim, std::vector<std::string> facts)
@@ -92,8 +92,8 @@ class StepChecker::Comparison {
     });
   }
 
-  // Each of `count` things has one of as many others, in the order in which they stand where that will do. The worst of
-  // what `of(i, j)` finds for thing i and the best other j that is left.
+  // Matches each of `count` things with one of as many others, in their order if possible. Gives the worst finding
+  // `of(i, j)`, where j is the best of the others that are left for thing i.
   template <typename F>
   static Finding Paired(size_t count, F of) {
     std::vector<bool> taken(count, false);
@@ -126,7 +126,7 @@ class StepChecker::Comparison {
   }
 
  private:
-  // Where v stands: names of reads and of the integers beside them, and the axes.
+  // Notes the places of v: names of reads and of the integers beside them, and the axes.
   static void AddPlaces(const Context& ctx, Var v, const Atom& atom, std::multiset<std::string>* places) {
     for (size_t axis = 0; axis < atom->at.size(); ++axis) {
       if (Mentions(ctx, atom->at[axis], v)) places->insert(absl::StrCat(atom->name, " ", axis));
@@ -167,7 +167,7 @@ class StepChecker::Comparison {
     for (size_t i = 0; i < a.size(); ++i) fresh.push_back(claim_.Fresh());
     const IndexEnvironment ia = With(ea, a, fresh);
     const std::string left = claim_.Of(ga, ia);
-    // With order[i] as the partner in a of variable i of b.
+    // `order[i]` is the partner in a of variable i of b.
     const auto in_order = [&](const std::vector<size_t>& order) {
       std::vector<IndexSum> permuted;
       for (size_t i : order) permuted.push_back(fresh[i]);
@@ -259,7 +259,7 @@ StepChecker::Finding StepChecker::Ask(Claim& claim, const std::vector<std::strin
   for (bool connected : {true, false}) {  // facts may contradict each other without the goal
     const SmtQuery query = claim.Query(facts, open, connected);
     if (connected && query.logic == "QF_NIA") {
-      // What is easy is settled as it stands; on products that are not, Z3 spends its time in vain.
+      // Easy queries are settled as they are; Z3 wastes its time on products that are hard.
       answer = AnswerTo(query, kLittle);
       if (answer == SmtAnswer::kUnknown && AnswerTo(Claim::LemmaOfProducts(), kLimit) == SmtAnswer::kUnsat) {
         answer = AnswerTo(claim.LinearQuery(facts, open), kLimit);
@@ -353,7 +353,8 @@ void StepChecker::Note(const Context& ctx, Finding finding, const std::string& l
     case Finding::kWrong: break;
   }
   const Subject wrong = subject();
-  // What rules assume of indices that are elements, and what opaque operators give, is known to nobody here.
+  // This checker knows nothing of the assumptions that rules make of indices that are elements, nor of the results of
+  // opaque operators.
   if (wrong.HasElements(ctx)) {
     ++report_.open[law];
     return;
@@ -558,7 +559,7 @@ void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const 
   const IndexSum n = claim.Of(num, {}), d = claim.Of(den, {}), q = claim.Of(result, {});
   const IndexSum rest = verifier::PlusTimes(n, verifier::Times(d, q), -1);
   std::vector<std::string> facts = FactsOf(ctx, claim);
-  // Whoever divides has decided that.
+  // The prover decides before it divides that the divisor is positive.
   facts.push_back(claim.AtLeastZero(verifier::PlusTimes(d, {{{}, 1}}, -1)));
   const Finding finding =
       Ask(claim, facts,

@@ -1,17 +1,17 @@
 // A check of proofs that does not reason as the prover does.
 //
-// It is told every step of a proof (step_listener.h) and applies laws of its own, few and general, to see that what the
-// prover made of a term is what it was. Sums have two laws, whatever the prover calls its many:
+// It receives every step of a proof (step_listener.h) and applies laws of its own, few and general, to check that each
+// term is equal before and after the step. Sums have two laws, in place of the prover's many:
 //
 //   change of variables   SUM_v [g(v)] t(v) = SUM_u [h(u)] s(u)  where f and b are inverse to each other between the
 //                         points of g and those of h, and t(f(u)) = s(u) at these
 //   counting              SUM_v [0 <= v + c < n] t = n t
 //
-// (one-point rules, digits, quotients, alignments and ways to write a guard are changes of variables), and equal
-// products whose coefficients cancel have one. Whatever they need of indices is a question for any solver, for all
+// (one-point rules, digits, quotients, alignments and ways to write a guard are changes of variables). A third law is
+// about equal products whose coefficients cancel. Their conditions on indices are questions for any solver, for all
 // sizes at once (step_claims.h). Laws of functions, maxima and products, which no solver knows, are computed on both
-// sides at several sizes and elements (step_values.h), and so is the normal form of every element that is compared,
-// beside the declarations themselves (concrete.h).
+// sides at several sizes and elements (step_values.h). So is the normal form of every element that is compared, beside
+// the declarations themselves (concrete.h).
 #pragma once
 
 #include <cstdint>
@@ -77,22 +77,22 @@ class StepChecker : public verifier::StepListener {
  private:
   enum class Finding : uint8_t { kText, kQuestion, kOpen, kWrong };
   class Comparison;
-  // What a step says something of.
+  // The objects that a step speaks about.
   struct Subject {
     std::string note;
     NormalForm terms;
     std::vector<Guard> guards;
     std::vector<Poly> indices;
 
-    // Whether it mentions elements that select positions, or values as a whole.
+    // True if it mentions elements that select positions, or values as a whole.
     bool HasElements(const Context& ctx) const;
     std::string ToString(const Context& ctx) const;
   };
 
-  // Under the facts the coefficients of these terms, which are equal products, cancel.
+  // Checks that under the facts the coefficients of these terms, which are equal products, cancel.
   void Cancelled(Context& ctx, const std::vector<Guard>& facts, const NormalForm& members);
   SmtAnswer AnswerTo(SmtQuery query, unsigned limit);
-  // Whether the facts imply the goals.
+  // Asks if the facts imply the goals.
   Finding Ask(verifier::Claim& claim, const std::vector<std::string>& facts, const std::vector<std::string>& goals);
   // Counts the step; `subject` is asked for where it is wrong.
   void Note(const Context& ctx, Finding finding, const std::string& law, absl::FunctionRef<Subject()> subject);
@@ -110,7 +110,7 @@ class StepChecker : public verifier::StepListener {
   const RuleInstance* instance_ = nullptr;
   std::vector<std::unique_ptr<verifier::ConcreteInstance>> concrete_;
   std::vector<std::vector<int64_t>> sizes_;  // of each
-  size_t with_elements_ = 0;                 // so many of them, the first ones, without empty values
+  size_t with_elements_ = 0;                 // number of size assignments, the first ones, without empty values
   bool fractions_ = false;                   // of the leaves of each
 };
 

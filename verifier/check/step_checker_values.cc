@@ -94,7 +94,7 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
   std::vector<Var> free = verifier::FreeVars(ctx, before);
   for (Var v : verifier::FreeVars(ctx, after)) free.push_back(v);
   for (Var v : ctx.BaseVars(also)) free.push_back(v);
-  // Elsewhere large numbers show nothing, and functions such as sigmoid round to the same.
+  // In other steps large numbers show nothing, and functions such as sigmoid round to the same.
   const std::string both = left + right;
   const bool wraps = both.find(".i32") != std::string::npos || both.find(".i64") != std::string::npos ||
                      both.find("wrap_") != std::string::npos;
@@ -150,7 +150,7 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
 void StepChecker::Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) {
   int computed = 0, wrong = 0;
   std::string where;
-  // What the proof takes for given of sizes holds wherever the left side is legal and no value is empty.
+  // The proof's facts about sizes hold wherever the left side is legal and no value is empty.
   for (size_t k = 0; k < with_elements_; ++k) {
     const std::vector<int64_t>& sizes = sizes_[k];
     ElementValues values(ctx, [](const AtomNode&, const std::vector<int64_t>&) { return std::nan(""); });
@@ -190,7 +190,7 @@ void StepChecker::Composed(Context& ctx, int node, int output, const std::vector
     concrete.Clear();
     const double expected = concrete.Element(value, position);
     const std::optional<double> found = values.Of(form);
-    if (concrete.undefined()) {  // of a root that all elements share, say: by other elements it may be defined
+    if (concrete.undefined()) {  // for example, log of a negative element: redraw
       concrete_[k] = std::make_unique<verifier::ConcreteInstance>(*instance_, sizes_[k], fractions_, &rng_);
       continue;
     }

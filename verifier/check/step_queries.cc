@@ -24,7 +24,7 @@ bool IsMarked(const std::string& text, size_t at) {
          (at == 0 || text[at - 1] == ' ' || text[at - 1] == '(');
 }
 
-// Calls `visit` with every constant that the text names, and gives the text with what it returns instead.
+// Calls `visit` with every constant that the text names, and gives the text with its results in their place.
 template <typename Visit>
 std::string OverConstants(const std::string& text, const Visit& visit) {
   std::string out;
@@ -44,8 +44,8 @@ std::string OverConstants(const std::string& text, const Visit& visit) {
   return out;
 }
 
-// Calls `visit` with every product of constants in the text, as it stands there, and gives the text with what it
-// returns instead.
+// Calls `visit` with every product of constants in the text, as it stands there, and gives the text with its results in
+// their place.
 template <typename Visit>
 std::string OverProducts(const std::string& text, const Visit& visit) {
   std::string out;
@@ -308,7 +308,8 @@ SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<s
   return query;
 }
 
-// Of the instances those whose conclusion has a product that is met anyway, first those with the fewest others.
+// Lists instances of the lemma of products: those whose conclusion has a product that occurs anyway, first those with
+// the fewest others.
 std::vector<std::string> Claim::Products() const {
   constexpr size_t kMostInstances = 300;
   std::vector<Relation> known;
@@ -320,7 +321,7 @@ std::vector<std::string> Claim::Products() const {
   };
   const IndexSum one = {{{}, 1}};
   for (const auto& [text, relation] : relations_) {
-    // What texts of normal forms bind.
+    // Skips relations of variables that the texts of normal forms bind.
     const auto is_bound = [](const auto& entry) { return !entry.first.empty() && entry.first.front() < 0; };
     if (std::any_of(relation.p.begin(), relation.p.end(), is_bound)) continue;
     list(relation.p, relation.equation);
@@ -334,7 +335,7 @@ std::vector<std::string> Claim::Products() const {
     }
     for (const auto& [constant, cofactor] : cofactors) {
       if (cofactor.size() < 2) continue;
-      // Of either sign, strictly or not.
+      // Takes the cofactor with either sign, strictly or not.
       for (const IndexSum& either : {cofactor, PlusTimes({}, cofactor, -1)}) {
         list(either, false);
         list(PlusTimes(either, one, -1), false);
@@ -345,7 +346,7 @@ std::vector<std::string> Claim::Products() const {
     list({{{constant}, 1}}, false);
     list({{{constant}, -1}, {{}, -1}}, false);
   }
-  std::vector<std::pair<size_t, std::string>> found;  // by the number of products that nobody has met
+  std::vector<std::pair<size_t, std::string>> found;  // by the number of products that do not occur yet
   std::set<std::string> made;
   for (const Relation& relation : known) {
     for (const auto& [part, coef] : relation.p) {
@@ -389,7 +390,7 @@ SmtQuery Claim::LemmaOfProducts() {
 
 SmtQuery Claim::LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const {
   for (std::string& instance : Products()) facts.push_back(std::move(instance));
-  // What a constant is known to be counts as a fact, since it has products too.
+  // The known relations of a constant count as facts, since they have products too.
   for (const Constant& constant : constants_) {
     facts.insert(facts.end(), constant.known.begin(), constant.known.end());
   }

@@ -1,8 +1,8 @@
-// Claims about indices as questions that any solver reads.
+// Turns claims about indices into questions that any solver reads.
 //
-// Written for the checker of steps (step_checker.h): of the prover it reads polynomials, conditions and what variables
-// are, as data, and calls none of its arithmetic. Indices are sums of products of constants of the question; variables
-// are replaced by an environment while they are read, so nothing is ever substituted.
+// It belongs to the checker of steps (step_checker.h). It reads the prover's polynomials, conditions and definitions of
+// variables as data, and calls none of its arithmetic. Indices are sums of products of constants of the question;
+// variables are replaced by an environment while they are read, so nothing is ever substituted.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace rewright::verifier {
 
 // Products of constants, by their numbers, with coefficients that are not zero.
 using IndexSum = std::map<std::vector<int>, int64_t>;
-// What stands for variables; others stand for themselves.
+// The values of variables; a variable without one stands for itself.
 using IndexEnvironment = std::map<Var, IndexSum>;
 
 IndexSum PlusTimes(const IndexSum& a, const IndexSum& b, int64_t times);
@@ -41,14 +41,14 @@ class Claim {
   // The normal form as a text that is the same for the same environment, for elements that are indices.
   std::string Text(const NormalForm& n, const IndexEnvironment& environment);
 
-  // facts (as texts) imply all goals; `logic` is QF_LIA or QF_NIA. Constants are named in the order of their use. With
-  // `connected`, of the facts only those that the goals have to do with, through others if need be.
+  // Asks if the facts (as texts) imply all goals; `logic` is QF_LIA or QF_NIA. Constants are named in the order of
+  // their use. With `connected`, only facts that are linked to the goals are used, through others if need be.
   SmtQuery Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals, bool connected) const;
   // For all integers: a >= 0 and b >= 0 imply a b >= 0, and so with 1; a = 0 implies a b = 0.
   static SmtQuery LemmaOfProducts();
-  // Query() with every product of constants as a constant of its own, and with what is known of these: instances of the
-  // lemma, where a is something that is compared, b a product of constants, and a b is multiplied out; and that
-  // products of what is at least 1 are.
+  // Query() with every product of constants as a constant of its own, and with facts about these: instances of the
+  // lemma, where a is a compared quantity, b a product of constants, and a b is multiplied out; and products of
+  // constants of at least 1 are at least 1.
   SmtQuery LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const;
 
  private:

@@ -201,7 +201,7 @@ void ElementValues::OverPoints(const std::vector<Var>& bound, const Guard& guard
       values_.erase(v);
       return;
     }
-    throw Stuck();  // no variable is bounded by what is known
+    throw Stuck();  // no variable is bounded by the known ones
   };
   extend(bound);
   for (const std::vector<int64_t>& point : points) {
@@ -271,7 +271,7 @@ double ElementValues::Binder(const AtomNode& a) {
     }
     return place ? where : result;
   }
-  // Any other is a function of what it ranges over, in any order.
+  // Any other binder is a function of the values in its range, in any order.
   std::vector<double> all;
   for (const Branch& b : a.branches) OverPoints(b.bound, b.guard, [&] { all.push_back(Value(b.body)); });
   std::sort(all.begin(), all.end());

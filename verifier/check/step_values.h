@@ -1,5 +1,5 @@
-// Normal forms as numbers: sums are summed, maxima are searched, functions are computed, at sizes and positions that
-// are given. Written for the checker of steps: of the prover it reads terms as data, and calls none of its algebra.
+// Evaluates normal forms as numbers, at given sizes and positions: sums are summed, maxima are searched, functions are
+// computed. It belongs to the checker of steps: it reads the prover's terms as data, and calls none of its algebra.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace rewright::verifier {
 
 class ElementValues {
  public:
-  // What the element of a leaf is; NaN where there is none.
+  // The element of a leaf; NaN if there is none.
   using Leaves = std::function<double(const AtomNode& read, const std::vector<int64_t>& at)>;
 
   ElementValues(const Context& ctx, Leaves leaves) : ctx_(ctx), leaves_(std::move(leaves)) {}
 
   void Set(Var v, int64_t value) { values_[v] = value; }
   bool Knows(Var v) const { return values_.contains(v); }
-  // Nothing where a variable has no value, a divisor is not positive, or the work is too much.
+  // Nothing if a variable has no value, a divisor is not positive, or the work is too much.
   std::optional<int64_t> Of(const Poly& p);
   std::optional<bool> Of(const Guard& g);
   std::optional<double> Of(const NormalForm& n);

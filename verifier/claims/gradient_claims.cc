@@ -54,7 +54,7 @@ TensorTerm SumOf(std::vector<TensorTerm> terms) {
   return sum;
 }
 
-// One application of the operator, of which sizes and attributes that are not structural are names.
+// Makes the claims of one application of the operator. Sizes and attributes that are not structural are names.
 class Claimant {
  public:
   Claimant(const OpDef& op, const OpSample& sample, struct Application application)
@@ -64,7 +64,7 @@ class Claimant {
   }
 
   absl::Status AddTo(std::vector<GradientClaim>* claims) const {
-    // Of an opaque operator nothing is derived.
+    // An opaque operator has no derivatives.
     if (application_.meaning->IsOpaque() || !HasFloating(application_.outputs)) return absl::OkStatus();
     for (size_t k = 0; k < inputs_.size(); ++k) {
       if (!IsFloating(inputs_[k].dtype)) continue;
@@ -144,7 +144,7 @@ class Claimant {
     return DTypeArg(std::get<DType>(attr));
   }
 
-  // Of the operator itself: structural ones are literals, all others names.
+  // The attribute of the operator: a literal if it is structural, else a name.
   ArgExpr Attribute(const AttrSpec& spec, const Attr& attr) const {
     if (IsStructural(spec)) return Literal(attr);
     const auto* list = std::get_if<std::vector<int64_t>>(&attr);
@@ -154,7 +154,7 @@ class Claimant {
     return ArgExpr::List(std::move(items));
   }
 
-  // Those of a derived operator: of the operator's own ones, and shapes, ranks and types of inputs that are no
+  // The attributes of a derived operator: the operator's own ones, and shapes, ranks and types of inputs that are no
   // operands.
   std::vector<NamedArg> Attributes(const DerivedCall& call, const OpDef& derived) const {
     std::vector<NamedArg> attrs;
@@ -170,7 +170,7 @@ class Claimant {
     return attrs;
   }
 
-  // Of an input, or of all members of the variadic one.
+  // The sizes of an input, or of all members of the variadic one.
   std::vector<ArgExpr> ShapesOf(const std::string& input) const {
     std::vector<ArgExpr> sizes;
     const size_t fixed = op_.inputs.size() - (op_.variadic ? 1 : 0);
@@ -300,7 +300,7 @@ absl::StatusOr<std::vector<GradientClaim>> GradientClaims(const OpDef& op, int s
   for (uint64_t seed = 0; op.sample && seed < kSeeds && static_cast<int>(seen.size()) < structures; ++seed) {
     Rng rng(seed);
     const OpSample sample = op.sample(rng);
-    // What holds of the one floating type holds of the other: the expressions differ in it alone.
+    // A claim about one floating type holds for the other: the expressions differ only in the type.
     if (HasDoubles(sample.inputs) || !std::any_of(sample.inputs.begin(), sample.inputs.end(),
                                                   [](const TensorType& t) { return IsFloating(t.dtype); })) {
       continue;

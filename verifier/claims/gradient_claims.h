@@ -1,5 +1,4 @@
-// What has to hold of the operators that are derived from an operator (core/adjoint/operators.h), stated for the
-// prover:
+// States, for the prover, the claims that make derived operators (core/adjoint/operators.h) right:
 //
 //   inversion   the gradient as it is gathered equals the definition: the sum over all reads under the equations
 //   duality     <u, J v> = <J^T u, v>, J v being the tangent of the output along v, J^T u the gradient by every input
@@ -7,7 +6,7 @@
 //   shift       the outputs do not depend on the values that the declaration marks as shifts (OpBuilder::Shift): with
 //               free tensors in their places (core/adjoint/free_shift.h) the operator is the same
 //
-// A claim is made of one structure of the operator (ranks, axes, flags); sizes and integer attributes are symbols, so
+// A claim is about one structure of the operator (ranks, axes, flags); sizes and integer attributes are symbols, so
 // that it holds for all of them. Structures are those of the operator's samples.
 #pragma once
 
@@ -29,8 +28,8 @@ struct GradientClaim {
 };
 const char* ClaimName(GradientClaim::Kind kind);  // "inversion", "duality", "shift"
 
-// None where the operator has no gradients. At most `structures` structures, the first ones of the operator's samples.
-// Error: an operator cannot be derived.
+// Gives none if the operator has no gradients. It covers at most `structures` structures, the first ones of the
+// operator's samples. Error: an operator cannot be derived.
 absl::StatusOr<std::vector<GradientClaim>> GradientClaims(const OpDef& op, int structures);
 
 // The verdict, with the reason of one that is open; with `certify` also a certificate.

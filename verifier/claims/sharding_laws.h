@@ -20,18 +20,18 @@ namespace rewright {
 struct ShardingLaw {
   Rule rule;  // named operator-structure-axes
   RuleVerdict verdict;
-  int conjecture = 0;  // of which of the factor
+  int conjecture = 0;  // number in the factor's conjectures
 };
 
 struct FactorLaws {
   std::string structure;  // "ranks 2 2; groups=1"
   sharding::Factor factor;
   std::vector<ShardingLaw> laws;
-  // Those that are not, with counterexample or reason.
+  // The conjectures that are not proved, with counterexample or reason.
   std::vector<ShardingLaw> failed;
 };
 
-// For sharding::Shard: proves the conjectures about what it is asked for, each once.
+// Laws for sharding::Shard: proves the conjectures about each application that it is asked for, each once.
 class ProvedLaws {
  public:
   explicit ProvedLaws(double work_limit_s) : time_limit_s_(work_limit_s) {}
@@ -49,7 +49,7 @@ class ProvedLaws {
   std::map<std::string, std::optional<sharding::Law>> laws_;  // by conjecture
 };
 
-// Of up to `structures` applications that differ in what is structural (ranks, axes, flags; not element types).
+// Laws of up to `structures` applications that differ in what is structural (ranks, axes, flags; not element types).
 // `certify`: verdicts of laws have their certificates. Errors: those of the derivation; a conjecture that is no rule.
 absl::StatusOr<std::vector<FactorLaws>> ShardingLaws(const OpDef& op, int structures, double work_limit_s,
                                                      bool certify = false);

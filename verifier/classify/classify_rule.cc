@@ -21,24 +21,25 @@
 namespace rewright {
 namespace {
 
-// Of ClassifyRule: what a class hangs on may be rare.
+// Seeds of ClassifyRule. Several, since the cases that decide a class may be rare.
 constexpr uint64_t kSeeds[] = {1, 2, 3};
-// Of all seeds together: enough to meet every kind of instance; a rule may have thousands. Each of few instances is
-// measured with every seed, of many each with one.
+// Instances that all seeds together measure: enough to meet every kind of instance; a rule may have thousands. If there
+// are few instances, each is measured with every seed; otherwise each is measured with one.
 constexpr int kMeasuredInstances = 24;
 constexpr size_t kAssignments = 3;
-// Of a rule with few instances each is measured at more sizes: what a class hangs on, say a kernel that truly grows,
-// does not show at all of them.
+// A rule with few instances gets more size assignments for each: some classes show only at certain sizes (for example,
+// a kernel larger than 1).
 constexpr size_t kMostAssignments = 6;
 constexpr size_t kAssignmentsOfAll = 18;
 constexpr int kDrawnAssignments = 6;  // for each that is measured
-// With elements that are not finite, at each assignment: where such an element stands matters. Of a rule with few
-// instances so many at each of them: with few sizes to choose, it has few elements, too. Every seed adds as many.
+// Runs with elements that are not finite, at each assignment: the place of such an element matters. A rule with few
+// instances gets at least kLeastNotFiniteRuns at each of them, since few sizes mean few elements. Every seed adds the
+// same number.
 constexpr int kNotFiniteRuns = 2;
 constexpr int kLeastNotFiniteRuns = 24;
-// With elements all over the range of their types, at each assignment.
+// Runs with elements from the full range of their types, at each assignment.
 constexpr int kFullRangeRuns = 4;
-// In search of kComparedElements.
+// Runs in search of kComparedElements.
 constexpr size_t kLeastBitRuns = 36;  // half as many in float64
 constexpr size_t kMaxBitRuns = 260;
 constexpr int kMaxDraws = 40;           // of five assignments each
@@ -75,7 +76,7 @@ const Tensor& At(const std::vector<std::vector<Tensor>>& values, SymbolicValue v
   return values[value.node][value.output];
 }
 
-// The floating types in which positions and other integers are stored, in what the outputs depend on.
+// The floating types in which positions and other integers are stored, among the values that the outputs depend on.
 std::set<DType> TypesOfIntegers(const RuleInstance& instance, const std::vector<SymbolicValue>& outputs) {
   std::set<DType> types;
   std::set<int> seen;
@@ -265,8 +266,8 @@ absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLi
   return worst;
 }
 
-// The same where elements are of 16 bits: whether the operations are the same, of a rule of which they are on wider
-// elements or not, and the new values.
+// The same for elements of 16 bits: tells if the operations are the same, and gives the new values. `same_operations`
+// tells it for wider elements.
 absl::StatusOr<bool> RoundingOnHalvesOf(const CompiledRule& rule, const DomainLimits& domain, bool same_operations,
                                         std::set<int>* new_values) {
   const auto visit = [&](const RuleInstance& instance, const ProofOptions& options) {
@@ -352,7 +353,7 @@ void RuleClassifier::Measure(const RuleInstance& given) {
   const RuleInstance narrow = only_wide ? Retyped(DType::kFloat64, DType::kFloat32).Of(instance) : RuleInstance();
   const RuleInstance& measured = only_wide ? narrow : instance;
   const bool casts = Mentions(instance, DType::kFloat64) && Mentions(instance, DType::kFloat32);
-  // Of many instances each is measured a few times.
+  // A rule with many instances measures each a few times.
   const int least = assignments_ > kAssignments ? kLeastNotFiniteRuns : 0;
   const int count = std::max(1, static_cast<int>(assignments.size()));
   const int not_finite_runs = (half_ ? 2 : 1) * std::max(kNotFiniteRuns, (least + count - 1) / count);
@@ -360,11 +361,11 @@ void RuleClassifier::Measure(const RuleInstance& given) {
   for (size_t a = 0; a < assignments.size() && !IsWorst(); ++a) {
     const Symbols& symbols = assignments[a];
     MeasureErrors(measured, symbols, Leaves::kOrdinary, &compiled);
-    // How errors grow shows at the largest sizes; what a class hangs on besides, at any.
+    // Growth of errors shows at the largest sizes; the other causes of a class show at any size.
     for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero, Leaves::kOpposite, Leaves::kSmall, Leaves::kSteep}) {
       if (a < kAssignments) MeasureErrors(measured, symbols, leaves, &compiled);
     }
-    // In both precisions in turn, since what is finite hardly hangs on it; 16 bits overflow soon.
+    // Alternates the precisions, since finiteness hardly depends on them; 16 bits overflow soon.
     for (int run = 0; run < not_finite_runs && !finite_only_; ++run) {
       const bool native = half_ || run % 2 == 0;
       MeasureFiniteness(measured, symbols, native ? Precision::kNative : Precision::kFloat64, &compiled);
@@ -406,7 +407,7 @@ std::vector<RuleClassifier::Symbols> RuleClassifier::WithoutEmptyValues(const Ru
   std::vector<Symbols> found;
   for (int draw = 0; draw < kMaxDraws && found.size() < kAssignments; ++draw) {
     for (Symbols& symbols : search.Draw(5)) {
-      // Nor with values that are too large to draw.
+      // Values that are too large to draw are not measured, either.
       const std::vector<int64_t> counts = ElementCounts(instance, symbols);
       const bool fits = std::all_of(counts.begin(), counts.end(),
                                     [](int64_t count) { return count > 0 && count <= RandomLeaves::kMaxElements; });
@@ -423,7 +424,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
   if (!random_.Draw(instance, numeric, kind, Precision::kNative, &leaves)) return;
   const auto rounded = numeric.Run(leaves, Precision::kNative, instance.nodes.size(), compiled);
   if (!rounded.ok()) return;
-  // What is all over the range of its type is compared for where it is finite, not for its errors.
+  // Elements from the full range of the type are compared only for finiteness, not for errors.
   const bool for_errors = kind != Leaves::kFullRange;
   std::vector<std::vector<Tensor>> precise;
   if (for_errors) {
@@ -439,7 +440,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
     const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
     for (size_t i = 0; i < lefts.size(); ++i) {
       const bool left_finite = std::isfinite(lefts[i]), right_finite = std::isfinite(rights[i]);
-      // What the left side leaves undefined the right side must not define.
+      // The right side must not define an element that the left side leaves undefined.
       finite_only_ = finite_only_ || (!left_finite && right_finite);
       risky_ = risky_ || (kind == Leaves::kFullRange && left_finite && !right_finite);
     }
@@ -453,7 +454,7 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
   }
 }
 
-// On leaves or attributes of which some are infinite or NaN.
+// Measures on leaves or attributes some of which are infinite or NaN.
 void RuleClassifier::MeasureFiniteness(const RuleInstance& instance, const Symbols& symbols, Precision precision,
                                        CompiledNodes* compiled) {
   std::vector<Number> reals = random_.Reals(instance, Leaves::kNotFinite);
@@ -509,7 +510,7 @@ void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) 
       if (std::isfinite(value)) size = std::max(size, std::abs(value));
     }
   }
-  // What is finite on both sides may still differ, as a truth value does that a NaN decides.
+  // Elements that are finite on both sides may still differ, such as a truth value that a NaN decides.
   const double much = half_ ? kHalfRiskFactor * RoundingOf(*half_) : kMuchRounding;
   const double allowed = IsFloating(left.dtype()) ? much * size : 0;
   for (size_t i = 0; i < lefts.size(); ++i) {

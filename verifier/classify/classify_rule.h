@@ -1,11 +1,12 @@
-// The numerical class of a rule that is proved over the real numbers: what happens to its results in floating point.
+// Determines the numerical class of a rule that is proved over the real numbers: the behaviour of its results in
+// floating point.
 //
-// It follows from laws that are proved for every size (rounding_laws.h), and measurement attacks it: both sides of
-// instances are computed by the reference interpreter in float32 and in float64, on leaves of ordinary size, of very
-// different sizes, far from zero with little spread (where cancellation shows), and on leaves with some elements that
-// are infinite or NaN, or with an infinite real attribute; where f32 and f64 both occur also on leaves all over the
-// range of their types, since a value of one may be infinite in the other. The class is the worse of what follows and
-// what was met.
+// The class follows from laws that are proved for every size (rounding_laws.h), and measurement attacks it. The
+// reference interpreter computes both sides of instances in float32 and in float64. Leaves are of ordinary size, of
+// very different sizes, or far from zero with little spread (where cancellation shows); or they have some elements that
+// are infinite or NaN, or there is an infinite real attribute. If f32 and f64 both occur, leaves also come from the
+// full range of their types, since a value of one may be infinite in the other. The class is the worse of the derived
+// one and the measured one.
 //
 //   numerically-risky   under magnitudes one side is more than kRiskFactor times the other; or somewhere the right
 //                       side's error was more than that times the left side's (or the rounding of its result), or it
@@ -63,19 +64,19 @@ struct OperatorClass {
 };
 
 // The class of a rule that is proved in `domain`, which has `instances` instances: the worst of several measurements
-// with seeds of their own, so that it depends on its arguments alone. Errors are those of ForEachInstance.
-// Of a rule with an operator variable, the worst of the classes of all `operators`, which are filled in.
-// `rounding` gets what its laws say. Cancelled between two instances once `stop` is set.
+// with seeds of their own, so that it depends on its arguments alone. Errors are those of ForEachInstance. A rule with
+// an operator variable gets the worst class of all `operators`; the classes are filled in. `rounding` receives the
+// rounding of both sides as their laws tell it. Stops between two instances once `stop` is set.
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step, RuleRounding* rounding,
                                        std::vector<OperatorClass>* operators = nullptr,
                                        const std::atomic<bool>* stop = nullptr);
 
-// The same of the rule on 16-bit floats, with a rounding after every operator: the worst of the classes on f16, on bf16
-// and `wide`, that on f32, which is measured at more elements than tell themselves apart in 16 bits. None where the
-// rule has no instance on floats of one type. `rounding`: of ClassifyRule. `new_values` gets the nodes of the rule
-// (CompiledRule::nodes) whose values may be larger than all that the left side has: their overflow counts for nothing,
-// who applies the rule sees to it. `operators`: with their classes on f32.
+// The same for the rule on 16-bit floats, with a rounding after every operator: the worst of the classes on f16, on
+// bf16 and `wide`, the class on f32, which is measured at more elements than 16 bits can tell apart. None if the rule
+// has no instance on floats of one type. `rounding`: of ClassifyRule. `new_values` gets the nodes of the rule
+// (CompiledRule::nodes) whose values may be larger than all that the left side has. Their overflow does not count here:
+// the applier checks it. `operators`: with their classes on f32.
 absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& rule, const DomainLimits& domain,
                                                           int instances, RuleClass wide, const RuleRounding& rounding,
                                                           std::set<int>* new_values,
@@ -84,14 +85,13 @@ absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& ru
 // Fed with instances of one rule that are proved.
 class RuleClassifier {
  public:
-  // Measures each instance at about `assignments` (3 or more) assignments of its symbols.
-  // With `half`, on elements of that type in the place of f32; with `ranged`, overflow of the right side alone is left
-  // out.
+  // Measures each instance at about `assignments` (3 or more) assignments of its symbols. With `half`, measures on
+  // elements of that type in place of f32; with `ranged`, ignores overflow of the right side alone.
   explicit RuleClassifier(uint64_t seed, size_t assignments = 3, std::optional<DType> half = std::nullopt,
                           bool ranged = false)
       : random_(seed, half), assignments_(assignments), half_(half), ranged_(ranged) {}
 
-  // What is read off the instance.
+  // Reads off the instance everything that needs no measurement.
   void Inspect(const RuleInstance& instance);
   void Measure(const RuleInstance& instance);
   void UsedFiniteOnlyStep() { finite_only_ = true; }

@@ -16,14 +16,14 @@ namespace rewright {
 namespace {
 
 struct Decision {
-  std::string whole;  // what is decided about, applications and all
+  std::string whole;  // the numbers that are decided about, applications and all
   std::string moved;  // the same without movements of data
   // The movements may be left out: no leaf occurs twice, so that equal operations on equal leaves are about the same
   // elements wherever the sides are equal.
   bool movable = true;
 };
 
-// Of one side: the decisions in all applications that its outputs depend on.
+// The decisions of one side, in all applications that its outputs depend on.
 class Side {
  public:
   Side(const RuleInstance& instance, const std::vector<SymbolicValue>& outputs) : instance_(instance) {
@@ -57,7 +57,7 @@ class Side {
     }
   }
 
-  // What an opaque operator decides by its operands nobody knows.
+  // An opaque operator may decide anything by its operands.
   void NoteOpaque(const SymbolicNode& n) {
     const bool rounded =
         std::any_of(n.inputs.begin(), n.inputs.end(), [&](SymbolicValue input) { return IsRounded(input); });

@@ -9,9 +9,9 @@
 
 namespace rewright {
 
-// Whether one side decides about rounded floating-point numbers that the other does not compute by the same operations
-// on the same leaves. True also where that cannot be seen: numbers that come out of sums count as the same only when
-// the whole applications that make them are.
+// True if one side decides about rounded floating-point numbers that the other does not compute by the same operations
+// on the same leaves. Also true if that is unclear: results of sums count as the same only if the whole applications
+// that make them are the same.
 bool MayDecideDifferently(const RuleInstance& instance);
 
 }  // namespace rewright

@@ -22,7 +22,7 @@
 namespace rewright {
 namespace {
 
-// A function of which nothing is known. Names hold no point: those that do are functions of integers to the prover.
+// An unknown function. Its name has no point: the prover takes names with one for functions of integers.
 ExprPtr AnyFunction(const std::string& name, std::vector<ExprPtr> args, DType dtype) {
   return OpaqueElement(absl::StrCat("any_", name), 0, std::move(args), dtype).node();
 }
@@ -111,8 +111,8 @@ class Operations {
     }
   }
 
-  // Argmax stands for a binder of which the prover knows only that it sees each term at its place. A range of one place
-  // adds no operation.
+  // Argmax stands for a binder about which the prover knows only that it sees each term at its place. A range of one
+  // place adds no operation.
   static ExprPtr InOrder(const SymbolicNode& node, const ExprPtr& e) {
     const std::string type = DTypeName(e->dtype());  // in which it rounds
     const std::string name = absl::StrCat(ReduceName(e->reduction()), "_", type);
@@ -229,8 +229,9 @@ Number MagnitudeOf(const Number& number) {
 
 // ---------------------------------------------------------------- ranges
 
-// An application made for one law: the greatest of what any function gives for the elements of its operands, of either
-// sign, and for 0 and 1. Two such applications are equal, whatever the function, only if they have the same elements.
+// An application made for one law: the greatest value that any function gives for the elements of its operands, of
+// either sign, and for 0 and 1. Two such applications are equal, whatever the function, only if they have the same
+// elements.
 SymbolicNode GreatestOf(const RuleInstance& instance, const std::vector<SymbolicValue>& values, DType dtype) {
   static const OpDef* const kGreatest = [] {
     auto* const op = new OpDef;
@@ -319,7 +320,7 @@ bool IsBounded(const SymbolicNode& node, size_t output) {
   return !node.meaning->IsOpaque() && IsBounded(node.meaning->outputs[output].element);
 }
 
-// One instance at some sizes, with numbers for its leaves: what fails there need not be proved.
+// One instance at some sizes, with numbers for its leaves: a law that fails there need not be proved.
 class Sample {
  public:
   explicit Sample(const RuleInstance& instance) : random_(kSeed) {
@@ -515,7 +516,7 @@ RoundingOnHalves ProveRoundingOnHalves(const RuleInstance& instance, bool same_o
                                        const ProofOptions& options) {
   RoundingOnHalves rounding;
   rounding.same_operations = same_operations && IsProved(LawOfOperations(instance, /*stored=*/true), options);
-  if (rounding.same_operations) return rounding;  // what overflows does so on both sides
+  if (rounding.same_operations) return rounding;  // both sides overflow together
   std::optional<SeenValues> seen;
   const auto may_exceed = [&](SymbolicValue value) {
     const SymbolicNode& n = instance.nodes[static_cast<size_t>(value.node)];

@@ -1,18 +1,18 @@
-// Laws of rounding: what a law of real numbers means for floating-point numbers, for tensors of every size.
+// Laws of rounding: the consequences of a law of real numbers for floating-point numbers, for tensors of every size.
 //
-// A rule's two sides are equal over the real numbers. How far the numbers that run are from these says another law of
-// the same shape, made of the rule's instance and proved by the same prover (verifier.h):
+// A rule's two sides are equal over the real numbers. Another law of the same shape says how far the computed numbers
+// are from these. It is made of the rule's instance and proved by the same prover (verifier.h):
 //
 //   operations   Both sides with any function in the place of every operation that rounds, and any odd function of the
-//                real result in the place of those that round correctly; sums keep the order of their terms. Where this
-//                is proved, both sides do the same operations on the same numbers: they have the same bits.
+//                real result in the place of those that round correctly; sums keep the order of their terms. If this is
+//                proved, both sides do the same operations on the same numbers: they have the same bits.
 //   magnitudes   Both sides with all leaves positive, every subtraction an addition, every constant without its sign.
 //                To first order the rounding of a side is at most some multiple of the unit roundoff, which depends on
 //                the lengths of its sums, times its value under magnitudes (Higham, Accuracy and Stability of Numerical
-//                Algorithms, 2nd edition, sections 3.1 and 4.2). Where this is proved, neither side cancels what the
+//                Algorithms, 2nd edition, sections 3.1 and 4.2). If this is proved, neither side cancels what the
 //                other does not.
 //   ranges       The elements of a value of the right side are elements of values of the left side, up to sign, or 0 or
-//                1. Where this is proved, the value overflows only where the left side does.
+//                1. If this is proved, the value overflows only where the left side does.
 #pragma once
 
 #include <vector>
@@ -48,8 +48,8 @@ RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, c
 // The same where elements are of 16 bits.
 struct RoundingOnHalves {
   bool same_operations = false;  // proved, with every value stored
-  // Applications of the right side that may have elements larger than all that the left side and the other applications
-  // have, ascending: the law of ranges is not proved of them, and they do not just choose among elements.
+  // Applications of the right side, ascending, that may have elements larger than all of the left side and of the other
+  // applications: the law of ranges is not proved for them, and they do not just choose among elements.
   std::vector<int> new_values;
 };
 

@@ -151,8 +151,8 @@ double RandomLeaves::Extreme(DType dtype) {
   return OneOf(values, rng_);
 }
 
-// Of any size that the type has, so that what is in the range of f64 is mostly beyond that of f32; products of a few
-// such numbers of f64 are within it.
+// Draws a number of any magnitude that the type has. Most numbers in the range of f64 are beyond that of f32; the
+// product of a few of them is within the range of f64.
 double RandomLeaves::FullRange(DType dtype) {
   const double most = dtype == DType::kFloat64 ? 60 : 37;
   std::uniform_real_distribution<double> exponent(-most, most);

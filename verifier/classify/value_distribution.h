@@ -1,4 +1,5 @@
-// Elements to measure both sides of a rule at (classify_rule.h): by what may go wrong, not by what is likely.
+// Draws elements to measure both sides of a rule at (classify_rule.h): those that make rounding go wrong, not likely
+// ones.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ enum class Leaves : uint8_t {
 
 class RandomLeaves {
  public:
-  // With `half`, numbers that elements of that type tell apart.
+  // With `half`, draws numbers that elements of that type tell apart.
   RandomLeaves(uint64_t seed, std::optional<DType> half) : rng_(seed), half_(half) {}
 
   // Real and integer attributes of the instance.

@@ -1,10 +1,10 @@
-// Models with nodes that nobody here computes (core/ops/foreign.h), cut open at those nodes: what they give becomes
-// inputs, what they read becomes outputs.
+// Cuts models open at nodes that this project does not compute (core/ops/foreign.h): their results become inputs, their
+// operands become outputs.
 //
-// Two models with the same such nodes compute the same if the cut ones do. Let x be inputs, and c what the nodes give
-// in A. The operands of every node are equal functions of x and c in both, so with c each node of B gives what it gives
-// in A; and since no node of B reads what depends on itself, that is what they give in B. The converse does not hold:
-// some c may never come about.
+// Two models with the same such nodes compute the same if the cut ones do. Let x be the inputs, and c the results of
+// the nodes in A. The operands of every node are equal functions of x and c in both models, so with c each node of B
+// gives what it gives in A. Since no node of B reads a value that depends on itself, c are its results in B, too. The
+// converse does not hold: some c may never come about.
 #pragma once
 
 #include <set>
@@ -17,10 +17,10 @@ namespace rewright {
 
 struct ForeignCut {
   Graph graph;
-  // Of the inputs and outputs that were added, the same for the same node of another model.
+  // The names of the inputs and outputs that were added, equal for the same node of another model.
   std::set<std::string> names;
 
-  // Whether the output is one of those, or depends on one of those inputs.
+  // True if the output is one of those, or depends on one of those inputs.
   bool Concerns(const std::string& output) const;
 };
 

@@ -30,7 +30,7 @@ namespace rewright {
 namespace {
 
 constexpr double kNoise = 1e-9;  // of the largest magnitude: rounding of f64
-// A difference behind a choice counts where so many of as many draws have it.
+// A difference behind a choice counts if at least kMostDraws of kDraws draws have it.
 constexpr int kDraws = 5;
 constexpr int kMostDraws = 3;
 
@@ -110,12 +110,12 @@ class ModelComparison {
   struct Apart {
     size_t output;
     int64_t at;
-    double allowed;  // by what is known before a run
+    double allowed;  // explained by values known before a run
   };
 
-  // The elements of each output that differ by more than what is known before a run explains: the one that differs
-  // most, and the one that differs most in relation to what is allowed. Infinities of large inputs are not counted: f64
-  // overflows as well.
+  // Finds the elements of each output that differ by more than the known weights explain: the one that differs most,
+  // and the one that differs most in relation to the allowed difference. Infinities of large inputs are not counted:
+  // f64 overflows as well.
   absl::StatusOr<std::vector<Apart>> FindApart(const NamedTensors& inputs, const std::vector<Tensor>& a,
                                                const std::vector<Tensor>& b, const Graph& graph_b, bool large) {
     const auto by = [&](size_t o, int64_t i) {
@@ -185,8 +185,8 @@ class ModelComparison {
     return InterpretGraph(graph, inputs, {.precision = Precision::kFloat64, .threads = options_.threads});
   }
 
-  // Calls the models different where an output differs by more than what is known before a run explains, and by more
-  // than both round when they run. `b` are the outputs of `graph_b`, which computes what B does.
+  // Calls the models different if an output differs by more than the known weights explain, and by more than both round
+  // when they run. `b` are the outputs of `graph_b`, which computes the same as B.
   absl::Status Judge(const NamedTensors& inputs, const std::vector<Tensor>& a, const std::vector<Tensor>& b,
                      const Graph& graph_b, bool large = false) {
     ++result_.trials;
@@ -241,8 +241,8 @@ class ModelComparison {
                         absl::StrJoin(operands, ", "), attrs.empty() ? "" : ", ", attrs, ")");
   }
 
-  // The first application of B that is none of A's, of which A has no value that looks the same, and whose operands A
-  // all has: where a tensor of A has its name, with the element that differs most.
+  // Names the first application of B that A does not have, whose signature no value of A has, and all of whose operands
+  // A has. If a tensor of A has its name, names the element that differs most.
   absl::StatusOr<std::string> FirstApart(const NamedTensors& inputs) const {
     std::map<std::string, Value> named;
     for (const auto& [value, name] : joint_.names_a) {
@@ -286,8 +286,8 @@ class ModelComparison {
     return fallback;
   }
 
-  // B over values of A, where they are proved equal: only what is open may differ now, and only its weights' rounding
-  // is in the way.
+  // Attacks the open outputs with B over the values of A to which values of B are proved equal: only open values may
+  // differ now, and only the rounding of their weights is in the way.
   absl::Status Attack() {
     std::vector<Output> outputs;
     for (const Output& output : joint_.b.outputs()) outputs.push_back({Rebuilt(output.value), output.name});
@@ -349,7 +349,7 @@ class ModelComparison {
   struct Pending {
     Value a, b;  // b as it was rebuilt over values of A
     Value original;
-    absl::flat_hash_set<NodeId> cone = {};  // Cone(b) when it was left open: what is left of it later lies within
+    absl::flat_hash_set<NodeId> cone = {};  // Cone(b) when it was left open: a later cone lies within
   };
 
   bool Stopped() {
@@ -358,7 +358,7 @@ class ModelComparison {
     return result_.time_out;
   }
 
-  // What a value of B is over values of A.
+  // The value of B in terms of values of A.
   Value Rebuilt(Value value) const {
     const auto equal = equal_.find(value);
     if (equal != equal_.end()) return equal->second;
@@ -371,7 +371,7 @@ class ModelComparison {
     return now == wanted || proved_pairs_.contains({wanted, now});
   }
 
-  // The first value of A that looks like a value of B.
+  // The first value of A with the same signature as a value of B.
   std::optional<Value> CandidateOf(Value value) const {
     const auto signature = signatures_.find(value);
     if (signature == signatures_.end()) return std::nullopt;
@@ -444,7 +444,7 @@ class ModelComparison {
     return {joint_.a.outputs()[output].value, Rebuilt(original), original, {}};
   }
 
-  // Where what the values look like gave no hint.
+  // Proves an output for which the signatures gave no hint.
   absl::Status ProveOutput(size_t output) {
     if (IsProved(output) || Stopped()) return absl::OkStatus();
     return ProvePending({PendingOutput(output)}).status();

@@ -1,15 +1,15 @@
-// Whether two models compute the same: translation validation, as Alive2 does it for LLVM (Lopes et al., PLDI 2021).
+// Decides if two models compute the same: translation validation, as Alive2 does it for LLVM (Lopes et al., PLDI 2021).
 //
-// Both models are put into one arena (joint_models.h) and run on random inputs; where outputs differ by more than
-// both may round (equal_rounding.h) the models are different. Otherwise the values of B are gone through from the
-// inputs on, as in the sweeping of circuits (Kuehlmann, Krohm, DAC 1997): one that is the same application of values
-// known to be equal is equal, one whose elements were those of a value of A is worth a proof, and becomes a leaf of all
-// later proofs where there is one. A proof is about a region (region.h): equality saturation with proved rules first,
-// then the prover, which takes the region as a rule. Weights that one side folded are recomputed (known_equal.h).
+// Both models are put into one arena (joint_models.h) and run on random inputs. Where outputs differ by more than both
+// may round (equal_rounding.h) the models are different. Otherwise the values of B are visited from the inputs on, as
+// in the sweeping of circuits (Kuehlmann, Krohm, DAC 1997). A value that is the same application of values known to be
+// equal is equal. A value whose elements were those of a value of A is worth a proof, and becomes a leaf of all later
+// proofs if one is found. A proof is about a region (region.h): equality saturation with proved rules first, then the
+// prover, which takes the region as a rule. Weights that one side folded are recomputed (known_equal.h).
 //
-// What is proved is equality over the real numbers of models whose known values agree up to the rounding that is
-// reported. What that means for their own types is seen by a run: the greatest difference beside the estimate of what
-// both round, and infinities that one of them has alone.
+// The proof shows equality over the real numbers of models whose known values agree up to the rounding that is
+// reported. A run in the models' own types shows the rest: the greatest difference beside the estimate of what both
+// round, and infinities that only one of them has.
 #pragma once
 
 #include <atomic>
@@ -34,10 +34,10 @@ struct EqualOptions {
   std::vector<DirectedRule> rules;  // proved: RulesForEqual
   double time_limit_s = 60;         // of proofs, on the clock
   double region_limit_s = 3;        // seconds of work (work.h), the prover's for one region
-  int trials = 20;                  // further inputs that what is open is attacked with
+  int trials = 20;                  // further inputs that attack the open outputs
   uint64_t seed = 1;
   int threads = 1;
-  bool certify = false;  // certificates of what the prover proves
+  bool certify = false;  // certificates of the prover's proofs
   // Weights that one side computed beforehand are recognized by their elements. Off where both sides have the same
   // ones.
   bool folded_weights = true;
@@ -75,7 +75,7 @@ struct ModelDifference {
   std::string output;
   std::vector<int64_t> at;
   double a = 0, b = 0;
-  double tolerance = 0;  // what rounding explains: of what is known before a run, or of the run where that is more
+  double tolerance = 0;  // the difference that rounding explains: of known values, or of the run where that is more
   std::vector<std::pair<std::string, Tensor>> inputs;
   // The first application of B that computes something else than A does, with an element of both where A has a tensor
   // of that name.
@@ -112,8 +112,8 @@ struct EqualResult {
   std::vector<Folding> foldings;
   std::vector<OpenRegion> open;  // smallest first
   std::optional<ModelDifference> difference;
-  // Outputs that differ over the real numbers by more than what is known before a run explains, and not by more than
-  // what both round when they run: the largest such difference.
+  // Outputs that differ over the real numbers by more than the known weights explain, and not by more than both round
+  // when they run: the largest such difference.
   std::optional<ModelDifference> within_rounding;
   std::optional<OwnRun> run;                 // unless they are different
   std::vector<InfiniteDifference> infinite;  // by output, the most ordinary inputs
@@ -121,18 +121,18 @@ struct EqualResult {
   bool time_out = false;
 };
 
-// One step from a graph to an equal one, as somebody claims it: values, and what takes their place.
+// A claimed step from a graph to an equal one: values, and their replacements.
 using EqualityClaim = std::vector<std::pair<Value, Value>>;
 
-// The same for two graphs of one arena, from claims that are proved one by one: the outputs are equal where they are by
-// the congruence of what is proved. Claims are no grounds; where some are open the outputs may be proved all the same.
-// Nothing is run and nothing attacked: the answer is kProved or kOpen.
+// The same for two graphs of one arena, from claims that are proved one by one. The outputs are equal if they are
+// congruent by the proved claims. An unproved claim is not used; the outputs may be proved all the same. Nothing is run
+// and nothing attacked: the answer is kProved or kOpen.
 absl::StatusOr<EqualResult> ProveByClaims(const Graph& a, const Graph& b, const std::vector<EqualityClaim>& claims,
                                           const EqualOptions& options);
 
-// Nodes that nobody here computes are taken for functions of which nothing is known (foreign_cut.h): equal models have
-// the same ones, and what differs only where their results are drawn is open. Errors: those of JoinModels; other such
-// nodes; the models cannot be run.
+// Nodes that this project does not compute are taken for unknown functions (foreign_cut.h): equal models have the same
+// ones. A difference that shows only in the draws of their results leaves the verdict open. Errors: those of
+// JoinModels; other such nodes; the models cannot be run.
 absl::StatusOr<EqualResult> ProveEqual(const Graph& a, const Graph& b, const EqualOptions& options);
 
 }  // namespace rewright

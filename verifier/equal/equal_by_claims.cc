@@ -70,7 +70,7 @@ class Path {
     for (const EqualityClaim& claim : claims) {
       if (Stopped()) break;
       ASSIGN_OR_RETURN(bool proved, Prove(claim));
-      // What a search did to several places at once.
+      // The search may have changed several places at once: each is proved by itself.
       for (size_t i = 0; i < claim.size() && !proved; ++i) {
         ASSIGN_OR_RETURN(const bool part, ProveByParts(claim[i].first, claim[i].second));
         if (!part)
@@ -122,7 +122,7 @@ class Path {
     bool equal_parts = true;  // those before `next`
   };
 
-  // Whether the two are equal, as far as that is known without their parts.
+  // True if the two are known to be equal, false if they cannot be proved, nothing if their parts have to decide.
   std::optional<bool> KnownOf(Value before, Value after) {
     if (arena_.type(before) != arena_.type(after) || Stopped()) return false;
     egraph_.Add(before);
@@ -145,8 +145,8 @@ class Path {
     return pair;
   }
 
-  // The same operator of equal operands; else a region of its own. No pair is looked at twice. Without recursion: a
-  // graph may be as deep as it has nodes.
+  // Proves two values equal if they are the same operator of equal operands; else by a region of its own. It visits no
+  // pair twice. It does not recurse: a graph may be as deep as it has nodes.
   absl::StatusOr<bool> ProveByParts(Value before, Value after) {
     std::optional<bool> equal = KnownOf(before, after);
     if (equal) return *equal;

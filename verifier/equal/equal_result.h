@@ -1,4 +1,4 @@
-// What the ways of proving models equal (equal.h) note alike.
+// Notes results in the same form for all ways of proving models equal (equal.h).
 #pragma once
 
 #include <string>

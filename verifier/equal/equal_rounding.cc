@@ -18,12 +18,12 @@ namespace rewright {
 namespace {
 
 constexpr int kSamples = 3;
-// An element may be off by so many times what the samples moved it by, in the mean, and never by less than half of what
-// they moved the output's elements by: three samples of one element may all be small by chance.
+// The tolerance of an element is this many times its mean change in the samples, and at least half of the mean change
+// of the output's elements: three samples of one element may all be small by chance.
 constexpr double kMargin = 8;
 constexpr double kLeast = 0.5;
 
-// Whole numbers of ordinary size are what they are meant to be.
+// Whole numbers of ordinary size are taken to be exact.
 bool MayBeRounded(double x, double half_unit) {
   return std::isfinite(x) && (x != std::trunc(x) || std::abs(x) >= 1 / half_unit);
 }
@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<Tensor>> InF64(const Graph& graph, const NamedTensors
   return InterpretGraph(graph, inputs, {.precision = Precision::kFloat64, .threads = threads});
 }
 
-// In the order of Graph::inputs().
+// The tensors in the order of Graph::inputs().
 std::vector<Tensor> InOrder(const Graph& graph, const NamedTensors& inputs) {
   std::vector<Tensor> tensors;
   for (Value input : graph.inputs()) tensors.push_back(inputs.at(graph.node(input.node).name));
@@ -79,8 +79,8 @@ bool Decides(const Graph& a, const Graph& b) {
   return false;
 }
 
-// The outputs of a graph when what only it has is moved. Numbers move together: up in the first sample, down in the
-// second, each as it is drawn in others.
+// The outputs of a graph when the values that only it has are moved. Numbers move together: up in the first sample,
+// down in the second, each as it is drawn in others.
 absl::StatusOr<std::vector<Tensor>> KnownRounding::Moved(const Graph& graph, const Graph& other,
                                                          const NamedTensors& inputs, int sample) const {
   Arena& arena = *graph.arena();

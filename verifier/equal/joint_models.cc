@@ -81,7 +81,7 @@ class Joiner {
     if (elements == nullptr || elements->data() == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat("weight ", graph.node(id).name, " has no elements"));
     }
-    // Whether a number is a constant or a weight of a model says nothing about it.
+    // A model may have the same number as a constant or as a weight.
     if (!IsFloating(elements->dtype()) || elements->num_elements() == 1) return arena_->AddConstant(*elements);
     const uint64_t hash = absl::HashOf(
         absl::string_view(static_cast<const char*>(elements->data()), static_cast<size_t>(elements->num_bytes())));

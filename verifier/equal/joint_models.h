@@ -1,7 +1,7 @@
 // Two models over the same leaves, in one arena.
 //
-// Inputs and outputs are matched by name. Weights are matched by their elements, whatever they are called. What both
-// models compute from the same leaves in the same way is then one node: the shared part needs no proof.
+// Inputs and outputs are matched by name. Weights are matched by their elements, whatever they are called. A value that
+// both models compute from the same leaves in the same way is then one node: the shared part needs no proof.
 #pragma once
 
 #include <string>

@@ -15,11 +15,11 @@ namespace rewright {
 namespace {
 
 constexpr int kPerturbations = 3;
-// Margins over what was measured. Narrow types get less: what is taken for equal there is further apart by far, and
+// Margins over the measured differences. Narrow types get less: values that differ there are further apart by far, and
 // sums of them are folded in a wider type.
 double MarginOf(DType dtype) { return IsHalf(dtype) ? 1.5 : 4; }
-// A part of the largest magnitude: what differs more, or by so many halves of a unit in the last place, is not looked
-// at any closer.
+// Larger differences are not examined any closer: more than this part of the largest magnitude, or than this many
+// halves of a unit in the last place.
 constexpr double kCoarse = 1e-3;
 constexpr double kCoarseUnits = 16;
 

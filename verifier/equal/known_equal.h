@@ -1,10 +1,10 @@
-// Whether two values that are known before a run, such as a weight and the computation that some program folded into
-// it, are the same numbers but for rounding.
+// Decides if two values that are known before a run are equal but for rounding: for example a weight and the
+// computation that some program folded into it.
 //
-// Both are computed in their own types and in f64 from the weights of the models. Bits that agree are equal. Where they
-// do not, the difference must be what rounding explains at each element: how far the own type is from f64 there, and
-// how far the element moves when every weight below moves by up to half a unit in the last place of its type. Values
-// that only move data must agree in all bits, since nothing rounds them.
+// Both are computed in their own types and in f64 from the weights of the models. Equal bits are equal. Otherwise
+// rounding must explain the difference at each element. Its bound has two parts: how far the own type is from f64
+// there, and how far the element moves when every weight below moves by up to half a unit in the last place of its
+// type. Values that only move data must agree in all bits, since nothing rounds them.
 #pragma once
 
 #include <memory>

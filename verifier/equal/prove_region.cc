@@ -39,7 +39,7 @@ class RegionProver {
       return !status.ok() || Met();
     };
     std::map<std::string, int64_t> uses;
-    // What is joined after the last round may let rules apply again.
+    // Values that are joined after the last round may let rules apply again.
     for (int again = 0; again < 2 && !Met(); ++again) {
       const int64_t unions = egraph_.num_unions();
       const SaturationResult result = Saturate(egraph_, options_.rules, limits);
@@ -65,7 +65,7 @@ class RegionProver {
           if (exchanged) std::swap(a, b);
         }
         const absl::StatusOr<Rule> rule = RegionRule(stated, name);
-        if (!rule.ok()) continue;  // one side reads what the other does not
+        if (!rule.ok()) continue;  // one side reads leaves that the other does not
         if (Proves(*rule, outcome)) return absl::OkStatus();
         break;
       }
@@ -125,7 +125,8 @@ class RegionProver {
     return true;
   }
 
-  // What classes of known values are, computed from the states among `leaves` and constants; by representative.
+  // The values of classes that are known before a run, computed from constants and the states among `leaves`; by
+  // representative.
   ValueMap Extract(const std::set<NodeId>& leaves) {
     ValueMap values;
     std::vector<Value> known;
@@ -207,7 +208,7 @@ class RegionProver {
     return states;
   }
 
-  // Brings what A has before what B has, by the weights that each is computed from.
+  // Puts the value of A before that of B, judging by the weights that each is computed from.
   std::pair<Value, Value> InOrder(const Joined& joined, const absl::flat_hash_set<NodeId>& of_a,
                                   const absl::flat_hash_set<NodeId>& of_b) const {
     const auto lies_in = [&](Value value, const absl::flat_hash_set<NodeId>& side) {
@@ -227,7 +228,7 @@ class RegionProver {
       return node.op != nullptr ? node.op->name : node.name.empty() ? "constant" : node.name;
     };
     for (const Joined& joined : joined_) {
-      // What moves data alone is no folding.
+      // A value that only moves data is no folding.
       if (joined.error == 0 && IsLeaf(joined.a) == IsLeaf(joined.b)) continue;
       const auto [a, b] = InOrder(joined, of_a, of_b);
       outcome->foldings.push_back({text(a), text(b), region_.arena->type(a), joined.error});

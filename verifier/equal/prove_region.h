@@ -19,11 +19,11 @@ struct RegionOutcome {
   std::vector<Folding> foldings;   // known values that were taken for equal
 };
 
-// `name`: of the rule that the region becomes.
+// `name` is the name of the rule that the region becomes.
 absl::StatusOr<RegionOutcome> ProveRegion(const Region& region, const std::string& name, const EqualOptions& options);
 
-// Pairs of values of `arena` proved equal, given that those of `cut` are known alike to both sides: of a small region
-// first, then of one that reaches further up.
+// Proves pairs of values of `arena` equal, given that those of `cut` are known alike to both sides: in a small region
+// first, then in one that reaches further up.
 absl::StatusOr<RegionOutcome> ProvePairs(const Arena& arena, const std::vector<std::pair<Value, Value>>& pairs,
                                          const absl::flat_hash_set<Value>& cut, const std::string& name,
                                          const EqualOptions& options, const std::function<bool()>& stopped);

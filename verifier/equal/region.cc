@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-// Calls visit(id, is_leaf) for all nodes below `values`, operands before users, nothing below what `is_leaf` says.
+// Calls visit(id, is_leaf) for all nodes below `values`, operands before users, and for nothing below a leaf.
 template <typename IsLeaf, typename Visit>
 void ForEachNode(const Arena& arena, const std::vector<Value>& values, IsLeaf is_leaf, Visit visit) {
   absl::flat_hash_set<NodeId> done;

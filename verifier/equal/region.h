@@ -1,5 +1,5 @@
 // A piece of two models in a graph of its own: pairs of values that ought to be equal, computed from values that both
-// models have. What they have in common are the region's leaves, of which a proof knows nothing but the type; what is
+// models have. The shared values are the region's leaves. A proof knows only the type of a leaf, but a value that is
 // known before a run keeps its computation and its elements.
 #pragma once
 
@@ -35,8 +35,8 @@ std::vector<Value> BeginningOf(const Arena& arena, const std::vector<Value>& val
 absl::flat_hash_set<Value> CommonCut(const Arena& arena, const std::vector<std::pair<Value, Value>>& pairs,
                                      const absl::flat_hash_set<Value>& cut);
 
-// The region as a rule, the first of each pair on the left, at its own sizes. It is a conjecture: whoever proves it has
-// proved the region. Errors: the right side reads leaves that the left one does not.
+// The region as a rule, the first of each pair on the left, at its own sizes. The rule is a conjecture: a proof of it
+// proves the region. Errors: the right side reads leaves that the left one does not.
 absl::StatusOr<Rule> RegionRule(const Region& region, const std::string& name);
 
 }  // namespace rewright

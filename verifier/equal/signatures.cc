@@ -9,7 +9,7 @@
 namespace rewright {
 namespace {
 
-// Of the norm: folded weights are rounded to f32, and deep models amplify that.
+// The tolerance relative to the norm: folded weights are rounded to f32, and deep models amplify that.
 constexpr double kClose = 1e-4;
 
 // SplitMix64 (Steele, Lea, Flood, 2014): bits that depend on the place alone.

@@ -1,5 +1,5 @@
-// What the values of graphs are on certain inputs, in few numbers: values that are equal as functions have equal
-// signatures, others hardly ever. They say what is worth a proof; nothing is proved by them.
+// Signatures of the values of graphs: a few numbers computed on certain inputs. Values that are equal as functions have
+// equal signatures, others hardly ever. They select the pairs that are worth a proof; they prove nothing.
 #pragma once
 
 #include <array>

@@ -26,7 +26,7 @@ ArgExpr TermExpr(const ConditionTerm& term) {
   return element;
 }
 
-// Sizes, attributes, elements; lists; what may be positive.
+// Sizes, attributes, elements; lists; tensors and attributes that may be positive.
 struct Terms {
   std::vector<ConditionTerm> integers, lists, reals;
 };

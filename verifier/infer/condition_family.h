@@ -1,4 +1,4 @@
-// The family of conditions from which a refuted rule is given one (infer.h): atoms over what the rule binds.
+// The family of conditions that a refuted rule may be given (infer.h): atoms over the names that the rule binds.
 //
 // Integers are sizes, integer attributes and the elements of attributes that are lists of one length.
 //
@@ -24,7 +24,7 @@
 
 namespace rewright::verifier {
 
-// What an atom is about.
+// The quantity that an atom speaks about.
 struct ConditionTerm {
   enum class Kind : uint8_t { kSize, kAttr, kElement, kList, kTensor, kReal };
   Kind kind = Kind::kSize;
@@ -45,7 +45,7 @@ struct ConditionAtom {
   ArgExpr ToExpr() const;
 };
 
-// In the order of preference among atoms that say the same.
+// The atoms of the family; among atoms with the same meaning the preferred one comes first.
 std::vector<ConditionAtom> ConditionFamily(const CompiledRule& rule, const Structure& structure);
 
 // A place at which atoms are true or false: structural values, and the values of symbols by name.

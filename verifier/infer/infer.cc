@@ -85,7 +85,7 @@ struct Conjunction {
   std::vector<size_t> atoms;
   Bits admits;
   std::set<size_t> positives;
-  double weight = 0;  // how much it admits
+  double weight = 0;  // the amount of samples that it admits
 };
 
 class Inferrer {
@@ -99,7 +99,7 @@ class Inferrer {
     const double start = verifier::ThreadCpuSeconds();
     absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(rule_, options_.use);
     if (compiled.ok() && Sample(**compiled)) {
-      // What makes the rule false without any condition.
+      // Finds counterexamples to the rule without any condition.
       TryToProve({});
       for (size_t size = 1; size <= kMaxConjuncts && out_.answers.empty() && out_.complete; ++size) Search(size);
       for (size_t k = 0; k < out_.answers.size(); ++k) Climb(k);
@@ -137,7 +137,7 @@ class Inferrer {
       made.atom = std::move(atom);
       const size_t admitted = Count(made.admits);
       if (!made.positive && (admitted < kLeastAdmitted || admitted == total_)) continue;
-      // Of atoms that admit the same samples one is enough.
+      // One of the atoms that admit the same samples is enough.
       const std::string tensor = made.positive ? PrintArg(made.atom.ToExpr()) : "";
       if (known.insert({made.admits, tensor}).second) atoms_.push_back(std::move(made));
     }
@@ -179,7 +179,7 @@ class Inferrer {
     return joined;
   }
 
-  // Whether `a` admits all that `b` does, of the samples and of the witnesses.
+  // True if `a` admits all samples and all witnesses that `b` admits.
   bool AdmitsAll(const Conjunction& a, const Conjunction& b) const {
     if (!Within(b.admits, a.admits) ||
         !std::includes(b.positives.begin(), b.positives.end(), a.positives.begin(), a.positives.end())) {
@@ -197,7 +197,7 @@ class Inferrer {
                        [&](size_t number) { return static_cast<bool>(atoms_[number].at_witness[witness]); });
   }
 
-  // Whether an atom adds nothing to the others.
+  // True if some atom adds nothing to the others.
   bool Redundant(const Conjunction& c) const {
     for (size_t drop = 0; drop < c.atoms.size() && c.atoms.size() > 1; ++drop) {
       std::vector<size_t> rest = c.atoms;
@@ -345,7 +345,7 @@ class Inferrer {
       return false;
     }
     answer.when = Text(conditions.atoms);
-    // What is weaker takes the place of what is stronger.
+    // A weaker answer replaces the stronger ones.
     for (size_t k = found_.size(); k-- > 0;) {
       if (!AdmitsAll(conditions, found_[k])) continue;
       found_.erase(found_.begin() + static_cast<std::ptrdiff_t>(k));
@@ -360,7 +360,7 @@ class Inferrer {
     return std::any_of(known.begin(), known.end(), [&](const Conjunction& other) { return AdmitsAll(other, c); });
   }
 
-  // Where weaker ones could not be settled, stronger ones are tried a few times only.
+  // True for conditions stronger than some that could not be settled: these are tried a few times only.
   bool Hopeless(const Conjunction& c) const { return unknown_.size() >= kMaxOpen && StrongerThanAny(unknown_, c); }
 
   void Search(size_t size) {
@@ -380,7 +380,7 @@ class Inferrer {
     }
   }
 
-  // What is known of weaker conditions: of single atoms, and of what remains when atoms are left out.
+  // Reports which weaker conditions are refuted: single atoms, and the rest when atoms are left out.
   void Report(size_t k) {
     const Conjunction& answer = found_[k];
     std::vector<Conjunction> weaker;

@@ -1,10 +1,9 @@
 // The weakest condition under which a refuted rule is true, within a family (condition_family.h).
 //
-// Conjunctions of one, two and three atoms are gone through, of each size from weak to strong. What "weaker" means is
-// decided on a sample: of many assignments that make the left side legal, the ones that a condition admits. Every
-// counterexample that is met throws out all conditions that admit it; the others are attacked and then proved. Of an
-// answer it is known which weaker conditions of the family are refuted; those that could be neither proved nor refuted
-// are named.
+// The search visits conjunctions of one, two and three atoms, those of each size from weak to strong. A sample decides
+// which one is weaker: the assignments that a condition admits, out of many that make the left side legal. Every
+// counterexample throws out all conditions that admit it; the others are attacked and then proved. An answer lists the
+// weaker conditions of the family that are refuted, and names those that could be neither proved nor refuted.
 #pragma once
 
 #include <string>
@@ -39,7 +38,7 @@ struct Inference {
   double cpu_ms = 0;
 };
 
-// Of a rule that is refuted. The time limit of `options` is for all of it.
+// Infers conditions for a rule that is refuted. The time limit of `options` is for all of it.
 Inference InferConditions(const Rule& rule, const RuleProofOptions& options);
 
 }  // namespace rewright

@@ -180,8 +180,9 @@ Poly Context::Divide(const Poly& num_in, const Poly& den_in) {
   if (num.IsConst() && den.IsConst() && den.Constant() > 0) return FloorDivide(num.Constant(), den.Constant());
   CancelCommonFactor(&num, &den);
   if (den == Poly(1)) return num;
-  // The multiples of the denominator that are plain to see come out. With several monomials in the denominator a
-  // multiple is taken out only when that leaves a simpler numerator: (i n + j) / (n + 1) = i + (j - i) / (n + 1).
+  // Takes the multiples of the denominator that show in the monomials out of the quotient. With several monomials in
+  // the denominator a multiple is taken out only if that leaves a simpler numerator: (i n + j) / (n + 1) = i + (j - i)
+  // / (n + 1).
   Poly quotient;
   const Poly::Item lead = den.items().back();
   for (bool again = true; again;) {

@@ -2,7 +2,7 @@
 //
 // Kinds of variables:
 //   parameters   the symbols of the rule (sizes, attributes) and integers introduced for exact divisions;
-//   locals       output positions, bound variables, anchors; some have a range [lo, hi) that may simplify what stands
+//   locals       output positions, bound variables, anchors; some have a range [lo, hi) that may simplify expressions
 //                under the guard that carries it, and never that guard itself;
 //   definitions  floor(num / den) with den proved positive, min(a, b), and integer elements used as indices.
 // Not thread-safe; a proof owns its contexts.
@@ -44,7 +44,7 @@ struct VarInfo {
   std::vector<Var> inner;                          // definitions: the variables below them, sorted
 };
 
-// What one attempt tries. The attempts of a proof go from cheap to thorough.
+// The choices of one attempt. The attempts of a proof go from cheap to thorough.
 struct Strategy {
   bool split_products = false;  // split every range that is a product, not only those under a division
   bool sum_cases = false;       // cover output axes whose size is a sum by cases
@@ -52,8 +52,8 @@ struct Strategy {
   bool probe = false;           // give up as soon as a division survives both sides
   int factor_order = 0;         // which order of the factors of a product axis
   bool unfold = false;          // tanh by sigmoid, sigmoid by exp
-  bool quotients = false;       // sums over what divisions determine: v = e div d
-  bool digits = false;          // sums over what digits determine: a div d = e and a mod d = r say a = d e + r
+  bool quotients = false;       // sums over variables that divisions determine: v = e div d
+  bool digits = false;          // sums over variables that digits determine: a div d = e, a mod d = r mean a = d e + r
   bool unroll = false;          // sums over literal ranges are their terms, divided positions go by their remainders
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
@@ -67,8 +67,8 @@ struct ProofSession {
   double cpu_start_s = ThreadCpuSeconds();  // for reports alone
   bool certify = false;  // keep every step and query in full
   SolverMemory* memory = nullptr;
-  StepListener* listener = nullptr;  // is told every step; usually nobody
-  // Set in a replay: what the solver would say. A query that is not known to be unsatisfiable settles nothing.
+  StepListener* listener = nullptr;  // receives every step; usually null
+  // Gives the solver's answers in a replay. A query that is not known to be unsatisfiable settles nothing.
   std::function<bool(const SmtQuery&)> known_unsat;
   int queries = 0;
   bool nonlinear = false;  // a query needed native non-linear arithmetic
@@ -107,14 +107,14 @@ class Context {
   Poly FloorDiv(const Poly& num, const Poly& den);
   Poly Mod(const Poly& num, const Poly& den) { return num - den * FloorDiv(num, den); }
   Poly MinOf(const Poly& a, const Poly& b);
-  // Of an equation p = 0: without the positive variables that all monomials share.
+  // Divides p by every positive variable that occurs in all its monomials; p = 0 is equivalent before and after.
   Poly WithoutCommonFactors(Poly p) const;
   // The integer element `value` as an index; equal keys give equal variables.
   Poly ValueOf(const std::vector<Term>& value, const std::string& key, std::vector<Var> inner);
   // Rebuilds definitions so that they can simplify.
   Poly Subst(const Poly& p, const Substitution& s);
   Guard Subst(const Guard& g, const Substitution& s);
-  // For substitutions by fresh variables of equal range: nothing new can simplify.
+  // Substitutes fresh variables of equal range: nothing new can simplify.
   Poly Rename(const Poly& p, const Substitution& s);
   Guard Rename(const Guard& g, const Substitution& s);
 
@@ -152,8 +152,8 @@ class Context {
   // The rule's conditions and the left side's requirements.
   const std::vector<Guard>& facts() const { return facts_; }
   void SetFacts(std::vector<Guard> facts);
-  // Conditions under which the expression at hand is evaluated: divisions may simplify under them, because what comes
-  // out is used under the same conditions only.
+  // Conditions under which the expression at hand is evaluated: divisions may simplify under them, because the result
+  // is used only under the same conditions.
   std::vector<Guard> assumptions;
   std::vector<Assignment> samples;  // of the parameters, satisfying the facts
   std::vector<Var> positions;       // of the output whose elements are compared; asked for where sums are unrolled
@@ -161,7 +161,7 @@ class Context {
   ProofSession* record;
   bool used_finite_law = false;
   bool used_bounds = false;  // sizes, attributes and positions were taken to be below 2^31
-  // Whether the strategy's choices about product ranges and sum axes matter here.
+  // Set if the strategy's choices about product ranges, sum axes and literals matter here.
   bool met_product = false, met_sum = false, met_literal = false;
   std::map<std::string, bool> lemmas;  // equalities of closures that were tried, by their texts
   Solver& solver() { return *solver_; }

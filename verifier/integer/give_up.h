@@ -1,6 +1,6 @@
-// The one exception inside the verifier: a proof attempt that cannot go on (its limit of work, an integer that outgrows
-// 64 bits, an expression outside the fragment). It is thrown from deep inside the algebra and caught in Prove, which
-// answers `unknown`; it never leaves this folder.
+// The exception with which a proof attempt gives up (its limit of work, an integer that outgrows 64 bits, an expression
+// outside the fragment). It is thrown from deep inside the algebra and caught in Prove, which answers `unknown`; it
+// never leaves this folder.
 #pragma once
 
 #include <string>

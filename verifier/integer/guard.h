@@ -1,5 +1,5 @@
-// Conditions over index polynomials: what stands in the brackets [.] of a normal form, and the facts of a proof.
-// Immutable values; the constructors simplify what is decided by constants alone.
+// Conditions over index polynomials: the brackets [.] of a normal form, and the facts of a proof. Immutable values; the
+// constructors decide conditions on constants.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Exact rational coefficients of normal forms. Numerator and denominator fit 64 bits; what does not fit is a GiveUp.
+// Exact rational coefficients of normal forms. Numerator and denominator fit 64 bits; a larger result is a GiveUp.
 #pragma once
 
 #include <cstdint>

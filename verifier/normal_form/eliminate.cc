@@ -21,7 +21,7 @@ void Restated(Context& ctx, const char* law, const Term& before, const Term& aft
 
 namespace {
 
-// t without the bound variable v, which is `value` wherever the guard holds; `rest` is what the guard says besides.
+// Removes the bound variable v, which is `value` wherever the guard holds; `rest` are the guard's other conditions.
 void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>& rest, Term* t) {
   Term open{t->coef, {}, Guard::And(rest), t->atoms};
   for (Var other : t->bound) {
@@ -34,7 +34,7 @@ void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>&
   *t = std::move(shorter);
 }
 
-// Whether elements are indices in it.
+// True if elements are indices in the polynomial.
 bool MentionsElements(const Context& ctx, const Poly& p) {
   CountSteps(1);
   ctx.record->CheckLimit();  // definitions may lie in definitions many times
@@ -100,8 +100,8 @@ bool EliminateByScale(Context& ctx, Term* t, bool with_elements) {
 
 }  // namespace
 
-// One-point rule: an equation in the guard that gives a bound variable removes it. What stands in elements that are
-// indices is determined before them, by division if need be.
+// One-point rule: an equation in the guard that gives a bound variable removes it. Variables outside of elements that
+// are indices are solved for first, by division if need be.
 bool EliminateByEquation(Context& ctx, Term* t) {
   if (EliminateByEquation(ctx, t, /*with_elements=*/false)) return true;
   const std::vector<Guard> parts = Conjuncts(t->guard);
@@ -162,7 +162,8 @@ bool EliminateByQuotient(Context& ctx, Term* t) {
   return false;
 }
 
-// a div d = e says 0 <= a - d e < d: where digits of a number are given, what the number is made of can be eliminated.
+// Replaces a div d = e by 0 <= a - d e < d: if digits of a number are given, the variables that it is made of can be
+// eliminated.
 bool OpenQuotient(Context& ctx, Term* t) {
   std::vector<Guard> parts = Conjuncts(t->guard);
   for (size_t k = 0; k < parts.size(); ++k) {
@@ -223,7 +224,7 @@ bool CountMultiples(Context& ctx, Term* t) {
   return false;
 }
 
-// Where p = a * unit + b for a unit that is a product of parameters, or the divisor of a quotient in p.
+// Splits p = a * unit + b for a unit that is a product of parameters, or the divisor of a quotient in p.
 struct Scaled {
   Poly unit, a, b;
   bool never_positive = false;  // -p is the remainder of that quotient

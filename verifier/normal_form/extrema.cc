@@ -45,7 +45,7 @@ bool FreeOf(const Term& t, const Context& ctx, const std::vector<Var>& bound) {
   return bound.empty() || !Intersects(FreeVars(ctx, t), bound);
 }
 
-// Whether the families hold a point, whatever the sizes. Asked at most once.
+// True if the families hold a point at all sizes. Asks at most once.
 class Nonempty {
  public:
   Nonempty(Context& ctx, const Branches& families) : ctx_(ctx), families_(families) {}
@@ -110,14 +110,15 @@ int64_t Gcd(int64_t a, int64_t b) {
   return a < 0 ? -a : a;
 }
 
-// What comes out of a maximum: an atom, once or as a square.
+// A factor that can be taken out of a maximum: an atom, once or as a square.
 struct Factor {
   Atom atom;  // null: nothing
   int times = 1;
 };
 
-// An atom that is a factor of every term of every family, is > 0 and mentions no variable of the families; it may be 0
-// where there is a maximum, since minus infinity times 0 is not a number. Of any other atom the square, which is >= 0.
+// Finds an atom that is a factor of every term of every family, is > 0 and mentions no variable of the families. The
+// atom may be 0 if the families have a point, since minus infinity times 0 is not a number. Other atoms leave the
+// maximum as squares, which are >= 0.
 Factor CommonFactor(Context& ctx, Nonempty* nonempty, const Branches& branches) {
   const Term* first = nullptr;
   for (const Branch& b : branches) {
@@ -145,8 +146,8 @@ Factor CommonFactor(Context& ctx, Nonempty* nonempty, const Branches& branches) 
   return {};
 }
 
-// Of the constants that take part without a condition only the largest counts, or the smallest. An integer beyond its
-// type is another integer there.
+// Keeps only the largest (or smallest) of the constants that take part without a condition. An integer beyond its type
+// is another integer there.
 void KeepExtremeConstant(const std::string& binder, std::map<std::string, Branch>* branches) {
   const bool least = binder.starts_with("min");
   Rational value, extreme;

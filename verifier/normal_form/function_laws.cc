@@ -31,7 +31,7 @@ bool MentionsValue(const Context& ctx, const Poly& p) {
   });
 }
 
-// |p| < 2^b for what is returned, given that sizes, attributes and positions are below 2^31 (kMostSize).
+// A bound b with |p| < 2^b, given that sizes, attributes and positions are below 2^31 (kMostSize).
 double MostBits(const Context& ctx, const Poly& p) {
   constexpr double kSizeBits = 31;
   double most = 0;
@@ -234,7 +234,7 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
       rest.atoms.clear();
       for (const Atom& a : x[0].atoms) (Intersects(a->vars, x[0].bound) ? rest.atoms : factors).push_back(a);
       const bool sum = !rest.bound.empty();
-      // Without a sum there is nothing left for a condition to stand in.
+      // If there is no sum, no term is left for a condition.
       const bool conditional = !sum && !rest.guard.IsTrue();
       if (!conditional && factors.size() + (sum ? 1 : 0) > 1 && IsNonnegativeTerm(ctx, rest) &&
           std::all_of(factors.begin(), factors.end(), [&](const Atom& a) { return IsNonnegativeAtom(ctx, a); })) {

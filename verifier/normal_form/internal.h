@@ -1,5 +1,6 @@
-// What the sources of the algebra share and nobody else needs: conditions.cc (case analysis), simplify.cc (laws of one
-// term), factors.cc, signs.cc, maxima.cc, increasing.cc, products.cc, functions.cc, real_functions.cc.
+// Declarations that the sources of the algebra share: conditions.cc (case analysis), simplify.cc (laws of one term),
+// factors.cc, signs.cc, maxima.cc, increasing.cc, products.cc, functions.cc, real_functions.cc. No other source
+// includes this.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ bool PlainRange(Context& ctx, const std::vector<Var>& bound, const Guard& guard,
 // an integer between them where a q + b p >= (a - 1)(b - 1), and where a = b already if p + q >= a - 1 (the dark shadow
 // of Pugh's Omega test, 1991). False where the guard is no conjunction of such bounds on v.
 bool Project(const Context& ctx, const Guard& guard, Var v, std::vector<Poly>* conditions, Guard* rest);
-// Whether the family holds a point, whatever the sizes. Incomplete.
+// True if the family holds a point at all sizes. Incomplete.
 bool HasPoint(Context& ctx, const Branch& family);
 
 // Simplifies a family of values: the one-point rules, and, unless it counts how often a value `repeats`, dropping a
@@ -54,7 +55,7 @@ bool IsNonnegativeTerm(Context& ctx, const Term& t);
 // ---- functions.cc
 // Whether it is of integers: its name ends in their type.
 bool IsIntegerFunction(const std::string& name);
-// Whether the type in the name holds the number.
+// True if the type in the name holds the number.
 bool FitsType(const Rational& value, const std::string& name);
 
 // ---- increasing.cc
@@ -70,8 +71,8 @@ const Increasing* FindIncreasing(const std::string& fn);  // null where it is no
 bool IsInDomain(Context& ctx, const Increasing& fn, const NormalForm& argument);
 // Takes increasing functions out of the families of a maximum; true where all of it is one, of another maximum.
 bool PullIncreasing(Context& ctx, Branches* branches, NormalForm* maximum);
-// Where the family is greatest: what is the same everywhere, positive factors and functions that increase strictly play
-// no part.
+// The point where the family is greatest. It does not depend on a part that is the same everywhere, on positive
+// factors, or on functions that increase strictly.
 NormalForm ArgmaxOver(Context& ctx, const Branch& family);
 
 // ---- real_functions.cc
@@ -84,7 +85,7 @@ std::optional<NormalForm> TruthByCases(Context& ctx, const NormalForm& x, bool z
 // ---- maxima.cc
 // The positive rational that makes all coefficients coprime integers when they are divided by it.
 Rational ContentOf(const Branches& branches);
-// The form without one factor `factor` in each term, all of which have it.
+// Removes one factor `factor` from each term; all terms have it.
 void RemoveFactor(const Context& ctx, const Atom& factor, NormalForm* n);
 
 }  // namespace rewright::verifier

@@ -53,8 +53,8 @@ void CoresOf(const NormalForm& n, const std::vector<Var>& bound, std::vector<Ato
   }
 }
 
-// Whether the form does not decrease (sign 1) or does not increase (-1) with the atom whose key is given, all else
-// being the same. Sums, nonnegative multiples, maxima and compositions.
+// True if the form does not decrease (sign 1) or does not increase (-1) as the atom whose key is given increases, all
+// else being the same. Covers sums, nonnegative multiples, maxima and compositions.
 bool GoesWith(Context& ctx, const NormalForm& n, const std::string& key, const std::vector<Var>& bound, int sign) {
   return std::all_of(n.begin(), n.end(), [&](const Term& t) {
     if (!Intersects(FreeVars(ctx, t), bound)) return true;
@@ -116,7 +116,7 @@ bool PullComposite(Context& ctx, Branch* family) {
   const bool rising = GoesWith(ctx, family->body, key, family->bound, 1);
   if (!rising && !GoesWith(ctx, family->body, key, family->bound, -1)) return false;
   const int64_t sign = rising ? 1 : -1;
-  // A plain multiple of the element is what maxima are made of.
+  // A maximum over plain multiples of the element is the usual form and stays as it is.
   if (family->body.size() == 1 && AtomKey(ctx, family->body[0].atoms[0]) == key) return false;
   if (!HasPoint(ctx, *family)) return false;
   const NormalForm most =
@@ -162,7 +162,7 @@ NormalForm ArgmaxOver(Context& ctx, const Branch& family) {
   Branch b = family;
   for (bool again = true; again;) {
     again = false;
-    // Without what is the same everywhere.
+    // The terms that are not the same everywhere.
     NormalForm varying;
     for (const Term& t : b.body) {
       if (Intersects(FreeVars(ctx, t), b.bound)) varying.push_back(t);

@@ -1,4 +1,5 @@
-// The algebra of normal forms: all the laws that the verifier trusts about elements.
+// The algebra of normal forms, with its laws about elements. Laws of index arithmetic are in context.h and
+// core/index/laws.h, further laws of functions in functions.cc and real_functions.cc.
 //
 //   [c] ? a : b = [c] a + [not c] b          sums and products by distributivity, exchange and merging of sums
 //   one-point rule: [v = e] removes v        counting: a variable that only its bounds mention becomes their distance
@@ -7,7 +8,8 @@
 //   prod(a b) = prod(a) prod(b)              a prod over a disjoint union is the product of two; prod of prod is one
 //   pos and zero of integers are guards      trunc(a / b) of integers a >= 0, b >= 1 is the quotient of indices
 //   with Strategy::finite_laws: exp(a + b) = exp(a) exp(b), 1/(a b) = (1/a)(1/b), a (1/a) = 1 for a > 0, sqrt(a)^2 = a,
-//   log(exp a) = a, exp(log a) = a for a > 0; these hold over the reals and fail for infinities, so their use is recorded.
+//   log(exp a) = a, exp(log a) = a for a > 0; these hold over the reals and fail for infinities, so their use is
+//   recorded.
 #pragma once
 
 #include <string>
@@ -21,18 +23,18 @@ NormalForm ConstantForm(const Rational& value);
 NormalForm AtomForm(const Atom& a);
 NormalForm IndexForm(Context& ctx, const Poly& value);
 NormalForm Simplify(Context& ctx, const NormalForm& n);
-// Of terms that are simplified already.
+// Merges like terms; the terms are simplified already.
 NormalForm Merged(Context& ctx, const NormalForm& n);
 NormalForm Add(Context& ctx, const NormalForm& a, const NormalForm& b);
 NormalForm Scale(const NormalForm& n, const Rational& factor);
 NormalForm Multiply(Context& ctx, const NormalForm& a, const NormalForm& b);
 NormalForm Restrict(Context& ctx, const Guard& guard, const NormalForm& n);
 NormalForm Choose(Context& ctx, const Guard& guard, const NormalForm& yes, const NormalForm& no);
-// Integers are the ring modulo 2^64 or 2^32: of them sums, differences and products are those of normal forms, and
-// whatever depends on their order or size is a function or binder whose name ends in their type:
+// Integers are the ring modulo 2^64 or 2^32. Their sums, differences and products are those of normal forms. Functions
+// that depend on their order or size have a name that ends in their type, and so do such binders:
 //   less.i64 zero.i64 max.i64 min.i64 quotient.i64 float.i64 (a cast), the same of i32, and widen.i32 (to i64).
-// Their arguments are compared in the ring; only where they are constants within the type, or sizes and positions of
-// tensors (which fit 64 bits; of i32, a plain position), are they the integers themselves, with their order.
+// Their arguments are compared in the ring. Only constants within the type, and sizes and positions of tensors (which
+// fit 64 bits; for i32, a plain position), are the integers themselves, with their order.
 //
 // Functions: exp log sqrt recip erf tanh sigmoid abs floor ceil pow max min quotient (of integers, rounded toward
 // zero), pos (x > 0) and zero (x = 0) with values 0 and 1; any other name is uninterpreted.
@@ -47,7 +49,7 @@ bool IsBoundedIndex(Context& ctx, const NormalForm& n, bool wide, Poly* value);
 NormalForm ProdOver(Context& ctx, const Branch& family);
 // f([c] ? a : b) = [c] ? f(a) : f(b) for conditions that lie deep inside functions.
 NormalForm LiftConditions(Context& ctx, const NormalForm& n);
-// Without the conditions that the others imply. A bound variable's recorded range counts where they state it.
+// Drops the conditions that the others imply. A bound variable's recorded range counts if they state it.
 Guard SimplifyGuard(Context& ctx, const Guard& g, const std::vector<Var>& bound);
 
 bool IsConstant(const NormalForm& n, Rational* value);

@@ -1,7 +1,7 @@
-// What the algebra does to elements, step by step, for whoever wants to check it (step_checker.h).
+// Receives the algebra's work on elements step by step, for a checker (step_checker.h).
 //
-// A step is told as what was, what became of it, and what a reader needs to see that both are the same: the other
-// variables that a sum goes over, say. Nothing is told of a search, and nothing that is told decides anything.
+// A step is told as the form before, the form after, and what a reader needs to see that both are the same: for
+// example, the other variables that a sum runs over. A search tells nothing, and the steps told decide nothing.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,8 @@ class StepListener {
   // parts[i] is the term number place[i] of `sum` but for the coefficient.
   virtual void Collected(Context& ctx, const NormalForm& parts, const std::vector<size_t>& place,
                          const NormalForm& sum) = 0;
-  // Under the facts, the assumptions of the context and `also`, all hold. Ranges of `hidden` variables are not known.
+  // Tells that all goals hold under the facts, the assumptions of the context and `also`. Ranges of `hidden` variables
+  // are not known.
   virtual void Decided(Context& ctx, const char* what, const std::vector<Guard>& also, const std::vector<Guard>& goals,
                        const std::vector<Var>& hidden) = 0;
   // result = floor(num / den) and min(a, b), under the facts and the assumptions.
@@ -50,8 +51,8 @@ class StepListener {
   // `also`.
   virtual void Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
                      const NormalForm& after) = 0;
-  // Under the facts the sum is 0: the terms of each class are equal products, whose coefficients cancel, and so do all
-  // that are in none, by a query in which elements are uninterpreted (encode.h).
+  // Tells that under the facts the sum is 0: the terms of each class are equal products whose coefficients cancel. The
+  // terms that are in no class cancel by a query in which elements are uninterpreted (encode.h).
   virtual void Zero(Context& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
                     const std::vector<std::vector<MovedTerm>>& classes) = 0;
   // The normal form of an element of a value of the instance, at that position.

@@ -30,7 +30,7 @@ bool IsNonnegativeAtom(Context& ctx, const Atom& a) {
     case AtomNode::Kind::kMax: break;
   }
   if (a->name != "max") return false;
-  // Of two values whose sum is not negative one is not.
+  // If the sum of two values is 0, one of them is not negative.
   const auto plain = [](const Branch& b) { return b.bound.empty() && b.guard.IsTrue(); };
   if (a->branches.size() == 2 && plain(a->branches[0]) && plain(a->branches[1]) &&
       Add(ctx, a->branches[0].body, RenameAll(ctx, a->branches[1].body)).empty()) {

@@ -1,4 +1,4 @@
-// Substitution in terms, and fresh names for what they bind.
+// Substitution in terms, and fresh names for bound variables.
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +7,7 @@
 namespace rewright::verifier {
 namespace {
 
-// Renames those of `bound` that s replaces or that occur in what s brings in; gives s without the bound variables.
+// Renames those of `bound` that s replaces or that occur in its values; gives s without the bound variables.
 Substitution EnterBinder(Context& ctx, const std::vector<Var>& bound, const Substitution& s, Substitution* renaming) {
   Substitution inner;
   for (const auto& [v, p] : s.entries()) {

@@ -77,8 +77,8 @@ Atom Subst(Context& ctx, const Atom& a, const Substitution& s);
 Term SubstFree(Context& ctx, const Term& t, const Substitution& s);
 NormalForm Subst(Context& ctx, const NormalForm& n, const Substitution& s);
 Branch Subst(Context& ctx, const Branch& b, const Substitution& s);
-// Where times * v = multiple: v becomes `quotient` = multiple / times, and its multiples of `times` become exact. The
-// term's own bound variables are left to the caller.
+// Substitutes v given times * v = multiple: v becomes `quotient` = multiple / times, and its multiples of `times`
+// become exact. The caller handles the term's own bound variables.
 Term SubstQuotient(Context& ctx, const Term& t, Var v, const Poly& times, const Poly& multiple, const Poly& quotient);
 // Fresh names for the term's own bound variables.
 Term RenameBound(Context& ctx, const Term& t);

@@ -20,7 +20,7 @@ bool Has(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), v
 
 }  // namespace
 
-// By fraction-free elimination, in which each number is a minor.
+// Computes the determinant by fraction-free elimination, in which each number is a minor.
 std::optional<int64_t> Determinant(std::vector<std::vector<int64_t>> m) {
   const size_t n = m.size();
   int64_t previous = 1, sign = 1;

@@ -32,7 +32,7 @@ struct StretchedTerm {
 };
 std::vector<StretchedTerm> StretchedAlignments(Context& ctx, const Term& t, const Term& anchor);
 
-// The same sum over fresh variables that have no recorded range: what follows about them follows from the guard alone.
+// The same sum over fresh variables that have no recorded range: facts about them follow from the guard alone.
 Term FreeAnchor(Context& ctx, const Term& t);
 Branch FreeAnchor(Context& ctx, const Branch& b);
 

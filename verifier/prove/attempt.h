@@ -1,5 +1,5 @@
-// One attempt at an instance under one strategy: the four obligations of verifier.h, of which the first three do not
-// depend on the strategy.
+// One attempt at an instance under one strategy: the four obligations of verifier.h. The first three do not depend on
+// the strategy.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace rewright::verifier {
 // kFailed: an obligation that does not depend on the strategy is open.
 enum class Outcome : uint8_t { kProved, kOpen, kNextStrategy, kFailed };
 
-// Whether the first three obligations have been proved, which is done once, and how much of the records they made.
+// The result of proving the first three obligations, which is done once, and the number of records that it made.
 struct Legality {
   bool proved = false;
   size_t steps = 0;
@@ -35,7 +35,7 @@ class Attempt {
   Outcome Run(Legality* legal, std::string* reason);
   // The first three obligations, once.
   bool ProveLegality(Legality* legal, std::string* reason);
-  // Whether no values of the symbols satisfy the rule's conditions and make the left side legal.
+  // True if no values of the symbols satisfy the rule's conditions and make the left side legal.
   bool IsVacuous();
 
   bool used_finite_law() const { return ctx_.used_finite_law; }
@@ -54,8 +54,8 @@ class Attempt {
 
   bool IsLeaf(int node) const { return instance_.nodes[node].meaning == nullptr; }
   void CollectFacts();
-  // A rule is not applied where a constant of its right side would be empty. What does not follow from the rest is
-  // part of the domain.
+  // Assumes that constants of the right side have elements: a rule is not applied where one would be empty. An
+  // assumption that does not follow from the other facts becomes part of the domain.
   void AssumeConstantsHaveElements();
   void OrderFactors(int order);
 
@@ -74,7 +74,8 @@ class Attempt {
   std::vector<std::vector<Poly>> Positions(const std::vector<Poly>& shape, std::vector<std::vector<Guard>>* facts);
   void CutSum(const Poly& size, std::vector<std::pair<Poly, Poly>>* pieces);
   Outcome EqualElements(std::string* reason);
-  // Where the elements depend on the remainder of a position p by d, at p = d q + 0, d q + 1, ..
+  // Proves the outputs equal by cases if the elements depend on the remainder of a position p by d: p = d q + 0, d q +
+  // 1, ..
   Outcome EqualByRemainders(size_t output, const std::vector<Poly>& at, const std::vector<Guard>& facts, int depth = 0);
   Outcome EqualAt(size_t output, const std::vector<Poly>& at, const std::vector<Guard>& facts);
   bool MentionsDefinition(const NormalForm& n) const;

@@ -233,7 +233,7 @@ Poly Elements::ToPoly(const ExprPtr& e, Scope& scope) {
   throw GiveUp("an index expression of an unknown kind");
 }
 
-// Which multiple of a literal a position is next to decides what stands there: one case for each remainder.
+// The element depends on the remainder of a position by a literal: the proof starts again with one case per remainder.
 void Elements::CheckRemainder(const Poly& num, const Poly& den) const {
   if (!den.IsConst() || den.Constant() > kMostTerms) return;
   for (Var v : ctx_.positions) {
@@ -241,8 +241,8 @@ void Elements::CheckRemainder(const Poly& num, const Poly& den) const {
   }
 }
 
-// Positions are themselves. Any other element is an integer of which only equality is known: a sum of elements may have
-// wrapped around.
+// Positions are themselves. Any other element is an integer about which only equality is known: a sum of elements may
+// have wrapped around.
 Poly Elements::ToIndex(const NormalForm& conditional, DType dtype) {
   Poly index;
   NormalForm value = conditional;
@@ -268,9 +268,9 @@ Guard Elements::ToComparison(const ExprPtr& e, Scope& scope) {
   return e->kind() == ExprKind::kEqual ? Guard::Eq(a - b) : WithoutDigit(Guard::Le(a, b));
 }
 
-// d a + v >= 0 says a >= 0 where 0 <= v < d, since integers p >= 0 are those with p div d >= 0: a condition on the part
-// of a tensor that a position lies in does not depend on the place in that part. Here a is no constant: whether a
-// position lies within a size is for the solver to say.
+// Replaces d a + v >= 0 by a >= 0 if 0 <= v < d, since integers p >= 0 are those with p div d >= 0: a condition on the
+// part of a tensor that a position lies in does not depend on the place in that part. Here a is no constant: the solver
+// decides if a position lies within a size.
 Guard Elements::WithoutDigit(const Guard& condition) {
   if (!condition.IsGe()) return condition;
   const Poly& p = condition.poly();
@@ -345,7 +345,7 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   for (const auto& [holds, fails] : cases_) assumed += "|" + ctx_.Print(holds);
   auto key = std::make_tuple(value.node, value.output, at, assumed);
   auto it = cache_.find(key);
-  // Products rename what they bind; sums of very many terms need no other names.
+  // Products rename their bound variables; sums of very many terms need no other names.
   if (it != cache_.end()) return ctx_.strategy.unroll ? it->second : RenameAll(ctx_, it->second);
   Scope scope = ScopeOf(value.node);
   const OutputMeaning& output = n.meaning->outputs[value.output];
@@ -355,8 +355,8 @@ NormalForm Elements::Element(SymbolicValue value, const std::vector<Poly>& at) {
   return form;
 }
 
-// Integers of 8 to 32 bits are computed in a wider type and wrap around where they are stored: what was read in the
-// same type and only moved, and a constant within the type, are themselves.
+// Integers of 8 to 32 bits are computed in a wider type and wrap around where they are stored. A value that was read in
+// the same type and only moved does not change, and neither does a constant within the type.
 NormalForm Elements::Stored(NormalForm form, const ExprPtr& element, SymbolicValue value) {
   const SymbolicNode& n = instance_.nodes[value.node];
   const DType to = n.dtypes[value.output];
@@ -391,9 +391,9 @@ bool Elements::IsLeafOf(const NormalForm& form, DType type) const {
   return false;
 }
 
-// An integer is itself. A real that is a small dyadic fraction, and a number of its type, is that rational; any other
-// is a power of 2 times a symbol, named by its digits: what is proved then holds for every value of it, those that it
-// is rounded to among them, and rounding of constants is never taken for an identity.
+// An integer is itself. A real that is a small dyadic fraction, and a number of its type, is that rational. Any other
+// is a power of 2 times a symbol, named by its digits: a proof then holds for every value of it, those that it is
+// rounded to among them, and rounding of constants is never taken for an identity.
 NormalForm Elements::ToConstant(const Number& number, DType dtype) {
   if (const int64_t* integer = std::get_if<int64_t>(&number)) return ConstantForm(*integer);
   const double value = std::get<double>(number);
@@ -470,7 +470,7 @@ NormalForm Elements::ToOpaque(const ExprPtr& e, Scope& scope) {
   for (SymbolicValue input : n.inputs) {
     absl::StrAppend(&name, " ", DTypeName(instance_.nodes[input.node].dtypes[input.output]));
     for (const Poly& size : Shape(input)) args.push_back(IndexForm(ctx_, size));
-    // What is read lies inside: it is the whole.
+    // An opaque operator reads its operands as a whole, so its reads stay in bounds: obligations do not need them.
     if (scope.reads == nullptr) args.push_back(AtomForm(WholeValue(input)));
   }
   return AtomForm(MakeFnAtom(ctx_, name, std::move(args)));
@@ -521,14 +521,14 @@ NormalForm Elements::ToForm(const ExprPtr& e, Scope& scope) {
   return Choose(ctx_, condition, yes, no);
 }
 
-// A real number that stands for an integer: that of a padding, say.
+// Truncates a real number that stands for an integer, such as the value of a padding.
 NormalForm Elements::Truncated(const NormalForm& value, DType to) {
   Rational number;
   if (value.empty() || (IsConstant(value, &number) && FitsType(number, Typed("", to)))) return value;
   return ToCast(value, DType::kFloat64, to);
 }
 
-// Whether a narrow integer type holds the number.
+// True if a narrow integer type holds the number.
 bool Elements::IsWithin(const Rational& number, DType type) {
   const int bits = static_cast<int>(8 * DTypeSize(type)) - (IsUnsigned(type) ? 0 : 1);
   const int64_t most = (int64_t{1} << bits) - 1;
@@ -539,10 +539,10 @@ NormalForm Elements::ToCast(const NormalForm& x, DType from, DType to) {
   if (from == to || (IsFloating(to) && IsFloating(from))) return x;  // rounding is not seen over the reals
   if (from == DType::kBool) return x;                                // truth values are 0 and 1
   if (to == DType::kBool) return Add(ctx_, ConstantForm(1), Scale(Apply(ctx_, Typed("zero", from), {x}), -1));
-  // Sums that have wrapped around are other numbers than sums of what was cast.
+  // A sum that has wrapped around is another number than the sum of the casts.
   if (IsInteger(from) && IsFloating(to)) return Apply(ctx_, Typed("float", from), {x});
   if (from == DType::kInt32 && to == DType::kInt64) return Apply(ctx_, Typed("widen", from), {x});
-  // What an i32 cannot hold is another integer than what an i64 can.
+  // A number beyond i32 becomes another integer there than in i64.
   return Apply(ctx_, absl::StrCat(IsFloating(from) ? "truncate_" : "wrap_", DTypeName(to)), {x});
 }
 

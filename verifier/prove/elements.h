@@ -1,5 +1,5 @@
-// From the declarations to normal forms: the element of any value of a rule instance at symbolic positions, by
-// composing the meanings of the operators; and the obligations that the declarations themselves state.
+// Composes the meanings of the operators into normal forms: the element of any value of a rule instance at symbolic
+// positions, and the obligations that the declarations themselves state.
 #pragma once
 
 #include <map>
@@ -40,7 +40,7 @@ class Elements {
 
   // ---- elements
   NormalForm Element(SymbolicValue value, const std::vector<Poly>& at);
-  // What reads of a leaf, and of a real symbol, are called in normal forms.
+  // The name of reads of a leaf, or of a real symbol, in normal forms.
   std::string LeafName(int node) const;
 
   // A read performed by one output of a node: under `path`, each index lies in [0, size).
@@ -50,11 +50,11 @@ class Elements {
     std::vector<Poly> sizes;
     std::string text;
   };
-  // Of all outputs of a node, at positions within their shapes. The positions' ranges are part of `path`.
+  // The reads of all outputs of a node, at positions within their shapes. `path` includes the positions' ranges.
   std::vector<ReadObligation> Reads(int node);
 
  private:
-  // Where an expression is evaluated: variables of the node's meaning, and the path for divisors.
+  // The scope in which an expression is evaluated: variables of the node's meaning, and the path for divisors.
   struct Scope {
     int node = -1;
     std::vector<std::optional<Poly>> variables;
@@ -81,7 +81,7 @@ class Elements {
   void CheckRemainder(const Poly& num, const Poly& den) const;
   NormalForm ToCast(const NormalForm& x, DType from, DType to);
   NormalForm ToRead(const ExprPtr& e, Scope& scope);
-  // What is read of a node's result, given what is computed.
+  // The value that a read of a node's result gives, from the computed one.
   NormalForm Stored(NormalForm form, const ExprPtr& element, SymbolicValue value);
   bool IsMoved(const ExprPtr& e, const SymbolicNode& n, DType type) const;
   bool IsLeafOf(const NormalForm& form, DType type) const;
@@ -99,8 +99,8 @@ class Elements {
   Context& ctx_;
   const RuleInstance& instance_;
   std::vector<Poly> symbols_;
-  // Case analysis of comparisons with elements that are themselves conditional (an element of a concatenation): what
-  // holds in the present case, with its negation.
+  // Case analysis of comparisons with elements that are themselves conditional (an element of a concatenation): the
+  // condition of the present case, with its negation.
   std::vector<std::pair<Guard, Guard>> cases_;
   // By node, output, position and the assumptions and cases in force.
   std::map<std::tuple<int, int, std::vector<Poly>, std::string>, NormalForm> cache_;

@@ -1,4 +1,4 @@
-// What elements.cc and reductions.cc share.
+// Declarations that elements.cc and reductions.cc share.
 #pragma once
 
 #include <string>

@@ -65,7 +65,7 @@ class AxisMerger {
   const SymbolicNode& Node(size_t n) const { return instance_.nodes[n]; }
   Value Operand(size_t n, int64_t input) const { return Node(n).inputs[input]; }
   size_t Rank(Value v) const { return Node(static_cast<size_t>(v.node)).shapes[v.output].size(); }
-  // Whether axes k and k + 1 are one.
+  // True if axes k and k + 1 are merged.
   bool Merged(Value v, size_t k) const {
     const auto& pairs = merged_[v.node][v.output];
     return k < pairs.size() && pairs[k];
@@ -108,7 +108,7 @@ class AxisMerger {
       return;
     }
     if (e->kind() == ExprKind::kOpaque &&
-        Node(n).meaning->IsOpaque()) {  // nobody knows what becomes of its operands' axes
+        Node(n).meaning->IsOpaque()) {  // its operands' axes may be used in any way
       for (Value operand : Node(n).inputs) {
         for (size_t k = 0; k < Rank(operand); ++k) PartAround(operand, k);
       }

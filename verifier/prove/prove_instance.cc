@@ -41,7 +41,7 @@ const char* ObligationName(Obligation obligation) {
 namespace verifier {
 namespace {
 
-// What the attempts so far have shown to make no difference.
+// Skips strategies whose switches cannot matter, judging by what earlier attempts met.
 class Differences {
  public:
   // An attempt that was cut short shows nothing.
@@ -67,7 +67,7 @@ class Differences {
   std::vector<Strategy> unprobed_;
 };
 
-// A concatenation of constants: what a matrix in a rule stands for.
+// A concatenation of constants: the form of a matrix in a rule.
 bool HasMatrix(const RuleInstance& instance) {
   const auto constant = [&](const SymbolicValue& value) {
     return instance.nodes[value.node].splat.has_value() || IsFill(instance.nodes[value.node]);
@@ -104,7 +104,7 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
   const std::vector<Strategy> strategies = Strategies();
   std::vector<const Strategy*> order;
   for (const Strategy& strategy : strategies) order.push_back(&strategy);
-  // With a matrix nothing else leads anywhere.
+  // Only unrolling proves an instance with a matrix, so it is tried first.
   const bool unroll_first = HasMatrix(instance);
   if (unroll_first) std::rotate(order.begin(), order.end() - 1, order.end());
   if (options.tell_attempts && options.listener != nullptr) {
@@ -114,7 +114,7 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
   for (const Strategy* tried : order) {
     const Strategy& strategy = *tried;
     if (tried != order[0] && !differences.Matters(strategy)) continue;
-    // What the first three obligations left behind stays.
+    // Keeps the records of the first three obligations.
     record->steps.resize(legal.steps);
     record->smtlib.resize(legal.queries);
     record->nonlinear = legal.nonlinear;

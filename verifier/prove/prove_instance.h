@@ -7,7 +7,8 @@
 //   4. Every element of every output is equal over the real numbers.
 // A search for a counterexample at small sizes always comes first. The method: algebra.h (normal forms), prover.h
 // (alignment, one query per class), solver.h (arithmetic).
-// Thread-safe: a proof has no state outside its call but what it is given to share (ProofOptions::memory).
+// Thread-safe: a proof has no state outside its call except the memory that it is given to share
+// (ProofOptions::memory).
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ struct Counterexample {
   Obligation obligation = Obligation::kElements;
   std::vector<std::pair<std::string, int64_t>> symbols;
   std::vector<std::pair<std::string, Number>> reals;  // those of integer constants are integers
-  std::string detail;                                 // what is ill-formed, which shapes differ
+  std::string detail;                                 // the ill-formed part, or the shapes that differ
   int output = 0;                                     // kShape, kElements: number of the output
   std::vector<int64_t> at;                            // kElements: position in that output
   Number lhs, rhs;                                    // kElements: the elements there; exact where they are integers
@@ -91,8 +92,8 @@ struct ProofResult {
 ProofResult Prove(const RuleInstance& instance, const ProofOptions& options = {});
 
 // Follows the one attempt `strategy` without any solver: `known_unsat` says which queries are unsatisfiable. Proved
-// when those suffice; steps and queries are then what the attempt needs, in order. Depends on nothing else: neither on
-// time nor on chance. `listener` is told every step.
+// when those suffice; steps and queries are then the ones that the attempt needs, in order. The result depends neither
+// on time nor on chance. `listener` receives every step.
 ProofResult ReplayProof(const RuleInstance& instance, int strategy,
                         const std::function<bool(const SmtQuery&)>& known_unsat,
                         verifier::StepListener* listener = nullptr);

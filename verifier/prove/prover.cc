@@ -80,7 +80,7 @@ bool Prover::Holds(const Guard& goal, const char* tag) {
 }
 
 bool Prover::IsZero(const NormalForm& difference, std::vector<std::vector<MovedTerm>>* classes) {
-  // Inverses are for whoever listens or reads.
+  // Inverses are needed only for a caller that wants the classes, or for a certificate.
   const bool told = classes != nullptr || ctx_.record->certify;
   std::map<std::string, std::vector<size_t>> groups;
   for (size_t i = 0; i < difference.size(); ++i) groups[TermHead(difference[i])].push_back(i);
@@ -258,7 +258,7 @@ bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a
     key += "=";
   }
   key += ctx_.Print(path);
-  // What holds here need not hold where the same closures are met again.
+  // The facts are part of the key: an equality under these facts need not hold under others.
   for (const Guard& fact : facts_) key += "&" + ctx_.Print(fact);
   auto it = ctx_.lemmas.find(key);
   if (it != ctx_.lemmas.end()) return it->second;

@@ -1,7 +1,7 @@
 // Equality of normal forms under facts.
 //
 // Terms are grouped by the heads of their atoms and aligned by changes of variables; one query per class of equal
-// products asks whether the guards' coefficients cancel. What is left goes to one joint query in which reads and
+// products asks if the guards' coefficients cancel. The remaining terms go to one joint query in which reads and
 // products are uninterpreted. Maxima over ranges are equal when each family covers the other.
 #pragma once
 
@@ -19,7 +19,7 @@ class Prover {
   Prover(Context& ctx, std::vector<Guard> facts, int depth = 0) : ctx_(ctx), facts_(std::move(facts)), depth_(depth) {}
 
   bool Holds(const Guard& goal, const char* tag);
-  // The normal form is 0 wherever the facts hold. `classes` gets what shows it (StepListener::Zero).
+  // True if the normal form is 0 wherever the facts hold. `classes` gets the classes that show it (StepListener::Zero).
   bool IsZero(const NormalForm& difference, std::vector<std::vector<MovedTerm>>* classes = nullptr);
   // The maxima over the two unions of families are equal.
   bool EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>& b);

@@ -176,8 +176,8 @@ double ConcreteInstance::ElementAt(SymbolicValue value, int64_t linear) {
   return values_[node][output][place];
 }
 
-// All outputs of an opaque operator, from all elements of its operands. Where one of those does not exist, no element
-// of the outputs does.
+// Computes all outputs of an opaque operator, from all elements of its operands. If one of those does not exist, no
+// element of the outputs does.
 void ConcreteInstance::RunReference(int node) {
   const SymbolicNode& n = instance_.nodes[node];
   const bool undefined_before = undefined_, out_before = out_of_bounds_;
@@ -291,7 +291,7 @@ double ConcreteInstance::EvalCall(const ExprPtr& e, Frame& frame) {
   if (e->IsCall(Fn::kRandomBits)) return static_cast<double>(RandomBits(Word(a), Word(b)));
   if (IsOfBits(e->fn())) return BitsValue(e->fn(), DTypeSize(e->dtype()) == 8, a, b);
   const double value = EvaluateReal(e->fn(), a, b);
-  // Over the reals there is none: a pole, a logarithm of a negative number, also what a double does not hold.
+  // The function has no real value: a pole, a logarithm of a negative number, or a value beyond the range of doubles.
   if (!std::isfinite(value) && std::isfinite(a) && std::isfinite(b)) {
     undefined_ = true;
     return 0;
@@ -362,7 +362,7 @@ double ConcreteInstance::Reduced(const ExprPtr& e, Frame& frame) {
         total *= x;
       } else if (std::isnan(x) || (max ? x > total : x < total)) {
         total = x;
-        // Of the first NaN; an extremum over no axes at all has no place.
+        // The place is that of the first NaN; an extremum over no axes at all has no place.
         if (!e->bound().empty()) best = frame.variables[e->bound()[0].id];
         if (std::isnan(x)) break;
       }

@@ -13,7 +13,7 @@
 
 namespace rewright::verifier {
 
-// Whether a side makes integers of reals: leaves of integers alone would not show the difference.
+// True if a side makes integers of reals: leaves of integers alone would not show the difference.
 bool RoundsToIntegers(const RuleInstance& instance);
 
 // Functions of the bits of integers, which have no value over the reals, and their values where integers wrap around at
@@ -30,13 +30,13 @@ class ConcreteInstance {
 
   // False when a tensor is too large to be worth a look, or a size is negative.
   bool usable() const { return usable_; }
-  // What is wrong at these sizes, elements aside: an application that is not legal, sides of different types; empty
-  // where nothing is. Usable instances alone.
+  // Describes an error at these sizes, elements aside: an application that is not legal, or sides of different types;
+  // empty if there is none. Requires a usable instance.
   std::string Wrong() const;
   const Shape& ShapeOf(SymbolicValue value) const { return shapes_[value.node][value.output]; }
 
   double Element(SymbolicValue value, const std::vector<int64_t>& at);
-  // What happened since the last Clear.
+  // The events since the last Clear.
   bool undefined() const { return undefined_; }
   bool out_of_bounds() const { return out_of_bounds_; }
   void Clear() { undefined_ = out_of_bounds_ = false; }
@@ -45,7 +45,7 @@ class ConcreteInstance {
   const std::vector<double>& reals() const { return reals_; }
 
  private:
-  // Where an expression is evaluated: in the meaning of a node, or (-1) over the instance's symbols.
+  // The scope in which an expression is evaluated: the meaning of a node, or (-1) the instance's symbols.
   struct Frame {
     int node = 0;
     std::vector<int64_t> variables;
@@ -71,8 +71,8 @@ class ConcreteInstance {
   // 0: not computed, 1: computed, 2: undefined, 4: out of bounds
   std::vector<std::vector<std::vector<uint8_t>>> state_;
   std::vector<std::vector<int64_t>> variables_;  // [node]: of the meaning
-  // By node and reduction inside of another: what it was last, so that one that does not vary with that is computed
-  // once.
+  // The last value of each nested reduction, by node and reduction, so that one that does not vary with the outer
+  // reduction is computed once.
   struct Last {
     std::vector<int> free;    // variables that it depends on
     std::vector<int64_t> at;  // their values then

@@ -21,7 +21,7 @@ constexpr double kTolerance = 1e-6;
 constexpr int kPointsPerOutput = 10;
 constexpr int kSearchBudget = 4000;
 
-// Of a type, from the double with which the search computes; what left the integers behind stays a double.
+// The number of the type for a double of the search; a value that is no exact integer stays a double.
 Number NumberOf(DType type, double value) {
   constexpr double kExact = 0x1p53;
   if (IsFloating(type) || !(std::abs(value) <= kExact)) return value;
@@ -261,7 +261,7 @@ std::optional<Counterexample> CounterexampleSearch::Run(int trials, double work_
   int after_first = 0;
   for (int k = 0; k < trials && ThreadWorkSeconds() - start < work_limit_s; ++k) {
     if (best.has_value() && ++after_first > 24) break;
-    // From tiny to wide: three values per symbol, then up to six.
+    // The ranges grow from tiny to wide: three values per symbol, then up to six.
     const int width = best.has_value() ? 2 + k % 2 : std::min(6, 2 + round_++ / 6);
     std::vector<int64_t> values;
     if (!FindAssignment(width, &values)) continue;

@@ -16,7 +16,7 @@
 
 namespace rewright::verifier {
 
-// Whether values of two sides are told apart: doubles were used, so that they differ by more than 1e-6 of the larger.
+// True if the values differ by more than 1e-6 of the larger. The margin allows for the rounding of doubles.
 bool Differ(double a, double b);
 
 class ConcreteInstance;
@@ -32,7 +32,7 @@ class CounterexampleSearch {
   // Assignments of the symbols that satisfy the instance's conditions and the left side's requirements.
   const std::vector<std::vector<int64_t>>& assignments() const { return assignments_; }
   int trials() const { return trials_; }
-  // Up to `count` such assignments, without comparing anything.
+  // Draws up to `count` such assignments, without comparing anything.
   std::vector<std::vector<int64_t>> Draw(int count);
 
  private:

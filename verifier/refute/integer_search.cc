@@ -22,7 +22,7 @@ constexpr int64_t kMaxElements = 256;
 // Limits of SearchPositions.
 constexpr size_t kEnlargedAssignments = 3;
 constexpr int64_t kMostElements = 1 << 18;
-constexpr int64_t kMostReduced = 1 << 22;  // elements of a result times those of what is reduced
+constexpr int64_t kMostReduced = 1 << 22;  // elements of a result times those that a reduction runs over
 
 int64_t Small(std::mt19937_64& rng) { return static_cast<int64_t>(rng() % 7) - 3; }
 

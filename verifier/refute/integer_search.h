@@ -15,7 +15,7 @@
 
 namespace rewright::verifier {
 
-// Whether any leaf of the instance holds integers that are not given.
+// True if some leaf of the instance holds integers that are not given.
 bool HasIntegers(const RuleInstance& instance);
 
 // Compares the sides at `draws` drawings of the leaves, at each of the first few assignments of the symbols that make
@@ -24,9 +24,9 @@ std::optional<Counterexample> SearchIntegers(const RuleInstance& instance,
                                              const std::vector<std::vector<int64_t>>& assignments, int draws,
                                              std::mt19937_64* rng);
 
-// Compares the sides at sizes just beyond those where positions and counts of 8 and 16 bits wrap around; each of the
-// first few assignments with such a size in the place of one of its values, or of all. Nothing where the instance has
-// no such positions or counts.
+// Compares the sides at sizes just beyond those where positions and counts of 8 and 16 bits wrap around. Each of the
+// first few assignments gets such a size in place of one of its values, or of all. Nothing if the instance has no such
+// positions or counts.
 std::optional<Counterexample> SearchPositions(const RuleInstance& instance,
                                               const std::vector<std::vector<int64_t>>& assignments,
                                               std::mt19937_64* rng);

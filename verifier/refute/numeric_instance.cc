@@ -31,7 +31,8 @@ std::optional<double> EvalReal(const ExprNode& expr, const std::vector<int64_t>&
   return EvaluateReal(expr.fn(), *a, *b);
 }
 
-// Of type i64: sums, differences and products, which wrap around; nothing where an index in it has no value.
+// Evaluates an i64 expression of sums, differences and products, which wrap around; nothing if an index in it has no
+// value.
 std::optional<uint64_t> EvalInteger(const ExprPtr& expr, const std::vector<int64_t>& symbols,
                                     const std::vector<Number>& reals) {
   if (expr->kind() == ExprKind::kParam) return static_cast<uint64_t>(std::get<int64_t>(reals[expr->param()]));

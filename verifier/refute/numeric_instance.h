@@ -33,7 +33,7 @@ class CompiledNodes {
   // Node, precision, values of variables and the types, bits of parameters.
   using Key = std::tuple<size_t, Precision, std::vector<int64_t>, std::vector<uint64_t>>;
   absl::flat_hash_map<Key, std::unique_ptr<CompiledMeaning>> compiled_;
-  // Of an instance without real attributes, by precision, symbols and types of leaves.
+  // Programs of an instance without real attributes, by precision, symbols and types of leaves.
   absl::flat_hash_map<std::tuple<Precision, std::vector<int64_t>>, Programs> of_instance_;
 };
 
@@ -43,8 +43,8 @@ class NumericInstance {
   NumericInstance(const RuleInstance& instance, std::vector<int64_t> symbols, std::vector<Number> reals)
       : instance_(instance), symbols_(std::move(symbols)), reals_(std::move(reals)) {}
 
-  // The condition that the application breaks, or what is wrong with its shape; OK when it is legal. A leaf is legal
-  // when its sizes are at least 1.
+  // Checks that the application is legal; the error names the condition that it breaks, or the fault of its shape. A
+  // leaf is legal when its sizes are at least 1.
   absl::Status Legal(const SymbolicNode& node) const;
   TensorType TypeOf(const SymbolicNode& node, size_t output) const;
 
@@ -68,12 +68,12 @@ class NumericInstance {
   const std::vector<Number> reals_;
 };
 
-// Whether an operator of the instance stands for any of a family: the interpreter computes none of its elements.
+// True if an operator of the instance stands for any of a family: the interpreter computes none of its elements.
 bool HasStandIn(const RuleInstance& instance);
 
-// Whether the reference interpreter, which shares no code with the search, finds at these sizes and elements what the
-// counterexample says: a legal left side, and a right side that is not legal, has another shape, reads out of bounds,
-// or has the element that it is said to have, different from the left side's. Errors say what it finds instead.
+// Checks a counterexample with the reference interpreter, which shares no code with the search. At these sizes and
+// elements the left side must be legal. The right side must be illegal, have another shape, read out of bounds, or have
+// the claimed element, which differs from the left side's. Errors say what it finds instead.
 absl::Status ConfirmCounterexample(const RuleInstance& instance, const Counterexample& found);
 
 }  // namespace rewright

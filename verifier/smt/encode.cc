@@ -11,8 +11,8 @@ namespace {
 constexpr size_t kMaxLemmas = 800;
 constexpr int kMaxClosureDepth = 3;
 
-// Replaces, in a closure's body, what is free and local by numbered parameters, so that closures that differ only
-// there become one function applied to different arguments.
+// Replaces free local variables in a closure's body by numbered parameters, so that closures that differ only there
+// become one function applied to different arguments.
 class Abstraction {
  public:
   explicit Abstraction(Context& ctx) : ctx_(ctx) {}
@@ -440,7 +440,7 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Branch>& br
   bool known = std::any_of(instances_.begin(), instances_.end(),
                            [&](const Instance& i) { return i.name == name && i.params == abstraction.params; });
   if (known) return value;
-  // A sum whose guard never holds here: of the kernels of other groups, say.
+  // Tries to show that the sum's guard never holds here: for example, a sum over the kernels of other groups.
   if (kind == "sum" && !branches[0].guard.IsTrue() && !path.IsTrue() && prover_ != nullptr &&
       prover_->depth() < kMaxClosureDepth &&
       prover_->EqualClosures(kind, branches, {Branch{{}, Guard::True(), {}}}, path)) {

@@ -69,7 +69,7 @@ class Encoder {
   bool linear_;
   Prover* prover_;
   bool nonlinear_ = false;
-  bool cases_ = false, element_products_ = false;  // products of what a comparison decides are worth arithmetic
+  bool cases_ = false, element_products_ = false;  // the latter: comparisons decide factors
   std::map<Var, z3::expr> vars_;
   std::map<Monomial, z3::expr> products_;
   std::vector<z3::expr> side_;

@@ -1,5 +1,5 @@
-// What Z3 is told of functions of elements: signs and truth values are cases, roundings are integers next to their
-// argument, increasing functions keep the order of what they are applied to.
+// States facts about functions of elements for Z3: signs and truth values are cases, roundings are integers next to
+// their argument, increasing functions keep the order of their arguments.
 #include <algorithm>
 
 #include "verifier/normal_form/internal.h"

@@ -12,7 +12,7 @@
 namespace rewright::verifier {
 namespace {
 
-// What one query may cost, at most, in Z3's resource units (work.h). Units and not milliseconds: verdicts then do not
+// The most that one query may cost, in Z3's resource units (work.h). Units and not milliseconds: verdicts then do not
 // depend on the machine, and the timer threads of Z3 4.8, which can deadlock, are never started.
 constexpr unsigned kLinearLimit = 3000000;
 constexpr unsigned kNonlinearLimit = 1500000;
@@ -21,7 +21,7 @@ constexpr unsigned kNonlinearIndexLimit = 100000;
 // Steps of making a context for one query, and of putting a query to a solver.
 constexpr int64_t kStepsOfContext = 80000, kStepsOfQuery = 5000;
 
-// What a query may cost where its proof may still do so much work.
+// The most that a query may cost if its proof may still work for `seconds`.
 unsigned WithinWork(unsigned limit, double seconds) {
   constexpr double kLeast = 1000;
   return static_cast<unsigned>(std::clamp(seconds * kStepsPerSecond + kLeast, kLeast, static_cast<double>(limit)));
@@ -143,8 +143,8 @@ struct Solver::Impl {
 
   z3::check_result Ask(const std::vector<z3::expr>& assertions, const z3::expr& goal, bool linear, unsigned limit) {
     if (linear) return Ask(Z3(), assertions, goal, limit, &memory.units);
-    // The search in non-linear arithmetic goes by the numbers of expressions, that is, by what was asked before: a
-    // context of its own makes it depend on the query alone.
+    // The search in non-linear arithmetic depends on the numbers of expressions, and so on earlier questions: with a
+    // context of its own it depends on the query alone.
     CountSteps(kStepsOfContext);
     z3::context fresh;
     const auto moved = [&](const z3::expr& e) { return z3::to_expr(fresh, Z3_translate(Z3(), e, fresh)); };
@@ -156,7 +156,7 @@ struct Solver::Impl {
     return Ask(fresh, translated, last, limit, &units);
   }
 
-  // `units`: what the context had used before, and has then.
+  // `units`: the resource units that the context had used before the query; updated.
   static z3::check_result Ask(z3::context& z3, const std::vector<z3::expr>& assertions, const z3::expr& goal,
                               unsigned limit, int64_t* units) {
     z3::solver solver(z3, z3::solver::simple());

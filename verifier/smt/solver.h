@@ -17,8 +17,8 @@ namespace rewright::verifier {
 
 class Prover;
 
-// What the proofs of a rule's instances share: Z3's context, which takes milliseconds to set up, and the answers to
-// queries, which strategies and instances repeat. Not thread-safe.
+// The memory that the proofs of a rule's instances share: Z3's context, which takes milliseconds to set up, and the
+// answers to queries, which strategies and instances repeat. Not thread-safe.
 class SolverMemory {
  public:
   SolverMemory();

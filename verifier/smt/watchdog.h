@@ -14,7 +14,7 @@
 namespace rewright::verifier {
 
 // Seconds on the clock after which a check is taken to hang: non-linear arithmetic does not always count its resources.
-// A check that counts them ends far below on any machine, so that no answer hangs on its speed.
+// A check that counts them ends far below on any machine, so that no answer depends on its speed.
 constexpr double kHangSeconds = 60;
 
 // Interrupts Z3 when a check runs past `seconds` on the clock.
@@ -48,8 +48,8 @@ class Watchdog {
   std::thread thread_;
 };
 
-// Parameters for a solver of at most `units` resource units. SIGINT is left to the program: by default a check puts its
-// own handler in the place of ours, from any thread, and a signal that comes then is lost.
+// Parameters for a solver of at most `units` resource units. SIGINT is left to the program: by default a check installs
+// a handler of its own in place of the program's, from any thread, and a signal that comes then is lost.
 inline z3::params SolverParameters(z3::context& z3, unsigned units) {
   z3::params params(z3);
   params.set("rlimit", units);

@@ -110,8 +110,8 @@ class Prover {
     RuleVerdict verdict;
   };
 
-  // Of the statements that are proved the one with the most instances: of the last where they are as many, which says
-  // the same with fewer packs. Nothing where there is none, or where it follows from others of the operator.
+  // The proved statement with the most instances; among equals the last, which has fewer packs. Nothing if none is
+  // proved, or if it follows from other rules of the operator.
   std::optional<Proved> ProveMostGeneral(const std::vector<std::string>& statements) {
     if (statements.empty() || Stopped()) return std::nullopt;
     ++result_.counts.stated;
@@ -150,7 +150,7 @@ class Prover {
     return best;
   }
 
-  // From the rules of the operator, read from left to right.
+  // True if the rule follows from the rules of the operator, read from left to right.
   bool Follows(const Rule& rule) const {
     const auto compiled = CompileRule(rule);
     if (!compiled.ok() || kept_.empty()) return false;
@@ -174,7 +174,7 @@ class Prover {
 
   const DefinitionOptions& options_;
   DefinitionRules result_;
-  // Of the operator at hand.
+  // The operator at hand.
   std::string name_;
   int number_ = 0;
   std::vector<std::shared_ptr<const Matcher>> kept_;

@@ -1,11 +1,11 @@
-// Rules that are operators' own definitions: no search, the meanings say them (definition_parts.h).
+// Makes rules of operators' own definitions. There is no search: the meanings give them (definition_parts.h).
 //
 //   parts => operator            in each form in which the parts are written down (definition_forms.h)
-//   operator => scale and shift  where the result is operand 0 times a factor plus a summand, both of weights: what is
-//                                done once, when a model is loaded, and leaves a product and a sum
+//   operator => scale and shift  if the result is operand 0 times a factor plus a summand, both of weights: these are
+//                                computed once, when a model is loaded, which leaves a product and a sum
 //
 // Axes that are treated alike, and that nothing reduces over, become any number of axes (`b..`) as far as that is
-// proved. Nothing is stated that the verifier does not prove.
+// proved. Every rule that is stated is proved by the verifier.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct DefinitionCounts {
   int operators = 0;
   int elementary = 0;  // of them: a function or a reduction of the operands, which defines nothing
   int unread = 0;      // of them: whose meaning is no graph of simpler operators
-  int stated = 0;      // rules; below what became of them
+  int stated = 0;      // rules; below their fates
   int proved = 0, derivable = 0, refuted = 0, unknown = 0;
 };
 

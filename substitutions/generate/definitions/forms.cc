@@ -61,7 +61,7 @@ std::vector<Factor> Products(const std::vector<Factor>& factors, unsigned set) {
 
 // ---------------------------------------------------------------- smaller operators
 
-// Whether `part` is `pattern` of something, its only operand.
+// True if `part` is `pattern` with *something in place of its only operand.
 bool Fits(const PartPtr& pattern, const PartPtr& part, PartPtr* something) {
   if (pattern->kind == Part::Kind::kOperand) {
     if (*something != nullptr) return (*something)->key == part->key;
@@ -78,7 +78,7 @@ bool Fits(const PartPtr& pattern, const PartPtr& part, PartPtr* something) {
 
 class Smaller {
  public:
-  // Those that are elementwise, of one operand and no attributes; the largest first.
+  // The smaller operators: elementwise ones of one operand without attributes, the largest first.
   Smaller(const Definition& of, const std::vector<Definition>& all) {
     const size_t size = Applications(of.whole).size();
     for (const Definition& definition : all) {
@@ -90,7 +90,7 @@ class Smaller {
     });
   }
 
-  // With these operators in place of what defines them.
+  // The part with these operators in place of their definitions.
   PartPtr In(const PartPtr& part) const {
     if (part->kind != Part::Kind::kApply) return part;
     for (const Definition* definition : definitions_) {
@@ -112,7 +112,7 @@ class Smaller {
 struct Style {
   std::map<std::string, size_t> order;  // of a product, by its key
   bool powers = false;                  // squares are powers
-  const Smaller* smaller = nullptr;     // of which operators make use
+  const Smaller* smaller = nullptr;     // the smaller operators that are used
 };
 
 class Writer {
@@ -126,7 +126,7 @@ class Writer {
     return written;
   }
 
-  // In how many orders the product can be written.
+  // The number of orders in which the product can be written.
   static size_t Orders(const PartPtr& product) {
     std::vector<Factor> factors;
     AddFactors(product, false, &factors);

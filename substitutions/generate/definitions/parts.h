@@ -42,12 +42,12 @@ struct Part {
 PartPtr MakeNumber(double number);
 PartPtr MakeReal(const std::string& name);
 PartPtr MakeOperand(int operand);
-// Of the two operands of a commutative operator, a number comes last.
+// Applies the operator to the operands. A number comes last among the operands of a commutative operator.
 PartPtr MakeApply(const OpDef* op, std::vector<PartPtr> operands, std::vector<int> reduced = {});
 
 // The applications of a part, shared ones once, users before operands.
 std::vector<const Part*> Applications(const PartPtr& part);
-// Whether the operand occurs in it.
+// True if the operand occurs in the part.
 bool DependsOn(const PartPtr& part, int operand);
 
 // The operators that do one thing alone. Null where there is none.
@@ -64,7 +64,8 @@ struct Definition {
   PartPtr whole;
 };
 
-// What the operator computes of operands of f32 of these ranks. Errors say what of the meaning is no tensor.
+// Reads the operator's definition for f32 operands of these ranks. Errors name the part of the meaning that is no
+// tensor.
 absl::StatusOr<Definition> ReadDefinition(const OpDef& op, const std::vector<int>& ranks, const Attrs& attrs);
 
 // The definitions of the operator at one rank of operand 0: by each axis that an attribute may name, those in the

@@ -21,7 +21,7 @@ struct Run {
   std::vector<std::string> names;  // of its sizes; of the pack
 };
 
-// One statement: which runs of axes are packs, and what everything is called.
+// One statement: a choice of the runs of axes that are packs, with names for everything.
 class Statement {
  public:
   Statement(const Definition& definition, std::vector<Run> runs) : definition_(definition), runs_(std::move(runs)) {
@@ -60,7 +60,7 @@ class Statement {
     return absl::StrCat(left, "\n=> ", lets, right, "\nwhen ", absl::StrJoin(weights, " and "));
   }
 
-  // Whether an attribute names an axis within a run of any length: the statement cannot be made.
+  // True if an attribute names an axis inside a run of any length: then the statement cannot be made.
   bool CutsPack() const {
     for (const AttrSpec& attr : definition_.op->attrs) {
       if (attr.kind != AttrKind::kAxis) continue;
@@ -123,7 +123,7 @@ class Statement {
   bool IsTrailing(const std::vector<int>& axes) const {
     return axes.empty() || axes[0] + static_cast<int>(axes.size()) == definition_.rank;
   }
-  // Those of the operands beyond 0, which are the same (StateScaleAndShift).
+  // The axes of the operands beyond 0, which are the same (StateScaleAndShift).
   const std::vector<int>& ParameterAxes() const { return AxesOf(1); }
 
   // The tensor in the shape in which it broadcasts.
@@ -188,7 +188,7 @@ class Statement {
     return absl::StrCat(part.op->name, "(", absl::StrJoin(items, ", "), ")");
   }
 
-  // Names what is used more than once: "let d = .. in ".
+  // Names parts that are used more than once: "let d = .. in ".
   std::string Lets(const std::vector<PartPtr>& roots) {
     std::map<std::string, int> uses;
     std::vector<const Part*> parts;  // operands before users
@@ -249,8 +249,8 @@ std::vector<Run> RunsOf(const Definition& definition) {
   return runs;
 }
 
-// A statement for each choice of packs, the ones with more first. Axes that are reduced are counted: of any number of
-// them proofs take long.
+// Makes a statement for each choice of packs, the ones with more first. Reduced axes are written out one by one: proofs
+// about any number of them take long.
 template <typename State>
 std::vector<std::string> Statements(const Definition& definition, const State& state) {
   const std::vector<Run> runs = RunsOf(definition);

@@ -9,8 +9,8 @@
 
 namespace rewright::generate {
 
-// The statement as text, without `rule` and a name, for each choice of which axes may be any number: the most first, in
-// the last each axis stands by itself.
+// The statement as text, without `rule` and a name, for each choice of the axes that may be any number: the most first;
+// in the last each axis stands by itself.
 std::vector<std::string> StatePartsAsOperator(const Definition& definition, const PartPtr& form);
 std::vector<std::string> StateScaleAndShift(const Definition& definition, const ScaleAndShift& parts);
 

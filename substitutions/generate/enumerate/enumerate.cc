@@ -28,7 +28,7 @@ struct Worker {
   Worker(const Space& space, const GraphCode& code, const Classes& classes, uint64_t seed, TapeCache* tapes)
       : terms(space, AssignmentsOf(space), true, seed, tapes), fingerprinter(terms, code, classes) {}
 
-  // Forgets what came after the mark if it has become too much.
+  // Forgets the terms after the mark if they have become too many.
   void Trim(const Terms::Mark& mark) {
     if (terms.num_bytes() < kKeptWorkerBytes) return;
     fingerprinter.Release(mark);

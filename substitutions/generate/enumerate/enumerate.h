@@ -32,7 +32,7 @@ class Workers {
   Workers(const Space& space, const GraphCode& code, const Classes& classes, uint64_t seed, int threads);
   ~Workers();
 
-  // Of the first thread.
+  // The terms of the first thread.
   Terms& terms();
   void AddSingles(std::vector<Record>* records);
 

@@ -1,5 +1,5 @@
-// What the enumeration has done, so that it can go on after it was ended at any moment: the graphs of every finished
-// subtree, with their fingerprints. A process appends to a file of its own and reads those of all.
+// Journal of the enumeration, from which it resumes after it was ended at any moment: the graphs of every finished
+// subtree, with their fingerprints. Each process appends to a file of its own and reads the files of all.
 #pragma once
 
 #include <chrono>
@@ -19,12 +19,12 @@ class EnumerationJournal {
  public:
   ~EnumerationJournal();
 
-  // Opens DIR/enumeration.RANK.journal, and cuts off what was not written to the end. `header`, one line, tells what
-  // the run depends on. Errors: a journal there is of another run, or cannot be read or written.
+  // Opens DIR/enumeration.RANK.journal, and cuts off a line that was not written to the end. `header`, one line, names
+  // everything that the run depends on. Errors: a journal there is of another run, or cannot be read or written.
   absl::Status Open(const std::string& folder, int rank, const std::string& header);
 
   bool is_open() const { return file_.has_value(); }
-  // What is written of a level so far, in no fixed order; perhaps some of it twice.
+  // Visits the subtrees of a level that are written so far, in no fixed order; some perhaps twice.
   absl::Status Replay(const Level& level, const std::function<void(const FinishedSubtree&)>& visit) const;
 
   // Written within a second, and on the disk within 20, as long as more is added.

@@ -2,10 +2,10 @@
 // that a field does not have.
 //
 // An element is an integer 0 <= x < p. `Centered` is the representative of least absolute value: small integers,
-// negative ones included, are themselves. What is exact: + - * /, powers with small integer exponents, and constants
-// (a double is a dyadic rational, and 2^61 = 1 in the field). The rest are stand-ins; they are deterministic functions
-// of their arguments that keep these laws, so that equal graphs have equal fingerprints more often than under a plain
-// hash. A law that a stand-in does not keep costs the generator a candidate and never makes one true.
+// negative ones included, are themselves. Exact are: + - * /, powers with small integer exponents, and constants (a
+// double is a dyadic rational, and 2^61 = 1 in the field). The rest are stand-ins: deterministic functions of their
+// arguments that keep the laws below, so that equal graphs have equal fingerprints more often than under a plain hash.
+// A law that a stand-in does not keep costs the generator a candidate and never makes one true.
 //
 //   order (<, <=, max, min, abs)  of centered representatives: a total order, so max and min are a lattice, and small
 //                                 integers compare as integers; not preserved by + and * where they wrap around
@@ -66,14 +66,14 @@ uint64_t FieldSigmoid(uint64_t x);
 // 0 has no negative power.
 bool FieldPowExists(uint64_t x, uint64_t exponent);
 uint64_t FieldPow(uint64_t x, uint64_t exponent);
-// Stand-ins for functions of which nothing else is known, by a key of each: any function, an odd one, an even one,
-// one that leaves integers as they are.
+// Stand-ins for functions without known laws, by a key of each: any function, an odd one, an even one, one that leaves
+// integers as they are.
 uint64_t FieldHash(uint64_t key, uint64_t x);
 uint64_t FieldOdd(uint64_t key, uint64_t x);
 uint64_t FieldEven(uint64_t key, uint64_t x);
 uint64_t FieldStep(uint64_t key, uint64_t x);
 
-// What stands for a function in the field; of two arguments, the second is of no account where it has one.
+// The field's stand-in for a function. It ignores the second argument of a function of one.
 template <Fn fn>
 struct FieldFn;
 #define PARTIAL(condition, value) ((condition) ? Partial<uint64_t>{true, (value)} : Partial<uint64_t>{false, 0})

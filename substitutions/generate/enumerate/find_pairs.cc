@@ -42,9 +42,9 @@ absl::Status Check(const Space& space) {
   return absl::OkStatus();
 }
 
-// Divides classes by the values of their graphs under some assignments, the last one the nominal one: what differs from
-// the first graph of its pair leaves the class, and those that leave and are equal to each other make pairs among
-// themselves. Keeps the order of the pairs.
+// Divides classes by the values of their graphs under some assignments, the last one the nominal one. A graph that
+// differs from the first graph of its pair leaves the class; those that leave and are equal to each other make pairs
+// among themselves. Keeps the order of the pairs.
 class Divider {
  public:
   Divider(const Space& space, std::vector<std::vector<int64_t>> assignments, uint64_t seed)
@@ -83,7 +83,7 @@ std::vector<std::vector<int64_t>> With(std::vector<std::vector<int64_t>> assignm
   return assignments;
 }
 
-// What a journal of the enumeration depends on.
+// The text that identifies a journal: everything that the enumeration depends on.
 std::string HeaderOf(const Space& space, uint64_t seed) {
   std::string text = absl::StrCat(space.name, " max_ops=", space.max_ops, " seed=", seed, " inputs=");
   for (const InputGroup& group : space.inputs) absl::StrAppend(&text, group.name, group.count, ",");
@@ -135,10 +135,10 @@ class Finder {
   }
 
  private:
-  // Between two exchanges each rank does so many subtrees.
+  // The number of subtrees that each rank does between two exchanges.
   static constexpr uint64_t kSubtreesInRound = 64;
 
-  // Whether it is so at any rank.
+  // True if `mine` is true at some rank.
   bool Any(bool mine) const { return options_.ranks == nullptr ? mine : options_.ranks->Max(mine ? 1 : 0) != 0; }
 
   // A table that would outgrow the limit is begun again as one of several passes.
@@ -205,7 +205,7 @@ class Finder {
     MatchCounts counts;
     uint64_t done = 0, next_report = 0, records = 0;
     bool fits = true;
-    bool spilled = false;  // the journal alone has what comes
+    bool spilled = false;  // only the journal keeps the records from here on
     std::vector<std::vector<uint64_t>> out(ranks);
     const auto exchange = [&] {
       const std::vector<uint64_t> words = options_.ranks->Exchange(out);
@@ -249,13 +249,13 @@ class Finder {
         }
       }
       if (!shared) return fits && result_.complete;
-      // Whether to go on is for all ranks to say.
+      // All ranks decide together if they go on.
       if (done % kSubtreesInRound != 0) return true;
       exchange();
       return fits && result_.complete;
     };
 
-    // Subtrees by their place in the sample; of those, every `ranks`th from `rank` on is done here.
+    // Known subtrees, by their place in the sample; this rank does every `ranks`th from `rank` on.
     std::vector<bool> known(total, false);
     bool go_on = true;
     absl::Status replayed = journal_.Replay(level, [&](const FinishedSubtree& subtree) {
@@ -284,7 +284,7 @@ class Finder {
     }
     if (absl::Status flushed = journal_.Flush(); !flushed.ok()) Fail(flushed);
     if (shared) {
-      // As many exchanges as the rank with the most subtrees has, and one for the rest.
+      // Every rank does the exchanges that the rank with the most subtrees needs, and one for the rest.
       const uint64_t rounds = (total + ranks - 1) / ranks / kSubtreesInRound + 1;
       for (uint64_t round = done / kSubtreesInRound; round < rounds && fits && result_.complete; ++round) exchange();
     }
@@ -314,7 +314,7 @@ class Finder {
     result_.complete = false;
   }
 
-  // At rank 0: what all have found.
+  // Collects the pairs of all ranks at rank 0.
   void Gather() {
     if (num_ranks_ == 1) return;
     const MatchCounts& c = result_.counts;

@@ -25,9 +25,9 @@ struct FindOptions {
   int threads = 1;           // the result does not depend on it
   // Bytes, of the tables; 0: none. Kept by going through the largest graphs several times, or through the journal.
   int64_t memory_limit = 0;
-  // A folder in which what is done is kept, and from which it is taken up again; empty: none.
+  // The folder in which finished work is kept, and from which a run resumes; empty: none.
   std::string journal;
-  // Of the parts that the largest graphs are divided into only every `sample`th: for an estimate, no result.
+  // Does only every `sample`th of the parts that the largest graphs are divided into: for an estimate, no result.
   uint64_t sample = 1;
   // Processes that share the largest graphs. Each has options.threads, which should be 1.
   Ranks* ranks = nullptr;
@@ -35,7 +35,7 @@ struct FindOptions {
   std::function<void(const FindProgress&)> progress;  // now and then
 };
 
-// With several ranks, what rank 0 has; the others have only `complete`.
+// The pairs found. With several ranks only rank 0 has all fields; the others have only `complete`.
 struct FoundPairs {
   MatchCounts counts;
   uint64_t collisions = 0;  // pairs that differ under other sizes and elements, and are no pairs
@@ -45,10 +45,10 @@ struct FoundPairs {
   std::vector<Pair> pairs;  // confirmed, from simple to complicated
 };
 
-// Errors: the space is none that can be searched (an operator that does not exist, too many operators); of the journal.
+// Errors: a space that cannot be searched (an operator that does not exist, too many operators); those of the journal.
 absl::StatusOr<FoundPairs> FindPairs(const Space& space, const FindOptions& options);
 
-// Whether no two outputs share work on the left and some do on the right: the right side merges the left one.
+// True if outputs share work on the right and none do on the left: the right side merges the left one.
 bool IsMerge(const Space& space, const SmallGraph& left, const SmallGraph& right);
 
 }  // namespace rewright::generate

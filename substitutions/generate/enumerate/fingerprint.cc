@@ -164,7 +164,7 @@ size_t Classes::num_bytes() const {
 
 // ---------------------------------------------------------------- fingerprints
 
-// What of a graph does not depend on names.
+// The part of a graph's structure that does not depend on names.
 struct Fingerprinter::Layout {
   std::array<uint64_t, kMaxOps> cones;  // applications that each is computed from, itself among them
   uint64_t used[kMaxOps] = {};          // by application: applications that read it
@@ -272,7 +272,8 @@ bool Fingerprinter::Rename(const SmallGraph& graph, const Ref* names, ValueId* v
   return true;
 }
 
-// `keep`: as a node, whose first output is `first` then. What is computed from all of a graph comes up once.
+// Evaluates the last application. `keep` adds it to the terms as a node, whose first output is `first` then. A value
+// that is computed from the whole graph is needed once, so it is not kept otherwise.
 bool Fingerprinter::EvaluateLast(const SmallGraph& graph, bool keep, const ValueId* values, LastValue* last,
                                  ValueId* first) {
   const SmallGraph::Application& application = graph.applications[graph.size - 1];
@@ -326,7 +327,7 @@ const Fingerprinter::Part& Fingerprinter::PartOf(ValueId value) {
   return parts_.emplace(value, part).first->second;
 }
 
-// Whether a part that is an output of the applications before `end` makes the graph reducible.
+// True if a part that is an output of the applications before `end` makes the graph reducible.
 bool Fingerprinter::IsReducible(const SmallGraph& graph, const Layout& layout, const ValueId* values, int end) {
   for (int i = 0; i < end; ++i) {
     const bool is_output = (layout.output_applications & Bit(i)) != 0;
@@ -338,7 +339,7 @@ bool Fingerprinter::IsReducible(const SmallGraph& graph, const Layout& layout, c
     const Part& part = PartOf(values[OutputRef(i, output)]);
     // An input is no output of any graph of the space.
     if (part.least.rank == UINT64_MAX || (is_output && part.least.rank == 0)) continue;
-    // What goes away with the part: that of which nothing else is computed, and which is no output.
+    // The applications that go away with the part: nothing else is computed from them, and they are no outputs.
     uint64_t own = Bit(i);
     for (int j = i; j-- > 0;) {
       if ((layout.cones[i] & Bit(j)) != 0 && (layout.used[j] & ~own) == 0) own |= Bit(j);
@@ -379,7 +380,7 @@ void Fingerprinter::Add(const SmallGraph& graph, const ValueId* values, std::vec
       return;
     }
   }
-  // A tensor that occurs twice: of a graph with one output that is a law, of others it is in a smaller one.
+  // A tensor that occurs twice: for a graph with one output that is a law; the law of other graphs is in a smaller one.
   for (int i = 0; i < end && layout.num_outputs > 1; ++i) {
     const int count = NumOutputs(space_.operators[graph.applications[i].op]);
     for (int k = 0; k < count; ++k) {
@@ -397,8 +398,8 @@ void Fingerprinter::Add(const SmallGraph& graph, const ValueId* values, std::vec
   }
 
   Record record{UINT64_MAX, {}};
-  // What the values are computed from tells graphs apart that differ in more than the order of operands. The others are
-  // graphs that a naming makes of this one, with the same values: (x + y) + z and (x + z) + y.
+  // The origins of the values tell graphs apart that differ in more than the order of operands. The others are graphs
+  // that a naming makes of this one, with the same values: (x + y) + z and (x + z) + y.
   using Origin = std::array<ValueId, kMaxArity + kMaxOps * kMaxOutputs>;
   Origin origin{};
   std::vector<std::pair<Origin, PackedGraph>> others;

@@ -4,13 +4,13 @@
 // the least fingerprint over all namings of the inputs that the outputs depend on; the graph is kept under that
 // naming, so that two graphs of one fingerprint share the names of their inputs.
 //
-// A part of a graph is a tensor in it that is no output, or one output of several, with all that it is computed from.
-// A graph is reducible, and left out, if something simpler equals one of its parts and would take the place of no more
-// than the part leaves behind: what equals the graph equals the simpler one, too, and the part gives a pair of its own.
-// `Simplicity` does not depend on names, so that every graph leads to one that is not reducible.
+// A part of a graph is a tensor in it that is no output, or one output of several, with all that it is computed from. A
+// graph is reducible if something simpler equals one of its parts and would replace no more than the part leaves
+// behind. Reducible graphs are left out: the graph with the simpler part is equal, and the part gives a pair of its
+// own. `Simplicity` does not depend on names, so that every graph leads to one that is not reducible.
 //
-// Of each class of equal graphs the simplest is the representative, and the others make pairs with it, except those
-// that follow from smaller pairs (redundancy.h). So does the same graph under other names where that is another
+// The simplest graph of each class of equal graphs is the representative. The others make pairs with it, except those
+// that follow from smaller pairs (redundancy.h). The same graph under other names makes a pair, too, if it is another
 // computation of the same values: (x + y) + z and (x + z) + y.
 #pragma once
 
@@ -120,7 +120,7 @@ class Fingerprinter {
   absl::flat_hash_map<ValueId, Part> parts_;
 };
 
-// By application: those that it is computed from, itself among them, as bits.
+// By application: the applications that it is computed from, itself among them, as bits.
 std::array<uint64_t, kMaxOps> ConesOf(const Space& space, const SmallGraph& graph);
 
 // The values of all outputs, in order of OutputsOf; empty where the graph is illegal or a value does not exist.
@@ -129,7 +129,7 @@ std::vector<ValueId> EvaluateGraph(Terms& terms, const SmallGraph& graph);
 // Hashes of these values, in increasing order: equal for graphs that are equal up to the order of their outputs.
 std::vector<uint64_t> HashesOf(Terms& terms, const SmallGraph& graph);
 
-// By output of `first`: the output of `second` with the same value, as numbers. Empty where some has none.
+// By output of `first`: the number of the output of `second` with the same value. Empty if some output has none.
 std::vector<int> OutputPairs(Terms& terms, const Pair& pair);
 
 }  // namespace rewright::generate

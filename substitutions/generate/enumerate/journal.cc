@@ -62,7 +62,7 @@ absl::Status SelectionJournal::Open(const std::string& path, const std::string& 
   const std::string first = absl::StrCat("rewright generate 4: ", header);
   ASSIGN_OR_RETURN(AppendFile file, AppendFile::Open(path));
   ASSIGN_OR_RETURN(std::string text, ReadText(path));
-  // Up to the last line that is whole.
+  // Keeps the text up to the last complete line.
   text.resize(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
   std::istringstream lines(text);
   std::string line;

@@ -1,5 +1,5 @@
-// What became of each candidate, a line each, on the disk as soon as a round is done. A line that is not as it was
-// written (core/base/text_hash.h) counts as not there.
+// Journal of the candidates' fates, a line each, on the disk as soon as a round is done. A line that is not as it was
+// written (core/base/text_hash.h) is ignored.
 #pragma once
 
 #include <map>
@@ -20,20 +20,20 @@ const char* FateName(Fate fate);
 
 struct Outcome {
   Fate fate = Fate::kUnknown;
-  // kProved: as what, and how far.
+  // The generality that was proved (kProved).
   Generality generality = Generality::kSpace;
   RuleClass rule_class = RuleClass::kReassociating;
   DomainLimits limits;
   int instances = 0;
-  // kDerivable: names of rules; kProved: the condition that was inferred, if any; else the witness or what is open. One
-  // line.
+  // Names of rules (kDerivable); the condition that was inferred, if any (kProved); else the witness or the open
+  // obligation. One line.
   std::string detail;
 };
 
 class SelectionJournal {
  public:
-  // Reads the file where it exists and opens it for appending. `header` tells what the run depends on. Errors: the file
-  // is of another run, or none of ours; it cannot be written.
+  // Reads the file if it exists and opens it for appending. `header` names everything that the run depends on. Errors:
+  // the file is of another run, or is no journal; it cannot be written.
   absl::Status Open(const std::string& path, const std::string& header);
 
   // Null where the candidate is not in the journal.

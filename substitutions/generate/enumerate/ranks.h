@@ -12,22 +12,22 @@
 namespace rewright::generate {
 
 // All ranks have to call each of these, in the same order. An exchange that fails is thrown (InternalFault): it ends
-// the work, and whoever answers for that ends the other ranks.
+// the work, and the caller that handles it ends the other ranks.
 class Ranks {
  public:
-  // Of this process. Joins the others at the first call.
+  // The ranks of this run. The first call joins the other processes.
   static Ranks& World();
   explicit Ranks(Communicator& communicator) : communicator_(communicator) {}
 
   int rank() const { return communicator_.rank(); }
   int size() const { return communicator_.size(); }
 
-  // `out[r]` goes to rank r; what comes is in order of ranks.
+  // Sends `out[r]` to rank r; gives what the ranks sent, in their order.
   std::vector<uint64_t> Exchange(const std::vector<std::vector<uint64_t>>& out);
-  // At rank 0 those of all ranks, in their order; empty at the others.
+  // Gives the words of all ranks at rank 0, in their order; nothing at the others.
   std::vector<uint64_t> Gather(const std::vector<uint64_t>& words);
   uint64_t Max(uint64_t word);
-  // What `make` gives on rank 0, which alone calls it, at all ranks, however long it takes. Errors: those of `make`.
+  // Calls `make` on rank 0 alone and gives its result at all ranks, however long it takes. Errors: those of `make`.
   absl::StatusOr<std::vector<uint64_t>> FromZero(const std::string& what,
                                                  const std::function<absl::StatusOr<std::vector<uint64_t>>()>& make);
 

@@ -1,6 +1,6 @@
 // The space that the generator searches: which operators, with which attributes, over which inputs.
 //
-// Sizes are variables (m, k, ...), so that what is found for some sizes can be stated for all. Each *assignment* gives
+// Sizes are variables (m, k, ...), so that a law found for some sizes can be stated for all. Each *assignment* gives
 // every variable a number; an application is legal only if it is under all of them, and two tensors are equal only if
 // they are under all of them. Assignments therefore keep the sizes of different variables apart.
 #pragma once
@@ -31,7 +31,7 @@ struct InputGroup {
   std::vector<Size> cuts;
 };
 
-// What an attribute is computed from, where it is no fixed number.
+// The source of an attribute that is no fixed number.
 enum class Derived : uint8_t {
   kNone,
   kGroups,   // conv2d: groups = channels of the image / channels of the kernel
@@ -42,7 +42,7 @@ enum class Derived : uint8_t {
   kEnlarge,  // pad: a kernel centred in one of `extent`
 };
 
-// A way to apply a core operator. Together with what follows it (`then`) it counts as one.
+// A way to apply a core operator. It counts as one together with the operator that follows it (`then`).
 struct OperatorChoice {
   std::string name;
   std::string op;  // of core/ops; empty: a constant
@@ -83,7 +83,7 @@ struct OperatorChoice {
 // Sizes and elements under which graphs that were taken for equal differ.
 struct Counterexample {
   std::vector<int64_t> sizes;  // by variable of the space
-  uint64_t draw = 0;           // what the elements are drawn from
+  uint64_t draw = 0;           // the source of the elements
 };
 
 struct Space {
@@ -93,13 +93,13 @@ struct Space {
   std::vector<OperatorChoice> operators;
   int max_ops = 3;
   int max_outputs = 8;       // graphs with more are left out
-  bool merges_only = false;  // only pairs of which one side does together what the other one does apart
+  bool merges_only = false;  // only pairs of which one side merges work that the other one does separately
   int max_simpler_ops = 8;   // only pairs whose simpler side has no more
-  // By assignment, then variable. Tensors are evaluated under these.
+  // By assignment, then variable. Tensors are evaluated under all of these.
   std::vector<std::vector<int64_t>> assignments;
   // Tensors are evaluated under these, too.
   std::vector<Counterexample> counterexamples;
-  // Under which matches are looked at again, with other elements.
+  // Assignments under which matches are confirmed, with other elements.
   std::vector<std::vector<int64_t>> confirmation;
   // One more, under which applications are legal too and no tensor has more than max_elements.
   std::vector<int64_t> nominal;

@@ -1,8 +1,8 @@
 // One application at fixed sizes as a straight line of arithmetic in the prime field of
 // substitutions/generate/enumerate/field.h.
 //
-// The operator's index expression is evaluated as far as its indices go; what is left are the operations on elements,
-// each written once however often the expression repeats it. Small integers are exact in the field, so maximum and
+// The operator's index expression is evaluated as far as its indices go. The operations on elements remain, each
+// written once however often the expression repeats it. Small integers are exact in the field, so maximum and
 // comparison are the true ones on them. Immutable once compiled.
 #pragma once
 
@@ -32,7 +32,7 @@ class Tape {
   // The same with sets of variables for elements: which variables each element of the outputs may depend on.
   void RunDependencies(const uint64_t* const* inputs, uint64_t* const* outputs, std::vector<uint64_t>* scratch) const;
 
-  // Whether some output leaves out an element of an operand.
+  // True if some output leaves out an element of an operand.
   bool drops() const { return drops_; }
 
  private:

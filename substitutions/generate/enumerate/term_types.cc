@@ -1,4 +1,4 @@
-// The types of terms: what an application of an operator of the space is made of, under every assignment.
+// The types of terms: the shapes and programs of an application of an operator of the space, under every assignment.
 #include <algorithm>
 #include <utility>
 
@@ -14,8 +14,8 @@ int64_t At(const Size& size, const std::vector<int64_t>& assignment) {
   return size.variable < 0 ? size.number : assignment[size.variable];
 }
 
-// Whether the axis `v` of the output is an axis of operand `input` through and through: every read of that operand has
-// the plain index there. Gives the axis, or -1.
+// The axis of operand `input` that the axis `v` of the output is throughout: every read of the operand has the plain
+// index there. -1 if there is none.
 int CarriedAxis(const ExprPtr& e, int v, int input) {
   int found = -2;  // no read yet
   Visit(e, [&](const ExprPtr& node) {
@@ -72,7 +72,7 @@ Type Terms::InputType(const InputGroup& group) const {
 }
 
 TypedApplication* Terms::Apply(int op, const TypeId* operands) {
-  // Asked for every choice of operands: one look into a table for what is known.
+  // This runs for every choice of operands: known types take one look into a table.
   const int arity = space_.operators[op].arity;
   TypedApplication** known = nullptr;
   if (arity == 1 || arity == 2) {

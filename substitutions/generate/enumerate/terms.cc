@@ -48,10 +48,10 @@ Terms::Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, 
   }
 }
 
-// A maximum over a window shows what relu did to it only where the whole window is negative, and maxima of maxima only
-// where all of the plane is; products of such planes are positive, which relu does not show either. So of every two
-// planes of a tensor of four axes one is negative, and of the others about one in two is positive. A scalar is negative
-// under one assignment and positive under the next.
+// A maximum over a window shows the effect of relu only if the whole window is negative, and maxima of maxima only if
+// all of the plane is. Products of such planes are positive, which hides relu, too. So one of every two planes of a
+// tensor of four axes is negative, and about one in two of the others is positive. A scalar is negative under one
+// assignment and positive under the next.
 void Terms::Draw(ValueId input, TypeId type_id, uint64_t seed, uint64_t* data) const {
   const Type& t = type(type_id);
   const uint64_t name = static_cast<uint64_t>(input);
@@ -76,8 +76,8 @@ void Terms::Draw(ValueId input, TypeId type_id, uint64_t seed, uint64_t* data) c
   }
 }
 
-// What the others hide may show where a tensor is positive or negative as a whole, or each element as it likes. No
-// element is zero, by which something may divide.
+// Draws elements that may tell graphs apart which agree under the others: all positive, all negative, or mixed. No
+// element is zero, since a graph may divide by it.
 void Terms::DrawCounterexample(ValueId input, const Type& t, size_t a, uint64_t* data) const {
   const size_t first = t.begin.size() - 1 - num_counterexamples_;
   const uint64_t draw = KeyedHash(0xce, space_.counterexamples[a - first].draw, static_cast<uint64_t>(input));
@@ -165,7 +165,7 @@ void Terms::FillConstant(const OperatorChoice& choice, const Type& type, uint64_
     for (int64_t i = 0; i < count; ++i) {
       uint64_t element = splat;
       if (choice.constant == OperatorChoice::Constant::kIdentity) {
-        // Of a kernel, at its centre.
+        // A kernel is the identity at its centre.
         int64_t rest = i;
         bool centre = true;
         for (size_t axis = shape.size(); axis-- > 2; rest /= shape[axis]) {

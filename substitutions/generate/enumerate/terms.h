@@ -23,7 +23,7 @@ using TypeId = int32_t;
 using ValueId = int32_t;
 using TermNodeId = int32_t;
 
-// Where concat put an axis together: positions, by assignment, in the order in which that happened.
+// The positions at which concat put an axis together, by assignment, in the order in which that happened.
 using Cuts = std::vector<std::vector<int64_t>>;
 
 struct Type {
@@ -70,8 +70,8 @@ struct TermValue {
 class Terms {
  public:
   // The last assignment is the nominal one; before it come the counterexamples of the space. `with_values`: false to
-  // count only; nothing is evaluated then and every value is different. `seed` draws the inputs' elements, but those of
-  // counterexamples. `tapes`: of other Terms too, or null.
+  // count only; nothing is evaluated then and every value is different. `seed` draws the inputs' elements, except those
+  // of counterexamples. `tapes`: may be shared with other Terms; or null.
   Terms(const Space& space, std::vector<std::vector<int64_t>> assignments, bool with_values, uint64_t seed,
         TapeCache* tapes = nullptr);
   Terms(const Terms&) = delete;
@@ -81,7 +81,7 @@ class Terms {
   const Type& type(TypeId id) const { return types_[id]; }
   const TermNode& node(TermNodeId id) const { return nodes_[id]; }
   const TermValue& value(ValueId id) const { return values_[id]; }
-  // Of what is kept, about.
+  // The approximate size of all that is kept.
   size_t num_bytes() const;
 
   // Inputs are numbered through all groups; input i is value i.
@@ -91,7 +91,7 @@ class Terms {
 
   // Null where the operator does not take operands of these types.
   TypedApplication* Apply(int op, const TypeId* operands);
-  // Whether it takes these very values: the rest of its restrictions (distinct, leaf_only, ...).
+  // True if the operator takes these very values: the rest of its restrictions (distinct, leaf_only, ...).
   bool Takes(int op, const ValueId* operands) const;
 
   // The node, evaluated; -1 where it is illegal or has no value. Takes() is not asked.
@@ -127,7 +127,7 @@ class Terms {
   TypeId Intern(Type type);
   Type TypeOf(const std::vector<Size>& shape) const;
   Type InputType(const InputGroup& group) const;
-  static TypedApplication* Unknown();  // stands for what has not been asked for yet
+  static TypedApplication* Unknown();  // stands for a result that was not asked for yet
   TypedApplication* FindOrBuild(int op, const TypeId* operands);
   std::unique_ptr<TypedApplication> Build(int op, const std::vector<const Type*>& operands);
   bool AttrsAt(const OperatorChoice& choice, const std::vector<const Type*>& operands, size_t assignment,

@@ -85,7 +85,7 @@ bool Walk::Extend(int depth) {
   return true;
 }
 
-// Operand `slot`: what is available, or the next unused input of a group.
+// Chooses operand `slot`: an available value, or the next unused input of a group.
 bool Walk::Choose(int depth, int op, int slot) {
   const OperatorChoice& choice = space_.operators[op];
   if (slot == choice.arity) return Try(depth, op);
@@ -116,7 +116,7 @@ bool Walk::Choose(int depth, int op, int slot) {
   return true;
 }
 
-// Whether the sequence stays the least: whatever comes after the last application that `next` needs is less than it.
+// True if the sequence stays the least: every application after the last one that `next` needs is less than `next`.
 bool Walk::InOrder(int depth, const SmallGraph::Application& next) const {
   const int arity = space_.operators[next.op].arity;
   int last = -1;

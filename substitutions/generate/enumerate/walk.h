@@ -1,9 +1,9 @@
 // All graphs of a space, each in a canonical form.
 //
-// A graph is a sequence of operator applications. Of the orders in which a graph can be written the walk keeps the
-// lexicographically least for its names, and of the names the ones in order of first use within each group of inputs
-// (a graph with symmetries may still come up under several namings). Both hold of every beginning of a sequence that
-// they hold of, so the walk goes depth first, an application at a time, each evaluated once.
+// A graph is a sequence of operator applications. The walk keeps the lexicographically least of the orders in which a
+// graph can be written, and names inputs in order of first use within each group (a graph with symmetries may still
+// come up under several namings). Every beginning of a canonical sequence is canonical, so the walk goes depth first,
+// an application at a time, and evaluates each once.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct SmallGraph {
     friend bool operator==(const Application&, const Application&) = default;
   };
   int8_t size = 0;
-  // Of a graph without applications: its inputs.
+  // The inputs that a graph without applications gives back.
   Ref inputs[3] = {0, 0, 0};
   int8_t num_inputs = 0;
   Application applications[kMaxOps];
@@ -40,7 +40,7 @@ struct SmallGraph {
 // "y = matmul(x1, y1); relu(y)"
 std::string ToString(const Space& space, const SmallGraph& graph);
 
-// The outputs: of each application of which no output is an operand, all; of the others none.
+// The outputs of the graph: all outputs of the applications that no other application reads.
 std::vector<Ref> OutputsOf(const Space& space, const SmallGraph& graph);
 int NumOutputs(const OperatorChoice& choice);
 

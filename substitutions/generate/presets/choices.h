@@ -1,4 +1,4 @@
-// Operators as the presets use them, each with the attributes that the names say.
+// Operators as the presets use them, each with the attributes in its name.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace rewright::generate {
 Size Var(int variable);
 Size Num(int64_t number);
 
-// Element by element. Of commutative operators the operands are different tensors of one shape.
+// An operator element by element. The operands of a commutative one are different tensors of one shape.
 OperatorChoice Binary(const std::string& op);
 OperatorChoice Ordered(const std::string& op);
 // The second operand is stretched to the shape of the first one: "add_stretched".
@@ -23,7 +23,7 @@ OperatorChoice Unary(const std::string& op);
 OperatorChoice Scale();
 
 OperatorChoice Matmul(std::vector<int> ranks = {2, 2});
-// With zeros around, so that the image keeps its size where the stride is one.
+// A convolution with zeros around the image, which keeps its size if the stride is one.
 OperatorChoice Conv(int64_t r, int64_t s, bool relu = false, int64_t stride = 1);
 OperatorChoice Pool(const std::string& op, int64_t stride = 1);
 // Pads a kernel to this extent.
@@ -34,7 +34,7 @@ OperatorChoice ReduceAway(const std::string& op, int64_t axis);
 
 OperatorChoice Concat(int rank, int64_t axis, int arity = 2);
 OperatorChoice Split(int64_t axis, int parts = 2);
-// The first part of what concat put together.
+// The first of the parts that concat put together.
 OperatorChoice FirstPart(int rank, int64_t axis);
 OperatorChoice Transpose(const std::vector<int64_t>& perm);
 // `name` tells the shapes apart.
@@ -51,7 +51,7 @@ OperatorChoice Constant(const std::string& name, OperatorChoice::Constant kind, 
 Space ScaledParts(const std::string& name, int parts, size_t axis, const std::vector<std::string>& axes,
                   const std::vector<std::vector<int64_t>>& others, int rank);
 
-// Two outputs, deep, but only for what merges work.
+// Two outputs, deep, but only for pairs that merge work.
 Space Merges(Space space);
 
 }  // namespace rewright::generate

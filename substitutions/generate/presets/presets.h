@@ -11,11 +11,11 @@ namespace rewright::generate {
 std::vector<Space> LinearSpaces();
 // Convolutions of several kernels and strides, batch normalization, pooling.
 std::vector<Space> ConvSpaces();
-// Reductions, softmax and its parts, layer normalization; what of them commutes with products of matrices.
+// Reductions, softmax and its parts, layer normalization; operators that commute with products of matrices.
 std::vector<Space> ReduceSoftmaxSpaces();
 // Functions of elements.
 std::vector<Space> ElementwiseSpaces();
-// Moving data, and what commutes with it.
+// Operators that move data, and those that commute with them.
 std::vector<Space> ShapeSpaces();
 
 }  // namespace rewright::generate

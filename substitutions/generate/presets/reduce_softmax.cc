@@ -23,7 +23,7 @@ Space Rows(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
           .nominal = {3, 4}};
 }
 
-// Of batches of matrices.
+// Sizes of batches of matrices.
 enum : int { kBatch, kRows, kColumns };
 const std::vector<Size> kCube = {Var(kBatch), Var(kRows), Var(kColumns)};
 
@@ -68,7 +68,7 @@ std::vector<Space> ReduceSoftmaxSpaces() {
   const OperatorChoice sum = whole(Reduce("reduce_sum", 1)), max = whole(Reduce("reduce_max", 1));
   const OperatorChoice mean = whole(Reduce("reduce_mean", 1));
   return {
-      // What holds of any tensors and any numbers for each row: with as many of them as the laws have.
+      // Laws of any tensors and any numbers for each row, with as many tensors as the laws have.
       Rows("joins", {{"x", kData, 3}}, 3, {Binary("add"), Concat(2, 0), Concat(2, 1)}),
       Rows("columns", {x2, {"s", kColumn, 2}}, 3,
            {Binary("add"), Stretched("mul", {2, 2}), Stretched("div", {2, 2}), Stretched("sub", {2, 2}),
@@ -81,7 +81,7 @@ std::vector<Space> ReduceSoftmaxSpaces() {
       Rows("both-axes", {x2}, 3,
            {sum, max, mean, whole(Reduce("reduce_sum", 0)), whole(Reduce("reduce_max", 0)), exp, Unary("relu"),
             Concat(2, 0), Concat(2, 1), Transpose({1, 0})}),
-      // What of a product's factors may be applied to the product, or to the other factor.
+      // Laws that apply a product's factor to the product, or to the other factor.
       Rows("products", {x1, {"y", kWeight, 2, true}, column, row}, 3,
            {matmul, Stretched("mul", {2, 2}), Stretched("div", {2, 2}), Stretched("mul", {2, 1}), sum,
             Reshape("column", 1, {Var(kK), Num(1)})}),

@@ -17,7 +17,7 @@ Space Shapes(const std::string& name, std::vector<InputGroup> inputs, int max_op
           .operators = std::move(operators),
           .max_ops = max_ops,
           .max_outputs = 1,
-          // Where the parts of n begin: at p, and the third one at q.
+          // The last two variables are the begins of the parts of n: p, and q for the third part.
           .assignments = {{3, 2, 4, 1, 3}, {2, 5, 7, 3, 5}},
           .confirmation = {{2, 7, 9, 3, 5}, {5, 3, 6, 1, 3}},
           .nominal = {2, 3, 4, 1, 3}};
@@ -52,7 +52,7 @@ std::vector<Space> ShapeSpaces() {
       TwoOutputs(Shapes(
           "joins", {{"x", kMatrix, 3}}, 3,
           {Concat(2, 0), Concat(2, 1), Split(0), Split(1), FirstPart(2, 0), FirstPart(2, 1), Transpose({1, 0})})),
-      // A tensor of two or three parts, and what is done to each of them.
+      // A tensor of two or three parts, and an operator on each of them.
       ThreeOutputs(Shapes("parts",
                           {InTwo("x", 1),
                            {.name = "y", .shape = kMatrix, .cut_axis = 1, .cuts = {Var(kCut), Var(kSecondCut)}},

@@ -29,7 +29,7 @@ int64_t TreeSize(const Space& space, const SmallGraph& graph) {
   for (Ref ref : OutputsOf(space, graph)) use(ref, 1);
   int64_t size = 0;
   for (int i = graph.size - 1; i >= 0; --i) {
-    // Of the outputs of one application the work is done once.
+    // One application does its work once, whatever number of its outputs is used.
     const auto& own = uses[i];
     const int64_t times = *std::max_element(own.begin(), own.end());
     size += times;
@@ -49,7 +49,7 @@ int NumInputs(const Rule& rule) {
   return count;
 }
 
-// Whether the sides are the same graph, as where an operator of the space is two of ours.
+// True if both sides are the same graph. It happens where one operator of the space is two of this project's.
 bool SidesAreEqual(const Rule& rule) {
   const auto compiled = CompileRule(rule, RuleUse::kProof);
   if (!compiled.ok()) return false;
@@ -101,7 +101,7 @@ class Stating {
     }
     std::stable_sort(result.candidates.begin(), result.candidates.end(), [](const Candidate& a, const Candidate& b) {
       const auto key = [](const Candidate& c) {
-        // Of two laws of one form the one with more inputs is the more general one. Of equally simple ones those that
+        // If two laws have one form, the one with more inputs is more general. Among equally simple laws those that
         // save more operators come first.
         return std::tuple(c.size, c.outputs.size(), -c.inputs, static_cast<int>(c.generality),
                           c.pair.second.size - c.pair.first.size, c.law.size());
@@ -112,7 +112,7 @@ class Stating {
   }
 
  private:
-  // Products and convolutions: what takes the time.
+  // Counts products and convolutions, which take most of the time.
   int NumContractions(const SmallGraph& graph) const {
     return static_cast<int>(std::count_if(graph.applications, graph.applications + graph.size, [&](const auto& a) {
       const std::string& op = space_.operators[a.op].op;
@@ -120,8 +120,8 @@ class Stating {
     }));
   }
 
-  // From the larger side to the smaller one where that is possible, of two that are equal from that with more products
-  // and convolutions; a merge from the side that shares nothing.
+  // States the pair from the larger side to the smaller one if possible. If both are equally large, it starts from the
+  // side with more products and convolutions. It states a merge from the side that shares nothing.
   std::optional<Candidate> StateOne(Terms& terms, const Pair& pair) const {
     const Pair swapped{pair.second, pair.first};
     if ((ConstantsOf(pair.first) & ConstantsOf(pair.second)).any()) return std::nullopt;
@@ -156,7 +156,7 @@ class Stating {
     return std::nullopt;
   }
 
-  // Whether the weight of a convolution, or what is made of it, is the image of a convolution or pooled.
+  // True if the weight of a convolution, or a value made of it, is pooled or is the image of a convolution.
   bool WeightAsImage(const SmallGraph& graph) const {
     std::vector<bool> weights;  // by input
     for (const InputGroup& group : space_.inputs)
@@ -177,7 +177,7 @@ class Stating {
     return false;
   }
 
-  // The constants of a graph, as bits. What keeps one on both sides has not got rid of it.
+  // The constants of a graph, as bits. A law with a constant on both sides has not got rid of it.
   std::bitset<128> ConstantsOf(const SmallGraph& graph) const {
     std::bitset<128> constants;
     for (int i = 0; i < graph.size; ++i) {

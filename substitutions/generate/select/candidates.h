@@ -31,7 +31,8 @@ struct Candidates {
 
 Candidates StateCandidates(const Space& space, const std::vector<Pair>& pairs, uint64_t seed);
 
-// The candidate no more general than that, under a condition unless it is empty. Nothing where it cannot be stated so.
+// States the candidate with at most that generality, and with the condition unless it is empty. Nothing if it cannot be
+// stated so.
 std::optional<Rule> StateAs(const Space& space, const Candidate& candidate, Generality generality,
                             const std::string& condition);
 

@@ -82,7 +82,7 @@ class Combiner {
     result_.complete = !Stopped();
     for (const Item& item : kept_) result_.rules.push_back(*item.rule);
     for (size_t i = 0; i < heads_.size(); ++i) {
-      // What stands above a rule of the base stays where another takes its place.
+      // The headings and the comment of a rule of the base stay when another rule replaces it.
       result_.rules[i].headings = heads_[i]->headings;
       result_.rules[i].comment = heads_[i]->comment;
     }
@@ -118,7 +118,7 @@ class Combiner {
     return absl::OkStatus();
   }
 
-  // Whether rules lead from both sides to one graph in a few steps.
+  // True if the rules lead from both sides to one graph in a few steps.
   static bool Meet(const Place& place, const std::vector<DirectedRule>& rules) {
     EGraph egraph(place.arena);
     const SaturationLimits limits = {
@@ -126,7 +126,7 @@ class Combiner {
     return MakeEqual(egraph, place.sides, rules, limits).end == SaturationEnd::kDone;
   }
 
-  // One step of `by` does what `goal` does, wherever that applies.
+  // True if one step of `by` does what `goal` does, wherever `goal` applies.
   bool Covers(const Item& by, const Item& goal) const {
     const DomainLimits &wide = by.rule->proof->domain, &narrow = goal.rule->proof->domain;
     if (by.rule_class() > goal.rule_class() || wide.max_rank < narrow.max_rank ||
@@ -185,7 +185,8 @@ class Combiner {
     (void)drawn;  // a rule of which no instance is found gains nothing
   }
 
-  // Read from left to right, those of no weaker class: what a user asks for by class must not be lost.
+  // The rules so far, read from left to right, of no weaker class: a user who asks for one class must not lose the
+  // rule.
   std::vector<DirectedRule> RulesUpTo(RuleClass rule_class) const {
     std::vector<DirectedRule> rules;
     for (const Item& item : kept_) {
@@ -196,7 +197,7 @@ class Combiner {
     return rules;
   }
 
-  // Whether outputs meet in a number alone, as { x s, y s } with a scalar s: a number is read all over a graph, and
+  // True if the outputs share only a scalar, as in { x s, y s } with a scalar s. A scalar is read all over a graph, and
   // each pair of its readers would be a match.
   bool MeetInANumber(const Item& item) const {
     const std::vector<std::vector<int>>& paths = item.matcher->rule().entry_paths();
@@ -224,7 +225,7 @@ class Combiner {
         const auto place = PlaceOf(application, weights);
         if (!place || GainOf(*place) == Gain::kNone) continue;
         gains = true;
-        // What follows for any inputs does for weights.
+        // A law that follows for any inputs follows for weights.
         if (!without_weights) {
           const auto plain = PlaceOf(application, 0);
           without_weights = plain && Meet(*plain, rules);
@@ -267,7 +268,7 @@ class Combiner {
         for (size_t k = 0; k < place.sides.size(); ++k) {
           whole.sides.emplace_back(start->outputs()[k].value, place.sides[k].second);
         }
-        // The proof of the rule is about what it matches.
+        // The proof of the rule covers only its matches.
         if (!Gives(*item.matcher, place.arena, whole.Left(), place.Left())) continue;
         if (GainOf(whole) == Gain::kNone || Meet(whole, rules)) continue;
         ++result_.enabling;
@@ -285,7 +286,7 @@ class Combiner {
   DeriveOptions draws_;
   Combination result_;
   std::vector<Item> kept_, candidates_;
-  std::vector<const Rule*> heads_;  // by rule of the base: what stands above it
+  std::vector<const Rule*> heads_;  // by rule of the base: the text above it
   std::vector<std::pair<const Rule*, Place>> gaining_;
   size_t done_ = 0, num_candidates_ = 0;
 };

@@ -34,7 +34,7 @@ class Search {
  private:
   const std::vector<int64_t>& KnownSizes() { return space_.assignments[rng_() % space_.assignments.size()]; }
 
-  // Multiples of sizes that the space has, so that what is even stays even.
+  // Draws multiples of sizes that the space has, so that even sizes stay even.
   std::vector<int64_t> NewSizes() {
     std::vector<const std::vector<int64_t>*> known = {&space_.nominal};
     for (const auto& sizes : space_.assignments) known.push_back(&sizes);
@@ -53,7 +53,7 @@ class Search {
     return !first.empty() && !second.empty() && first != second;
   }
 
-  // Whether inputs stay small and every graph of the space stays legal.
+  // True if inputs stay small and every graph of the space stays legal.
   bool KeepsGraphs(const std::vector<int64_t>& sizes) {
     if (std::find(space_.assignments.begin(), space_.assignments.end(), sizes) != space_.assignments.end()) return true;
     const auto [at, fresh] = keeps_.try_emplace(sizes, false);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kAllSubsets = 4;  // of inputs
 
-// What runs at inference. Views move nothing and start nothing.
+// The work at inference. Views move nothing and start nothing.
 struct Work {
   int operators = 0;
   double flops = 0, bytes = 0;

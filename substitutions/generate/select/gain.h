@@ -1,6 +1,6 @@
-// What a rule gains where it is applied: looked at on instances, with some of their inputs weights.
+// Measures the gain of a rule at its instances, with some of their inputs weights.
 //
-// What depends on weights alone is computed once, at load, and counts nothing.
+// Values that depend on weights alone are computed once, at load, and count nothing.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace rewright::generate {
 struct Place {
   std::shared_ptr<Arena> arena;
   Match match;
-  std::vector<std::pair<Value, Value>> sides;  // of what is replaced
+  std::vector<std::pair<Value, Value>> sides;  // the values that are replaced, and their replacements
 
   std::vector<Value> Left() const { return Side(true); }
   std::vector<Value> Right() const { return Side(false); }
@@ -30,11 +30,12 @@ struct Place {
   std::vector<Value> Side(bool left) const;
 };
 
-// The instance with some of its inputs weights: bit i of `weights` is its i-th input. Nothing where the right side
-// cannot be built.
+// The instance with some of its inputs weights: bit i of `weights` is its i-th input. Nothing if the right side cannot
+// be built.
 std::optional<Place> PlaceOf(const RandomApplication& drawn, uint32_t weights);
 
-// Which inputs to make weights of: all subsets but the whole of a few inputs; of more, none, each one, and all but one.
+// The subsets of inputs to make weights of: all but the whole if there are few inputs; else none, each one, and all but
+// one.
 std::vector<uint32_t> WeightSubsets(size_t inputs);
 
 // How the right side runs, beside the left one.
@@ -48,15 +49,15 @@ Gain GainOf(const Place& place);
 
 Graph GraphOf(const std::shared_ptr<Arena>& arena, const std::vector<Value>& outputs);
 
-// Whether one step of a rule makes `to` of `from`, up to the order of operands that may be exchanged.
+// True if one step of a rule turns `from` into `to`, up to the order of operands of commutative operators.
 bool Gives(const Matcher& matcher, const std::shared_ptr<Arena>& arena, const std::vector<Value>& from,
            const std::vector<Value>& to);
 
-// Whether there are instances of the rule, and all are so. No input is a weight.
+// True if the rule has instances and `holds` for all of them. No input is a weight.
 bool AtAllInstances(const CompiledRule& rule, const DeriveOptions& draws,
                     const std::function<bool(const Place&)>& holds);
 
-// Whether one step leads back: the sides differ in the places of the inputs alone, as x + (y + z) and y + (x + z).
+// True if one step leads back: the sides differ only in the places of the inputs, as x + (y + z) and y + (x + z).
 bool Exchanges(const Matcher& matcher, const DeriveOptions& draws);
 
 }  // namespace rewright::generate

@@ -22,7 +22,7 @@ bool HasWindows(const OperatorChoice& choice) {
   return choice.op == "conv2d" || choice.op == "max_pool2d" || choice.op == "avg_pool2d";
 }
 
-// `kernel`: of a convolution, whose extent may be any.
+// The size as a polynomial. `kernel`: the shape is that of a convolution's kernel, whose extent may be any.
 GeneralShapes::Poly GeneralShapes::SizeOf(const Size& size, size_t axis, size_t rank, bool kernel) {
   const bool extent =
       kernel && size.variable < 0 && (axis >= 2 || (generality_ == Generality::kAnyGroups && axis == 1));
@@ -216,8 +216,8 @@ absl::Status GeneralShapes::Derive(const OperatorChoice& choice, const std::vect
   return absl::OkStatus();
 }
 
-// Parts of an axis of that size. Where theirs are not known, or where in the space they do not add up to it, it matters
-// only that these do.
+// Nominal sizes of the parts of an axis. If the parts are not known, or do not add up to the axis in the space, any
+// sizes that add up do.
 std::vector<int64_t> GeneralShapes::NominalParts(const std::vector<Poly>& parts, int64_t whole) const {
   std::vector<int64_t> sizes;
   int64_t rest = whole;
@@ -231,7 +231,7 @@ std::vector<int64_t> GeneralShapes::NominalParts(const std::vector<Poly>& parts,
   return sizes;
 }
 
-// As many as the channels are times those of the kernel.
+// The groups: the number of times that the image's channels are the kernel's.
 absl::StatusOr<GeneralShapes::Poly> GeneralShapes::DeriveGroups(const std::vector<GeneralTensor>& operands,
                                                                 int64_t ratio) {
   const Poly &channels = operands[0].sizes[1], &group = operands[1].sizes[1], &out = operands[1].sizes[0];
@@ -250,7 +250,7 @@ absl::StatusOr<GeneralShapes::Poly> GeneralShapes::DeriveGroups(const std::vecto
     return Error("channels that do not fit");
   }
   groups = sizes_.Resolve(groups);
-  // Of a sum no part need be a multiple of the groups.
+  // If the channels are a sum, none of its parts need be a multiple of the groups.
   const bool single = sizes_.Resolve(out).terms().size() == 1;
   if (single && !groups.Is(1) && !sizes_.Resolve(out).DividedBy(groups) &&
       !sizes_.Equate(out, groups * sizes_.New("o"))) {
@@ -380,7 +380,7 @@ bool GeneralShapes::Demand(const ExprPtr& cond, const std::vector<std::optional<
   return !a || !b || sizes_.Equate(*a, *b);
 }
 
-// As Terms::CutsOf.
+// Like Terms::CutsOf.
 std::vector<std::vector<GeneralShapes::Poly>> GeneralShapes::CutsOf(const OperatorChoice& choice,
                                                                     const std::vector<GeneralTensor>& operands,
                                                                     int output, const OutputMeaning& meaning) {

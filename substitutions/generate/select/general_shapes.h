@@ -1,7 +1,7 @@
-// The most general shapes of the tensors of a pair of graphs.
+// Infers the most general shapes of the tensors of a pair of graphs.
 //
-// Sizes start out unrelated, as far as the generality lets them; the requirements of the operators' meanings, asked for
-// application by application, are equations between them. What is found is the shape of every tensor as polynomials.
+// Sizes start out unrelated, as far as the generality lets them. The requirements of the operators' meanings, asked for
+// application by application, are equations between them. The result is the shape of every tensor as polynomials.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace rewright::generate {
 
 // How far a rule goes beyond the sizes and attributes of its space, from far to near.
 enum class Generality : uint8_t {
-  kAnyShape,   // variables of any shape and rank, all the same: of element-wise operators alone
+  kAnyShape,   // variables of any shape and rank, all the same: for element-wise operators alone
   kAnyAxis,    // and of concat and split along one axis: any axis of any shapes that agree in the others
   kAnyAxes,    // the same with two axes, in variables of any shape
   kAnyBatch,   // any number of axes before the last two of matrices
@@ -35,7 +35,7 @@ inline constexpr Generality kGeneralities[] = {Generality::kAnyShape, Generality
                                                Generality::kAnyBatch, Generality::kAnyGroups, Generality::kAnyAttrs,
                                                Generality::kAnySizes, Generality::kAnyPools,  Generality::kSpace};
 
-// Whether windows slide over its first operand.
+// True if windows slide over the operator's first operand.
 bool HasWindows(const OperatorChoice& choice);
 
 struct GeneralTensor {
@@ -57,11 +57,11 @@ class GeneralShapes {
   const GeneralTensor& Input(Ref input);
   const GeneralTensor& Of(Ref ref, const Values& values);
   taso::Sizes& sizes() { return sizes_; }
-  // Whether the operator has any attributes.
+  // True if the rule takes any attributes of the operator, at this generality.
   bool AnyAttrs(const OperatorChoice& choice) const;
-  // What stands for them: c, d, ... of convolutions, p, q, ... of pools.
+  // The name that stands for them: c, d, ... for convolutions, p, q, ... for pools.
   std::string BundleOf(const OperatorChoice& choice);
-  // Of a convolution of these operands, once they are inferred; nothing where it is no polynomial.
+  // The groups of a convolution of these operands, once they are inferred; nothing if the number is no polynomial.
   std::optional<taso::Size> GroupsOf(const GeneralTensor& image, const GeneralTensor& kernel) const;
 
  private:
@@ -70,7 +70,7 @@ class GeneralShapes {
 
   Poly SizeOf(const Size& size, size_t axis, size_t rank, bool kernel);
   Poly NewSize(const std::string& hint, int64_t nominal);
-  // In the space's nominal assignment; nothing where that does not say.
+  // The size in the space's nominal assignment; nothing if that gives none.
   int64_t NominalOf(const Size& size) const;
   std::optional<int64_t> NominalOf(const Poly& size) const;
   std::vector<int64_t> NominalParts(const std::vector<Poly>& parts, int64_t whole) const;

@@ -13,7 +13,7 @@ bool IsConstant(const Space& space, const TermNode& node) {
   return node.op >= 0 && space.operators[node.op].arity == 0;
 }
 
-// Whether some output is the same operator of equal operands on both sides.
+// True if an output on the left and one on the right are the same operator of equal operands.
 bool IsCongruent(Terms& terms, const std::vector<ValueId>& left, const std::vector<ValueId>& right) {
   for (ValueId l : left) {
     for (ValueId r : right) {
@@ -103,7 +103,7 @@ class Abstraction {
         break;
       }
     }
-    // Of more parts than there are inputs, those that get one.
+    // If there are more parts than free inputs, only the parts that got one are replaced.
     if (inputs_.empty()) return false;
     std::vector<uint64_t> left, right;
     return Outputs(left_, &left) && Outputs(right_, &right) && left == right;

@@ -17,11 +17,11 @@ namespace rewright::generate {
 
 enum class Redundancy : uint8_t { kNone, kCongruent, kSeparate, kInstance, kConstant };
 
-// By graph of a class, from simple to complicated: what it follows from; kNone where it makes a pair with the first.
-// kConstant for all where no input occurs. Adds to `terms`.
+// The redundancy of each graph of a class, from simple to complicated: the pair that it follows from; kNone if it makes
+// a pair with the first. kConstant for all if no input occurs. Adds to `terms`.
 std::vector<Redundancy> RedundanciesOf(Terms& terms, const std::vector<SmallGraph>& graphs);
 
-// Whether two outputs of different applications are computed from one that is no constant.
+// True if two outputs of different applications are computed from one that is no constant.
 bool SharesWork(const Space& space, const SmallGraph& graph);
 
 }  // namespace rewright::generate

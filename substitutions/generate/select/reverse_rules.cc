@@ -26,14 +26,14 @@ namespace {
 
 constexpr int kSizes = 32;  // of a rule, at which it is looked for gain
 
-// Whether the side is the result of one operator.
+// True if the side is one result of one operator.
 bool IsOneValue(const CompiledRule& rule, const std::vector<RuleValue>& outputs) {
   if (outputs.size() != 1) return false;
   const OpDef* op = rule.nodes()[outputs[0].node].op;
   return op != nullptr && !(outputs[0].whole && op == ops::Split());
 }
 
-// The inputs of which kernels of convolutions are made: bit i is the i-th one.
+// The inputs from which kernels of convolutions are made: bit i is the i-th one.
 uint32_t KernelsOf(const Graph& graph) {
   std::set<NodeId> made;  // into kernels
   for (auto it = graph.nodes().rbegin(); it != graph.nodes().rend(); ++it) {
@@ -50,8 +50,8 @@ uint32_t KernelsOf(const Graph& graph) {
   return kernels;
 }
 
-// Whether elements are computed from elements at the same place: then sizes differ by stretching alone, and what an
-// order of operations gains by that is not worth a rule.
+// True if all elements are computed from elements at the same place. Then sizes differ by stretching alone, and the
+// gain of another order of the operations is not worth a rule.
 bool IsElementwise(const Graph& graph) {
   return std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](NodeId id) {
     const rewright::Node& node = graph.node(id);
@@ -85,7 +85,7 @@ class Reverser {
     std::vector<std::shared_ptr<const Matcher>> matchers;
     for (std::optional<Proved>& one : reversed) {
       if (!one) continue;
-      // Of two that do the same the first is kept.
+      // If two rules do the same, the first is kept.
       auto matcher = std::make_shared<const Matcher>(*CompileRule(one->rule), one->verdict.limits);
       if (IsOneStepOf(matchers, *matcher)) continue;
       matchers.push_back(std::move(matcher));
@@ -134,8 +134,8 @@ class Reverser {
     return ProofOf(std::move(reversed));
   }
 
-  // The fewest inputs that have to be weights, beside the kernels of convolutions, for it to gain: at all sizes where
-  // there are any. Nothing where it does not gain.
+  // The fewest inputs, beside the kernels of convolutions, that have to be weights for a gain at all sizes. Nothing if
+  // the rule does not gain.
   std::optional<std::vector<std::string>> WeightsToGain(const CompiledRule& rule) const {
     std::map<std::pair<int, uint32_t>, std::vector<std::string>> found;  // by number
     int instances = 0;
@@ -162,7 +162,7 @@ class Reverser {
     return found.begin()->second;
   }
 
-  // Whether one of the rules does what `goal` does, at all its instances.
+  // True if one of the rules does what `goal` does, at all its instances.
   bool IsOneStepOf(const std::vector<std::shared_ptr<const Matcher>>& rules, const Matcher& goal) const {
     return std::any_of(rules.begin(), rules.end(), [&](const std::shared_ptr<const Matcher>& rule) {
       return rule->root_op() == goal.root_op() && AtAllInstances(goal.rule(), draws_, [&](const Place& place) {

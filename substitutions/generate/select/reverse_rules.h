@@ -1,11 +1,11 @@
-// Rules read from right to left, where that gains.
+// Reverses rules that gain when they are read from right to left.
 //
 // The generator states a law once, from its complicated side to its simple one, and derives others from it in both
-// directions. A search reads rules from left to right: where the other direction gains, it is a rule of its own. That
-// is so where the complicated side does with as many operators less arithmetic or traffic at some sizes, or where with
-// some inputs weights so much of it is computed at load that there are fewer operators or divisions left: then these
-// have to be weights. Kernels of convolutions are taken for weights; a model in which they are not loses nothing, since
-// costs decide.
+// directions. A search reads rules from left to right: where the other direction gains, it needs a rule of its own. The
+// other direction gains if the complicated side takes as many operators and, at some sizes, less arithmetic or traffic.
+// It also gains if, with some inputs weights, so much of it is computed at load that fewer operators or divisions are
+// left: then these inputs have to be weights. Kernels of convolutions are taken for weights; a model in which they are
+// not loses nothing, since costs decide.
 #pragma once
 
 #include <atomic>
@@ -28,9 +28,9 @@ struct ReverseOptions {
   std::function<void()> progress;  // called for every rule, from any thread
 };
 
-// Of proved rules of one output: those reversed ones that gain and that no single step of the rules does, with names
-// and proofs of their own. What is not proved in time is left out. Errors: a rule without a proof, or one that does not
-// compile.
+// The reversed rules that gain and that no single step of the rules does, with names and proofs of their own. `rules`
+// are proved and have one output. Rules that are not proved in time are left out. Errors: a rule without a proof, or
+// one that does not compile.
 absl::StatusOr<std::vector<Rule>> ReverseRules(const std::vector<Rule>& rules, const ReverseOptions& options);
 
 }  // namespace rewright::generate

@@ -50,8 +50,8 @@ class Builder {
       }
     }
     if (!sizes().Solve()) return Error("sizes that cannot be equal");
-    // In the order of the right side, so that laws which differ in the order of outputs alone read the same; but all
-    // outputs of one application on the left stay as they are.
+    // Sorts outputs in the order of the right side, so that laws which differ only in the order of outputs read the
+    // same. All outputs of one application on the left stay as they are.
     std::vector<size_t> order(l.size());
     std::iota(order.begin(), order.end(), size_t{0});
     if (!AreAllOfOne(pair_.first, l)) {
@@ -107,8 +107,8 @@ class Builder {
   taso::Sizes& sizes() { return shapes_->sizes(); }
   size_t FirstAxis() const { return axes_.empty() ? 0 : static_cast<size_t>(*axes_.begin()); }
 
-  // Of kAnyAxes: that the axes differ, and which sizes along them have to be equal although the left side does not
-  // demand it. The left side alone has the sizes of `left`.
+  // Adds the conditions of a rule about any two axes (kAnyAxes): the axes differ, and sizes along them are equal where
+  // the left side does not demand it. `left` has the sizes of the left side alone.
   absl::Status AddConditionsOnAxes() {
     GeneralShapes left(space_, generality_, 0);
     GeneralShapes::Values values;
@@ -132,7 +132,7 @@ class Builder {
     return absl::OkStatus();
   }
 
-  // Whether everything is done to the last two axes of matrices, or of batches of them.
+  // Checks that every operator works on the last two axes of matrices, or of batches of them.
   absl::Status CheckMatrices() {
     const auto see = [&](const std::vector<Size>& shape) { rank_ = std::max(rank_, shape.size()); };
     bool matrices = false, others = false;
@@ -158,7 +158,7 @@ class Builder {
     return absl::OkStatus();
   }
 
-  // Whether the generality asked for says more than the next.
+  // Checks that the generality asked for is more than the next one, for the operators of the pair.
   absl::Status CheckOperators() {
     bool elementwise = true, windows = false, convs = false;
     bool splits = false;
@@ -207,7 +207,7 @@ class Builder {
   static ArgExpr LengthOf(const std::string& pack) { return CallArg(ArgFn::kLen, {NameArg(pack)}); }
   static ArgExpr Pack(const std::string& name) { return SpliceArg(NameArg(name)); }
 
-  // Whether the tensor has a batch, of which `kAnyBatch` says `b..`, before its last two axes.
+  // True if the tensor has a batch before its last two axes, which `kAnyBatch` writes `b..`.
   bool Batched(size_t rank) const { return generality_ == Generality::kAnyBatch && rank == rank_; }
 
   ShapeSpec ShapeOf(const Tensor& tensor) {
@@ -220,7 +220,7 @@ class Builder {
     return shape;
   }
 
-  // Of a tensor of that rank in the space: its axis in the rule.
+  // The axis in the rule for an axis of a tensor of that rank in the space.
   ArgExpr Axis(int64_t axis, size_t rank) {
     if (generality_ == Generality::kAnyAxis) return LengthOf("a");
     if (generality_ == Generality::kAnyAxes) return AttrArg(axis == *axes_.begin() ? "p" : "q");
@@ -259,8 +259,8 @@ class Builder {
     return ArgExpr::List(std::move(items));
   }
 
-  // What is used twice, or is one output of several, is named. Terms are made in the order in which they are printed:
-  // an input has its shape where it is read first.
+  // Names each value that is used twice, or is one output of several. Terms are made in the order in which they are
+  // printed: an input has its shape where it is read first.
   void Write(const SmallGraph& graph, const GeneralShapes::Values& values, const std::vector<Ref>& outputs, bool left,
              RuleSide* side) {
     std::vector<int> uses(static_cast<size_t>(graph.size), 0);
@@ -298,7 +298,7 @@ class Builder {
     for (Ref ref : outputs) side->outputs.push_back(Operand(graph, ref, names, term_of));
   }
 
-  // Whether the outputs are those of one application, in order.
+  // True if the outputs are those of one application, in order.
   bool AreAllOfOne(const SmallGraph& graph, const std::vector<Ref>& outputs) const {
     if (outputs.size() < 2 || outputs[0] < kOutputs || (outputs[0] - kOutputs) % kMaxOutputs != 0) return false;
     const int i = (outputs[0] - kOutputs) / kMaxOutputs;

@@ -94,13 +94,13 @@ class Selector {
     kept_.push_back({directed[0], directed.size() > 1 ? directed[1] : DirectedRule{}, merge, single});
   }
 
-  // Whether the value is all outputs of a split.
+  // True if the value is all outputs of a split.
   static bool StandsForSeveral(const CompiledRule& rule, const RuleValue& value) {
     const RuleNode& node = rule.nodes()[value.node];
     return value.whole && node.op == ops::Split();
   }
 
-  // As IsMerge: whether outputs share work on the right alone.
+  // Like IsMerge: true if outputs share work on the right alone.
   static bool MergesWork(const CompiledRule& rule) {
     const auto share = [&](const std::vector<RuleValue>& outputs) {
       if (outputs.size() == 1 && StandsForSeveral(rule, outputs[0])) return true;
@@ -140,7 +140,7 @@ class Selector {
       result_.complete = false;
       return absl::OkStatus();
     }
-    // In order: what follows from those of the same round is dropped too.
+    // Goes in order: a rule that follows from earlier ones of the same round is dropped too.
     const size_t before = kept_.size();
     std::vector<size_t> kept;  // of the round
     for (size_t k = 0; k < judgements.size(); ++k) {
@@ -188,8 +188,8 @@ class Selector {
     return journal_.Add(fresh);
   }
 
-  // As general as can be derived or proved; what is refuted for sizes of its own may hold under a condition, or for
-  // those of the space.
+  // Tries the statements from general to special. A statement that is refuted for any sizes may hold under a condition,
+  // or for the sizes of the space.
   Judgement Judge(const Candidate& candidate) const {
     Judgement judgement;
     Outcome& outcome = judgement.outcome;
@@ -198,7 +198,7 @@ class Selector {
       if (generality < candidate.generality) continue;
       if (auto rule = StateAs(space_, candidate, generality, "")) statements.emplace_back(generality, *std::move(rule));
     }
-    // What does not follow for the most special sizes does not for others.
+    // A candidate that does not follow for the most special sizes does not follow for others.
     const auto derived = [&](const Rule& rule) {
       const double start_s = verifier::ThreadCpuSeconds();
       auto by = DerivedBy(rule, candidate.merge);
@@ -273,7 +273,7 @@ class Selector {
   // Names of the kept rules that were used; nothing where the rule does not follow. A merge has to follow from the left
   // side alone: from rules of single outputs and from other merges.
   std::optional<std::string> DerivedBy(const Rule& rule, bool merge) const {
-    if (merge) {  // few rules, which do not drown in what the others make
+    if (merge) {  // few rules, which would drown among the others
       if (auto by = DerivedBy(rule, merge, true)) return by;
     }
     return DerivedBy(rule, merge, false);

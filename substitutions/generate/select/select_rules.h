@@ -1,4 +1,4 @@
-// The second half of the generator: of all pairs of equal graphs, a small set of proved rules from which the others
+// The second half of the generator: selects a small set of proved rules from which the other pairs of equal graphs
 // follow.
 //
 // Pairs are stated as rules, as general as can be proved, and taken up from simple to complicated. One that follows
@@ -22,14 +22,14 @@ namespace rewright::generate {
 
 struct SelectCounts {
   uint64_t pairs = 0;
-  // Of no use as a rule: a side that cannot be looked for, sides that are the same in our operators, a constant on
-  // both.
+  // Pairs that make no useful rule: a side that cannot be looked for, sides that are one graph in this project's
+  // operators, or a constant on both sides.
   uint64_t unstated = 0;
   uint64_t repeated = 0;    // pairs that are stated by the same rule as another
   uint64_t candidates = 0;  // different rules
   uint64_t done = 0;        // of these, so far; below:
   uint64_t derivable = 0, kept = 0, refuted = 0, unknown = 0, special = 0;  // Fate
-  // CPU seconds of what this run did itself: statements, derivability, proofs and counterexamples, numerical classes.
+  // CPU seconds of this run's own work: statements, derivability, proofs and counterexamples, numerical classes.
   double state_s = 0, derive_s = 0, prove_s = 0, classify_s = 0;
 
   SelectCounts& operator+=(const SelectCounts& other);
@@ -40,7 +40,7 @@ struct SelectOptions {
   uint64_t seed = 1;
   double rule_limit_s = 1;  // seconds of work for a proof (core/base/work.h)
   std::string prefix;       // of the rules' names
-  std::vector<Rule> known;  // proved rules; what follows from them is dropped. They are not part of the selection
+  std::vector<Rule> known;  // proved rules, no part of the selection; their consequences are dropped
   std::string journal;      // a file to be resumed from and appended to; empty: none
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const SelectCounts&)> progress;
@@ -50,7 +50,7 @@ struct Selection {
   SelectCounts counts;
   std::vector<Rule> rules;  // with names and proofs, in the order in which they were kept
   std::vector<Pair> refuted;  // pairs that are false: under every statement of theirs
-  std::vector<std::string> explanations;  // of what was dropped: which rules derive it, or why it is refuted or open
+  std::vector<std::string> explanations;  // of dropped candidates: the rules that derive it, or why it is not proved
   bool complete = true;                   // false: stopped
 };
 

@@ -11,7 +11,7 @@
 namespace rewright {
 namespace {
 
-// Each run advances the clock by what is said for it.
+// Each run advances the clock by its entry.
 class PacedRuns : public Executable {
  public:
   PacedRuns(double* clock, std::function<double(int)> seconds) : clock_(clock), seconds_(std::move(seconds)) {}
@@ -36,7 +36,7 @@ TEST(IsFaster, AsksForManyWinsAndAGain) {
   EXPECT_FALSE(IsFaster({.ratio = 1.01, .p_value = 0.04}, 0.05, 2));  // of two, one may win by accident
 }
 
-// By a clock of which no two readings are equally far apart: only the number of pairs is of interest.
+// The differences of the clock's readings are all unequal: only the number of pairs matters.
 TEST(MeasureInterleaved, GoesOnForASecondsShareUpToTenTimesThePairs) {
   double unused = 0;
   int readings = 0;

@@ -144,7 +144,7 @@ class MeasurementsInMemory : public KeptMeasurements {
 
   std::map<uint64_t, Measurement> kept;
   std::map<std::string, double> limits;
-  std::vector<bool> measures;  // what was said about it
+  std::vector<bool> measures;  // the arguments of MeasureNew
 };
 
 TEST_F(OptimizeTest, SaysThatTheMachineIsTooBusyToTell) {
@@ -258,7 +258,7 @@ TEST_F(OptimizeTest, WhatWasFasterIsRunAsItsFileGivesIt) {
   EXPECT_THAT(other->dropped[0].text, HasSubstr("the outputs of the model to be written differ: output y"));
 }
 
-// Of a file the weights are looked at that were computed for it.
+// The check reads the weights as they were computed for the file.
 TEST(OutputChecker, LooksAtWeightsAsTheyWereComputed) {
   const Graph original = *ParseGraph("input x: f32[2]\n%0 = relu(x)\noutput y = %0\n");
   Tensor large(TensorType{DType::kFloat32, {2}}), one(large.type());
@@ -476,13 +476,13 @@ TEST_F(OptimizeTest, RoundingErrorsOfTheOriginalAreAllowedFor) {
   EXPECT_GT(check->max_abs_diff, 5e-4);
   EXPECT_TRUE(check->equal) << check->text;
   EXPECT_FALSE(checker.Check(GraphFrom("input x: f32[64]\n%0 = add(x, x)\noutput y = %0\n"))->equal);
-  // What is mostly rounding is meant: so fake quantization rounds to integers.
+  // Rounding as large as the result is intended, as in fake quantization: a candidate without it is wrong.
   for (const char* constant : {"1e6", "12582912"}) {
     EXPECT_FALSE(OutputChecker(sum(constant), nullptr, {}).Check(exact)->equal) << constant;
   }
 }
 
-// In 16 bits what was finite becomes infinite where a factor is moved behind a sum of products.
+// In 16 bits a finite element becomes infinite if a factor is moved behind a sum of products.
 TEST_F(OptimizeTest, InputsOfOtherMagnitudesTell) {
   const Graph scaled = GraphFrom(
       "input x: f16[4,128]\ninput z: f16[128,8]\nconst %0: f16[] = [0.0884]\n%1 = mul(x, %0)\n%2 = matmul(%1, z)\n"
@@ -587,7 +587,7 @@ TEST_F(OptimizeTest, TheBaselineCountsWhereTheSearchHasNoTime) {
 }
 
 TEST_F(OptimizeTest, TheSearchGoesOnFromTheBaseline) {
-  // exp alone of tanh is what the search can do without: only the baseline puts a tanh there.
+  // The search gains only from exp of a tanh, and only the baseline makes a tanh.
   const Baseline baseline = BaselineFrom("rule to-tanh\n relu(relu(x)) => tanh(x)\n");
   options_.baseline = &baseline;
   options_.check = false;
@@ -607,7 +607,7 @@ TEST_F(OptimizeTest, ABaselineThatTheDeviceCallsDearerIsTimedAllTheSame) {
   EXPECT_TRUE(report.baseline);
   EXPECT_NEAR(report.cost_after, 12e-3, 1e-9);
   EXPECT_LT(*report.latency_after, *report.latency_before);
-  // Where nothing is timed the device's word counts.
+  // If nothing is timed the device's costs decide.
   options_.measure = false;
   EXPECT_FALSE(Optimized(kNothing, nullptr).rewritten);
 }
@@ -655,7 +655,7 @@ TEST_F(OptimizeTest, AStoppedSearchStillComparesAndMeasures) {
   EXPECT_TRUE(report.check.equal);
 }
 
-// ---- limited time: the clock is that of runs and of what the test says
+// ---- limited time: the clock advances by runs and by the test
 
 // Each cost takes a second, and there are three.
 TEST_F(OptimizeTest, WithoutTimeForCostsTheOriginalComesBack) {
@@ -670,7 +670,7 @@ TEST_F(OptimizeTest, WithoutTimeForCostsTheOriginalComesBack) {
   EXPECT_EQ(device_.cost_calls, 1);  // the search may take 0.9 seconds
 }
 
-// Each cost takes a third of the time that there is: what can be timed is the baseline's graph, which needs none.
+// Each cost takes a third of the time: only the baseline's graph can be timed, which needs none.
 TEST_F(OptimizeTest, WithoutTimeForCostsTheBaselineIsTimedFirst) {
   const Baseline baseline = BaselineFrom(kRight);
   const RuleIndex rules(baseline.matchers());
@@ -779,7 +779,7 @@ TEST_F(OptimizeTest, RewritesThatGainNothingAreLeftOut) {
   ASSERT_THAT(report->rewrites, SizeIs(1));
   EXPECT_EQ(report->rewrites[0].rule, "relu-twice");
   EXPECT_TRUE(Has(report->graph, "pow", 1));
-  // Where it gains it stays.
+  // A rewrite that gains stays.
   FakeDevice dear({{"pow", 2}});
   report = Optimize(graph, rewriter, dear, &runner, options_);
   ASSERT_TRUE(report.ok()) << report.status();
@@ -818,10 +818,10 @@ TEST_F(OptimizeTest, TimingTakesAPartOfWhatIsLeft) {
   EXPECT_LE(FakeSeconds() - start, 60);
 }
 
-// What was not checked is not returned.
+// A candidate that was not checked is not returned.
 TEST_F(OptimizeTest, WithoutTimeForTimingOrTheCheckTheOriginalComesBack) {
   FakeRunner runner(ByNodes);
-  // Over as soon as the costs are known, of which the rewritten graph needs no others.
+  // The time is over as soon as the costs are known; the rewritten graph needs no others.
   options_.seconds_left = [&] { return device_.cost_calls < 3 ? 60.0 : -1.0; };
   for (const bool measure : {true, false}) {
     device_.cost_calls = 0;

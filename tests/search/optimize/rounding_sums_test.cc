@@ -42,7 +42,7 @@ TEST_F(RoundingSumsTest, OfConstants) {
   EXPECT_EQ(Found({after}), std::set<NodeId>({back.node}));
 }
 
-// (x + b) + c - d: b and what is left of c - d are small beside c.
+// (x + b) + c - d: b and the remainder of c - d are small beside c.
 TEST_F(RoundingSumsTest, OfConstantsThatLeaveASmallOne) {
   const Value x = Input("x"), b = Constants({0.5, -0.25, 1, 2});
   const Value there = Apply("add", {Apply("add", {x, b}), Constants({12582912, 25165824, 12582912, 25165824})});

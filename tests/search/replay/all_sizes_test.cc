@@ -8,7 +8,7 @@
 namespace rewright {
 namespace {
 
-// What is said of one rule, applied once to a graph in which N stands for the sizes of a name and M for 4 less.
+// The verdict on one rule, applied once to a graph in which N stands for the sizes of a name and M for 4 less.
 std::string Verdict(const std::string& rule, const std::string& graph) {
   const std::vector<index::NamedSizes> sizes = index::SampleSizes({"n"}, {});
   index::SizeFit fit({"n"}, sizes);

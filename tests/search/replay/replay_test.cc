@@ -130,7 +130,7 @@ rule merge-exp
   const std::vector<int> path = PathTo(result.trace, result.candidates[0].step);
   const auto steps = MakeReplay(graph, result.trace, path, rules);
   ASSERT_TRUE(steps.ok()) << steps.status();
-  // The step names the rule that made what was extracted; its left side was made by the other one.
+  // The step names the rule that made the extracted nodes; the other rule made its left side.
   for (const ReplayStep& step : *steps) EXPECT_LT(step.made_by, static_cast<int>(path.size()));
   const auto replay = Replay::Run(GraphFrom(Detours(4)), *steps, rules);
   ASSERT_TRUE(replay.ok()) << replay.status();
@@ -143,7 +143,7 @@ TEST(ReplayOfEqsatTest, SeveralRulesMakeSeveralSteps) {
   const std::string text = "input x: f32[2]\n%0 = neg(x)\n%1 = relu(%0)\n%2 = exp(%1)\noutput y = %2\n";
   const Graph graph = GraphFrom(text);
   const SearchResult by_hand = RunSearch(graph, rules, device);
-  // As an extraction would have it: both at once.
+  // An extraction makes both at once.
   TraceStep both;
   both.rule = "r + s";
   const Graph& best = by_hand.candidates[0].graph;

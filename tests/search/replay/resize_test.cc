@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Two tensors of n rows, the second of which goes through what only even sizes admit.
+// Two tensors of n rows; the second one goes through an operator that admits only even sizes.
 std::string GraphText(int n) {
   const std::string type = absl::StrCat("f32[", n, ",8]");
   return absl::StrCat("input x: ", type, "\ninput y: ", type, R"(

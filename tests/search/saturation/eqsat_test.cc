@@ -42,7 +42,7 @@ std::set<std::string> RulesUsed(const SearchResult& result) {
   return names;
 }
 
-// A device that runs a relu behind what it alone reads.
+// A device that fuses a relu with its producer if the relu is the only reader.
 class FusingDevice : public FakeDevice {
  public:
   using FakeDevice::FakeDevice;
@@ -85,7 +85,7 @@ TEST(EqsatTest, PassesThroughAGraphThatCostsMoreWhateverAlpha) {
 }
 
 TEST(EqsatTest, SiblingsAreMergedAgainAndAgain) {
-  // A merge pays only with what it merges next: two of three products would cost as much as before.
+  // A merge pays only together with the next one: two of three products would cost as much as before.
   FakeDevice device({{"concat", 0}});
   device.cost_of = [](const Graph&, const Node& node) {
     if (node.op->name == "split") return 0.9;

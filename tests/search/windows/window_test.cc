@@ -29,7 +29,7 @@ std::string Layers(int count) {
   return absl::StrCat(text, "output y = ", last, "\n");
 }
 
-// The positions in [begin, end) of what runs: an interval of a topological order is convex.
+// The positions in [begin, end) of nodes that run: an interval of a topological order is convex.
 std::vector<int> Interval(const Graph& graph, int begin, int end) {
   std::vector<int> positions;
   for (int i = begin; i < end; ++i) {
@@ -98,7 +98,7 @@ TEST(WindowCutsTest, WindowsAreConvexAndInTheOrderOfTheGraph) {
 }
 
 TEST(WindowCutsTest, AMinimumCutPassesBetweenBlocksOfEveryChain) {
-  // Where no node lies on all paths: what escapes from a window is one tensor of each chain that it cuts.
+  // No node lies on all paths: one tensor of each chain that it cuts escapes from a window.
   for (int chains : {2, 3}) {
     const Graph graph = GraphFrom(Chains(chains, 24));
     for (double shift : {0.0, 0.5}) {
@@ -139,8 +139,8 @@ TEST(WindowTest, AWindowInItsOwnPlaceIsTheSameNodes) {
   }
 }
 
-// The nodes of a file are found by the names of their results, so those inside of windows must not get lost: also where
-// what was found for one window is put into another that is equal.
+// The nodes of a file are found by the names of their results, so those inside of windows must not get lost. They must
+// not get lost, either, when the result for one window is put into another that is equal.
 TEST(WindowTest, NamesStayWithTheValuesThatTakeOver) {
   const Graph graph = GraphFrom(
       "input x: f32[4]\ninput z: f32[4]\n%0 = relu(x)\n%1 = relu(%0)\n%2 = exp(%1)\n%3 = neg(%2)\n"

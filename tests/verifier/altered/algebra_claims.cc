@@ -80,7 +80,7 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
        [](Scene& s) {
          Simplify(s.ctx(), {{1, {s.v}, Below(s.V(s.v), s.V(s.n) - s.V(s.d)), s.X({s.V(s.i)})[0].atoms}});
        }},
-      // That w is not negative is known of its range alone, which nothing states here.
+      // Only the range of w, which nothing states here, shows that w is not negative.
       {"range-that-is-not-stated", kPlain,
        [](Scene& s) {
          Simplify(s.ctx(), s.Sum({Guard::Ge(s.V(s.w)), Below(s.V(s.u), s.V(s.n))}, {s.w, s.u}));
@@ -93,7 +93,7 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
        }},
 
       // ---- indices
-      // (d v + i) div (d (n + 1)) hangs on i, which may be larger than d.
+      // (d v + i) div (d (n + 1)) depends on i, which may be larger than d.
       {"quotient-of-large-rest", kPlain,
        [](Scene& s) {
          s.ctx().FloorDiv(s.V(s.d) * s.V(s.v) + s.V(s.i), s.V(s.d) * (s.V(s.n) + Poly(1)));
@@ -159,7 +159,7 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
          const NormalForm square = Multiply(s.ctx(), s.X({s.V(s.i)}), s.X({s.V(s.i)}));
          MaxOver(s.ctx(), {{{}, Guard::True(), square}, {{}, Guard::True(), {}}});
        }},
-      // What increases decreases when it is negated.
+      // An increasing function decreases when it is negated.
       {"largest-of-negated", kPlain,
        [](Scene& s) {
          const auto negated = [&](const NormalForm& x) { return Scale(AtomForm(s.Fn("exp", x)), -1); };

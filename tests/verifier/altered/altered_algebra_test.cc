@@ -48,7 +48,7 @@ bool AlteredLaw(int number) {
 
 namespace {
 
-// By name: laws of which an altered prover certifies another.
+// Laws, by name, for which an altered prover certifies another one.
 const std::map<std::string, std::string> kLawsOfText = {
     {"law-of-packs", "relu(relu(x[b..])) => relu(x)"},
     {"law-of-stretching", "mul(x[b..], y[~ b..]) => mul(y, x)"},
@@ -164,7 +164,7 @@ TEST_F(AlteredAlgebra, StepsOfTrueLawsAreTaken) {
   }
 }
 
-// Where nobody knows yet what shows a law to be false: REWRIGHT_LAW=N looks everywhere.
+// Finds a claim that shows a law to be false: REWRIGHT_LAW=N tries them all.
 TEST_F(AlteredAlgebra, Search) {
   const char* wanted = std::getenv("REWRIGHT_LAW");
   if (wanted == nullptr) GTEST_SKIP() << "with REWRIGHT_LAW=N, the number of a row from 0";

@@ -164,7 +164,7 @@ TEST(QuerySolver, TextThatIsNoQuestion) {
 
 // ---------------------------------------------------------------- certificates that were altered
 
-// One edit somewhere; what it was, for messages.
+// Makes one edit somewhere, and describes it, for messages.
 std::string Edit(std::vector<std::string>* lines, Rng& rng) {
   const size_t i = rng() % lines->size();
   std::string& line = (*lines)[i];
@@ -202,7 +202,7 @@ std::string Edit(std::vector<std::string>* lines, Rng& rng) {
   return "";
 }
 
-// Refusals name a place, and say what was found and what was expected.
+// Refusals name a place, the text found and the text expected.
 constexpr char kRefusal[] = "a\\.cert:[0-9]+:(.|\n)*found (.|\n)*expected (.|\n)*";
 
 TEST(Certificate, NoEditIsAccepted) {
@@ -220,8 +220,9 @@ TEST(Certificate, NoEditIsAccepted) {
   }
 }
 
-// Whoever alters a certificate can compute its seal too. What is accepted then must be a proof of the law that it
-// states; here all edits leave the law and its domain alone, so that only the certificate itself could be accepted.
+// An attacker who alters a certificate can compute its seal too. An accepted certificate must still be a proof of the
+// law that it states. Here all edits leave the law and its domain alone, so that only the certificate itself could be
+// accepted.
 TEST(Certificate, NoEditIsAcceptedUnderAFreshSeal) {
   constexpr uint64_t kSeed = 20260706;
   Rng rng(kSeed);
@@ -245,7 +246,7 @@ TEST(Certificate, NoEditIsAcceptedUnderAFreshSeal) {
   }
 }
 
-// The parts of a certificate: what stands before the instances, the instances, the queries.
+// The parts of a certificate: the text before the instances, the instances, the queries.
 struct Parts {
   std::vector<std::string> head;
   std::vector<std::vector<std::string>> instances, queries;
@@ -285,7 +286,7 @@ TEST(Certificate, QueriesAreExactlyThoseThatAreNeeded) {
   EXPECT_THAT(Refusal(added.Join()), MatchesRegex(kRefusal));
 }
 
-// A query that is weaker than what is needed, under its own name, and named by the step.
+// Puts a query that is weaker than the needed one in its place, under its own name, and named by the step.
 TEST(Certificate, AnEasierQueryDoesNotTakeThePlaceOfTheOneNeeded) {
   Parts parts(Certificates()[0]);
   std::vector<std::string>& query = parts.queries[0];

@@ -42,7 +42,7 @@ TEST(SecondDerivation, ConfirmsWhatIsTrue) {
            " => reduce_sum(concat(x, y, axis=0), axes=[1])",
            "rule r  less(neg(x[n]), neg(y[n])) => less(y, x)",
            "rule r  add(x: i64[n], y: i64[n]) => add(y, x)",
-           // Powers and the logistic function by what they are.
+           // Powers and the logistic function are expanded by their definitions.
            "rule r  pow(x[n], 3) => mul(mul(x, x), x)",
            "rule r  pow(x[n], -1) => reciprocal(x)",
            "rule r  pow(x[n], 0.5) => sqrt(x)",
@@ -77,7 +77,7 @@ TEST(SecondDerivation, DeniesWhatIsFalse) {
   }
 }
 
-// A number of a text that f32 rounds is another one in f64; what holds for one of them alone is not confirmed.
+// A literal that f32 rounds is another number in f64; a rule that holds for one of them alone is not confirmed.
 TEST(SecondDerivation, ConfirmsNothingThatRoundingDecides) {
   for (const char* text : {
            "rule r  sub(add(x[n], 16777217), 16777216) => add(x, 1)",
@@ -111,7 +111,7 @@ TEST(SecondDerivation, ConfirmsShippedRules) {
   EXPECT_GE(confirmed, 3 * given_up);
 }
 
-// Shipped rules changed at one place: what the interpreter tells apart is never confirmed.
+// Shipped rules changed at one place: a change that the interpreter sees is never confirmed.
 TEST(SecondDerivation, ConfirmsNoFalseMutant) {
   const std::vector<Rule> rules = HandWrittenRules();
   MutationRng rng(20261123);

@@ -76,7 +76,7 @@ TEST(TellingDraws, AreSmallAndFew) {
     for (const std::vector<int64_t>& symbols : draws.chosen) {
       int64_t elements = 1;
       for (int64_t size : symbols) elements *= size;
-      EXPECT_LE(2 * elements, 40);  // of the leaf and of what is made of it
+      EXPECT_LE(2 * elements, 40);  // of the leaf and of the values made from it
     }
   }
 }

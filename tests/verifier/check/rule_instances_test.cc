@@ -88,7 +88,7 @@ TEST_P(LawsOfFile, HaveTheSameInstances) {
 INSTANTIATE_TEST_SUITE_P(Shipped, LawsOfFile, ::testing::ValuesIn(ShippedRuleFiles(/*combined=*/false)),
                          [](const auto& info) { return TestNameOf(info.param); });
 
-// What no shipped rule says.
+// Expressions that no shipped rule uses.
 constexpr const char* kReadLaws[] = {
     "rule functions reshape(x[n, m, k], shape=[sum([n, m]) - n, prod(take(shape(x), 1)), max(k, 1)])\n"
     "  => reshape(x, shape=replace([1, n, k], [0], dim(x, -2)))\n",
@@ -111,7 +111,7 @@ TEST(LawInstances, TheWholeLanguage) {
   }
 }
 
-// What is found, of laws that the check does not take.
+// The error of each law that the check refuses.
 TEST(LawInstances, RefusesLawsThatMakeNoSense) {
   const std::pair<const char*, const char*> cases[] = {
       {"rule r\n  relu(x[n] => x\n", "found `=>`, expected )"},

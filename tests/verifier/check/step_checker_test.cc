@@ -53,7 +53,7 @@ TEST_F(StepCheckerTest, OnePointRule) {
   s.Set(v_, V(i_));
   checker_.Resummed(ctx_, "one point", before, Sum(Guard::True(), {}, V(i_)), s, {});
   EXPECT_TRUE(Settled());
-  // Without the condition that i is below n - 1, which does not follow.
+  // This step drops the condition that i is below n - 1, which does not follow.
   const Term shorter =
       Sum(Guard::And(Guard::Eq(V(v_) - V(i_)), Guard::InRange(V(v_), Poly(), V(n_) - Poly(1))), {v_}, V(v_));
   checker_.Resummed(ctx_, "one point", shorter, Sum(Guard::True(), {}, V(i_)), s, {});
@@ -124,7 +124,8 @@ TEST_F(StepCheckerTest, EqualTermsWithManyVariables) {
   EXPECT_TRUE(Refused());
 }
 
-// Every term of what is said to be zero is in one class, whose coefficients cancel, or in the rest, which is computed.
+// Every term of a sum that is told to be zero is in one class, whose coefficients cancel, or in the rest, which is
+// computed.
 TEST_F(StepCheckerTest, SumsThatAreZero) {
   const Term x = Sum(Guard::True(), {}, V(i_));
   const auto times = [&](int64_t coef) {
@@ -160,7 +161,7 @@ TEST_F(StepCheckerTest, QuotientsAndDecisions) {
   EXPECT_EQ(checker_.report().refused.size(), 2u);
 }
 
-// What no solver settles as it stands: quotients by products of sizes, bounds of flattened positions.
+// No solver settles these as they stand: quotients by products of sizes, bounds of flattened positions.
 TEST_F(StepCheckerTest, ProductsOfSizes) {
   const Poly m = V(ctx_.NewParam("m", 1)), rows = V(n_) * V(d_), all = rows * m;
   const Poly flat = V(ctx_.NewRanged("f", Poly(), all * V(n_)));
@@ -191,7 +192,8 @@ TEST_F(StepCheckerTest, LawsOfFunctionsAreComputed) {
   EXPECT_TRUE(Refused());
 }
 
-// What rules assume of indices that are elements is known to nobody, and neither is what opaque operators give.
+// The checker knows neither the assumptions that rules make of indices that are elements, nor the results of opaque
+// operators.
 TEST_F(StepCheckerTest, WrongStepsAboutElementsAreOpen) {
   const Poly element = ctx_.ValueOf({Sum(Guard::True(), {}, V(i_))}, "x[i]", {i_});
   checker_.Decided(ctx_, "index", {}, {Guard::Ge(element)}, {});
@@ -203,7 +205,7 @@ TEST_F(StepCheckerTest, WrongStepsAboutElementsAreOpen) {
   EXPECT_FALSE(Refused());
   EXPECT_THAT(checker_.report().open, ::testing::UnorderedElementsAre(::testing::Pair("decision (index)", 2),
                                                                       ::testing::Pair("empty guard", 1)));
-  // What is only called so is no element.
+  // A function that only has the name is no element.
   Term named = Sum(Guard::True(), {}, V(i_));
   named.atoms = {verifier::MakeFnAtom(ctx_, "value", {{named}})};
   checker_.Vanished(ctx_, named);

@@ -1,4 +1,4 @@
-// Claims about derived operators: what the prover makes of true ones and of ones that were made false.
+// Claims about derived operators: the prover's verdicts on true ones and on ones that were made false.
 #include "verifier/claims/gradient_claims.h"
 
 #include <gmock/gmock.h>
@@ -82,7 +82,7 @@ TEST(GradientClaims, OperatorsWithoutGradientsHaveNone) {
   EXPECT_TRUE(ClaimsOf("logical_and").empty());
 }
 
-// Its output depends on what it marks as a shift.
+// An operator whose output depends on a value that it marks as a shift.
 const OpDef& Misdeclared() {
   static const OpDef* const op =
       new OpDef{.name = "test_distance",

@@ -74,7 +74,7 @@ TEST(ShardingLaws, AreWhatIsKnownOfOperators) {
   EXPECT_THAT(Table("lrn"), Contains(HasSubstr("x.1 out.1: halo")));
 }
 
-// The law's certificate stands by itself, and no step of what it derives is wrong.
+// The law's certificate stands by itself, and no step of its derivation is wrong.
 void ExpectCertificateHolds(const ShardingLaw& law) {
   StepChecker steps;
   const auto checked = CheckCertificate(law.verdict.certificate, law.rule.name, &steps);
@@ -199,7 +199,7 @@ TEST(ShardingLaws, AChangedLawByPositionIsRefuted) {
   changed("gather", "degree=d", "degree=d + 1, first=1");
 }
 
-// What the verdicts rest on: with the declaration of the lifted operator changed the law is not proved.
+// The verdicts rest on the declaration of the lifted operator: if it is changed the law is not proved.
 TEST(ShardingLaws, AChangedLawIsRefuted) {
   for (const FactorLaws& laws : LawsOf(*FindOp("conv2d"))) {
     if (laws.laws.empty() || laws.factor.conjectures[laws.laws[0].conjecture].effect != Effect::kHalo) continue;

@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
         OperationsCase{"rule r reduce_sum(x[1, m, n], axes=[0, 1], keepdims=0)"
                        " => reduce_sum(reshape(x, shape=[m, n]), axes=[0], keepdims=0)",
                        true, true},
-        // In another type, and stored in one.
+        // The sum is computed in another type, or stored in one.
         OperationsCase{"rule r cast(reduce_sum(x: f32[n], axes=[0]), to=f64) => reduce_sum(cast(x, to=f64), axes=[0])",
                        false, false},
         OperationsCase{"rule r cast(reduce_sum(1: f16[n], axes=[0]), to=f32) => reduce_sum(1: f32[n], axes=[0])", false,
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         OperationsCase{"rule r mul(neg(x[n]), y[n]) => neg(mul(x, y))", true, true},
         OperationsCase{"rule r div(x[n], 2) => mul(x, 0.5)", true, true},
         OperationsCase{"rule r div(x[n], 3) => mul(x, 0.25)", false, false},
-        // Where values are stored in 16 bits, a product that is stored before it is added is another number.
+        // In 16-bit storage a product that is stored before it is added is another number.
         OperationsCase{"rule r mul(x[n], sigmoid(x)) => swish(x)", true, false},
         OperationsCase{"rule r cast(cast(x: f32[n], to=f64), to=f32) => x", true, true},
         OperationsCase{"rule r add(cast(x: f32[n], to=f64), cast(y: f32[n], to=f64)) => cast(add(x, y), to=f64)", false,
@@ -110,7 +110,7 @@ TEST(Magnitudes, AreLostWhereOneSideCancels) {
   EXPECT_LT(RoundingOf("rule r sub(add(x[n], x), x) => x").loss, 4);
 }
 
-// By the names of their operators.
+// The new values of a rule, by the names of their operators.
 std::vector<std::string> NewValues(const std::string& text) {
   const RuleInstance instance = InstanceOf(text);
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// Two graphs proved equal, told apart, or left open.
+// Pairs of graphs that are proved equal, different, or left open.
 #include "verifier/equal/equal.h"
 
 #include <gmock/gmock.h>
@@ -153,7 +153,7 @@ std::map<std::string, Tensor> Normalization() {
           {"var", Elements({4}, 5, 0.5)}};
 }
 
-// What others fold in double precision and round once.
+// The weights as other programs fold them: in double precision, rounded once.
 std::map<std::string, Tensor> Folded() {
   const std::map<std::string, Tensor> all = Normalization();
   Tensor w(TensorType{DType::kFloat32, {4, 3, 3, 3}}), b(TensorType{DType::kFloat32, {1, 4, 1, 1}});
@@ -175,7 +175,7 @@ TEST(Equal, FoldedWeightsAreRecomputedAndTheRoundingIsSaid) {
   EXPECT_LT(worst, 1e-6);
 }
 
-// What has the weight in parts is A, or B where the models are exchanged.
+// The model that has the weight in parts is A, or B where the models are exchanged.
 TEST(Equal, FoldedWeightsAreNamedForTheModelThatHasThem) {
   for (bool exchanged : {false, true}) {
     const Graph parts = GraphOf(kNormalized, Normalization()), folded = GraphOf(kFolded, Folded());
@@ -191,7 +191,7 @@ TEST(Equal, FoldedWeightsAreNamedForTheModelThatHasThem) {
   }
 }
 
-// Where zeros cannot be drawn, since they divide.
+// Zeros cannot be drawn here, since they divide.
 TEST(Equal, QuotientsOfIntegersByAnInput) {
   const char kQuotient[] = "input x: i64[4]\ninput y: i64[4]\n%0 = div(x, y)\n%1 = add(%0, x)\noutput z = %1\n";
   const char kOther[] = "input x: i64[4]\ninput y: i64[4]\n%0 = div(x, y)\n%1 = add(x, %0)\noutput z = %1\n";
@@ -199,7 +199,7 @@ TEST(Equal, QuotientsOfIntegersByAnInput) {
   EXPECT_EQ(Prove(GraphOf(kQuotient, {}), GraphOf(kOther, {})).equality, Equality::kProved);
 }
 
-// 1e30 and 1e-30 in f32, and 300 and 1/300 in f16, are not quite what gives 1.
+// 1e30 and 1e-30 in f32, and 300 and 1/300 in f16, have products that are not quite 1.
 TEST(Equal, NumbersAreNotToldApartByTheirRounding) {
   const auto scaled = [](const char* type, const char* first, const char* second) {
     return GraphOf(absl::StrCat("input x: ", type, "[5]\nconst %0: ", type, "[] = [", first, "]\nconst %1: ", type,

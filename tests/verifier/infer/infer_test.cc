@@ -45,7 +45,7 @@ TEST_P(Inferred, IsTheWeakestOfTheFamily) {
   for (const InferredCondition& answer : inference.answers) {
     EXPECT_EQ(answer.verdict.verdict, Verdict::kProved);
     EXPECT_THAT(answer.unknown, IsEmpty());
-    // What is printed says the same as what was proved.
+    // The printed rule is the rule that was proved.
     const auto again = ParseRules(PrintLaw(answer.rule), "printed");
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(ProveRule(again->at(0), RuleProofOptions()).verdict, Verdict::kProved);

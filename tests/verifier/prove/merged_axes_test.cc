@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
         KeyCase{"rule r reshape(relu(x[b..]), shape=[prod(b)]) => relu(reshape(x, shape=[prod(b)]))", 5, 7},
         // Neither are axes that part ways.
         KeyCase{"rule r transpose(relu(x[a, b, c]), perm=[1, 0, 2]) => relu(transpose(x, perm=[1, 0, 2]))", 1, 1},
-        // Nor axes whose positions are counted.
+        // Axes whose positions are counted do not merge, either.
         KeyCase{"rule r reverse(relu(x[a, b, c]), axes=[0, 1]) => relu(reverse(x, axes=[0, 1]))", 1, 1}));
 
 // Neighbouring instances that are not the same law must not share a key: (a, b) read as (b, a) is another law than

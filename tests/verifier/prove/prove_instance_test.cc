@@ -44,7 +44,7 @@ TEST_P(RuleFileTest, VerdictsAreAsExpected) {
   }
 }
 
-// What the search for counterexamples finds at once the prover alone does not take for true either.
+// The prover alone does not prove the rules that the search for counterexamples refutes at once.
 TEST_P(RuleFileTest, FalseRulesAreNotProvedWithoutTheSearch) {
   ProofOptions options;
   options.search_counterexample = false;
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, RuleFileTest,
                            return name.substr(0, name.find('.'));
                          });
 
-// Of the laws that provers of tensor rules miss at least four in five are proved.
+// At least four in five of the laws that provers of tensor rules miss are proved.
 TEST(MissedLawsTest, MostAreProved) {
   int proved = 0, all = 0;
   for (const RuleCase& rule : LoadRules("missed.rules")) {

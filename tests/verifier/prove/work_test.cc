@@ -52,7 +52,7 @@ TEST(Work, ALimitEndsAProofAtTheSamePlaceEachTime) {
   }
 }
 
-// More steps than an unsigned integer counts: a query is allowed what it always is.
+// More steps than an unsigned integer counts: a query gets the same limit as always.
 TEST(Work, AHugeLimitIsNone) {
   for (const RuleCase& rule : LoadRules("conv.rules")) {
     if (rule.expect != "proved" || rule.instances.empty()) continue;
@@ -62,11 +62,11 @@ TEST(Work, AHugeLimitIsNone) {
   }
 }
 
-// The clock and the processor's time are for reports. Where the prover looks at them a verdict may hang on them.
+// The clock and the processor's time are for reports. If the prover read them, a verdict might depend on them.
 TEST(Work, TheProverDoesNotAskTheClock) {
   const std::filesystem::path folder = std::filesystem::path(REWRIGHT_SOURCE_DIR) / "verifier";
-  // Reports of how long it took; the limit of `equal` on the clock, which its user sets and its answer names; what is
-  // taken to hang.
+  // Allowed uses: reports of how long it took; the limit of `equal` on the clock, which its user sets and its answer
+  // names; the time after which a query is taken to hang.
   const std::string reports[] = {"context.h", "context.cc", "replay.cc", "prove_rule.cc", "infer.cc", "equal.cc",
                                  "equal_by_claims.cc", "cvc5_query_solver.cc", "watchdog.h"};
   int looked_at = 0;
@@ -89,13 +89,14 @@ TEST(Determinant, IsExactOrNothing) {
   EXPECT_EQ(verifier::Determinant({{0, 1}, {1, 0}}), -1);
   EXPECT_EQ(verifier::Determinant({{2, 0, 1}, {1, 1, 0}, {0, 3, 1}}), 5);
   EXPECT_EQ(verifier::Determinant({{1, 2}, {2, 4}}), 0);
-  // 1000 times the identity, of so many rows that minors and their products leave 64 bits: 10^24, and no other number.
+  // 1000 times the identity: its determinant, 10^24, exceeds 64 bits, and so do products of its minors: there is no
+  // result.
   std::vector<std::vector<int64_t>> large(8, std::vector<int64_t>(8, 0));
   for (size_t i = 0; i < large.size(); ++i) large[i][i] = 1000;
   EXPECT_EQ(verifier::Determinant(large), std::nullopt);
 }
 
-// A failed CHECK is a fault of the program, whoever asked for the proof: no rule is unknown for that reason.
+// A failed CHECK is a fault of the program, in every caller: it never makes a rule unknown.
 class FaultyListener : public StepChecker {
  public:
   void Begin(const RuleInstance&, const std::vector<std::vector<int64_t>>&) override { CHECK(false) << "at the start"; }

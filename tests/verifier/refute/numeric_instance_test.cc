@@ -1,4 +1,4 @@
-// Counterexamples are shown only when the interpreter computes what they say.
+// Counterexamples are shown only when the interpreter confirms them.
 #include "verifier/refute/numeric_instance.h"
 
 #include <gmock/gmock.h>
