@@ -305,7 +305,7 @@ absl::Status OutputFile::Write(const void* data, int64_t length) {
   for (int64_t at = begin; at < end;) {
     const int64_t next = std::min(end, (at / kWrittenAtOnce + 1) * kWrittenAtOnce);
     RETURN_IF_ERROR(WriteAll(descriptor_, path_, bytes + (at - begin), next - at));
-    // The disk begins meanwhile: it is waited for at the end. Where it cannot, the end takes longer.
+    // Starts writing these bytes to the disk without waiting; Finish waits. If the call fails, Finish takes longer.
     if (next % kWrittenAtOnce == 0) sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE);
     at = next;
   }

@@ -33,8 +33,8 @@ class InputFile {
   // and needs this object no longer. A file that becomes shorter then ends the process (SIGBUS); one that takes its
   // name, by renaming, is another file.
   absl::StatusOr<std::shared_ptr<const void>> Map() const { return Map(0, size_); }
-  // The same of bytes [offset, offset + length) alone, which must lie inside the file. Behind them so many more can be
-  // read as kSpareBytes says.
+  // Maps bytes [offset, offset + length) alone, which must lie inside the file. At least kSpareBytes bytes beyond them
+  // are readable.
   absl::StatusOr<std::shared_ptr<const void>> Map(int64_t offset, int64_t length) const;
   static constexpr int64_t kSpareBytes = 64;
 
@@ -80,8 +80,8 @@ class OutputFile {
   int descriptor_;
 };
 
-// A file that grows, such as a log or a journal; made where there is none. What cannot be written whole may leave a
-// part of it at the end.
+// A file to append to, such as a log or a journal; it is created if it does not exist. A write that fails may leave
+// part of its bytes at the end.
 class AppendFile {
  public:
   static absl::StatusOr<AppendFile> Open(const std::string& path);
@@ -91,7 +91,7 @@ class AppendFile {
 
   absl::Status Write(const void* data, int64_t length);
   absl::Status Write(const std::string& text) { return Write(text.data(), static_cast<int64_t>(text.size())); }
-  // What was written is on the disk.
+  // Waits until all written bytes are on the disk.
   absl::Status Sync();
   // Drops what follows the first `size` bytes.
   absl::Status CutTo(int64_t size);
@@ -113,7 +113,7 @@ absl::StatusOr<std::string> OutputTarget(const std::string& path);
 // For a file that names others of its folder: an error where its links lead to another folder, from which they would
 // not be found.
 absl::Status CheckFilesBeside(const std::string& path);
-// Whether `path` could be written, asked before long work. Leaves nothing behind.
+// Checks that `path` could be written, before long work begins. Leaves nothing behind.
 absl::Status CheckWritable(const std::string& path);
 
 // Makes the folder where it does not exist. Error when something else has that name.
@@ -128,15 +128,15 @@ absl::Status RemoveFolder(const std::string& path);
 
 // From the root, with the folder's links resolved: one text for each name of the file system.
 std::string AbsolutePath(const std::string& path);
-// Whether both are there and one file, by links or other names.
+// True if both paths exist and name one file, by links or other names.
 bool IsSameFile(const std::string& a, const std::string& b);
 
-// What a path that stands in a file of `folder` names: absolute ones are what they are.
+// Resolves a path that stands in a file of `folder`; an absolute path stays as it is.
 std::string PathFrom(const std::string& folder, const std::string& path);
-// How the names of files begin that are written aside and renamed; one is left over where the process was killed.
+// Prefix of the temporary files that are written and then renamed; one is left over if the process is killed.
 inline constexpr char kTemporaryPrefix[] = ".rewright-";
 
-// The folder part of a path: "." where there is none.
+// Returns the folder part of a path; "." if it has none.
 std::string FolderOf(const std::string& path);
 // The part after the last slash.
 std::string FileNameOf(const std::string& path);

@@ -8,7 +8,7 @@ namespace {
 
 bool IsWordCharacter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// Whether two characters side by side may be read as one token: `int a`, `a + +b`, `x < ::y`.
+// True if two characters side by side may be read as one token: `int a`, `a + +b`, `x < ::y`.
 bool RunTogether(char before, char after) {
   if (IsWordCharacter(before) || IsWordCharacter(after)) {
     // A point or quote belongs to a number or literal beside it.

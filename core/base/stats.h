@@ -5,7 +5,7 @@
 
 namespace rewright {
 
-// Of repeated measurements of one quantity, in its unit.
+// Statistics of repeated measurements of one quantity, in its unit.
 struct Summary {
   int count = 0;
   double min = 0;

@@ -8,8 +8,9 @@
 
 namespace rewright {
 
-// Elements are equal when they are the same number, the same infinity, or both NaN. Where exactly one is NaN, or both
-// are infinite with different signs, or one is infinite, the differences are infinite.
+// Result of comparing two tensors. Elements are equal if they are the same number, the same infinity, or both NaN. The
+// differences are infinite if exactly one of two elements is NaN or infinite, or if both are infinite with different
+// signs.
 struct Comparison {
   bool same_type = true;  // else nothing was compared
   double max_abs = 0;     // greatest |a - b|
@@ -30,7 +31,7 @@ double LargestMagnitude(const Tensor& tensor);
 // The first element that is no finite number; -1: there is none.
 int64_t FirstNotFinite(const Tensor& tensor);
 
-// Where element number `linear` lies, in row-major order.
+// Returns the position of element number `linear` in row-major order.
 Shape PositionOf(const Shape& shape, int64_t linear);
 
 }  // namespace rewright

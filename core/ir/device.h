@@ -1,9 +1,10 @@
-// What search and runtime know of a device: two small interfaces.
+// Interfaces through which search and runtime use a device.
 //
-// A Device (backends/) partitions a graph into groups that it runs as one (fusion), gives the cost of a group, and
-// compiles a whole graph into a Schedule: kernels over numbered buffers. The runtime gives the buffers addresses (one
-// memory plan) and runs the kernels in an order that their uses of buffers allow. A GraphRunner (runtime/) runs and
-// times whole graphs. Licences say which kernels may compute by other operators than they are asked for.
+// A Device (backends/) partitions a graph into groups, each of which it runs as one (fusion), gives the cost of a
+// group, and compiles a whole graph into a Schedule: kernels over numbered buffers. The runtime assigns the addresses
+// of the buffers (one memory plan) and runs the kernels in an order that their uses of buffers allow. A GraphRunner
+// (runtime/) runs and times whole graphs. Licences tell which proved laws permit a kernel to compute by other operators
+// than those of the graph.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +36,9 @@ class KernelHandles {
   virtual ~KernelHandles() = default;
 };
 
-// What a run gives to a kernel besides the buffers. Every run that goes on has a context of its own.
+// State that a run gives to a kernel besides the buffers. Concurrent runs have separate contexts.
 struct RunContext {
-  KernelHandles* handles = nullptr;  // what MakeHandles of this kernel gave
+  KernelHandles* handles = nullptr;  // made by MakeHandles of this kernel
 };
 
 // Runs one step. Kernels are immutable: several threads may run one kernel at a time, each with buffers and handles of
@@ -114,8 +115,8 @@ struct Schedule {
   bool sparing = false;  // what a step has read of mapped files is given back (Device::CompileSparing)
 };
 
-// Where buffers live, and the queues of work on them. Kernels over memory that is not this machine's only enqueue; what
-// goes wrong later shows at the next Synchronize or CopyOut. Thread-safe where `turns` is null.
+// The memory in which buffers live, and the queues of work on them. Kernels over a memory that this machine does not
+// address only enqueue; later faults show at the next Synchronize or CopyOut. Thread-safe if `turns` is null.
 class DeviceMemory {
  public:
   static constexpr size_t kAlignment = 256;
@@ -155,7 +156,7 @@ struct SecondTier {
 class Licences {
  public:
   virtual ~Licences() = default;
-  // Whether the law of that name is proved, is not switched off, and leads from the application to `meaning`, a value
+  // True if the law of that name is proved, is not switched off, and leads from the application to `meaning`, a value
   // of the graph's arena.
   virtual bool Allow(const std::string& law, const Graph& graph, NodeId application, Value meaning) const = 0;
 };
@@ -176,25 +177,25 @@ class Device {
     (void)graph, (void)group;
     return std::string();
   }
-  // What the user should hear about costs: groups that the device refuses, with its words.
+  // Returns notes on costs for the user: the groups that the device refuses, with its messages.
   virtual std::vector<std::string> faults() const { return {}; }
-  // What the cost of a group depends on besides the group itself: a hash of the layouts in which its operands arrive.
-  // Groups that look alike and have equal contexts cost the same.
+  // Returns a hash of the layouts in which the operands of a group arrive: the cost of a group depends on these besides
+  // the group itself. Groups that look alike and have equal contexts cost the same.
   virtual uint64_t CostContext(const Graph& graph, const Group& group) {
     (void)graph, (void)group;
     return 0;
   }
-  // What no kernel exceeds, measured; 0: not known. Operations a second of multiply-adds of f32 with all operands in
-  // registers, an addition and a multiplication each.
+  // Peak rate of any kernel, measured, in operations per second: multiply-adds of f32 with all operands in registers,
+  // an addition and a multiplication each. 0: not known.
   virtual double PeakFlops() const { return 0; }
-  // Bytes a second that are loaded where so many are loaded over and over.
+  // Rate in bytes per second at which a block of `bytes` bytes is loaded when it is loaded over and over.
   virtual double PeakBytesPerSecond(int64_t bytes) const {
     (void)bytes;
     return 0;
   }
   // False for a device that is known by its costs alone: Compile fails.
   virtual bool runs() const { return true; }
-  // Where the buffers of its schedules live; null: in the memory of this machine.
+  // The memory in which the buffers of its schedules live; null: the memory of this machine.
   virtual DeviceMemory* memory() { return nullptr; }
   // None: all is in the memory of its kernels. Times are measured, once, or a guess.
   virtual std::optional<SecondTier> second_tier(bool measured) {
@@ -208,9 +209,9 @@ class Device {
   virtual absl::StatusOr<Schedule> CompileSparing(const Graph& graph) { return Compile(graph); }
 };
 
-// A compiled graph that can be run many times, by several threads at a time: every run that goes on has memory of its
-// own, which later runs use again; what was compiled, packed weights among it, is shared. Where there is one state for
-// all (Buffer::kState), or one queue of work, runs take turns.
+// A compiled graph that can be run many times, by several threads at a time. Each concurrent run has its own memory,
+// which later runs reuse; compiled data such as packed weights is shared. If all runs share one state (Buffer::kState)
+// or one queue of work, they take turns.
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -218,8 +219,8 @@ class Executable {
   // states take their next values. An error ends this run alone: it names the step and its operators, outputs are
   // undefined, and states are as before.
   virtual absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) = 0;
-  // Run without moving inputs and outputs: on a device with memory of its own, computes once more on the inputs of the
-  // last Run of any thread and waits for the end. What latency is measured by.
+  // Runs without moving inputs and outputs. On a device with memory of its own it computes once more on the inputs of
+  // the last Run of any thread and waits for the end. Latency is measured by this call.
   virtual absl::Status RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
     return Run(inputs, outputs);
   }

@@ -14,8 +14,8 @@
 namespace rewright {
 namespace {
 
-// Of a floating type: bits of the fraction (that of the leading one counted), least and greatest exponent of a normal
-// number.
+// A floating type: the number of significant bits (the leading one included), and the least and greatest exponent of a
+// normal number.
 struct FloatFormat {
   int digits;
   int least, greatest;

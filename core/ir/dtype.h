@@ -84,7 +84,7 @@ inline size_t DTypeSize(DType type) {
 inline DType ComputedDType(DType type) {
   return VisitDType(type, [](auto t) { return decltype(t)::kComputed; });
 }
-// Whether elements are computed in a wider type than they are stored in.
+// True if elements are computed in a wider type than they are stored in.
 inline bool IsNarrow(DType type) { return ComputedDType(type) != type; }
 
 inline bool IsFloating(DType type) {
@@ -101,8 +101,8 @@ inline bool IsUnsigned(DType type) {
 // Bits that an integer has in memory.
 inline int BitsOf(DType type) { return static_cast<int>(DTypeSize(type)) * 8; }
 
-// What a number is off at most, relative to its size, when it is rounded to the floating type: half a unit in the last
-// place.
+// Returns the unit roundoff of a floating type, half a unit in the last place: the greatest relative error of rounding
+// a number to it.
 double RoundingOf(DType type);
 // The largest finite number of a floating type, and the smallest normal one.
 double LargestOf(DType type);

@@ -78,8 +78,8 @@ struct BoundVar {
   friend bool operator==(const BoundVar&, const BoundVar&) = default;
 };
 
-// One node. What a kind carries besides its arguments is read by the accessor of that kind; on any other kind the
-// accessor is a bug and ends the program.
+// One node of an expression. Each kind has accessors for the data that it carries besides its arguments; calling one on
+// another kind is a bug and ends the program.
 class ExprNode : public std::enable_shared_from_this<ExprNode> {
  public:
   ExprKind kind() const { return kind_; }
@@ -99,7 +99,7 @@ class ExprNode : public std::enable_shared_from_this<ExprNode> {
   const std::string& name() const { return name_; }  // kVar, kParam, kOpaque; of others empty
   Fn fn() const { return static_cast<Fn>(Of(ExprKind::kCall).number_); }
   ReduceKind reduction() const { return static_cast<ReduceKind>(Of(ExprKind::kReduce).number_); }
-  // Of a reduction, in summation order, the first varying slowest; of others empty.
+  // The bound variables of a reduction in summation order, the first varying slowest; empty for other kinds.
   const std::vector<BoundVar>& bound() const { return bound_; }
   // Points where the guard fails are left out.
   const ExprPtr& guard() const { return Of(ExprKind::kReduce).args_[0]; }
@@ -119,7 +119,7 @@ class ExprNode : public std::enable_shared_from_this<ExprNode> {
   bool IsCall() const { return kind_ == ExprKind::kCall; }
   bool IsEquation() const { return kind_ == ExprKind::kEqual; }
   bool IsCall(Fn fn) const { return kind_ == ExprKind::kCall && number_ == static_cast<int64_t>(fn); }
-  // Whether the node or anything below it (arguments and extents) is of that kind.
+  // True if the node or a node below it (arguments and extents) is of that kind.
   bool Contains(ExprKind kind) const { return (kinds_ >> static_cast<int>(kind) & 1) != 0; }
   bool Reduces() const { return Contains(ExprKind::kReduce); }
   // Whether an index or condition depends on elements.

@@ -1,4 +1,4 @@
-// What scalar functions compute on a processor, one element at a time and inlined: for loops. Everything is made of the
+// Scalar functions on a processor, computed one element at a time and inlined, for loops. All are made of the
 // definitions in core/ir/functions.def.
 #pragma once
 

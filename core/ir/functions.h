@@ -41,8 +41,8 @@ struct FnInfo {
   const char* sign;  // "+"; "" of functions that are printed as name(a, b)
   int arity;         // 1 or 2
   uint32_t traits;
-  // Of the functions that are operators of that name: the operator's documentation and the range of its samples.
-  const char* summary;  // null: no operator is made of the row
+  // Documentation and sample range of the operator of that name, for functions that are operators.
+  const char* summary;  // null: no operator is made of this function
   double low;
   double high;
 };

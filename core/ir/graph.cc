@@ -56,7 +56,7 @@ class Hasher {
   uint64_t state_ = 0x243f6a8885a308d3ull;
 };
 
-// What of a node does not depend on the arena or on names.
+// Hashes the part of a node that depends neither on the arena nor on names.
 uint64_t LocalHash(const Node& node) {
   Hasher hasher;
   hasher.Add(static_cast<uint64_t>(node.leaf));
@@ -116,7 +116,7 @@ NodeId Arena::Intern(Node node) {
 }
 
 void Arena::NoteLeaves(Node* application) const {
-  // What nobody here computes is not known before a run.
+  // Values of nodes without a kernel here are not known before a run.
   const Meaning& meaning = *application->meaning;
   application->reads_input = meaning.IsOpaque() && meaning.work == nullptr;
   for (Value operand : application->operands) {
@@ -441,7 +441,8 @@ absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& repl
   const size_t count = arena->size();
   std::vector<bool> replaced(count, false);  // by node: some output of it
   for (const auto& [from, to] : replacement) replaced[from.node] = true;
-  // What stands in the end where `value` stood, but for its operands; no node where that goes round in a circle.
+  // Follows the replacements of `value` to the end, its operands left aside; returns no node if they go round in a
+  // circle.
   const auto target = [&](Value value) {
     for (size_t i = 0; i <= replacement.size(); ++i) {
       if (!replaced[value.node]) return value;

@@ -44,8 +44,8 @@ enum class LeafKind : uint8_t {
   kConstant,  // part of the program: scalars, index lists; conditions of rules may read it
 };
 
-// What a graph is for. At inference states keep the values that they have when the graph is compiled; in training a
-// run may replace them, so nothing that is computed from them is known beforehand.
+// Purpose of a graph. For inference, states keep the values that they have when the graph is compiled. In training a
+// run may replace them, so no value that is computed from them is known beforehand.
 enum class Mode : uint8_t { kInference, kTraining };
 
 const char* ModeName(Mode mode);  // "inference", "training"
@@ -95,8 +95,8 @@ class Arena {
   std::vector<TensorType> types(const std::vector<Value>& values) const;
   int32_t size() const { return static_cast<int32_t>(nodes_.size()); }
 
-  // Whether the node's elements are known before a run, so that they are computed once, when a graph is compiled: it
-  // depends on constants alone, and at inference on states.
+  // True if the node's elements are known before a run and are therefore computed once, when a graph is compiled: it
+  // depends on constants alone, and for inference on states.
   bool IsKnown(const Node& node) const {
     return !node.reads_input && (mode_ == Mode::kInference || !node.reads_state);
   }
@@ -136,7 +136,7 @@ class Arena {
   MeaningCache meanings_;
 };
 
-// What a run computes: a value that the caller gets, or the next value of a state.
+// A value that a run computes: one that the caller gets, or the next value of a state.
 struct Output {
   Value value;
   std::string name;

@@ -86,7 +86,7 @@ std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning) {
       tests_data |= IsCondKind(node->kind()) && node->Contains(ExprKind::kFromValue) && !IsPosition(*node);
     });
   }
-  // Of an operator that asks about its indices itself (which device has the row?) nothing is known.
+  // An operator that tests its indices itself (which device has the row?) has no known range.
   for (IndexedAxis& axis : axes) axis.wraps &= !tests_data;
   return axes;
 }

@@ -22,8 +22,8 @@ struct IndexedAxis {
   int indexed = 0;
   int axis = 0;
   bool wraps = false;  // at the element itself mod the size; otherwise at what is computed from it, made to lie inside
-  // Where no operand has the axis (the gradient of gather knows the shape of x by an attribute): the variable of the
-  // meaning that is its size. `indexed` and `axis` say nothing then.
+  // The variable of the meaning that is the size of the axis if no operand has it (the gradient of gather knows the
+  // shape of x by an attribute). `indexed` and `axis` are then meaningless.
   int size_variable = -1;
 
   int64_t Size(const Graph& graph, NodeId node) const;
@@ -31,10 +31,10 @@ struct IndexedAxis {
 
 std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning);
 
-// An equation in which elements are indices.
+// True if the condition is an equation whose sides use elements as indices.
 bool IsDataEquation(const ExprNode& condition);
-// Of a reduction: the variables outside of it that data equations of its guard mention, elements left aside. A term
-// belongs to one position along these, or to few.
+// Returns the outer variables that data equations in the guard of a reduction mention, elements left aside. A term of
+// the reduction belongs to one position along these, or to few.
 std::set<int> PositionsFromData(const ExprNode& reduction);
 
 // The indices that an application takes along an axis of size n: -n <= index < n.

@@ -1,4 +1,4 @@
-// What operators that are made from other operators share (core/adjoint: derivatives; core/lift: f on every device).
+// Helpers for operators that are made from other operators (core/adjoint: derivatives; core/lift: f on every device).
 #pragma once
 
 #include <functional>
@@ -31,11 +31,12 @@ class SharedMeanings {
   MeaningCache cache_;
 };
 
-// What is made by key: each once, and kept for good. Thread-safe.
+// A cache of made objects by key: each is made once and kept for good. Thread-safe.
 template <typename Key, typename Made>
 class MadeOnce {
  public:
-  // Made without the lock: others may be asked for meanwhile. The first to be done is the one that is kept.
+  // Makes the object without holding the lock, so that other keys can be served meanwhile. If two threads make one key,
+  // the first result is kept.
   template <typename Make>
   const Made& Get(const Key& key, const Make& make) {
     {
@@ -57,18 +58,21 @@ class MadeOnce {
 // goes.
 std::vector<AttrSpec> WithPlainAxes(std::vector<AttrSpec> specs);
 
-// What stands here for the sizes and attributes of another declaration, by its variables; null for all others.
+// Returns by variable of another declaration the expression that replaces it here: for sizes and attributes; null for
+// all other variables.
 std::vector<ExprPtr> SymbolsOf(OpBuilder& b, const Meaning& meaning,
                                const std::function<Index(int input, int axis)>& size);
 
-// Writes expressions of another declaration in the variables and parameters of the one that `b` builds. Not by Rewrite
-// or Substitute: on the way to new numbers of all variables no node may have old ones and new ones.
+// Writes expressions of another declaration in the variables and parameters of the one that `b` builds. Rewrite and
+// Substitute do not serve: they would make nodes that mix old and new variable numbers.
 class Transplant {
  public:
-  // What a read of the other declaration's operand at those indices, which are written here already, is here.
+  // Gives the replacement of a read of the other declaration's operand at those indices, which are in the variables of
+  // `b`.
   using Read = std::function<Scalar(int operand, const std::vector<Index>& at, DType dtype)>;
 
-  // `variables`: by number in the other declaration what stands for it; null: bound, and gets a number of its own.
+  // `variables` gives the replacement of each variable of the other declaration, by number; null: the variable is
+  // bound, and gets a number of its own.
   Transplant(OpBuilder& b, std::vector<ExprPtr> variables, Read read)
       : b_(b), variables_(std::move(variables)), read_(std::move(read)) {}
 

@@ -48,14 +48,14 @@ void WhenMemoryIsOut() {
   _exit(reserve.words.status);
 }
 
-// The stack of the first thread grows as it is used, and a program whose stack cannot grow is ended by a signal. What
-// kernels and parsers need of it is asked for at the start; pages that nobody touches take no memory.
+// Touches 1 MiB of the first thread's stack. The stack grows as it is used, and a program whose stack cannot grow is
+// ended by a signal, so the stack for kernels and parsers is reserved at the start; untouched pages take no memory.
 [[gnu::noinline]] void GrowStack() {
   [[maybe_unused]] volatile char pages[size_t{1} << 20];
   pages[0] = 0;
 }
 
-// Whether memory ran out, and there is none to set aside again.
+// True if memory ran out and the reserve cannot be set aside again.
 bool HasRunOut() {
   if (reserve.bytes == 0 || reserve.memory != nullptr) return false;
   void* memory = std::malloc(reserve.bytes);
@@ -135,8 +135,8 @@ absl::Status CheckMemory(int64_t bytes, absl::string_view what) {
 absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignment) {
   const auto none = [&] { return absl::ResourceExhaustedError(absl::StrCat("out of memory: ", bytes, " bytes")); };
   if (HasRunOut()) return none();
-  // Small memory by malloc, whose caches of freed blocks aligned_alloc passes by: the interpreter takes some for every
-  // value.
+  // Small blocks come from malloc, whose caches of freed blocks aligned_alloc bypasses: the interpreter takes a block
+  // for every value.
   if (bytes <= kCachedBytes && alignment <= 64) {
     void* const block = std::malloc(bytes + 64 + alignment);
     if (block == nullptr) return none();
@@ -147,7 +147,8 @@ absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignme
   if (huge) alignment = std::max(alignment, kHugePage);
   void* memory = nullptr;
   if (posix_memalign(&memory, alignment, bytes + 64) != 0) return none();
-  // Of whole pages alone, so that no more is taken than was asked for; where there are none it is as it was.
+  // Asks for huge pages for the whole huge pages of the block alone, so that the block takes no more memory than asked
+  // for; without huge pages the call changes nothing.
   if (huge) madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return std::shared_ptr<void>(memory, std::free);
 }

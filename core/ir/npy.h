@@ -18,7 +18,7 @@ struct NpyType {
   DType dtype;
 };
 
-// What a header says, and where the elements begin.
+// Contents of a header: type, shape, and the offset of the first element.
 struct NpyLayout {
   const NpyType* type = nullptr;
   Shape shape;

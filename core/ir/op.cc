@@ -332,8 +332,8 @@ StructuralKey StructuralKeyOf(const OpDef& op, const std::vector<TensorType>& in
   return key;
 }
 
-// Axes as they stand in a key are canonical. What makes its key by hand, not from an application, may be wrong there: a
-// derived operator takes them from whoever applies it, of an input that it need not have.
+// Checks that the axes in a key are canonical. A key that is not made from an application may have wrong ones: a
+// derived operator takes axes from its caller, of an input that it need not have.
 static absl::Status CheckAxes(const OpDef& op, const StructuralKey& key) {
   for (const AttrSpec& spec : op.attrs) {
     if (spec.kind != AttrKind::kAxis && spec.kind != AttrKind::kAxes) continue;
@@ -408,7 +408,8 @@ std::string ComparedValues(const ExprPtr& condition, const std::vector<int64_t>&
 absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const Meaning& meaning,
                                                    const std::vector<TensorType>& inputs, const Attrs& attrs) {
   const Bindings bindings = BindingsOf(meaning, inputs, attrs);
-  // What fails says more than what has no value, a division by a size that may not be 0 for instance.
+  // A requirement that is false says more than one without a value, for instance one with a division by a size that may
+  // be 0.
   const Requirement* broken = nullptr;
   for (const Requirement& requirement : meaning.requirements) {
     const std::optional<bool> holds = EvalCond(requirement.condition, bindings.variables);
@@ -450,7 +451,7 @@ absl::StatusOr<Application> Apply(const OpDef& op, const std::vector<TensorType>
 
 namespace {
 
-// What a formula shows best: matrices.
+// A formula is easiest to read for matrices.
 constexpr int kTypicalRank = 2;
 
 bool IsCopy(const OutputMeaning& output) {

@@ -16,7 +16,7 @@ int OutputAxis(const OutputMeaning& output, int64_t id) {
   return -1;
 }
 
-// Whether the expression is made of calls, selects, casts and constants over reads at the position itself.
+// True if the expression is made of calls, selects, casts and constants over reads at the position itself.
 bool PointwiseExpr(const Meaning& meaning, const ExprNode& expr) {
   switch (expr.kind()) {
     case ExprKind::kBool:

@@ -1,4 +1,4 @@
-// What kind of function an operator is, read off its Meaning: pointwise, or a movement of elements.
+// Classifies an operator by its Meaning: pointwise function, or movement of elements.
 #pragma once
 
 #include <vector>
@@ -29,7 +29,7 @@ PointwiseRead PointwiseReadOf(const Meaning& meaning, const ExprNode& read);
 // The read is of the operand's element at the very output position, for every axis.
 bool IsIdentityRead(const PointwiseRead& read, const TensorType& operand, const TensorType& output);
 
-// Whether every element of every output is an element of an operand or a constant, chosen by position or by integers
+// True if every element of every output is an element of an operand or a constant, chosen by position or by integers
 // that are read: transposes, concatenations, paddings, gathers. Such a meaning is the same for every element type.
 bool MovesElements(const Meaning& meaning);
 

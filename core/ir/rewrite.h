@@ -13,7 +13,7 @@ namespace rewright {
 // Calls `visit` once for every distinct node of `expr`: arguments and extents before the node that has them.
 void Visit(const ExprPtr& expr, absl::FunctionRef<void(const ExprPtr&)> visit);
 
-// Whether some node of `expr` fulfils the predicate; nodes are asked in no certain order.
+// True if some node of `expr` satisfies the predicate; the order of the calls is unspecified.
 bool AnyOf(const ExprPtr& expr, absl::FunctionRef<bool(const ExprNode&)> predicate);
 
 // The variables that occur free, ascending.

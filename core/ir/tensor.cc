@@ -39,7 +39,8 @@ std::string TensorType::ToString() const { return DTypeName(dtype) + ShapeString
 Tensor::Tensor(TensorType type) : type_(std::move(type)) {
   constexpr size_t kAlignment = 64;
   const size_t bytes = static_cast<size_t>(num_bytes()) + 2 * kAlignment;
-  // Of large tensors no page is there before it is written: the zeros with which an optimizer begins take no memory.
+  // calloc does not touch the pages of large tensors: the zeros with which an optimizer begins take no memory until
+  // written.
   owner_ = std::shared_ptr<void>(std::calloc(bytes, 1), std::free);
   CHECK(owner_ != nullptr) << "out of memory: " << bytes << " bytes for " << type_.ToString();
   const auto address = reinterpret_cast<uintptr_t>(owner_.get());

@@ -144,7 +144,7 @@ class Exporter {
   // Weights that were computed.
   const absl::flat_hash_map<Value, Tensor>& folded() const { return folded_; }
 
-  // What was built, at these sizes.
+  // Returns the nodes, initializers, inputs and outputs that were built at these sizes.
   SizedExport Built() {
     SizedExport built;
     built.nodes = writer_.nodes();
@@ -237,7 +237,8 @@ class Exporter {
     }
   }
 
-  // What the file says of tensors that only the tail knows: inputs and weights of other types, what the tail gives.
+  // Copies the file's declarations of tensors that only the tail knows: inputs and weights of other types, results of
+  // the tail.
   void CopyUnread(onnx::GraphProto* graph) const {
     const auto unread = [&](const std::string& name) { return !source_->has(name); };
     for (const onnx::ValueInfoProto& info : source_->graph().input()) {
@@ -260,7 +261,7 @@ class Exporter {
     if (called) *model->mutable_functions() = functions;
   }
 
-  // What the file says about its graph and about quantized tensors that are still there.
+  // Copies the file's annotations of its graph and of those quantized tensors that still exist.
   void AddAnnotations(onnx::GraphProto* graph) {
     if (source_ == nullptr) return;
     CopyUnknown(source_->graph(), graph);
@@ -292,7 +293,7 @@ class Exporter {
     to->GetReflection()->MutableUnknownFields(to)->MergeFrom(from.GetReflection()->GetUnknownFields(from));
   }
 
-  // What the file says about tensors besides their types.
+  // Copies the file's remarks about tensors besides their types.
   static void CopyRemarks(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& from,
                           google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>* to) {
     absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> by_name;
@@ -329,7 +330,7 @@ class Exporter {
     }
   }
 
-  // Whether the importer has made the name (ImportOptions::dims).
+  // True if the importer made up the name (ImportOptions::dims).
   bool IsUnnamed(const std::string& name) const {
     return name.empty() || std::any_of(graph_.inputs().begin(), graph_.inputs().end(), [&](Value input) {
              return absl::StartsWith(name, graph_.node(input.node).name + ":");
@@ -494,7 +495,8 @@ class Exporter {
       if (sum.op != ops::Add()) continue;
       const std::optional<Value> bias = BiasOperand(sum, result);
       if (!bias) continue;
-      // Where weights are not computed now, their nodes may come later than the convolution: a leaf has no node.
+      // If weights are not computed at export, the nodes that compute the bias may come after the convolution; a leaf
+      // has no node.
       const std::optional<Value> vector = VectorBehind(*bias);
       if (!IsFolded(bias->node) && !(vector && IsLeaf(*vector))) continue;
       biases_[id] = ConvBias{sum_id, *bias};
@@ -520,7 +522,7 @@ class Exporter {
 
   // ---- weights that are computed now
 
-  // What run-time nodes and outputs read of the known values that are no leaves.
+  // Returns the known values, leaves excluded, that run-time nodes and outputs read.
   std::vector<Value> NeededWeights() const {
     std::set<Value> needed;
     const auto need = [&](Value value) {
@@ -575,8 +577,9 @@ class Exporter {
     return absl::OkStatus();
   }
 
-  // What the file that was read computes from weights stays computed where the tensor would take more bytes than the
-  // weights that go with it: something else reads these, or they are narrower. So does what is made of next to nothing.
+  // Removes from `folded` values whose tensors would take more bytes than the weights that they alone read: such
+  // weights are narrower, or other nodes read them too. Only values that the file computes, or that are made of at most
+  // kSmallBytes of weights, are removed; the written file computes them.
   void ComputeInFile(std::set<Value>* folded) {
     if (source_ == nullptr) return;
     absl::flat_hash_set<NodeId> read = LeavesRead();
@@ -691,7 +694,7 @@ class Exporter {
       if (value.node >= 0) {
         name = NameOf(value);
         if (!graph_.is_output(value)) described_.emplace_back(name, graph_.type(value));
-      } else {  // for nodes that are kept alone, or for nobody
+      } else {  // read by kept nodes alone, or by none
         name = computed_[name] = writer_.UniqueName(name);
       }
     }

@@ -19,7 +19,8 @@ void Same(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs, AttrsOf(node));
 }
 
-// Of opset 13, ReduceMin and the like; the axes are an input of ReduceSum from there on, of the others from opset 18.
+// Writes a reduction of opset 13, such as ReduceMin. The axes are an input of ReduceSum from opset 13 on, of the others
+// from opset 18.
 void WriteReduce(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type, const std::string& input,
                  const std::string& output) {
   if (op_type == "ReduceSum" || writer.opset() >= 18) {
@@ -145,7 +146,7 @@ void ByWayOf(DType wide, OnnxWriter& writer, const ExportedNode& node, const std
   FinalCast(writer, node, Step(writer, node, op_type, inputs, attrs));
 }
 
-// Of integers by way of doubles, which hold every sum below 2^53.
+// Writes Conv; integers go by way of doubles, which hold every sum below 2^53.
 void Conv(OnnxWriter& writer, const ExportedNode& node) {
   const Shape& w = node.operand_types[1].shape;
   OnnxAttrs attrs = AttrsOf(node);
@@ -225,7 +226,7 @@ void Reduce(OnnxWriter& writer, const ExportedNode& node) {
   WriteReduce(writer, node, op_type, node.inputs[0], node.outputs[0]);
 }
 
-// Of truth values: whether any is true, by counting; whether all are is whether none is false.
+// Writes a reduction of truth values. Any: the count of true elements is not 0. All: the count of false elements is 0.
 void ReduceTruth(OnnxWriter& writer, const ExportedNode& node) {
   if (node.Ints("axes").empty()) return writer.AddNode("Identity", node.inputs, node.outputs);
   const bool all = node.node.op == ops::ReduceAnd();
@@ -302,7 +303,7 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
   return *forms;
 }
 
-// Of the functions that import and export have in common.
+// The forms of the functions that import and export have in common.
 const absl::flat_hash_map<std::string, OnnxForm>& FunctionForms() {
   static const auto* const forms = [] {
     auto* table = new absl::flat_hash_map<std::string, OnnxForm>;

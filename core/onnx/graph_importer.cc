@@ -410,7 +410,7 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
 absl::StatusOr<std::vector<Value>> GraphImporter::ValuesOf(const onnx::NodeProto& node) {
   absl::StatusOr<std::vector<Value>> values;
   if (IsControlFlow(node)) {
-    // What a graph that is not read has inside is not told.
+    // The unsupported nodes inside a graph that is not read are not reported.
     const UnsupportedList unsupported = unsupported_;
     const absl::flat_hash_set<std::string> unknown = unknown_;
     values = ControlFlow(node);

@@ -90,7 +90,7 @@ class GraphImporter {
   // The sizes that defaults have along symbolic dimensions, by name.
   void ReadDefaultSizes();
 
-  // Of the names in a sum: 1 where they are not given.
+  // Returns the sizes of the names in a sum; 1 for names whose size is not given.
   index::NamedSizes SizesIn(const SizeRelation& sum) const;
 
   // Sizes given for dimensions that the model has not got are mistakes; sizes not given are worth a note.
@@ -104,12 +104,12 @@ class GraphImporter {
   absl::Status ImportNode(const onnx::NodeProto& node);
 
   absl::StatusOr<std::vector<Value>> NodeValues(const onnx::NodeProto& node);
-  // What the node gives, by whichever way.
+  // Returns the values of a node by whichever import succeeds: its own importer, control flow, or an opaque node.
   absl::StatusOr<std::vector<Value>> ValuesOf(const onnx::NodeProto& node);
 
   bool KeepsTail() const { return options_.keep_unknown && options_.keep_tail && scope_ == nullptr; }
   void AddToTail(const onnx::NodeProto& node, const std::string& why);
-  // What the tail reads of the graph becomes outputs, but for inputs and weights.
+  // Makes outputs of the values that the tail reads from the graph, except inputs and weights.
   absl::Status AddCut(std::vector<Output>* outputs);
 
   // opaque_nodes.cc: the node as an opaque one, its results of the types that the file declares; the list of such nodes
@@ -119,7 +119,8 @@ class GraphImporter {
   // For errors, of nodes that are not read: what runs the model nevertheless; empty where nothing does.
   std::string HintOf(const std::vector<const onnx::NodeProto*>& nodes);
 
-  // control_flow.cc: If, Loop and Scan whose conditions and counts are known are their subgraphs, so many times.
+  // control_flow.cc: replaces If, Loop and Scan whose conditions and counts are known by their subgraphs, one copy per
+  // iteration.
   absl::StatusOr<std::vector<Value>> ControlFlow(const onnx::NodeProto& node);
   absl::StatusOr<std::vector<Value>> ImportIf(const onnx::NodeProto& node);
   absl::StatusOr<std::vector<Value>> ImportLoop(const onnx::NodeProto& node);

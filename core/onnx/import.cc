@@ -1,4 +1,4 @@
-// Model files: reading them, what they say beside their graph, the files that they name.
+// Reads model files, their metadata beside the graph, and the files that they name.
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 
 #include <algorithm>
@@ -156,7 +156,7 @@ struct ModelParts {
     return FillSparseWeights(directory, model->mutable_graph(), &initializers);
   }
 
-  // From so many bytes in memory, which `parse` reads.
+  // Reads a model from `bytes` bytes in memory, which `parse` parses.
   absl::Status Read(size_t bytes, const std::string& from, const std::function<absl::Status()>& parse) {
     if (bytes > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
       return InvalidArgument(from, ": larger than 2 GiB, where protobuf ends");

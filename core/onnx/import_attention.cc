@@ -60,7 +60,7 @@ class AttentionMask {
     }
   }
 
-  // The first so many keys, by batch: i64[b].
+  // Allows the first `lengths` keys of each batch; lengths i64[b].
   void AddLengths(Value lengths) {
     const Value columns = node_.CountAlong(keys_, 0, 1);
     Allow(node_("less", {columns, node_.Reshape(lengths, {node_.shape(lengths)[0], 1, 1, 1})}));
@@ -263,8 +263,8 @@ Values MicrosoftRotaryEmbedding(OnnxNode& node) {
 
 constexpr double kMaskedScore = -10000;  // what is added where a mask is not set, if no attribute says otherwise
 
-// What is added to the scores for keys that are not there: mask i32 [b, keys], ones and zeros; [b, queries, keys], the
-// same for each query; or [b], how many of the first are.
+// Returns the bias that is added to the scores to exclude masked keys. The mask i32 is [b, keys], ones and zeros; [b,
+// queries, keys], the same for each query; or [b], the number of leading keys that count.
 Value MaskBias(OnnxNode& node, Value mask, const AttentionOperands& x, double masked) {
   const Shape shape = node.shape(mask);
   const int64_t batch = node.shape(x.q)[0], queries = node.shape(x.q)[2], keys = node.shape(x.k)[2];

@@ -85,7 +85,8 @@ struct Lettered {
   std::string letters;
 };
 
-// What has a letter twice, at positions where both indices are equal, has it once.
+// Takes diagonals: a letter that occurs twice in an operand then occurs once, at the positions where both indices are
+// equal.
 absl::StatusOr<Lettered> Diagonal(OnnxNode& node, Lettered x) {
   for (size_t k = 0; k < x.letters.size(); ++k) {
     const size_t other = x.letters.find(x.letters[k], k + 1);

@@ -31,16 +31,16 @@ Values Mean(OnnxNode& node) {
   return OneOutput(count == 1 ? sum : node("div", {sum, node.Number(sum, count)}));
 }
 
-// x to the power of integers, wrapping around; 0 where the exponent is negative, but for 1 and -1. Of 64 bits or less
-// all powers from the 64th on of other numbers than these and 0 are out of range: the exponent is brought below 64, odd
-// where it was odd, and the squares of its bits multiplied.
+// x to the power of integers, wrapping around. A negative exponent gives 0, except for bases 1 and -1. With 64 bits or
+// fewer, powers from the 64th on of bases other than -1, 0 and 1 overflow. The exponent is therefore reduced below 64
+// with its parity kept, and the repeated squares of x that belong to its set bits are multiplied.
 Value IntegerPower(OnnxNode& node, Value x, Value exponent) {
   constexpr int kBits = 6;
   const auto number = [&](double value) { return node.Number(exponent, value); };
   const Value zero = node.Number(x, 0), one = node.Number(x, 1);
   const Value parity = node("bit_and", {exponent, number(1)});
   const Value rest = node("min", {exponent, node("add", {parity, number((1 << kBits) - 2)})});
-  // Of all elements, where that is known and the same.
+  // Returns the value of a condition that is known and equal at all elements.
   const auto known = [&](Value condition) -> std::optional<bool> {
     const Tensor* const tensor = node.KnownTensor(condition);
     if (tensor == nullptr || tensor->num_elements() == 0) return std::nullopt;
@@ -70,7 +70,7 @@ Value IntegerPower(OnnxNode& node, Value x, Value exponent) {
   return node("where", {negative, node("where", {is_unit, unit, zero}), power});
 }
 
-// Whether the elements are known, and numbers of that type.
+// True if the elements are known and are exact numbers of that type.
 bool AreKnown(const Tensor* tensor, DType dtype) {
   constexpr double kExact = 0x1p53;
   for (int64_t i = 0; tensor != nullptr && i < tensor->num_elements(); ++i) {

@@ -107,7 +107,7 @@ class GridSampler {
   }
 
   Value SumOf(Value table, const std::vector<std::vector<Tap>>& taps, const Shape& x, int64_t points) {
-    // Where the rows of each image begin.
+    // Row number at which each image begins.
     const Value number = node_.CountAlong(x[0], 0, static_cast<int>(x.size()));
     const Value base = Mul(number, node_.Number(number, static_cast<double>(points)));
     std::vector<size_t> chosen(taps.size(), 0);

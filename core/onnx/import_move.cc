@@ -204,7 +204,7 @@ Value PadWith(OnnxNode& node, Value x, const Padding& padding, const Tensor& val
   return node("add", {pad(node("sub", {x, by}), 0), by});
 }
 
-// Whether more is cut off than there is, so that padding of the other side goes as well.
+// True if more is cut off an axis than it has, so that padding of the other side is cut as well.
 bool CutsItsPadding(const Shape& shape, const Padding& padding) {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const int64_t cut = std::max<int64_t>(0, -padding.before[axis]) + std::max<int64_t>(0, -padding.after[axis]);
@@ -228,7 +228,7 @@ Value Crop(OnnxNode& node, Value x, Padding& padding) {
   return crops ? node("slice", {x}, {{"starts", starts}, {"stops", stops}}) : x;
 }
 
-// What comes before (or after) the operand along one axis in modes that repeat elements of it.
+// Returns the elements before (or after) the operand along one axis, in the modes that repeat elements of it.
 Value Border(OnnxNode& node, const std::string& mode, Value x, int64_t axis, int64_t count, bool before) {
   const int64_t size = node.shape(x)[axis];
   if (mode == "edge") {

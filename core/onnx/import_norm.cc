@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kEpsilon = 1e-5f;
 
-// What normalizations are made of, over `axes` of x.
+// Mean, centered values and variance over `axes` of x, of which normalizations are made.
 struct Moments {
   Value mean, centered, variance;
 };
@@ -193,7 +193,7 @@ Values Softmax(OnnxNode& node) {
   if (given_axis != rank) {
     ASSIGN_OR_RETURN(axis, OnnxNode::Axis(given_axis, rank));
   }
-  // Of the axes from `axis` on, at most one that is not of size one needs no reshape.
+  // No reshape is needed if at most one axis from `axis` on has a size other than one.
   const auto wide = [](int64_t size) { return size != 1; };
   const auto begin = shape.begin() + axis;
   if (axis < rank && std::count_if(begin, shape.end(), wide) <= 1) {

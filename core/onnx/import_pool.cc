@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<int64_t>> PoolKernel(OnnxNode& node) {
 // A pool over two axes of [n, c, h, w].
 using Pool2d = Value (*)(OnnxNode& node, Value x, const OnnxWindow& window, bool ceil_mode, bool count_include_pad);
 
-// Of small integers as f32, which has them all.
+// MaxPool in two dimensions. Integers of up to 16 bits go by way of f32, which holds them exactly.
 Value MaxPool2d(OnnxNode& node, Value x, const OnnxWindow& window, bool ceil_mode, bool) {
   const DType dtype = node.type(x).dtype;
   if (!IsFloating(dtype)) {
@@ -113,8 +113,8 @@ absl::StatusOr<Value> Pool(OnnxNode& node, Value input, Pool2d pool, bool ceil_m
   return node.Reshape(y, {x[0], x[1], node.shape(y)[2], pooled[2], pooled[3]});
 }
 
-// Where the taps of each window stand in an image of that height and width, row by row: i64 [rows, columns, taps]. A
-// tap beyond the image stands for the first one within, so that it is the largest only where that is.
+// Returns the positions of the taps of each window in an image of that height and width, row by row: i64 [rows,
+// columns, taps]. A tap beyond the image gets the position of the first tap inside, which leaves the maximum unchanged.
 Tensor TapsOf(const OnnxWindow& window, int64_t height, int64_t width, int64_t rows, int64_t columns) {
   const int64_t taps = window.kernel[0] * window.kernel[1];
   Tensor table(TensorType{DType::kInt64, {rows, columns, taps}});

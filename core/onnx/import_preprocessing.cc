@@ -1,5 +1,5 @@
-// What converters make of scikit-learn's preprocessing (domain ai.onnx.ml): scaling, norms, thresholds, missing values,
-// categories. The values are those of onnxruntime.
+// Operators of scikit-learn's preprocessing as converters write them (domain ai.onnx.ml): scaling, norms, thresholds,
+// missing values, categories. The values are those of onnxruntime.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -59,12 +59,12 @@ Values Binarizer(OnnxNode& node) {
   const Value x = node.input(0);
   const double threshold = node.Float("threshold", 0);
   const DType dtype = node.type(x).dtype;
-  // Of an integer the greatest one below the threshold decides.
+  // Comparing an integer to the threshold is comparing it to the threshold rounded down.
   const double bound = IsFloating(dtype) ? threshold : std::floor(threshold);
   return OneOutput(node.CastTo(node("less", {node.Number(x, bound), x}), dtype));
 }
 
-// What stands for elements that are missing: NaN, or equal to a number.
+// Replaces missing elements: NaN, or those equal to a number.
 Values Imputer(OnnxNode& node) {
   const Value x = node.input(0);
   const DType dtype = node.type(x).dtype;

@@ -165,11 +165,12 @@ Values QLinearConv(OnnxNode& node) {
   return OneOutput(Requantized(node, sums, 1, 4, 6, kChannels));
 }
 
-// ---------------------------------------------------------------- of the domain com.microsoft, by onnxruntime's
-// quantizer
+// ---------------------------------------------------------------- operators of the domain com.microsoft, written by
+// onnxruntime's quantizer
 //
-// Composed as those of ONNX are, with the roundings of onnxruntime's kernels on processors, which tests compare bit by
-// bit. Where these do not compute by a formula (the softmax by a table of integers), the difference stands beside it.
+// They are composed as those of ONNX are, with the roundings of onnxruntime's processor kernels; tests compare the
+// results bit by bit. If a kernel does not compute by a formula (the softmax by a table of integers), a comment there
+// tells the difference.
 
 // A scale and a zero point for all of a tensor, inputs `at` and `at + 1` of the node, as f32; the zero point may be
 // left away.

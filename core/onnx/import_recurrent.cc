@@ -1,4 +1,4 @@
-// RNN, GRU and LSTM, written out step by step. What reads the input alone is one product for all steps.
+// RNN, GRU and LSTM, written out step by step. One product computes the terms of all steps that read the input alone.
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -8,7 +8,7 @@
 namespace rewright {
 namespace {
 
-// Of one direction.
+// Weights of one direction.
 struct Weights {
   Value input, recurrent;            // [i, gates * h], [h, gates * h], transposed from the model's
   Value input_bias, recurrent_bias;  // [gates * h]
@@ -167,8 +167,8 @@ class Recurrence {
     return node_.Reshape(node_.SliceAxis(ordered, 0, d, d + 1), {batch_, size_});
   }
 
-  // What the gates take from the input, of all steps: [t, b, gates * h]. The biases that are added to it later at any
-  // rate are in it.
+  // Returns the input's contribution to the gates for all steps: [t, b, gates * h]. It includes the biases that would
+  // be added to it later in any case.
   Value Projected(const Weights& weights) {
     Value x = node_.input(0);
     if (batch_first_) x = node_.Transpose(x, {1, 0, 2});

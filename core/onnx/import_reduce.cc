@@ -65,7 +65,7 @@ Values ReduceLogSumExp(OnnxNode& node) {
   return OneOutput(node("add", {node.Reshape(shift, node.shape(sum)), node("log", {sum})}));
 }
 
-// What CumSum and CumProd run along.
+// Axis and options of CumSum and CumProd.
 struct Course {
   int64_t axis = 0;
   bool exclusive = false, reverse = false;

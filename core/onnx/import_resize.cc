@@ -9,7 +9,7 @@
 namespace rewright {
 namespace {
 
-// Beyond so many input positions for an output position a product with a matrix is cheaper than adding them up.
+// Up to this number of input positions per output position, adding them up is cheaper than a product with a matrix.
 constexpr size_t kMaxTaps = 4;
 constexpr int64_t kMaxSize = 1 << 18;  // of an axis that is resized
 
@@ -77,7 +77,7 @@ Taps TapsAt(const AxisResize& axis, const Modes& modes, double x) {
     taps[clamped(NearestTo(x, modes.nearest))] = 1;
     return taps;
   }
-  // Where an axis shrinks, antialiasing widens the kernel so that all elements take part.
+  // Antialiasing widens the kernel if an axis shrinks, so that all elements take part.
   const double stretch = modes.antialias ? std::min(axis.scale, 1.0) : 1;
   const double reach = (modes.mode == "linear" ? 1 : 2) / stretch;
   double sum = 0;
@@ -113,7 +113,7 @@ class Resizer {
   }
 
  private:
-  // Of the elements at the first, second, .. positions that are read, each times its weight.
+  // Sums the elements at the first, second, .. positions that are read, each times its weight.
   absl::StatusOr<Value> Sum(Value x, const AxisResize& axis, const std::vector<Taps>& taps, size_t most) {
     const DType dtype = node_.type(x).dtype;
     RETURN_IF_ERROR(node_.ChargeGenerated({DType::kInt64, {axis.out, static_cast<int64_t>(2 * most)}}));
@@ -197,7 +197,7 @@ std::vector<double> Reals(OnnxNode& node, int input, const std::string& name) {
   return reals;
 }
 
-// What becomes of the axes that are named: either scales are given or sizes.
+// Reads the resizes of the named axes, from scales or sizes, whichever is given.
 absl::StatusOr<std::vector<AxisResize>> ReadResizes(OnnxNode& node) {
   const Shape& shape = node.input_type(0).shape;
   const bool resize = node.op_type() == "Resize";

@@ -57,9 +57,8 @@ Values Hardmax(OnnxNode& node) {
   return OneOutput(node.Reshape(y, shape));
 }
 
-// Tuples of indices into the axes [begin, begin + k) of a tensor as numbers into these axes joined to one: the last
-// axis of the indices, which are i64, goes. Where there is one alone, of the first axis, it may still count from the
-// end.
+// Joins tuples of indices into the axes [begin, begin + k) of a tensor to single indices into these axes joined to one.
+// The indices are i64, and their last axis disappears. A single index into the first axis may still count from the end.
 Value JoinIndices(OnnxNode& node, Value indices, const Shape& shape, size_t begin) {
   const int last = node.type(indices).rank() - 1;
   const int64_t count = node.shape(indices)[static_cast<size_t>(last)];
@@ -139,7 +138,7 @@ Values Compress(OnnxNode& node) {
   return OneOutput(node("gather", {x, node.Constant(Tensor::Int64s(indices))}, {{"axis", axis}}));
 }
 
-// The first so many elements of each sequence in the opposite order.
+// Reverses the first elements of each sequence, as many as its length says.
 Values ReverseSequence(OnnxNode& node) {
   const int64_t batch_axis = node.Int("batch_axis", 1);
   const int64_t time_axis = node.Int("time_axis", 0);
@@ -258,7 +257,8 @@ absl::StatusOr<bool> ReadsAdds(OnnxNode& node) {
   return reduction == "add";
 }
 
-// `op` adds updates to its first operand where indices say. Replacing is adding to zeros, at the places of a mask.
+// Scatters updates into `data` by `op`, which adds them at the indices. Replacing adds to zeros, at the positions of a
+// mask.
 absl::StatusOr<Value> Scatter(OnnxNode& node, bool adds, const std::string& op, Value data, Value indices,
                               Value updates, const Attrs& attrs) {
   if (adds) return node(op, {data, indices, updates}, attrs);
@@ -288,7 +288,7 @@ Values ScatterElements(OnnxNode& node) {
       Scatter(node, adds, "scatter_elements_add", node.input(0), node.input(1), node.input(2), {{"axis", axis}}));
 }
 
-// Of indices into the first axes, which are joined to one.
+// ScatterND; the indices are into the first axes, which are joined to one.
 Values ScatterNd(OnnxNode& node) {
   ASSIGN_OR_RETURN(const bool adds, ReadsAdds(node));
   const Shape shape = node.input_type(0).shape;

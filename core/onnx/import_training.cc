@@ -47,8 +47,8 @@ Values Dropout(OnnxNode& node) {
   return std::vector<Value>{y, node("logical_not", {dropped})};
 }
 
-// What the losses have in common: of each label its weight times the negative logarithm of its class, 0 where it is
-// ignored. `mean` divides the sum by the weights of the labels that count, which are 1 where none are given.
+// The common part of the losses. Each label gives its weight times the negative logarithm of its class, or 0 if it is
+// ignored. `mean` divides the sum by the sum of the weights of the labels that count; a weight that is not given is 1.
 Values LabelLoss(OnnxNode& node, Value logs) {
   const std::string reduction = node.String("reduction", "mean");
   if (reduction != "none" && reduction != "sum" && reduction != "mean") {
@@ -102,7 +102,7 @@ Values LabelLoss(OnnxNode& node, Value logs) {
 
 Values NegativeLogLikelihood(OnnxNode& node) { return LabelLoss(node, node.input(0)); }
 
-// Of the stable logarithm of softmax, which is the optional second output.
+// SoftmaxCrossEntropyLoss, computed from the stable logarithm of softmax, which is the optional second output.
 Values SoftmaxCrossEntropy(OnnxNode& node) {
   if (node.input_rank(0) < 2) return InvalidArgument("operand 0 has no axis of classes");
   const Value logs = node("log_softmax", {node.input(0)}, {{"axis", int64_t{1}}});

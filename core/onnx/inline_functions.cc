@@ -44,7 +44,7 @@ bool HasField(const Message& message, int number) {
   return false;
 }
 
-// What attributes are that a call does not give.
+// Returns the default values of the attributes that a call may omit.
 std::vector<onnx::AttributeProto> DefaultsOf(const onnx::FunctionProto& function) {
   std::vector<onnx::AttributeProto> defaults;
   const auto& fields = function.GetReflection()->GetUnknownFields(function);
@@ -58,7 +58,7 @@ std::vector<onnx::AttributeProto> DefaultsOf(const onnx::FunctionProto& function
   return defaults;
 }
 
-// Whether each node says in the model what it says in the function.
+// True if each node means the same in the model as in the function.
 bool MeanTheSame(const Nodes& nodes, int64_t from, int64_t to) {
   return std::all_of(nodes.begin(), nodes.end(), [&](const onnx::NodeProto& node) {
     const auto holds = [&](const onnx::AttributeProto& attribute) {
@@ -218,7 +218,7 @@ class Inliner {
     return found->second;
   }
 
-  // What the graph names is its own.
+  // Renames the names that the graph defines; they are its own.
   void RenameGraph(const std::string& prefix, const Attributes& attributes, Names names, onnx::GraphProto* graph) {
     for (onnx::ValueInfoProto& input : *graph->mutable_input()) {
       names.erase(input.name());

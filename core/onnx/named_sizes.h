@@ -1,8 +1,8 @@
-// Writing a graph with names in the place of sizes. For the sources of this folder only.
+// Writes a graph with names in place of sizes. For the sources of this folder only.
 //
-// The same graph is exported at several sizes of its named dimensions. What all exports share is written as it is. A
-// list of integers that differs becomes nodes that compute it from the sizes of inputs, a constant that differs the
-// nodes of the model file that computed it; anything else that differs is an error, which says where.
+// The same graph is exported at several sizes of its named dimensions. Parts that all exports share are written as they
+// are. A list of integers that differs becomes nodes that compute it from the sizes of inputs. A constant that differs
+// becomes the nodes of the model file that computed it. Any other difference is an error that names the place.
 #pragma once
 
 #include <string>

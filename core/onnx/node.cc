@@ -13,7 +13,7 @@
 namespace rewright {
 namespace {
 
-// Results of at most so many elements are computed while importing: shapes and index lists, not weights.
+// The greatest number of elements of a result that is computed while importing: shapes and index lists, not weights.
 constexpr int64_t kMaxFoldedIntegers = 4096;
 constexpr int64_t kMaxFoldedReals = 16;
 // Inputs that must be known (shapes, axes, bounds) have few elements.

@@ -21,7 +21,7 @@
 
 namespace rewright {
 
-// What all nodes of one import share.
+// State that all nodes of one import share.
 struct ImportState {
   std::shared_ptr<Arena> arena = std::make_shared<Arena>();
   int64_t opset = 0;
@@ -36,9 +36,9 @@ struct ImportState {
 
 class OnnxNode;
 using Values = absl::StatusOr<std::vector<Value>>;
-// Gives the values of the node's outputs, of which the last may be left away if they are optional. An
-// UnimplementedError: the node uses what Rewright does not support. What the node remembers (OnnxNode::status) counts
-// before what the importer returns.
+// Gives the values of the node's outputs; the last ones may be left out if they are optional. UnimplementedError: the
+// node uses a feature that Rewright does not support. An error that the node remembers (OnnxNode::status) takes
+// precedence over the importer's result.
 using OnnxImporter = Values (*)(OnnxNode&);
 
 // An operator of ONNX's own domain.
@@ -54,9 +54,9 @@ struct OnnxOperator {
 // All that can be imported, by name (operators.cc).
 const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable();
 
-// The first error of what is read and built is remembered: afterwards nothing more is built, and what is given stands
-// for a value that there is not. Its shape has as many axes as a tensor may have, all of size one, so importers look at
-// the status only where they go by more than that: before a loop over the axes of what they built, say.
+// The first error in reading or building is remembered. After it nothing more is built, and every result is a
+// placeholder value. The placeholder's shape has the maximum number of axes, all of size one, so importers check the
+// status only before they rely on more than that: for instance before a loop over the axes of a value that they built.
 class OnnxNode {
  public:
   // `inputs` has no value where an optional input is left away.
@@ -72,7 +72,7 @@ class OnnxNode {
   const std::shared_ptr<Arena>& shared_arena() { return state_.arena; }
   int num_outputs() const { return proto_.output_size(); }
   const std::string& output_name(int i) const { return proto_.output(i); }
-  // Whether anything may read the output.
+  // True if something may read the output.
   bool wants_output(int i) const { return i < proto_.output_size() && !proto_.output(i).empty(); }
 
   // ---- inputs
@@ -81,7 +81,7 @@ class OnnxNode {
   Value input(int i) const;           // the required ones exist
   std::vector<Value> inputs() const;  // those that are given
   std::optional<Value> optional_input(int i) const { return has_input(i) ? inputs_[i] : std::nullopt; }
-  // Where some that may be left away stand before one that may not.
+  // Checks that required inputs are given; needed if optional inputs precede them.
   absl::Status CheckGiven(std::initializer_list<int> required) const;
   const TensorType& type(Value value) const;
   const Shape& shape(Value value) const { return type(value).shape; }
@@ -90,7 +90,7 @@ class OnnxNode {
   // An input whose value must be known while importing; computed where it depends on weights and constants alone. No
   // elements after an error.
   Tensor ConstantInput(int i, const std::string& name);
-  // Whether it is known, however large it is: an error where it is not.
+  // Returns an error if the input is not known; it may be of any size.
   absl::Status CheckKnown(int i, const std::string& name);
   // The same of integers, in a list of one axis or a scalar.
   std::vector<int64_t> IntsInput(int i, const std::string& name);
@@ -99,11 +99,11 @@ class OnnxNode {
 
   // ---- training
   OnnxTraining training() const { return state_.training; }
-  // Whether gradients are to be taken (ImportOptions::differentiated).
+  // True if gradients will be taken (ImportOptions::differentiated).
   bool differentiated() const { return state_.differentiated; }
   // An input that must be an initializer, as a state of its name, of a single element too.
   Value StateInput(int i);
-  // What the state holds behind the nodes so far, and what it holds from here on.
+  // The value that the state holds after the nodes so far; SetLatest sets it for the nodes from here on.
   Value Latest(Value state) const;
   void SetLatest(Value state, Value next);
   // Numbers in [0, 1) that differ from those of all other nodes and steps.
@@ -125,7 +125,7 @@ class OnnxNode {
   DType DTypeAttribute(const std::string& name, std::optional<DType> fallback = std::nullopt);
   // Takes note of attributes that make no difference here.
   void Ignore(std::initializer_list<const char*> names);
-  // An error naming an attribute that nobody asked for.
+  // Returns an error that names an attribute that the importer did not read.
   absl::Status CheckAttributes() const;
 
   // Counts of elements, steps, sizes: integers whose products cannot overflow.
@@ -142,9 +142,9 @@ class OnnxNode {
   Values ApplyAll(absl::string_view op, absl::Span<const Value> operands, const Attrs& attrs);
   Value Constant(const Tensor& data) { return state_.arena->AddConstant(data); }
   Value Number(DType dtype, double value) { return Constant(Tensor::Scalar(dtype, value)); }
-  // Of the type of `like`.
+  // A number of the type of `like`.
   Value Number(Value like, double value) { return Number(type(like).dtype, value); }
-  // These give the operand itself where there is nothing to do.
+  // Reshape, Transpose, Expand and CastTo return the operand itself if there is nothing to do.
   Value Reshape(Value x, const Shape& shape);
   Value Transpose(Value x, const std::vector<int64_t>& perm);
   Value Expand(Value x, const Shape& shape);
@@ -156,12 +156,12 @@ class OnnxNode {
   Value MapAxis(Value x, Value matrix, int64_t axis);
   // 0, 1, .. count - 1 along an axis of tensors with `rank` axes; the others are of size one.
   Value CountAlong(int64_t count, int64_t axis, int rank);
-  // Whether so many numbers may be listed one by one while importing.
+  // Returns an error if `count` numbers are too many to list one by one while importing.
   absl::Status CheckListed(int64_t count) const;
   // A new tensor that the model does not hold: charged against the limit. Weights or constants as for initializers.
   absl::Status ChargeGenerated(const TensorType& type);
 
-  // Remembers the error; what stands for the value.
+  // Remembers the error; returns the placeholder value.
   Value Fail(const absl::Status& error);
 
  private:
@@ -177,7 +177,7 @@ class OnnxNode {
   absl::Status status_;
 };
 
-// The root of a sum of squares. Where gradients are taken that at 0 is 0, as PyTorch's norms have it.
+// The root of a sum of squares. If gradients are taken, the gradient at 0 is 0, as in PyTorch's norms.
 Value NormOf(OnnxNode& node, Value squares);
 
 // A node's only output.

@@ -1,13 +1,13 @@
-// Reading ONNX models into graphs and writing graphs as ONNX models.
+// Reads ONNX models into graphs and writes graphs as ONNX models.
 //
-// A model file is untrusted input: sizes, counts, offsets and paths are checked before anything is allocated or
-// opened, and what does not hold is an error that says where. Errors read
+// A model file is untrusted input: sizes, counts, offsets and paths are checked before anything is allocated or opened,
+// and a violation is an error that names the place. Errors read
 //   resnet.onnx: node "conv1" (Conv): conv2d: shapes [1,3,8,8] and [4,2,3,3]: the channels of x must be ...
 //
-// Operators are read version by version, from opset 7 on: attributes that became inputs, defaults that changed. What
-// has no operator of its own is composed of those there are: Gemm becomes matmul and add, Flatten a reshape, Dropout
-// nothing, or in a step of training a random mask. Whatever depends on constants and shapes alone (the shape arithmetic
-// that exporters write out) is computed while reading.
+// Operators are read version by version, from opset 7 on: attributes that became inputs, defaults that changed. An ONNX
+// operator without a counterpart here is composed of others: Gemm becomes matmul and add, Flatten a reshape, Dropout
+// nothing, or a random mask in a training step. Values that depend on constants and shapes alone (the shape arithmetic
+// that exporters write out) are computed while reading.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@
 
 namespace rewright {
 
-// What a model file says beside its graph; kept so that the model that is written resembles the one that was read.
+// Contents of a model file beside its graph, kept so that the written model resembles the one that was read.
 struct ModelMetadata {
   int64_t ir_version = 0;                 // 0: none was read
   std::map<std::string, int64_t> opsets;  // version by domain; "" is ONNX's own
@@ -41,15 +41,15 @@ struct ModelMetadata {
   std::string graph_name;
   std::string graph_doc;
   std::vector<std::pair<std::string, std::string>> properties;
-  // What inputs are where a run is not given them, by name. They are written as they were read.
+  // Default values of inputs that a run is not given, by name. They are written as they were read.
   std::map<std::string, Tensor> defaults;
 };
 
-// What nodes become that say training_mode = 1 (Dropout, BatchNormalization).
+// Selects the meaning of nodes with training_mode = 1 (Dropout, BatchNormalization).
 enum class OnnxTraining : uint8_t {
-  kAsWritten,  // what one run of the model computes; a dropout is an error, since nothing draws its mask
+  kAsWritten,  // as one run of the model computes them; a dropout is an error, since nothing draws its mask
   kStep,       // part of a step of training: masks are drawn, running averages go on
-  kOff,        // what they are at inference
+  kOff,        // as at inference
 };
 
 // The state that masks of dropout are drawn from, i64[]: it advances by one each step.
@@ -111,7 +111,7 @@ struct ImportedModel {
   ModelMetadata metadata;
   // The inputs' symbolic dimensions and the sizes that they have in the graph.
   std::map<std::string, int64_t> dims;
-  // What these are to each other, once that was looked for (tools/library/named_model.h).
+  // The relations between these sizes, if they were looked for (tools/library/named_model.h).
   std::optional<std::vector<SizeRelation>> relations;
   // By input and axis: the symbolic dimension, empty where the size is fixed.
   std::vector<std::vector<std::string>> dim_names;
@@ -223,7 +223,7 @@ struct ExportOptions {
 // the operators need.
 absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
                         const ExportOptions& options = {});
-// Whether the names of options.named can be written: OK, or why not.
+// Checks that the names of options.named can be written; the error tells why not.
 absl::Status CheckNames(const ModelMetadata& metadata, const ExportOptions& options);
 // The serialized model; an error where it would need external data.
 absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,

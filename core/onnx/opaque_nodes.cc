@@ -17,8 +17,8 @@ namespace {
 
 using Functions = google::protobuf::RepeatedPtrField<onnx::FunctionProto>;
 
-// What tells the node from all others of its file, and is the same in a file that was written from it: the operator,
-// its attributes, which inputs are given, the names of its results, and the functions of the file if it calls one.
+// Hashes the parts of a node that identify it in its file and in a file written from it: the operator, its attributes,
+// which inputs are given, the names of its results, and the functions of the file if it calls one.
 int64_t NumberOf(const onnx::NodeProto& node, const Functions& functions) {
   onnx::NodeProto identity = node;
   identity.clear_name();

@@ -54,7 +54,7 @@ OnnxOperatorList PreprocessingOperators();       // import_preprocessing.cc: sci
 // where it is not given.
 std::optional<std::vector<int64_t>> AxesOf(OnnxNode& node, int64_t input_since);
 
-// Each axis so many times: the tensor again and again, or with `inner` each element.
+// Repeats each axis `repeats` times: the tensor as a whole, or with `inner` each element.
 Value Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner);
 
 // a b, where vectors are a row on the left and a column on the right.

@@ -24,7 +24,7 @@ constexpr int64_t kExternalAlignment = 64;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// Of a field of bytes, a string or a message.
+// Returns the tag of a field of bytes, a string or a message.
 uint32_t TagOf(int number) { return WireFormatLite::MakeTag(number, WireFormatLite::WIRETYPE_LENGTH_DELIMITED); }
 
 class CordStream : public google::protobuf::io::ZeroCopyInputStream {

@@ -27,16 +27,16 @@ absl::Status ParseModel(google::protobuf::io::ZeroCopyInputStream* stream, onnx:
 absl::Status ParseModel(const absl::Cord& bytes, onnx::ModelProto* model,
                         absl::flat_hash_map<std::string, Tensor>* initializers);
 
-// Whether all names and descriptions that are read of the model are UTF-8, which ONNX prescribes: other programs, and
-// JSON, cannot hold anything else. An error shows the first that is not.
+// Checks that all names and descriptions that are read of the model are UTF-8, as ONNX prescribes; other programs, and
+// JSON, cannot hold anything else. The error shows the first one that is not.
 absl::Status CheckModelText(const onnx::ModelProto& model);
 
 using Initializers = std::vector<std::pair<std::string, Tensor>>;
 
 int64_t TotalBytes(const Initializers& initializers);
 
-// The bytes of the model with these initializers besides those that its graph has. Of large ones the elements stay
-// where the tensors have them. Errors: more than 2 GiB.
+// Serializes the model with these initializers and those that its graph has. The elements of large tensors are not
+// copied. Error: more than 2 GiB.
 absl::StatusOr<absl::Cord> SerializeWith(onnx::ModelProto model, const Initializers& initializers);
 
 absl::Status WriteTo(OutputFile& file, const absl::Cord& bytes);

@@ -1,4 +1,4 @@
-// What the names of a model's sizes are to each other: total = past + 1.
+// Relations between the named sizes of a model, such as total = past + 1.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class RelatedFit : public index::SizeFit {
   RelatedFit(const std::vector<std::string>& names, const std::vector<index::NamedSizes>& samples,
              const std::vector<SizeRelation>& relations);
 
-  // Of a symbol that is a name, and of a form that a relation gives; empty where it is neither.
+  // Returns the name of a symbol, or of a form that a relation gives; empty for other forms.
   std::string NameOfSize(const index::Form& form) const;
 
  private:

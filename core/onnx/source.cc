@@ -21,7 +21,8 @@ struct Change {
   const char* attribute = "";  // nodes without it are not concerned
 };
 
-// From ONNX's change log of operators, from opset 7 on. What only grew (types, attributes with a default) is not here.
+// Changes of operators from opset 7 on, from ONNX's change log. Pure additions (types, attributes with a default) are
+// left out.
 constexpr Change kChanges[] = {
     {"AveragePool", 19, "ceil_mode"},
     {"BatchNormalization", 9, "spatial"},
@@ -212,8 +213,9 @@ class Matching {
     return true;
   }
 
-  // Whether the node, imported on what is bound, gives what was matched. The importer may have built by itself what is
-  // also an input: a constant 1, or g(x) of inputs x and g(x). Bound to something else, the two would come apart.
+  // True if the node, imported on the bound values, gives the matched values. The importer may have built a value that
+  // is also an input: a constant 1, or g(x) of inputs x and g(x). If that input is bound to another value, the two
+  // differ.
   bool IsWhole() const {
     return std::all_of(bindings_.begin(), bindings_.end(), [&](const auto& binding) {
       const auto [theirs, ours] = binding;
@@ -326,7 +328,7 @@ bool ExportPlan::Keep(NodeId id, const std::vector<Value>& needed) {
         const bool is_written = std::find(written.begin(), written.end(), source_->producer(name)) != written.end();
         if (bound == kept->bindings.end() && !is_written) return false;
       } else if ((bound == kept->bindings.end() || bound->second == theirs) && !chain.Add(name)) {
-        // What the node was imported by without being an operand of it, too: a shape, a list of axes.
+        // This covers values that the import used without making them operands of the node: a shape, a list of axes.
         return false;
       }
     }

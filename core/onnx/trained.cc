@@ -53,7 +53,7 @@ class RoleFinder {
   }
 
  private:
-  // Whether no two initializers of one number are equal. In a file that has such, what is shared is so by intent.
+  // True if no two initializers of one repeated number are equal. In a file that has equal ones, sharing is intended.
   bool AreWrittenOnce(const std::vector<std::string>& names) const {
     std::set<std::string> seen;
     for (const std::string& name : names) {
@@ -64,8 +64,8 @@ class RoleFinder {
     return true;
   }
 
-  // An initializer that several nodes read becomes several; an Identity, which exporters write for the second name,
-  // becomes an initializer of that name. What is a constant stays one.
+  // Splits an initializer that several nodes read into one for each use; an Identity, which exporters write for the
+  // second name, becomes an initializer of that name. A constant stays one.
   void PartByUse(const std::string& name, bool given) {
     const Tensor tensor = initializers_.at(name);
     if (uses_.IsInSubgraph(name) || provenance_.KindOf(name) == Provenance::Kind::kConstant) return;
@@ -98,7 +98,7 @@ class RoleFinder {
                                         given ? "" : " (model.shared keeps it one)"));
   }
 
-  // Whether nodes share other numbers, too, that are not equal by chance: one layer, used several times.
+  // True if the nodes also share other numbers that are not equal by chance: they are one layer, used several times.
   bool AreOneLayer(const std::vector<std::pair<int, int>>& uses) const {
     std::map<std::string, int> readers;
     for (const auto& [i, k] : uses) {
