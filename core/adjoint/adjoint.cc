@@ -101,8 +101,8 @@ struct Gathered {
 // f(v) = p", with as many of the v determined by p as the equations allow (core/index/solve.h).
 class ReadInversion {
  public:
-  // What a site adds at the position, variables of which there is one per axis of the operand. The site stands under
-  // variables of its own: the same are bound elsewhere.
+  // Inverts one site: its contribution at `position`, which has one variable per axis of the operand. The site's
+  // variables are renamed to new ones, since the same are bound elsewhere.
   ReadInversion(Scope& scope, Deriver& deriver, const Site& site, const std::vector<ExprPtr>& position)
       : scope_(scope), deriver_(deriver) {
     std::vector<ExprPtr> renaming;
@@ -213,7 +213,7 @@ class ReadInversion {
       if (!form.IsKnown()) return std::nullopt;
       const bool zero = condition.kind == index::Condition::Kind::kZero;
       all.push_back(scope_.CondOf(form, zero));
-      // That a number is divisible is what a solution by division needs: no equation is left.
+      // A condition of divisibility belongs to a solution by division; it is not an unsolved equation.
       const bool divides =
           form.AsAtom() != nullptr && form.AsAtom()->kind == Atom::Kind::kMod && scope_.DataLeaves(form).empty();
       if (zero && !divides && Meets(scope_.Free(all.back()), free)) ++result.unsolved;

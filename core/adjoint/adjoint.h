@@ -34,10 +34,10 @@ struct Derivative {
 // `key` is what the Meaning was made of. By an input of a floating type.
 Derivative GradientOf(const OpDef& op, const StructuralKey& key, const Meaning& meaning, int input,
                       Inversion inversion = Inversion::kGathered);
-// Of an output of a floating type, along tangents of all floating inputs.
+// Tangent of an output of a floating type along tangents of all floating inputs.
 Derivative TangentOf(const OpDef& op, const StructuralKey& key, const Meaning& meaning, int output);
 
-// The inputs, cotangents and tangents that are read.
+// Returns the inputs, cotangents and tangents that are read.
 std::vector<int> OperandsRead(const ExprPtr& element);
 
 }  // namespace rewright

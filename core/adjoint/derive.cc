@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-// Whether elements of certain operands are read below as values, not in conditions or indices.
+// Tells whether an expression reads elements of certain operands as values, not in conditions or indices.
 class Dependence {
  public:
   explicit Dependence(std::function<bool(int operand)> is_input) : is_input_(std::move(is_input)) {}
@@ -145,7 +145,7 @@ Index Deriver::FirstExtremum(const ExprPtr& reduction) {
                             Scalar(Substitute(reduction->body(), digits, {}))));
 }
 
-// Of a maximum or minimum: at which points it is attained, and what part of the adjoint each gets.
+// Tells at which points a maximum or minimum is attained, and which share of the adjoint each point gets.
 Deriver::Share Deriver::ShareOf(const ExprPtr& reduction) {
   if (ties_ == Ties::kFirst) {
     Index position(0);

@@ -41,7 +41,7 @@ std::vector<Study> Studies(const OpDef& op) {
 
 absl::Status Unsupported(const OpDef& op, const std::string& what) { return Unimplemented(op.name, ": ", what); }
 
-// Whether derivatives know the kind of node. Of one that they do not know they would take no notice.
+// True if derivatives support the kind of node; they would silently ignore another kind.
 bool IsKnown(const ExprNode& node) {
   if (!IsScalarKind(node.kind())) return true;
   switch (node.kind()) {

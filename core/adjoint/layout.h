@@ -34,7 +34,7 @@ struct DerivedLayout {
   std::string Shape(int fixed) const { return NameOf(fixed) + "_shape"; }
   std::string Ranks() const { return base->inputs.back() + "_ranks"; }
   std::string Type(int fixed) const { return NameOf(fixed) + "_dtype"; }
-  // Whether the shape of a fixed input is that of its tangent.
+  // True if a fixed input has a tangent, which then gives its shape.
   bool HasTangent(int fixed) const {
     return kind == DerivedKind::kTangent && std::find(directions.begin(), directions.end(), fixed) != directions.end();
   }

@@ -58,9 +58,9 @@ DerivedCall CallOf(const DerivedLayout& layout, const OpDef* derived, const std:
   return call;
 }
 
-// The sample with so many operands, of which it has fewer: the last one again and again, with the last element of a
-// list of as many numbers (the sizes of parts), and a size that these add up to. Nothing where no such application is
-// legal.
+// Lengthens the sample, which has fewer operands, to `operands` operands: the last operand is repeated, likewise the
+// last element of a list with one number per operand (the sizes of parts), and a size that these add up to is adjusted.
+// Nothing if no such application is legal.
 std::optional<OpSample> Lengthened(const DerivedLayout& layout, OpSample sample, size_t operands) {
   const auto members = static_cast<int64_t>(sample.inputs.size()) - layout.num_fixed;
   if (members < 1) return std::nullopt;
@@ -206,7 +206,7 @@ const OpDef* FindDerivedOp(const std::string& name, const OpDef* (*find)(const s
     const absl::StatusOr<const OpDef*> derived = op != nullptr ? TangentOp(*op) : absl::NotFoundError("");
     return derived.ok() ? *derived : nullptr;
   }
-  // Of both marks the later is the outer one.
+  // The later of two marks is the outer one.
   const size_t gradient = name.rfind(kGradientMark), scatter = name.rfind(kScatterMark);
   const bool scattered = scatter != std::string::npos && (gradient == std::string::npos || scatter > gradient);
   const size_t at = scattered ? scatter : gradient;

@@ -23,8 +23,8 @@ bool IsStep(const Scalar& value) {
   return node->kind() == ExprKind::kSelect && IsStep(Scalar(node->yes())) && IsStep(Scalar(node->no()));
 }
 
-// Whether products and sums of such numbers come out exactly: multiples of 2^-10 below 2^10. Others stay factors, which
-// no order of multiplication rounds differently.
+// True if products and sums of such numbers are exact: multiples of 2^-10 below 2^10. Other numbers stay separate
+// factors, so that no order of multiplication changes their rounding.
 bool IsShort(double number) { return std::fabs(number) < 1024 && std::floor(number * 1024) == number * 1024; }
 
 void Multiply(Monomial* product, const Scalar& value) {
@@ -80,7 +80,7 @@ int ComplementAt(const std::vector<ExprPtr>& a, const std::vector<ExprPtr>& b) {
   return found;
 }
 
-// Whether it compares indices: then what it guards may be no place to read.
+// True if the condition compares indices: the positions that it excludes may not be readable.
 bool ComparesIndices(const ExprPtr& condition) {
   return condition->Contains(ExprKind::kLess) || condition->Contains(ExprKind::kLessEqual) ||
          condition->Contains(ExprKind::kEqual);
@@ -210,7 +210,7 @@ Scalar SumOf(const std::vector<Scalar>& terms, DType dtype) {
   std::stable_partition(merged.begin(), merged.end(), [](const GuardedScalar& term) {
     return !term.conditions.empty() || !term.value.node()->IsCall(Fn::kNeg);
   });
-  // What reads elements stays behind what guards it.
+  // A common condition that reads elements stays behind the conditions that guard it.
   std::vector<ExprPtr> common;
   for (const ExprPtr& condition : merged[0].conditions) {
     const auto has = [&](const GuardedScalar& term) { return Has(term.conditions, condition); };

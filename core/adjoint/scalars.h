@@ -27,7 +27,7 @@ Cond AllOf(const std::vector<ExprPtr>& conditions);
 // condition ? yes : no, which may be the same.
 Scalar Choose(const Cond& condition, const Scalar& yes, const Scalar& no);
 Scalar Times(const Scalar& a, const Scalar& b);
-// Where every term is guarded so is the sum: what it will be multiplied by may not be readable elsewhere.
+// Adds terms. If every term is guarded, the sum is guarded too: a later factor may not be readable elsewhere.
 Scalar SumOf(const std::vector<Scalar>& terms, DType dtype);
 
 // A product: coefficient * above... / below...

@@ -108,7 +108,7 @@ bool Scope::DefineAs(const Form& symbol, const Form& value) {
 void Scope::Define(const ExprPtr& a, const ExprPtr& b) {
   const Form left = FormOf(a), right = FormOf(b);
   if (!left.IsKnown() || !right.IsKnown() || left == right) return;
-  // Of two symbols the later one goes.
+  // The later of two symbols is expressed by the earlier one.
   const Atom *x = left.AsAtom(), *y = right.AsAtom();
   const bool both = x != nullptr && y != nullptr && x->kind == Atom::Kind::kSymbol && y->kind == Atom::Kind::kSymbol;
   if (both && x->tag < y->tag) {
@@ -244,7 +244,7 @@ Index Scope::ProductOf(const Atom* atom) {
     }
     break;
   }
-  // What varies first.
+  // Factors that vary come before symbols.
   std::stable_sort(factors.begin(), factors.end(), [](const Atom* a, const Atom* b) {
     return (a->kind != Atom::Kind::kSymbol) > (b->kind != Atom::Kind::kSymbol);
   });

@@ -1,9 +1,9 @@
-// What is known of the variables of one application, and the simplification of its expressions by it.
+// Facts about the variables of one application, and the simplification of its expressions by them.
 //
 // Sizes and integer attributes are symbols with their least values; index variables run from 0 to their extents. The
-// application's requirements are used as far as they determine a symbol: where C = g*d is required, C is g*d; where
-// O = g*(O div g) is, O div g is a number q >= 1 with O = g*q; where a <= b is, b is a + s for a number s >= 0. Equal
-// products of symbols are used where bounds are compared.
+// application's requirements are used if they determine a symbol: a required C = g*d replaces C by g*d; a required O =
+// g*(O div g) makes O div g a number q >= 1 with O = g*q; a required a <= b replaces b by a + s for a number s >= 0.
+// Equal products of symbols are used in the comparison of bounds.
 #pragma once
 
 #include <set>

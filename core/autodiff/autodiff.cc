@@ -31,10 +31,10 @@ absl::StatusOr<Value> Filled(Arena& arena, const TensorType& type, double number
   return Stretched(arena, arena.AddConstant(Tensor::Scalar(type.dtype, number)), type.shape);
 }
 
-// What a derived application amounts to.
+// A simple form of a derived application: zero, or a copy of an operand.
 struct Outcome {
   bool is_zero = false;
-  std::optional<size_t> copies;  // the operand that output 0 is
+  std::optional<size_t> copies;  // the operand that output 0 equals
 };
 
 Outcome OutcomeOf(const Application& application, const std::vector<TensorType>& operands, size_t output) {
@@ -180,8 +180,8 @@ class Reverse : Derivation {
     if (!some) return absl::OkStatus();
     if (const auto joined = JoinedOperands(arena_, node)) return PullApart(node, *joined, *cotangents[0]);
     if (const auto cut = CutOperand(arena_, node)) return PullTogether(node, *cut, cotangents);
-    // What broadcasts is stretched first: an operator's gradients are then those of equal shapes, and that of being
-    // stretched is one for all.
+    // Operands that broadcast are expanded first. Gradients of operators are then those for equal shapes, and one
+    // gradient of expansion serves all.
     std::vector<Value> stretched = node.operands;
     if (Broadcasts(arena_, node)) {
       for (Value& operand : stretched) {
@@ -235,7 +235,7 @@ class Reverse : Derivation {
     return IsFloating(arena_.type(operand).dtype) && between_.contains(operand.node);
   }
 
-  // What the application, to these operands, gives to the cotangent of one of them; nothing where that is zero.
+  // Returns the application's contribution to the cotangent of one of its operands; nothing if that is zero.
   absl::StatusOr<std::optional<Value>> Part(const Node& node, const std::vector<Value>& inputs, int input,
                                             const std::vector<std::optional<Value>>& cotangents) {
     ASSIGN_OR_RETURN(const DerivedCall call,

@@ -23,7 +23,7 @@ class IndexReader {
     return EvalIndex(index, values_);
   }
 
-  // Whether the element is that of the operand at the position, `offset` further along the axis.
+  // True if the element is the operand's element at the same position, `offset` further along the axis.
   bool Reads(const ExprNode& element, int operand, const OutputMeaning& output, int64_t axis, int64_t offset) const {
     const std::vector<int>& position = output.index_vars;
     if (!element.IsRead(operand) || element.args().size() != position.size()) return false;
@@ -34,7 +34,7 @@ class IndexReader {
   }
 
  private:
-  // What is added to the variable; nothing where the index is another function of it.
+  // Returns the number that is added to the variable; nothing if the index is another function of it.
   std::optional<int64_t> Offset(const ExprPtr& index, int variable) const {
     if (index->IsVariable(variable)) return 0;
     const bool adds = index->kind() == ExprKind::kIndexAdd;
@@ -56,7 +56,7 @@ int64_t AxisOf(const OutputMeaning& output, const ExprNode& variable) {
   return std::find_if(position.begin(), position.end(), is_it) - position.begin();
 }
 
-// Whether a part is the whole tensor but for its size along the axis.
+// True if the type of the part is that of the whole except for its size along the axis.
 bool IsPart(TensorType whole, const TensorType& part, int64_t axis, int64_t size) {
   whole.shape[static_cast<size_t>(axis)] = size;
   return part == whole;

@@ -9,7 +9,7 @@
 
 namespace rewright {
 
-// Where the parts stand: part k is [ends[k - 1], ends[k]) of the axis, the first one from 0.
+// Positions of parts along an axis: part k is [ends[k - 1], ends[k]), the first one from 0.
 struct PartsAlongAxis {
   int64_t axis = 0;
   std::vector<int64_t> ends;

@@ -3,12 +3,12 @@
 //   4*y + x div 3 + 1          a form: a sum of integer multiples of atoms, and a constant
 //   y, x, x div 3, H*W         atoms: variables, symbols, quotients, remainders, minima, maxima and products of those
 //
-// A *variable* takes every value of its range; a *symbol* is a number that is fixed but unknown, the size of a tensor
-// say. Where no symbols occur all factors are numbers; where they do, a factor is a polynomial of symbols, since a
-// product of atoms is an atom: (H*W)*y is the multiple 1 of the atom H*W*y. Division rounds down.
+// A *variable* takes every value of its range. A *symbol* is a fixed but unknown number, for instance the size of a
+// tensor. Without symbols all factors are numbers. With symbols a factor is a polynomial of symbols, since a product of
+// atoms is an atom: (H*W)*y is the multiple 1 of the atom H*W*y. Division rounds down.
 //
-// Forms are kept normal, so that equal forms are equal functions (the converse does not hold). With r the remainder of
-// what the divisor divides, the laws of div and mod are
+// Forms are kept normal: equal forms are equal functions (the converse does not hold). Let r be the remaining terms of
+// the dividend. The laws of div and mod are
 //   (d*a + r) div d = a + r div d           (d*a + r) mod d = r mod d
 //   r div d = 0,  r mod d = r               for 0 <= r < d
 //   (g*a + s) div (g*d) = a div d           (g*a + s) mod (g*d) = g*(a mod d) + s       for 0 <= s < g
@@ -16,8 +16,8 @@
 //   (x mod (c*d)) div c = (x div c) mod d   (x mod (c*d)) mod c = x mod c
 //   d*(a div d) + a mod d = a               d*((a div d) mod c) + a mod d = a mod (c*d)
 //
-// Arithmetic that does not fit 64 bits gives an *unknown* form, as does a divisor that is a number below 1; whatever
-// is computed from an unknown form is unknown, and nothing is ever concluded from one.
+// Arithmetic that does not fit 64 bits gives an *unknown* form, as does a divisor that is a number below 1. A form
+// computed from an unknown form is unknown, and nothing is ever concluded from one.
 //
 // A Space owns the atoms and must outlive the forms over them; forms of two spaces do not mix. Not thread-safe.
 #pragma once
@@ -110,7 +110,8 @@ struct Atom {
   Kind kind = Kind::kVariable;
   Space* space = nullptr;
   int id = 0;  // in the order of making
-  // Symbols and variables. What `tag` means is the user's business; equal leaves with other tags are different.
+  // Name and tag of a symbol or variable. The user defines the meaning of `tag`; equal leaves with other tags are
+  // different.
   std::string name;
   int tag = 0;
   Form extent;  // of a variable with a symbolic range: it is at least 0 and less than this
@@ -129,7 +130,7 @@ struct Atom {
   bool IsLeaf() const { return kind == Kind::kSymbol || kind == Kind::kVariable; }
 };
 
-// Of a product; of anything else itself. The atom outlives what is given.
+// Returns the factors of a product, or the atom itself if it is none. The atom must outlive the result.
 inline absl::Span<const Atom* const> FactorsOf(const Atom* const& atom) {
   if (atom->kind == Atom::Kind::kProduct) return atom->factors;
   return absl::Span<const Atom* const>(&atom, 1);

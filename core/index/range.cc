@@ -1,4 +1,4 @@
-// What is known of forms.
+// Ranges, signs and bounds of forms.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -49,7 +49,7 @@ Interval OperationRange(const Atom& atom) {
   switch (atom.kind) {
     case Kind::kFloorDiv: {
       Interval range = Quotient(a, b);
-      // Where only symbols tell.
+      // Symbols may show a sign that the ranges of numbers do not.
       if (range.low < 0 && atom.symbolic && IsPositive(atom.b) && IsNonNegative(atom.a)) range.low = 0;
       return range;
     }
@@ -74,7 +74,7 @@ int64_t Largest(const Interval& range) { return std::max(std::abs(range.low), st
 
 // ---- polynomials of symbols
 
-// Of an atom that is no product.
+// Bounds an atom that is no product.
 Form BoundOfAtom(const Atom& atom, bool upper) {
   const int64_t end = upper ? atom.range.high : atom.range.low;
   const Form number = std::abs(end) == kInfinity ? Form::Unknown() : Form(end);

@@ -52,7 +52,7 @@ class Solver {
   }
 
  private:
-  // What is determined first: what the caller says, what the laws bring in, the rest.
+  // The order in which variables are determined: those that the caller names, those that the laws introduce, the rest.
   enum Rank { kFirst, kNew, kLast };
   struct Unknown {
     const Atom* variable;
@@ -294,7 +294,7 @@ class Solver {
     return false;
   }
 
-  // Of a number that is divided by d: s for s * v + rest with s = 1 or -1, where d - 1 counts as -1; else 0.
+  // Splits a dividend of d as s * v + rest and returns s if it is 1 or -1, where d - 1 counts as -1; else 0.
   static int64_t SignOf(const Form& number, const Atom* v, const Form& d, Form* rest) {
     Form factor;
     if (!SplitAt(number, v, &factor, rest)) return 0;

@@ -40,9 +40,9 @@ struct Solution {
   std::vector<std::string> steps;  // "digit: v = p mod 4"
 };
 
-// What becomes of an unknown of which only the remainder is known, d divides v + a.
+// Treatment of an unknown v of which only the remainder is known: d divides v + a.
 enum class Residues : uint8_t {
-  kConditions,  // that stays a condition: short to read and to prove
+  kConditions,  // the divisibility stays a condition: short to read and to prove
   kTakenApart,  // v = d*h + -a mod d for a new h: no v is visited in vain
 };
 

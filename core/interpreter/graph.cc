@@ -16,7 +16,7 @@
 namespace rewright {
 namespace {
 
-// What equal compilations have in common: models repeat their layers.
+// Key of equal compilations, which share one result: models repeat their layers.
 struct CompileKey {
   const Meaning* meaning;
   std::vector<int64_t> variables;
@@ -150,7 +150,7 @@ std::vector<std::vector<Value>> IndependentParts(const Arena& arena, const std::
       const Node& node = arena.node(id);
       if (node.op == nullptr) continue;
       if (const auto [found, fresh] = needed_by.emplace(id, i); !fresh) {
-        // That value was met before, and all below it.
+        // An earlier value reaches this application, and hence all below it.
         const size_t a = first_of(found->second), b = first_of(i);
         joined[std::max(a, b)] = std::min(a, b);
         continue;

@@ -57,7 +57,7 @@ class Blocks {
   int64_t count_ = 1;
 };
 
-// Fills `out`. Of several errors, the one of the first block is given.
+// Fills `out`. If several blocks fail, the error of the first one is returned.
 absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operands, int threads, Undefined undefined,
                       void* out) {
   if (stage.scatter) {

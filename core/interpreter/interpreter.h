@@ -51,8 +51,7 @@ struct InterpretTuning {
   double min_parallel = 2e5;  // evaluations below which one thread is used
 };
 
-// What becomes of an integer that has no value (a quotient by 0): an OutOfRangeError ends the run, or the element is
-// -1.
+// Treatment of an integer without a value (a quotient by 0): an OutOfRangeError ends the run, or the element is -1.
 enum class Undefined : uint8_t { kError, kMinusOne };
 
 // A Meaning with its symbols bound, ready to be run many times. Immutable; runs may be concurrent.
@@ -88,15 +87,15 @@ absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
                                                    const absl::flat_hash_map<std::string, Tensor>& inputs,
                                                    const InterpretOptions& options = {});
 
-// What of a graph is known before it runs is computed here and nowhere else, so that the devices, the file that is
-// written and the check of it hold the same numbers.
+// The functions below are the only ones that compute known values of a graph before it runs, so that the devices, the
+// written file and its check hold the same numbers.
 
-// The values that are computed from known leaves alone and read by something at run time, or by the caller. Leaves are
-// not among them. In order of first use.
+// Returns the values that are computed from known leaves alone and read at run time, or by the caller. Leaves are
+// excluded. In order of first use.
 std::vector<Value> FoldedValues(const Graph& graph);
 
-// The values in parts of which no two need the same application: to compute them one by one is no more work than at
-// once, and takes the memory of one. In order of their first values.
+// Divides the values into parts, no two of which need the same application: computing the parts one by one does no more
+// work than computing all at once, and takes the memory of one part. In order of their first values.
 std::vector<std::vector<Value>> IndependentParts(const Arena& arena, const std::vector<Value>& values);
 
 // The elements of known values, in that order, by the interpreter; they do not depend on the number of threads. Errors:

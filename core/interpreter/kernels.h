@@ -57,7 +57,7 @@ struct FnKernels {
   PartialKernel partial = nullptr;
 };
 FnKernels KernelsOf(Rep rep, Fn fn);
-// Of kinds that give values, and of those that give positions; null of the others.
+// Returns the kernels of reductions that give values (FindAccumulate) or positions (FindArg); null for other kinds.
 AccumulateKernel FindAccumulate(Rep rep, ReduceKind kind);
 ArgKernel FindArg(Rep rep, ReduceKind kind);
 MulAddKernel FindMulAdd(Rep rep);
@@ -66,7 +66,7 @@ UnaryKernel FindCast(Rep from, Rep to);
 
 // One element of the representation.
 void StoreConst(Rep rep, double real, int64_t imm, void* out);
-// What an empty reduction gives.
+// Stores the result of an empty reduction.
 void StoreIdentity(Rep rep, ReduceKind kind, void* out);
 
 // Elements of 1, 4 or 8 bytes. Strides of operands are in elements and may be any number.

@@ -248,7 +248,7 @@ int StageLowering::Materialize(const ExprNode* e, uint64_t deps) {
   return ReadStage(inner.b_.Take(root), RepOfNode(e), bits);
 }
 
-// What the stage gives at the present values of the variables that its axes are.
+// Returns a read of the stage's element at the current values of the variables that are its axes.
 int StageLowering::ReadStage(Stage stage, Rep rep, const std::vector<int>& bits) {
   Form place;
   for (size_t axis = 0; axis < bits.size(); ++axis) place = place * stage.extents[axis] + b_.Var(bits[axis]);

@@ -18,7 +18,7 @@ namespace rewright::interp {
 // the whole is small or the result would have more elements than this.
 inline constexpr double kMaxMaterialized = 1 << 25;
 
-// What the lowerings of all stages of one Meaning share.
+// State that the lowerings of all stages of one Meaning share.
 struct Context {
   const Meaning& meaning;
   const Bindings& bindings;

@@ -15,8 +15,8 @@ namespace {
 using index::Atom;
 using index::Form;
 
-// Where the loop over each variable that is left stands: in the place of the bound variable that is made of it.
-// Nothing where points by these loops come in another order than by the old ones.
+// Returns for each bound variable the remaining free variable that loops in its place. Nothing if these loops visit
+// points in another order than the old ones.
 std::optional<std::vector<const Atom*>> LoopsInOrder(const std::vector<Form>& values,
                                                      const std::vector<const Atom*>& free) {
   std::vector<const Atom*> loops(values.size(), nullptr);

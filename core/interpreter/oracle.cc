@@ -33,7 +33,7 @@ int64_t Truncate(double value) {
   return static_cast<int64_t>(value);
 }
 
-// What an empty reduction of that kind gives.
+// Returns the result of an empty reduction of that kind.
 OracleElement Identity(const OracleArithmetic& arithmetic, ReduceKind kind, DType dtype) {
   if (kind == ReduceKind::kSum) return arithmetic.FromInteger(dtype, 0);
   if (kind == ReduceKind::kProd) return arithmetic.FromInteger(dtype, 1);

@@ -1,11 +1,10 @@
-// The oracle: what a Meaning says, computed in the plainest way there is.
+// The oracle: it evaluates a Meaning in the plainest way.
 //
-// For every element of an output it walks over the expression, node by node, and does what each kind of node says. It
-// knows no blocks, no lanes, no sharing and no simplification; whoever wants to know what an expression means reads
-// oracle.cc. It is slow, and no program calls it: the interpreter (interpreter.h), which is fast and of general use, is
-// tested against it, and so are the generator's tapes, over another arithmetic. What single functions compute, both
-// take from core/ir/functions.def, whose definitions have tests of their own. It is part of the library because tests
-// of several folders need it.
+// For every element of an output it walks over the expression, node by node, and computes each kind of node. It has no
+// blocks, no lanes, no sharing and no simplification; oracle.cc defines the meaning of an expression. It is slow, and
+// no program calls it. The interpreter (interpreter.h), which is fast and of general use, is tested against it, and so
+// are the generator's tapes, over another arithmetic. Both take single functions from core/ir/functions.def, whose
+// definitions have tests of their own. It is part of the library because tests of several folders need it.
 #pragma once
 
 #include <cstdint>

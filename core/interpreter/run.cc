@@ -12,11 +12,11 @@ namespace {
 
 constexpr uint32_t kAxisMask = (1u << kFirstBound) - 1;
 
-// Conditions are remembered for at most so many values of bound variables, in so many bytes.
+// Conditions are cached for at most kMaxMemo values of bound variables, in at most kMaxMemoBytes bytes.
 constexpr int64_t kMaxMemo = 64;
 constexpr int64_t kMaxMemoBytes = 1 << 16;
 
-// Whether the node remembers an extremum besides its position.
+// True if the node keeps an extremum besides its position.
 bool NeedsBest(const Node& n) {
   return n.kind == NodeKind::kReduce && (n.reduce == ReduceKind::kArgMax || n.reduce == ReduceKind::kArgMin);
 }

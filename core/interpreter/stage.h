@@ -52,7 +52,7 @@ class StageBuilder {
 
   int Const(Rep rep, double value);
 
-  // What was built, reduced to what `root` needs.
+  // Returns the stage that was built, reduced to the nodes that `root` needs.
   Stage Take(int root) const;
 
  private:

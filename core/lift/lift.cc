@@ -41,7 +41,8 @@ struct Cuts {
   bool edges = false;  // devices have edges of their neighbours' blocks
 };
 
-// What is structural of the base's application: on one device, or to the whole where blocks are `cut`.
+// Returns the structural key of the base's application: to the operands of one device, or to whole tensors if blocks
+// are `cut`.
 absl::StatusOr<StructuralKey> KeyOfBase(const OpDef& base, const OpBuilder& b, const Cuts& cuts) {
   StructuralKey key = b.key();
   const size_t operands = key.ranks.size();

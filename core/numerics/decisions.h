@@ -1,4 +1,4 @@
-// Where a small change of a number may change a choice: roundings to integers and comparisons.
+// Decisions: roundings to integers and comparisons, at which a small change of a number may change the choice.
 #pragma once
 
 #include <vector>

@@ -235,7 +235,7 @@ void ElementFacts::BoundQuotient(int numerator, int divisor, const Facts& factor
   if (!(c > 0)) return;
   const double most = 1 / c == 1 ? 1 : 1 / c * (1 + 0x1p-50);
   facts->range = Intersect(facts->range, factor.range * Interval{-most, most});
-  // Where the divisor is 0, so is the numerator.
+  // The numerator is 0 wherever the divisor is 0.
   if (!FactsOf(numerator).may_be_infinite && !FactsOf(divisor).may_be_infinite && !factor.may_be_infinite) {
     facts->may_be_infinite = false;
   }

@@ -298,7 +298,8 @@ class Estimator {
       if (arena_->node(errors).outputs.size() == 2) {
         parts.push_back({ErrorSum::kPair, {{errors, 0}, {errors, 1}}, u, u * u});
       } else {
-        // Where two to four roundings are alike, the sum of squares is a half to a quarter of the square of the sum.
+        // For two to four equal roundings the sum of squares is a half to a quarter of the square of the sum; a third
+        // is used.
         parts.push_back({ErrorSum::kOf, {{errors, 0}}, u, u2 / 3});
       }
     }
@@ -327,7 +328,7 @@ class Estimator {
     return absl::OkStatus();
   }
 
-  // Where 16 bits have too small an exponent: the largest magnitude of every result.
+  // Adds the largest magnitude of every f16 result that may exceed the range of f16.
   absl::Status AddMagnitudes() {
     for (const NodeId id : graph_.nodes()) {
       for (int32_t o = 0; o < static_cast<int32_t>(graph_.node(id).outputs.size()); ++o) {

@@ -35,11 +35,11 @@ std::optional<RunPrecision> ParseRunPrecision(const std::string& name);
 
 struct ErrorOptions {
   RunPrecision precision;
-  // How many elements of each output are looked at: the largest, then drawn ones.
+  // The number of elements of each output that are examined: the largest, then drawn ones.
   int elements = 1;
-  // At most so many in all, outputs in order: each is a backward pass.
+  // The greatest number of examined elements in all, outputs in order: each needs a backward pass.
   int most_looks = 8;
-  // Instead of these: elements by output. Outputs that are not named are not looked at.
+  // Replaces the two numbers above: the elements to examine, by output. Outputs that are not named are not examined.
   std::map<std::string, std::vector<int64_t>> at;
   uint64_t seed = 0;
   int threads = 1;

@@ -31,7 +31,7 @@ void NoteWrapping(DType dtype, Facts* facts) {
   if (facts->range.hi >= RangeOf(ComputedDType(dtype)).hi) facts->range = {};
 }
 
-// So much less that no rounding of the bound itself is above what it bounds.
+// A factor slightly below 1: a lower bound times it stays a lower bound after rounding.
 constexpr double kBarelyLess = 1 - 0x1p-51;
 
 // Types that hold every integer of the interval.

@@ -27,8 +27,8 @@ class ModelFile {
   // True if a path is the model or one of its external files.
   bool Holds(const std::string& path) const;
 
-  // Whether it can be copied to `path`, asked before long work. Nothing that is there is overwritten apart from `path`
-  // itself: external files are copied to where they are missing, and an error where something else has their name.
+  // Checks before long work that the file can be copied to `path`. Nothing existing is overwritten apart from `path`
+  // itself: external files are copied if they are missing there; another file of the same name is an error.
   absl::Status CheckCopy(const std::string& path) const;
   // Writes the copy. If `path` is the file itself, nothing is touched.
   absl::Status CopyTo(const std::string& path) const;

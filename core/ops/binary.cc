@@ -68,7 +68,7 @@ BinaryFn Of(Fn fn) {
   return [fn](const Scalar& a, const Scalar& b) { return Call(fn, {a, b}); };
 }
 
-// Of the operands in the opposite order.
+// Calls the function with its operands in the opposite order.
 BinaryFn Swapped(Fn fn) {
   return [fn](const Scalar& a, const Scalar& b) { return Call(fn, {b, a}); };
 }
@@ -101,7 +101,7 @@ OpDef DivOp() {
                 Order::kFixed, [](const Scalar& a, const Scalar& b) { return a / b; }, {1, 4});
 }
 
-// What division of integers leaves over: it has the sign of the dividend.
+// Remainder of division of integers: it has the sign of the dividend.
 static Scalar Remainder(const Scalar& a, const Scalar& b) { return a - b * (a / b); }
 
 // out[i..] = a[i..] - b[i..] * (a[i..] / b[i..]), the quotient rounded toward zero

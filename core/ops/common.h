@@ -1,5 +1,5 @@
-// What several declarations share: checks of element types and ranks, broadcasting, windows, and the
-// random numbers of samples.
+// Helpers that several declarations share: checks of element types and ranks, broadcasting, windows, and the random
+// numbers of samples.
 #pragma once
 
 #include <initializer_list>
@@ -24,9 +24,9 @@ absl::Status CheckElements(const OpBuilder& b, Elements allowed);
 absl::Status CheckRank(const OpBuilder& b, int input, int rank);
 absl::Status CheckRankAtLeast(const OpBuilder& b, int input, int rank);
 absl::Status CheckLength(const OpBuilder& b, const std::string& attr, int length);
-// Whether the list names distinct axes of a tensor of that rank.
+// True if the list names distinct axes of a tensor of that rank.
 bool AreAxes(std::vector<int64_t> axes, int rank);
-// The first of the errors; OK when there is none.
+// Returns the first of the errors; OK if there is none.
 absl::Status FirstError(std::initializer_list<absl::Status> checks);
 
 // ---------------------------------------------------------------- shapes and positions
@@ -53,8 +53,8 @@ class Broadcast {
 
   // The common shape.
   const std::vector<Index>& shape() const { return shape_; }
-  // Where `input` is read (without its trailing axes) for the output position, of which the first shape().size()
-  // indices count.
+  // Returns the position at which `input` is read (without its trailing axes) for the output position, of which the
+  // first shape().size() indices count.
   std::vector<Index> At(int input, const std::vector<Index>& position) const;
 
  private:

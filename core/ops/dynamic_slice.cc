@@ -15,7 +15,7 @@ absl::Status CheckStarts(const OpBuilder& b, int first) {
   return absl::OkStatus();
 }
 
-// Where a window of the given sizes begins along each axis of input 0: max(0, min(start, n - size)).
+// Returns the begin of a window of the given sizes along each axis of input 0: max(0, min(start, n - size)).
 std::vector<Index> Starts(OpBuilder& b, int first, const std::vector<Index>& sizes) {
   std::vector<Index> starts;
   for (int axis = 0; axis < b.rank(0); ++axis) {

@@ -1,9 +1,9 @@
-// Nodes of a model whose operator nobody here knows: opaque operators (docs/decisions/029, 064) of which not even a
-// reference function is there. What is known is where a node stands and the types of its outputs; so rewrites happen
-// around it, and whoever runs the file runs it.
+// Opaque operators (docs/decisions/029, 064) for nodes of a model whose operator is unknown here; they have not even a
+// reference function. Only a node's position and the types of its outputs are known. Rewrites happen around the node,
+// and the program that runs the file computes it.
 //
-// The operator is named foreign.DOMAIN.NAME and made when it is asked for. The attribute `node` tells nodes apart,
-// which are functions of their own: whether a node gives the same twice is not known of an operator that is not known.
+// The operator is named foreign.DOMAIN.NAME and made when it is asked for. The attribute `node` keeps nodes apart: two
+// nodes of one unknown operator may give different results on equal inputs.
 #pragma once
 
 #include <cstdint>

@@ -68,8 +68,9 @@ REWRIGHT_OPERATORS(REWRIGHT_HANDLE)
 
 namespace {
 
-// Names come from files that nobody has looked at, and what is made for one lives as long as the process: bounded are
-// the length of a name, how often operators are made of one another, and the number of those that are made by name.
+// Limits on names, which come from unchecked files; an operator made for a name lives as long as the process. They
+// bound the length of a name, the depth to which operators are made of one another, and the number of operators made by
+// name.
 constexpr size_t kLongestName = 256;
 constexpr int kMostLifts = 4, kMostDerivatives = 4;  // a sixth gradient of a convolution takes seconds to make
 constexpr size_t kMostMade = 16384;

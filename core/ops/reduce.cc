@@ -12,7 +12,7 @@ using ElementFn = std::function<Scalar(const Scalar&)>;
 Scalar Itself(const Scalar& x) { return x; }
 Scalar Not(const Scalar& x) { return Call(Fn::kNot, {x}); }
 
-// What becomes of `count` elements that are reduced to one.
+// Gives the result of a reduction of `count` elements from their reduced value.
 using ResultFn = std::function<Scalar(const Scalar& reduced, const Index& count)>;
 Scalar ThatItself(const Scalar& reduced, const Index&) { return reduced; }
 

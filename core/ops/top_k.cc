@@ -1,4 +1,4 @@
-// An opaque operator: said in expressions, an element's rank is a count over all others, which nobody would pay for.
+// An opaque operator: in expressions, the rank of an element is a count over all others, which would be too slow.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
