@@ -224,11 +224,11 @@ class Executable {
   virtual absl::Status RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
     return Run(inputs, outputs);
   }
-  // What a state of a graph for training holds now, and another value for it. Errors: no state of that name; a value of
-  // another type.
+  // Returns the current value of a state of a graph for training; WriteState replaces it. Errors: no state of that
+  // name; a value of another type.
   virtual absl::StatusOr<Tensor> ReadState(const std::string& name) { return absl::NotFoundError("no state " + name); }
-  // The same without a copy where that can be: what it gives holds until the next run or WriteState, and lives no
-  // longer than the executable.
+  // Returns the value without a copy if possible. The result is valid until the next run or WriteState, and no longer
+  // than the executable lives.
   virtual absl::StatusOr<Tensor> ViewState(const std::string& name) { return ReadState(name); }
   virtual absl::Status WriteState(const std::string& name, const Tensor&) {
     return absl::NotFoundError("no state " + name);

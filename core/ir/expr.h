@@ -122,9 +122,9 @@ class ExprNode : public std::enable_shared_from_this<ExprNode> {
   // True if the node or a node below it (arguments and extents) is of that kind.
   bool Contains(ExprKind kind) const { return (kinds_ >> static_cast<int>(kind) & 1) != 0; }
   bool Reduces() const { return Contains(ExprKind::kReduce); }
-  // Whether an index or condition depends on elements.
+  // True if an index or condition depends on elements.
   bool ReadsData() const { return Contains(ExprKind::kFromValue) || Contains(ExprKind::kHolds); }
-  // False only where the variable does not occur free.
+  // True if the variable may occur free; false is certain.
   bool MayMention(int variable) const { return (variables_ >> (variable & 63) & 1) != 0; }
   int greatest_variable() const { return greatest_variable_; }  // that occurs, free or bound; -1: none
 

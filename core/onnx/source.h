@@ -115,7 +115,7 @@ class ExportPlan {
   // Binds the node's inputs by their names if a rule changed its inside and several nodes would replace it alone; if
   // very many would, nodes before it whose results are gone are also written.
   std::optional<KeptNode> Restored(int node, NodeId id) const;
-  // What GeneratedBy gives for an operand of an own node.
+  // Notes the result of GeneratedBy for an operand of an own node.
   void NoteGenerated(Value value);
   // The nodes that would be written for `id` alone, between it and what is read.
   int CountBetween(NodeId id, const absl::flat_hash_map<Value, Value>& read) const;

@@ -147,7 +147,7 @@ TEST(Executor, OutputsThatAreInputsConstantsActivationsOrTwinsAreCopied) {
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(Values(outputs[i]), std::vector<float>(kElements, expected[i])) << i;
 }
 
-// What the caller gets is written to its memory, be it a view of what a step writes, and has none here.
+// The caller's results are written to its memory, even if one is a view of a step's result, and have none in the arena.
 TEST(Executor, ActivationsThatAreWholeResultsAreWrittenWhereTheCallerWantsThem) {
   for (const bool twice : {false, true}) {
     Schedule schedule;
@@ -168,7 +168,7 @@ TEST(Executor, ActivationsThatAreWholeResultsAreWrittenWhereTheCallerWantsThem) 
   }
 }
 
-// Of graphs that run one by one, each between two runs of the other.
+// Two graphs that run one at a time share an arena; each runs between two runs of the other.
 TEST(Executor, ArenasMayBeShared) {
   const auto make = [](float added) {
     Schedule schedule;

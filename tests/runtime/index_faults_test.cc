@@ -31,7 +31,7 @@ constexpr char kComputed[] = R"(
 
 Tensor Table() { return Tensor::FromVector(DType::kFloat32, {5, 2}, std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}); }
 
-// What runs give for these indices; a fault must not outlast its run.
+// Expects results for the indices inside and faults for those outside; a fault must not outlast its run.
 void ExpectFaults(GraphRunner& runner, const char* text, DType dtype, const std::vector<int64_t>& inside,
                   const std::vector<int64_t>& outside, const std::string& message) {
   const Graph graph = GraphOf(text);
@@ -110,7 +110,7 @@ TEST(IndexFaults, GeneratedKernelsWrapWhatTheyCompute) {
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(outputs[0].At(static_cast<int64_t>(i)), expected[i]);
 }
 
-// What depends on weights alone is known before anything runs.
+// Values that depend on weights alone are known before a run.
 TEST(IndexFaults, OfWeights) {
   auto arena = std::make_shared<Arena>();
   const Value ids = *arena->AddState("ids", Tensor::Int64s({1, 7}));

@@ -156,7 +156,7 @@ TEST(Instance, ErrorsNameTheStep) {
   EXPECT_TRUE((*instance)->Run().ok());
 }
 
-// What a kernel keeps for its runs: one of it for each instance.
+// Each instance has its own handles of a kernel, in which the kernel keeps data for its runs.
 TEST(Instance, EveryInstanceHasHandlesOfItsOwn) {
   struct Count : KernelHandles {
     int runs = 0;

@@ -157,7 +157,7 @@ TEST(PlaceLifetimes, KeepsAlignments) {
   }
 }
 
-// What lies behind the arena shares nothing and is aligned like memory of its own.
+// Buffers behind the arena share no memory, and are aligned like memory of their own.
 TEST(PlanMemory, StatesAndWhatElseIsAskedForLieBehindTheArena) {
   Schedule schedule;
   schedule.buffers.resize(5);

@@ -45,7 +45,7 @@ TEST(Rates, AreMeasuredOnTheProcessor) {
   }
 }
 
-// Where a device does not tell, by what its kernels cost.
+// If a device does not tell its rates, they are derived from the costs of its kernels.
 TEST(Rates, OfADescribedDeviceAreThoseOfItsCosts) {
   const auto device = MakeDevice("analytic:v100-roofline", {});
   ASSERT_TRUE(device.ok()) << device.status();

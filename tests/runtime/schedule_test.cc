@@ -41,7 +41,7 @@ TEST(DependenciesOf, ReadersWaitForWritersAndWritersForReaders) {
                                                     ElementsAre(0, 2, 3), ElementsAre(1, 2, 3), ElementsAre(1, 5)));
 }
 
-// What a step overwrites in place it also reads: the same buffer twice.
+// A step that overwrites a buffer in place uses that buffer twice, to read and to write.
 TEST(DependenciesOf, InPlaceStepsReadWhatTheyOverwrite) {
   Schedule schedule;
   schedule.buffers = Buffers(2);

@@ -101,7 +101,7 @@ TEST(Threads, RunRandomGraphs) {
 
 TEST(Threads, RunTheReference) { ExpectSameFromThreads(*MakeReferenceRunner(2), RandomImageGraph(1, 6)); }
 
-// What is compiled is compiled by several threads, too.
+// Several threads compile at once.
 TEST(Threads, CompileOnOneDevice) {
   const auto device = MakeDevice("cpu", {kKernelThreads});
   ASSERT_TRUE(device.ok()) << device.status();

@@ -188,7 +188,7 @@ TEST(BaselineTest, KeepsTheValuesOfItsOwnLeftSides) {
   }
 }
 
-// A graph of operators that the rules know, in an order that nobody would write.
+// A random graph of operators that the rules know, in an order unlike that of real models.
 Graph RandomGraph(int nodes, std::mt19937_64& rng) {
   auto arena = std::make_shared<Arena>();
   const TensorType type{DType::kFloat32, {2, 3, 4}};

@@ -21,12 +21,12 @@ namespace rewright {
 namespace {
 
 constexpr uint64_t kSeed = 20240607;
-// Of each rule; REWRIGHT_TRIALS asks for another number, in shards for long runs (bench/full).
+// The number of applications of each rule; REWRIGHT_TRIALS sets another number, in shards for long runs (bench/full).
 const int kApplications =
     std::getenv("REWRIGHT_TRIALS") != nullptr ? std::atoi(std::getenv("REWRIGHT_TRIALS")) : Cases(240);
 constexpr int kTries = 4000;  // random sizes for one application
 
-// What is written by hand, and what the combined set leaves of it and of the generated ones.
+// All shipped rules but those for training: written by hand, combined, and generated; each name once.
 const std::vector<Rule>& CoreRules() {
   static const std::vector<Rule>* all = [] {
     auto* rules = new std::vector<Rule>();

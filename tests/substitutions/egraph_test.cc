@@ -41,7 +41,7 @@ std::vector<Value> AddTo(EGraph& egraph, const std::string& text, const std::map
   return *classes;
 }
 
-// Whether the rules make the outputs of the two graphs equal, one by one.
+// True if the rules make the outputs of the two graphs equal, one by one.
 bool Meet(const std::string& rules, const std::string& a, const std::string& b, bool both_ways = false) {
   EGraph egraph;
   const std::vector<Value> left = AddTo(egraph, a), right = AddTo(egraph, b);

@@ -30,7 +30,7 @@ std::vector<std::string> Sources() {
   return sources;
 }
 
-// What the build's own program gives for the sources below `root`; empty where it fails.
+// Returns the output of the build's own hash program for the sources below `root`; empty if it fails.
 std::string HashOf(const std::string& root, const std::string& list) {
   const TemporaryFolder folder;
   const std::string command = std::string(REWRIGHT_BINARY_DIR) + "/substitutions/hash_sources " + root + " " + list +
@@ -86,7 +86,7 @@ TEST_F(ProverHashTest, ASourceThatIsGoneIsToldOf) {
   EXPECT_EQ(HashOf(folder_.path(), kList), "");
 }
 
-// What is left out is not needed by what is in.
+// No source in the list includes a source of the verifier that is left out.
 TEST(VerdictSourcesTest, IncludeNoSourceOfTheVerifierThatIsLeftOut) {
   const std::vector<std::string> list = Sources();
   const std::set<std::string> in(list.begin(), list.end());

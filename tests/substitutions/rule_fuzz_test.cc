@@ -90,7 +90,7 @@ TEST(RuleFuzz, DamagedFilesAreReadOrRefused) {
     absl::Status status = rules.status();
     if (rules.ok()) {
       status = CheckRules(*rules);
-      // What is understood prints as text that is understood the same.
+      // A text that is accepted prints as one with the same meaning.
       for (const Rule& rule : *rules) {
         const auto again = ParseRules(PrintRule(rule), "f.rules");
         ASSERT_TRUE(again.ok()) << again.status();

@@ -31,7 +31,7 @@ std::vector<std::shared_ptr<const Matcher>> Matchers(const std::string& text) {
   return matchers;
 }
 
-// What the net says of the graph's output.
+// Returns the rules that the net gives for the graph's output.
 std::vector<int> CandidatesOf(const RuleIndex& index, const std::string& text) {
   const auto graph = ParseGraph(text);
   EXPECT_TRUE(graph.ok()) << graph.status();

@@ -197,7 +197,7 @@ TEST(RuleSetTest, AReaderReadsCompilesAndChecksOnce) {
   EXPECT_EQ(&first->Find("relu-twice")->rule(), &second->Find("relu-twice")->rule());
   EXPECT_EQ(first->hash(), second->hash());
 
-  // That it was trusted before is no proof.
+  // Earlier trust is no proof.
   EXPECT_TRUE(RuleSet::FromFiles({unproved}, {.trust_unverified = true}, &reader).ok());
   EXPECT_FALSE(RuleSet::FromFiles({unproved}, {}, &reader).ok());
   std::filesystem::remove(unproved);

@@ -161,7 +161,7 @@ TEST(GraphTest, SoftmaxCountsItsMaximumOnceARow) {
   EXPECT_LT(features.flops, 10 * 100 * 12) << "linear in the length of a row";
 }
 
-// Of a sum whose positions are data, every term is taken in once; an opaque operator says what it does.
+// A sum whose positions are data counts every term once. An opaque operator states its own work.
 TEST(GraphTest, FeaturesOfScattersAndOpaqueOperators) {
   const char* scatter = R"(
     input x: f32[1000,8]

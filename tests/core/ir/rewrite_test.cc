@@ -98,7 +98,7 @@ TEST(RewriteTest, SubstitutionDoesNotCapture) {
     return 17;
   });
   EXPECT_EQ(numbered->bound()[0].id, 17);
-  // What is put in for a parameter is not captured either.
+  // An expression that replaces a parameter is not captured either.
   const Scalar p = Parameter(0, "p", DType::kFloat32);
   const ExprPtr scaled = Substitute(SumOver(kK, kY, p * Read({kK})).node(), {}, {Read({kK}).node()});
   EXPECT_THAT(FreeVariables(scaled), ElementsAre(1, 2));

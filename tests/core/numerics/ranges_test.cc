@@ -107,7 +107,7 @@ TEST(Ranges, SoftmaxLiesBetweenZeroAndOne) {
   const Facts log = FactsOfText(x + "%1 = log_softmax(x, axis=1)\noutput y = %1\n");
   EXPECT_EQ(log.range.hi, 0);
   EXPECT_FALSE(log.may_be_undefined);
-  // Where all elements are masked there is no quotient.
+  // If all elements are masked, the quotient is undefined.
   const Facts masked =
       FactsOfText(x + "const %1: f32[] = [-inf]\n%2 = add(x, %1)\n%3 = softmax(%2, axis=1)\noutput y = %3\n");
   EXPECT_TRUE(masked.may_be_undefined);
@@ -214,7 +214,7 @@ TEST(Ranges, NewNodesOfAnArenaAreAddedToWhatIsKnown) {
   EXPECT_EQ(numerics.Of(*graph.arena(), *square).range, (Interval{0, 1}));
 }
 
-// Every operator: elements lie where facts say, with inputs known by their interval.
+// For every operator, elements lie in the ranges that the facts give, with inputs known by their interval.
 TEST(Ranges, HoldTheElementsOfEveryOperator) {
   constexpr int kRounds = 40;
   int bounded = 0, floating = 0;
@@ -320,7 +320,7 @@ TEST(Ranges, HoldTheElementsOfRandomGraphs) {
         } else if (std::isinf(y) && !facts.may_be_infinite) {
           ASSERT_FALSE(facts.range.IsBounded()) << where;  // it overflowed
         } else if (std::isfinite(y)) {
-          // Where rounding may have cancelled all digits nothing can be told.
+          // The slack allows for rounding that may have cancelled all digits.
           const double slack = 1e-9 * (1 + std::abs(y));
           ASSERT_GE(y, facts.range.lo - slack) << where;
           ASSERT_LE(y, facts.range.hi + slack) << where;

@@ -110,7 +110,7 @@ TEST(ControlFlowTest, SubgraphsThatDoNotFitAreErrors) {
   TestModel missing = Summing(2);
   missing.proto().mutable_graph()->mutable_node(0)->clear_attribute();
   EXPECT_THAT(missing.Error(), HasSubstr("attribute body is missing"));
-  // A subgraph in itself, so to say: as deep as is allowed and deeper.
+  // A subgraph nested in itself: as deep as is allowed, and deeper.
   TestModel deep = Chosen(true);
   for (int i = 0; i < 20; ++i) {
     TestModel outer;

@@ -1,5 +1,5 @@
-// Damaged and hostile models: whatever the bytes and the numbers, an error or a graph, never a crash. These tests say
-// most under the sanitizers.
+// Damaged and hostile models give an error or a graph, never a crash, for any bytes and numbers. These tests find most
+// under the sanitizers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -147,7 +147,7 @@ TestModel TheModel(int i) {
 }
 const ImportOptions kKeeping = {.keep_source = true, .keep_unknown = true};
 
-// What has been taken since it was made: processor time, and memory of the process at the most.
+// Measures the processor time since its construction, and the peak memory of the process since then.
 class Meter {
  public:
   Meter() {

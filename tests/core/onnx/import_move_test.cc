@@ -1,5 +1,5 @@
-// What operators become that cut, move, repeat, order and scatter elements, in printed form; their values are checked
-// by the conformance tests.
+// Tests the imports of operators that cut, move, repeat, order and scatter elements, in printed form; the conformance
+// tests check their values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

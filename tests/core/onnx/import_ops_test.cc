@@ -1,4 +1,4 @@
-// What the operators of ONNX become, in printed form; their values are checked by the conformance tests.
+// Tests the imports of ONNX's operators, in printed form; the conformance tests check their values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

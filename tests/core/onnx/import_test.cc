@@ -123,7 +123,7 @@ TEST(ImportTest, InputsWithADefaultAreFoldedWhereThatIsAskedForOrTheModelIsTrain
   }
 }
 
-// What has to be known beforehand is not taken from a default.
+// An input that must be known beforehand is not taken from its default.
 TEST(ImportTest, ADefaultIsNotKnownBeforehand) {
   TestModel model = TestModel().Input("x", {2, 3}).Input("s", {1}, DType::kInt64).Ints("s", {6});
   model.Node("Reshape", {"x", "s"}, {"y"}).Output("y");

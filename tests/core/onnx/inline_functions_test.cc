@@ -121,7 +121,7 @@ TEST(InlineFunctions, BodiesThatCallFunctionsInTheGraphsOfTheirNodes) {
   EXPECT_TRUE(outputs.at(1).BitEqual(x));
 }
 
-// What is left away in the call is left away in the body.
+// An optional input that the call leaves out is left out in the body.
 TEST(InlineFunctions, OptionalInputs) {
   TestModel model;
   model.Input("a", {2});

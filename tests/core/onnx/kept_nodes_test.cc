@@ -144,7 +144,7 @@ TEST(KeptNodesTest, AConstantMadeOfLittleIsMadeInTheFile) {
   EXPECT_LE(written.ByteSizeLong(), file.Bytes().size() + 1024) << written.DebugString();
 }
 
-// What a file says that no graph holds.
+// The export keeps information of the file that a graph does not hold.
 TEST(KeptNodesTest, RemarksAndAnnotationsStay) {
   TestModel file;
   file.Input("x", {4})

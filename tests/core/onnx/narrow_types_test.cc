@@ -142,7 +142,7 @@ TEST(NarrowTypesTest, OtherNumbersOfQuantizedTypesAreRefused) {
   EXPECT_THAT(model.Error(), testing::HasSubstr("QuantizeLinear: quantized elements of type i32"));
 }
 
-// What PyTorch exports of a model in float16 whose grid is computed in float32.
+// PyTorch exports such a graph for a model in float16 whose grid is computed in float32.
 TEST(NarrowTypesTest, GridsAreOfAnotherTypeThanImages) {
   const auto sampled = [](DType image, DType grid) {
     TestModel model(20);

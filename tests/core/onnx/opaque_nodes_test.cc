@@ -129,7 +129,7 @@ TEST(OpaqueNodesTest, AreTheSameNodesInAFileThatWasWritten) {
   EXPECT_NE(changed->graph.CanonicalHash(), model->graph.CanonicalHash());
 }
 
-// Nobody says that an operator that is not known gives the same twice: it may draw numbers.
+// An unknown operator may give different results on equal inputs: it may draw numbers.
 TEST(OpaqueNodesTest, EqualNodesStayTwo) {
   TestModel model;
   model.Input("x", {2})
@@ -143,7 +143,7 @@ TEST(OpaqueNodesTest, EqualNodesStayTwo) {
   const auto imported = model.Import(kKeeping);
   ASSERT_TRUE(imported.ok()) << imported.status();
   EXPECT_EQ(CountForeign(imported->graph), 2);
-  // What reads no input is not computed beforehand either.
+  // Opaque nodes without inputs are not computed beforehand either.
   EXPECT_EQ(imported->graph.num_runtime_nodes(), 4);
   EXPECT_TRUE(ExportOnnxBytes(imported->graph, imported->metadata, {.source = imported->source}).ok());
 }
@@ -207,7 +207,7 @@ TEST(OpaqueNodesTest, FunctionsOfTheFileAreWrittenWithTheNodesThatCallThem) {
   EXPECT_EQ(written.functions(0).name(), "Frob");
 }
 
-// What another function of the same name computes is another function.
+// Another function of the same name makes the node a different operator.
 TEST(OpaqueNodesTest, AreToldApartByTheFunctionsTheyCall) {
   std::vector<int64_t> numbers;
   for (const char* doc : {"one", "another"}) {

@@ -73,7 +73,7 @@ TEST(Parse, LargeWeightsStayWhereTheyAre) {
       }
     }
   }
-  // What was read keeps their memory.
+  // The tensors that were read keep their memory.
   double sum = 0;
   for (const void* place : places) sum += *static_cast<const float*>(place);
   EXPECT_EQ(sum, sum);

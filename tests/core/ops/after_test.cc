@@ -56,7 +56,7 @@ TEST(After, PassesGradientsToItsFirstOperandAlone) {
   const auto gradients = Gradients(*graph->arena(), graph->outputs()[0].value, graph->inputs());
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   const Graph backward(graph->arena(), graph->inputs(), {{(*gradients)[0], "dx"}, {(*gradients)[1], "dt"}});
-  // What is kept apart forward is read backward: no gradient of the identity stands between.
+  // The backward pass reads the value that is kept apart forward; no gradient of the identity occurs.
   EXPECT_THAT(PrintGraph(backward), testing::HasSubstr("after(x, t)"));
   EXPECT_THAT(PrintGraph(backward), testing::Not(testing::HasSubstr("after_grad")));
   const auto values = InterpretGraph(backward, {{"x", Tensor::FromVector<double>(DType::kFloat64, {2}, {3, -4})},

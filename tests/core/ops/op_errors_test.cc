@@ -159,7 +159,7 @@ const std::vector<ErrorCase>& ErrorCases() {
        {F32({2, 3}), F32({3}), F32({4})},
        {},
        "bias must have the sizes of the normalized axes (found 4 = 3)"},
-      // What no tensor and no attribute is.
+      // Values that no tensor and no attribute may have.
       {"add", {F32(Shape(32, 1)), F32(Shape(32, 1))}, {}, "add: a tensor with 32 axes; at most 31"},
       {"add", {F32(Shape(40, 1)), F32({2})}, {}, "add: a tensor with 40 axes; at most 31"},
       {"leaky_relu", {F32({2})}, {{"alpha", std::nan("")}}, "attribute alpha: found nan, expected a number"},

@@ -31,7 +31,7 @@ TEST(OpsTest, NamesAreUniqueAndFound) {
   EXPECT_NE(FindOp("conv2d_scatter_x_grad_u"), nullptr);
 }
 
-// Names come from files that nobody has looked at: no name takes long, and operators of operators end somewhere.
+// Names come from unchecked files: no name takes long, and operators of operators have a greatest depth.
 TEST(OpsTest, NamesOfAnyLengthAreRefusedSoon) {
   std::string lifted, derived, both;
   for (int i = 0; i < 40; ++i) {
@@ -280,7 +280,7 @@ TEST(OpsTest, Shapes) {
         {"lhs_contracting", Ints{1}},
         {"rhs_contracting", Ints{1}}},
        {F32({5, 2, 4, 6})}},
-      // Of a transposed convolution: (4-1)*2+1 = 7 and 7+1+0-3+1 = 6.
+      // A transposed convolution: (4-1)*2+1 = 7 and 7+1+0-3+1 = 6.
       {"convolution",
        {F32({1, 2, 4}), F32({5, 2, 3})},
        {{"lhs_dilations", Ints{2}}, {"pads", Ints{1, 0}}},

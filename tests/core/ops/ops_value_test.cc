@@ -1,4 +1,4 @@
-// What the operators compute, against values worked out by hand and, for windows, against plain loops.
+// Tests the operators' results against values worked out by hand and, for windows, against plain loops.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -453,7 +453,7 @@ TEST(OpsValueTest, TopKByHand) {
       EXPECT_TRUE(found[0].elements[i] == values[i] || std::isnan(values[i]) == std::isnan(found[0].elements[i]));
     }
   };
-  // Of equal elements the first; NaN is the greatest; -0 is 0.
+  // The first of equal elements is taken; NaN is the greatest; -0 equals 0.
   expect({{"k", int64_t{3}}}, {7, 3, 3, nan, nan, kInf}, {4, 0, 2, 1, 3, 2}, {2, 3});
   expect({{"k", int64_t{4}}, {"largest", int64_t{0}}}, {-2, 1, 3, 3, -0.0, 0, kInf, nan}, {3, 1, 0, 2, 0, 4, 2, 1},
          {2, 4});

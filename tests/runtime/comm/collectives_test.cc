@@ -1,4 +1,4 @@
-// What collectives are, by the definitions of the placements that they are made of.
+// Tests collectives against the definitions of their placements.
 #include "runtime/comm/collectives.h"
 
 #include <gmock/gmock.h>
@@ -132,7 +132,7 @@ TEST(CollectivesTest, LeavesOfSeveralRanksAreAddedInTheOrderOfTheTree) {
       for (int64_t i = 0; i < part.num_elements(); ++i) EXPECT_EQ(part.At(i), expected_odd.At(first + i)) << size;
       return absl::OkStatus();
     });
-    // Of a leaf each part but its own.
+    // Each rank sends all parts of a leaf but its own.
     const int64_t own = (kLeaves - 1) / size + 1, bytes = own * (leaves[0].num_bytes() * (size - 1) / size);
     EXPECT_LE(sent.front(), bytes + own * odd[0].num_bytes());
     EXPECT_GE(sent.front(), bytes);

@@ -1,4 +1,4 @@
-// What arrives, and what is said of a rank that does not do its part.
+// Tests that messages arrive, and how a rank that does not take part is reported.
 #include "runtime/comm/communicator.h"
 
 #include <gmock/gmock.h>
@@ -159,7 +159,7 @@ TEST(CommunicatorTest, ARankThatHangsEndsTheOthersBehindTheLimit) {
     if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
     return ranks.Barrier("step 9");
   });
-  // Either of the two that wait may be the first to say it.
+  // Either of the two waiting ranks may report first.
   EXPECT_THAT(Messages(statuses), ::testing::Each(::testing::ContainsRegex(
                                       "^(rank [02]: )?step 9: rank [02] waited 0.2 s for rank 1, which may hang$")));
 }
@@ -224,7 +224,7 @@ TEST(CommunicatorTest, NoCommunicatorWaitsWithoutEndUnlessItIsTold) {
   EXPECT_EQ(group->limit(), 7);
 }
 
-// What goes by a group is not taken for what goes by all, though it comes first and has the same size.
+// A message within a group is not taken for one to all, though it comes first and has the same size.
 TEST(CommunicatorTest, AGroupReceivesWhatTheGroupSends) {
   const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
     if (ranks.rank() == 2) return absl::OkStatus();

@@ -118,7 +118,7 @@ float ResultOf(Executor& executor, float x) {
   return status.ok() ? outputs[0].as<float>()[0] : 0;
 }
 
-// What nobody may read any more is filled with what is no number, in both tiers.
+// Memory that must not be read any more is filled with NaN, in both tiers.
 TEST(Offload, GivesTheSameInLessMemory) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 rng(seed);

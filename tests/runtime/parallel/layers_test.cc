@@ -171,7 +171,7 @@ update e = %7
   EXPECT_EQ(pieces.pieces[0].inputs.size(), 5u);
 }
 
-// What a piece still reads, and what is two outputs at once, stays as it is.
+// A value that a piece still reads, or that is two outputs at once, stays as it is.
 TEST(PiecesTest, AnOutputIsTakenWhereNobodyElseHasIt) {
   const auto graph = ParseGraph(R"(input x: f32[2]
 %1 = relu(x)

@@ -1,4 +1,4 @@
-// What pieces of a graph share: one memory, in which nothing that is in use at the same time overlaps.
+// Tests that pieces of a graph share one memory, in which buffers that are in use at the same time do not overlap.
 #include "runtime/parallel/pieces.h"
 
 #include <gtest/gtest.h>

@@ -138,7 +138,7 @@ TEST(RankExecutable, RandomGraphsGiveWhatTheInterpreterGives) {
   EXPECT_THAT(collectives, Contains("all-to-all"));
 }
 
-// What depends on where a block begins: random numbers, borders of windows, rows of a table.
+// The results depend on the begin of a block: random numbers, borders of windows, rows of a table.
 TEST(RankExecutable, RanksKnowWhichBlockTheyHave) {
   struct Case {
     const char* text;
@@ -212,7 +212,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
           %6 = combine(%5, axis=1)
           output y = %6)",
        {"all-to-all", "all-gather"}},
-      // Of a sum that is only cut again each rank gets its block.
+      // Each rank gets its block of a sum that is only cut again.
       {R"(input x: f32[4,6]
           input w: f32[6,8]
           %1 = partition(x, axis=1, degree=2)
@@ -265,7 +265,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
           output y0 = %4
           output y1 = %5)",
        {"all-gather", "all-gather"}},
-      // What weights alone decide is exchanged before the run.
+      // Values that depend on weights alone are exchanged before the run.
       {R"(state w: f32[4,6]
           input x: f32[6]
           %1 = partition(w, axis=0, degree=2)
@@ -293,7 +293,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
     std::vector<std::string> found;
     for (const Collective& collective : rank->collectives) found.push_back(CollectiveName(collective.kind));
     EXPECT_THAT(found, testing::UnorderedElementsAreArray(one.collectives));
-    // What is sent is what the placements promise.
+    // Ranks send the bytes that the placements promise.
     double promised = 0;
     for (const sharding::Exchange& exchange : sharding::ExchangesOf(graph)) promised += exchange.bytes;
     if (one.collectives == std::vector<std::string>{"all-to-all", "all-gather"}) {

@@ -448,8 +448,8 @@ TEST_F(LayoutsTest, EveryRankSendsWhatItsPlanSays) {
   }
 }
 
-// What the optimizer keeps is cut over all ranks of groups that compute together: the same bits whatever is cut and
-// however many groups there are.
+// The optimizer's states are cut over all ranks of groups that compute together. The bits are the same for any cut and
+// any number of groups.
 TEST_F(LayoutsTest, ZeroOfGroupsGivesTheBitsOfOneGroup) {
   json_["steps"] = 12;
   const NamedTensors alone = Common(Train(json_, 1)).weights;
@@ -486,8 +486,8 @@ TEST_F(LayoutsTest, ZeroOfGroupsKeepsItsBlocksAlone) {
               HasSubstr("data.micro_batches: found 1, expected at least 2 with the layout tp=2,zero=1"));
 }
 
-// What a stage keeps is cut over the groups: the bits of one rank, with micro-batches that the groups do not divide,
-// too.
+// A stage's states are cut over the groups. The bits are those of one rank, also if the groups do not divide the
+// micro-batches.
 TEST_F(LayoutsTest, ZeroOfPipelinesGivesTheBitsOfOneRank) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 18, 24, 10]}}, "data": {"batch": 30},
                                     "steps": 6})"));
@@ -525,7 +525,7 @@ TEST_F(LayoutsTest, ZeroOfPipelinesKeepsItsBlocksAlone) {
       };
       Use(absl::StrCat("dp=2,pp=2,zero=", zero, interleaved ? ",schedule=interleaved" : ""));
       Common(Train(json_, 4));
-      // Of each stage half of what the optimizer keeps, and with zero=3 half of the weights.
+      // A rank holds half of the optimizer's states of each stage, and with zero=3 half of the weights.
       for (size_t rank : {0, 1}) EXPECT_EQ(states[rank], states[rank + 2]);
       EXPECT_EQ(states[0] + states[1], parameters * (zero == 3 ? 6 : 8));
       // Weights are whole of one stage at a time.
@@ -558,7 +558,7 @@ TEST_F(LayoutsTest, StagesAreComputedBySeveralRanks) {
   EXPECT_LT(Distance(alone, Common(Train(json_, 4)).weights), 1e-4);
 }
 
-// Of weights and of what the optimizer keeps, a rank updates its own alone.
+// A rank updates only its own weights and optimizer states.
 TEST_F(LayoutsTest, RanksOfAStageShareItsUpdate) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 10]}}, "steps": 1})"));
   std::vector<int64_t> states(4, 0);

@@ -10,10 +10,10 @@
 
 namespace rewright {
 
-// Of differences of all elements, the root of the sum of squares.
+// Returns the root of the sum of squares of the differences of all elements.
 double Distance(const NamedTensors& a, const NamedTensors& b);
 
-// `bytes`: what a device sends for what the graph exchanges; may be null.
+// `bytes` receives the bytes that a device sends for the exchanges of the graph; may be null.
 absl::StatusOr<Graph> CutByLaws(const Graph& graph, const StateAxes& axes, int degree, bool exact_only, double* bytes);
 
 class LayoutsTest : public RanksTest {
@@ -46,7 +46,7 @@ class LayoutsTest : public RanksTest {
     Use(absl::StrCat(kind, "=", size, more), places);
   }
 
-  // What each rank sends in a step, without what is sent once; `planned` by its plan.
+  // Returns the bytes that each rank sends in a step, without those that are sent once; `planned` receives its plan's.
   std::vector<double> BytesOfRanks(const Json& json, int size, std::vector<double>* planned) {
     planned->assign(static_cast<size_t>(size), 0);
     look_ = [planned](int rank, Trainer& trainer) {
@@ -73,7 +73,7 @@ class LayoutsTest : public RanksTest {
     EXPECT_LT(Distance(weights, resumed.weights), 1e-4);
   }
 
-  // What rank 0 sends in a step, without what is sent once.
+  // Returns the bytes that rank 0 sends in a step, without those that are sent once.
   double BytesOfStep(const Json& json, int size) {
     Json longer = json;
     const auto steps = json["steps"].get<int64_t>();
@@ -83,7 +83,7 @@ class LayoutsTest : public RanksTest {
   }
 
   int64_t bucket_bytes_ = 4096;
-  // What rank 0 cut over how many ranks, and what that was of.
+  // A graph before and after rank 0 cut it, and the number of ranks.
   struct CutGraph {
     Graph original, cut;
     int ranks = 0;

@@ -206,7 +206,8 @@ TEST_F(PipelineTest, HoldsAsManyMicroBatchesAsThereAreStagesBehind) {
       EXPECT_THAT(in_flight, ElementsAre(3, 2, 1));
     }
   }
-  // Of two stages a rank: the first turn of three micro-batches, and two for each rank that is behind.
+  // Each rank has two stages. The last rank has a turn of three micro-batches and one more in flight; each earlier rank
+  // has two more than the next.
   std::vector<int> in_flight(3, 0);
   look_ = [&](int rank, Trainer& trainer) {
     in_flight[static_cast<size_t>(rank)] = dynamic_cast<const Pipeline&>(*trainer.running().sums).most_in_flight();

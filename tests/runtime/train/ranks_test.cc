@@ -128,7 +128,7 @@ TEST_F(RanksTest, ARankThatHangsIsNamed) {
       json_, 3, "", false, 0,
       [](int rank, Json*, TrainerOptions* options) {
         if (rank != 1) return;
-        // What it computes at first takes longer than the others wait.
+        // The first computation of this rank takes longer than the others wait.
         options->rewrite = [](const Graph& graph) -> absl::StatusOr<Graph> {
           std::this_thread::sleep_for(std::chrono::milliseconds(2500));
           return graph;

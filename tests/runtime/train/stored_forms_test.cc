@@ -39,7 +39,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
   return a.type() == b.type() && std::memcmp(a.data(), b.data(), static_cast<size_t>(a.type().num_bytes())) == 0;
 }
 
-// What is not zero before the first step, too.
+// Makes random states; none of the floating ones is zero before the first step.
 Named RandomStates(const Graph& step) {
   Rng rng(3);
   Named states;

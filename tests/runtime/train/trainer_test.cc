@@ -303,7 +303,7 @@ TEST_F(TrainerTest, AFolderIsOfOneRunAtATime) {
 }
 
 TEST_F(TrainerTest, TheCheckpointThatLatestNamesIsKept) {
-  // Of a run that was killed before it named its last one.
+  // The folder belongs to a run that was killed before it named its last checkpoint.
   std::filesystem::create_directories(folder_ / "ck/step-00000099");
   const auto trainer = Make(With(R"({"checkpoint": {"every_steps": 3, "keep": 1}, "steps": 6})"), "ck");
   ASSERT_TRUE(trainer.ok()) << trainer.status();
@@ -367,8 +367,9 @@ TEST_F(TrainerTest, AResumedRunIsOfTheSameConfiguration) {
   EXPECT_TRUE(Make(With(R"({"steps": 15})"), "ck", true).ok()) << "a run may become longer";
 }
 
-// What resumes a run is changed at random: a file of its checkpoint, the forms in which its program keeps weights, the
-// configuration. A checkpoint that was changed is never run: by its digests, and where these fit, by what is in it.
+// Changes at random the data from which a run resumes: a file of its checkpoint, the forms in which its program keeps
+// weights, the configuration. A changed checkpoint is never run: its digests show the change, or, if these fit, its
+// contents.
 class DamagedTest : public TrainerTest {
  protected:
   // The files of a checkpoint behind step 3.
@@ -412,7 +413,7 @@ class DamagedTest : public TrainerTest {
     }
     return json.dump(2) + "\n";
   }
-  // Whether a run that is resumed was refused; one that is not makes a step.
+  // True if resuming the run was refused; a run that is accepted makes a step.
   bool IsRefused(const Json& json) {
     const auto trainer = Make(json, "ck", true);
     if (!trainer.ok()) {

@@ -21,7 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Whether they are true is not looked at here.
+// Gives the rules a proof record without proving them.
 std::vector<Rule> Proved(const std::string& text, RuleClass rule_class = RuleClass::kExact) {
   auto rules = ParseRules(text, "test");
   EXPECT_TRUE(rules.ok()) << rules.status();

@@ -1,4 +1,5 @@
-// What a refuted candidate teaches: a space whose elements or sizes hide that graphs differ is searched again.
+// Tests that a refuted candidate improves the search: a space whose elements or sizes hide that graphs differ is
+// searched again.
 #include "substitutions/generate/counterexamples.h"
 
 #include <string>

@@ -147,7 +147,7 @@ TEST(DefinitionForms, ScaleAndShiftOfWhatIsAffineAlone) {
   EXPECT_FALSE(AsScaleAndShift(ReadDefinitions(*FindOp("add"))->front()).has_value());
 }
 
-// What was written by hand follows, read from left to right.
+// The laws written by hand follow from the definitions, read from left to right.
 TEST(Definitions, AreTheLawsThatWereWrittenByHand) {
   const DefinitionRules found = RulesOf({FindOp("rsqrt"), FindOp("gelu"), FindOp("batch_norm"), FindOp("layer_norm")});
   std::vector<std::shared_ptr<const Matcher>> matchers;

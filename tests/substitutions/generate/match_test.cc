@@ -139,7 +139,7 @@ TEST(Fingerprints, FindsEqualityUpToExchangedInputs) {
       << testing::PrintToString(pairs);
 }
 
-// What does not depend on an input is equal to what lacks it.
+// A graph that does not depend on an input equals one without that input.
 TEST(Fingerprints, LeavesOutInputsThatDoNotMatter) {
   const Space space = Small({"concat0_2d", "split0", "relu"}, 3);
   const auto found = FindPairs(space, {});
@@ -182,7 +182,7 @@ TEST(Fingerprints, ThreadsDoNotChangeTheOrder) {
   EXPECT_EQ(one->counts.reducible, three->counts.reducible);
 }
 
-// What is left out as reducible equals a graph that is not, unless its outputs share nothing.
+// A graph that is left out as reducible equals one that is not, unless its outputs share nothing.
 TEST(Fingerprints, EveryGraphLeadsToOneThatIsNotReducible) {
   for (const std::vector<std::string>& ops :
        {std::vector<std::string>{"matmul", "add", "relu"}, std::vector<std::string>{"mul", "relu", "max_pool2d", "one"},

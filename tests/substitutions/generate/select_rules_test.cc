@@ -88,7 +88,7 @@ TEST(SelectRules, GoesOnFromAJournalCutAnywhere) {
     std::ofstream(path, std::ios::trunc) << text.substr(0, cut);
     EXPECT_EQ(Rules(space, {.journal = path}), whole) << "cut at " << cut;
   }
-  // What was altered is not believed: a verdict, a class, a domain.
+  // An altered line of the journal is rejected: a verdict, a class, a domain.
   constexpr std::pair<const char*, const char*> kEdits[] = {
       {"\tproved\t", "\trefuted\t"}, {"\treassociating\t", "\texact\t"}, {"\t6\t", "\t99\t"}};
   for (const auto& [from, to] : kEdits) {

@@ -28,8 +28,8 @@ Space Small(std::vector<std::string> ops, int inputs, int max_ops, size_t kept) 
   return space;
 }
 
-// Of a graph, whatever the order of its applications and the names of its inputs: the least text over all namings of
-// the set of its applications, each written out down to the inputs.
+// Gives a canonical text of a graph, independent of the order of its applications and of the names of its inputs: the
+// least text over all namings of the set of its applications, each written out down to the inputs.
 class Naive {
  public:
   explicit Naive(const Space& space) : space_(space), terms_(space, Assignments(space), true, 3) {}

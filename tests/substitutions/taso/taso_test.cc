@@ -89,7 +89,7 @@ TEST(Taso, ConvolutionsHaveAsManyGroupsAsTheirChannelsSay) {
   EXPECT_EQ(Judge(limited->at(0)).verdict, Verdict::kProved);
 }
 
-// What the target demands of the operands is a condition.
+// The target's demands on its operands become conditions of the rule.
 TEST(Taso, WhatTheTargetDemandsNarrowsTheRule) {
   // concat(a + b) + concat(c + d) with the parts exchanged: all parts must be of one size, pair by pair.
   const TasoRule exchanged = Convert({{{OpType::kConcat, {{-1, 0}, {-2, 0}}, Axis(0, 1)},
@@ -304,7 +304,7 @@ TEST(Taso, DamagedFilesNeverCrash) {
   EXPECT_GT(read, 10) << "seed " << kSeed;
 }
 
-// Where the rules that TASO publishes are at hand.
+// Tests the rules that TASO publishes, if they are at hand.
 TEST(Taso, PublishedRules) {
   const char* path = std::getenv("REWRIGHT_TASO_RULES");
   const std::string file = path != nullptr ? path : REWRIGHT_TASO_RULES;

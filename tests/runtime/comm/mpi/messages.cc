@@ -17,7 +17,7 @@ absl::Status WithSizes(Communicator& ranks, size_t sent, size_t expected) {
                            : ranks.Receive("numbers", 1, bytes.data(), expected);
 }
 
-// What the group sends first is received last, by the group.
+// The message that is sent first, by the group, is received last, by the group.
 absl::Status ByGroup(Communicator& ranks) {
   const auto group = GroupOf(ranks, {1, 0});
   int numbers[] = {1, 2};
