@@ -20,7 +20,7 @@
 
 namespace rewright {
 
-// Shapes of operands by number.
+// Shapes of operands, by operand number.
 using OperandShapes = absl::flat_hash_map<int, std::vector<ExprPtr>>;
 
 // True if the sets have an element in common.
@@ -42,8 +42,8 @@ class Deriver {
   // Returns the derivative of the element along tangents: operand k's is operand tangents[k], of the same shape.
   Scalar Tangent(const ExprPtr& element, const absl::flat_hash_map<int, int>& tangents);
 
-  // The sum of the value over the variables' ranges. Factors and conditions that do not vary are taken out as far as
-  // what they read can be read everywhere.
+  // Sums the value over the variables' ranges. Factors and conditions that do not vary are taken out of the sum, unless
+  // they read elements at positions that only the conditions make legal.
   Scalar SumOver(const std::set<int>& variables, const Scalar& value);
 
  private:

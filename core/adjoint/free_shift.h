@@ -16,7 +16,7 @@
 
 namespace rewright {
 
-// Errors: the declaration marks no shift, or the operator takes operands of any number. `op` lives for ever.
+// Errors: the declaration marks no shift, or the operator is variadic. `op` must live as long as the process.
 absl::StatusOr<const OpDef*> FreeShiftOp(const OpDef& op);
 
 // Returns the types of the tensors in place of the shifts, for an application of the base.

@@ -33,7 +33,7 @@ absl::StatusOr<const OpDef*> TangentOp(const OpDef& op);
 // Returns the derived operator of that name, whose operator `find` gives; null if there is none.
 const OpDef* FindDerivedOp(const std::string& name, const OpDef* (*find)(const std::string&));
 
-// An application of a derived operator, in terms of the application that it is the derivative of.
+// An application of a derived operator, given by the application of the base.
 struct DerivedCall {
   // An operand: an input of the original application; the cotangent of an output (of a gradient), or the tangent of an
   // input (of a tangent).

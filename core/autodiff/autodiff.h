@@ -22,7 +22,7 @@ absl::StatusOr<std::vector<Value>> PullBack(Arena& arena, const std::vector<Valu
 // Gradients of one number, the loss: PullBack with cotangent 1.
 absl::StatusOr<std::vector<Value>> Gradients(Arena& arena, Value loss, const std::vector<Value>& by);
 
-// Forward mode: the derivative of each value where each `along` moves along its tangent.
+// Forward mode: returns the derivative of each value as each `along` moves along its tangent.
 absl::StatusOr<std::vector<Value>> PushForward(Arena& arena, const std::vector<Value>& values,
                                                const std::vector<std::pair<Value, Value>>& along);
 

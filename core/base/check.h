@@ -24,7 +24,7 @@ struct CheckFailure {
   int line;
   const char* condition;
 
-  // Throws. An operator that binds weaker than << and gives both branches of CHECK's conditional the type void.
+  // Throws the failure. The operator binds weaker than << and gives both branches of CHECK's conditional the type void.
   [[noreturn]] void operator&(const std::ostringstream& message) const;
 };
 

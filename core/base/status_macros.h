@@ -29,7 +29,7 @@
 
 namespace rewright {
 
-// "model.onnx: " and what the error says; no error stays none.
+// Puts a prefix such as "model.onnx: " before the error's message; OK stays OK.
 inline absl::Status ErrorAt(absl::string_view place, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(place, ": ", status.message()));
 }

@@ -1,8 +1,7 @@
-// FNV-1a over texts (Fowler, Noll, Vo), which is the same on every machine and in every build. It tells texts apart
-// that differ by accident; it is no protection against someone who looks for equal hashes.
+// FNV-1a over texts (Fowler, Noll, Vo), the same on every machine and in every build. It tells texts apart that differ
+// by accident; it does not protect against deliberate collisions.
 //
-// Sealed lines: lines of a journal that tell whether they are as they were written, by the content, a tab, and the
-// content's hash.
+// Sealed lines: lines of a journal that show any change. A line is its content, a tab, and the content's hash.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 namespace rewright {
 
-// The number of threads that somebody asked for; 0: as many as this process may run at once.
+// Returns the number of threads asked for; 0 asks for as many as this process may run at once.
 int NumThreads(int asked);
 
 // Calls `work` on `threads` threads at once, the calling one among them, and returns when all calls have ended; `work`

@@ -24,21 +24,21 @@ struct OracleElement {
   int64_t integer = 0;
 };
 
-// How the oracle computes with elements: as processors do. Tests put others in its place.
+// The arithmetic of the oracle: that of processors. Tests replace it.
 class OracleArithmetic {
  public:
   virtual ~OracleArithmetic() = default;
-  // A number as an element of any type.
+  // Returns a number as an element of any type.
   virtual OracleElement Number(DType dtype, double value) const;
   virtual OracleElement FromInteger(DType dtype, int64_t value) const;
   virtual OracleElement Read(DType dtype, const Tensor& tensor, int64_t at) const;
   virtual void Write(const OracleElement& element, Tensor* tensor, int64_t at) const;
-  // False where the function has no value. `b` is of no account where the function has one argument.
+  // False if the function has no value. `b` is ignored if the function has one argument.
   virtual bool Call(Fn fn, const OracleElement& a, const OracleElement& b, OracleElement* value) const;
 };
 
-// The outputs of one application. Errors: a read outside its operand is an InternalError that names operand and index;
-// a value that does not exist is an OutOfRangeError.
+// Returns the outputs of one application. Errors: a read outside its operand is an InternalError that names operand and
+// index; a value that does not exist is an OutOfRangeError.
 absl::StatusOr<std::vector<Tensor>> RunOracle(const Meaning& meaning, const Bindings& bindings,
                                               const std::vector<TensorType>& outputs, const std::vector<Tensor>& inputs,
                                               const OracleArithmetic& arithmetic = OracleArithmetic());

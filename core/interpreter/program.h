@@ -23,7 +23,7 @@
 
 namespace rewright::interp {
 
-// How the elements of a node are represented, in lanes and in the tensors that stages read and give.
+// Representation of a node's elements, in lanes and in the tensors that stages read and give.
 enum class Rep : uint8_t { kBool, kInt32, kInt64, kUInt64, kFloat, kDouble };
 Rep RepOf(Precision precision, DType dtype);
 size_t RepSize(Rep rep);
@@ -140,7 +140,7 @@ absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bin
                                                const std::vector<TensorType>& outputs, Precision precision,
                                                const InterpretTuning& tuning);
 
-// Every node id that a node refers to, in evaluation order.
+// Returns every node id that a node refers to, in evaluation order.
 template <typename F>
 void ForEachOperand(const Node& node, const F& visit) {
   for (const auto& term : node.linear.terms) visit(term.first);
