@@ -1,4 +1,4 @@
-// How far two tensors are apart.
+// Comparison of two tensors.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct Comparison {
 // b is the reference. Integers and booleans have to be equal: no tolerance applies to them.
 Comparison Compare(const Tensor& a, const Tensor& b, double rtol = 0, double atol = 0);
 
-// The largest magnitude of a finite element; 0 where there is none.
+// Returns the largest magnitude of a finite element; 0 if there is none.
 double LargestMagnitude(const Tensor& tensor);
 
-// The first element that is no finite number; -1: there is none.
+// Returns the first element that is not finite; -1 if there is none.
 int64_t FirstNotFinite(const Tensor& tensor);
 
 // Returns the position of element number `linear` in row-major order.

@@ -1,7 +1,7 @@
 // Scalar functions: names and properties of the rows of core/ir/functions.def.
 //
-// A new function is a row there, a row of core/onnx/functions.cc where ONNX has it, and, where the loop of the compiler
-// is too slow, a vectorized body in backends/cpu/simd/kernels.inc.
+// A new function needs a row there, a row of core/onnx/functions.cc if ONNX has it, and, if the compiler's loop is too
+// slow, a vectorized body in backends/cpu/simd/kernels.inc.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ struct FnInfo {
 // Every function, in the order of Fn.
 const std::vector<FnInfo>& AllFns();
 inline const FnInfo& InfoOf(Fn fn) { return AllFns()[static_cast<int>(fn)]; }
-// Null where no function has that name.
+// Returns null if no function has that name.
 const FnInfo* FindFn(std::string_view name);
 
 const char* FnName(Fn fn);  // as printed: the sign of infix functions, else the name
@@ -58,7 +58,7 @@ inline int FnArity(Fn fn) { return InfoOf(fn).arity; }
 bool FnIsInfix(Fn fn);  // + - * / and comparisons
 inline bool FnHas(Fn fn, FnTrait trait) { return (InfoOf(fn).traits & static_cast<uint32_t>(trait)) != 0; }
 
-// A value, or none where a function of integers has none: a division by zero.
+// A value, or none: a function of integers may have none, as division by zero.
 template <typename T>
 struct Partial {
   bool exists;
@@ -70,7 +70,7 @@ struct Partial {
 // argument ignore b. For one element at a time; loops are made of core/ir/function_values.h.
 template <typename T>
 Partial<T> Evaluate(Fn fn, T a, T b);
-// The same on reals alone, where truth values are 0 and 1.
+// Computes fn(a, b) on reals; truth values are 0 and 1.
 double EvaluateReal(Fn fn, double a, double b);
 
 }  // namespace rewright

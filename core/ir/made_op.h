@@ -14,7 +14,7 @@
 
 namespace rewright {
 
-// A MeaningCache for the operators that something is made from. Thread-safe.
+// A MeaningCache for the operators from which others are made. Thread-safe.
 class SharedMeanings {
  public:
   absl::StatusOr<std::shared_ptr<const Meaning>> Get(const OpDef& op, const StructuralKey& key) {
@@ -53,9 +53,8 @@ class MadeOnce {
   std::map<Key, Made> made_;
 };
 
-// The attributes with axes as plain structural integers counted from the front: they are axes of an operand of the
-// operator that another is made from, which need not be the first operand here. A default that counts from the back
-// goes.
+// Returns the attributes with axes as plain structural integers counted from the front: they are axes of an operand of
+// the original operator, which need not be the first operand here. A default that counts from the back is dropped.
 std::vector<AttrSpec> WithPlainAxes(std::vector<AttrSpec> specs);
 
 // Returns by variable of another declaration the expression that replaces it here: for sizes and attributes; null for

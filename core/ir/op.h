@@ -85,7 +85,7 @@ struct StructuralKey {
   }
 };
 
-// A condition under which the application is legal. `message` says in words what is expected.
+// A condition under which the application is legal. `message` states it in words.
 struct Requirement {
   ExprPtr condition;  // Cond over sizes and symbolic attributes
   std::string message;
@@ -162,7 +162,7 @@ class OpBuilder {
   Scalar Read(int input, std::vector<Index> at) const;
   using Body = std::function<Scalar(const std::vector<Index>&)>;
   using Guard = std::function<Cond(const std::vector<Index>&)>;
-  // {{"d", D}, {"r", R}}: d runs over 0..D-1 slowest.
+  // Bound variables and their extents. {{"d", D}, {"r", R}}: d runs over 0..D-1 slowest.
   using Ranges = std::vector<std::pair<std::string, Index>>;
   Scalar Reduce(ReduceKind kind, const Ranges& ranges, const Body& body, const Guard& guard = nullptr);
   Scalar Sum(const Ranges& ranges, const Body& body) { return Reduce(ReduceKind::kSum, ranges, body); }
@@ -170,10 +170,10 @@ class OpBuilder {
     return Reduce(ReduceKind::kMax, ranges, body, guard);
   }
 
-  // A variable for a reduction that is made by hand.
+  // Makes a variable for a reduction that is built without the helpers.
   Index NewBound(const std::string& name) { return NewVar(name, Meaning::VarKind::kBound); }
-  // The value itself, marked as a shift: whatever its value, the outputs are the same, as those of a softmax are
-  // whatever is subtracted before the exponentials are taken. Derivatives take it for a constant.
+  // Marks the value as a shift: the outputs do not depend on it, as a softmax does not depend on the number that is
+  // subtracted before the exponentials. Derivatives treat it as a constant. Returns the value.
   Scalar Shift(const Scalar& value);
 
   // ---- results
@@ -181,11 +181,11 @@ class OpBuilder {
   // Adds an output; `names` are the printed names of the position's variables ("i0", "i1"... by default).
   void Output(DType dtype, const std::vector<Index>& shape, const Body& element,
               const std::vector<std::string>& names = {});
-  // Makes the operator opaque: the outputs are of these types and shapes, and what their elements are only `reference`
-  // says. Instead of Output.
+  // Makes the operator opaque: the outputs have these types and shapes, and only `reference` defines their elements.
+  // Called instead of Output.
   void Opaque(const std::vector<std::pair<DType, std::vector<Index>>>& outputs, Meaning::Reference reference,
               const Index& work);
-  // A structural error: `add: inputs must have one type`.
+  // Returns a structural error: `add: inputs must have one type`.
   absl::Status Error(const std::string& message) const;
 
   Meaning Take() { return std::move(meaning_); }
@@ -203,7 +203,7 @@ class OpBuilder {
 
 // ---------------------------------------------------------------- declarations
 
-// A random legal application of an operator, for the property tests and the random graphs that run over all operators.
+// A random legal application of an operator, for the property tests and random graphs that cover all operators.
 struct OpSample {
   std::vector<TensorType> inputs;
   Attrs attrs;
@@ -258,8 +258,8 @@ class MeaningCache {
   std::map<std::pair<const OpDef*, StructuralKey>, std::shared_ptr<const Meaning>> cache_;
 };
 
-// Numbers for the variables and parameters of a Meaning: sizes and symbolic attributes of one application; entries of
-// output positions and bound variables are 0, to be set by who evaluates.
+// Numbers for the variables and parameters of a Meaning: sizes and symbolic attributes of one application. Entries of
+// output positions and bound variables are 0; the evaluator sets them.
 struct Bindings {
   std::vector<int64_t> variables;
   std::vector<double> params;
@@ -271,7 +271,7 @@ Bindings BindingsOf(const Meaning& meaning, const std::vector<TensorType>& input
 absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const Meaning& meaning,
                                                    const std::vector<TensorType>& inputs, const Attrs& attrs);
 
-// One operator application by itself: canonical attributes, meaning and types in one call.
+// Makes one operator application by itself: canonical attributes, meaning and types.
 struct Application {
   Attrs attrs;
   std::shared_ptr<const Meaning> meaning;
@@ -291,7 +291,8 @@ struct CostFeatures {
 CostFeatures FeaturesOf(const Meaning& meaning, const std::vector<TensorType>& inputs, const Attrs& attrs,
                         const std::vector<TensorType>& outputs);
 
-// The operator's page: summary, inputs, attributes, and the formula printed from a sample Meaning.
+// Returns the operator's documentation page: summary, inputs, attributes, and the formula printed from a sample
+// Meaning.
 std::string DescribeOp(const OpDef& op);
 
 }  // namespace rewright

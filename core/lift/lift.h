@@ -30,19 +30,19 @@
 
 namespace rewright {
 
-// each_f; `op` lives for ever.
+// Returns each_f; `op` must live as long as the process.
 const OpDef* LiftedOp(const OpDef& op);
-// f of each_f; null where the operator is not lifted.
+// Returns f of each_f; null if the operator is not lifted.
 const OpDef* LiftedFrom(const OpDef& op);
-// The attributes of block_f that f has not, as they are called above; where f has one of that name, with a number
-// behind it: degree2.
+// The names of block_f's attributes that f lacks, as described above; a name that f also has gets a number behind it:
+// degree2.
 struct BlockNames {
   explicit BlockNames(const OpDef& base);
   const std::string cut, result, before, after, degree, first, here;
 };
-// block_f; `op` lives for ever.
+// Returns block_f; `op` must live as long as the process.
 const OpDef* BlockOp(const OpDef& op);
-// f of block_f; null for others.
+// Returns f of block_f; null for others.
 const OpDef* BlockFrom(const OpDef& op);
 // True for each_f and block_f: operands and results have the device as their first axis.
 bool IsOnDevices(const OpDef& op);
