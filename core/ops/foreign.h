@@ -15,10 +15,10 @@
 
 namespace rewright {
 
-// `name`: "com.acme.Frob"; what a printed name cannot hold becomes an underscore. Null where the name is too long, or
-// too many were made (FindOp): they live as long as the process.
+// Returns the operator for a `name` such as "com.acme.Frob"; characters that a printed name cannot hold become
+// underscores. Null if the name is too long, or too many were made (FindOp): they live as long as the process.
 const OpDef* ForeignOp(const std::string& name);
-// Null where the name is no foreign operator's.
+// Returns null if the name is not that of a foreign operator.
 const OpDef* FindForeignOp(const std::string& name, const OpDef* (*find)(const std::string&));
 
 // `node`: not negative.
