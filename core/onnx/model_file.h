@@ -15,13 +15,13 @@ namespace rewright {
 
 class ModelFile {
  public:
-  // Before the model is read. The file stays open: one that takes its name later is another file.
+  // Opens the file, before the model is read. It stays open: a file that takes its name later is another file.
   static absl::StatusOr<ModelFile> Open(const std::string& path);
   ModelFile(ModelFile&&) noexcept = default;
 
-  // As ImportedModel::external_files says, once they were read or mapped.
+  // Sets the files of ImportedModel::external_files, after they were read or mapped.
   void set_external_files(std::vector<std::string> names);
-  // An error where the file or an external one was written to since. Other files may have taken their names.
+  // Returns an error if the file or an external one was written to since. Other files may have taken their names.
   absl::Status CheckUnchanged() const;
 
   // True if a path is the model or one of its external files.
@@ -57,7 +57,7 @@ class ModelFile {
   explicit ModelFile(InputFile file) : file_(std::move(file)) {}
   static absl::StatusOr<Stamp> StampOf(const InputFile& file);
   static absl::Status CheckStamp(const InputFile& file, const Stamp& stamp);
-  // The external files that a copy at `path` lacks.
+  // Returns the external files that a copy at `path` lacks.
   absl::StatusOr<std::vector<ExternalCopy>> MissingFiles(const std::string& path) const;
   absl::StatusOr<bool> IsMissing(const std::string& name, const std::string& from, const std::string& path) const;
 

@@ -1,5 +1,5 @@
-// One node of an ONNX model while it is imported: its attributes and inputs, and the means to build its value from our
-// operators. For the sources of this folder only.
+// One node of an ONNX model during its import: its attributes and inputs, and functions that build its value from the
+// operators of core/ops. For the sources of this folder only.
 #pragma once
 
 #include <cstdint>
@@ -48,10 +48,10 @@ struct OnnxOperator {
   int min_inputs = 0;
   int max_inputs = 0;  // -1: any number
   OnnxImporter import = nullptr;
-  const char* op = "";  // of ours, for importers that serve several operators
+  const char* op = "";  // operator of core/ops, for importers that serve several operators
 };
 
-// All that can be imported, by name (operators.cc).
+// Returns the table of all operators that can be imported, by name (operators.cc).
 const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable();
 
 // The first error in reading or building is remembered. After it nothing more is built, and every result is a
@@ -59,13 +59,13 @@ const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable();
 // status only before they rely on more than that: for instance before a loop over the axes of a value that they built.
 class OnnxNode {
  public:
-  // `inputs` has no value where an optional input is left away.
+  // `inputs` has no value for an omitted optional input.
   OnnxNode(ImportState& state, const onnx::NodeProto& proto, const OnnxOperator& op,
            std::vector<std::optional<Value>> inputs);
 
   const absl::Status& status() const { return status_; }
   const std::string& op_type() const { return proto_.op_type(); }
-  // Our operator of the table's entry.
+  // Returns the operator of core/ops in the table's entry.
   std::string op() const { return op_.op; }
   int64_t opset() const { return state_.opset; }
   Arena& arena() { return *state_.arena; }
@@ -87,30 +87,30 @@ class OnnxNode {
   const Shape& shape(Value value) const { return type(value).shape; }
   const TensorType& input_type(int i) const { return type(input(i)); }
   int input_rank(int i) const { return input_type(i).rank(); }
-  // An input whose value must be known while importing; computed where it depends on weights and constants alone. No
-  // elements after an error.
+  // Returns an input whose value must be known while importing; it is computed if it depends on weights and constants
+  // alone. Has no elements after an error.
   Tensor ConstantInput(int i, const std::string& name);
   // Returns an error if the input is not known; it may be of any size.
   absl::Status CheckKnown(int i, const std::string& name);
-  // The same of integers, in a list of one axis or a scalar.
+  // Returns known integers, from a list of one axis or a scalar.
   std::vector<int64_t> IntsInput(int i, const std::string& name);
-  // The value of a constant without computing anything; null for all others.
+  // Returns the value of a constant without computing anything; null for all others.
   const Tensor* KnownTensor(Value value) const;
 
   // ---- training
   OnnxTraining training() const { return state_.training; }
   // True if gradients will be taken (ImportOptions::differentiated).
   bool differentiated() const { return state_.differentiated; }
-  // An input that must be an initializer, as a state of its name, of a single element too.
+  // Returns an input that must be an initializer as a state of its name, even if it has a single element.
   Value StateInput(int i);
   // The value that the state holds after the nodes so far; SetLatest sets it for the nodes from here on.
   Value Latest(Value state) const;
   void SetLatest(Value state, Value next);
-  // Numbers in [0, 1) that differ from those of all other nodes and steps.
+  // Returns numbers in [0, 1) that differ from those of all other nodes and steps.
   Value Random(const Shape& shape);
 
-  // ---- attributes; an error where the type is another, or one without a fallback is missing. Those that are never
-  // asked for are unknown.
+  // ---- attributes. Errors: the type is another, or one without a fallback is missing. CheckAttributes rejects those
+  // that were not read.
   bool HasAttribute(const std::string& name);
   int64_t Int(const std::string& name, std::optional<int64_t> fallback = std::nullopt);
   bool Flag(const std::string& name, bool fallback = false) { return Int(name, fallback) != 0; }
@@ -121,22 +121,22 @@ class OnnxNode {
   std::vector<std::string> Strings(const std::string& name, const std::vector<std::string>& fallback);
   Tensor TensorAttribute(const std::string& name);
   Tensor SparseAttribute(const std::string& name);  // with all its zeros
-  // An element type by its number; of number 0, where there is a fallback, that.
+  // Returns an element type by its number; for number 0 the fallback, if there is one.
   DType DTypeAttribute(const std::string& name, std::optional<DType> fallback = std::nullopt);
-  // Takes note of attributes that make no difference here.
+  // Marks attributes as read that make no difference here.
   void Ignore(std::initializer_list<const char*> names);
   // Returns an error that names an attribute that the importer did not read.
   absl::Status CheckAttributes() const;
 
-  // Counts of elements, steps, sizes: integers whose products cannot overflow.
+  // Checks counts of elements, steps or sizes: their products must not overflow.
   static absl::Status CheckMagnitude(const std::string& what, const std::vector<int64_t>& values);
-  // 0..rank-1 of an axis that may be counted from the end.
+  // Returns an axis in 0..rank-1 from one that may be counted from the end.
   static absl::StatusOr<int64_t> Axis(int64_t axis, int rank);
   static absl::StatusOr<std::vector<int64_t>> Axes(const std::vector<int64_t>& axes, int rank);
-  // The same of the attribute `axis`.
+  // Returns the axis of the attribute `axis`.
   absl::StatusOr<int64_t> AxisAttribute(std::optional<int64_t> fallback, int rank);
 
-  // ---- building; applications to small constants are computed at once
+  // ---- building values; applications to small constants are computed at once
   Value operator()(absl::string_view op, absl::Span<const Value> operands);
   Value operator()(absl::string_view op, absl::Span<const Value> operands, const Attrs& attrs);
   Values ApplyAll(absl::string_view op, absl::Span<const Value> operands, const Attrs& attrs);
@@ -149,16 +149,16 @@ class OnnxNode {
   Value Transpose(Value x, const std::vector<int64_t>& perm);
   Value Expand(Value x, const Shape& shape);
   Value CastTo(Value x, DType dtype);
-  // The indices [begin, end) of one axis.
+  // Returns the indices [begin, end) of one axis.
   Value SliceAxis(Value x, int64_t axis, int64_t begin, int64_t end);
   Value Concat(const std::vector<Value>& parts, int64_t axis);
-  // Sums over `axis` of x times a row of the matrix [k, n], for each k, which takes the place of n.
+  // Sums over `axis` of x times a row of the matrix [k, n], for each k, which replaces n.
   Value MapAxis(Value x, Value matrix, int64_t axis);
-  // 0, 1, .. count - 1 along an axis of tensors with `rank` axes; the others are of size one.
+  // Returns 0, 1, .. count - 1 along an axis of a tensor with `rank` axes; the others are of size one.
   Value CountAlong(int64_t count, int64_t axis, int rank);
   // Returns an error if `count` numbers are too many to list one by one while importing.
   absl::Status CheckListed(int64_t count) const;
-  // A new tensor that the model does not hold: charged against the limit. Weights or constants as for initializers.
+  // Charges a new tensor that the model does not hold against the limit.
   absl::Status ChargeGenerated(const TensorType& type);
 
   // Remembers the error; returns the placeholder value.
@@ -183,14 +183,14 @@ Value NormOf(OnnxNode& node, Value squares);
 // A node's only output.
 Values OneOutput(absl::StatusOr<Value> value);
 
-// first, first + 1, .. end - 1
+// Returns first, first + 1, .. end - 1.
 std::vector<int64_t> AxesFrom(int64_t first, int64_t end);
 
-// A leaf for data of the model: floating tensors of several elements are weights, and so are quantized ones of many;
-// all others are constants.
+// Adds a leaf for data of the model: floating tensors of several elements are weights, and so are quantized ones of
+// many; all others are constants.
 absl::StatusOr<Value> AddModelTensor(Arena& arena, const std::string& name, const Tensor& data);
 
-// The value, which depends on weights and constants alone.
+// Computes a value that depends on weights and constants alone.
 absl::StatusOr<Tensor> EvaluateWeightOnly(const std::shared_ptr<Arena>& arena, Value value);
 
 }  // namespace rewright

@@ -19,7 +19,7 @@
 
 namespace rewright {
 
-// Null where the node has none of that name.
+// Returns null if the node has no attribute of that name.
 inline const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, const std::string& name) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
     if (attribute.name() == name) return &attribute;
@@ -27,7 +27,7 @@ inline const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, co
   return nullptr;
 }
 
-// The element type of that number; an error names the type ("FLOAT16") where there is none of ours.
+// Returns the element type of that number; an error names the type ("FLOAT16") if it has no counterpart here.
 absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type);
 int32_t DTypeToOnnx(DType dtype);
 
@@ -47,10 +47,10 @@ absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& d
 // TensorFromProto converts them or reports the error.
 std::optional<TensorType> TypeOfRawData(const onnx::TensorProto& proto, size_t bytes);
 
-// Name, type and shape alone.
+// Fills in name, type and shape alone.
 void FillTensorType(const std::string& name, const TensorType& type, onnx::TensorProto* proto);
 void FillInfo(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info);
-// With the elements as raw bytes.
+// Fills in the elements as raw bytes, too.
 void FillTensor(const std::string& name, const Tensor& tensor, onnx::TensorProto* proto);
 
 }  // namespace rewright

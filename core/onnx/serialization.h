@@ -1,4 +1,4 @@
-// Serialized models as protobuf messages, and the other way: a written model's initializers are in it, or in a file
+// Serialized models as protobuf messages, and the reverse; a written model's initializers are in it, or in a file
 // beside it. For the sources of this folder only.
 #pragma once
 
@@ -19,11 +19,11 @@
 
 namespace rewright {
 
-// Error: what is read is no model.
+// Parses a model. Error: the bytes are no model.
 absl::Status ParseModel(google::protobuf::io::ZeroCopyInputStream* stream, onnx::ModelProto* model);
 
-// The same, but elements of many bytes that lie in one piece stay where they are: they become tensors, by the name of
-// their initializer, which keep the memory of `bytes`. In the message those initializers have no elements.
+// Parses a model, but does not copy large elements that lie in one piece: they become tensors, by the name of their
+// initializer, which keep the memory of `bytes`. In the message those initializers have no elements.
 absl::Status ParseModel(const absl::Cord& bytes, onnx::ModelProto* model,
                         absl::flat_hash_map<std::string, Tensor>* initializers);
 
@@ -41,7 +41,7 @@ absl::StatusOr<absl::Cord> SerializeWith(onnx::ModelProto model, const Initializ
 
 absl::Status WriteTo(OutputFile& file, const absl::Cord& bytes);
 
-// Large tensors go to `data`, which the model calls `location`. Errors: those of the file.
+// Writes large tensors to `data`, which the model calls `location`. Errors: those of the file.
 absl::Status AddExternal(const Initializers& initializers, const std::string& location, OutputFile& data,
                          onnx::GraphProto* graph);
 

@@ -1,6 +1,6 @@
-// The nodes of a model file beside the values that they became, so that a rewritten graph is written with the nodes of
-// the file wherever no rule touched them: their names, attributes and composites, weights shared as they were.
-// For the sources of this folder only.
+// The nodes of a model file and the values that they became. A rewritten graph is written with the nodes of the file
+// wherever no rule touched them: their names, attributes and composites, weights shared as in the file. For the sources
+// of this folder only.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace rewright {
 
-// Constants of no more bytes are written as they are, whatever computed them.
+// The greatest number of bytes of a constant that is written as it is, even if nodes computed it.
 inline constexpr int64_t kSmallBytes = 1024;
 
 class OnnxSource {
@@ -42,16 +42,16 @@ class OnnxSource {
   // True if the file declares types of tensors between its inputs and outputs.
   bool describes() const { return model_->graph().value_info_size() > 0; }
 
-  // The graph of the file, without the elements of its initializers.
+  // Returns the graph of the file, without the elements of its initializers.
   const onnx::GraphProto& graph() const { return model_->graph(); }
-  // The functions of the file, which its nodes may call.
+  // Returns the functions of the file, which its nodes may call.
   const google::protobuf::RepeatedPtrField<onnx::FunctionProto>& functions() const { return model_->functions(); }
 
   // The value that a tensor of the model became; every tensor that was read has one.
   Value value(const std::string& name) const { return values_.at(name); }
-  // The elements of a tensor that is a leaf and known; null for all others, and where there is none of that name.
+  // Returns the elements of a tensor that is a leaf and known; null for others and for unknown names.
   const Tensor* Elements(const std::string& name) const;
-  // The node that gives a tensor; -1 for inputs and initializers.
+  // Returns the node that gives a tensor; -1 for inputs and initializers.
   int producer(const std::string& name) const;
 
  private:
@@ -86,19 +86,19 @@ struct KeptNode {
 // the file, which may have a kernel for it.
 class ExportPlan {
  public:
-  // `fused` gives for a node the one whose own form takes it in (a convolution for the sum with its bias): where both
+  // `fused` gives for a node the one whose own form includes it (a convolution for the sum with its bias): if both
   // would be own, neither is kept. Without a source all nodes are own. `sized`: constants that kept nodes read as they
   // are, however large.
   ExportPlan(const Graph& graph, const OnnxSource* source, int64_t opset,
              const absl::flat_hash_map<NodeId, NodeId>& fused, absl::flat_hash_set<NodeId> sized = {});
 
   bool IsOwn(NodeId id) const { return own_.contains(id); }
-  // The node of the source that gives the value; -1 where none is kept for it.
+  // Returns the node of the source that gives the value; -1 if none is kept for it.
   int KeptFor(Value value) const;
-  // The value of the graph for output `name` of a kept node; no node where none is.
+  // Returns the value of the graph for output `name` of a kept node; no node if there is none.
   Value KeptOutput(const std::string& name) const;
-  // The nodes of the source, in order, by which own nodes have a large constant that they read; null where it is
-  // written as it is.
+  // Returns the nodes of the source, in order, that compute a large constant for own nodes; null if it is written as it
+  // is.
   const std::vector<int>* GeneratedBy(Value constant) const {
     const auto found = generated_.find(constant);
     return found == generated_.end() ? nullptr : &found->second;
@@ -107,7 +107,7 @@ class ExportPlan {
   const absl::flat_hash_map<int, KeptNode>& kept() const { return kept_; }
 
  private:
-  // The outputs of `id` that are needed become outputs of one node of the source, if they can.
+  // Keeps one node of the source for the needed outputs of `id`, if possible.
   bool Keep(NodeId id, const std::vector<Value>& needed);
   // Matches the node's operators in the values and returns its inputs; null if they do not match.
   std::optional<KeptNode> Matched(int node, const std::vector<std::string>& names,
