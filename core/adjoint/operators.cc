@@ -20,7 +20,8 @@ namespace {
 constexpr char kGradientMark[] = "_grad_";
 constexpr char kScatterMark[] = "_scatter_";
 constexpr char kTangentMark[] = "_tangent";
-// Members of a list whose gradients have a name: names come from files, and a sample has as many operands.
+// The greatest number of members of a list whose gradients have a name: names come from files, and a sample has as many
+// operands.
 constexpr int kMaxNamedMembers = 4096;
 
 DerivedCall CallOf(const DerivedLayout& layout, const OpDef* derived, const std::vector<TensorType>& inputs,
@@ -89,7 +90,7 @@ std::optional<OpSample> Lengthened(const DerivedLayout& layout, OpSample sample,
   return std::nullopt;
 }
 
-// A sample of the base of which there is the derivative.
+// Draws a sample of the base at which the derivative exists.
 OpSample Sample(const DerivedLayout& layout, const OpDef* derived, Rng& rng) {
   constexpr int kTries = 10000, kTriesAsTheyAre = 200;
   for (int i = 0; i < kTries; ++i) {
@@ -179,7 +180,7 @@ absl::StatusOr<const OpDef*> OpOf(const OpDef& op, DerivedKind kind, int input) 
   return &derived->op;
 }
 
-// The number of an input by its name; -1 where there is none.
+// Returns the number of an input by its name; -1 if there is none.
 int InputByName(const OpDef& op, const std::string& name) {
   const int fixed = static_cast<int>(op.inputs.size()) - op.variadic;
   for (int k = 0; k < fixed; ++k) {

@@ -14,7 +14,7 @@ class IndexReader {
   IndexReader(const Arena& arena, const Node& node)
       : meaning_(*node.meaning), values_(BindingsOf(meaning_, arena.types(node.operands), node.attrs).variables) {}
 
-  // A number that depends on no position.
+  // Returns a number that depends on no position.
   std::optional<int64_t> Number(const ExprPtr& index) const {
     for (int variable : FreeVariables(index)) {
       const Meaning::VarKind kind = meaning_.variables[static_cast<size_t>(variable)].kind;
@@ -49,7 +49,7 @@ class IndexReader {
   const std::vector<int64_t> values_;
 };
 
-// The place of the variable among those of the position; its rank where it is none of them.
+// Returns the axis of the position that has this variable; the rank if there is none.
 int64_t AxisOf(const OutputMeaning& output, const ExprNode& variable) {
   const std::vector<int>& position = output.index_vars;
   const auto is_it = [&](int id) { return variable.IsVariable(id); };
@@ -66,7 +66,7 @@ bool CopiesParts(const Node& node) { return node.op != nullptr && !node.meaning-
 
 }  // namespace
 
-// i < end ? x[i] : i < end' ? y[i - end] : ..
+// Matches i < end ? x[i] : i < end' ? y[i - end] : ..
 std::optional<PartsAlongAxis> JoinedOperands(const Arena& arena, const Node& node) {
   if (!CopiesParts(node) || node.outputs.size() != 1 || node.operands.size() < 2) return std::nullopt;
   const IndexReader indices(arena, node);

@@ -1,4 +1,4 @@
-// The structure of forms: parts, substitution.
+// Structure of forms: parts, substitution.
 #include <algorithm>
 #include <utility>
 

@@ -16,8 +16,8 @@ namespace {
 using index::Atom;
 using index::Form;
 
-// The equations between indices without which a term of the reduction does not exist, or is 0 in a sum: a factor is 0
-// between the elements of an operand that is spread out.
+// Returns the equations between indices at which terms of the reduction exist and are not 0: a factor is 0 between the
+// elements of an operand that is spread out.
 void AddEquations(const ExprPtr& condition, std::vector<const ExprNode*>* equations) {
   for (const ExprPtr& part : Conjuncts(condition)) {
     if (part->IsEquation()) equations->push_back(part.get());
@@ -100,7 +100,7 @@ class OpCounter {
   OpCounter(const std::vector<int64_t>& variables, std::map<int64_t, double> extents)
       : variables_(variables), extents_(std::move(extents)) {}
 
-  // Operations of evaluating `e` that many times.
+  // Counts the operations of evaluating `e` that many times.
   double Count(const ExprPtr& e, double times) {
     if (!IsScalarKind(e->kind())) return 0;
     switch (e->kind()) {

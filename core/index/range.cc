@@ -18,7 +18,7 @@ int64_t Clamp(__int128 value) {
   return static_cast<int64_t>(std::clamp<__int128>(value, -static_cast<__int128>(kInfinity), kInfinity));
 }
 
-// An open end times a number other than 0 is at least as large, so that it stays open.
+// An open end times a number other than 0 is at least as large; it stays open.
 Interval Product(const Interval& a, const Interval& b) {
   const __int128 corners[] = {static_cast<__int128>(a.low) * b.low, static_cast<__int128>(a.low) * b.high,
                               static_cast<__int128>(a.high) * b.low, static_cast<__int128>(a.high) * b.high};
@@ -93,7 +93,7 @@ Form BoundOfAtom(const Atom& atom, bool upper) {
     case Kind::kMin:
     case Kind::kMax: {
       const Form a = BoundOf(atom.a, upper), b = BoundOf(atom.b, upper);
-      // From the one side a bound of one operand will do.
+      // A bound of one operand suffices on that side.
       if (upper == (atom.kind == Kind::kMin) && !(a.IsKnown() && b.IsKnown())) return a.IsKnown() ? a : b;
       return atom.kind == Kind::kMin ? Min(a, b) : Max(a, b);
     }
@@ -101,7 +101,7 @@ Form BoundOfAtom(const Atom& atom, bool upper) {
   }
 }
 
-// With every symbol s written as (its least value) + t for a new t >= 0 no term is negative.
+// True if no term is negative after every symbol s is replaced by (its least value) + t for a new t >= 0.
 bool IsNonNegativePolynomial(const Form& form) {
   Substitution shift;
   for (const Atom* leaf : LeavesOf(form)) {
@@ -124,7 +124,7 @@ Form BoundOf(const Form& form, bool upper) {
     const auto factors = FactorsOf(term.atom);
     Form product = 1;
     for (const Atom* factor : factors) {
-      // Bounds of a product are products of bounds where nothing is negative.
+      // Bounds of a product are products of bounds if no factor is negative.
       if (factors.size() > 1 && factor->range.low < 0) return Form::Unknown();
       product = product * BoundOfAtom(*factor, up);
     }

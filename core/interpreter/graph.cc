@@ -1,4 +1,4 @@
-// Whole graphs, and what of them is known before a run.
+// Runs whole graphs, and computes their known values before a run.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -27,7 +27,7 @@ struct CompileKey {
   }
 };
 
-// A tensor of the graph as the precision stores it.
+// Returns a leaf's tensor as the precision stores it.
 absl::StatusOr<Tensor> LeafTensor(const Arena& arena, NodeId id, const absl::flat_hash_map<std::string, Tensor>& inputs,
                                   Precision precision) {
   const Node& leaf = arena.node(id);
@@ -44,7 +44,7 @@ absl::StatusOr<Tensor> LeafTensor(const Arena& arena, NodeId id, const absl::fla
                          leaf.outputs[0].ToString());
 }
 
-// Positions in graph.nodes() after which a node's outputs are no longer needed; outputs of the graph stay.
+// Returns the positions in graph.nodes() after which a node's outputs are no longer needed; outputs of the graph stay.
 std::vector<std::vector<int>> DyingAfter(const Graph& graph) {
   std::vector<std::vector<int>> dying(graph.nodes().size());
   std::vector<bool> kept(graph.nodes().size(), false);
