@@ -22,13 +22,14 @@
 namespace rewright {
 namespace {
 
-constexpr size_t kCachedBytes = 800;  // with what is added, malloc's limit
+constexpr size_t kCachedBytes = 800;  // with the added bytes, malloc's limit
 
-// Larger memory is taken in huge pages where the system has some: weights of a hundred megabytes, which are read once a
-// run, are then found by few entries of the translation buffer, and memory taken anew is there at 512 times fewer faults.
+// Blocks of two such pages or more use huge pages if the system has them. Weights of a hundred megabytes, which are
+// read once per run, then need few entries of the translation buffer, and newly allocated memory causes 512 times fewer
+// page faults.
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Less is not worth a look at the machine.
+// The size up to which the machine's free memory is not checked.
 constexpr int64_t kSmallBytes = int64_t{64} << 20;
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
@@ -64,7 +65,7 @@ bool HasRunOut() {
   return false;
 }
 
-// The number behind a word in a file of lines "word number ..."; -1: there is none.
+// Returns the number behind a word in a file of lines "word number ..."; -1: there is none.
 int64_t NumberAfter(const std::string& file, const std::string& word) {
   std::ifstream in(file);
   std::string line;
@@ -75,7 +76,7 @@ int64_t NumberAfter(const std::string& file, const std::string& word) {
   return -1;
 }
 
-// The only number in a file; -1: there is none ("max").
+// Returns the only number in a file; -1: there is none ("max").
 int64_t NumberIn(const std::string& file) {
   std::ifstream in(file);
   int64_t number = -1;
@@ -88,7 +89,7 @@ int64_t OfMachine() {
   return (available + std::max<int64_t>(NumberAfter("/proc/meminfo", "SwapFree:"), 0)) * 1024;
 }
 
-// Files that are cached can be dropped.
+// Cached files count as available, since they can be dropped.
 int64_t OfControlGroup(const std::string& limit, const std::string& used, const std::string& statistics,
                        const std::string& cached) {
   const int64_t limit_bytes = NumberIn(limit), used_bytes = NumberIn(used);

@@ -8,7 +8,7 @@
 namespace rewright {
 namespace {
 
-// Axis of the output that variable `id` stands for, or -1.
+// Returns the axis of the output that variable `id` indexes, or -1.
 int OutputAxis(const OutputMeaning& output, int64_t id) {
   for (size_t k = 0; k < output.index_vars.size(); ++k) {
     if (output.index_vars[k] == id) return static_cast<int>(k);

@@ -18,7 +18,7 @@ absl::StatusOr<int64_t> CheckedElements(const Shape& shape) {
   bool too_large = false;
   for (int64_t size : shape) {
     if (size < 0) return InvalidArgument("shape ", ShapeString(shape), " has a negative size");
-    // A size of zero later on does not make the others harmless: products of parts of a shape are taken, too.
+    // A later size of zero does not make large sizes harmless: products of parts of a shape are computed, too.
     if (size > 0) {
       too_large = too_large || elements > kMaxElements / size;
       if (!too_large) elements *= size;
