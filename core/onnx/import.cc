@@ -60,7 +60,7 @@ absl::Status CheckModel(const onnx::ModelProto& model, const ModelMetadata& meta
   const auto opset = metadata.opsets.find("");
   const auto& nodes = model.graph().node();
   if (opset == metadata.opsets.end()) {
-    // A model of other domains alone has none; its operators will be listed as unsupported.
+    // A model that uses only other domains has no opset; its operators will be listed as unsupported.
     if (std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return IsOnnxDomain(node.domain()); })) {
       return absl::InvalidArgumentError("does not say its opset (of domain \"\")");
     }
@@ -73,7 +73,7 @@ absl::Status CheckModel(const onnx::ModelProto& model, const ModelMetadata& meta
   return absl::OkStatus();
 }
 
-// Sparse weights become ordinary ones, whose elements are in `initializers`.
+// Makes sparse weights ordinary ones, whose elements are in `initializers`.
 absl::Status FillSparseWeights(const std::string& directory, onnx::GraphProto* graph,
                                InitializersByName* initializers) {
   for (const onnx::SparseTensorProto& sparse : graph->sparse_initializer()) {
@@ -92,7 +92,7 @@ int64_t OpsetOf(const ModelMetadata& metadata) {
   return found == metadata.opsets.end() ? kOldestOpset : found->second;
 }
 
-// The files of external data that a graph names, in nodes that are not read as well.
+// Returns the files of external data that a graph names, also in nodes that are not read.
 void AddExternalFiles(const onnx::TensorProto& tensor, std::set<std::string>* files) {
   if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return;
   for (const onnx::StringStringEntryProto& entry : tensor.external_data()) {

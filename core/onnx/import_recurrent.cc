@@ -119,7 +119,7 @@ class Recurrence {
     return absl::OkStatus();
   }
 
-  // Part d of an input of shape [d, ..], as a tensor of `shape`.
+  // Returns part d of an input of shape [d, ..], as a tensor of `shape`.
   Value Part(int input, int64_t d, const Shape& shape) {
     Shape whole = shape;
     whole.insert(whole.begin(), directions_);
@@ -184,12 +184,12 @@ class Recurrence {
     return gates_ == 3 ? GruStep(x, state, weights, d) : LstmStep(x, state, weights, d);
   }
 
-  // Activation number k of the direction.
+  // Applies activation number k of the direction.
   Value Act(int64_t d, size_t k, Value x) {
     return node_(activations_[k + static_cast<size_t>(d) * activations_.size() / static_cast<size_t>(directions_)],
                  {x});
   }
-  // Gate k of [.., gates * h].
+  // Returns gate k of [.., gates * h].
   Value Gate(Value x, int64_t k) { return node_.SliceAxis(x, node_.type(x).rank() - 1, k * size_, (k + 1) * size_); }
 
   State RnnStep(Value x, const State& state, const Weights& weights, int64_t d) {
@@ -218,7 +218,7 @@ class Recurrence {
   // Gates i, o, f, c (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
   State LstmStep(Value x, const State& state, const Weights& weights, int64_t d) {
     const Value sum = node_("add", {x, node_("matmul", {state.hidden, weights.recurrent})});
-    // Gate k, which may look at the cell.
+    // Computes gate k, which may read the cell.
     const auto gate = [&](int64_t k, Value cell) {
       const Value own = Gate(sum, k);
       return weights.peephole ? node_("add", {own, node_("mul", {Gate(*weights.peephole, k), cell})}) : own;

@@ -5,7 +5,7 @@
 namespace rewright {
 namespace {
 
-// One element of an input that must be known.
+// Returns one element of an input that must be known.
 double NumberInput(OnnxNode& node, int i, const std::string& name) {
   const Tensor tensor = node.ConstantInput(i, name);
   if (tensor.num_elements() == 1) return tensor.At(0);
@@ -13,7 +13,7 @@ double NumberInput(OnnxNode& node, int i, const std::string& name) {
   return 0;
 }
 
-// The share of elements that are dropped; 0 where none are.
+// Returns the share of elements that are dropped; 0 if none are.
 absl::StatusOr<double> DroppedShare(OnnxNode& node) {
   node.Ignore({"ratio", "seed"});  // before opset 12 dropout is one of inference; a run has a seed of its own
   if (!node.has_input(2)) return 0;
@@ -27,8 +27,8 @@ absl::StatusOr<double> DroppedShare(OnnxNode& node) {
   return ratio;
 }
 
-// y = 0 where a random number is less than the ratio, elsewhere x / (1 - ratio); the mask says where that is. At
-// inference y = x, and the mask is true everywhere.
+// y = 0 if a random number is less than the ratio, else x / (1 - ratio); the mask tells the latter. For inference y =
+// x, and the mask is true everywhere.
 Values Dropout(OnnxNode& node) {
   const Value x = node.input(0);
   ASSIGN_OR_RETURN(const double ratio, DroppedShare(node));
