@@ -1,5 +1,5 @@
-// Nodes that are kept as they were read: their operator is not known here, or not in that use, but the file says what
-// their results are (docs/decisions/064).
+// Nodes that are kept as read: their operator, or its use, is not supported here, but the file declares the types of
+// their results (docs/decisions/064).
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -36,7 +36,7 @@ int64_t NumberOf(const onnx::NodeProto& node, const Functions& functions) {
   return std::strtoll(Sha256::HexOf(text).substr(0, kDigits).c_str(), nullptr, 16);
 }
 
-// The tensors that are given become prefix0, prefix1, ..
+// Renames the given tensors to prefix0, prefix1, ..
 void NameByPlace(const std::string& prefix, google::protobuf::RepeatedPtrField<std::string>* tensors) {
   int given = 0;
   for (std::string& name : *tensors) {

@@ -14,7 +14,7 @@ constexpr int kWorthMore = 12;       // nodes in the place of one of several
 constexpr int kMostRestored = 4;     // nodes before one
 constexpr int kMaxChainDepth = 256;  // of a chain of nodes that compute a constant
 
-// A change of an operator's definition after which a node of before reads otherwise.
+// A change of an operator's definition after which an older node has another meaning.
 struct Change {
   const char* op_type;
   int64_t opset;
@@ -69,7 +69,7 @@ bool CallsFunction(const onnx::NodeProto& node,
 
 bool MeansTheSame(const onnx::NodeProto& node, int64_t from, int64_t to) {
   if (from == to) return true;
-  // The outputs beyond the first were the statistics of training in other numbers and orders.
+  // The outputs beyond the first were statistics of training, in other numbers and orders.
   if (node.op_type() == "BatchNormalization" && from < 14 && to >= 14 && node.output_size() > 1) return false;
   return std::none_of(std::begin(kChanges), std::end(kChanges), [&](const Change& change) {
     return change.opset > from && change.opset <= to && node.op_type() == change.op_type &&
@@ -123,13 +123,13 @@ int OnnxSource::producer(const std::string& name) const {
 
 namespace {
 
-// The nodes that compute the constants which a node of the source reads.
+// The nodes that compute the constants that a node of the source reads.
 class ConstantChain {
  public:
   ConstantChain(const OnnxSource& source, int64_t opset, const absl::flat_hash_set<NodeId>& sized)
       : source_(source), opset_(opset), sized_(sized) {}
 
-  // False where the tensor, which is known, can neither be computed by nodes of the source nor written as it is.
+  // Returns false if the known tensor can neither be computed by nodes of the source nor written as it is.
   bool Add(const std::string& name) { return AddTensor(name, 0); }
 
   std::vector<int> Nodes() && {
@@ -162,7 +162,7 @@ class ConstantChain {
     return leaf;
   }
 
-  // An initializer or a constant, under another name perhaps.
+  // Matches an initializer or a constant, possibly under another name.
   bool IsGivenAsItIs(Value leaf) const {
     const int producer = source_.producer(source_.arena()->name(leaf));
     return producer < 0 || source_.node(producer).op_type() == "Constant";
@@ -192,7 +192,7 @@ class Matching {
     }
   }
 
-  // `theirs` is a value of the source.
+  // Matches `theirs`, a value of the source, with `ours`.
   bool Match(Value theirs, Value ours) {
     if (inputs_.contains(theirs)) {
       const auto [bound, is_new] = bindings_.emplace(theirs, ours);
@@ -312,7 +312,7 @@ bool ExportPlan::Keep(NodeId id, const std::vector<Value>& needed) {
   std::optional<KeptNode> kept = Matched(producer, names, needed);
   if (!kept) kept = Restored(producer, id);
   if (!kept) return false;
-  // Written here, the node comes after all that it reads.
+  // The node is written at this place, so it must come after all that it reads.
   for (const auto& [theirs, ours] : kept->bindings) {
     if (graph_.index(ours.node) >= graph_.index(id)) return false;
   }

@@ -14,7 +14,7 @@
 namespace rewright {
 namespace {
 
-// Weights are smaller; the lowest number of a type stands for minus infinity in masks.
+// The limit on magnitudes of weights; the lowest number of a type means minus infinity in masks.
 constexpr double kLargestWeight = 1e18;
 
 bool HoldsWeights(const Tensor& tensor) {
@@ -123,7 +123,7 @@ class RoleFinder {
     return free;
   }
 
-  // How an initializer is read.
+  // The use of an initializer by a node's input.
   struct Use {
     bool weight = false, other = false, joins = false;  // joins: with values that are computed, as its elements are
     std::string never;
@@ -155,8 +155,8 @@ class RoleFinder {
     return "named by an exporter, and read as no weight: a constant";
   }
 
-  // Exporters put constants of one number here: the first state of a recurrence that is written out is the left factor
-  // of its products, and a norm in groups is one by instances with ones and zeros.
+  // Exporters put constants of one number at this input: the first state of a recurrence that is written out is the
+  // left factor of its products, and a group norm is an instance norm with ones and zeros.
   static bool TakesMadeConstants(const onnx::NodeProto& node, int input) {
     if (node.op_type() == "InstanceNormalization") return true;
     return input == 0 && (node.op_type() == "MatMul" || node.op_type() == "Gemm");

@@ -1,4 +1,4 @@
-// f on every device is f on the part of each device.
+// Tests that f on every device equals f on the part of each device.
 #include "core/lift/lift.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Writing models: what is written, and that it means the same when it is read again.
+// Tests written models, and that they mean the same when they are read again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,7 +104,7 @@ TEST_P(ExportOpTest, MeansTheSameWhenItIsReadAgain) {
   }
 }
 
-// All but placements on devices, which ONNX does not know.
+// All operators but placements on devices, which ONNX lacks.
 std::vector<const OpDef*> OpsOfOnnx() {
   std::vector<const OpDef*> ops;
   for (const OpDef* op : AllOps()) {

@@ -1,4 +1,4 @@
-// Every error message of the declarations.
+// Tests every error message of the declarations.
 #include <set>
 #include <string>
 #include <vector>
@@ -298,7 +298,7 @@ TEST(OpErrorsTest, ErrorMessages) {
   }
 }
 
-// Every requirement that some sample of some operator states has its message in the table above.
+// Checks that the table above has the message of every requirement that some sample of some operator states.
 TEST(OpErrorsTest, EveryRequirementHasAnErrorCase) {
   for (const OpDef* op : AllOps()) {
     Rng rng(kSeed);
@@ -313,7 +313,7 @@ TEST(OpErrorsTest, EveryRequirementHasAnErrorCase) {
     for (const std::string& message : messages) {
       bool found = false;
       for (const ErrorCase& c : ErrorCases()) found |= absl::StrContains(c.message, message);
-      // One case stands for messages that differ only in the name of an input.
+      // One case covers messages that differ only in the name of an input.
       found |= absl::StrContains(message, "must have one element per channel");
       EXPECT_TRUE(found) << op->name << ": " << message;
     }
