@@ -1,4 +1,4 @@
-// Indices outside what they index, on every kind of device.
+// Tests indices outside of their axes, on every kind of device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ TEST(IndexFaults, OfComputedValues) {
   }
 }
 
-// Nothing is copied, and the index is wrong all the same.
+// Nothing is copied, but the wrong index is still an error.
 TEST(IndexFaults, OfTablesWithEmptyRows) {
   const Graph graph = GraphOf(R"(
     input table: f32[5,0]

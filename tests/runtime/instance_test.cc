@@ -78,7 +78,7 @@ TEST(Instance, PoisonFillsWhatIsNotAlive) {
   EXPECT_EQ(*static_cast<int*>((*instance)->address(kState)), 1);
 }
 
-// The arena may be anywhere, and be overwritten between two runs; states stay.
+// The arena may be anywhere, and be overwritten between two runs; states persist.
 TEST(Instance, AMovedArenaLeavesStatesWhereTheyAre) {
   const Schedule schedule = SmallSchedule();
   const auto plan = PlanMemory(schedule);
@@ -97,7 +97,7 @@ TEST(Instance, AMovedArenaLeavesStatesWhereTheyAre) {
   EXPECT_EQ((*instance)->argument(0, kState), state);
 }
 
-// A device's memory that fails at what is left to it.
+// A device's memory that fails after `allocations` allocations.
 class FailingMemory : public DeviceMemory {
  public:
   explicit FailingMemory(int allocations) : allocations_(allocations) {}

@@ -28,7 +28,7 @@ TEST(Rates, AreRaisedOneByOne) {
   EXPECT_EQ(rates.memory[1].bytes_per_second, 5);
 }
 
-// By one thread and by two, of caches and memory: with more bytes never more a second.
+// Rates of caches and memory, by one thread and by two: larger blocks are never faster.
 TEST(Rates, AreMeasuredOnTheProcessor) {
   for (const int threads : {1, 2}) {
     const auto device = MakeDevice("cpu", {.threads = threads});

@@ -52,7 +52,7 @@ TEST(DependenciesOf, InPlaceStepsReadWhatTheyOverwrite) {
   EXPECT_THAT(DependenciesOf(schedule), ElementsAre(IsEmpty(), ElementsAre(0), ElementsAre(0, 1), ElementsAre(2)));
 }
 
-// Views overlap by bytes; parts of a concatenation never do, however their bytes interleave.
+// Views overlap by bytes; parts of a concatenation never do, even if their bytes interleave.
 TEST(DependenciesOf, ViewsOverlapWherePartsDoNot) {
   Schedule schedule;
   schedule.buffers = Buffers(6);

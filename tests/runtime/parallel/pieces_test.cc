@@ -11,7 +11,7 @@
 namespace rewright {
 namespace {
 
-// Works in memory that it is given, or has its own.
+// Runs in given memory, or allocates its own.
 class FakePiece : public Executable, public ArenaUser {
  public:
   FakePiece(int64_t shared, int64_t own) : shared_(shared), own_(own) {}

@@ -1,4 +1,4 @@
-// Ranks that run their parts of a graph cut over devices give what the interpreter gives of it as a whole.
+// Tests ranks that run their parts of a graph cut over devices: they give the interpreter's results of the whole graph.
 #include "runtime/parallel/rank_executable.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ struct OnRanksResult {
   std::set<std::string> collectives;
 };
 
-// Twice, so that what is left of the first run meets the second.
+// Runs twice, so that data left over from the first run would show in the second.
 OnRanksResult RunOnRanks(const Graph& cut, int size, const std::vector<Tensor>& inputs, const MakeRunner& runners) {
   OnRanksResult result;
   result.outputs.resize(static_cast<size_t>(size));
@@ -82,7 +82,7 @@ OnRanksResult RunOnRanks(const Graph& cut, int size, const std::vector<Tensor>& 
   return result;
 }
 
-// With the reference interpreter on every rank; sums over ranks in another order may round otherwise.
+// Every rank uses the reference interpreter; sums over ranks in another order may round differently.
 void ExpectSame(const Sharded& sharded, int size, const std::vector<Tensor>& inputs, OnRanksResult* result) {
   absl::flat_hash_map<std::string, Tensor> by_name;
   for (size_t k = 0; k < inputs.size(); ++k) {
@@ -187,7 +187,7 @@ TEST(RankExecutable, RanksKnowWhichBlockTheyHave) {
       EXPECT_THAT(PrintGraph(sharded.graph), HasSubstr(one.uses));
       OnRanksResult result;
       ExpectSame(sharded, size, inputs, &result);
-      // On a device that compiles: the same but for the order of sums.
+      // On a device that compiles, only the order of sums differs.
       const OnRanksResult compiled = RunOnRanks(sharded.graph, size, inputs, [&] { return MakeGraphRunner(**device); });
       for (size_t rank = 0; rank < compiled.status.size(); ++rank) {
         ASSERT_TRUE(compiled.status[rank].ok()) << compiled.status[rank];
@@ -237,7 +237,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
           %4 = reduce_max(%3, axes=[0], keepdims=0)
           output y = %4)",
        {"halo", "all-reduce"}},
-      // A table by its rows; indices from the end count, too.
+      // A table cut by rows; indices may count from the end.
       {R"(input t: f32[6,3]
           input i: i64[2,5]
           %1 = partition(t, axis=0, degree=2)
@@ -246,7 +246,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
           %4 = reduce_sum(%3, axes=[0], keepdims=0)
           output y = %4)",
        {"all-reduce"}},
-      // As a tensor like any other, with the device as its first axis.
+      // A tensor with the device as its first axis is used like any other.
       {R"(input x: f32[4,6]
           %1 = partition(x, axis=1, degree=2)
           %2 = each_exp(%1)
@@ -338,7 +338,7 @@ TEST(RankExecutable, ARankThatFailsIsNamedWithWhatTheOthersWaitedFor) {
               HasSubstr("run 2, all-reduce of reduce_sum: rank 0 waited 1 s for rank 1, which may hang"));
 }
 
-// States that are cut stay where they are; whoever asks gets all of them.
+// Cut states stay on their ranks; reading one gives all of it.
 TEST(RankExecutable, StatesAreBlocks) {
   const Graph graph = GraphOf(R"(training
       input x: f32[4,6]
@@ -384,7 +384,7 @@ TEST(RankExecutable, StatesAreBlocks) {
   for (const absl::Status& one : status) EXPECT_TRUE(one.ok()) << one;
 }
 
-// A model on the CPU device, by itself and on ranks.
+// Runs a model on the CPU device, by itself and on ranks.
 void ExpectModelOnRanks(const std::string& name, const ZooOptions& options, const std::vector<Placement>& placements,
                         const std::map<std::string, int>& collectives) {
   const auto graph = BuildZooModel(name, options);

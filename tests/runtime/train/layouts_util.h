@@ -1,4 +1,4 @@
-// Runs of training in layouts that cut graphs, whose laws are proved once.
+// Training runs in layouts that cut graphs; the laws are proved once.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ absl::StatusOr<Graph> CutByLaws(const Graph& graph, const StateAxes& axes, int d
 
 class LayoutsTest : public RanksTest {
  protected:
-  // For runs on as many ranks as it names; one rank needs none.
+  // Sets the layout for runs on as many ranks as it names; one rank needs none.
   void Use(const std::string& text, const StateAxes& places = {}) {
     with_ = [this, text](TrainerOptions* options) {
       if (text.empty() || options->ranks->size() == 1) return;
@@ -37,7 +37,7 @@ class LayoutsTest : public RanksTest {
     for (const auto& [name, axis] : places) json_["model"]["places"][name] = axis;
     if (places.empty()) json_["model"].erase("places");
   }
-  // A configuration with the places that are in use.
+  // Returns the configuration with the current placements.
   Json Placed(Json json) const {
     json["model"]["places"] = json_["model"]["places"];
     return json;
@@ -65,7 +65,7 @@ class LayoutsTest : public RanksTest {
     return sent;
   }
 
-  // Goes on from the checkpoint on one rank, to weights near these.
+  // Resumes from the checkpoint on one rank, and expects weights near these.
   void EndsAlone(int64_t steps, const NamedTensors& weights) {
     Use("");
     const Trained resumed = Common(Train(json_, 1, "ck", true));
@@ -90,7 +90,8 @@ class LayoutsTest : public RanksTest {
     bool exact_only = false;
   };
   std::vector<CutGraph> cut_graphs_;
-  // By the interpreter the cut graph gives what the original does, and ranks give what the cut graph does.
+  // Expects that the interpreter gives equal results for the cut and the original graph, and ranks those of the cut
+  // graph.
   static void ExpectSameMeaning(const CutGraph& of_run);
   double bytes_of_step_ = 0;  // as the placements promise
 };

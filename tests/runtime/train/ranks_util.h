@@ -1,4 +1,4 @@
-// Runs of training on ranks of this process.
+// Training runs on ranks of this process.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -67,7 +67,7 @@ class RanksTest : public ::testing::Test {
       options.resume = resume;
       options.ranks = &ranks;
       if (told != nullptr) told(ranks.rank(), &own, &options);
-      // The last rank is the one that stops.
+      // Only the last rank stops.
       const absl::Status status = TrainOne(own, options, ranks.rank() + 1 == size ? stop_at : 0, &outcome);
       outcome.bytes_sent = ranks.bytes_sent();
       return status;

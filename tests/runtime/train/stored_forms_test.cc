@@ -1,5 +1,5 @@
-// Weights that are stored joined: the step computes the same numbers, and names and shapes outside are those of the
-// parts.
+// Tests weights that are stored joined: the step computes the same numbers, and names and shapes outside are those of
+// the parts.
 #include "runtime/train/stored_forms.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ StepGraphs MlpStep(OptimizerOptions::Kind kind) {
   return *std::move(graphs);
 }
 
-// Biases, and the matrices of two layers, which are of one shape.
+// Joins biases, and the matrices of two layers, which have equal shapes.
 std::vector<StoredForm> Forms(int64_t axis) {
   return {{0, {"layer2.bias", "layer0.bias", "layer1.bias"}}, {axis, {"layer1.weight", "layer2.weight"}}};
 }

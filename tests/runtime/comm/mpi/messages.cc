@@ -1,5 +1,5 @@
-// Messages between processes that do not agree. Usage: mpirun -n 2 messages short|long|group|many. Rank 0 prints what
-// it finds.
+// Messages between processes that do not agree. Usage: mpirun -n 2 messages short|long|group|many. Rank 0 prints the
+// errors that it gets.
 #include <iostream>
 #include <string>
 #include <vector>
@@ -32,7 +32,7 @@ absl::Status ByGroup(Communicator& ranks) {
   return status;
 }
 
-// Thousands of parts in one exchange.
+// One exchange has thousands of parts.
 absl::Status Many(Communicator& ranks) {
   constexpr int kMany = 5000;
   const int other = 1 - ranks.rank();
