@@ -1,4 +1,4 @@
-// Every rule of the shipped files, applied to random graphs that its left side makes, keeps their values.
+// Applies every rule of the shipped files to random graphs made of its left side, and compares values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ const std::vector<Rule>& CoreRules() {
   return *all;
 }
 
-// A random sample of a rule's instances.
+// Returns a random sample of a rule's instances.
 std::vector<std::pair<Structure, RuleInstance>> Sample(const CompiledRule& rule, size_t size, std::mt19937_64& rng) {
   std::vector<std::pair<Structure, RuleInstance>> sample;
   uint64_t seen = 0;

@@ -41,7 +41,7 @@ std::string HashOf(const std::string& root, const std::string& list) {
   return at == std::string::npos ? "" : text.substr(at + 2, 16);
 }
 
-// A copy of the sources, in which a test may change one.
+// Copies the sources, so that a test may change one.
 class ProverHashTest : public ::testing::Test {
  protected:
   ProverHashTest() {
@@ -102,7 +102,7 @@ TEST(VerdictSourcesTest, IncludeNoSourceOfTheVerifierThatIsLeftOut) {
   EXPECT_GT(seen, 100);
 }
 
-// tools/renew_rules.sh proves again what a change has made stale.
+// tools/renew_rules.sh renews proofs that a change made stale.
 TEST(ShippedRecordsTest, AreOfTheProverOfToday) {
   size_t records = 0;
   for (const char* folder : {"rules", "baseline"}) {

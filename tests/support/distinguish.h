@@ -1,4 +1,4 @@
-// The reference interpreter as a judge of rule instances.
+// Decides instances of rules by the reference interpreter.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Programs as several processes, where there is an mpirun.
+// Runs programs as several processes, if mpirun is installed.
 #pragma once
 
 #include <cstdlib>
