@@ -21,11 +21,11 @@ namespace {
 using index::Atom;
 using index::Form;
 
-// Shifts stand as reads of operands from here on: they are constants, and keep track of their positions.
+// Shifts become reads of operands from here on: they are constants, and keep track of their positions.
 constexpr int kFirstShift = 1 << 20;
 
-// Bound variables that depend on what is inside of a reduction alone: equal sums become equal nodes, and no reduction
-// binds a variable that one inside of it binds. Printed names are told apart, too.
+// Renumbers bound variables by the inside of their reduction alone: equal sums become equal nodes, and no reduction
+// binds a variable that one inside of it binds. Printed names are made distinct, too.
 class Canonical {
  public:
   Canonical(Scope& scope, std::set<std::string> taken) : scope_(scope), taken_(std::move(taken)) {}
@@ -93,16 +93,16 @@ class Canonical {
 
 struct Gathered {
   Scalar term;                     // over the position
-  std::vector<std::string> steps;  // how the equations were solved
+  std::vector<std::string> steps;  // the method by which the equations were solved
   int unsolved = 0;                // equations that stay as conditions of a sum
 };
 
-// From scatter to gather: "element v adds w(v) at place f(v)" becomes "place p is the sum of w(v) over the v with
-// f(v) = p", with as many of the v determined by p as the equations allow (core/index/solve.h).
+// From scatter to gather: "element v adds w(v) at position f(v)" becomes "position p is the sum of w(v) over the v with
+// f(v) = p". Position p determines as many of the v as the equations allow (core/index/solve.h).
 class ReadInversion {
  public:
-  // What a site adds at the position, variables of which there is one per axis of the operand. The site stands under
-  // variables of its own: the same are bound elsewhere.
+  // Inverts one site: its contribution at `position`, which has one variable per axis of the operand. The site's
+  // variables are renamed to new ones, since the same are bound elsewhere.
   ReadInversion(Scope& scope, Deriver& deriver, const Site& site, const std::vector<ExprPtr>& position)
       : scope_(scope), deriver_(deriver) {
     std::vector<ExprPtr> renaming;
@@ -119,7 +119,7 @@ class ReadInversion {
   }
 
   Gathered Solved() {
-    // Conditions that are equations are solved along, as far as this is possible.
+    // Conditions that are equations are solved together with these, if possible.
     for (const bool with_conditions : {true, false}) {
       for (const bool with_data : {true, false}) {
         if (std::optional<Gathered> result = Attempt(with_conditions, with_data)) return *std::move(result);
@@ -128,7 +128,7 @@ class ReadInversion {
     return Unsolved();
   }
 
-  // Every equation stays a condition: the definition.
+  // Keeps every equation as a condition: the definition.
   Gathered Unsolved() {
     std::vector<ExprPtr> conditions;
     for (const auto& [at, place] : equations_) conditions.push_back((Index(at) == Index(place)).node());
@@ -188,7 +188,7 @@ class ReadInversion {
     });
   }
 
-  // Nothing where the values of variables depend on elements that are read at such variables.
+  // Returns nothing if the values of variables depend on elements that are read at such variables.
   std::optional<Gathered> Finish(index::Solution solution, std::vector<ExprPtr> conditions,
                                  const std::vector<ExprPtr>& guards) {
     std::set<int> free;
@@ -213,7 +213,7 @@ class ReadInversion {
       if (!form.IsKnown()) return std::nullopt;
       const bool zero = condition.kind == index::Condition::Kind::kZero;
       all.push_back(scope_.CondOf(form, zero));
-      // That a number is divisible is what a solution by division needs: no equation is left.
+      // A condition of divisibility belongs to a solution by division; it is not an unsolved equation.
       const bool divides =
           form.AsAtom() != nullptr && form.AsAtom()->kind == Atom::Kind::kMod && scope_.DataLeaves(form).empty();
       if (zero && !divides && Meets(scope_.Free(all.back()), free)) ++result.unsolved;
@@ -231,7 +231,7 @@ class ReadInversion {
     return result;
   }
 
-  // The number of an unknown; one that a law has brought in gets its number here.
+  // Returns the number of an unknown; one that a law introduced gets its number here.
   int IdOf(const Atom* variable) {
     for (int v : moving_) {
       if (scope_.FormOf(scope_.VariableOf(v)) == Form::OfAtom(variable)) return v;
@@ -341,7 +341,7 @@ class Derivation {
     });
   }
 
-  // The element with the shifts back in their places, which are added to `shifts`.
+  // Returns the element with the shifts put back, which are added to `shifts`.
   ExprPtr ShowShifts(const ExprPtr& element, std::vector<ExprPtr>* shifts) {
     ElementFunction producer;
     for (size_t id = 0; id < meaning_.variables.size(); ++id) {

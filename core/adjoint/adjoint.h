@@ -14,30 +14,31 @@
 
 namespace rewright {
 
-// How a gradient is written. Gathered: the position determines as much as can be solved for. Scattered: a sum over all
-// reads of the operand under the equation that the read is at the position, which is the definition.
+// How a gradient is written. Gathered: as a sum over reads that `position` determines as far as the equations can be
+// solved. Scattered: as the definition, a sum over all reads of the operand under the equation that the read is at
+// `position`.
 enum class Inversion : uint8_t { kGathered, kScattered };
 
 struct Derivative {
   DType dtype = DType::kFloat32;
   ExprPtr element;
   // Variables are those of the Meaning; `position` and bound variables have numbers of their own. A bound variable has
-  // one extent wherever it occurs.
+  // the same extent wherever it occurs.
   std::vector<int> position;
   std::vector<std::string> position_names;
   std::vector<ExprPtr> shape;
-  std::vector<ExprPtr> shifts;  // subexpressions of the element that it does not depend on
+  std::vector<ExprPtr> shifts;  // subexpressions of the element on which it does not depend
   std::vector<std::string> steps;
-  int unsolved = 0;  // equations that are left as conditions of sums
+  int unsolved = 0;  // equations that stay conditions of sums
 };
 
-// `key` is what the Meaning was made of. By an input of a floating type.
+// `key` is the one that the Meaning was made from; the input is of a floating type.
 Derivative GradientOf(const OpDef& op, const StructuralKey& key, const Meaning& meaning, int input,
                       Inversion inversion = Inversion::kGathered);
-// Of an output of a floating type, along tangents of all floating inputs.
+// Tangent of an output of a floating type along tangents of all floating inputs.
 Derivative TangentOf(const OpDef& op, const StructuralKey& key, const Meaning& meaning, int output);
 
-// The inputs, cotangents and tangents that are read.
+// Returns the inputs, cotangents and tangents that are read.
 std::vector<int> OperandsRead(const ExprPtr& element);
 
 }  // namespace rewright

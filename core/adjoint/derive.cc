@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-// Whether elements of certain operands are read below as values, not in conditions or indices.
+// Tells whether an expression reads elements of certain operands as values, not in conditions or indices.
 class Dependence {
  public:
   explicit Dependence(std::function<bool(int operand)> is_input) : is_input_(std::move(is_input)) {}
@@ -42,7 +42,7 @@ class Dependence {
 
 Scalar Zero(const ExprPtr& like) { return Constant(0, like->dtype()); }
 
-// The value under conditions that are evaluated only where those that guard it already hold.
+// Returns the value under conditions that are evaluated only if those that guard it hold.
 Scalar Under(const Scalar& value, std::vector<ExprPtr> conditions) {
   GuardedScalar guarded = SplitGuard(value);
   for (const ExprPtr& condition : conditions) {
@@ -126,7 +126,7 @@ Scalar Deriver::SumOver(const std::set<int>& variables, const Scalar& value) {
 
 // ---------------------------------------------------------------- reductions
 
-// The row-major number of the first point at which a maximum or minimum is attained.
+// Returns the row-major number of the first point at which a maximum or minimum is attained.
 Index Deriver::FirstExtremum(const ExprPtr& reduction) {
   const std::vector<BoundVar>& bound = reduction->bound();
   Index count(1);
@@ -145,7 +145,7 @@ Index Deriver::FirstExtremum(const ExprPtr& reduction) {
                             Scalar(Substitute(reduction->body(), digits, {}))));
 }
 
-// Of a maximum or minimum: at which points it is attained, and what part of the adjoint each gets.
+// Tells at which points a maximum or minimum is attained, and which share of the adjoint each point gets.
 Deriver::Share Deriver::ShareOf(const ExprPtr& reduction) {
   if (ties_ == Ties::kFirst) {
     Index position(0);
@@ -165,7 +165,7 @@ Deriver::Share Deriver::ShareOf(const ExprPtr& reduction) {
   return {attains, one / ReduceOver(ReduceKind::kSum, std::move(points), guard, one)};
 }
 
-// The product of all factors of a product but the one at the bound variables.
+// Returns the product of all factors of a product except the one at the bound variables.
 Scalar Deriver::Others(const ExprPtr& reduction) {
   absl::flat_hash_map<int, ExprPtr> fresh;
   const std::vector<ExprPtr> renaming = Renaming(BoundBy(reduction), &fresh);

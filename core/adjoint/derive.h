@@ -20,10 +20,10 @@
 
 namespace rewright {
 
-// Shapes of operands by number.
+// Shapes of operands, by operand number.
 using OperandShapes = absl::flat_hash_map<int, std::vector<ExprPtr>>;
 
-// Whether they have an element in common.
+// True if the sets have an element in common.
 bool Meets(const std::set<int>& a, const std::set<int>& b);
 
 struct Site {
@@ -35,14 +35,15 @@ class Deriver {
  public:
   Deriver(Scope& scope, const OperandShapes& shapes, Ties ties) : scope_(scope), shapes_(shapes), ties_(ties) {}
 
-  // Of all reads of `input` in `element`, of which `seed` is the adjoint over the variables `position`.
+  // Returns all reads of `input` in `element` with their adjoints; `seed` is the adjoint of `element` over the
+  // variables `position`.
   std::vector<Site> Sites(const ExprPtr& element, const Scalar& seed, const std::vector<int>& position, int input);
 
-  // The derivative of the element along tangents: operand k's is operand tangents[k], of the same shape.
+  // Returns the derivative of the element along tangents: operand k's is operand tangents[k], of the same shape.
   Scalar Tangent(const ExprPtr& element, const absl::flat_hash_map<int, int>& tangents);
 
-  // The sum of the value over the variables' ranges. Factors and conditions that do not vary are taken out as far as
-  // what they read can be read everywhere.
+  // Sums the value over the variables' ranges. Factors and conditions that do not vary are taken out of the sum, unless
+  // they read elements at positions that only the conditions make legal.
   Scalar SumOver(const std::set<int>& variables, const Scalar& value);
 
  private:

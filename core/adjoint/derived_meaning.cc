@@ -34,7 +34,7 @@ class MeaningBuilder {
   }
 
  private:
-  // A size of the original here.
+  // Returns a size of the original application.
   Index SizeOf(int input, int axis) const {
     if (layout_.base->broadcasts && (original_.key.units[input] >> axis & 1) != 0) return 1;
     if (original_.operands[input] >= 0) return b_.size(original_.operands[input], axis);
@@ -54,7 +54,7 @@ class MeaningBuilder {
     return sizes;
   }
 
-  // The direction is like a tensor of that type and shape.
+  // Requires that the direction has that type and shape.
   absl::Status Match(int direction, DType dtype, const std::vector<Index>& shape, const std::string& what) {
     const int operand = original_.first_direction + direction;
     const std::string& name = b_.op().inputs[std::min<size_t>(operand, b_.op().inputs.size() - 1)];

@@ -26,7 +26,7 @@ bool Contains(const OutputMeaning& output, const ExprPtr& shift) {
   return AnyOf(output.element, [&](const ExprNode& node) { return &node == shift.get(); });
 }
 
-// The output that the shift is part of; null where there is none.
+// Returns the output that the shift is part of; null if there is none.
 const OutputMeaning* OutputOf(const Meaning& meaning, const ExprPtr& shift) {
   for (const OutputMeaning& output : meaning.outputs) {
     if (Contains(output, shift)) return &output;

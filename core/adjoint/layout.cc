@@ -14,7 +14,7 @@ namespace {
 
 // ---------------------------------------------------------------- what is read
 
-// One application of the base, of a structure that no other sample has had.
+// One application of the base, with a structure that no other sample has.
 struct Study {
   OpSample sample;
   Application application;
@@ -41,7 +41,7 @@ std::vector<Study> Studies(const OpDef& op) {
 
 absl::Status Unsupported(const OpDef& op, const std::string& what) { return Unimplemented(op.name, ": ", what); }
 
-// Whether derivatives know the kind of node. Of one that they do not know they would take no notice.
+// True if derivatives support the kind of node; they would silently ignore another kind.
 bool IsKnown(const ExprNode& node) {
   if (!IsScalarKind(node.kind())) return true;
   switch (node.kind()) {
@@ -57,8 +57,8 @@ bool IsKnown(const ExprNode& node) {
   }
 }
 
-// The inputs whose gradients have the form of that by layout.input, of n: members of a list are alike, so what samples
-// tell of those that they have holds for members that none of them has.
+// Returns the inputs, of n, whose gradients have the same form as the gradient by layout.input. Members of a variadic
+// input are alike: samples with few members decide for all.
 std::vector<int> InputsLike(const DerivedLayout& layout, int n) {
   std::vector<int> inputs;
   const bool member = layout.input >= layout.num_fixed;
@@ -68,7 +68,7 @@ std::vector<int> InputsLike(const DerivedLayout& layout, int n) {
   return inputs;
 }
 
-// Fills in what samples tell.
+// Fills in the facts that samples show.
 absl::Status FromSamples(DerivedLayout* layout) {
   const OpDef& op = *layout->base;
   const bool tangent = layout->kind == DerivedKind::kTangent;
@@ -135,7 +135,7 @@ absl::Status FromSamples(DerivedLayout* layout) {
 
 // ---------------------------------------------------------------- operands and attributes
 
-// Names of cotangents: u, or v, u2, u3.. where that is taken.
+// Names of cotangents: u, or v, u2, u3.. if that is taken.
 std::string FreeName(const DerivedLayout& layout, const std::vector<std::string>& suffixes) {
   const auto is_taken = [&](const std::string& name) {
     const std::vector<std::string>& inputs = layout.base->inputs;

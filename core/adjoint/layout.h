@@ -1,5 +1,5 @@
-// The inside of derived operators, for the sources of core/adjoint: how operands and attributes of a derived operator
-// stand for those of the operator that it comes from.
+// Internals of derived operators, for the sources of core/adjoint: the correspondence of their operands and attributes
+// with those of the base operator.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace rewright {
 
 enum class DerivedKind : uint8_t { kGradient, kScattered, kTangent };
-// How the operands and attributes of a derived operator stand for those of its base.
+// The correspondence of a derived operator's operands and attributes with those of its base.
 struct DerivedLayout {
   const OpDef* base = nullptr;
   DerivedKind kind = DerivedKind::kGradient;
@@ -34,7 +34,7 @@ struct DerivedLayout {
   std::string Shape(int fixed) const { return NameOf(fixed) + "_shape"; }
   std::string Ranks() const { return base->inputs.back() + "_ranks"; }
   std::string Type(int fixed) const { return NameOf(fixed) + "_dtype"; }
-  // Whether the shape of a fixed input is that of its tangent.
+  // True if a fixed input has a tangent, which then gives its shape.
   bool HasTangent(int fixed) const {
     return kind == DerivedKind::kTangent && std::find(directions.begin(), directions.end(), fixed) != directions.end();
   }
@@ -42,15 +42,15 @@ struct DerivedLayout {
   bool GroupIsAbsent() const { return base->variadic && !keeps_group && !GroupHasTangents(); }
 };
 
-// The layout for a derivative of the operator, from its samples. Errors are those of GradientOp and TangentOp.
+// Returns the layout of a derivative of the operator, from its samples. Errors are those of GradientOp and TangentOp.
 absl::StatusOr<DerivedLayout> LayoutOf(const OpDef& base, DerivedKind kind, int input);
-// The names of the derived operator's operands, and its attributes.
+// Return the names of the derived operator's operands, and its attributes.
 std::vector<std::string> OperandNames(const DerivedLayout& layout, bool* variadic);
 std::vector<AttrSpec> AttrSpecsOf(const DerivedLayout& layout);
-// Outputs of floating types.
+// Returns the outputs of floating types.
 std::vector<int> FloatingOutputs(const Application& application);
 
-// The original application, as seen from one of the derived operator.
+// The application of the base that an application of the derived operator belongs to.
 struct OriginalApplication {
   StructuralKey key;
   int num_inputs = 0;

@@ -20,7 +20,8 @@ namespace {
 constexpr char kGradientMark[] = "_grad_";
 constexpr char kScatterMark[] = "_scatter_";
 constexpr char kTangentMark[] = "_tangent";
-// Members of a list whose gradients have a name: names come from files, and a sample has as many operands.
+// The greatest number of members of a list whose gradients have a name: names come from files, and a sample has as many
+// operands.
 constexpr int kMaxNamedMembers = 4096;
 
 DerivedCall CallOf(const DerivedLayout& layout, const OpDef* derived, const std::vector<TensorType>& inputs,
@@ -58,9 +59,9 @@ DerivedCall CallOf(const DerivedLayout& layout, const OpDef* derived, const std:
   return call;
 }
 
-// The sample with so many operands, of which it has fewer: the last one again and again, with the last element of a
-// list of as many numbers (the sizes of parts), and a size that these add up to. Nothing where no such application is
-// legal.
+// Lengthens the sample, which has fewer operands, to `operands` operands: the last operand is repeated, likewise the
+// last element of a list with one number per operand (the sizes of parts), and a size that these add up to is adjusted.
+// Nothing if no such application is legal.
 std::optional<OpSample> Lengthened(const DerivedLayout& layout, OpSample sample, size_t operands) {
   const auto members = static_cast<int64_t>(sample.inputs.size()) - layout.num_fixed;
   if (members < 1) return std::nullopt;
@@ -89,7 +90,7 @@ std::optional<OpSample> Lengthened(const DerivedLayout& layout, OpSample sample,
   return std::nullopt;
 }
 
-// A sample of the base of which there is the derivative.
+// Draws a sample of the base at which the derivative exists.
 OpSample Sample(const DerivedLayout& layout, const OpDef* derived, Rng& rng) {
   constexpr int kTries = 10000, kTriesAsTheyAre = 200;
   for (int i = 0; i < kTries; ++i) {
@@ -179,7 +180,7 @@ absl::StatusOr<const OpDef*> OpOf(const OpDef& op, DerivedKind kind, int input) 
   return &derived->op;
 }
 
-// The number of an input by its name; -1 where there is none.
+// Returns the number of an input by its name; -1 if there is none.
 int InputByName(const OpDef& op, const std::string& name) {
   const int fixed = static_cast<int>(op.inputs.size()) - op.variadic;
   for (int k = 0; k < fixed; ++k) {
@@ -206,7 +207,7 @@ const OpDef* FindDerivedOp(const std::string& name, const OpDef* (*find)(const s
     const absl::StatusOr<const OpDef*> derived = op != nullptr ? TangentOp(*op) : absl::NotFoundError("");
     return derived.ok() ? *derived : nullptr;
   }
-  // Of both marks the later is the outer one.
+  // The later of two marks is the outer one.
   const size_t gradient = name.rfind(kGradientMark), scatter = name.rfind(kScatterMark);
   const bool scattered = scatter != std::string::npos && (gradient == std::string::npos || scatter > gradient);
   const size_t at = scattered ? scatter : gradient;

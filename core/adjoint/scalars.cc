@@ -9,22 +9,23 @@
 namespace rewright {
 namespace {
 
-// Products of more factors are not taken apart: a node that occurs in several places would be once for each.
+// The greatest number of factors of a product that is split: a node that occurs in several places would be repeated for
+// each.
 constexpr size_t kMaxFactors = 12;
 
 bool Has(const std::vector<ExprPtr>& list, const ExprPtr& expr) {
   return std::find(list.begin(), list.end(), expr) != list.end();
 }
 
-// A selection of constants.
+// True for a selection of constants.
 bool IsStep(const Scalar& value) {
   const ExprPtr& node = value.node();
   if (node->IsConst() || (node->IsCall(Fn::kNeg) && node->arg(0)->IsConst())) return true;
   return node->kind() == ExprKind::kSelect && IsStep(Scalar(node->yes())) && IsStep(Scalar(node->no()));
 }
 
-// Whether products and sums of such numbers come out exactly: multiples of 2^-10 below 2^10. Others stay factors, which
-// no order of multiplication rounds differently.
+// True if products and sums of such numbers are exact: multiples of 2^-10 below 2^10. Other numbers stay separate
+// factors, so that no order of multiplication changes their rounding.
 bool IsShort(double number) { return std::fabs(number) < 1024 && std::floor(number * 1024) == number * 1024; }
 
 void Multiply(Monomial* product, const Scalar& value) {
@@ -68,7 +69,8 @@ bool AreOpposite(const ExprPtr& a, const ExprPtr& b) {
   return (less || more) && a->arg(0) == b->arg(1) && a->arg(1) == b->arg(0);
 }
 
-// The place of a condition in `a` in whose place `b` has the opposite; -1 where the lists differ otherwise.
+// Returns the position of the condition in `a` whose opposite `b` has at the same position; -1 if the lists differ
+// otherwise.
 int ComplementAt(const std::vector<ExprPtr>& a, const std::vector<ExprPtr>& b) {
   if (a.size() != b.size()) return -1;
   int found = -1;
@@ -80,13 +82,13 @@ int ComplementAt(const std::vector<ExprPtr>& a, const std::vector<ExprPtr>& b) {
   return found;
 }
 
-// Whether it compares indices: then what it guards may be no place to read.
+// True if the condition compares indices: the positions that it excludes may not be readable.
 bool ComparesIndices(const ExprPtr& condition) {
   return condition->Contains(ExprKind::kLess) || condition->Contains(ExprKind::kLessEqual) ||
          condition->Contains(ExprKind::kEqual);
 }
 
-// Terms of one product are one; terms under a condition and under its negation are one selection.
+// Merges terms of one product into one, and terms under a condition and its negation into one selection.
 std::vector<GuardedScalar> Merged(const std::vector<Scalar>& terms, DType dtype) {
   std::vector<Term> found;
   for (const Scalar& scalar : terms) {
@@ -206,11 +208,11 @@ Scalar SumOf(const std::vector<Scalar>& terms, DType dtype) {
   std::vector<GuardedScalar> merged = Merged(terms, dtype);
   if (merged.empty()) return Constant(0, dtype);
   if (merged.size() == 1) return Join(merged[0]);
-  // No sum begins with what is subtracted, where it can begin otherwise.
+  // A sum does not begin with a subtracted term, if it has another.
   std::stable_partition(merged.begin(), merged.end(), [](const GuardedScalar& term) {
     return !term.conditions.empty() || !term.value.node()->IsCall(Fn::kNeg);
   });
-  // What reads elements stays behind what guards it.
+  // A common condition that reads elements stays behind the conditions that guard it.
   std::vector<ExprPtr> common;
   for (const ExprPtr& condition : merged[0].conditions) {
     const auto has = [&](const GuardedScalar& term) { return Has(term.conditions, condition); };

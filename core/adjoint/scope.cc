@@ -70,7 +70,7 @@ const std::set<int>& Scope::Free(const ExprPtr& expr) {
 
 // ---------------------------------------------------------------- requirements
 
-// symbol = value, where the symbol is not in the value, or in a quotient that becomes a symbol itself.
+// Defines symbol = value. The symbol must not occur in the value, except in a quotient that becomes a symbol itself.
 bool Scope::DefineAs(const Form& symbol, const Form& value) {
   const Atom* s = symbol.AsAtom();
   if (s == nullptr || s->kind != Atom::Kind::kSymbol || !value.IsKnown()) return false;
@@ -108,7 +108,7 @@ bool Scope::DefineAs(const Form& symbol, const Form& value) {
 void Scope::Define(const ExprPtr& a, const ExprPtr& b) {
   const Form left = FormOf(a), right = FormOf(b);
   if (!left.IsKnown() || !right.IsKnown() || left == right) return;
-  // Of two symbols the later one goes.
+  // The later of two symbols is expressed by the earlier one.
   const Atom *x = left.AsAtom(), *y = right.AsAtom();
   const bool both = x != nullptr && y != nullptr && x->kind == Atom::Kind::kSymbol && y->kind == Atom::Kind::kSymbol;
   if (both && x->tag < y->tag) {
@@ -120,7 +120,7 @@ void Scope::Define(const ExprPtr& a, const ExprPtr& b) {
   if (is_product(x) && is_product(y)) products_.emplace_back(x, y);
 }
 
-// a <= b for symbols, of which b has the range that follows.
+// Defines b = a + s for symbols a <= b, if the range of b follows from that of a.
 void Scope::DefineAtMost(const ExprPtr& a, const ExprPtr& b) {
   const Form left = FormOf(a), right = FormOf(b);
   const Atom *x = left.AsAtom(), *y = right.AsAtom();
@@ -134,7 +134,7 @@ void Scope::DefineAtMost(const ExprPtr& a, const ExprPtr& b) {
 
 namespace {
 
-// The form with products in place of those that they equal.
+// Returns the form with products replaced by those that they equal.
 class WithProducts {
  public:
   WithProducts(const Atom* from, const Atom* to) : from_(from), to_(Form::OfAtom(to)) {}
@@ -244,7 +244,7 @@ Index Scope::ProductOf(const Atom* atom) {
     }
     break;
   }
-  // What varies first.
+  // Factors that vary come before symbols.
   std::stable_sort(factors.begin(), factors.end(), [](const Atom* a, const Atom* b) {
     return (a->kind != Atom::Kind::kSymbol) > (b->kind != Atom::Kind::kSymbol);
   });
@@ -326,7 +326,7 @@ class Simplifier {
     return args;
   }
 
-  // Indices in elements that are indices are simplified first.
+  // Indices in elements that are themselves indices are simplified first.
   ExprPtr WithData(const ExprPtr& index) {
     if (!index->Contains(ExprKind::kFromValue)) return index;
     if (index->kind() == ExprKind::kFromValue) return ToIndex(Scalar(Of(index->arg(0)))).node();
@@ -388,7 +388,7 @@ class Simplifier {
       if (condition->IsTrue()) return Of(expr->yes());
       if (condition->IsFalse()) return Of(expr->no());
       const Scalar chosen = Choose(Cond(condition), Scalar(Of(expr->yes())), Scalar(Of(expr->no())));
-      // Nested guards are one.
+      // Nested guards are merged.
       const bool nested = chosen.node()->kind() == ExprKind::kSelect && IsFloating(chosen.dtype()) &&
                           IsConstant(Scalar(chosen.node()->no()), 0);
       return nested ? Join(SplitGuard(chosen)).node() : chosen.node();
@@ -401,7 +401,7 @@ class Simplifier {
     std::vector<BoundVar> bound;
     for (const BoundVar& var : expr->bound()) {
       ExprPtr extent = Of(var.extent);
-      // A variable that is 0 only: its form is 0 already.
+      // A variable that can only be 0: its form is 0 already.
       const bool is_zero = scope_.FormOf(scope_.VariableOf(var.id)).Is(0);
       if (!is_zero) bound.push_back({var.id, var.name, std::move(extent)});
     }

@@ -1,9 +1,9 @@
-// What is known of the variables of one application, and the simplification of its expressions by it.
+// Facts about the variables of one application, and the simplification of its expressions by them.
 //
 // Sizes and integer attributes are symbols with their least values; index variables run from 0 to their extents. The
-// application's requirements are used as far as they determine a symbol: where C = g*d is required, C is g*d; where
-// O = g*(O div g) is, O div g is a number q >= 1 with O = g*q; where a <= b is, b is a + s for a number s >= 0. Equal
-// products of symbols are used where bounds are compared.
+// application's requirements are used if they determine a symbol: a required C = g*d replaces C by g*d; a required O =
+// g*(O div g) makes O div g a number q >= 1 with O = g*q; a required a <= b replaces b by a + s for a number s >= 0.
+// Equal products of symbols are used in the comparison of bounds.
 #pragma once
 
 #include <set>
@@ -20,14 +20,14 @@ namespace rewright {
 
 class Scope {
  public:
-  // Which requirements define symbols: a + s for b where a <= b changes what a size is called.
+  // Selects the requirements that define symbols: replacing b by a + s for a <= b changes the names of sizes.
   enum class Uses : uint8_t { kEquations, kAll };
-  // Variables are numbered as in the Meaning, and from its last one on.
+  // Variables are numbered as in the Meaning; new ones follow its last one.
   explicit Scope(const Meaning& meaning, Uses uses = Uses::kAll);
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
-  // A new index variable with 0 <= v < extent; `like` gives its printed name.
+  // Makes a new index variable with 0 <= v < extent; `like` gives its printed name.
   ExprPtr NewVariable(const std::string& name, const ExprPtr& extent, Meaning::VarKind kind);
   Meaning::VarKind KindOf(int variable) const { return variables_[variable].kind; }
   const std::string& NameOf(int variable) const { return variables_[variable].name; }
@@ -35,25 +35,25 @@ class Scope {
   int num_variables() const { return static_cast<int>(variables_.size()); }
   ExprPtr VariableOf(int id) const { return Variable(id, NameOf(id)).node(); }
 
-  // The index variables that occur free (no sizes, no attributes).
+  // Returns the index variables that occur free (no sizes, no attributes).
   const std::set<int>& Free(const ExprPtr& expr);
 
-  // The value of an index expression; unknown where numbers do not fit 64 bits.
+  // Returns the form of an index expression; unknown if numbers do not fit 64 bits.
   index::Form FormOf(const ExprPtr& index);
   ExprPtr ExprOf(const index::Form& form);
-  // A symbol of at least `least` that no variable of the Meaning stands for.
+  // Makes a symbol of at least `least` that belongs to no variable of the Meaning.
   index::Form NewSymbol(const std::string& name, int64_t least) {
     return space_.Symbol(name, least, index::kInfinity, -1);
   }
-  // Names a leaf that was made in the space of forms alone.
+  // Names a leaf that was made in the space of forms.
   void Register(const index::Atom* leaf, const ExprPtr& variable);
-  // The expression that a leaf stands for.
+  // Returns the expression of a leaf.
   const ExprPtr& LeafExpr(const index::Atom* leaf) const { return leaves_.at(leaf); }
-  // Index expressions that read elements and are leaves of the form.
+  // Returns the leaves of the form that are index expressions reading elements.
   std::vector<const index::Atom*> DataLeaves(const index::Form& form) const;
   ExprPtr CondOf(const index::Form& form, bool zero);  // form = 0, or 0 <= form
 
-  // `expr` with leaves replaced, of which no reduction in `expr` binds one or is mentioned by what replaces it.
+  // Replaces leaves of `expr`. No reduction in `expr` may bind such a leaf, or a variable that a replacement mentions.
   ExprPtr Simplify(const ExprPtr& expr, const index::Substitution& substitution = {});
 
  private:
@@ -76,9 +76,9 @@ class Scope {
   std::vector<int64_t> least_;  // of symbols
   index::Substitution definitions_;
   index::Substitution written_;  // what stands for numbers that definitions have brought in
-  // Products that are equal.
+  // Pairs of equal products.
   std::vector<std::pair<const index::Atom*, const index::Atom*>> products_;
-  // Monomials that are written as one symbol.
+  // Monomials that are written as one symbol each.
   std::vector<std::pair<const index::Atom*, ExprPtr>> monomials_;
   absl::flat_hash_map<const index::Atom*, ExprPtr> leaves_;
   absl::flat_hash_map<ExprPtr, index::Form> forms_;

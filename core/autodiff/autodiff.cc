@@ -26,15 +26,15 @@ absl::StatusOr<Value> Stretched(Arena& arena, Value value, const Shape& shape) {
   return arena.Apply("expand", {value}, {{"shape", shape}});
 }
 
-// A tensor that is one number throughout.
+// Makes a tensor filled with one number.
 absl::StatusOr<Value> Filled(Arena& arena, const TensorType& type, double number) {
   return Stretched(arena, arena.AddConstant(Tensor::Scalar(type.dtype, number)), type.shape);
 }
 
-// What a derived application amounts to.
+// A simple form of a derived application: zero, or a copy of an operand.
 struct Outcome {
   bool is_zero = false;
-  std::optional<size_t> copies;  // the operand that output 0 is
+  std::optional<size_t> copies;  // the operand that output 0 equals
 };
 
 Outcome OutcomeOf(const Application& application, const std::vector<TensorType>& operands, size_t output) {
@@ -50,7 +50,7 @@ Outcome OutcomeOf(const Application& application, const std::vector<TensorType>&
   return outcome;
 }
 
-// An elementwise application of which operands broadcast as in NumPy: axes meet from the last one on.
+// True for an elementwise application whose operands broadcast as in NumPy: axes are aligned from the last one on.
 bool Broadcasts(const Arena& arena, const Node& node) {
   const auto has_shape = [&](Value operand) { return arena.type(operand).shape == node.outputs[0].shape; };
   if (!node.op->broadcasts || !IsPointwise(*node.meaning) ||
@@ -72,7 +72,7 @@ absl::Status CheckFloating(const Arena& arena, Value value, const std::string& w
   return InvalidArgument(what, " of ", arena.type(value).ToString(), ": only floating-point numbers have derivatives");
 }
 
-// The nodes below the values that some of `leaves` reaches, users first.
+// Returns the nodes below the values that depend on some of `leaves`, users first.
 std::vector<NodeId> NodesBetween(const Arena& arena, const std::vector<Value>& values,
                                  const absl::flat_hash_set<Value>& leaves) {
   std::set<NodeId> below;
@@ -104,7 +104,7 @@ class Derivation {
   explicit Derivation(Arena& arena) : arena_(arena) {}
 
  protected:
-  // The application, unless all it gives is zero or an operand; nothing for an output that is zero.
+  // Adds the application, unless all its results are zero or an operand; nothing for an output that is zero.
   absl::StatusOr<std::vector<std::optional<Value>>> Applied(const OpDef& op, const std::vector<Value>& operands,
                                                             const Attrs& attrs) {
     const std::vector<TensorType> types = arena_.types(operands);
@@ -155,7 +155,7 @@ class Reverse : Derivation {
   }
 
  private:
-  // The sum of what its readers gave, once all have.
+  // Sums the contributions of all readers.
   absl::StatusOr<std::optional<Value>> TotalOf(Value value) {
     const auto found = parts_.find(value);
     if (found == parts_.end()) return std::optional<Value>();
@@ -180,8 +180,8 @@ class Reverse : Derivation {
     if (!some) return absl::OkStatus();
     if (const auto joined = JoinedOperands(arena_, node)) return PullApart(node, *joined, *cotangents[0]);
     if (const auto cut = CutOperand(arena_, node)) return PullTogether(node, *cut, cotangents);
-    // What broadcasts is stretched first: an operator's gradients are then those of equal shapes, and that of being
-    // stretched is one for all.
+    // Operands that broadcast are expanded first. Gradients of operators are then those for equal shapes, and one
+    // gradient of expansion serves all.
     std::vector<Value> stretched = node.operands;
     if (Broadcasts(arena_, node)) {
       for (Value& operand : stretched) {
@@ -200,7 +200,7 @@ class Reverse : Derivation {
     return absl::OkStatus();
   }
 
-  // Operands behind one another: each has the part of the cotangent where it stands.
+  // Concatenated operands: each gets its part of the cotangent.
   absl::Status PullApart(const Node& node, const PartsAlongAxis& joined, Value cotangent) {
     std::vector<int64_t> starts(node.outputs[0].shape.size(), 0), stops = node.outputs[0].shape;
     const auto axis = static_cast<size_t>(joined.axis);
@@ -214,7 +214,7 @@ class Reverse : Derivation {
     return absl::OkStatus();
   }
 
-  // Parts of an operand: it has their cotangents behind one another.
+  // Parts of an operand: the operand gets their cotangents concatenated.
   absl::Status PullTogether(const Node& node, const PartsAlongAxis& cut,
                             const std::vector<std::optional<Value>>& cotangents) {
     if (!IsWanted(node.operands[0])) return absl::OkStatus();
@@ -235,7 +235,7 @@ class Reverse : Derivation {
     return IsFloating(arena_.type(operand).dtype) && between_.contains(operand.node);
   }
 
-  // What the application, to these operands, gives to the cotangent of one of them; nothing where that is zero.
+  // Returns the application's contribution to the cotangent of one of its operands; nothing if that is zero.
   absl::StatusOr<std::optional<Value>> Part(const Node& node, const std::vector<Value>& inputs, int input,
                                             const std::vector<std::optional<Value>>& cotangents) {
     ASSIGN_OR_RETURN(const DerivedCall call,
@@ -309,7 +309,7 @@ class Forward : Derivation {
     for (int32_t o = 0; o < static_cast<int32_t>(node.outputs.size()); ++o) {
       if (!IsFloating(node.outputs[o].dtype)) continue;
       const Value value{id, o};
-      // A value that is moved itself moves as it is told.
+      // A value of `along` keeps the given tangent.
       if (const auto& result = results[next++]; result && !tangents_.contains(value)) tangents_[value] = *result;
     }
     return absl::OkStatus();

@@ -1,9 +1,8 @@
-// Differentiation of graphs: applications of derived operators (core/adjoint/operators.h), in the arena of what is
-// differentiated. No operator is known here; sums of cotangents are `add`, zeros a constant that is expanded.
+// Differentiates graphs by applications of derived operators (core/adjoint/operators.h), in the arena of the
+// differentiated graph. No operator is named here; sums of cotangents are `add`, zeros an expanded constant.
 //
 // Integers and truth values have neither cotangents nor tangents. A derived operator that copies its operand is left
-// out, and so is one that is zero. What is given back are values like any others: gradients of gradients are taken by
-// asking for gradients of them.
+// out, and so is one that is zero. Results are ordinary values: gradients of gradients are gradients of these.
 #pragma once
 
 #include <utility>
@@ -20,10 +19,10 @@ namespace rewright {
 absl::StatusOr<std::vector<Value>> PullBack(Arena& arena, const std::vector<Value>& values,
                                             const std::vector<Value>& cotangents, const std::vector<Value>& by);
 
-// Of one number, the loss: PullBack of 1.
+// Gradients of one number, the loss: PullBack with cotangent 1.
 absl::StatusOr<std::vector<Value>> Gradients(Arena& arena, Value loss, const std::vector<Value>& by);
 
-// Forward mode: the derivative of each value where each `along` moves along its tangent.
+// Forward mode: returns the derivative of each value as each `along` moves along its tangent.
 absl::StatusOr<std::vector<Value>> PushForward(Arena& arena, const std::vector<Value>& values,
                                                const std::vector<std::pair<Value, Value>>& along);
 

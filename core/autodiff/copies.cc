@@ -14,7 +14,7 @@ class IndexReader {
   IndexReader(const Arena& arena, const Node& node)
       : meaning_(*node.meaning), values_(BindingsOf(meaning_, arena.types(node.operands), node.attrs).variables) {}
 
-  // A number that depends on no position.
+  // Returns a number that depends on no position.
   std::optional<int64_t> Number(const ExprPtr& index) const {
     for (int variable : FreeVariables(index)) {
       const Meaning::VarKind kind = meaning_.variables[static_cast<size_t>(variable)].kind;
@@ -23,7 +23,7 @@ class IndexReader {
     return EvalIndex(index, values_);
   }
 
-  // Whether the element is that of the operand at the position, `offset` further along the axis.
+  // True if the element is the operand's element at the same position, `offset` further along the axis.
   bool Reads(const ExprNode& element, int operand, const OutputMeaning& output, int64_t axis, int64_t offset) const {
     const std::vector<int>& position = output.index_vars;
     if (!element.IsRead(operand) || element.args().size() != position.size()) return false;
@@ -34,7 +34,7 @@ class IndexReader {
   }
 
  private:
-  // What is added to the variable; nothing where the index is another function of it.
+  // Returns the number that is added to the variable; nothing if the index is another function of it.
   std::optional<int64_t> Offset(const ExprPtr& index, int variable) const {
     if (index->IsVariable(variable)) return 0;
     const bool adds = index->kind() == ExprKind::kIndexAdd;
@@ -49,14 +49,14 @@ class IndexReader {
   const std::vector<int64_t> values_;
 };
 
-// The place of the variable among those of the position; its rank where it is none of them.
+// Returns the axis of the position that has this variable; the rank if there is none.
 int64_t AxisOf(const OutputMeaning& output, const ExprNode& variable) {
   const std::vector<int>& position = output.index_vars;
   const auto is_it = [&](int id) { return variable.IsVariable(id); };
   return std::find_if(position.begin(), position.end(), is_it) - position.begin();
 }
 
-// Whether a part is the whole tensor but for its size along the axis.
+// True if the type of the part is that of the whole except for its size along the axis.
 bool IsPart(TensorType whole, const TensorType& part, int64_t axis, int64_t size) {
   whole.shape[static_cast<size_t>(axis)] = size;
   return part == whole;
@@ -66,7 +66,7 @@ bool CopiesParts(const Node& node) { return node.op != nullptr && !node.meaning-
 
 }  // namespace
 
-// i < end ? x[i] : i < end' ? y[i - end] : ..
+// Matches i < end ? x[i] : i < end' ? y[i - end] : ..
 std::optional<PartsAlongAxis> JoinedOperands(const Arena& arena, const Node& node) {
   if (!CopiesParts(node) || node.outputs.size() != 1 || node.operands.size() < 2) return std::nullopt;
   const IndexReader indices(arena, node);

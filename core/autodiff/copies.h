@@ -1,5 +1,5 @@
-// Applications that copy whole tensors, of however many parts: operands behind one another (a concatenation), or an
-// operand that is cut (a split). Read off the declaration, at the sizes of the application.
+// Recognizes applications that copy whole tensors in any number of parts: a concatenation of operands, or a split of an
+// operand. The declaration tells, at the sizes of the application.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace rewright {
 
-// Where the parts stand: part k is [ends[k - 1], ends[k]) of the axis, the first one from 0.
+// Positions of parts along an axis: part k is [ends[k - 1], ends[k]), the first one from 0.
 struct PartsAlongAxis {
   int64_t axis = 0;
   std::vector<int64_t> ends;
 };
 
-// The places of the operands, two or more, in the only result, which consists of them in their order. Nothing where the
-// declaration is not literally that.
+// Returns the positions of two or more operands in the only result, which is their concatenation. Nothing if the
+// declaration is not literally a concatenation.
 std::optional<PartsAlongAxis> JoinedOperands(const Arena& arena, const Node& node);
-// The places of the results, two or more, in the only operand, which is all of them in their order.
+// Returns the positions of two or more results in the only operand, which is their concatenation.
 std::optional<PartsAlongAxis> CutOperand(const Arena& arena, const Node& node);
 
 }  // namespace rewright

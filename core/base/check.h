@@ -1,9 +1,9 @@
-// CHECK(condition) << "what we believed": for our own bugs only. Errors of input, files, flags and devices are
-// absl::Status. The condition must have no side effects.
+// CHECK(condition) << "what we believed" detects bugs of this program only. Errors of input, files, flags and devices
+// are absl::Status. The condition must have no side effects.
 //
-// A failure is thrown, as InternalFault: whoever answers for a whole task (a verb of the program, a call of the
-// library, a thread) ends it as an error, by Guarded (core/base/status_macros.h). Between the two nothing catches it.
-// What the task was changing may be half done, and can be destroyed but not used further.
+// A failed check throws InternalFault. Whoever answers for a whole task (a verb of the program, a call of the library,
+// a thread) turns it into an error by Guarded (core/base/status_macros.h). Nothing in between catches it. Objects that
+// the task was changing may be in an inconsistent state: they can be destroyed but not used further.
 #pragma once
 
 #include <sstream>
@@ -24,7 +24,7 @@ struct CheckFailure {
   int line;
   const char* condition;
 
-  // Throws. An operator that binds weaker than << and gives both branches of CHECK's conditional the type void.
+  // Throws the failure. The operator binds weaker than << and gives both branches of CHECK's conditional the type void.
   [[noreturn]] void operator&(const std::ostringstream& message) const;
 };
 

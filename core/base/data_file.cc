@@ -31,7 +31,7 @@ std::string CodeFolder() {
   link_map* object = nullptr;
   const bool known =
       dladdr1(reinterpret_cast<void*>(&CodeFolder), &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) != 0;
-  // The program itself has no name there, and its argv[0] need not be a path.
+  // The link map has no name for the program itself, and its argv[0] need not be a path.
   if (known && object != nullptr && object->l_name != nullptr && *object->l_name != '\0') {
     return std::filesystem::weakly_canonical(object->l_name, error).parent_path().string();
   }

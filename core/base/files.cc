@@ -43,7 +43,7 @@ InputFile::~InputFile() {
 }
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
-  // O_NONBLOCK: a named pipe must not keep us waiting.
+  // O_NONBLOCK: opening a named pipe must not block.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return SystemError(path, "cannot open");
   struct stat status;
@@ -83,7 +83,7 @@ uintptr_t PageBytes() {
 uintptr_t PageOf(uintptr_t address) { return address / PageBytes() * PageBytes(); }
 uintptr_t PagesUpTo(uintptr_t address) { return PageOf(address + PageBytes() - 1); }
 
-// The files in this process's memory: what else lies there would lose what was written to it if it were given back.
+// The mapped files of this process: giving back other memory would lose its contents.
 struct MappedFiles {
   std::mutex mutex;
   std::map<uintptr_t, uintptr_t> ends;  // by beginning
@@ -94,7 +94,7 @@ MappedFiles& Mapped() {
   return *mapped;
 }
 
-// The end of the mapping that holds the address, and its beginning; requires the mutex. 0, 0: none does.
+// Returns begin and end of the mapping that holds the address; requires the mutex. 0, 0: none does.
 std::pair<uintptr_t, uintptr_t> MappingOf(const MappedFiles& mapped, uintptr_t address) {
   auto next = mapped.ends.upper_bound(address);
   if (next == mapped.ends.begin() || (--next)->second <= address) return {0, 0};
@@ -111,7 +111,7 @@ absl::StatusOr<std::shared_ptr<const void>> InputFile::Map(int64_t offset, int64
   const uintptr_t first = PageOf(static_cast<uintptr_t>(offset));
   const uintptr_t before = static_cast<uintptr_t>(offset) - first;
   const uintptr_t bytes = PagesUpTo(before + static_cast<uintptr_t>(length));
-  // Behind the end of a file there may be no page: the spare bytes lie in zeros then.
+  // There may be no page after the end of a file: the spare bytes then lie in zeros.
   const uintptr_t all = PagesUpTo(before + static_cast<uintptr_t>(length + kSpareBytes));
   void* const at = mmap(nullptr, all, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return SystemError(path_, "cannot be mapped into memory");
@@ -148,7 +148,7 @@ void ReleasePages(const void* memory, int64_t bytes) {
   madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
-// ---------------------------------------------------------------- where an output goes
+// ---------------------------------------------------------------- targets of outputs
 
 namespace {
 
@@ -164,7 +164,7 @@ std::string KindOf(mode_t mode) {
   return "something else";
 }
 
-// The regular file behind a path, or where one will be.
+// The regular file at a path, or the one that will be made there.
 struct Target {
   std::string path;
   bool exists = false;
@@ -201,7 +201,7 @@ absl::Status CheckKind(const std::string& path, const Target& target) {
 absl::StatusOr<Target> FindTarget(const std::string& path) {
   if (path.empty()) return absl::InvalidArgumentError("the path of an output is empty");
   if (path.find('\0') != std::string::npos) return absl::InvalidArgumentError("the path of an output has a zero byte");
-  // Links of /proc/self/fd lead to things without a name: only the system can follow them.
+  // Links of /proc/self/fd may lead to files without a name: only the system can follow them.
   Target target;
   target.path = path;
   struct stat behind;
@@ -224,7 +224,7 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
   return InvalidArgument(path, ": its symbolic links go round in a circle");
 }
 
-constexpr int64_t kWrittenAtOnce = int64_t{32} << 20;  // bytes, before the disk is asked to begin
+constexpr int64_t kWrittenAtOnce = int64_t{32} << 20;  // bytes, after which the disk is asked to begin
 
 absl::Status WriteAll(int descriptor, const std::string& name, const void* data, int64_t length) {
   const auto* bytes = static_cast<const char*>(data);
@@ -239,8 +239,8 @@ absl::Status WriteAll(int descriptor, const std::string& name, const void* data,
   return absl::OkStatus();
 }
 
-// A new file in the folder of `target` that no one else has open. The system applies the mask of new files: asking
-// for it would change it for a moment, and other threads create files, too.
+// Makes a new file in the folder of `target`. The system applies the umask to it: reading the umask would change it for
+// a moment, while other threads create files.
 absl::StatusOr<std::pair<std::string, int>> OpenTemporary(const std::string& path, const Target& target) {
   static std::atomic<uint64_t> next{0};
   const mode_t mode = target.exists ? target.status.st_mode & 0777 : 0666;
@@ -293,7 +293,7 @@ absl::StatusOr<OutputFile> OutputFile::Create(const std::string& path) {
   ASSIGN_OR_RETURN(const auto temporary, OpenTemporary(path, target));
   OutputFile file(path, target.path, temporary.first, temporary.second);
   if (!target.exists) return file;
-  // Only the superuser can give a file away; the owner's other files are as safe without.
+  // Only the superuser can change the owner; without that the file is as safe.
   [[maybe_unused]] const int ignored = fchown(temporary.second, target.status.st_uid, target.status.st_gid);
   if (fchmod(temporary.second, target.status.st_mode & 0777) != 0) return SystemError(path, "cannot set its mode");
   return file;
@@ -305,7 +305,7 @@ absl::Status OutputFile::Write(const void* data, int64_t length) {
   for (int64_t at = begin; at < end;) {
     const int64_t next = std::min(end, (at / kWrittenAtOnce + 1) * kWrittenAtOnce);
     RETURN_IF_ERROR(WriteAll(descriptor_, path_, bytes + (at - begin), next - at));
-    // The disk begins meanwhile: it is waited for at the end. Where it cannot, the end takes longer.
+    // Starts writing these bytes to the disk without waiting; Finish waits. If the call fails, Finish takes longer.
     if (next % kWrittenAtOnce == 0) sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE);
     at = next;
   }
@@ -353,7 +353,7 @@ AppendFile::~AppendFile() {
 
 absl::StatusOr<AppendFile> AppendFile::Open(const std::string& path) {
   ASSIGN_OR_RETURN(const Target target, FindTarget(path));
-  // O_NONBLOCK: should a pipe take the name now, it must not keep us waiting.
+  // O_NONBLOCK: if a pipe has taken the name meanwhile, opening it must not block.
   const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const int descriptor = open(target.path.c_str(), flags, 0666);
   if (descriptor < 0) return SystemError(path, "cannot be written");

@@ -5,8 +5,8 @@
 
 namespace rewright {
 
-// One of several pieces of work, some of which may run at the same time: behind the one before it on its queue, and
-// behind those that it waits for, which come before it in the list.
+// One of several pieces of work, some of which may run at the same time: it runs after the one before it on its queue,
+// and after those that it waits for, which precede it in the list.
 struct QueueStep {
   int queue = 0;
   std::vector<int> after;

@@ -12,7 +12,7 @@ class Sha256 {
  public:
   void Add(const void* data, size_t bytes);
   void Add(const std::string& text) { Add(text.data(), text.size()); }
-  // The digest of all that was added: 64 hexadecimal digits. Nothing may be added afterwards.
+  // Returns the digest of all added bytes: 64 hexadecimal digits. Nothing may be added afterwards.
   std::string Hex();
 
   static std::string HexOf(const std::string& text) {

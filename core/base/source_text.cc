@@ -8,7 +8,7 @@ namespace {
 
 bool IsWordCharacter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// Whether two characters side by side may be read as one token: `int a`, `a + +b`, `x < ::y`.
+// True if two characters side by side may be read as one token: `int a`, `a + +b`, `x < ::y`.
 bool RunTogether(char before, char after) {
   if (IsWordCharacter(before) || IsWordCharacter(after)) {
     // A point or quote belongs to a number or literal beside it.
@@ -19,14 +19,14 @@ bool RunTogether(char before, char after) {
   return !lone(before) && !lone(after);
 }
 
-// One past the end of what begins at `at` with a quote; of the text where it does not end.
+// Returns one past the end of the literal that begins at `at` with a quote; the end of the text if it does not end.
 size_t EndOfQuoted(const std::string& source, size_t at) {
   const char quote = source[at];
   for (++at; at < source.size() && source[at] != quote; ++at) at += source[at] == '\\';
   return at < source.size() ? at + 1 : source.size();
 }
 
-// The same for a raw string, R"mark(..)mark", whose quote stands at `at`.
+// Likewise for a raw string, R"mark(..)mark", whose quote is at `at`.
 size_t EndOfRaw(const std::string& source, size_t at) {
   const size_t open = source.find('(', at);
   if (open == std::string::npos) return source.size();
@@ -71,7 +71,7 @@ std::string SourceTokens(const std::string& source) {
     }
     if (parted && !tokens.empty() && tokens.back() != '\n' && RunTogether(tokens.back(), c)) tokens += ' ';
     const size_t begin = at;
-    // 1'000 is no character.
+    // The quotes of 1'000 begin no character literal.
     const bool digits =
         c == '\'' && !parted && !tokens.empty() && std::isxdigit(static_cast<unsigned char>(tokens.back()));
     if (c == '#') directive = true;

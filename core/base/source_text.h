@@ -1,12 +1,13 @@
-// The tokens of a C++ source: what is left when comments go and white space counts only where it parts two tokens.
+// The tokens of a C++ source: comments are dropped, and white space is kept only where it separates two tokens.
 #pragma once
 
 #include <string>
 
 namespace rewright {
 
-// Tokens that would run together are parted by one space; text in quotes, raw strings among them, stays as it is. So
-// two texts that differ in comments and layout alone have one result, and a change of any token changes it.
+// Returns the tokens of the text. A space separates tokens that would run together; text in quotes, raw strings
+// included, stays as it is. Two texts that differ only in comments and layout have equal results, and a change of any
+// token changes the result.
 std::string SourceTokens(const std::string& source);
 
 }  // namespace rewright

@@ -47,7 +47,7 @@ double SignTest(int wins, int losses) {
   const int n = wins + losses;
   double probability = 0;
   for (int k = wins; k <= n; ++k) {
-    // In logarithms, so that a thousand tosses neither overflow nor vanish.
+    // Computed by logarithms, so that a thousand tosses neither overflow nor underflow.
     probability += std::exp(std::lgamma(n + 1.0) - std::lgamma(k + 1.0) - std::lgamma(n - k + 1.0) - n * std::log(2.0));
   }
   return std::min(1.0, probability);

@@ -5,7 +5,7 @@
 
 namespace rewright {
 
-// Of repeated measurements of one quantity, in its unit.
+// Statistics of repeated measurements of one quantity, in its unit.
 struct Summary {
   int count = 0;
   double min = 0;
@@ -22,8 +22,8 @@ Summary Summarize(std::vector<double> samples);
 // The q-quantile (0 <= q <= 1), interpolated linearly between the nearest samples; 0 for no samples.
 double Quantile(std::vector<double> samples, double q);
 
-// One-sided sign test: the probability of at least `wins` heads in `wins + losses` tosses of a fair coin. Ties are left
-// out by the caller. Small: winning that often is no accident. 1 when there were no tosses.
+// One-sided sign test: the probability of at least `wins` heads in `wins + losses` tosses of a fair coin. The caller
+// leaves out ties. A small value shows that the wins are not chance. 1 for no tosses.
 double SignTest(int wins, int losses);
 
 }  // namespace rewright

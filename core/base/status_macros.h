@@ -1,5 +1,5 @@
-// Errors as values: early return, their place in front of what they say, texts put together from parts, and the end of
-// exceptions.
+// Macros and functions for errors as values: early return, a prefix that names the place, messages joined from parts,
+// and Guarded, which turns exceptions into errors.
 #pragma once
 
 #include <exception>
@@ -29,7 +29,7 @@
 
 namespace rewright {
 
-// "model.onnx: " and what the error says; no error stays none.
+// Puts a prefix such as "model.onnx: " before the error's message; OK stays OK.
 inline absl::Status ErrorAt(absl::string_view place, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(place, ": ", status.message()));
 }
@@ -44,8 +44,8 @@ absl::Status Unimplemented(const Parts&... parts) {
   return absl::UnimplementedError(absl::StrCat(parts...));
 }
 
-// What `f` returns, a Status or StatusOr; what it throws as such: ResourceExhausted for want of memory, else Internal.
-// Libraries and containers throw, this program returns errors.
+// Calls `f` and returns its Status or StatusOr. An exception becomes an error: std::bad_alloc ResourceExhausted, any
+// other Internal. Libraries and containers throw; this program returns errors.
 template <typename F>
 auto Guarded(const F& f) -> decltype(f()) {
   try {

@@ -1,8 +1,7 @@
-// FNV-1a over texts (Fowler, Noll, Vo), which is the same on every machine and in every build. It tells texts apart
-// that differ by accident; it is no protection against someone who looks for equal hashes.
+// FNV-1a over texts (Fowler, Noll, Vo), the same on every machine and in every build. It tells texts apart that differ
+// by accident; it does not protect against deliberate collisions.
 //
-// Sealed lines: lines of a journal that tell whether they are as they were written, by the content, a tab, and the
-// content's hash.
+// Sealed lines: lines of a journal that show any change. A line is its content, a tab, and the content's hash.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace rewright {
 
-// Of a text, or of one that comes after what has the hash `hash`.
+// Hashes a text, or the concatenation of a text whose hash is `hash` and this one.
 inline uint64_t Fnv1a(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
   for (unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3u;
   return hash;
@@ -20,7 +19,7 @@ inline uint64_t Fnv1a(std::string_view text, uint64_t hash = 0xcbf29ce484222325u
 
 class TextHash {
  public:
-  // Texts added one after another do not run together.
+  // Adds a text; a separator keeps texts that are added one after another apart.
   void Add(std::string_view text) { hash_ = Fnv1a("\xff", Fnv1a(text, hash_)); }
   uint64_t value() const { return hash_; }
   // 16 hexadecimal digits.
@@ -40,10 +39,10 @@ class TextHash {
   uint64_t hash_ = Fnv1a("");  // of nothing
 };
 
-// Without the end of the line; `content` has none either.
+// Returns the line without its end; `content` has none either.
 inline std::string SealedLine(const std::string& content) { return content + "\t" + TextHash::HexOf(content); }
 
-// Leaves the content. False where the line is not whole or not as it was written.
+// Cuts the line to its content. False if the line is incomplete or was changed.
 inline bool OpenSealedLine(std::string* line) {
   const size_t at = line->rfind('\t');
   if (at == std::string::npos || line->substr(at + 1) != TextHash::HexOf(line->substr(0, at))) return false;

@@ -1,9 +1,10 @@
-// What search and runtime know of a device: two small interfaces.
+// Interfaces through which search and runtime use a device.
 //
-// A Device (backends/) partitions a graph into groups that it runs as one (fusion), gives the cost of a group, and
-// compiles a whole graph into a Schedule: kernels over numbered buffers. The runtime gives the buffers addresses (one
-// memory plan) and runs the kernels in an order that their uses of buffers allow. A GraphRunner (runtime/) runs and
-// times whole graphs. Licences say which kernels may compute by other operators than they are asked for.
+// A Device (backends/) partitions a graph into groups, each of which it runs as one (fusion), gives the cost of a
+// group, and compiles a whole graph into a Schedule: kernels over numbered buffers. The runtime assigns the addresses
+// of the buffers (one memory plan) and runs the kernels in an order that their uses of buffers allow. A GraphRunner
+// (runtime/) runs and times whole graphs. Licences tell which proved laws permit a kernel to compute by other operators
+// than those of the graph.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +36,9 @@ class KernelHandles {
   virtual ~KernelHandles() = default;
 };
 
-// What a run gives to a kernel besides the buffers. Every run that goes on has a context of its own.
+// State that a run gives to a kernel besides the buffers. Concurrent runs have separate contexts.
 struct RunContext {
-  KernelHandles* handles = nullptr;  // what MakeHandles of this kernel gave
+  KernelHandles* handles = nullptr;  // made by MakeHandles of this kernel
 };
 
 // Runs one step. Kernels are immutable: several threads may run one kernel at a time, each with buffers and handles of
@@ -47,9 +48,9 @@ class Kernel {
   virtual ~Kernel() = default;
   // Called once for every instance of a schedule (runtime/instance.h).
   virtual absl::StatusOr<std::unique_ptr<KernelHandles>> MakeHandles() const { return nullptr; }
-  // Addresses are in the order of Step::buffers. Reads and writes nothing outside of them, whatever is in them. Errors:
-  // of the data (an index outside its axis), of a library, too little memory; what was written before is undefined
-  // then. On a device with queues it only enqueues.
+  // Runs the kernel. Addresses are in the order of Step::buffers. It reads and writes nothing outside of them, whatever
+  // they contain. Errors: of the data (an index outside its axis), of a library, too little memory; the written buffers
+  // are undefined then. On a device with queues it only enqueues.
   virtual absl::Status Run(void* const* buffers, RunContext& context) const = 0;
 };
 
@@ -79,7 +80,7 @@ struct Buffer {
 
 enum class Access : uint8_t {
   kRead,
-  kWrite,    // of what lay there nothing is read
+  kWrite,    // the old contents are not read
   kUpdate,   // reads what it overwrites
   kScratch,  // written and read by the step alone
 };
@@ -91,7 +92,8 @@ struct BufferUse {
   Access access = Access::kRead;
 };
 
-// Which steps have to wait for which, how long buffers live and what may overlap follow from the uses of buffers alone.
+// One kernel with its buffers. The uses of buffers alone determine the order of steps, the lifetimes of buffers, and
+// which steps may overlap.
 struct Step {
   std::unique_ptr<Kernel> kernel;
   std::vector<BufferUse> buffers;  // in the order that the kernel expects
@@ -108,22 +110,23 @@ struct Schedule {
   std::vector<int> inputs;   // buffer of every graph input, in order; -1 for an unused one
   std::vector<int> outputs;  // buffer of every result of the graph (Graph::results), in order
   // Buffer of every state of a graph for training, by name: in row-major order, of kind kState. The steps that write it
-  // come behind all others, so that a run that ends with an error leaves every state as it was.
+  // come after all others, so that a run that ends with an error leaves every state unchanged.
   std::map<std::string, int> states;
   std::vector<Group> groups;
-  bool sparing = false;  // what a step has read of mapped files is given back (Device::CompileSparing)
+  bool sparing = false;  // pages that a step has read of mapped files are given back (Device::CompileSparing)
 };
 
-// Where buffers live, and the queues of work on them. Kernels over memory that is not this machine's only enqueue; what
-// goes wrong later shows at the next Synchronize or CopyOut. Thread-safe where `turns` is null.
+// The memory in which buffers live, and the queues of work on them. Kernels over a memory that this machine does not
+// address only enqueue; later faults show at the next Synchronize or CopyOut. Thread-safe if `turns` is null.
 class DeviceMemory {
  public:
   static constexpr size_t kAlignment = 256;
 
   virtual ~DeviceMemory() = default;
-  // Aligned to kAlignment. Errors: ResourceExhausted, with the bytes asked for.
+  // Allocates memory aligned to kAlignment. Error: ResourceExhausted, with the number of bytes.
   virtual absl::StatusOr<std::shared_ptr<void>> Allocate(size_t bytes) = 0;
-  // The same in the second tier, which no kernel reads but those that copy. Errors also where there is no such tier.
+  // Allocates memory in the second tier, which no kernel reads except those that copy. Further error: there is no such
+  // tier.
   virtual absl::StatusOr<std::shared_ptr<void>> AllocateStored(size_t bytes) {
     (void)bytes;
     return absl::InternalError("this memory has no second tier");
@@ -131,31 +134,31 @@ class DeviceMemory {
   virtual absl::Status CopyIn(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status CopyOut(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status Synchronize() = 0;
-  // Enqueues by `enqueue(i)`, in the order of `steps`, so that queues may overlap. All of it is behind what was
-  // enqueued before, and what is enqueued later is behind all of it. Ends at the first error.
+  // Enqueues by `enqueue(i)`, in the order of `steps`, so that queues may overlap. All of it runs after earlier
+  // enqueued work, and later enqueued work runs after all of it. Ends at the first error.
   virtual absl::Status RunQueues(const std::vector<QueueStep>& steps,
                                  const std::function<absl::Status(int)>& enqueue) = 0;
-  // Enqueues what `work` enqueues, again and again, at less cost for each kernel.
+  // Records the work that `work` enqueues and repeats it at less cost for each kernel.
   virtual absl::StatusOr<std::function<absl::Status()>> Record(const std::function<absl::Status()>& work) = 0;
-  // True where addresses are this program's own: tensors of callers are used where they lie.
+  // True if addresses are this program's own: tensors of callers are used in place.
   virtual bool is_host() const { return false; }
-  // To be held by whoever uses the memory, from the first copy to the end of the work; null: runs may overlap.
+  // Must be held by every user of the memory, from the first copy to the end of the work; null: runs may overlap.
   virtual std::mutex* turns() { return nullptr; }
 };
 
-// Memory beside that of the device, for what no kernel reads for long (docs/decisions/074).
+// Memory besides that of the device, for data that no kernel reads for a while (docs/decisions/074).
 struct SecondTier {
   int64_t bytes = 0;            // that it has
   double seconds_per_byte = 0;  // of a copy there or back, while kernels run
   double lost = 0;              // seconds by which kernels take longer for each second of copies
 };
 
-// Which kernels may compute an operator by other operators. A kernel whose arithmetic is not that of its operator says
-// what it computes as a graph of operators, and which law leads there (docs/decisions/038). Thread-safe.
+// Tells which kernels may compute an operator by other operators. A kernel whose arithmetic is not that of its operator
+// states its computation as a graph of operators, and the law that leads there (docs/decisions/038). Thread-safe.
 class Licences {
  public:
   virtual ~Licences() = default;
-  // Whether the law of that name is proved, is not switched off, and leads from the application to `meaning`, a value
+  // True if the law of that name is proved, is not switched off, and leads from the application to `meaning`, a value
   // of the graph's arena.
   virtual bool Allow(const std::string& law, const Graph& graph, NodeId application, Value meaning) const = 0;
 };
@@ -163,54 +166,55 @@ class Licences {
 class Device {
  public:
   virtual ~Device() = default;
-  // The key of the profile database: name, library versions, threads.
+  // Returns the key of the profile database: name, library versions, threads.
   virtual std::string name() const = 0;
-  // Every application that a run computes is in one group (views may form groups of cost 0), or in each of several that
-  // compute it for themselves.
+  // Partitions the applications that a run computes: each is in one group (views may form groups of cost 0), or in
+  // several groups that each compute it.
   virtual std::vector<Group> Partition(const Graph& graph) const = 0;
-  // Seconds to run the group on typical data, measured once per signature (or computed, for analytic devices).
+  // Returns the seconds to run the group on typical data, measured once per signature (or computed, for analytic
+  // devices).
   virtual absl::StatusOr<double> Cost(const Graph& graph, const Group& group) = 0;
-  // The proved law by which the device computes the group, where it computes other operators than the group has
-  // (Licences); empty: none. Errors: those of Cost.
+  // Returns the proved law by which the device computes the group, if it computes other operators than the group has
+  // (Licences); else empty. Errors: those of Cost.
   virtual absl::StatusOr<std::string> LawOf(const Graph& graph, const Group& group) {
     (void)graph, (void)group;
     return std::string();
   }
-  // What the user should hear about costs: groups that the device refuses, with its words.
+  // Returns notes on costs for the user: the groups that the device refuses, with its messages.
   virtual std::vector<std::string> faults() const { return {}; }
-  // What the cost of a group depends on besides the group itself: a hash of the layouts in which its operands arrive.
-  // Groups that look alike and have equal contexts cost the same.
+  // Returns a hash of the layouts in which the operands of a group arrive: the cost of a group depends on these besides
+  // the group itself. Groups that look alike and have equal contexts cost the same.
   virtual uint64_t CostContext(const Graph& graph, const Group& group) {
     (void)graph, (void)group;
     return 0;
   }
-  // What no kernel exceeds, measured; 0: not known. Operations a second of multiply-adds of f32 with all operands in
-  // registers, an addition and a multiplication each.
+  // Peak rate of any kernel, measured, in operations per second: multiply-adds of f32 with all operands in registers,
+  // an addition and a multiplication each. 0: not known.
   virtual double PeakFlops() const { return 0; }
-  // Bytes a second that are loaded where so many are loaded over and over.
+  // Rate in bytes per second at which a block of `bytes` bytes is loaded when it is loaded over and over.
   virtual double PeakBytesPerSecond(int64_t bytes) const {
     (void)bytes;
     return 0;
   }
   // False for a device that is known by its costs alone: Compile fails.
   virtual bool runs() const { return true; }
-  // Where the buffers of its schedules live; null: in the memory of this machine.
+  // The memory in which the buffers of its schedules live; null: the memory of this machine.
   virtual DeviceMemory* memory() { return nullptr; }
-  // None: all is in the memory of its kernels. Times are measured, once, or a guess.
+  // Returns the second tier; none: all is in the memory of the kernels. Its times are measured once, or a guess.
   virtual std::optional<SecondTier> second_tier(bool measured) {
     (void)measured;
     return std::nullopt;
   }
-  // Kernels for the whole graph; what is known before the run is computed here, once.
+  // Compiles kernels for the whole graph; known values are computed here, once.
   virtual absl::StatusOr<Schedule> Compile(const Graph& graph) = 0;
-  // The same for a few runs and in little memory: where the device can it reads weights where the graph has them, and
-  // gives back after each step what that read of mapped files. Runs take longer.
+  // Compiles for a few runs in little memory. If the device can, it reads weights in place, and gives back after each
+  // step the pages of mapped files that the step read. Runs take longer.
   virtual absl::StatusOr<Schedule> CompileSparing(const Graph& graph) { return Compile(graph); }
 };
 
-// A compiled graph that can be run many times, by several threads at a time: every run that goes on has memory of its
-// own, which later runs use again; what was compiled, packed weights among it, is shared. Where there is one state for
-// all (Buffer::kState), or one queue of work, runs take turns.
+// A compiled graph that can be run many times, by several threads at a time. Each concurrent run has its own memory,
+// which later runs reuse; compiled data such as packed weights is shared. If all runs share one state (Buffer::kState)
+// or one queue of work, they take turns.
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -218,16 +222,16 @@ class Executable {
   // states take their next values. An error ends this run alone: it names the step and its operators, outputs are
   // undefined, and states are as before.
   virtual absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) = 0;
-  // Run without moving inputs and outputs: on a device with memory of its own, computes once more on the inputs of the
-  // last Run of any thread and waits for the end. What latency is measured by.
+  // Runs without moving inputs and outputs. On a device with memory of its own it computes once more on the inputs of
+  // the last Run of any thread and waits for the end. Latency is measured by this call.
   virtual absl::Status RunAgain(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) {
     return Run(inputs, outputs);
   }
-  // What a state of a graph for training holds now, and another value for it. Errors: no state of that name; a value of
-  // another type.
+  // Returns the current value of a state of a graph for training; WriteState replaces it. Errors: no state of that
+  // name; a value of another type.
   virtual absl::StatusOr<Tensor> ReadState(const std::string& name) { return absl::NotFoundError("no state " + name); }
-  // The same without a copy where that can be: what it gives holds until the next run or WriteState, and lives no
-  // longer than the executable.
+  // Returns the value without a copy if possible. The result is valid until the next run or WriteState, and no longer
+  // than the executable lives.
   virtual absl::StatusOr<Tensor> ViewState(const std::string& name) { return ReadState(name); }
   virtual absl::Status WriteState(const std::string& name, const Tensor&) {
     return absl::NotFoundError("no state " + name);

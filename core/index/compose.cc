@@ -1,4 +1,4 @@
-// The structure of forms: parts, substitution.
+// Structure of forms: parts, substitution.
 #include <algorithm>
 #include <utility>
 
@@ -35,7 +35,7 @@ class Composer {
     return product;
   }
 
-  // Of an atom that is no product.
+  // Substitutes in an atom that is no product.
   Form OfAtom(const Atom* atom) {
     if (const auto found = substitution_.find(atom); found != substitution_.end()) {
       return FloorDiv(found->second.value, found->second.scale);

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = Atom::Kind;
 
-// rest div by, where it is one number for all values.
+// Returns rest div by, if it is one number for all values.
 bool QuotientIsNumber(const Form& rest, const Form& by, int64_t* number) {
   if (by.IsConstant()) {
     const Interval range = RangeOf(rest);
@@ -27,8 +27,8 @@ bool QuotientIsNumber(const Form& rest, const Form& by, int64_t* number) {
   return IsWithin(rest + by, by);
 }
 
-// Brings the factors of rest into [0, by) and what they lose into the quotient. Factors of what has no bounds stay, so
-// that what is computed does not grow out of 64 bits.
+// Reduces the factors of rest to [0, by) and adds the quotients of the factors to the quotient. Factors of unbounded
+// atoms stay, so that later numbers fit 64 bits.
 void ReduceFactors(int64_t by, Form* quotient, Form* rest) {
   std::vector<Form::Term> whole, left;
   for (const Form::Term& term : rest->terms()) {
@@ -41,7 +41,7 @@ void ReduceFactors(int64_t by, Form* quotient, Form* rest) {
   *rest = FormBuilder::Sum(rest->constant(), std::move(left));
 }
 
-// rest = common * reduced + left and by = common * reduced_by, with 0 <= left < common.
+// Splits rest = common * reduced + left and by = common * reduced_by, with 0 <= left < common.
 struct Cancelled {
   Form reduced, by, common = 1, left = 0;
 };
@@ -86,7 +86,7 @@ Cancelled Cancel(const Form& rest, const Form& by) {
   return result;
 }
 
-// a = number * b, or the like with forms.
+// True if a is a multiple of b, by a number or a form.
 bool IsMultiple(const Form& a, const Form& b, Form* quotient) {
   Form rest;
   Divide(a, b, quotient, &rest);
@@ -114,7 +114,7 @@ void Divide(const Form& a, const Form& b, Form* quotient, Form* rest) {
     *rest = FormBuilder::Sum(FloorRemainder(a.constant(), by), std::move(left));
     return;
   }
-  // By the leading term of b, as polynomials are divided.
+  // Divides by the leading term of b, as polynomials are divided.
   const auto leads = [](const Form::Term& x, const Form::Term& y) {
     const size_t p = FactorsOf(x.atom).size(), q = FactorsOf(y.atom).size();
     return p != q ? p < q : Precedes(x.atom, y.atom);

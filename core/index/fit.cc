@@ -25,7 +25,7 @@ std::vector<int64_t> Primes(size_t count) {
 
 std::vector<NamedSizes> SampleSizes(const std::vector<std::string>& names, const NamedSizes& fixed) {
   const std::vector<int64_t> primes = Primes(kSizesOfName * names.size());
-  // Size k of the names are neighbours in the list, so that those of the first samples are small.
+  // The sizes number k of all names are neighbours in the list, so that those of the first samples are small.
   const auto set = [&](NamedSizes* sizes, size_t name, size_t k) {
     (*sizes)[names[name]] = primes[k * names.size() + name];
   };
@@ -52,7 +52,7 @@ SizeFit::SizeFit(std::vector<std::string> names, std::vector<NamedSizes> samples
   for (const std::string& name : names_) symbols_.push_back(space_.Symbol(name, 1));
 }
 
-// Differences of values give the multiples: of one name, where it alone is at its second size, then of two.
+// Differences of values give the factors: first of one name, which alone is at its second size, then of two.
 std::optional<Form> SizeFit::Fit(const std::vector<int64_t>& values) {
   CHECK(values.size() == samples_.size());
   if (std::all_of(values.begin(), values.end(), [&](int64_t value) { return value == values[0]; })) {

@@ -11,14 +11,14 @@
 namespace rewright::index {
 namespace {
 
-// More terms than the index of any operator has.
+// The greatest number of terms of a form; the index of any operator has fewer.
 constexpr size_t kMaxTerms = 4000;
 
 using Kind = Atom::Kind;
 
 Space* SpaceOf(const Form& a, const Form& b) { return (a.terms().empty() ? b : a).terms().front().atom->space; }
 
-// With r a factor, wherever such a sum stands:
+// Applies these laws wherever such a sum occurs, with a factor r:
 //   r*(d*(a div d) + a mod d) = r*a
 //   r*(d*((a div d) mod c) + a mod d) = r*(a mod (c*d))
 Form Recombine(Form sum) {

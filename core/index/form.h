@@ -3,12 +3,12 @@
 //   4*y + x div 3 + 1          a form: a sum of integer multiples of atoms, and a constant
 //   y, x, x div 3, H*W         atoms: variables, symbols, quotients, remainders, minima, maxima and products of those
 //
-// A *variable* takes every value of its range; a *symbol* is a number that is fixed but unknown, the size of a tensor
-// say. Where no symbols occur all factors are numbers; where they do, a factor is a polynomial of symbols, since a
-// product of atoms is an atom: (H*W)*y is the multiple 1 of the atom H*W*y. Division rounds down.
+// A *variable* takes every value of its range. A *symbol* is a fixed but unknown number, for instance the size of a
+// tensor. Without symbols all factors are numbers. With symbols a factor is a polynomial of symbols, since a product of
+// atoms is an atom: (H*W)*y is the multiple 1 of the atom H*W*y. Division rounds down.
 //
-// Forms are kept normal, so that equal forms are equal functions (the converse does not hold). With r the remainder of
-// what the divisor divides, the laws of div and mod are
+// Forms are kept normal: equal forms are equal functions (the converse does not hold). Let r be the remaining terms of
+// the dividend. The laws of div and mod are
 //   (d*a + r) div d = a + r div d           (d*a + r) mod d = r mod d
 //   r div d = 0,  r mod d = r               for 0 <= r < d
 //   (g*a + s) div (g*d) = a div d           (g*a + s) mod (g*d) = g*(a mod d) + s       for 0 <= s < g
@@ -16,8 +16,8 @@
 //   (x mod (c*d)) div c = (x div c) mod d   (x mod (c*d)) mod c = x mod c
 //   d*(a div d) + a mod d = a               d*((a div d) mod c) + a mod d = a mod (c*d)
 //
-// Arithmetic that does not fit 64 bits gives an *unknown* form, as does a divisor that is a number below 1; whatever
-// is computed from an unknown form is unknown, and nothing is ever concluded from one.
+// Arithmetic that does not fit 64 bits gives an *unknown* form, as does a divisor that is a number below 1. A form
+// computed from an unknown form is unknown, and nothing is ever concluded from one.
 //
 // A Space owns the atoms and must outlive the forms over them; forms of two spaces do not mix. Not thread-safe.
 #pragma once
@@ -48,7 +48,7 @@ struct Interval {
   friend bool operator==(const Interval& a, const Interval& b) { return a.low == b.low && a.high == b.high; }
 };
 
-// A value; cheap to copy.
+// An integer form; cheap to copy.
 class Form {
  public:
   struct Term {
@@ -67,11 +67,11 @@ class Form {
   int64_t constant() const { return constant_; }
   // By atom, see Precedes; no factor is 0.
   absl::Span<const Term> terms() const { return terms_; }
-  // The factor of an atom, 0 where it is not among the terms.
+  // Returns the factor of an atom, 0 if it is not among the terms.
   int64_t FactorOf(const Atom* atom) const;
-  // The greatest number that divides the constant and all factors; 0 for the form 0.
+  // Returns the greatest common divisor of the constant and all factors; 0 for the form 0.
   int64_t Divisor() const;
-  // The atom, where the form is one; else null.
+  // Returns the atom if the form is a single one; else null.
   const Atom* AsAtom() const;
 
   friend Form operator+(const Form& a, const Form& b);
@@ -101,7 +101,7 @@ Form Mod(const Form& a, const Form& b);
 Form CeilDiv(const Form& a, const Form& b);  // (a + b - 1) div b
 Form Min(const Form& a, const Form& b);
 Form Max(const Form& a, const Form& b);
-// The operation of an expression's kind, kIndexAdd to kIndexMax.
+// Applies the operation of an expression's kind, kIndexAdd to kIndexMax.
 Form Apply(ExprKind kind, const Form& a, const Form& b);
 
 struct Atom {
@@ -109,8 +109,9 @@ struct Atom {
 
   Kind kind = Kind::kVariable;
   Space* space = nullptr;
-  int id = 0;  // in the order of making
-  // Symbols and variables. What `tag` means is the user's business; equal leaves with other tags are different.
+  int id = 0;  // in the order of creation
+  // Name and tag of a symbol or variable. The user defines the meaning of `tag`; equal leaves with other tags are
+  // different.
   std::string name;
   int tag = 0;
   Form extent;  // of a variable with a symbolic range: it is at least 0 and less than this
@@ -122,20 +123,20 @@ struct Atom {
   // Derived.
   Interval range;
   int64_t magnitude = 0;            // see Magnitude
-  bool symbolic = false;            // what is known of it depends on symbols
+  bool symbolic = false;            // facts about it depend on symbols
   bool recombines = false;          // a remainder whose quotient is no constant is among its factors
   std::vector<const Atom*> leaves;  // the symbols and variables in it, ascending by id
 
   bool IsLeaf() const { return kind == Kind::kSymbol || kind == Kind::kVariable; }
 };
 
-// Of a product; of anything else itself. The atom outlives what is given.
+// Returns the factors of a product, or the atom itself if it is none. The atom must outlive the result.
 inline absl::Span<const Atom* const> FactorsOf(const Atom* const& atom) {
   if (atom->kind == Atom::Kind::kProduct) return atom->factors;
   return absl::Span<const Atom* const>(&atom, 1);
 }
 
-// The order of terms: by the ids of factors, lexicographically.
+// Orders terms by the ids of their factors, lexicographically.
 bool Precedes(const Atom* a, const Atom* b);
 
 class Space {
@@ -145,11 +146,11 @@ class Space {
   Space& operator=(const Space&) = delete;
 
   Form Symbol(const std::string& name, int64_t low, int64_t high = kInfinity, int tag = 0);
-  // Takes the values low..high; the constant `low` where that is all.
+  // Makes a variable with the values low..high; the constant `low` if these are equal.
   Form Variable(const std::string& name, Interval range, int tag = 0);
-  // Takes the values 0..extent-1.
+  // Makes a variable with the values 0..extent-1.
   Form Variable(const std::string& name, const Form& extent, int tag = 0);
-  // A variable like no other; without an extent it takes every value.
+  // Makes a variable that equals no other; without an extent it takes every value.
   Form Fresh(const std::string& name, const Form& extent) { return Variable(name, extent, --fresh_); }
   Form Fresh(const std::string& name) { return Variable(name, Interval(), --fresh_); }
 
@@ -168,42 +169,43 @@ class Space {
   int fresh_ = 0;
 };
 
-// ---------------------------------------------------------------- what is known of a form
+// ---------------------------------------------------------------- facts about a form
 
 Interval RangeOf(const Form& form);
-// Shown by ranges, and by those of symbols where they are polynomials; false where it is not seen.
+// True if ranges show it, or, for polynomials of symbols, the ranges of the symbols; false if it is not seen.
 bool IsNonNegative(const Form& form);
 inline bool IsPositive(const Form& form) { return IsNonNegative(form - 1); }
 // 0 <= form < extent.
 inline bool IsWithin(const Form& form, const Form& extent) {
   return IsNonNegative(form) && IsNonNegative(extent - form - 1);
 }
-// A form over symbols alone that `form` is nowhere below (`upper`: above); unknown where none is seen. It may be far
-// away where variables occur in several terms.
+// Returns a form over symbols alone that bounds `form` from above (`upper`) or below; unknown if none is seen. The
+// bound may be loose if variables occur in several terms.
 Form BoundOf(const Form& form, bool upper);
-// The largest magnitude of a number that an evaluation goes through, as the form is written; at most kInfinity.
+// Returns the largest magnitude of a number in the evaluation of the form as written; at most kInfinity.
 int64_t Magnitude(const Form& form);
-// Symbols and variables that occur, ascending by id.
+// Returns the symbols and variables that occur, ascending by id.
 std::vector<const Atom*> LeavesOf(const Form& form);
 bool Contains(const Form& form, const Atom* leaf);
-// The number of values that a variable which starts at 0 may take.
+// Returns the number of values of a variable that starts at 0.
 Form ExtentOf(const Atom* variable);
 
 // ---------------------------------------------------------------- structure
 
-// form = factor * leaf + rest, with `leaf` in neither; false where it is not of that shape.
+// Splits form = factor * leaf + rest, with `leaf` in neither; false if that is not possible.
 bool SplitAt(const Form& form, const Atom* leaf, Form* factor, Form* rest);
-// constant + sum of factors[k] * leaves[k], with none of the leaves in what is left; nothing where that is not so.
+// form = constant + sum of factors[k] * leaves[k], with none of the leaves in `constant` and `factors`. AffineIn
+// returns nothing if the form is not of that shape.
 struct Affine {
   Form constant;
   std::vector<Form> factors;
 };
 std::optional<Affine> AffineIn(const Form& form, absl::Span<const Atom* const> leaves);
-// a = quotient * b + rest: what is a multiple of b, term by term, is in the quotient.
+// Splits a = quotient * b + rest; the quotient takes every term that is a multiple of b.
 void Divide(const Form& a, const Form& b, Form* quotient, Form* rest);
 
-// Leaves to be replaced at once. `scale` > 1 says that scale * leaf = value: multiples of the leaf take it as it is,
-// and elsewhere the leaf is value div scale.
+// A replacement of a leaf; all are made at once. `scale` > 1 means scale * leaf = value: multiples of the leaf take the
+// value as it is, and elsewhere the leaf is value div scale.
 struct Replacement {
   Form value;
   Form scale = 1;
@@ -211,8 +213,8 @@ struct Replacement {
 using Substitution = absl::flat_hash_map<const Atom*, Replacement>;
 Form Compose(const Form& form, const Substitution& substitution);
 
-// The form with every a mod c, c a number, written as a - c*(a div c), unless `keep` says so of the atom. With it the
-// place in memory that digits of one number lead to is a sum over fewer atoms.
+// Writes every a mod c, c a number, as a - c*(a div c), unless `keep` is true for the atom. The address that digits of
+// one number lead to becomes a sum over fewer atoms.
 template <typename Keep>
 Form ExpandMods(const Form& form, const Keep& keep) {
   Form result = form;
@@ -225,13 +227,13 @@ Form ExpandMods(const Form& form, const Keep& keep) {
   return result;
 }
 
-// The position along each axis of element number `flat` in row-major order.
+// Returns the position along each axis of element number `flat` in row-major order.
 std::vector<Form> Unflatten(const Form& flat, const std::vector<int64_t>& sizes);
 
-// 4*y + x div 3 + 1
+// Prints the form: 4*y + x div 3 + 1.
 std::string Text(const Form& form);
-// The same in C: a literal, a name, or in parentheses. Quotients and remainders of what may be negative call floor_div
-// and floor_mod, minima and maxima index_min and index_max.
+// Prints the form in C: a literal, a name, or in parentheses. Quotients and remainders whose dividend may be negative
+// call floor_div and floor_mod, minima and maxima index_min and index_max.
 std::string CText(const Form& form);
 
 }  // namespace rewright::index

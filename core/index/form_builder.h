@@ -1,4 +1,4 @@
-// The inside of forms, for the sources of core/index.
+// Internals of forms, for the sources of core/index.
 #pragma once
 
 #include <utility>
@@ -10,13 +10,13 @@ namespace rewright::index {
 
 class FormBuilder {
  public:
-  // a + factor * b, with laws of div and mod left aside.
+  // Returns a + factor * b without applying the laws of div and mod.
   static Form Combine(const Form& a, const Form& b, int64_t factor);
-  // Terms in any order, with repetitions.
+  // Builds a form from terms in any order, with repetitions.
   static Form Sum(int64_t constant, std::vector<Form::Term> terms);
-  // The atom of an operation on known forms, not both constant.
+  // Returns the atom of an operation on known forms, not both constant.
   static Form Operation(Atom::Kind kind, const Form& a, const Form& b);
-  // The product of atoms that are no products.
+  // Returns the product of atoms that are no products.
   static Form Product(std::vector<const Atom*> factors);
 };
 
@@ -25,11 +25,11 @@ inline Form OfTerm(const Form::Term& term) {
   return FormBuilder::Combine(Form(), Form::OfAtom(term.atom), term.factor);
 }
 
-// The product of atom's factors without those of `by`; false where these are not among them.
+// Returns the product of atom's factors without those of `by`; false if these are not among them.
 bool DivideMonomial(const Atom* atom, const Atom* by, Form* quotient);
 
-// The greatest number, times the product of all atoms, that every term of `a` and of `b`, and the constant of `b`, has
-// as a factor.
+// Returns the greatest common factor (a number, times the product of common atoms) of every term of `a` and of `b`, and
+// of the constant of `b`.
 Form CommonFactor(const Form& a, const Form& b);
 
 }  // namespace rewright::index

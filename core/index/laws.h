@@ -1,12 +1,12 @@
 // The laws by which equations between indices are solved, each stated once, over any integers.
 //
-// A law tells what conditions on an unknown v amount to: v = value, where further numbers are 0 or at least 0. Each
+// A law replaces conditions on an unknown v by v = value, and conditions that other numbers are 0 or at least 0. It
 // keeps the solutions and their number. The integers are forms for the solver (solve.cc) of derivatives, interpreter
 // and costs, polynomials of symbols for the prover (verifier/normal_form/eliminate.cc), and terms of Z3 and cvc5 in
 // tests/verifier/integer_laws_test.cc, which proves every law as it is written here.
 //
-// An Arithmetic divides, rounding down: Number FloorDiv(Number, Number) and Mod(Number, Number). Divisors are positive
-// where a law is applied; whoever applies it has seen to that, and to what the law says it needs.
+// An Arithmetic divides, rounding down: Number FloorDiv(Number, Number) and Mod(Number, Number). The caller of a law
+// makes sure that divisors are positive and that the law's assumptions hold.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Laws {
   using Number = typename Arithmetic::Number;
 
   struct Conclusion {
-    std::vector<Number> value;        // of the unknown; none where the law only says what holds
+    std::vector<Number> value;        // of the unknown; none if the law only states conditions
     std::vector<Number> zero;         // these are 0
     std::vector<Number> nonnegative;  // these are at least 0
   };

@@ -1,4 +1,4 @@
-// What an application costs, counted on its meaning (FeaturesOf of core/ir/op.h).
+// The cost of an application, counted on its meaning (FeaturesOf of core/ir/op.h).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,8 +16,8 @@ namespace {
 using index::Atom;
 using index::Form;
 
-// The equations between indices without which a term of the reduction does not exist, or is 0 in a sum: a factor is 0
-// between the elements of an operand that is spread out.
+// Returns the equations between indices at which terms of the reduction exist and are not 0: a factor is 0 between the
+// elements of an operand that is spread out.
 void AddEquations(const ExprPtr& condition, std::vector<const ExprNode*>* equations) {
   for (const ExprPtr& part : Conjuncts(condition)) {
     if (part->IsEquation()) equations->push_back(part.get());
@@ -39,20 +39,20 @@ std::vector<const ExprNode*> EquationsOf(const ExprNode& reduction) {
   return equations;
 }
 
-// The terms at which equations hold, as far as these can be solved; bounds are not looked at. Elements are indices that
-// nobody knows, one each.
+// Counts the terms at which equations hold, as far as these can be solved; bounds are ignored. Elements are unknown
+// indices, one variable each.
 class TermCounter {
  public:
   TermCounter(const std::vector<int64_t>& sizes, const std::map<int64_t, double>& extents)
       : sizes_(sizes), extents_(extents) {}
 
-  // At all values of the variables outside of the reduction, `around`, and of those that it binds.
+  // Counts over all values of the variables outside of the reduction, `around`, and of those that it binds.
   double Count(const ExprNode& reduction, const std::set<int64_t>& around,
                const std::vector<const ExprNode*>& conditions) {
     std::vector<const Atom*> positions, bound;
     for (int64_t id : around) AddVariable(id, &positions);
     for (const BoundVar& var : reduction.bound()) AddVariable(var.id, &bound);
-    // Of positions the one with the most values is divided with the least left over.
+    // The position with the most values comes first: its division leaves the least over.
     std::stable_sort(positions.begin(), positions.end(), [](const Atom* a, const Atom* b) {
       return index::ExtentOf(a).constant() > index::ExtentOf(b).constant();
     });
@@ -100,7 +100,7 @@ class OpCounter {
   OpCounter(const std::vector<int64_t>& variables, std::map<int64_t, double> extents)
       : variables_(variables), extents_(std::move(extents)) {}
 
-  // Operations of evaluating `e` that many times.
+  // Counts the operations of evaluating `e` that many times.
   double Count(const ExprPtr& e, double times) {
     if (!IsScalarKind(e->kind())) return 0;
     switch (e->kind()) {

@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Atom::Kind;
 
-// Where a sum stands as an operand of something that binds tighter.
+// Prints an operand of an operator that binds tighter than a sum.
 std::string Operand(const Form& form) {
   const bool atomic = form.IsConstant() ? form.constant() >= 0 : form.AsAtom() != nullptr && form.AsAtom()->IsLeaf();
   return atomic ? Text(form) : absl::StrCat("(", Text(form), ")");

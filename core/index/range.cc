@@ -1,4 +1,4 @@
-// What is known of forms.
+// Ranges, signs and bounds of forms.
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -18,7 +18,7 @@ int64_t Clamp(__int128 value) {
   return static_cast<int64_t>(std::clamp<__int128>(value, -static_cast<__int128>(kInfinity), kInfinity));
 }
 
-// An open end times a number other than 0 is at least as large, so that it stays open.
+// An open end times a number other than 0 is at least as large; it stays open.
 Interval Product(const Interval& a, const Interval& b) {
   const __int128 corners[] = {static_cast<__int128>(a.low) * b.low, static_cast<__int128>(a.low) * b.high,
                               static_cast<__int128>(a.high) * b.low, static_cast<__int128>(a.high) * b.high};
@@ -49,7 +49,7 @@ Interval OperationRange(const Atom& atom) {
   switch (atom.kind) {
     case Kind::kFloorDiv: {
       Interval range = Quotient(a, b);
-      // Where only symbols tell.
+      // Symbols may show a sign that the ranges of numbers do not.
       if (range.low < 0 && atom.symbolic && IsPositive(atom.b) && IsNonNegative(atom.a)) range.low = 0;
       return range;
     }
@@ -74,7 +74,7 @@ int64_t Largest(const Interval& range) { return std::max(std::abs(range.low), st
 
 // ---- polynomials of symbols
 
-// Of an atom that is no product.
+// Bounds an atom that is no product.
 Form BoundOfAtom(const Atom& atom, bool upper) {
   const int64_t end = upper ? atom.range.high : atom.range.low;
   const Form number = std::abs(end) == kInfinity ? Form::Unknown() : Form(end);
@@ -93,7 +93,7 @@ Form BoundOfAtom(const Atom& atom, bool upper) {
     case Kind::kMin:
     case Kind::kMax: {
       const Form a = BoundOf(atom.a, upper), b = BoundOf(atom.b, upper);
-      // From the one side a bound of one operand will do.
+      // A bound of one operand suffices on that side.
       if (upper == (atom.kind == Kind::kMin) && !(a.IsKnown() && b.IsKnown())) return a.IsKnown() ? a : b;
       return atom.kind == Kind::kMin ? Min(a, b) : Max(a, b);
     }
@@ -101,7 +101,7 @@ Form BoundOfAtom(const Atom& atom, bool upper) {
   }
 }
 
-// With every symbol s written as (its least value) + t for a new t >= 0 no term is negative.
+// True if no term is negative after every symbol s is replaced by (its least value) + t for a new t >= 0.
 bool IsNonNegativePolynomial(const Form& form) {
   Substitution shift;
   for (const Atom* leaf : LeavesOf(form)) {
@@ -124,7 +124,7 @@ Form BoundOf(const Form& form, bool upper) {
     const auto factors = FactorsOf(term.atom);
     Form product = 1;
     for (const Atom* factor : factors) {
-      // Bounds of a product are products of bounds where nothing is negative.
+      // Bounds of a product are products of bounds if no factor is negative.
       if (factors.size() > 1 && factor->range.low < 0) return Form::Unknown();
       product = product * BoundOfAtom(*factor, up);
     }

@@ -52,7 +52,7 @@ class Solver {
   }
 
  private:
-  // What is determined first: what the caller says, what the laws bring in, the rest.
+  // The order in which variables are determined: those that the caller names, those that the laws introduce, the rest.
   enum Rank { kFirst, kNew, kLast };
   struct Unknown {
     const Atom* variable;
@@ -66,7 +66,7 @@ class Solver {
     return std::any_of(unknowns_.begin(), unknowns_.end(),
                        [&](const Unknown& u) { return Contains(form, u.variable); });
   }
-  // The terms in which unknowns occur; the others, and the constant, are known.
+  // Returns the terms in which unknowns occur; the others, and the constant, are known.
   Form MovingPart(const Form& form) const {
     Form moving;
     for (const Form::Term& term : form.terms()) {
@@ -75,7 +75,7 @@ class Solver {
     }
     return moving;
   }
-  // The unknowns of the least rank first.
+  // Returns the unknowns, those of the least rank first.
   std::vector<Unknown> ByRank() const {
     std::vector<Unknown> sorted = unknowns_;
     std::stable_sort(sorted.begin(), sorted.end(), [](const Unknown& a, const Unknown& b) { return a.rank < b.rank; });
@@ -96,7 +96,8 @@ class Solver {
     Require(Condition::Kind::kNonNegative, extent - form - 1);
   }
 
-  // Equations have unknowns, conditions that must be 0 have none, and the first term with unknowns is positive.
+  // Normalizes: equations have unknowns, conditions that must be 0 have none, and the first term with unknowns is
+  // positive.
   void Tidy() {
     std::vector<Form> all = std::move(equations_);
     std::vector<Condition> conditions = std::exchange(solution_.conditions, {});
@@ -124,7 +125,7 @@ class Solver {
     solution_.steps.push_back(absl::StrCat(law, ": ", what, " = ", Text(value)));
   }
 
-  // scale * variable is `value` from now on; `inside` says that it is known to be in the variable's range.
+  // Sets scale * variable = `value`; `inside` tells that the value is known to be in the variable's range.
   void Replace(const char* law, const Atom* variable, const Form& value, const Form& scale, bool inside) {
     const Form quotient = FloorDiv(value, scale);
     Say(law, variable->name, quotient);
@@ -151,10 +152,10 @@ class Solver {
     return variable;
   }
 
-  // ---- the laws; true where one was used
+  // ---- the laws; each returns true if it was used
 
-  // v + a = 0. `whole`: nothing else is unknown in the equation. Else a summed variable is not solved for where a
-  // position could be, though only by division: what stays is a sum over it.
+  // v + a = 0. `whole`: the equation has no other unknown. Otherwise a summed variable is not solved for if a position
+  // could be, even only by division: the remaining sum is over that variable.
   bool SolveUnit(bool whole) {
     for (size_t i = 0; i < equations_.size(); ++i) {
       bool position = false;
@@ -257,7 +258,7 @@ class Solver {
     return false;
   }
 
-  // The division in the form by which an unknown alone is divided; null where there is none.
+  // Returns the division in a form that divides an unknown alone; null if there is none.
   const Atom* DivisionOfUnknown(const Form& form) const {
     for (const Form::Term& term : form.terms()) {
       for (const Atom* atom : FactorsOf(term.atom)) {
@@ -283,7 +284,7 @@ class Solver {
     Replace("split", v, value, 1, /*inside=*/true);
   }
 
-  // v div d or v mod d somewhere.
+  // Splits an unknown v that occurs in v div d or v mod d.
   bool Split() {
     for (const Form& equation : equations_) {
       const Atom* division = DivisionOfUnknown(equation);
@@ -294,14 +295,15 @@ class Solver {
     return false;
   }
 
-  // Of a number that is divided by d: s for s * v + rest with s = 1 or -1, where d - 1 counts as -1; else 0.
+  // Splits a dividend of d as s * v + rest and returns s if it is 1 or -1, where d - 1 counts as -1; else 0.
   static int64_t SignOf(const Form& number, const Atom* v, const Form& d, Form* rest) {
     Form factor;
     if (!SplitAt(number, v, &factor, rest)) return 0;
     return factor.Is(1) ? 1 : factor.Is(-1) || factor + 1 == d ? -1 : 0;
   }
 
-  // The unknown of an equation (v + a) mod d = r that is solved for: a digit that `split` has made before others.
+  // Returns the unknown of an equation (v + a) mod d = r that is solved for; a digit that `split` has made is
+  // preferred.
   const Atom* UnknownOfResidue(const Atom& mod) const {
     const Atom* found = nullptr;
     for (const Unknown& unknown : ByRank()) {
@@ -313,7 +315,7 @@ class Solver {
     return found;
   }
 
-  // (v + a) mod d = r, and so of -v.
+  // (v + a) mod d = r, and likewise for -v.
   bool Residue() {
     for (size_t i = 0; i < equations_.size(); ++i) {
       const Form moving = MovingPart(equations_[i]), r = moving - equations_[i];
@@ -336,7 +338,7 @@ class Solver {
     return false;
   }
 
-  // c*v + a = 0, unknowns in a.
+  // c*v + a = 0, with unknowns in a.
   bool Scale() {
     for (const Unknown& unknown : ByRank()) {
       for (size_t i = 0; i < equations_.size(); ++i) {

@@ -29,26 +29,26 @@ struct Condition {
   friend bool operator==(const Condition& a, const Condition& b) { return a.kind == b.kind && a.form == b.form; }
 };
 
-// For all values of what is known: the values of `free`, within their ranges, at which `conditions` hold correspond one
-// to one to the solutions, and `values` gives these.
+// The solutions for all values of the known leaves. The values of `free`, within their ranges, at which `conditions`
+// hold correspond one to one to the solutions, and `values` gives these.
 struct Solution {
   std::vector<const Atom*> free;                  // unknowns that the equations do not determine, old ones and new
   absl::flat_hash_map<const Atom*, Form> values;  // of every unknown, over known leaves and `free`
-  // The same with divisions that leave no remainder kept apart: unknown = value / scale wherever the conditions hold.
+  // The values with exact divisions kept apart: unknown = value / scale wherever the conditions hold.
   Substitution exact;
   std::vector<Condition> conditions;
   std::vector<std::string> steps;  // "digit: v = p mod 4"
 };
 
-// What becomes of an unknown of which only the remainder is known, d divides v + a.
+// Treatment of an unknown v of which only the remainder is known: d divides v + a.
 enum class Residues : uint8_t {
-  kConditions,  // that stays a condition: short to read and to prove
+  kConditions,  // the divisibility stays a condition: short to read and to prove
   kTakenApart,  // v = d*h + -a mod d for a new h: no v is visited in vain
 };
 
-// All values of the unknowns, within their ranges, at which every equation is 0. Unknowns are variables that start at
-// 0 and end somewhere; those in `first` are determined rather than those in `others`. All other leaves are known.
-// Nothing where numbers do not fit 64 bits.
+// Returns all values of the unknowns, within their ranges, at which every equation is 0. Unknowns are variables that
+// start at 0 and have an end; those in `first` are determined in preference to those in `others`. All other leaves are
+// known. Nothing if numbers do not fit 64 bits.
 std::optional<Solution> Solve(const std::vector<const Atom*>& first, const std::vector<const Atom*>& others,
                               const std::vector<Form>& equations, Residues residues = Residues::kConditions);
 

@@ -1,5 +1,5 @@
-// Arithmetic of one element in each representation: what the lane kernels are instantiated with, besides the scalar
-// functions (core/ir/function_values.h).
+// Arithmetic of one element in each representation, with which the lane kernels are instantiated;
+// core/ir/function_values.h has the scalar functions.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct FloatArith {
   using T = F;
   static T FromReal(double a) { return static_cast<T>(a); }
   static T FromInt(int64_t a) { return static_cast<T>(a); }
-  // Truncates; what an int64 does not hold is clamped, NaN is 0.
+  // Truncates; values beyond the range of int64 are clamped, NaN is 0.
   static int64_t ToInt(T a) {
     if (a != a) return 0;
     if (a >= static_cast<T>(9223372036854775808.0)) return std::numeric_limits<int64_t>::max();

@@ -1,6 +1,6 @@
-// The choice of a stage's blocks, by a simple model of what nodes cost: a fixed part per evaluation, a part per row
-// and a part per lane. Broad boxes spread the fixed parts; a box that extends along an axis on which few nodes depend
-// lets the others be shared along it.
+// Chooses the blocks of a stage by a simple model of the cost of nodes: a fixed part per evaluation, a part per row and
+// a part per lane. Large boxes spread the fixed parts. A box that extends along an axis on which few nodes depend lets
+// the other nodes be shared along it.
 #include <algorithm>
 #include <bit>
 
@@ -26,13 +26,13 @@ class CostModel {
  public:
   explicit CostModel(const Stage& stage)
       : stage_(stage), evaluations_(stage.nodes.size(), 1), fused_(stage.nodes.size()) {
-    std::vector<double> by_bit(kMaxVariables, 1);    // how often nodes that depend on the variable are evaluated
+    std::vector<double> by_bit(kMaxVariables, 1);    // number of evaluations of nodes that depend on the variable
     for (size_t i = stage.nodes.size(); i-- > 0;) {  // a reduction comes after what it contains
       const Node& n = stage.nodes[i];
       for (uint64_t rest = n.deps >> kFirstBound << kFirstBound; rest != 0; rest &= rest - 1) {
         evaluations_[i] = std::max(evaluations_[i], by_bit[std::countr_zero(rest)]);
       }
-      if (n.rep == Rep::kBool) {  // remembered for few values of bound variables
+      if (n.rep == Rep::kBool) {  // cached for few values of bound variables
         double values = 1;
         for (uint64_t rest = n.deps >> kFirstBound; rest != 0; rest &= rest - 1) {
           values *= static_cast<double>(stage.bound_extents[std::countr_zero(rest)]);
@@ -61,7 +61,7 @@ class CostModel {
     }
     double lanes = 1;
     for (int64_t size : box) lanes *= static_cast<double>(size);
-    // Starting the block, and storing it: row by row, or scattered.
+    // The cost of starting the block, and of storing it: row by row, or scattered.
     size_t last = box.size();
     while (last > 0 && stage_.extents[last - 1] == 1) --last;
     const double inner = last == 0 ? 1 : static_cast<double>(box[last - 1]);
@@ -110,7 +110,7 @@ class CostModel {
       }
       default: break;
     }
-    // Rows end where an axis belongs to other operands than the axes inside it.
+    // Rows end at an axis that belongs to other operands than the axes inside it.
     double lanes = 1, row = 1;
     int inner = -1;
     bool open = true;
@@ -175,7 +175,7 @@ void Search(const CostModel& model, const std::vector<int64_t>& extents, int64_t
   box[axis] = 1;
 }
 
-// Doubles, halves or completes single axes as long as that helps.
+// Doubles, halves or completes single axes as long as that lowers the cost.
 void Improve(const CostModel& model, const std::vector<int64_t>& extents, int64_t limit, double best_cost,
              std::vector<int64_t>& best) {
   bool improved = true;

@@ -1,4 +1,4 @@
-// BlockRunner: the nodes that are elements.
+// BlockRunner: nodes that are elements.
 #include <algorithm>
 #include <cstring>
 
@@ -17,10 +17,10 @@ const std::byte* AsBytes(const void* data) { return static_cast<const std::byte*
 
 }  // namespace
 
-// The elements of an evaluated node of any representation.
+// Returns the elements of an evaluated node of any representation.
 const void* BlockRunner::Data(int id) { return node(id).rep == Rep::kBool ? Bytes(id) : slot(id).data; }
 
-// The node has the value of its evaluated argument `from`, which may have fewer lanes.
+// Gives the node the value of its evaluated argument `from`, which may have fewer lanes.
 void BlockRunner::TakeOver(Slot& s, int from) {
   const Slot& arg = slot(from);
   if (node(from).rep == Rep::kBool) {
@@ -74,7 +74,7 @@ void BlockRunner::ComputeRead(const Node& n, Slot& s) {
     in = Shift(in, Base(n, s), s.size);
     const Nest::Dim& inner = Inner(s.nest);
     if (s.nest.rank == 1 && (inner.n == 1 || inner.stride[0] == 1)) {
-      s.data = in;  // the lanes lie in the operand as they are
+      s.data = in;  // the lanes are contiguous in the operand
     } else {
       ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim&) {
         CopyStrided(s.size, Shift(s.buffer, lane, s.size), Shift(in, at[0], s.size), inner.stride[0], inner.n);
@@ -99,7 +99,7 @@ void BlockRunner::GatherRead(const Node& n, Slot& s, const std::byte* in, bool m
   });
 }
 
-// False, with an error, when a lane that the mask selects lies outside.
+// Returns false, with an error, if a lane that the mask selects lies outside.
 bool BlockRunner::CheckBounds(const Node& n, Truth mask) {
   for (const BoundsCheck& check : n.checks) {
     Eval(check.index);
@@ -242,7 +242,7 @@ void BlockRunner::ComputeReduce(const Node& n, Slot& s) {
   if (n.rep == Rep::kBool) Summarize(s);
 }
 
-// The elements of a factor, kept until kSteps more have been computed.
+// Returns the elements of a factor, kept until kSteps more have been computed.
 const void* BlockRunner::Factor(int id) {
   Slot& s = slot(id);
   if (!s.valid) {
@@ -265,7 +265,7 @@ void BlockRunner::FlushPanel(Slot& s, MulAddPanel& panel) {
   panel.n = inner.n;
   panel.stride_a = inner.stride[0];
   panel.stride_b = inner.stride[1];
-  Nest outer = s.nest;  // what is left when rows and lanes are taken
+  Nest outer = s.nest;  // the positions other than rows and lanes
   --outer.rank;
   if (outer.rank > 0) {
     const Nest::Dim& rows = outer.dims[outer.rank - 1];
@@ -278,7 +278,7 @@ void BlockRunner::FlushPanel(Slot& s, MulAddPanel& panel) {
   const int64_t tile = panel.rows * panel.n;
   MulAddPanel shifted = panel;
   int64_t at = 0;
-  // One call of the kernel for every position of the outer dimensions.
+  // Calls the kernel once for every position of the outer dimensions.
   ForRows(outer, [&](int64_t, const int64_t* offsets, const Nest::Dim& last) {
     for (int64_t i = 0; i < last.n; ++i, at += tile) {
       for (int k = 0; k < panel.steps; ++k) {
@@ -291,7 +291,7 @@ void BlockRunner::FlushPanel(Slot& s, MulAddPanel& panel) {
   panel.steps = 0;
 }
 
-// Takes in the term at the present values of the bound variables.
+// Accumulates the term at the current values of the bound variables.
 void BlockRunner::ReduceStep(const Node& n, Slot& s) {
   const int guard = n.args[0];
   const int body = n.args[1];

@@ -1,4 +1,4 @@
-// Whole graphs, and what of them is known before a run.
+// Runs whole graphs, and computes their known values before a run.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -16,7 +16,7 @@
 namespace rewright {
 namespace {
 
-// What equal compilations have in common: models repeat their layers.
+// Key of equal compilations, which share one result: models repeat their layers.
 struct CompileKey {
   const Meaning* meaning;
   std::vector<int64_t> variables;
@@ -27,7 +27,7 @@ struct CompileKey {
   }
 };
 
-// A tensor of the graph as the precision stores it.
+// Returns a leaf's tensor as the precision stores it.
 absl::StatusOr<Tensor> LeafTensor(const Arena& arena, NodeId id, const absl::flat_hash_map<std::string, Tensor>& inputs,
                                   Precision precision) {
   const Node& leaf = arena.node(id);
@@ -44,7 +44,7 @@ absl::StatusOr<Tensor> LeafTensor(const Arena& arena, NodeId id, const absl::fla
                          leaf.outputs[0].ToString());
 }
 
-// Positions in graph.nodes() after which a node's outputs are no longer needed; outputs of the graph stay.
+// Returns the positions in graph.nodes() after which a node's outputs are no longer needed; outputs of the graph stay.
 std::vector<std::vector<int>> DyingAfter(const Graph& graph) {
   std::vector<std::vector<int>> dying(graph.nodes().size());
   std::vector<bool> kept(graph.nodes().size(), false);
@@ -150,7 +150,7 @@ std::vector<std::vector<Value>> IndependentParts(const Arena& arena, const std::
       const Node& node = arena.node(id);
       if (node.op == nullptr) continue;
       if (const auto [found, fresh] = needed_by.emplace(id, i); !fresh) {
-        // That value was met before, and all below it.
+        // An earlier value reaches this application, and hence all below it.
         const size_t a = first_of(found->second), b = first_of(i);
         joined[std::max(a, b)] = std::min(a, b);
         continue;

@@ -16,8 +16,8 @@
 namespace rewright {
 namespace {
 
-// Gives the tensor elements of that type, rounded or wrapped. One that has them is left alone: programs of few elements
-// are run by the million.
+// Converts the tensor to elements of that type, rounded or wrapped. A tensor that has the type is not touched: programs
+// of few elements are run by the million.
 absl::Status ToElements(DType dtype, const char* what, Tensor* tensor) {
   if (dtype == tensor->dtype()) return absl::OkStatus();
   ASSIGN_OR_RETURN(Tensor converted, AllocateUninitialized({dtype, tensor->shape()}, what));
@@ -57,7 +57,7 @@ class Blocks {
   int64_t count_ = 1;
 };
 
-// Fills `out`. Of several errors, the one of the first block is given.
+// Fills `out`. If several blocks fail, the error of the first one is returned.
 absl::Status RunStage(const Stage& stage, const std::vector<const void*>& operands, int threads, Undefined undefined,
                       void* out) {
   if (stage.scatter) {
@@ -172,7 +172,7 @@ absl::StatusOr<CompiledMeaning> CompiledMeaning::Compile(const Meaning& meaning,
 absl::StatusOr<std::vector<Tensor>> CompiledMeaning::Run(const std::vector<Tensor>& inputs, int threads,
                                                          Undefined undefined) const {
   const interp::Program& program = *program_;
-  std::vector<Tensor> tensors = inputs;  // operands: inputs, then what the stages give
+  std::vector<Tensor> tensors = inputs;  // operands: inputs, then the results of stages
   RETURN_IF_ERROR(interp::CheckInputs(program, tensors));
   if (program.reference != nullptr) return interp::RunReference(program, tensors);
   std::vector<const void*> operands;

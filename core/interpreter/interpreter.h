@@ -30,9 +30,9 @@ namespace rewright {
 
 enum class Precision : uint8_t { kNative, kFloat64 };
 
-// The element type in memory of a tensor of type `dtype`: floating types are f64 under kFloat64.
+// Returns the element type in memory of a tensor of type `dtype`: floating types are f64 under kFloat64.
 DType StoredDType(Precision precision, DType dtype);
-// The tensor with elements of that type; what needs no change is shared.
+// Returns the tensor with elements of that type; a tensor that already has it is shared.
 absl::StatusOr<Tensor> ToPrecision(const Tensor& tensor, Precision precision);
 
 struct InterpretOptions {
@@ -44,15 +44,14 @@ namespace interp {
 struct Program;
 }
 
-// How work is cut up; results do not depend on it. Tests make it small.
+// Sizes by which work is divided; results do not depend on them. Tests make them small.
 struct InterpretTuning {
   int64_t max_lanes = 4096;   // output elements in a block
   double min_hoisted = 4096;  // evaluations that a reduction must take to be computed ahead
   double min_parallel = 2e5;  // evaluations below which one thread is used
 };
 
-// What becomes of an integer that has no value (a quotient by 0): an OutOfRangeError ends the run, or the element is
-// -1.
+// Treatment of an integer without a value (a quotient by 0): an OutOfRangeError ends the run, or the element is -1.
 enum class Undefined : uint8_t { kError, kMinusOne };
 
 // A Meaning with its symbols bound, ready to be run many times. Immutable; runs may be concurrent.
@@ -64,7 +63,7 @@ class CompiledMeaning {
                                                  const std::vector<TensorType>& outputs, Precision precision,
                                                  const InterpretTuning& tuning = {});
 
-  // Outputs have the stored type; input tensors have it or that of the graph.
+  // Outputs have the stored type; input tensors have it or the graph's type.
   absl::StatusOr<std::vector<Tensor>> Run(const std::vector<Tensor>& inputs, int threads = 1,
                                           Undefined undefined = Undefined::kError) const;
 
@@ -72,7 +71,7 @@ class CompiledMeaning {
   std::shared_ptr<const interp::Program> program_;
 };
 
-// One application: compile and run. The types of the inputs are those of the tensors, unless `input_types` gives them.
+// Compiles and runs one application. The types of the inputs are those of the tensors, unless `input_types` gives them.
 absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bindings& bindings,
                                               const std::vector<TensorType>& outputs, const std::vector<Tensor>& inputs,
                                               const InterpretOptions& options = {});
@@ -81,27 +80,27 @@ absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bind
                                               const std::vector<TensorType>& input_types,
                                               const std::vector<Tensor>& inputs, const InterpretOptions& options);
 
-// A whole graph. `inputs` are by name, and so are values of states; those that are not given come from the arena.
+// Runs a whole graph. `inputs` gives inputs and values of states by name; those that are not given come from the arena.
 // Outputs are in the order of Graph::outputs(). Intermediate tensors are freed after their last use. Errors name the
 // node.
 absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
                                                    const absl::flat_hash_map<std::string, Tensor>& inputs,
                                                    const InterpretOptions& options = {});
 
-// What of a graph is known before it runs is computed here and nowhere else, so that the devices, the file that is
-// written and the check of it hold the same numbers.
+// The functions below are the only ones that compute known values of a graph before it runs, so that the devices, the
+// written file and its check hold the same numbers.
 
-// The values that are computed from known leaves alone and read by something at run time, or by the caller. Leaves are
-// not among them. In order of first use.
+// Returns the values that are computed from known leaves alone and read at run time, or by the caller. Leaves are
+// excluded. In order of first use.
 std::vector<Value> FoldedValues(const Graph& graph);
 
-// The values in parts of which no two need the same application: to compute them one by one is no more work than at
-// once, and takes the memory of one. In order of their first values.
+// Divides the values into parts, no two of which need the same application: computing the parts one by one does no more
+// work than computing all at once, and takes the memory of one part. In order of their first values.
 std::vector<std::vector<Value>> IndependentParts(const Arena& arena, const std::vector<Value>& values);
 
-// The elements of known values, in that order, by the interpreter; they do not depend on the number of threads. Errors:
-// ResourceExhausted where the results need more memory than there is; what InterpretGraph says of data that the
-// operators do not admit.
+// Returns the elements of known values, in that order, by the interpreter; they do not depend on the number of threads.
+// Errors: ResourceExhausted if the results need more memory than is available; those of InterpretGraph for data that
+// the operators do not admit.
 absl::StatusOr<std::vector<Tensor>> ComputeKnown(const std::shared_ptr<Arena>& arena, const std::vector<Value>& values,
                                                  int threads = 1);
 

@@ -116,7 +116,7 @@ void ArgLoop(void* best_p, int64_t* position, const void* value_p, int64_t strid
   }
 }
 
-// Between numbers by value.
+// Converts between numbers, by value.
 template <class From, class To>
 void CastLoop(void* out_p, const void* a_p, int64_t n) {
   using S = typename From::T;
@@ -138,7 +138,7 @@ void CastLoop(void* out_p, const void* a_p, int64_t n) {
   }
 }
 
-// ---------------------------------------------------------------- choice
+// ---------------------------------------------------------------- selection
 
 template <Fn fn, class T>
 UnaryKernel UnaryOf() {

@@ -10,7 +10,7 @@
 #include "core/interpreter/program.h"
 #include "core/ir/expr.h"
 
-// Hot loops are compiled for wider vectors too, and the machine picks. Sanitizers run before the picking works.
+// Hot loops are compiled for wider vectors too, and the machine selects. Sanitizers run before the selection works.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GNUC__) && \
     !defined(__clang__)
 #define REWRIGHT_CLONES __attribute__((target_clones("default", "avx2")))
@@ -22,8 +22,8 @@ namespace rewright::interp {
 
 using UnaryKernel = void (*)(void* out, const void* a, int64_t n);
 using BinaryKernel = void (*)(void* out, const void* a, int64_t stride_a, const void* b, int64_t stride_b, int64_t n);
-// For functions that some arguments have no value of: false when that happens in a lane that the mask selects, which
-// then is -1.
+// Kernel of a function that lacks a value for some arguments: false if that happens in a lane that the mask selects;
+// the lane is then -1.
 using PartialKernel = bool (*)(void* out, const void* a, int64_t stride_a, const void* b, int64_t stride_b,
                                const uint8_t* mask, int64_t stride_mask, int64_t n);
 // acc = acc (+) value where the mask holds; a null mask holds everywhere.
@@ -31,8 +31,8 @@ using AccumulateKernel = void (*)(void* acc, const void* value, int64_t stride, 
                                   int64_t stride_mask, int64_t n);
 // acc = acc + a * b.
 using MulAddKernel = void (*)(void* acc, const void* a, int64_t stride_a, const void* b, int64_t stride_b, int64_t n);
-// Several such steps at once, in order, on rows of n lanes that lie n apart in acc: of row r in step k, the factors are
-// at a[k] + r * row_a and b[k] + r * row_b (in elements).
+// Several such steps at once, in order, on rows of n lanes that lie n apart in acc: for row r in step k, the factors
+// are at a[k] + r * row_a and b[k] + r * row_b (in elements).
 struct MulAddPanel {
   static constexpr int kSteps = 8;
   int steps = 0;
@@ -46,18 +46,18 @@ struct MulAddPanel {
   int64_t stride_b = 0;
 };
 using PanelKernel = void (*)(void* acc, const MulAddPanel& panel);
-// argmax, argmin: where `value` beats `best`, or `position` is still negative, both are replaced.
+// argmax, argmin: if `value` beats `best`, or `position` is still negative, both are replaced.
 using ArgKernel = void (*)(void* best, int64_t* position, const void* value, int64_t stride, const uint8_t* mask,
                            int64_t stride_mask, int64_t at, int64_t n);
 
-// The kernels of one function; all null where it does not apply to the representation. Predicates give kBool.
+// The kernels of one function; all null if it does not apply to the representation. Predicates give kBool.
 struct FnKernels {
   UnaryKernel unary = nullptr;
   BinaryKernel binary = nullptr;
   PartialKernel partial = nullptr;
 };
 FnKernels KernelsOf(Rep rep, Fn fn);
-// Of kinds that give values, and of those that give positions; null of the others.
+// Returns the kernels of reductions that give values (FindAccumulate) or positions (FindArg); null for other kinds.
 AccumulateKernel FindAccumulate(Rep rep, ReduceKind kind);
 ArgKernel FindArg(Rep rep, ReduceKind kind);
 MulAddKernel FindMulAdd(Rep rep);
@@ -66,7 +66,7 @@ UnaryKernel FindCast(Rep from, Rep to);
 
 // One element of the representation.
 void StoreConst(Rep rep, double real, int64_t imm, void* out);
-// What an empty reduction gives.
+// Stores the result of an empty reduction.
 void StoreIdentity(Rep rep, ReduceKind kind, void* out);
 
 // Elements of 1, 4 or 8 bytes. Strides of operands are in elements and may be any number.

@@ -1,4 +1,4 @@
-// From expressions to stages.
+// Lowers expressions to stages.
 #include "core/interpreter/lower.h"
 
 #include <bit>
@@ -27,7 +27,7 @@ Form StageLowering::LowerIndex(const ExprNode* e, int mask) {
   } else {
     const Form x = LowerIndex(e->arg(0).get(), mask);
     const Form y = LowerIndex(e->arg(1).get(), mask);
-    // A divisor that is not positive occurs only where a guard excludes it; the value there does not matter.
+    // A divisor that is not positive occurs only if a guard excludes it; the value there does not matter.
     const bool divides = e->kind() == ExprKind::kFloorDiv || e->kind() == ExprKind::kMod;
     if (!divides || !y.IsConstant() || y.constant() > 0) result = index::Apply(e->kind(), x, y);
   }
@@ -135,7 +135,7 @@ int StageLowering::LowerSelect(const ExprNode* e, int mask) {
   const int yes = LowerScalar(e->arg(1).get(), yes_mask);
   const int no = LowerScalar(e->arg(2).get(), b_.AndThen(mask, b_.Not(condition)));
   if (yes == no) return yes;
-  // A guarded read fills in what a constant would give elsewhere.
+  // A guarded read fills in the constant that the selection gives elsewhere.
   const Node& read = b_.node(yes);
   if (read.kind == NodeKind::kRead && read.mask == yes_mask && read.fill < 0 && b_.node(no).kind == NodeKind::kConst) {
     Node filled = read;
@@ -187,7 +187,7 @@ int StageLowering::ReduceNode(const ExprNode* e, int mask) {
     }
     if (!extent.IsConstant()) within = b_.AndThen(within, b_.NonNegative(extent - value - 1, mask));
     Form& slot = vars_[var.id];
-    if (!(slot == value)) {  // what was lowered under another meaning of the variable does not count any more
+    if (!(slot == value)) {  // nodes lowered under another value of the variable are no longer valid
       indices_.clear();
       scalars_.clear();
       slot = value;
@@ -248,7 +248,7 @@ int StageLowering::Materialize(const ExprNode* e, uint64_t deps) {
   return ReadStage(inner.b_.Take(root), RepOfNode(e), bits);
 }
 
-// What the stage gives at the present values of the variables that its axes are.
+// Returns a read of the stage's element at the current values of the variables that are its axes.
 int StageLowering::ReadStage(Stage stage, Rep rep, const std::vector<int>& bits) {
   Form place;
   for (size_t axis = 0; axis < bits.size(); ++axis) place = place * stage.extents[axis] + b_.Var(bits[axis]);
@@ -257,7 +257,7 @@ int StageLowering::ReadStage(Stage stage, Rep rep, const std::vector<int>& bits)
   return b_.Intern(std::move(read));
 }
 
-// The operand that holds the stage's result; a stage that exists already is not added again.
+// Returns the operand that holds the stage's result; an equal stage is not added again.
 int StageLowering::AddStage(Stage stage) {
   std::vector<Stage>& stages = context_.program->stages;
   const auto same = [&](const Stage& other) {

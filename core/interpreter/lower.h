@@ -1,4 +1,4 @@
-// From an expression to a stage: what lower.cc, lower_guard.cc and lower_scatter.cc share.
+// Lowers an expression to a stage: declarations that lower.cc, lower_guard.cc and lower_scatter.cc share.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 
 namespace rewright::interp {
 
-// A reduction inside an element becomes a stage of its own when that saves at least half of its evaluations, unless
-// the whole is small or the result would have more elements than this.
+// The greatest number of elements of a reduction inside an element that becomes a stage of its own. It does so if that
+// saves at least half of its evaluations, unless the whole is small.
 inline constexpr double kMaxMaterialized = 1 << 25;
 
-// What the lowerings of all stages of one Meaning share.
+// State that the lowerings of all stages of one Meaning share.
 struct Context {
   const Meaning& meaning;
   const Bindings& bindings;
@@ -31,8 +31,8 @@ struct Context {
     if (status.ok()) status = std::move(error);
   }
 
-  // The greatest number of variables bound within each other inside `e`. Reductions that mean the same get the same
-  // variables from it, wherever they occur.
+  // Returns the greatest nesting depth of bound variables inside `e`. It gives equal reductions the same variables,
+  // wherever they occur.
   int Height(const ExprNode* e) {
     if (const auto it = heights.find(e); it != heights.end()) return it->second;
     int height = 0;
@@ -89,7 +89,7 @@ class StageLowering {
   int LowerReduce(const ExprNode* e, int mask);
   int ReduceNode(const ExprNode* e, int mask);
   // ---- lower_guard.cc
-  // What is left of a guard when its equations between indices have been solved for what the reduction binds.
+  // A guard after its equations between indices have been solved for the variables that the reduction binds.
   struct SolvedGuard {
     std::vector<int> bits;            // of the variables of the loops, in order
     std::vector<int64_t> extents;     // by bound variable, 1 where no loop is left
@@ -108,7 +108,7 @@ class StageLowering {
   bool LowerTermsOver(const ExprNode* e, const ScatterPlan& plan, uint64_t among, TermRoots* roots,
                       StageLowering* inner);
   bool LowerTerms(const ExprNode* e, const std::vector<Target>& targets, int* place, int* term);
-  // The bit of a variable of the meaning; -1 where it stands for something else.
+  // Returns the bit of a variable of the meaning; -1 if the variable is replaced by another form.
   int BitOf(int id) const {
     const index::Atom* atom = vars_[id].AsAtom();
     return atom != nullptr && atom->IsLeaf() && atom->tag < kMaxVariables ? atom->tag : -1;

@@ -1,8 +1,10 @@
 // Sums whose guard has equations between indices.
 //
-// Taken as it is written, a sum like  out[y] = sum r: u[(y - r) div 2] where (y - r) mod 2 = 0  looks at every r, at
-// half of them in vain. Here the equations are solved for what the reduction binds (core/index/solve.h), r = 2 h + y
-// mod 2, and the loops are those over what is left. Terms keep their order, so that sums are the same bits.
+// Taken as it is written, a sum such as
+//   out[y] = sum r: u[(y - r) div 2] where (y - r) mod 2 = 0
+// visits every r, half of them in vain. Here the equations are solved for the bound variables of the reduction
+// (core/index/solve.h), r = 2 h + y mod 2, and the loops are over the remaining variables. Terms keep their order, so
+// the bits of the sums are the same.
 #include <algorithm>
 
 #include "core/interpreter/kernels.h"
@@ -15,8 +17,8 @@ namespace {
 using index::Atom;
 using index::Form;
 
-// Where the loop over each variable that is left stands: in the place of the bound variable that is made of it.
-// Nothing where points by these loops come in another order than by the old ones.
+// Returns for each bound variable the remaining free variable that loops in its place. Nothing if these loops visit
+// points in another order than the old ones.
 std::optional<std::vector<const Atom*>> LoopsInOrder(const std::vector<Form>& values,
                                                      const std::vector<const Atom*>& free) {
   std::vector<const Atom*> loops(values.size(), nullptr);
@@ -81,7 +83,7 @@ std::optional<StageLowering::SolvedGuard> StageLowering::SolveGuard(const ExprNo
   return solved;
 }
 
-// The bound variables have their values from here on; returns the condition under which a term exists.
+// Sets the bound variables to their values; returns the condition under which a term exists.
 int StageLowering::EnterSolved(const ExprNode* e, const SolvedGuard& solved, int mask) {
   for (size_t i = 0; i < solved.values.size(); ++i) vars_[e->bound()[i].id] = solved.values[i];
   substituted_ = true;

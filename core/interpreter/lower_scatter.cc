@@ -1,9 +1,10 @@
 // Reductions that are scattered.
 //
-// In a sum like  out[j] = sum k: u[k] where indices[k] mod n = j  the guard says which position a term belongs to.
-// Taken as it is written, every position looks at every term. Here the guard is solved for the position
-// (core/index/solve.h): one stage computes where each term goes, another what it is, and a third takes the terms in,
-// one after the other (Scatter). It is recognized by the expression, whichever operator it belongs to.
+// In a sum such as
+//   out[j] = sum k: u[k] where indices[k] mod n = j
+// the guard tells which position a term belongs to. Taken as it is written, every position visits every term. Here the
+// guard is solved for the position (core/index/solve.h): one stage computes the position of each term, another its
+// value, and a third accumulates the terms one after the other (Scatter). The expression decides, not the operator.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -21,7 +22,7 @@ using index::Form;
 
 namespace {
 
-// Row-major strides of the axes that are set in `among`; 0 for others.
+// Returns row-major strides of the axes that are set in `among`; 0 for others.
 std::vector<int64_t> StridesOf(uint64_t among, const std::vector<int64_t>& extents) {
   std::vector<int64_t> strides(extents.size(), 0);
   int64_t stride = 1;
@@ -35,8 +36,8 @@ std::vector<int64_t> StridesOf(uint64_t among, const std::vector<int64_t>& exten
 
 }  // namespace
 
-// Lowers where a term goes (-1: nowhere) and its value, at the values that variables have here; targets have none yet.
-// False where the guard does not determine them.
+// Lowers the position of a term (-1: nowhere) and its value, at the current values of variables; targets have none yet.
+// False if the guard does not determine the targets.
 bool StageLowering::LowerTerms(const ExprNode* e, const std::vector<Target>& targets, int* place, int* term) {
   std::vector<const index::Atom*> unknowns;
   for (size_t i = 0; i < targets.size(); ++i) {
@@ -88,7 +89,7 @@ bool StageLowering::LowerTerms(const ExprNode* e, const std::vector<Target>& tar
   return !b_.overflow() && !(reordered && where.fallible) && ((where.deps | b_.node(*term).deps) >> kFirstBound) == 0;
 }
 
-// The axes of the result and of the terms. False where no position is determined by data, or all is small.
+// Finds the axes of the result and of the terms. False if no position is determined by data, or all is small.
 bool StageLowering::PlanScatter(const ExprNode* e, ScatterPlan* plan) {
   const std::set<int> determined = PositionsFromData(*e);
   std::map<int, int> by_bit;  // of the variables that the reduction depends on
@@ -128,7 +129,7 @@ bool StageLowering::PlanScatter(const ExprNode* e, ScatterPlan* plan) {
          loops.size() <= kFirstBound && plan->bits.size() <= kFirstBound;
 }
 
-// Lowers places and terms over those axes of the terms that are set in `among`; the others are at 0.
+// Lowers positions and terms over those axes of the terms that are set in `among`; the others are at 0.
 bool StageLowering::LowerTermsOver(const ExprNode* e, const ScatterPlan& plan, uint64_t among, TermRoots* roots,
                                    StageLowering* inner) {
   for (size_t v = 0; v < vars_.size(); ++v) inner->vars_[v] = vars_[v].IsConstant() ? vars_[v] : Form();
@@ -139,8 +140,8 @@ bool StageLowering::LowerTermsOver(const ExprNode* e, const ScatterPlan& plan, u
   return inner->LowerTerms(e, plan.targets, &roots->place, &roots->term);
 }
 
-// A reduction whose guard says by data which position a term belongs to, done term by term in the place of position by
-// position; -1 where it is none, or small.
+// Lowers a reduction whose guard tells by data which position a term belongs to: it is done term by term instead of
+// position by position. -1 if it is no such reduction, or small.
 int StageLowering::Scattered(const ExprNode* e, int mask) {
   if (!e->guard()->Contains(ExprKind::kFromValue) || IsPosition(e->reduction())) return -1;
   ScatterPlan plan;
@@ -154,7 +155,7 @@ int StageLowering::Scattered(const ExprNode* e, int mask) {
     }
     return some;
   };
-  // Which axes places and terms depend on is known when they have been lowered over all.
+  // The axes on which positions and terms depend are known after they have been lowered over all axes.
   TermRoots roots;
   StageLowering whole(context_, extents);
   if (!LowerTermsOver(e, plan, ~uint64_t{0}, &roots, &whole)) return -1;
@@ -179,7 +180,7 @@ int StageLowering::Scattered(const ExprNode* e, int mask) {
     loops[axis].place = place_strides[axis];
     loops[axis].term = term_strides[axis];
   }
-  // Rows of the result that are whole innermost; the terms of one position keep their order.
+  // Puts contiguous rows of the result innermost; the terms of one position keep their order.
   int64_t least = plan.targets[0].stride;
   for (const Target& target : plan.targets) least = std::min(least, target.stride);
   std::stable_partition(loops.begin(), loops.end(),

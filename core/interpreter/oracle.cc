@@ -25,7 +25,7 @@ OracleElement Integer(DType dtype, int64_t value) {
   return {dtype, 0, value};
 }
 
-// Truncates; what an int64 does not hold is clamped, NaN is 0.
+// Truncates; values beyond the range of int64 are clamped, NaN is 0.
 int64_t Truncate(double value) {
   if (std::isnan(value)) return 0;
   if (value >= 9223372036854775808.0) return std::numeric_limits<int64_t>::max();
@@ -33,7 +33,7 @@ int64_t Truncate(double value) {
   return static_cast<int64_t>(value);
 }
 
-// What an empty reduction of that kind gives.
+// Returns the result of an empty reduction of that kind.
 OracleElement Identity(const OracleArithmetic& arithmetic, ReduceKind kind, DType dtype) {
   if (kind == ReduceKind::kSum) return arithmetic.FromInteger(dtype, 0);
   if (kind == ReduceKind::kProd) return arithmetic.FromInteger(dtype, 1);
@@ -102,7 +102,7 @@ class Oracle {
   Oracle(const Bindings& bindings, const std::vector<Tensor>& inputs, const OracleArithmetic& arithmetic)
       : variables_(bindings.variables), params_(bindings.params), inputs_(inputs), arithmetic_(arithmetic) {}
 
-  // The element at the position that the variables hold.
+  // Computes the element at the position that the variables hold.
   OracleElement Element(const ExprPtr& e) { return OfScalar(*e); }
   void SetVariable(int id, int64_t value) { variables_[id] = value; }
   const absl::Status& status() const { return status_; }
@@ -182,10 +182,10 @@ class Oracle {
   }
   bool Test(Fn fn, const OracleElement& a, const OracleElement& b) { return Call(fn, a, b).integer != 0; }
 
-  // Terms are taken in one after the other: the last bound variable runs fastest.
+  // Terms are accumulated one after the other: the last bound variable runs fastest.
   OracleElement OfReduction(const ExprNode& e) {
     OracleElement result = Identity(arithmetic_, e.reduction(), e.body()->dtype());
-    int64_t position = -1;  // at which the extremum was met first; -1: there was no term
+    int64_t position = -1;  // at which the extremum first occurred; -1: there was no term
     OverTerms(e, 0, [&] {
       const OracleElement term = OfScalar(*e.body());
       switch (e.reduction()) {

@@ -1,11 +1,10 @@
-// The oracle: what a Meaning says, computed in the plainest way there is.
+// The oracle: it evaluates a Meaning in the plainest way.
 //
-// For every element of an output it walks over the expression, node by node, and does what each kind of node says. It
-// knows no blocks, no lanes, no sharing and no simplification; whoever wants to know what an expression means reads
-// oracle.cc. It is slow, and no program calls it: the interpreter (interpreter.h), which is fast and of general use, is
-// tested against it, and so are the generator's tapes, over another arithmetic. What single functions compute, both
-// take from core/ir/functions.def, whose definitions have tests of their own. It is part of the library because tests
-// of several folders need it.
+// For every element of an output it walks over the expression, node by node, and computes each kind of node. It has no
+// blocks, no lanes, no sharing and no simplification; oracle.cc defines the meaning of an expression. It is slow, and
+// no program calls it. The interpreter (interpreter.h), which is fast and of general use, is tested against it, and so
+// are the generator's tapes, over another arithmetic. Both take single functions from core/ir/functions.def, whose
+// definitions have tests of their own. It is part of the library because tests of several folders need it.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +24,21 @@ struct OracleElement {
   int64_t integer = 0;
 };
 
-// How the oracle computes with elements: as processors do. Tests put others in its place.
+// The arithmetic of the oracle: that of processors. Tests replace it.
 class OracleArithmetic {
  public:
   virtual ~OracleArithmetic() = default;
-  // A number as an element of any type.
+  // Returns a number as an element of any type.
   virtual OracleElement Number(DType dtype, double value) const;
   virtual OracleElement FromInteger(DType dtype, int64_t value) const;
   virtual OracleElement Read(DType dtype, const Tensor& tensor, int64_t at) const;
   virtual void Write(const OracleElement& element, Tensor* tensor, int64_t at) const;
-  // False where the function has no value. `b` is of no account where the function has one argument.
+  // False if the function has no value. `b` is ignored if the function has one argument.
   virtual bool Call(Fn fn, const OracleElement& a, const OracleElement& b, OracleElement* value) const;
 };
 
-// The outputs of one application. Errors: a read outside its operand is an InternalError that names operand and index;
-// a value that does not exist is an OutOfRangeError.
+// Returns the outputs of one application. Errors: a read outside its operand is an InternalError that names operand and
+// index; a value that does not exist is an OutOfRangeError.
 absl::StatusOr<std::vector<Tensor>> RunOracle(const Meaning& meaning, const Bindings& bindings,
                                               const std::vector<TensorType>& outputs, const std::vector<Tensor>& inputs,
                                               const OracleArithmetic& arithmetic = OracleArithmetic());

@@ -1,5 +1,6 @@
 // The inner loop of products of matrices and convolutions: sums of products, several steps at a time, so that partial
-// sums stay in registers. Every lane adds its products one after the other, each rounded, as if step by step.
+// sums stay in registers. Every lane adds its products one after the other, each rounded, with the same result as
+// single steps.
 #include <algorithm>
 #include <utility>
 
@@ -17,7 +18,7 @@ struct VectorOf {
   typedef T Type __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
 };
 
-// A tile of R rows and C vectors of acc at `acc`: a scalar per row times a vector that the rows share.
+// Updates a tile of R rows and C vectors at `acc`: a scalar per row times a vector that the rows share.
 template <class T, int R, int C>
 inline __attribute__((always_inline)) void Tile(T* acc, const MulAddPanel& p, const T* const* a, const T* const* b,
                                                 int64_t row, int64_t lane) {
@@ -46,7 +47,7 @@ inline __attribute__((always_inline)) void Tile(T* acc, const MulAddPanel& p, co
   }
 }
 
-// Lanes [lane, n) of R rows.
+// Updates lanes [lane, n) of R rows.
 template <class T, int R>
 inline __attribute__((always_inline)) void Rest(T* acc, const MulAddPanel& p, const T* const* a, const T* const* b,
                                                 int64_t row, int64_t lane) {

@@ -1,14 +1,14 @@
-// What the interpreter runs: a Meaning with its symbols bound to numbers, as a list of stages.
+// The interpreter's program: a Meaning with its symbols bound to numbers, as a list of stages.
 //
 // A stage fills one tensor, element by element, from earlier tensors: operands 0..num_inputs-1 are the inputs, operand
-// num_inputs + s is what stage s gives. The last stages give the outputs; the others hold reductions that occur inside
-// an element but depend on few of its variables (the maximum of a row inside a softmax), computed once, and sums that
-// are scattered.
+// num_inputs + s is the result of stage s. The last stages give the outputs. The others hold sums that are scattered,
+// and reductions that occur inside an element but depend on few of its variables (the maximum of a row inside a
+// softmax), which are computed once.
 //
 // A stage's nodes form a directed acyclic graph without repetitions. Index arithmetic has been done by core/index:
-// nodes hold linear forms over variables and the few index nodes that are not linear, and divisions, bounds and guards
-// that ranges decide are gone. The variables of a stage are its axes (bits 0..) and the variables
-// bound by its reductions (bits kFirstBound..).
+// nodes hold linear forms over variables and the few index nodes that are not linear; divisions, bounds and guards that
+// ranges decide are gone. The variables of a stage are its axes (bits 0..) and the variables bound by its reductions
+// (bits kFirstBound..).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace rewright::interp {
 
-// How the elements of a node are represented, in lanes and in the tensors that stages read and give.
+// Representation of a node's elements, in lanes and in the tensors that stages read and give.
 enum class Rep : uint8_t { kBool, kInt32, kInt64, kUInt64, kFloat, kDouble };
 Rep RepOf(Precision precision, DType dtype);
 size_t RepSize(Rep rep);
@@ -92,9 +92,9 @@ struct Node {
 inline constexpr int kFirstBound = 16;
 inline constexpr int kMaxVariables = 64;
 
-// A reduction whose guard says which position a term belongs to (scatter_add), done the other way around: the result
-// is filled with what no terms give, and then every term is taken in where it belongs. What each element takes in, and
-// in which order, is what the reduction says.
+// A reduction whose guard tells which position a term belongs to (scatter_add), computed by terms: the result is filled
+// with the value of an empty reduction, and then every term is accumulated at its position. The order of the terms at
+// each position is that of the reduction.
 struct Scatter {
   struct Loop {
     int64_t extent = 1;
@@ -130,7 +130,7 @@ struct Program {
   std::vector<TensorType> computed;  // the inputs as the stages read them
   std::vector<Stage> stages;
   std::vector<int> output_stages;  // by output
-  // Of an opaque operator, which has no stages.
+  // Reference function of an opaque operator, which has no stages.
   Meaning::Reference reference;
   Bindings bindings;
 };
@@ -140,7 +140,7 @@ absl::StatusOr<std::unique_ptr<Program>> Lower(const Meaning& meaning, const Bin
                                                const std::vector<TensorType>& outputs, Precision precision,
                                                const InterpretTuning& tuning);
 
-// Every node id that a node refers to, in evaluation order.
+// Returns every node id that a node refers to, in evaluation order.
 template <typename F>
 void ForEachOperand(const Node& node, const F& visit) {
   for (const auto& term : node.linear.terms) visit(term.first);

@@ -12,11 +12,11 @@ namespace {
 
 constexpr uint32_t kAxisMask = (1u << kFirstBound) - 1;
 
-// Conditions are remembered for at most so many values of bound variables, in so many bytes.
+// Conditions are cached for at most kMaxMemo values of bound variables, in at most kMaxMemoBytes bytes.
 constexpr int64_t kMaxMemo = 64;
 constexpr int64_t kMaxMemoBytes = 1 << 16;
 
-// Whether the node remembers an extremum besides its position.
+// True if the node keeps an extremum besides its position.
 bool NeedsBest(const Node& n) {
   return n.kind == NodeKind::kReduce && (n.reduce == ReduceKind::kArgMax || n.reduce == ReduceKind::kArgMin);
 }
@@ -96,7 +96,7 @@ void BlockRunner::PlanMemo(const Node& n, Slot& s) {
   s.memo_stride = static_cast<size_t>(s.lanes + 63) / 64 * 64;
 }
 
-// Computes a condition, or gives what it gave before for the same values of the bound variables.
+// Computes a condition, or returns its cached result for the same values of the bound variables.
 void BlockRunner::Recall(int id, Slot& s) {
   size_t number = 0;
   for (const auto& [bit, stride] : s.memo_bits) number += static_cast<size_t>(value_[bit] * stride);
@@ -107,7 +107,7 @@ void BlockRunner::Recall(int id, Slot& s) {
     return;
   }
   Compute(id, s);
-  if (s.truth == Truth::kMixed && s.data != s.buffer) {  // the data is another node's
+  if (s.truth == Truth::kMixed && s.data != s.buffer) {  // the data belongs to another node
     std::memcpy(s.buffer, s.data, static_cast<size_t>(s.lanes));
     s.data = s.buffer;
   }
@@ -148,7 +148,7 @@ void BlockRunner::InitSlot(int id) {
   }
 }
 
-// A sum, without guard, of products of what is read or constant.
+// True for a sum, without guard, of products of reads or constants.
 bool BlockRunner::SumsPanels(const Node& n) const {
   if (n.kind != NodeKind::kReduce || n.reduce != ReduceKind::kSum) return false;
   const Node& guard = node(n.args[0]);
@@ -170,7 +170,8 @@ int64_t BlockRunner::Lanes(uint32_t axes) const {
   return lanes;
 }
 
-// Between neighbours along `axis` in the lanes of a node on `axes`; 0 where it does not depend on the axis.
+// Returns the stride between neighbours along `axis` in the lanes of a node on `axes`; 0 if it does not depend on the
+// axis.
 int64_t BlockRunner::DenseStride(uint32_t axes, int axis) const {
   if (!((axes >> axis) & 1)) return 0;
   return Lanes(axes & ~((2u << axis) - 1));
@@ -302,7 +303,7 @@ void BlockRunner::PrepareForm(const Node& n, Slot& s) {
   s.prepared = true;
 }
 
-// The value of the form at the first lane, terms of `varying` left out.
+// Returns the value of the form at the first lane, terms of `varying` left out.
 int64_t BlockRunner::Base(const Node& n, Slot& s) {
   int64_t base = n.linear.imm;
   for (size_t axis = 0; axis < stage_.extents.size(); ++axis) base += s.form.axis[axis] * start_[axis];
@@ -355,7 +356,7 @@ void BlockRunner::ComputeIndexBinary(const Node& n, Slot& s) {
       }
     });
   };
-  // A divisor that is not positive occurs only in lanes that a guard excludes; what it gives there does not matter.
+  // A divisor that is not positive occurs only in lanes that a guard excludes; the result there does not matter.
   switch (n.kind) {
     case NodeKind::kFloorDiv: each([](int64_t x, int64_t y) { return y > 0 ? FloorDivide(x, y) : 0; }); break;
     case NodeKind::kMod: each([](int64_t x, int64_t y) { return y > 0 ? FloorRemainder(x, y) : 0; }); break;
@@ -367,7 +368,7 @@ void BlockRunner::ComputeIndexBinary(const Node& n, Slot& s) {
 
 // ---------------------------------------------------------------- conditions
 
-// The bytes of an evaluated condition.
+// Returns the bytes of an evaluated condition.
 const uint8_t* BlockRunner::Bytes(int id) {
   Slot& s = slot(id);
   if (s.truth != Truth::kMixed) {
@@ -401,7 +402,7 @@ void BlockRunner::ComputeNonNegative(const Node& n, Slot& s) {
   }
   s.truth = low >= 0 ? Truth::kAll : high < 0 ? Truth::kNone : Truth::kMixed;
   if (s.truth != Truth::kMixed) return;
-  // Along a row the form is monotone: it holds from some lane on, or up to some lane.
+  // The form is monotone along a row: it holds from some lane on, or up to some lane.
   const int64_t count = Inner(s.nest).n;
   const int64_t step = Inner(s.nest).stride[0];
   ForRows(s.nest, [&](int64_t lane, const int64_t* at, const Nest::Dim&) {
@@ -440,7 +441,7 @@ void BlockRunner::ComputeAndThen(const Node& n, Slot& s) {
   CombineBytes(n, s);
 }
 
-// The bytes of a function of two conditions.
+// Computes the bytes of a function of two conditions.
 void BlockRunner::CombineBytes(const Node& n, Slot& s) {
   if (!s.prepared) BuildDense(s.nest, s.axes, {slot(n.args[0]).axes, slot(n.args[1]).axes});
   s.prepared = true;

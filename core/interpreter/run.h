@@ -2,8 +2,9 @@
 //
 // A block is a box of output positions. A node's lanes in a block are the positions of the box projected on the axes
 // that the node depends on, in row-major order: in a product a[m, k] * b[k, n] the factor a has as many lanes as the
-// box has rows. A node is computed when it is first needed and kept until a variable that it depends on changes; guards
-// that hold nowhere or everywhere in a block are noticed, and what they exclude is not computed.
+// box has rows. A node is computed when it is first needed and kept until a variable that it depends on changes. A
+// guard that holds nowhere in a block excludes its node from the computation; one that holds everywhere is not tested
+// per lane.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +34,7 @@ struct Nest {
     int64_t n;
     int64_t stride[kArgs];
   };
-  // Only dimensions that there are get written: runners of small stages are made by the thousand.
+  // Writes only dimensions that exist: runners of small stages are made by the thousand.
   Nest() {}
   int rank = 0;  // >= 1 once built; the last dimension is the inner loop
   Dim dims[kFirstBound];
@@ -73,7 +74,7 @@ class BlockRunner {
   // Computes the block at `start` of size `size` (at most the box) and stores it in `out`, the whole result.
   void Run(const std::vector<int64_t>& start, const std::vector<int64_t>& size, void* out);
 
-  // The first error so far.
+  // Returns the first error so far.
   const absl::Status& status() const { return status_; }
 
  private:
@@ -104,12 +105,12 @@ class BlockRunner {
     AccumulateKernel accumulate = nullptr;
     MulAddKernel mul_add = nullptr;  // of a sum of products
     PanelKernel panel = nullptr;     // of one of reads, without guard
-    // A factor of such a sum keeps what it gave in the steps of a panel: its buffers take turns.
+    // A factor of such a sum keeps its results for the steps of a panel: its buffers take turns.
     std::byte* ring = nullptr;
     size_t ring_stride = 0;
     int ring_next = 0;
     ArgKernel arg = nullptr;
-    // A condition on few values of bound variables keeps what it gave for each of them during a block.
+    // A condition on few values of bound variables keeps its result for each of them during a block.
     std::vector<std::pair<int, int>> memo_bits;  // bit, stride in the number of the values
     std::vector<Truth> memo_truth;
     std::vector<bool> memo_known;

@@ -18,7 +18,7 @@ class Scatterer {
   void Run(size_t depth, int64_t out, int64_t place, int64_t term) const {
     if (depth == scatter_.loops.size()) return Take(out, place, term, 0, 1);
     const Scatter::Loop& loop = scatter_.loops[depth];
-    // A row of terms that go to a row of the result.
+    // Accumulates a row of terms into a row of the result.
     if (depth + 1 == scatter_.loops.size() && loop.place == 0 && loop.out == 1 && loop.term <= 1) {
       return Take(out, place, term, loop.term, loop.extent);
     }

@@ -26,17 +26,17 @@ class StageBuilder {
 
   // ---- index variables and forms
   index::Form Axis(int axis) { return Var(axis); }
-  // The bit of the variable at nesting level `level` (0 innermost) with this extent; disjoint reductions share it.
-  // -1 when there are too many variables.
+  // Returns the bit of the variable at nesting level `level` (0 innermost) with this extent; disjoint reductions share
+  // it. -1 if there are too many variables.
   int BoundBit(int level, int64_t extent);
   index::Form Var(int bit);  // the constant 0 where the extent is 1
-  // The bit of a form that is a variable.
+  // Returns the bit of a form that is a variable.
   static int BitOf(const index::Form& variable) { return variable.AsAtom()->tag; }
   index::Form OfElement(int id);  // the value of an integer element
   static bool IsFromData(const index::Form& form);
   Linear LinearOf(const index::Form& form);
   int NodeOf(const index::Form& form);  // an index node with this value
-  // Some form did not fit 64 bits: what was built is not to be used.
+  // True if some form did not fit 64 bits: the stage must not be used then.
   bool overflow() const { return overflow_; }
 
   // ---- conditions. `mask` is the condition under which the result matters (-1: always).
@@ -47,12 +47,12 @@ class StageBuilder {
   int AndThen(int a, int b);  // either may be -1, true
   int Or(int a, int b);
   int Not(int a);
-  // Ranges, or a conjunct of the mask, show form >= 0.
+  // True if ranges, or a conjunct of the mask, show form >= 0.
   bool Proves(int mask, const index::Form& form) const;
 
   int Const(Rep rep, double value);
 
-  // What was built, reduced to what `root` needs.
+  // Returns the stage that was built, reduced to the nodes that `root` needs.
   Stage Take(int root) const;
 
  private:
@@ -77,7 +77,7 @@ class StageBuilder {
   absl::flat_hash_set<int, Hash, Equal> interned_;
 };
 
-// Same node as far as its value goes.
+// True if the nodes have equal values.
 bool SameNode(const Node& a, const Node& b);
 
 }  // namespace rewright::interp

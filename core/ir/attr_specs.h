@@ -1,4 +1,4 @@
-// What declarations of operators say of their attributes.
+// Helpers for declaring the attributes of operators.
 #pragma once
 
 #include <optional>

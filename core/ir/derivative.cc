@@ -14,8 +14,8 @@ Cond IsZero(const Scalar& a) { return Holds(Call(Fn::kEqual, {a, Zero(a)})); }
 
 bool IsNumber(const Scalar& a) { return a.node()->kind() == ExprKind::kConst || a.node()->kind() == ExprKind::kParam; }
 
-// By one of two arguments of max or min: 1 where it is the result alone, that is, where `lesser` is less than
-// `greater`. Where they are equal, a number takes all and others share.
+// Derivative of max or min by the argument `of`: 1 if that argument alone is the result, that is, if `lesser` is less
+// than `greater`. If both arguments are equal, a tie with a number gives 0 and any other tie 0.5.
 Scalar Share(const Scalar& of, const Scalar& lesser, const Scalar& greater, const Scalar& other) {
   if (IsNumber(of)) return Scalar();
   const Scalar tie = IsNumber(other) ? Zero(of) : Constant(0.5, of.dtype());

@@ -7,9 +7,10 @@
 
 namespace rewright {
 
-// Of a call of a function: the derivative by each of its arguments, in terms of the arguments and of the call itself,
-// so that a result that exists is used. A null Scalar (node() is null) where it is zero wherever it exists, where the
-// function is of integers or truth values or compares, or where the argument is a number that wins no ties.
+// Returns the derivative of a call of a function by each of its arguments, in terms of the arguments and of the call
+// itself, so that the computed result is reused. An entry is a null Scalar (node() is null) if the derivative is zero
+// wherever it exists, if the function is of integers or truth values or compares, or if the argument is a number that
+// wins no ties.
 std::vector<Scalar> Partials(const Scalar& call);
 
 }  // namespace rewright

@@ -16,8 +16,8 @@ namespace rewright {
 
 // ---------------------------------------------------------------- interning
 
-// Every node that exists, once. The table owns none: a node leaves it when its last user drops it. It is cut into
-// shards, each with a lock of its own; no lock is held while nodes are made or destroyed that belong to others.
+// A table of every existing node. It does not own them: a node is removed when its last user drops it. It is divided
+// into shards, each with its own lock; no lock is held while nodes of other shards are made or destroyed.
 class ExprTable {
  public:
   // Never destroyed: expressions may outlive all other static objects.
@@ -31,9 +31,9 @@ class ExprTable {
     const std::lock_guard<std::mutex> lock(shard.mutex);
     const auto found = shard.nodes.find(&candidate);
     if (found != shard.nodes.end()) {
-      // Not of the const node: that would convert a weak_ptr, for which libstdc++ makes a shared_ptr and drops it, and
-      // whoever drops a node's last one takes the lock. Nothing where its last user is about to remove it, which the
-      // lock still holds up: another takes its place.
+      // Called on a non-const node: a const one would convert a weak_ptr, for which libstdc++ makes a temporary
+      // shared_ptr, and dropping a node's last shared_ptr takes the lock. Returns null for a node whose last user is
+      // waiting for the lock to remove it; the caller then replaces that node.
       if (ExprPtr node = const_cast<ExprNode*>(*found)->weak_from_this().lock()) return node;
       shard.nodes.erase(found);
     }

@@ -78,15 +78,15 @@ struct BoundVar {
   friend bool operator==(const BoundVar&, const BoundVar&) = default;
 };
 
-// One node. What a kind carries besides its arguments is read by the accessor of that kind; on any other kind the
-// accessor is a bug and ends the program.
+// One node of an expression. Each kind has accessors for the data that it carries besides its arguments; calling one on
+// another kind is a bug and ends the program.
 class ExprNode : public std::enable_shared_from_this<ExprNode> {
  public:
   ExprKind kind() const { return kind_; }
   DType dtype() const { return dtype_; }  // Scalar sort: the type of the element
   const std::vector<ExprPtr>& args() const { return args_; }
   const ExprPtr& arg(size_t i) const { return args_[i]; }
-  // The same in every process for the same structure.
+  // Hash of the structure, the same in every process.
   uint64_t hash() const { return hash_; }
 
   int64_t value() const { return Of(ExprKind::kInt).number_; }
@@ -99,7 +99,7 @@ class ExprNode : public std::enable_shared_from_this<ExprNode> {
   const std::string& name() const { return name_; }  // kVar, kParam, kOpaque; of others empty
   Fn fn() const { return static_cast<Fn>(Of(ExprKind::kCall).number_); }
   ReduceKind reduction() const { return static_cast<ReduceKind>(Of(ExprKind::kReduce).number_); }
-  // Of a reduction, in summation order, the first varying slowest; of others empty.
+  // The bound variables of a reduction in summation order, the first varying slowest; empty for other kinds.
   const std::vector<BoundVar>& bound() const { return bound_; }
   // Points where the guard fails are left out.
   const ExprPtr& guard() const { return Of(ExprKind::kReduce).args_[0]; }
@@ -119,19 +119,19 @@ class ExprNode : public std::enable_shared_from_this<ExprNode> {
   bool IsCall() const { return kind_ == ExprKind::kCall; }
   bool IsEquation() const { return kind_ == ExprKind::kEqual; }
   bool IsCall(Fn fn) const { return kind_ == ExprKind::kCall && number_ == static_cast<int64_t>(fn); }
-  // Whether the node or anything below it (arguments and extents) is of that kind.
+  // True if the node or a node below it (arguments and extents) is of that kind.
   bool Contains(ExprKind kind) const { return (kinds_ >> static_cast<int>(kind) & 1) != 0; }
   bool Reduces() const { return Contains(ExprKind::kReduce); }
-  // Whether an index or condition depends on elements.
+  // True if an index or condition depends on elements.
   bool ReadsData() const { return Contains(ExprKind::kFromValue) || Contains(ExprKind::kHolds); }
-  // False only where the variable does not occur free.
+  // True if the variable may occur free; false is certain.
   bool MayMention(int variable) const { return (variables_ >> (variable & 63) & 1) != 0; }
   int greatest_variable() const { return greatest_variable_; }  // that occurs, free or bound; -1: none
 
-  // All that tells the node from others apart from its arguments, bound variables and names, as text.
+  // Returns as text all that distinguishes the node apart from its arguments, bound variables and names.
   std::string Label() const;
 
-  // For MakeExpr (core/ir/expr.cc) alone, which is what makes nodes; the functions below check sorts and types.
+  // Only for MakeExpr (core/ir/expr.cc), which makes all nodes; the functions below check sorts and types.
   struct Fields {
     ExprKind kind;
     DType dtype = DType::kFloat32;
@@ -158,7 +158,7 @@ class ExprNode : public std::enable_shared_from_this<ExprNode> {
   bool interned_ = false;
   uint32_t kinds_ = 0;  // of the node and all below it, a bit each
   int greatest_variable_ = -1;
-  uint64_t variables_ = 0;  // all that occur free, and perhaps others: bit (id mod 64)
+  uint64_t variables_ = 0;  // all that occur free, and possibly others: bit (id mod 64)
   uint64_t hash_ = 0;
   int64_t number_;  // by kind: a value, a truth value, bits of a real, the number of a variable, operand, function...
   std::string name_;
@@ -173,7 +173,7 @@ class Index {
   Index(int value) : Index(static_cast<int64_t>(value)) {}  // NOLINT
   explicit Index(ExprPtr node) : node_(std::move(node)) {}
   const ExprPtr& node() const { return node_; }
-  // The value when the expression is an integer literal.
+  // Returns the value if the expression is an integer literal.
   bool IsInt(int64_t* value) const;
   bool Is(int64_t value) const { return node_->IsInt(value); }
 
@@ -262,24 +262,25 @@ Scalar Pow(const Scalar& a, const Scalar& b);
 #include "core/ir/functions.def"
 Scalar Select(const Cond& condition, const Scalar& yes, const Scalar& no);
 Scalar Select(const Cond& condition, const Scalar& yes, double no);
-// A reduction of `body` where `guard` holds. Positions (kArgMax, kArgMin) are of type i64 and bind one variable.
+// Makes a reduction of `body` over the points at which `guard` holds. Positions (kArgMax, kArgMin) are of type i64 and
+// bind one variable.
 Scalar ReduceOver(ReduceKind kind, std::vector<BoundVar> bound, const Cond& guard, const Scalar& body);
 
-// The element of an opaque operator's output `output`; see ExprKind::kOpaque.
+// Makes the element of an opaque operator's output `output`; see ExprKind::kOpaque.
 Scalar OpaqueElement(std::string name, int output, std::vector<ExprPtr> args, DType dtype);
 
-// The node with other children, made by the functions above: literals fold, types of elements follow from the
+// Makes the node with other children by the functions above: literals fold, and element types follow from the
 // arguments.
 ExprPtr WithChildren(const ExprPtr& node, std::vector<ExprPtr> args, std::vector<BoundVar> bound);
 
-// Properties of kinds, for readers of expressions.
+// Properties of kinds of nodes.
 const char* ReduceName(ReduceKind kind);  // "sum", "max", ...
 bool IsPosition(ReduceKind kind);         // kArgMax, kArgMin
 bool IsIndexKind(ExprKind kind);
 bool IsCondKind(ExprKind kind);
 bool IsScalarKind(ExprKind kind);
 
-// How many nodes exist in this process.
+// Returns the number of nodes that exist in this process.
 size_t NumInternedExprs();
 
 // The formula as a person writes it, for example

@@ -1,4 +1,4 @@
-// What scalar functions compute on a processor, one element at a time and inlined: for loops. Everything is made of the
+// Scalar functions on a processor, computed one element at a time and inlined, for loops. All are made of the
 // definitions in core/ir/functions.def.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace rewright {
 
-// The value of functions on elements for which they are not defined.
+// The value of functions on element types for which they are not defined.
 struct NoValue {};
 
-// a to the power of b, wrapping around; truncated where the exponent is negative. 0 has no negative power.
+// a to the power of b, wrapping around; truncated if the exponent is negative. 0 has no negative power.
 template <typename T>
 T IntegerPower(T a, T b) {
   using U = std::make_unsigned_t<T>;
@@ -70,8 +70,8 @@ struct FnOf;
 #undef MATH
 #undef NONE
 
-// The function of elements of the type T; a truth value where it compares, a Partial<T> where it may have no value,
-// NoValue where it is not defined for T.
+// Computes the function for elements of the type T. The result is a truth value if it compares, a Partial<T> if it may
+// have no value, NoValue if it is not defined for T.
 template <Fn fn, typename T, typename... More>
 [[gnu::always_inline]] inline auto FnValue(T a, More... more) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -6,7 +6,7 @@
 namespace rewright {
 namespace {
 
-// Traits as the rows of the table have them.
+// Names of traits in the rows of the table.
 constexpr uint32_t kOdd = static_cast<uint32_t>(FnTrait::kOdd);
 constexpr uint32_t kEven = static_cast<uint32_t>(FnTrait::kEven);
 constexpr uint32_t kPositive = static_cast<uint32_t>(FnTrait::kPositive);

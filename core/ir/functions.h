@@ -1,7 +1,7 @@
 // Scalar functions: names and properties of the rows of core/ir/functions.def.
 //
-// A new function is a row there, a row of core/onnx/functions.cc where ONNX has it, and, where the loop of the compiler
-// is too slow, a vectorized body in backends/cpu/simd/kernels.inc.
+// A new function needs a row there, a row of core/onnx/functions.cc if ONNX has it, and, if the compiler's loop is too
+// slow, a vectorized body in backends/cpu/simd/kernels.inc.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ struct FnInfo {
   const char* sign;  // "+"; "" of functions that are printed as name(a, b)
   int arity;         // 1 or 2
   uint32_t traits;
-  // Of the functions that are operators of that name: the operator's documentation and the range of its samples.
-  const char* summary;  // null: no operator is made of the row
+  // Documentation and sample range of the operator of that name, for functions that are operators.
+  const char* summary;  // null: no operator is made of this function
   double low;
   double high;
 };
@@ -50,7 +50,7 @@ struct FnInfo {
 // Every function, in the order of Fn.
 const std::vector<FnInfo>& AllFns();
 inline const FnInfo& InfoOf(Fn fn) { return AllFns()[static_cast<int>(fn)]; }
-// Null where no function has that name.
+// Returns null if no function has that name.
 const FnInfo* FindFn(std::string_view name);
 
 const char* FnName(Fn fn);  // as printed: the sign of infix functions, else the name
@@ -58,7 +58,7 @@ inline int FnArity(Fn fn) { return InfoOf(fn).arity; }
 bool FnIsInfix(Fn fn);  // + - * / and comparisons
 inline bool FnHas(Fn fn, FnTrait trait) { return (InfoOf(fn).traits & static_cast<uint32_t>(trait)) != 0; }
 
-// A value, or none where a function of integers has none: a division by zero.
+// A value, or none: a function of integers may have none, as division by zero.
 template <typename T>
 struct Partial {
   bool exists;
@@ -70,7 +70,7 @@ struct Partial {
 // argument ignore b. For one element at a time; loops are made of core/ir/function_values.h.
 template <typename T>
 Partial<T> Evaluate(Fn fn, T a, T b);
-// The same on reals alone, where truth values are 0 and 1.
+// Computes fn(a, b) on reals; truth values are 0 and 1.
 double EvaluateReal(Fn fn, double a, double b);
 
 }  // namespace rewright

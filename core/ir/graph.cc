@@ -56,7 +56,7 @@ class Hasher {
   uint64_t state_ = 0x243f6a8885a308d3ull;
 };
 
-// What of a node does not depend on the arena or on names.
+// Hashes the part of a node that depends neither on the arena nor on names.
 uint64_t LocalHash(const Node& node) {
   Hasher hasher;
   hasher.Add(static_cast<uint64_t>(node.leaf));
@@ -77,7 +77,7 @@ bool SameNode(const Node& a, const Node& b) {
   return a.leaf != LeafKind::kConstant || a.data.BitEqual(b.data);
 }
 
-// Node::hash of a node like `like` that has this name and these operands in the arena.
+// Returns Node::hash of a node like `like` with this name and these operands in the arena.
 uint64_t HashIn(const Arena& arena, const Node& like, const std::string& name, const std::vector<Value>& operands) {
   Hasher hasher;
   hasher.Add(LocalHash(like));
@@ -89,7 +89,7 @@ uint64_t HashIn(const Arena& arena, const Node& like, const std::string& name, c
   return hasher.hash();
 }
 
-// The node of this hash that `same` accepts; where there is none, what `make` gives is added.
+// Returns the node of this hash that `same` accepts; if there is none, adds the result of `make`.
 template <typename Same, typename Make>
 NodeId FindOrAdd(uint64_t hash, absl::flat_hash_map<uint64_t, std::vector<NodeId>>& by_hash,
                  std::vector<std::unique_ptr<Node>>& nodes, Same same, Make make) {
@@ -116,7 +116,7 @@ NodeId Arena::Intern(Node node) {
 }
 
 void Arena::NoteLeaves(Node* application) const {
-  // What nobody here computes is not known before a run.
+  // Values of nodes without a kernel here are not known before a run.
   const Meaning& meaning = *application->meaning;
   application->reads_input = meaning.IsOpaque() && meaning.work == nullptr;
   for (Value operand : application->operands) {
@@ -207,7 +207,7 @@ NodeId Arena::AddLike(const Node& like, std::vector<Value> operands) {
     return other.op == like.op && other.operands == operands && other.attrs == like.attrs &&
            other.outputs == like.outputs;
   };
-  // Most often it is there already: nothing is copied then.
+  // The node usually exists already; then nothing is copied.
   const NodeId id = FindOrAdd(hash, by_hash_, nodes_, same, [&] {
     CHECK(operands.size() == like.operands.size()) << like.op->name << ": " << operands.size() << " operands";
     auto result = std::make_unique<Node>();
@@ -263,8 +263,8 @@ Graph::Graph(std::shared_ptr<Arena> arena, std::vector<Value> inputs, std::vecto
     : arena_(std::move(arena)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
   // Depth first from the outputs, operands first; an explicit stack because graphs may be thousands of nodes deep.
   constexpr int kStarted = -1, kUnseen = -2;
-  // A graph of more nodes keeps positions in an array by identity while it is made: that is cheaper to fill than the
-  // table, but as long as the arena.
+  // The number of nodes up to which positions are kept in a table. A larger graph keeps them, while it is made, in an
+  // array indexed by node: filling it is cheaper, but it is as long as the arena.
   constexpr int32_t kSmallGraph = 100;
   index_.reserve(std::min(arena_->size(), kSmallGraph));
   std::vector<int> positions;
@@ -383,7 +383,7 @@ absl::Status CheckReplacement(const Arena& arena, const ValueMap& replacement) {
   return absl::OkStatus();
 }
 
-// A value that takes the place of a named one has that name, unless it has its own.
+// A value that replaces a named one takes its name, unless it has its own.
 void PassName(Arena& arena, Value from, Value to) {
   const std::string& name = arena.name(from);
   if (!name.empty() && arena.name(to).empty()) arena.SetName(to, name);
@@ -441,7 +441,8 @@ absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& repl
   const size_t count = arena->size();
   std::vector<bool> replaced(count, false);  // by node: some output of it
   for (const auto& [from, to] : replacement) replaced[from.node] = true;
-  // What stands in the end where `value` stood, but for its operands; no node where that goes round in a circle.
+  // Follows the replacements of `value` to the end, its operands left aside; returns no node if they go round in a
+  // circle.
   const auto target = [&](Value value) {
     for (size_t i = 0; i <= replacement.size(); ++i) {
       if (!replaced[value.node]) return value;

@@ -40,12 +40,12 @@ struct Value {
 enum class LeafKind : uint8_t {
   kNone,      // not a leaf: an operator application
   kInput,     // fed at every run
-  kState,     // a weight, or what an optimizer keeps: it has a name and a type, and a value that is no part of the node
+  kState,     // a weight, or an optimizer's state: it has a name and a type; its value is no part of the node
   kConstant,  // part of the program: scalars, index lists; conditions of rules may read it
 };
 
-// What a graph is for. At inference states keep the values that they have when the graph is compiled; in training a
-// run may replace them, so nothing that is computed from them is known beforehand.
+// Purpose of a graph. For inference, states keep the values that they have when the graph is compiled. In training a
+// run may replace them, so no value that is computed from them is known beforehand.
 enum class Mode : uint8_t { kInference, kTraining };
 
 const char* ModeName(Mode mode);  // "inference", "training"
@@ -61,33 +61,34 @@ struct Node {
   Tensor data;               // of a constant
   bool reads_input = false;  // an input is among the leaves below (or is the node itself)
   bool reads_state = false;  // likewise a state
-  // A rounding to integers hangs on its elements (Arena::KeepBits); no part of what the node is.
+  // A rounding to integers depends on every bit of its elements (Arena::KeepBits). It is no part of the node's
+  // identity.
   bool keeps_bits = false;
   uint64_t hash = 0;         // of the structure below; the same in every arena and run
 };
 
-// Owns nodes, and the values of states. All graphs of an arena are of one mode: what a node is worth, and which
-// rewrites it admits, depend on it. Not thread-safe while nodes are being added.
+// Owns nodes, and the values of states. All graphs of an arena are of one mode: the cost of a node and the rewrites
+// that it admits depend on the mode. Not thread-safe while nodes are being added.
 class Arena {
  public:
   explicit Arena(Mode mode = Mode::kInference) : mode_(mode) {}
   Mode mode() const { return mode_; }
 
-  // Leaves. A name taken by a different leaf is an error; the same leaf again is the same node.
+  // Add leaves. A name taken by a different leaf is an error; the same leaf again is the same node.
   absl::StatusOr<Value> AddInput(const std::string& name, const TensorType& type);
-  // `value` is what the state has before the first run.
+  // `value` is the state's value before the first run.
   absl::StatusOr<Value> AddState(const std::string& name, const Tensor& value);
   Value AddConstant(const Tensor& data);
 
-  // An application: attributes are completed and made canonical, types are inferred. Commutative operators keep the
-  // order given. Errors: those of CanonicalAttrs, the meaning and InferTypes.
+  // Adds an application: attributes are completed and made canonical, types are inferred. Commutative operators keep
+  // the given order. Errors: those of CanonicalAttrs, the meaning and InferTypes.
   absl::StatusOr<NodeId> Add(const OpDef& op, std::vector<Value> operands, Attrs attrs = {});
   absl::StatusOr<NodeId> Add(const std::string& op, std::vector<Value> operands, Attrs attrs = {});
-  // The same, giving output 0.
+  // Adds an application and returns its output 0.
   absl::StatusOr<Value> Apply(const std::string& op, std::vector<Value> operands, Attrs attrs = {});
 
-  // The application `like`, of any arena, to operands of the same types: nothing needs to be inferred again. It keeps
-  // its bits where `like` does.
+  // Adds the application `like`, of any arena, to operands of the same types, without inference. It keeps its bits if
+  // `like` does.
   NodeId AddLike(const Node& like, std::vector<Value> operands);
 
   const Node& node(NodeId id) const { return *nodes_[id]; }
@@ -95,17 +96,18 @@ class Arena {
   std::vector<TensorType> types(const std::vector<Value>& values) const;
   int32_t size() const { return static_cast<int32_t>(nodes_.size()); }
 
-  // Whether the node's elements are known before a run, so that they are computed once, when a graph is compiled: it
-  // depends on constants alone, and at inference on states.
+  // True if the node's elements are known before a run and are therefore computed once, when a graph is compiled: it
+  // depends on constants alone, and for inference on states.
   bool IsKnown(const Node& node) const {
     return !node.reads_input && (mode_ == Mode::kInference || !node.reads_state);
   }
   bool IsKnown(Value value) const { return IsKnown(node(value.node)); }
-  // Applications that a run computes.
+  // True for applications that a run computes.
   bool IsRun(const Node& node) const { return node.op != nullptr && !IsKnown(node); }
-  // The elements of a constant or of a state (before the first run); null for all other nodes.
+  // Returns the elements of a constant or of a state (before the first run); null for all other nodes.
   const Tensor* Elements(NodeId leaf) const;
-  // The same, but null where they are not known before a run, as of a state in training, or were never given.
+  // Returns the elements if they are known before a run; null for others, such as states in training or without a
+  // value.
   const Tensor* KnownElements(NodeId leaf) const {
     const Tensor* elements = IsKnown(node(leaf)) ? Elements(leaf) : nullptr;
     return elements != nullptr && elements->data() != nullptr ? elements : nullptr;
@@ -113,18 +115,18 @@ class Arena {
 
   MeaningCache& meanings() { return meanings_; }
 
-  // Says of the application, and of those below it down to others of which it is said, that rewrites leave every bit of
-  // their elements as it is: a rounding to integers takes a step where one bit changes.
+  // Marks the application, and those below it down to marked ones: rewrites must leave every bit of their elements
+  // unchanged, since one bit can move a rounding to integers by a step.
   void KeepBits(NodeId id);
 
-  // The name of the tensor of the original model that a value equals; empty when it has none. A rewrite hands the
-  // name on to the value that replaces it. Within one graph a name may occur on several values.
+  // The name of the original model's tensor that a value equals; empty if it has none. A rewrite passes the name on to
+  // the value that replaces it. Several values of one graph may have the same name.
   const std::string& name(Value value) const;
   void SetName(Value value, const std::string& name);
 
  private:
   NodeId Intern(Node node);
-  // Fills in what leaves lie below.
+  // Fills in which kinds of leaves lie below.
   void NoteLeaves(Node* application) const;
 
   const Mode mode_;
@@ -136,7 +138,7 @@ class Arena {
   MeaningCache meanings_;
 };
 
-// What a run computes: a value that the caller gets, or the next value of a state.
+// A value that a run computes: one that the caller gets, or the next value of a state.
 struct Output {
   Value value;
   std::string name;
@@ -172,19 +174,19 @@ class Graph {
   const std::vector<int>& users(int i) const { return users_[i]; }
   // Nodes whose outputs nodes()[i] reads, each once, by position, in order of first use.
   const std::vector<int>& producers(int i) const { return producers_[i]; }
-  // The outputs that the caller of a run gets: those that are no next values of states.
+  // Returns the outputs that the caller of a run gets: those that are not next values of states.
   std::vector<Output> results() const;
   // The states in order of nodes(), then those that are only written.
   std::vector<Value> states() const;
   // True when the value is an output of the graph.
   bool is_output(Value value) const;
 
-  // Applications (non-leaves), and those that a run computes.
+  // The number of applications (non-leaves), and of those that a run computes.
   int num_applications() const;
   int num_runtime_nodes() const;
 
-  // Independent of order of construction and of the names of weights and tensors. Equal hashes: the same graph up to
-  // a renaming of leaves of equal type (constants count by content).
+  // A hash that is independent of the order of construction and of the names of weights and tensors. Equal hashes mean
+  // the same graph up to a renaming of leaves of equal type (constants count by content).
   uint64_t CanonicalHash() const;
 
  private:
@@ -199,24 +201,23 @@ class Graph {
 
 using ValueMap = absl::flat_hash_map<Value, Value>;
 
-// The graph in which every use of a key of `replacement` reads its value instead; nodes downstream are rebuilt in the
-// same arena. Keys and values have equal types (else an error). Uses inside the replacing values themselves are left
-// as they are.
+// Returns the graph in which every use of a key of `replacement` reads its value instead; nodes downstream are rebuilt
+// in the same arena. Keys and values must have equal types. Uses inside the replacing values are left as they are.
 absl::StatusOr<Graph> ReplaceValues(const Graph& graph, const ValueMap& replacement);
 
-// The same, but keys are replaced inside the replacing values too: what many replacements in different places amount
-// to, at the price of one. Errors: as above, and when a value would come to depend on itself.
+// Replaces keys also inside the replacing values: many replacements in different places take effect at the price of
+// one. Errors: as above, and if a value would come to depend on itself.
 absl::StatusOr<Graph> ReplaceEverywhere(const Graph& graph, const ValueMap& replacement);
 
-// Adds a copy of a node of another arena: of a leaf with its name and elements, of an application to the copies of its
-// operands. `copies` has these, and gets those of the node's outputs. Error: another leaf has the name.
+// Adds a copy of a node of another arena: a leaf with its name and elements, an application to the copies of its
+// operands. `copies` must have these, and gets the copies of the node's outputs. Error: another leaf has the name.
 absl::Status CopyNode(const Arena& from, NodeId id, Arena& to, ValueMap* copies);
 
-// A copy of the graph in a fresh arena (dropping what it does not reach), with names.
+// Copies the graph into a fresh arena, with names; nodes that it does not reach are dropped.
 Graph CopyGraph(const Graph& graph, Mode mode);
 inline Graph CopyGraph(const Graph& graph) { return CopyGraph(graph, graph.mode()); }
 
-// FLOPs and bytes of the nodes that a run computes, and elements of the states.
+// Returns FLOPs and bytes of the nodes that a run computes, and the elements of the states.
 struct GraphFeatures {
   double flops = 0;
   double bytes = 0;

@@ -10,7 +10,7 @@
 namespace rewright {
 namespace {
 
-// The operands whose elements become indices inside `expr`.
+// Returns the operands whose elements become indices inside `expr`.
 std::set<int> IndicesIn(const ExprPtr& expr) {
   std::set<int> operands;
   if (!expr->Contains(ExprKind::kFromValue)) return operands;
@@ -29,14 +29,14 @@ bool IsWrapped(const ExprPtr& index) {
          index->arg(0)->arg(0)->kind() == ExprKind::kRead;
 }
 
-// A condition in which elements stand only as positions that they select, or that has parts.
+// True for a condition that uses elements only to select positions, or that has such parts.
 bool IsPosition(const ExprNode& condition) {
   if (condition.kind() == ExprKind::kAnd) return true;
   const auto plain = [](const ExprPtr& side) { return !side->Contains(ExprKind::kFromValue) || IsWrapped(side); };
   return condition.IsEquation() && plain(condition.arg(0)) && plain(condition.arg(1));
 }
 
-// The variables that occur outside of elements.
+// Returns the variables that occur outside of elements.
 void AddVariables(const ExprNode& index, std::set<int>* variables) {
   if (index.IsVariable()) variables->insert(index.variable());
   if (index.kind() == ExprKind::kFromValue) return;
@@ -60,7 +60,7 @@ std::set<int> PositionsFromData(const ExprNode& reduction) {
 
 std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning) {
   std::vector<IndexedAxis> axes;
-  // A position equals an element mod the size of an operand's axis.
+  // Notes an equation of a position and an element mod the size of an operand's axis.
   const auto look_at_equation = [&](const ExprPtr& side) {
     if (!IsWrapped(side) || !side->arg(1)->IsVariable()) return;
     const Meaning::Variable& size = meaning.variables[side->arg(1)->variable()];
@@ -86,7 +86,7 @@ std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning) {
       tests_data |= IsCondKind(node->kind()) && node->Contains(ExprKind::kFromValue) && !IsPosition(*node);
     });
   }
-  // Of an operator that asks about its indices itself (which device has the row?) nothing is known.
+  // An operator that tests its indices itself (which device has the row?) has no known range.
   for (IndexedAxis& axis : axes) axis.wraps &= !tests_data;
   return axes;
 }

@@ -1,8 +1,7 @@
-// Indices that are data, as those of gather: which elements select positions, and which positions there are.
+// Indices that are data, such as those of gather: the elements that select positions, and the range of positions.
 //
 // The declarations of gather and scatter_add give every index a meaning (k mod n), so that laws about it need no side
-// conditions. In a model an index outside -n <= k < n is a fault of who made it, as ONNX has it: whoever runs a model
-// says so.
+// conditions. In a model, an index outside -n <= k < n is a fault, as in ONNX, which a run reports.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +20,9 @@ struct IndexedAxis {
   int indices = 0;
   int indexed = 0;
   int axis = 0;
-  bool wraps = false;  // at the element itself mod the size; otherwise at what is computed from it, made to lie inside
-  // Where no operand has the axis (the gradient of gather knows the shape of x by an attribute): the variable of the
-  // meaning that is its size. `indexed` and `axis` say nothing then.
+  bool wraps = false;  // at the element itself mod the size; else at an index computed from the element and clamped
+  // The variable of the meaning that is the size of the axis if no operand has it (the gradient of gather knows the
+  // shape of x by an attribute). `indexed` and `axis` are then meaningless.
   int size_variable = -1;
 
   int64_t Size(const Graph& graph, NodeId node) const;
@@ -31,22 +30,22 @@ struct IndexedAxis {
 
 std::vector<IndexedAxis> IndexedAxes(const Meaning& meaning);
 
-// An equation in which elements are indices.
+// True if the condition is an equation whose sides use elements as indices.
 bool IsDataEquation(const ExprNode& condition);
-// Of a reduction: the variables outside of it that data equations of its guard mention, elements left aside. A term
-// belongs to one position along these, or to few.
+// Returns the outer variables that data equations in the guard of a reduction mention, elements left aside. A term of
+// the reduction belongs to one position along these, or to few.
 std::set<int> PositionsFromData(const ExprNode& reduction);
 
-// The indices that an application takes along an axis of size n: -n <= index < n.
+// The indices that an application accepts along an axis of size n: -n <= index < n.
 class IndexRange {
  public:
   IndexRange(const Graph& graph, NodeId node, const IndexedAxis& at);
 
   int64_t size() const { return size_; }
   bool Contains(int64_t index) const { return index >= -size_ && index < size_; }
-  // OutOfRangeError that names the application, the index, where it was found and what was expected.
+  // Returns an OutOfRangeError that names the application, the index, where it was found and what was expected.
   absl::Status Error(int64_t element, int64_t index) const;
-  // The error of the first element that is outside.
+  // Returns the error of the first element that is outside.
   absl::Status Check(const Tensor& indices) const;
 
  private:
@@ -56,7 +55,7 @@ class IndexRange {
   int64_t size_;
 };
 
-// Those of all applications that read a graph input as indices, by position in Graph::inputs().
+// The index range of an application that reads a graph input as indices. `input` is a position in Graph::inputs().
 struct IndexInput {
   size_t input = 0;
   IndexRange range;

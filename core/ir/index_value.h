@@ -9,16 +9,16 @@
 
 namespace rewright {
 
-// The value with variable v at variables[v]. Nothing where a number on the way does not fit 64 bits or a divisor is not
-// positive, and where elements are read.
+// Evaluates an index with variable v at variables[v]. Nothing if an intermediate number does not fit 64 bits, a divisor
+// is not positive, or elements are read.
 std::optional<int64_t> EvalIndex(const ExprPtr& expr, const std::vector<int64_t>& variables);
-// Whether there is a value, and what it is: for the generator, which asks for millions. A returned optional is stored
-// byte by byte and loaded as a whole, for which the processor waits.
+// Returns true and sets `value` if the expression has a value. The generator asks for millions of values; a returned
+// std::optional is stored byte by byte and loaded as a whole, which stalls the processor.
 bool EvalIndex(const ExprNode& expr, const std::vector<int64_t>& variables, int64_t* value);
-// The same of one operator on two indices, kIndexAdd to kIndexMax.
+// Evaluates one operator on two indices, kIndexAdd to kIndexMax.
 bool EvalIndex(ExprKind kind, int64_t a, int64_t b, int64_t* value);
 
-// Likewise. Of `and` and `or` the second side is looked at only where the first does not decide.
+// Evaluates a condition likewise. The second side of `and` and `or` is evaluated only if the first does not decide.
 std::optional<bool> EvalCond(const ExprPtr& expr, const std::vector<int64_t>& variables);
 
 }  // namespace rewright

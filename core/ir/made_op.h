@@ -1,4 +1,4 @@
-// What operators that are made from other operators share (core/adjoint: derivatives; core/lift: f on every device).
+// Helpers for operators that are made from other operators (core/adjoint: derivatives; core/lift: f on every device).
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace rewright {
 
-// A MeaningCache for the operators that something is made from. Thread-safe.
+// A MeaningCache for the operators from which others are made. Thread-safe.
 class SharedMeanings {
  public:
   absl::StatusOr<std::shared_ptr<const Meaning>> Get(const OpDef& op, const StructuralKey& key) {
@@ -31,11 +31,12 @@ class SharedMeanings {
   MeaningCache cache_;
 };
 
-// What is made by key: each once, and kept for good. Thread-safe.
+// A cache of made objects by key: each is made once and kept for good. Thread-safe.
 template <typename Key, typename Made>
 class MadeOnce {
  public:
-  // Made without the lock: others may be asked for meanwhile. The first to be done is the one that is kept.
+  // Makes the object without holding the lock, so that other keys can be served meanwhile. If two threads make one key,
+  // the first result is kept.
   template <typename Make>
   const Made& Get(const Key& key, const Make& make) {
     {
@@ -52,23 +53,25 @@ class MadeOnce {
   std::map<Key, Made> made_;
 };
 
-// The attributes with axes as plain structural integers counted from the front: they are axes of an operand of the
-// operator that another is made from, which need not be the first operand here. A default that counts from the back
-// goes.
+// Returns the attributes with axes as plain structural integers counted from the front: they are axes of an operand of
+// the original operator, which need not be the first operand here. A default that counts from the back is dropped.
 std::vector<AttrSpec> WithPlainAxes(std::vector<AttrSpec> specs);
 
-// What stands here for the sizes and attributes of another declaration, by its variables; null for all others.
+// Returns by variable of another declaration the expression that replaces it here: for sizes and attributes; null for
+// all other variables.
 std::vector<ExprPtr> SymbolsOf(OpBuilder& b, const Meaning& meaning,
                                const std::function<Index(int input, int axis)>& size);
 
-// Writes expressions of another declaration in the variables and parameters of the one that `b` builds. Not by Rewrite
-// or Substitute: on the way to new numbers of all variables no node may have old ones and new ones.
+// Writes expressions of another declaration in the variables and parameters of the one that `b` builds. Rewrite and
+// Substitute do not serve: they would make nodes that mix old and new variable numbers.
 class Transplant {
  public:
-  // What a read of the other declaration's operand at those indices, which are written here already, is here.
+  // Gives the replacement of a read of the other declaration's operand at those indices, which are in the variables of
+  // `b`.
   using Read = std::function<Scalar(int operand, const std::vector<Index>& at, DType dtype)>;
 
-  // `variables`: by number in the other declaration what stands for it; null: bound, and gets a number of its own.
+  // `variables` gives the replacement of each variable of the other declaration, by number; null: the variable is
+  // bound, and gets a number of its own.
   Transplant(OpBuilder& b, std::vector<ExprPtr> variables, Read read)
       : b_(b), variables_(std::move(variables)), read_(std::move(read)) {}
 

@@ -18,7 +18,7 @@ namespace rewright {
 
 namespace {
 
-// The shortest decimal text that reads back as the same double, with a point so that it reads as a real.
+// Returns the shortest decimal text that reads back as the same double, with a point so that it reads as a real.
 std::string RealString(double value) {
   char text[40];
   for (int digits = 1; digits <= 17; ++digits) {
@@ -269,7 +269,7 @@ absl::Status CanonicalizeAttr(const OpDef& op, const AttrSpec& spec, int rank, A
     if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) return AttrError(op, spec, "an axis is repeated");
     attr = std::move(axes);
   } else if (spec.kind == AttrKind::kReal) {
-    // It would equal nothing, itself neither: two nodes that have it could not be told to be one.
+    // A NaN equals nothing, itself included: equal nodes could not be recognized.
     if (std::isnan(std::get<double>(attr))) return AttrError(op, spec, "found nan, expected a number");
   } else if (spec.kind == AttrKind::kFlag) {
     const int64_t flag = std::get<int64_t>(attr);
@@ -305,7 +305,7 @@ StructuralKey StructuralKeyOf(const OpDef& op, const std::vector<TensorType>& in
   const auto note_units = [&](const Shape& shape) {
     if (!op.broadcasts) return;
     uint32_t mask = 0;
-    // Tensors with more axes are refused where the meaning is built.
+    // Building the meaning rejects tensors with more axes.
     for (int axis = 0; axis < std::min(static_cast<int>(shape.size()), kMaxRank); ++axis) {
       if (shape[axis] == 1) mask |= 1u << axis;
     }
@@ -332,8 +332,8 @@ StructuralKey StructuralKeyOf(const OpDef& op, const std::vector<TensorType>& in
   return key;
 }
 
-// Axes as they stand in a key are canonical. What makes its key by hand, not from an application, may be wrong there: a
-// derived operator takes them from whoever applies it, of an input that it need not have.
+// Checks that the axes in a key are canonical. A key that is not made from an application may have wrong ones: a
+// derived operator takes axes from its caller, of an input that it need not have.
 static absl::Status CheckAxes(const OpDef& op, const StructuralKey& key) {
   for (const AttrSpec& spec : op.attrs) {
     if (spec.kind != AttrKind::kAxis && spec.kind != AttrKind::kAxes) continue;
@@ -384,7 +384,7 @@ Bindings BindingsOf(const Meaning& meaning, const std::vector<TensorType>& input
 
 namespace {
 
-// "conv2d: shapes [1,3,8,8] and [4,3,3,3]"
+// Returns text such as "conv2d: shapes [1,3,8,8] and [4,3,3,3]".
 std::string ShapesText(const OpDef& op, const std::vector<TensorType>& inputs) {
   return absl::StrCat(op.name, ": shape", inputs.size() > 1 ? "s " : " ",
                       absl::StrJoin(inputs, " and ", [](std::string* text, const TensorType& input) {
@@ -392,7 +392,7 @@ std::string ShapesText(const OpDef& op, const std::vector<TensorType>& inputs) {
                       }));
 }
 
-// The condition with its numbers, "4 = 5", when it is a comparison.
+// Returns the condition with its numbers, "4 = 5", if it is a comparison.
 std::string ComparedValues(const ExprPtr& condition, const std::vector<int64_t>& variables) {
   const char* sign = condition->kind() == ExprKind::kEqual       ? " = "
                      : condition->kind() == ExprKind::kLess      ? " < "
@@ -408,7 +408,8 @@ std::string ComparedValues(const ExprPtr& condition, const std::vector<int64_t>&
 absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const Meaning& meaning,
                                                    const std::vector<TensorType>& inputs, const Attrs& attrs) {
   const Bindings bindings = BindingsOf(meaning, inputs, attrs);
-  // What fails says more than what has no value, a division by a size that may not be 0 for instance.
+  // A requirement that is false says more than one without a value, for instance one with a division by a size that may
+  // be 0.
   const Requirement* broken = nullptr;
   for (const Requirement& requirement : meaning.requirements) {
     const std::optional<bool> holds = EvalCond(requirement.condition, bindings.variables);
@@ -450,7 +451,7 @@ absl::StatusOr<Application> Apply(const OpDef& op, const std::vector<TensorType>
 
 namespace {
 
-// What a formula shows best: matrices.
+// A formula is easiest to read for matrices.
 constexpr int kTypicalRank = 2;
 
 bool IsCopy(const OutputMeaning& output) {
@@ -460,9 +461,9 @@ bool IsCopy(const OutputMeaning& output) {
                     [](const ExprPtr& index, int variable) { return index->IsVariable(variable); });
 }
 
-// Ranks samples for documentation, those whose formula shows little last: copies of an operand as it is; axes of size
-// one, which print as reads at index 0; operands that are no matrices; another number of operands than two where there
-// may be any; results that are no matrices.
+// Ranks samples for documentation; those whose formula shows little come last: exact copies of an operand; axes of size
+// one, which print as reads at index 0; operands that are no matrices; a variadic operator with a number of operands
+// other than two; results that are no matrices.
 std::array<int64_t, 5> SampleRank(const OpDef& op, const OpSample& sample, const Meaning& meaning) {
   int64_t units = 0, distance = 0;
   for (const TensorType& type : sample.inputs) {
@@ -478,7 +479,7 @@ std::array<int64_t, 5> SampleRank(const OpDef& op, const OpSample& sample, const
   return {copies, units, op.variadic ? std::abs(operands - 2) : 0, distance, results};
 }
 
-// The first sample of the least rank.
+// Returns the first sample of the least rank.
 OpSample TypicalSample(const OpDef& op) {
   constexpr uint64_t kSamples = 200;
   OpSample best;

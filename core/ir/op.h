@@ -1,15 +1,15 @@
-// Operators: each is declared once, as mathematics.
+// Operators. Each is declared once, as mathematics.
 //
 // An OpDef states an operator's name, inputs, attributes and meaning. The meaning is a function from *structural*
 // values (number, ranks and element types of the inputs; structural attributes such as axis or perm) to a Meaning:
 // index expressions over *symbolic* values (sizes of the inputs, strides, pads, dilations, groups, epsilon...), which
 // stay open in proofs and are bound to numbers in a graph.
 //
-// Everything that needs to know what an operator does reads the Meaning: the shape rule (InferTypes), the reference
-// interpreter, the fingerprint evaluator, the verifier, the cost features, the printed documentation. None of them
-// names an operator. An operator that expressions cannot say, or only at a price that nobody would pay (top_k), is
-// *opaque*: its Meaning has shapes and requirements like any other, and a reference function in the place of elements.
-// To add an operator: one file in core/ops/, one line in core/ops/ops.cc.
+// The Meaning is the only source for the shape rule (InferTypes), the reference interpreter, the fingerprint evaluator,
+// the verifier, the cost features and the printed documentation. None of them names an operator. An operator that
+// expressions cannot state, or only at an excessive cost (top_k), is *opaque*: its Meaning has shapes and requirements
+// like any other, and a reference function instead of elements. A new operator needs one file in core/ops/ and one line
+// in core/ops/ops.cc.
 #pragma once
 
 #include <cstdint>
@@ -62,15 +62,14 @@ struct AttrSpec {
   // Smallest legal value of an integer symbol (or of each element of a list): an assumption of proofs, checked when a
   // node is made.
   int64_t min = INT64_MIN;
-  // The list is the shape of a tensor that is no operand. Where the operator broadcasts, its sizes of one are
-  // structural as those of operands are.
+  // The list is the shape of a tensor that is no operand. If the operator broadcasts, the sizes of one in the list are
+  // structural, as those of operands are.
   bool is_shape = false;
 };
 
 // ---------------------------------------------------------------- meaning
 
-// What the structural values of one application of an operator are. Two applications with equal keys have the same
-// Meaning.
+// The structural values of one application of an operator. Two applications with equal keys have the same Meaning.
 struct StructuralKey {
   std::vector<int> ranks;     // of the inputs
   std::vector<DType> dtypes;  // of the inputs
@@ -86,7 +85,7 @@ struct StructuralKey {
   }
 };
 
-// A condition under which the application is legal. `message` says in words what is expected.
+// A condition under which the application is legal. `message` states it in words.
 struct Requirement {
   ExprPtr condition;  // Cond over sizes and symbolic attributes
   std::string message;
@@ -121,13 +120,13 @@ struct Meaning {
   // Subexpressions that no output depends on, see OpBuilder::Shift.
   std::vector<ExprPtr> shifts;
 
-  // Of an opaque operator alone (docs/decisions/029): fills the outputs, which have their shapes. Floating elements are
-  // f32 or f64 as who calls computes (core/interpreter: Precision), in all tensors alike. A function of its arguments
-  // and nothing else; may be called by several threads.
+  // Reference function of an opaque operator (docs/decisions/029): it fills the outputs, which already have their
+  // shapes. Floating elements are f32 or f64 in all tensors alike, as the caller computes (core/interpreter:
+  // Precision). It is a pure function of its arguments; several threads may call it.
   using Reference =
       std::function<absl::Status(const Bindings&, const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs)>;
   Reference reference;
-  ExprPtr work;  // Index over sizes, attributes: scalar operations of the reference; null: nobody here computes it
+  ExprPtr work;  // Index over sizes, attributes: scalar operations of the reference; null: no kernel here
   bool IsOpaque() const { return reference != nullptr; }
 };
 
@@ -163,7 +162,7 @@ class OpBuilder {
   Scalar Read(int input, std::vector<Index> at) const;
   using Body = std::function<Scalar(const std::vector<Index>&)>;
   using Guard = std::function<Cond(const std::vector<Index>&)>;
-  // {{"d", D}, {"r", R}}: d runs over 0..D-1 slowest.
+  // Bound variables and their extents. {{"d", D}, {"r", R}}: d runs over 0..D-1 slowest.
   using Ranges = std::vector<std::pair<std::string, Index>>;
   Scalar Reduce(ReduceKind kind, const Ranges& ranges, const Body& body, const Guard& guard = nullptr);
   Scalar Sum(const Ranges& ranges, const Body& body) { return Reduce(ReduceKind::kSum, ranges, body); }
@@ -171,10 +170,10 @@ class OpBuilder {
     return Reduce(ReduceKind::kMax, ranges, body, guard);
   }
 
-  // A variable for a reduction that is made by hand.
+  // Makes a variable for a reduction that is built without the helpers.
   Index NewBound(const std::string& name) { return NewVar(name, Meaning::VarKind::kBound); }
-  // The value itself, marked as a shift: whatever its value, the outputs are the same, as those of a softmax are
-  // whatever is subtracted before the exponentials are taken. Derivatives take it for a constant.
+  // Marks the value as a shift: the outputs do not depend on it, as a softmax does not depend on the number that is
+  // subtracted before the exponentials. Derivatives treat it as a constant. Returns the value.
   Scalar Shift(const Scalar& value);
 
   // ---- results
@@ -182,11 +181,11 @@ class OpBuilder {
   // Adds an output; `names` are the printed names of the position's variables ("i0", "i1"... by default).
   void Output(DType dtype, const std::vector<Index>& shape, const Body& element,
               const std::vector<std::string>& names = {});
-  // Makes the operator opaque: the outputs are of these types and shapes, and what their elements are only `reference`
-  // says. Instead of Output.
+  // Makes the operator opaque: the outputs have these types and shapes, and only `reference` defines their elements.
+  // Called instead of Output.
   void Opaque(const std::vector<std::pair<DType, std::vector<Index>>>& outputs, Meaning::Reference reference,
               const Index& work);
-  // A structural error: `add: inputs must have one type`.
+  // Returns a structural error: `add: inputs must have one type`.
   absl::Status Error(const std::string& message) const;
 
   Meaning Take() { return std::move(meaning_); }
@@ -204,7 +203,7 @@ class OpBuilder {
 
 // ---------------------------------------------------------------- declarations
 
-// A random legal application of an operator, for the property tests and the random graphs that run over all operators.
+// A random legal application of an operator, for the property tests and random graphs that cover all operators.
 struct OpSample {
   std::vector<TensorType> inputs;
   Attrs attrs;
@@ -214,7 +213,7 @@ struct OpSample {
 };
 using Rng = std::mt19937_64;
 
-// To which of several equal elements the derivative of a maximum or minimum over an axis goes.
+// Selects which of several equal elements receives the derivative of a maximum or minimum over an axis.
 enum class Ties : uint8_t { kShare, kFirst };
 
 class OpDef {
@@ -231,13 +230,14 @@ class OpDef {
   std::function<OpSample(Rng&)> sample;
 
   const AttrSpec* FindAttr(const std::string& attr_name) const;
-  // Of the operand of that number; x0, x1.. are those that the last name stands for.
+  // Returns the name of operand number `input`; the operands of a variadic input x are called x0, x1, ..
   std::string InputName(int input) const;
 };
 
-// The operators, by name (core/ops/ops.cc). Built once, never changed.
+// Returns the operators, by name (core/ops/ops.cc). Built once, never changed.
 const std::vector<const OpDef*>& AllOps();
-// One of them, or one that is made from one (core/adjoint/operators.h, core/lift/lift.h). Null when there is no such operator.
+// Finds an operator, or one that is derived from an operator (core/adjoint/operators.h, core/lift/lift.h). Null if
+// there is none of that name.
 const OpDef* FindOp(const std::string& name);
 
 // ---------------------------------------------------------------- applications
@@ -258,8 +258,8 @@ class MeaningCache {
   std::map<std::pair<const OpDef*, StructuralKey>, std::shared_ptr<const Meaning>> cache_;
 };
 
-// Numbers for the variables and parameters of a Meaning: sizes and symbolic attributes of one application; entries of
-// output positions and bound variables are 0, to be set by who evaluates.
+// Numbers for the variables and parameters of a Meaning: sizes and symbolic attributes of one application. Entries of
+// output positions and bound variables are 0; the evaluator sets them.
 struct Bindings {
   std::vector<int64_t> variables;
   std::vector<double> params;
@@ -271,7 +271,7 @@ Bindings BindingsOf(const Meaning& meaning, const std::vector<TensorType>& input
 absl::StatusOr<std::vector<TensorType>> InferTypes(const OpDef& op, const Meaning& meaning,
                                                    const std::vector<TensorType>& inputs, const Attrs& attrs);
 
-// One operator application by itself: canonical attributes, meaning and types in one call.
+// Makes one operator application by itself: canonical attributes, meaning and types.
 struct Application {
   Attrs attrs;
   std::shared_ptr<const Meaning> meaning;
@@ -291,7 +291,8 @@ struct CostFeatures {
 CostFeatures FeaturesOf(const Meaning& meaning, const std::vector<TensorType>& inputs, const Attrs& attrs,
                         const std::vector<TensorType>& outputs);
 
-// The operator's page: summary, inputs, attributes, and the formula printed from a sample Meaning.
+// Returns the operator's documentation page: summary, inputs, attributes, and the formula printed from a sample
+// Meaning.
 std::string DescribeOp(const OpDef& op);
 
 }  // namespace rewright

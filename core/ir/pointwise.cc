@@ -8,7 +8,7 @@
 namespace rewright {
 namespace {
 
-// Axis of the output that variable `id` stands for, or -1.
+// Returns the axis of the output that variable `id` indexes, or -1.
 int OutputAxis(const OutputMeaning& output, int64_t id) {
   for (size_t k = 0; k < output.index_vars.size(); ++k) {
     if (output.index_vars[k] == id) return static_cast<int>(k);
@@ -16,7 +16,7 @@ int OutputAxis(const OutputMeaning& output, int64_t id) {
   return -1;
 }
 
-// Whether the expression is made of calls, selects, casts and constants over reads at the position itself.
+// True if the expression is made of calls, selects, casts and constants over reads at the position itself.
 bool PointwiseExpr(const Meaning& meaning, const ExprNode& expr) {
   switch (expr.kind()) {
     case ExprKind::kBool:

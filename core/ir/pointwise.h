@@ -1,4 +1,4 @@
-// What kind of function an operator is, read off its Meaning: pointwise, or a movement of elements.
+// Classifies an operator by its Meaning: pointwise function, or movement of elements.
 #pragma once
 
 #include <vector>
@@ -15,21 +15,20 @@ struct PointwiseRead {
   friend bool operator==(const PointwiseRead&, const PointwiseRead&) = default;
 };
 
-// True when the node has one output, every element of which is a function of operand elements at the same position
-// (axes of the operands may be left out, permuted or of size one), and it computes something. Answers follow from the
-// Meaning alone.
+// True if the node has one output, every element of which is a function of operand elements at the same position (axes
+// of the operands may be omitted, permuted or of size one), and it is not a mere copy. The Meaning alone decides.
 bool IsPointwise(const Meaning& meaning);
 
-// All reads, each distinct one once. Requires IsPointwise.
+// Returns all reads, each distinct one once. Requires IsPointwise.
 std::vector<PointwiseRead> PointwiseReads(const Meaning& meaning);
 
-// The axes of one read expression of a pointwise meaning.
+// Returns the axes of one read expression of a pointwise meaning.
 PointwiseRead PointwiseReadOf(const Meaning& meaning, const ExprNode& read);
 
-// The read is of the operand's element at the very output position, for every axis.
+// True if the read is of the operand's element at the output position itself, for every axis.
 bool IsIdentityRead(const PointwiseRead& read, const TensorType& operand, const TensorType& output);
 
-// Whether every element of every output is an element of an operand or a constant, chosen by position or by integers
+// True if every element of every output is an element of an operand or a constant, chosen by position or by integers
 // that are read: transposes, concatenations, paddings, gathers. Such a meaning is the same for every element type.
 bool MovesElements(const Meaning& meaning);
 

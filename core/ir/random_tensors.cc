@@ -29,7 +29,7 @@ void FillRandomly(int64_t least, int64_t values, std::mt19937_64& rng, Tensor* t
   }
 }
 
-// The least and the greatest integer of a magnitude, within the type.
+// Returns the least and the greatest integer of a magnitude, within the type.
 std::pair<int64_t, int64_t> IntegersOf(Magnitude magnitude, DType dtype) {
   const int bits = static_cast<int>(8 * DTypeSize(dtype));
   const int64_t most = IsUnsigned(dtype) ? (bits == 64 ? -1 : (int64_t{1} << bits) - 1)

@@ -81,11 +81,11 @@ const ExprPtr* At(const std::vector<ExprPtr>& list, int id) {
   return static_cast<size_t>(id) < list.size() && list[id] != nullptr ? &list[id] : nullptr;
 }
 
-// A substitution in one scope: where a reduction binds a variable that is replaced, or that a replacement mentions, a
-// scope of its own begins.
+// A substitution in one scope. A reduction that binds a replaced variable, or one that a replacement mentions, begins a
+// new scope.
 class Substituter {
  public:
-  // Both lists stay with the caller.
+  // The caller keeps both lists alive.
   Substituter(const std::vector<ExprPtr>& variables, const std::vector<ExprPtr>& params, FreshVariable fresh)
       : variables_(variables), params_(params), fresh_(fresh) {
     for (size_t id = 0; id < variables_.size(); ++id) {
@@ -120,7 +120,7 @@ class Substituter {
     return args == expr->args() ? expr : WithChildren(expr, std::move(args), {});
   }
 
-  // The variables that are put in for what occurs free in `expr`.
+  // Returns the variables of the replacements that occur free in `expr`.
   std::set<int> PutIn(const ExprPtr& expr) const {
     std::set<int> mentioned;
     const std::vector<int> free = FreeVariables(expr);
@@ -178,8 +178,8 @@ int GreatestVariable(const std::vector<ExprPtr>& list) {
   return greatest;
 }
 
-// A producer's element in the reader's numbering, at indices of one read. The numbers that bound variables get occur
-// nowhere else at the reader, so that nothing is captured.
+// Returns a producer's element in the reader's numbering, at the indices of one read. The new numbers of its bound
+// variables occur nowhere else in the reader, so nothing is captured.
 class Inliner {
  public:
   Inliner(const ElementFunction& producer, const absl::flat_hash_map<int, int>& numbers,

@@ -1,5 +1,5 @@
-// Walks and rewrites of expressions. Expressions share what occurs in them several times: every function here takes
-// time by the number of *distinct* nodes.
+// Walks and rewrites of expressions. Expressions share repeated parts: every function here takes time by the number of
+// *distinct* nodes.
 #pragma once
 
 #include <string>
@@ -13,43 +13,43 @@ namespace rewright {
 // Calls `visit` once for every distinct node of `expr`: arguments and extents before the node that has them.
 void Visit(const ExprPtr& expr, absl::FunctionRef<void(const ExprPtr&)> visit);
 
-// Whether some node of `expr` fulfils the predicate; nodes are asked in no certain order.
+// True if some node of `expr` satisfies the predicate; the order of the calls is unspecified.
 bool AnyOf(const ExprPtr& expr, absl::FunctionRef<bool(const ExprNode&)> predicate);
 
-// The variables that occur free, ascending.
+// Returns the variables that occur free, ascending.
 std::vector<int> FreeVariables(const ExprPtr& expr);
 
-// The parts of nested `and`s, in the order of their evaluation.
+// Returns the parts of nested `and`s, in the order of their evaluation.
 std::vector<ExprPtr> Conjuncts(const ExprPtr& condition);
 
 // Replaces nodes from the leaves up: `replace` gets each distinct node once, with its children replaced already, and
-// gives what stands for it. Bound variables stay what they are: to replace variables use Substitute.
+// returns its replacement. Bound variables stay unchanged; Substitute replaces variables.
 ExprPtr RewriteExpr(const ExprPtr& expr, absl::FunctionRef<ExprPtr(const ExprPtr&)> replace);
 
-// Gives a variable of its own, by number, to a bound variable that must be renamed: its name.
+// Gives the number of a new variable for a bound variable that must be renamed, from its name.
 using FreshVariable = absl::FunctionRef<int(const std::string& name)>;
 
-// `expr` with every free variable v replaced by variables[v], and parameter p by params[p], where these exist and are
-// not null. Nothing is captured: a bound variable that a replacement mentions is renamed first, to what `fresh` gives
-// (without it: to a number above all that occur). Literals fold; what does not change is shared.
+// Replaces every free variable v of `expr` by variables[v], and parameter p by params[p], if these exist and are not
+// null. Nothing is captured: a bound variable that a replacement mentions is renamed first, to the result of `fresh`
+// (without it: to a number above all that occur). Literals fold; unchanged parts are shared.
 ExprPtr Substitute(const ExprPtr& expr, const std::vector<ExprPtr>& variables, const std::vector<ExprPtr>& params);
 ExprPtr Substitute(const ExprPtr& expr, const std::vector<ExprPtr>& variables, const std::vector<ExprPtr>& params,
                    FreshVariable fresh);
 
-// An element as a function of a position, to be read by another expression: what an operator computes, in its own
-// numbering of variables, parameters and operands.
+// An element as a function of a position, to be substituted for reads in another expression. It has its own numbering
+// of variables, parameters and operands.
 struct ElementFunction {
   ExprPtr element;
-  std::vector<int> position;  // variables of `element` that a read's indices take the place of
-  // By number in `element`: what its other variables and its parameters are where it is read; null: bound variables.
+  std::vector<int> position;  // variables of `element` that a read's indices replace
+  // The replacements of its other variables and of its parameters, by number in `element`; null: bound variables.
   std::vector<ExprPtr> variables;
   std::vector<ExprPtr> params;
-  std::vector<int> operands;  // by number in `element`: the number where it is read
+  std::vector<int> operands;  // by number in `element`: the operand's number in the reading expression
 };
 
-// Composition: `expr` with every read of operand `operand` at indices i replaced by producer(i). Guards and selections
-// stay around what they guarded. Opaque elements read whole operands: none may occur in `expr`. Every variable that
-// `producer.element` binds gets one number of its own from `fresh`.
+// Composes expressions: replaces in `expr` every read of operand `operand` at indices i by producer(i). Guards and
+// selections stay around their contents. Opaque elements read whole operands: none may occur in `expr`. Every variable
+// that `producer.element` binds gets one new number from `fresh`.
 ExprPtr Inline(const ExprPtr& expr, int operand, const ElementFunction& producer, FreshVariable fresh);
 
 }  // namespace rewright

@@ -23,7 +23,7 @@ bool IsNameChar(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '/' || c == '-';
 }
 
-// Names that do not read as one word are quoted.
+// Quotes names that do not read as one word.
 std::string NameText(const std::string& name) {
   bool plain = !name.empty() && IsNameStart(name[0]);
   for (char c : name) plain = plain && IsNameChar(c);
@@ -36,7 +36,7 @@ std::string NameText(const std::string& name) {
   return text + "\"";
 }
 
-// The shortest text that reads back as the same element.
+// Returns the shortest text that reads back as the same element.
 std::string ElementText(const Tensor& tensor, int64_t i) {
   if (!IsFloating(tensor.dtype())) return std::to_string(tensor.AtInt(i));
   const double value = tensor.At(i);
@@ -205,7 +205,7 @@ class GraphParser {
     return name;
   }
 
-  // %3 or %3.1; the printed form is the key of the table of values.
+  // Reads %3 or %3.1; the printed form is the key of the table of values.
   absl::StatusOr<std::string> Number() {
     SkipSpace();
     std::string word;
@@ -225,7 +225,7 @@ class GraphParser {
     return it->second;
   }
 
-  // Integer or real, whichever it reads as.
+  // Reads an integer or a real, as the text has it.
   absl::StatusOr<Attr> Numeral() {
     SkipSpace();
     const char* begin = text_.c_str() + at_;
@@ -399,7 +399,7 @@ class GraphParser {
     return EndOfLine();
   }
 
-  // The name before `=` when what follows is an attribute; consumes both.
+  // Reads the name before `=` if an attribute follows; consumes both.
   std::optional<std::string> AttrName() {
     SkipSpace();
     size_t end = at_;

@@ -25,7 +25,7 @@ namespace rewright {
 
 std::string PrintGraph(const Graph& graph);
 
-// Errors name line and column. `states`: values by name; a state without one is filled with zeros.
+// Parses a graph. Errors name line and column. `states` gives values by name; a state without one is filled with zeros.
 absl::StatusOr<Graph> ParseGraph(const std::string& text, const std::map<std::string, Tensor>& states = {});
 
 }  // namespace rewright

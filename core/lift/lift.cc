@@ -26,22 +26,23 @@ struct Lifted {
   OpDef op;
 };
 
-// A name that no attribute of the base has: degree, in a mesh degree2.
+// Returns a name that no attribute of the base has: degree, or degree2 for a mesh.
 std::string FreeName(const OpDef& base, const std::string& stem) {
   std::string name = stem;
   for (int k = 2; base.FindAttr(name) != nullptr; ++k) name = absl::StrCat(stem, k);
   return name;
 }
-// The attribute that says how many devices there are where no operand does.
+// The attribute that gives the number of devices if no operand does.
 std::string DegreeOf(const OpDef& base) { return FreeName(base, "degree"); }
 
-// How the devices have operands and results: by number the axis of the whole that is cut; -1: none is.
+// The distribution of operands and results over devices: by number the cut axis of the whole tensor; -1: not cut.
 struct Cuts {
   std::vector<int64_t> operands, results;
   bool edges = false;  // devices have edges of their neighbours' blocks
 };
 
-// What is structural of the base's application: on one device, or to the whole where blocks are `cut`.
+// Returns the structural key of the base's application: to the operands of one device, or to whole tensors if blocks
+// are `cut`.
 absl::StatusOr<StructuralKey> KeyOfBase(const OpDef& base, const OpBuilder& b, const Cuts& cuts) {
   StructuralKey key = b.key();
   const size_t operands = key.ranks.size();
@@ -56,7 +57,7 @@ absl::StatusOr<StructuralKey> KeyOfBase(const OpDef& base, const OpBuilder& b, c
   return key;
 }
 
-// The device's part of a tensor that is on all of them.
+// Returns the device's part of a tensor that is on all devices.
 Tensor PartOf(const Tensor& whole, int64_t device) {
   TensorType type = whole.type();
   type.shape.erase(type.shape.begin());
@@ -68,7 +69,7 @@ Tensor PartOf(const Tensor& whole, int64_t device) {
 
 class Lift {
  public:
-  // each_f, or with cuts block_f.
+  // Builds the meaning of each_f, or with cuts that of block_f.
   Lift(const OpDef& base, OpBuilder& b, const Meaning& meaning, const std::optional<Cuts>& cuts)
       : b_(b),
         meaning_(meaning),
@@ -102,12 +103,12 @@ class Lift {
  private:
   int64_t CutOf(int operand) const { return cuts_.operands.empty() ? -1 : cuts_.operands[operand]; }
   Index Before(int operand) const { return b_.Sym(names_.before, operand); }
-  // The size of the operand's block, without edges.
+  // Returns the size of the operand's block, without edges.
   Index Own(int operand) const {
     const Index size = b_.size(operand, static_cast<int>(CutOf(operand)) + 1);
     return cuts_.edges ? size - Before(operand) - b_.Sym(names_.after, operand) : size;
   }
-  // The size of the base's operand.
+  // Returns the size of the base's operand.
   Index SizeOf(int operand, int axis) const {
     return axis == CutOf(operand) ? degree_ * Own(operand) : b_.size(operand, axis + 1);
   }
@@ -118,7 +119,7 @@ class Lift {
     return sizes;
   }
 
-  // The base's operand at a position, as the device has it: 0 where that is in the blocks of others.
+  // Reads the base's operand at a position from the device's block; 0 if another device holds that position.
   Scalar ReadOf(int operand, const Index& device, const std::vector<Index>& at, DType dtype) const {
     std::vector<Index> there = {device};
     there.insert(there.end(), at.begin(), at.end());
@@ -165,7 +166,7 @@ class Lift {
     b_.Output(output.dtype, shape, element, names);
   }
 
-  // One device after the other.
+  // Computes the devices one after another.
   void Opaque(Transplant& here) {
     std::vector<std::pair<DType, std::vector<Index>>> outputs;
     for (const OutputMeaning& output : meaning_.outputs) {
@@ -203,12 +204,12 @@ class Lift {
   const Meaning& meaning_;
   const BlockNames names_;
   const Cuts cuts_;
-  const Index devices_;           // that are here: numbers first_ to first_ + devices_ - 1..
+  const Index devices_;           // the devices here: numbers first_ to first_ + devices_ - 1
   const Index degree_, first_;    // ..of degree_
   std::vector<ExprPtr> symbols_;  // by the base's variables
 };
 
-// Attributes are as on a node: axes are counted from the front.
+// Attributes are canonical, as on a node: axes are counted from the front.
 OpSample SampleOf(const OpDef& base, Rng& rng) {
   OpSample sample = base.sample(rng);
   const absl::StatusOr<Attrs> attrs = CanonicalAttrs(base, sample.inputs, sample.attrs);
@@ -247,7 +248,8 @@ std::unique_ptr<Lifted> MakeEach(const OpDef& base) {
   return lifted;
 }
 
-// Errors: lists of other lengths than there are operands and results, axes that these have not.
+// Reads the cuts. Errors: lists whose lengths differ from the numbers of operands or results, or axes that do not
+// exist.
 absl::StatusOr<Cuts> CutsOf(const OpDef& base, const OpBuilder& b) {
   const BlockNames names(base);
   Cuts cuts{b.Ints(names.cut), b.Ints(names.result), b.Length(names.before) > 0};
@@ -282,7 +284,7 @@ absl::Status BlockMeaning(Lifted& self, OpBuilder& b) {
   return absl::OkStatus();
 }
 
-// Blocks along some axis of an operand and of the result whose sizes the devices divide.
+// Draws blocks along some axis of an operand and of the result whose sizes the number of devices divides.
 OpSample BlockSampleOf(const OpDef& base, Rng& rng) {
   const BlockNames names(base);
   OpSample sample = base.sample(rng);

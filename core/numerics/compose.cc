@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMostNodes = 8;
 
-// Nodes that may be put into an expression: those of floating elements, but for products of tensors.
+// True for nodes that may be joined into an expression: those of floating elements, except products of tensors.
 bool IsInlined(const Arena& arena, Value value) {
   const Node& node = arena.node(value.node);
   if (node.op == nullptr || node.meaning->IsOpaque() || arena.IsKnown(node)) return false;
@@ -83,7 +83,7 @@ class Composer {
     return Variable(static_cast<int>(meaning_->variables.size()) - 1, name).node();
   }
 
-  // One application at a position: what stands for its variables, and what of it is written.
+  // One application at a position: the replacements of its variables, and its expressions written so far.
   struct Scope {
     const Node& node;
     Bindings bindings;

@@ -9,7 +9,7 @@
 namespace rewright {
 namespace {
 
-// The number that an expression without reads is, with parameters that are no numbers that an expression has by chance.
+// Returns the value of an expression without reads; a parameter counts as a number that no expression has by chance.
 std::optional<double> NumberOf(const ExprNode& expr) {
   switch (expr.kind()) {
     case ExprKind::kConst: return expr.real();
@@ -57,7 +57,7 @@ class Tracer {
   }
 
  private:
-  // Operands from which a node's elements are computed; those of indices and conditions are left out.
+  // Returns the operands from which a node's elements are computed; those of indices and conditions are left out.
   void Note(const ExprNode& node) {
     std::vector<bool> reads(flows_.size());
     const auto add = [&](const ExprPtr& arg) {
@@ -97,7 +97,7 @@ class Tracer {
         decisions.comparison = IsPosition(node.reduction());
         break;
       default:
-        // Indices, conditions: the elements that they read, for the functions around them.
+        // Visits indices and conditions: adds the elements that they read to the functions around them.
         for (const ExprPtr& arg : node.args()) add(arg);
         break;
     }

@@ -1,4 +1,4 @@
-// Where a small change of a number may change a choice: roundings to integers and comparisons.
+// Decisions: roundings to integers and comparisons, at which a small change of a number may change the choice.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace rewright {
 
-// Decisions that a value reaches through arithmetic and movements of elements.
+// Kinds of decisions that a value reaches through arithmetic and movements of elements.
 struct Decisions {
   bool rounding = false;    // a function that jumps: round, floor, ceil, a conversion to integers
-  bool comparison = false;  // a comparison, a sign, the position of an extremum, an operator of which nothing is known
+  bool comparison = false;  // a comparison, a sign, the position of an extremum, an unknown operator
   bool Any() const { return rounding || comparison; }
   friend bool operator==(Decisions, Decisions) = default;
   void Add(Decisions other) {
@@ -19,14 +19,14 @@ struct Decisions {
   }
 };
 
-// How an output of an operator hangs on an operand.
+// The dependence of an output of an operator on an operand.
 struct Flow {
-  Decisions decisions;  // that the operand's elements reach inside of the operator
-  bool passes = false;  // they are part of what the output's elements are computed from, not of conditions alone
+  Decisions decisions;  // decisions inside the operator that the operand's elements reach
+  bool passes = false;  // the output's elements are computed from them, and do not only depend on them by conditions
 };
 
-// By output and operand, where operands beyond the end are not read. A choice between two sides that are equal where
-// the condition turns is none: a leaky relu bends and does not jump.
+// Returns the flows by output and operand; operands beyond the end are not read. A choice between two sides that are
+// equal at the boundary of the condition is no decision: a leaky relu has a kink and no jump.
 std::vector<std::vector<Flow>> FlowsOf(const Meaning& meaning, size_t operands);
 
 }  // namespace rewright

@@ -228,21 +228,21 @@ Facts ElementFacts::ComputeCall(const Part& part) {
   return facts;
 }
 
-// Bounds factor * numerator / divisor by what the form of the divisor says.
+// Bounds factor * numerator / divisor by the form of the divisor.
 void ElementFacts::BoundQuotient(int numerator, int divisor, const Facts& factor, Facts* facts) {
   std::vector<Bound> bound;
   const double c = Dominates(divisor, numerator, 1, &bound);
   if (!(c > 0)) return;
   const double most = 1 / c == 1 ? 1 : 1 / c * (1 + 0x1p-50);
   facts->range = Intersect(facts->range, factor.range * Interval{-most, most});
-  // Where the divisor is 0, so is the numerator.
+  // The numerator is 0 wherever the divisor is 0.
   if (!FactsOf(numerator).may_be_infinite && !FactsOf(divisor).may_be_infinite && !factor.may_be_infinite) {
     facts->may_be_infinite = false;
   }
 }
 
-// The largest c that is found with part >= c * |numerator|^power, at every position; 0: none. Inside reductions, of
-// which `bound` are the variables, some term of the part is meant: that at which it is about the numerator.
+// Returns the largest c that is found with part >= c * |numerator|^power, at every position; 0: none. Inside reductions
+// with variables `bound`, the bound holds for the term at which the part is about the numerator.
 double ElementFacts::Dominates(int number, int numerator, int power, std::vector<Bound>* bound) {
   const Part& part = parts_[number];
   const ExprNode& expr = *part.expr;
@@ -302,7 +302,7 @@ double ElementFacts::Dominates(int number, int numerator, int power, std::vector
   }
 }
 
-// Tells what the condition, or its contrary, says of the elements that it compares.
+// Adds the facts about the compared elements that follow from the condition or its negation.
 void ElementFacts::TellCondition(int number, bool holds, std::vector<Told>* told) {
   const Part& part = parts_[number];
   const ExprNode& expr = *part.expr;
@@ -338,7 +338,7 @@ void ElementFacts::TellCondition(int number, bool holds, std::vector<Told>* told
     tell(b, of_a, false);
     return;
   }
-  // Less and less_equal; the contrary is the other of them, turned round.
+  // Less and less_equal: the negation is the other one with operands exchanged.
   const bool strict = (expr.fn() == Fn::kLess) == holds;
   const int lesser = holds ? a : b, greater = holds ? b : a;
   const Interval of_lesser = holds ? of_a : of_b, of_greater = holds ? of_b : of_a;
@@ -370,7 +370,7 @@ Facts ElementFacts::ComputeSelect(const Part& part) {
   if (truth == Truth::kYes) return side(true);
   if (truth == Truth::kNo) return side(false);
   Facts facts = Join(side(true), side(false));
-  // A condition that rounding may turn makes another number of an exact one.
+  // A condition that rounding may change can select another number, even among exact ones.
   if (part.expr->condition()->ReadsData()) {
     Visit(part.expr->condition(), [&](const ExprPtr& node) {
       if (node->kind() != ExprKind::kHolds) return;

@@ -44,7 +44,7 @@ class ElementFacts {
     int index;
   };
   using Places = std::vector<Place>;
-  // A part of which the facts are told rather than computed.
+  // A part whose facts are given rather than computed.
   struct Told {
     int part;
     Facts facts;
@@ -53,21 +53,21 @@ class ElementFacts {
     const ExprNode* expr = nullptr;
     std::vector<int> args;
     std::vector<int> extents;
-    // For a difference of an element and the extremum of a range that holds it: 1 where it is 0 or more, -1 where it is
-    // 0 or less; which argument the extremum is; and the places of the element in the range.
+    // Describes a difference of an element and the extremum of a range that holds it: its sign (1: 0 or more, -1: 0 or
+    // less), the argument that is the extremum, and the position of the element in the range.
     int extremum = 0;
     int extremum_arg = 0;
     Places places;
-    // For a sum: differences in the body, of an element and the extremum over the same terms.
+    // The differences in the body of a sum, of an element and the extremum over the same terms.
     std::vector<int> peaks;
-    // For a maximum or minimum with a guard: whether some point fulfils it, by the numbers of the Meaning.
+    // True if some point fulfils the guard of a maximum or minimum, at the numbers of the Meaning.
     std::map<std::vector<int64_t>, bool> never_empty;
   };
   struct Bound {
     int variable;
     int extent;  // part
   };
-  // Facts of parts as computed so far, where some may be told.
+  // Facts of parts as computed so far; some may be given.
   struct Memo {
     std::vector<Facts> facts;
     std::vector<char> known;
@@ -101,7 +101,7 @@ class ElementFacts {
   absl::flat_hash_map<const ExprNode*, int> numbers_;
   std::vector<int> roots_;
 
-  // State of the application at hand.
+  // State of the current application.
   const Bindings* bindings_ = nullptr;
   const std::vector<const Facts*>* operands_ = nullptr;
   std::vector<Range> variables_;

@@ -1,4 +1,4 @@
-// Indices and conditions of a Meaning's expressions: where they lie at the sizes of one application.
+// Ranges of indices and conditions of a Meaning's expressions at the sizes of one application.
 #include <algorithm>
 
 #include "core/base/integer.h"
@@ -9,7 +9,7 @@
 namespace rewright {
 namespace {
 
-// Numbers of indices stay below: products of two fit 128 bits.
+// The limit on numbers of indices: products of two fit 128 bits.
 constexpr int64_t kFar = INT64_C(1) << 62;
 
 int64_t Near(__int128 number) { return number > kFar ? kFar : number < -kFar ? -kFar : static_cast<int64_t>(number); }
@@ -98,7 +98,7 @@ bool ElementFacts::AreInside(const Places& places) {
   });
 }
 
-// How many points a reduction has; bound variables get their ranges.
+// Returns the number of points of a reduction; bound variables get their ranges.
 ElementFacts::Range ElementFacts::ExtentsOf(const Part& part) {
   Range points{1, 1};
   for (size_t i = 0; i < part.extents.size(); ++i) {
@@ -108,7 +108,7 @@ ElementFacts::Range ElementFacts::ExtentsOf(const Part& part) {
     Range& variable = variables_[part.expr->bound()[i].id];
     if (variable != range) {
       variable = range;
-      // Facts of parts with the variable held for another range.
+      // Returns facts of parts with the variable restricted to another range.
       for (size_t other = 0; other < parts_.size(); ++other) {
         if (parts_[other].expr->MayMention(part.expr->bound()[i].id)) memo_.known[other] = 0;
       }

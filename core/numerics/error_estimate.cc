@@ -21,24 +21,24 @@ namespace {
 
 // The unit roundoff of tf32, which has 11 bits.
 constexpr double kTf32Rounding = 0x1p-11;
-// Columns of which sums are left: the rest is added up here.
+// The number of columns whose sums the graph returns; they are added up here.
 constexpr int64_t kFewestColumns = 1024;
-// Stands for the element of the largest magnitude.
+// Denotes the element of the largest magnitude.
 constexpr int64_t kLargest = -1;
 
-// CPU time of all threads of the process.
+// Returns the CPU time of all threads of the process.
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 double SmallestSubnormalOf(DType dtype) { return SmallestNormalOf(dtype) * 2 * RoundingOf(dtype); }
 
-// One of the sums of which the error of a value is made: what they are to be multiplied by.
+// One of the sums that make up the error of a value, with the numbers by which they are multiplied.
 struct Part {
   ErrorSum sum = ErrorSum::kOf;
-  std::vector<Value> operands;  // beyond the derivative
+  std::vector<Value> operands;  // besides the derivative
   double worst = 0, square = 0;
 };
 
-// Terms that are added up for one value: the sums stand in outputs of the graph that is run.
+// Sums for one value; they are outputs of the graph that is run.
 struct Charge {
   Value value;  // of the original graph
   std::vector<Part> parts;
@@ -83,7 +83,7 @@ class Estimator {
       run_.graph = graph_;
     }
     const bool wide = has_f64 || stored == DType::kFloat64;
-    // The looks go into an arena that grows: what runs is made of it.
+    // The backward passes are added to a growing arena; the graph that runs is made from it.
     ASSIGN_OR_RETURN(reference_,
                      Retype(graph_, {.to = wide ? DType::kFloat64 : DType::kFloat32, .for_derivatives = true}));
     arena_ = reference_.graph.arena().get();
@@ -122,7 +122,7 @@ class Estimator {
     }
   }
 
-  // ---- what is looked at
+  // ---- examined elements
 
   absl::Status AddLooks() {
     for (size_t o = 0; o < graph_.outputs().size(); ++o) {
@@ -197,7 +197,7 @@ class Estimator {
     return absl::OkStatus();
   }
 
-  // Floating values from which the value is computed, itself among them, of operators that are held apart none.
+  // Returns the floating values from which the value is computed, itself included; operators that are held have none.
   std::vector<Value> BelowOf(Value value) const {
     std::vector<Value> below;
     absl::flat_hash_set<NodeId> seen = {value.node};
@@ -242,7 +242,7 @@ class Estimator {
     return node.operands.size() >= 2 && IsSumOfProducts(*node.meaning, &terms);
   }
 
-  // The roundings of an element that is one call of a function of reads and numbers, or none.
+  // Returns the roundings of an element that is one call of a function of reads and numbers, or none.
   static std::optional<Roundings> RoundingsOfOneCall(const ExprNode& element) {
     if (element.kind() == ExprKind::kCast || element.IsRead()) return Roundings();
     if (!element.IsCall()) return std::nullopt;
@@ -252,7 +252,7 @@ class Estimator {
     return RoundingsOf(element);
   }
 
-  // The local errors of a value, whose elements in the reference graph are `made`.
+  // Returns the local errors of a value, whose elements in the reference graph are `made`.
   absl::StatusOr<std::vector<Part>> PartsOf(Value value, Value made) {
     const Node& node = graph_.node(value.node);
     const DType stored = run_.graph.arena()->type(InRun(value)).dtype;
@@ -260,7 +260,7 @@ class Estimator {
     const double store = IsNarrow(stored) ? RoundingOf(stored) : 0;
     Part of_value{ErrorSum::kOf, {made}, store, store * store * kMeanSquareOfRounding};
     std::vector<Part> parts;
-    if (node.op == nullptr || node.meaning->IsOpaque()) {  // taken to be rounded to the type once
+    if (node.op == nullptr || node.meaning->IsOpaque()) {  // counted as one rounding to the type
       if (store == 0) of_value.worst = u, of_value.square = u2;
     } else if (ExprPtr terms; IsSumOfProducts(*node.meaning, &terms) && terms != nullptr) {
       const Node& application = arena_->node(reference_.applications.at(value.node));
@@ -287,7 +287,7 @@ class Estimator {
                    RoundingsOfOneCall(*node.meaning->outputs[static_cast<size_t>(value.output)].element)) {
       of_value.worst += roundings->worst * u;
       of_value.square += roundings->square * u2;
-      // A conversion of what is not narrow rounds where it is stored.
+      // A conversion to a type that is not narrow rounds as the value is stored.
       if (roundings->worst == 0 && store == 0) of_value.worst = u, of_value.square = u2;
     } else {
       const Node& application = arena_->node(reference_.applications.at(value.node));
@@ -298,12 +298,13 @@ class Estimator {
       if (arena_->node(errors).outputs.size() == 2) {
         parts.push_back({ErrorSum::kPair, {{errors, 0}, {errors, 1}}, u, u * u});
       } else {
-        // Where two to four roundings are alike, the sum of squares is a half to a quarter of the square of the sum.
+        // For two to four equal roundings the sum of squares is a half to a quarter of the square of the sum; a third
+        // is used.
         parts.push_back({ErrorSum::kOf, {{errors, 0}}, u, u2 / 3});
       }
     }
     if (of_value.worst != 0 || of_value.square != 0) parts.push_back(std::move(of_value));
-    if (stored == DType::kFloat16) {  // in other types nothing that matters is as small
+    if (stored == DType::kFloat16) {  // subnormal numbers of other types are negligible
       const double subnormal = SmallestSubnormalOf(stored) / 2;
       parts.push_back({ErrorSum::kPlain, {}, subnormal, subnormal * subnormal / 3});
     }
@@ -327,7 +328,7 @@ class Estimator {
     return absl::OkStatus();
   }
 
-  // Where 16 bits have too small an exponent: the largest magnitude of every result.
+  // Adds the largest magnitude of every f16 result that may exceed the range of f16.
   absl::Status AddMagnitudes() {
     for (const NodeId id : graph_.nodes()) {
       for (int32_t o = 0; o < static_cast<int32_t>(graph_.node(id).outputs.size()); ++o) {

@@ -24,28 +24,28 @@
 
 namespace rewright {
 
-// In which a graph is taken to run: elements are stored in `stored`. In tf32 the operands of products are rounded to 11
-// bits and all else is f32.
+// The precision of a run: elements are stored in `stored`. In tf32 the operands of products are rounded to 11 bits and
+// all else is f32.
 struct RunPrecision {
   std::optional<DType> stored;  // none: each value in its own type
   bool tf32 = false;
 };
-// "f16", "bf16", "tf32", "f32", "f64"; nothing where it is none of them.
+// Parses "f16", "bf16", "tf32", "f32", "f64"; nothing for other names.
 std::optional<RunPrecision> ParseRunPrecision(const std::string& name);
 
 struct ErrorOptions {
   RunPrecision precision;
-  // How many elements of each output are looked at: the largest, then drawn ones.
+  // The number of elements of each output that are examined: the largest, then drawn ones.
   int elements = 1;
-  // At most so many in all, outputs in order: each is a backward pass.
+  // The greatest number of examined elements in all, outputs in order: each needs a backward pass.
   int most_looks = 8;
-  // Instead of these: elements by output. Outputs that are not named are not looked at.
+  // Replaces the two numbers above: the elements to examine, by output. Outputs that are not named are not examined.
   std::map<std::string, std::vector<int64_t>> at;
   uint64_t seed = 0;
   int threads = 1;
   GraphRunner* runner = nullptr;                                       // null: the interpreter
-  std::function<absl::StatusOr<Graph>(const Graph&)> lower = nullptr;  // what is done with a graph before it runs
-  // Runs the graph twice more by the interpreter, as the precision has it and in f64, for what the errors are.
+  std::function<absl::StatusOr<Graph>(const Graph&)> lower = nullptr;  // transforms a graph before it runs
+  // Runs the graph twice more by the interpreter, in this precision and in f64, to measure the errors.
   bool measure = false;
 };
 
@@ -71,28 +71,29 @@ struct ErrorEstimate {
   std::vector<OutputError> looks;
   std::vector<std::string> without;    // outputs of integers and truth values: none is estimated
   std::vector<std::string> unlooked;   // outputs beyond most_looks
-  std::vector<std::string> decisions;  // nodes that decide by values that were rounded
-  std::vector<std::string> blocked;    // nodes that have no derivative: what happens before them is left out
-  // Nodes whose results are beyond the largest number of the type: infinities there.
+  std::vector<std::string> decisions;  // nodes whose decisions depend on rounded values
+  std::vector<std::string> blocked;    // nodes that have no derivative: errors before them are left out
+  // Nodes whose results exceed the largest number of the type and become infinities.
   std::vector<std::string> overflows;
-  // CPU seconds: the one run that gives all of this, and what comes before it: facts, derivatives, compilation.
+  // CPU seconds of the one run that gives all of this, and of its preparation: facts, derivatives, compilation.
   double run_seconds = 0;
   double prepare_seconds = 0;
   double forward_seconds = 0;  // with `measure`: of one run of the graph by the interpreter
 };
 
-// `inputs` in the order of Graph::inputs(). Errors: of running the graph; an operator that does not take the precision.
+// Estimates the errors; `inputs` are in the order of Graph::inputs(). Errors: those of running the graph; an operator
+// that does not admit the precision.
 absl::StatusOr<ErrorEstimate> EstimateErrors(const Graph& graph, const std::vector<Tensor>& inputs,
                                              const ErrorOptions& options);
 
-// The output that has the largest worst case in relation to its largest element, which is looked at first; nothing
-// where there is none.
+// Returns the output with the greatest worst case relative to its largest element, which is the first one examined;
+// nothing if there is none.
 struct RelativeError {
   double worst = 0;
   double typical = 0;
 };
 std::optional<RelativeError> LargestError(const ErrorEstimate& estimate);
-// "worst 3.1e-06, typical 4e-07 of the largest element"
+// Returns a text such as "worst 3.1e-06, typical 4e-07 of the largest element".
 std::string ErrorText(const RelativeError& error);
 
 }  // namespace rewright

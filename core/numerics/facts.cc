@@ -17,7 +17,7 @@ FloatTypes BitOf(DType dtype) {
   return 0;
 }
 
-// The numbers of an integer type, or truth values.
+// Returns the range of the numbers of an integer type, or of truth values.
 Interval RangeOf(DType dtype) {
   if (dtype == DType::kBool) return {0, 1};
   const int bits = BitsOf(dtype);
@@ -25,16 +25,17 @@ Interval RangeOf(DType dtype) {
   return {-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - (bits < 64 ? 1 : 0)};
 }
 
-// Before a result of arithmetic is rounded: the end of 64 bits is no double, so that a sum may seem to lie within.
+// Drops bounds that a result of arithmetic may exceed before it is rounded: the greatest number of 64 bits is no
+// double, so a sum may seem to lie in range.
 void NoteWrapping(DType dtype, Facts* facts) {
   if (IsFloating(dtype) || dtype == DType::kBool || BitsOf(ComputedDType(dtype)) < 64) return;
   if (facts->range.hi >= RangeOf(ComputedDType(dtype)).hi) facts->range = {};
 }
 
-// So much less that no rounding of the bound itself is above what it bounds.
+// A factor slightly below 1: a lower bound times it stays a lower bound after rounding.
 constexpr double kBarelyLess = 1 - 0x1p-51;
 
-// Types that hold every integer of the interval.
+// Returns the types that hold every integer of the interval.
 FloatTypes TypesOfIntegers(Interval range) {
   FloatTypes types = 0;
   for (const DType dtype : kFloatDTypes) {
@@ -60,7 +61,7 @@ bool IsPowerOfTwo(double value) {
   return value >= 1 && std::isfinite(value) && std::frexp(value, &exponent) == 0.5;
 }
 
-// Facts that both arguments tell of a result that is neither.
+// Combines facts of both arguments for a result that is neither.
 Facts Begin(const Facts& a, const Facts& b) {
   Facts result;
   result.may_be_undefined = a.may_be_undefined || b.may_be_undefined;
@@ -74,8 +75,8 @@ double Squareroot(double x) { return std::sqrt(x); }
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double Softplus(double x) { return (x > 0 ? x : 0) + std::log1p(std::exp(-std::abs(x))); }
 
-// A function that never falls, with values in `image`, on the domain `domain`. Outside of it there is no value; the
-// result may be infinite at an end of the domain only where f is.
+// Facts of a non-decreasing function with values in `image`, on the domain `domain`. Outside of it there is no value.
+// The result may be infinite at an end of the domain only if f is.
 void Rise(double (*f)(double), const Facts& a, Interval domain, Interval image, Facts* result) {
   if (a.range.lo < domain.lo || a.range.hi > domain.hi) result->may_be_undefined = true;
   const Interval inside = Intersect(a.range, domain);
@@ -84,7 +85,7 @@ void Rise(double (*f)(double), const Facts& a, Interval domain, Interval image, 
   for (const double end : {domain.lo, domain.hi}) {
     if (std::isfinite(end) && MayBe(a, end) && std::isinf(f(end))) result->may_be_infinite = true;
   }
-  // An infinite argument of a function that is bounded there gives a finite value.
+  // An infinite argument gives a finite value if the function is bounded there.
   if (image.IsBounded()) result->may_be_infinite = false;
 }
 
@@ -200,7 +201,7 @@ Facts TruthFacts(const Facts& a, const Facts& b, bool can_be_true, bool can_be_f
   return result;
 }
 
-// Facts of a function that steps: it gives integers.
+// Facts of a step function: its values are integers.
 void Step(double (*f)(double), const Facts& a, Facts* result) {
   result->range = {f(a.range.lo), f(a.range.hi)};
   result->integral = !a.may_be_infinite;
@@ -347,7 +348,7 @@ Facts CastFacts(DType from, DType to, const Facts& a) {
   if (to == DType::kBool) {
     result = TruthFacts(a, a, MayBe(a, 0) ? a.range != Interval::Of(0) : true, MayBe(a, 0));
   } else if (!IsFloating(to) && IsFloating(from)) {
-    // An element that does not fit, or is no number, becomes any integer.
+    // An element that does not fit, or is NaN, may become any integer.
     if (a.may_be_undefined || a.may_be_infinite) result.range = {};
     Facts cut = result;
     Step(std::trunc, cut, &result);
@@ -473,7 +474,7 @@ Facts CallFacts(Fn fn, DType dtype, const Facts& a, const Facts& b) {
       break;
     case Fn::kNot: result = TruthFacts(a, a, a.range.lo <= 0, a.range.hi > 0); break;
     default:
-      // A function of which the table says no more than its traits.
+      // Facts of a function of which only the traits in the table are known.
       if (FnHas(fn, FnTrait::kPositive)) {
         result.range = positive;
         result.nonzero = !a.may_be_infinite;

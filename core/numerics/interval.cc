@@ -11,7 +11,7 @@ constexpr double kLargest = std::numeric_limits<double>::max();
 double Below(double x) { return std::nextafter(x, -kUnbounded); }
 double Above(double x) { return std::nextafter(x, kUnbounded); }
 
-// The exact result of which `rounded` is the nearest double and `error` the sign of what was lost.
+// An exact result: `rounded` is its nearest double, and `error` the sign of the rounding error.
 Interval Around(double rounded, double error, bool finite_operands) {
   if (std::isinf(rounded)) {
     if (!finite_operands) return Interval::Of(rounded);
@@ -22,7 +22,7 @@ Interval Around(double rounded, double error, bool finite_operands) {
 
 bool AreFinite(double a, double b) { return std::isfinite(a) && std::isfinite(b); }
 
-// Numbers in which the remainder of a product or quotient is exact.
+// True for numbers for which the remainder of a product or quotient is exact.
 bool IsAmple(double x) { return std::abs(x) > 0x1p-900 && std::abs(x) < 0x1p900; }
 
 Interval Sum(double a, double b) {
@@ -38,7 +38,7 @@ Interval Product(double a, double b) {
   return IsAmple(product) || std::isinf(product) ? around : Interval{Below(product), Above(product)};
 }
 
-// b is not zero. An infinite a over an infinite b is any number of that sign, of which other corners have the ends.
+// b is not zero. An infinite a over an infinite b may be any number of that sign; other corners give the ends.
 Interval Quotient(double a, double b) {
   if (a == 0 || std::isinf(b)) return Interval::Of(0);
   const double quotient = a / b;

@@ -1,6 +1,6 @@
-// Intervals of reals with ends in double, rounded outwards: what is computed holds every real result.
+// Intervals of reals with ends in double, rounded outwards: a result holds every real result.
 //
-// An infinite end says that there is no bound. Ends that double represents exactly are not moved: [0, 1] stays so.
+// An infinite end means no bound. Ends that double represents exactly are not moved: [0, 1] stays so.
 #pragma once
 
 #include <limits>
@@ -17,7 +17,7 @@ struct Interval {
   bool IsPoint() const { return lo == hi; }
   bool Contains(double value) const { return lo <= value && value <= hi; }
   bool IsBounded() const { return lo > -kUnbounded && hi < kUnbounded; }
-  // The largest magnitude.
+  // Returns the largest magnitude.
   double Magnitude() const { return lo < -hi || hi < -lo ? (-lo > hi ? -lo : hi) : (hi > -lo ? hi : -lo); }
   friend bool operator==(const Interval&, const Interval&) = default;
 };
@@ -26,16 +26,16 @@ Interval operator-(Interval a);
 Interval operator+(Interval a, Interval b);
 Interval operator-(Interval a, Interval b);
 Interval operator*(Interval a, Interval b);
-// Over the divisors that are not zero.
+// Divides by the divisors that are not zero.
 Interval operator/(Interval a, Interval b);
 Interval Square(Interval a);
 Interval Hull(Interval a, Interval b);
-// The numbers that both have; where there is none, a.
+// Returns the intersection; a if it is empty.
 Interval Intersect(Interval a, Interval b);
-// The interval of f for a function that never falls, of which the C library's result is wrong by a few units in the
-// last place at most, and exact at 0 and at infinities, and where it is 0 at 1.
+// Returns the interval of f for a non-decreasing function. The C library's result must be wrong by a few units in the
+// last place at most, and exact at 0, at infinities, and at 1 if it is 0 there.
 Interval Rising(double (*f)(double), Interval a);
-// The sum of any number of terms from `fewest` to `most`.
+// Returns the interval of a sum of `fewest` to `most` terms.
 Interval SumOf(Interval term, double fewest, double most);
 Interval ProductOf(Interval factor, double fewest, double most);
 

@@ -34,7 +34,7 @@ Facts FactsOf(const T* elements, int64_t n) {
   }
   facts.range = lo <= hi ? Interval{static_cast<double>(lo), static_cast<double>(hi)} : Interval::Of(0);
   if constexpr (!std::is_floating_point_v<Computed>) {
-    // Integers beyond 2^53 were rounded.
+    // The bounds of integers beyond 2^53 were rounded.
     if (facts.range.Magnitude() > 0x1p53) {
       facts.range = {std::nextafter(facts.range.lo, -kUnbounded), std::nextafter(facts.range.hi, kUnbounded)};
     }
@@ -111,7 +111,7 @@ std::vector<Facts> Numerics::OfApplication(const Node& node, const std::vector<c
   return OperatorOf(node).facts->Of(BindingsOf(*node.meaning, operand_types, node.attrs), operands, node.outputs);
 }
 
-// Facts of the node and those before it as one expression, which are as true.
+// Intersects with the facts of the node and those before it as one expression; both hold.
 void Numerics::RefineByOperands(const Arena& arena, NodeId id, std::vector<Facts>* facts) {
   const Composed composed = ComposeForFacts(arena, id);
   if (composed.meaning == nullptr) return;

@@ -92,7 +92,7 @@ class Retyper {
     ASSIGN_OR_RETURN(const NodeId made, arena_->Add(*node.op, operands, attrs));
     applications_[id] = made;
     if (options_.for_derivatives && IsExtremumOfReads(*node.op, *node.meaning) && IsFloating(node.outputs[0].dtype)) {
-      // m + (t - t), of which m and one t are held.
+      // Writes m + (t - t), with m and one t held.
       ASSIGN_OR_RETURN(const NodeId extremum, arena_->Add(HoldOp(), {{made, 0}}));
       operands.push_back({extremum, 0});
       ASSIGN_OR_RETURN(const NodeId terms, arena_->Add(ExtremumTermsOp(*node.op), operands, attrs));

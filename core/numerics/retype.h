@@ -1,4 +1,4 @@
-// A graph with all its floating-point numbers in one type.
+// Converts all floating-point numbers of a graph to one type.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -14,16 +14,16 @@ struct Retyped {
 
 struct RetypeOptions {
   DType to = DType::kFloat32;
-  // For derivatives: floating operands of operators that have none are held (the value itself, of which the derivative
-  // is 0), and an extremum of a window has one by its terms (ExtremumTermsOp).
+  // Prepares for derivatives: floating operands of operators without a derivative are held (the value itself, with
+  // derivative 0), and an extremum of a window gets a derivative by its terms (ExtremumTermsOp).
   bool for_derivatives = false;
 };
 
-// Elements of weights and constants are rounded to the type, attributes that name a floating type name this one. Error:
-// an operator that does not take the type, named with its node.
+// Elements of weights and constants are rounded to the type, and attributes that name a floating type name this one.
+// Error: an operator that does not admit the type, named with its node.
 absl::StatusOr<Retyped> Retype(const Graph& graph, const RetypeOptions& options);
 
-// The tensor with elements of another floating type; what needs no change is shared.
+// Returns the tensor with elements of another floating type; a tensor that already has it is shared.
 absl::StatusOr<Tensor> Converted(const Tensor& tensor, DType to);
 
 }  // namespace rewright

@@ -17,13 +17,14 @@ namespace {
 
 Scalar AbsOf(const Scalar& a) { return Call(Fn::kAbs, {a}); }
 
-// The sum, where null is 0.
+// Returns the sum; null counts as 0.
 Scalar Plus(const Scalar& a, const Scalar& b) {
   if (a.node() == nullptr) return b;
   return b.node() == nullptr ? a : a + b;
 }
 
-// So that nothing is infinite, and 0 times it 0: what is masked by an infinity, the slope of a root at 0.
+// Limits magnitudes, so that nothing is infinite and 0 times it is 0: for elements masked by an infinity, or the slope
+// of a root at 0.
 Scalar Limited(const Scalar& magnitude) { return Min(magnitude, Constant(1e18, magnitude.dtype())); }
 
 struct LocalError {
@@ -87,7 +88,7 @@ class ErrorBuilder {
       return error.IsZero() ? error : LocalError{Cast(error.worst, node->dtype()), Cast(error.square, node->dtype())};
     }
     if (from->dtype() == DType::kBool || BitsOf(from->dtype()) < 32) return {};
-    // Integers beyond the mantissa.
+    // The conversion rounds integers beyond the mantissa.
     const Scalar value(node);
     const Cond large = Holds(Call(Fn::kLess, {Constant(0x1p24, node->dtype()), AbsOf(value)}));
     const LocalError rounded = Rounded({1, 1}, value);
@@ -356,7 +357,7 @@ const OpDef& ErrorSumOp(ErrorSum sum) {
   return (*all)[static_cast<size_t>(sum)];
 }
 
-// Adds the operands that are factors of the product; false where it is none, or has one twice.
+// Adds the operands that are factors of the product; false if the expression is none, or has a factor twice.
 static bool AddFactors(const ExprNode& product, std::set<int>* operands) {
   if (product.IsRead()) return operands->insert(product.operand()).second;
   if (product.IsCall(Fn::kMul)) return AddFactors(*product.arg(0), operands) && AddFactors(*product.arg(1), operands);

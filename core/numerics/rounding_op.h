@@ -27,28 +27,29 @@ namespace rewright {
 // are uniform within half a unit in the last place and mantissas of density 1 / (m ln 2).
 inline constexpr double kMeanSquareOfRounding = 0.18033688011112042;
 
-// How often a call rounds at worst, and what its roundings amount to in the mean square, in units of that of one.
+// The number of roundings of a call at worst, and their mean square in units of that of one rounding.
 struct Roundings {
   double worst = 0, square = 0;
 };
 Roundings RoundingsOf(const ExprNode& call);
 
-// op_rounding(inputs of op; attributes of op) gives tensors of the shape of output `output`: worst and, of elements
-// that are made of reductions, square, in the type of that output, in units of the unit roundoff of whatever type op is
-// computed in. Magnitudes beyond 1e18 count as 1e18. Error: the output is no float, or opaque.
+// Returns the operator op_rounding(inputs of op; attributes of op), which gives tensors of the shape of output
+// `output`: worst, and square if elements are made of reductions. They are in the type of that output, in units of the
+// unit roundoff of the type in which op is computed. Magnitudes beyond 1e18 count as 1e18. Error: the output is no
+// float, or opaque.
 absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output);
 
-// The value itself; its derivative is 0.
+// Returns the identity with derivative 0.
 const OpDef& HoldOp();
 
-// For an operator whose element is the extremum of elements of operand 0, as a window's maximum, each application of
-// which would look for it again in its derivative: op_terms(x, m; attributes of op) is the sum of the elements that
-// equal m, the extremum. Its derivative is one at every element that the extremum is at.
+// ExtremumTermsOp gives op_terms(x, m; attributes of op) for an operator whose element is the extremum m of elements of
+// operand 0, such as a window's maximum: the sum of the elements that equal m. Its derivative is 1 at every element
+// that equals the extremum; a derivative of op itself would search for the extremum again.
 bool IsExtremumOfReads(const OpDef& op, const Meaning& meaning);
 const OpDef& ExtremumTermsOp(const OpDef& op);
 
-// The sums of errors over all axes of operands but the last `kept`, where u is the derivative of a result by a value,
-// in two outputs, worst and square:
+// Sums of errors over all axes of operands except the last `kept`, where u is the derivative of a result by a value;
+// two outputs, worst and square:
 enum class ErrorSum : uint8_t {
   kOf,     // u, w: |u| |w| and u^2 w^2
   kRoot,   // u, q: |u| sqrt(q) and u^2 q

@@ -1,12 +1,13 @@
-// Elementwise functions that are an operator here and in ONNX, with the same operands and real attributes: for import
-// and export.
+// Elementwise functions that are an operator both here and in ONNX, with the same operands and real attributes: for
+// import and export.
 #include "core/onnx/operators.h"
 
 namespace rewright {
 
 const std::vector<OnnxFunction>& OnnxFunctions() {
-  // Our operator, ONNX's, the first opset that has it (where older ones have another form of it, that stands in
-  // export_ops.cc, and the operator not here), the newest version of its definition, operands, and attributes.
+  // The columns: the operator here, ONNX's, the first opset that has it, the newest version of its definition,
+  // operands, and attributes. If an older opset has another form of the operator, export_ops.cc has that form, and the
+  // operator is not listed here.
   // clang-format off
   static const auto* const functions = new std::vector<OnnxFunction>{
       {"abs", "Abs", 1, 13},

@@ -31,7 +31,7 @@ absl::StatusOr<bool> HaveSameContents(const std::string& a, const std::string& b
   return true;
 }
 
-// Whether what exists of the path lies in the folder, links resolved.
+// True if the existing part of the path lies in the folder, links resolved.
 bool LiesInside(const std::string& folder, const fs::path& path) {
   std::error_code error;
   const fs::path root = fs::canonical(folder, error);
@@ -127,7 +127,7 @@ absl::StatusOr<std::vector<ModelFile::ExternalCopy>> ModelFile::MissingFiles(con
   const std::string from_folder = FolderOf(file_.path());
   for (const std::string& name : external_files_) {
     const absl::StatusOr<std::string> from = PathInside(from_folder, name);
-    // Of a tensor that no one reads: the copy finds it as little as the model does.
+    // The file belongs to a tensor that nothing reads; it is missing for the copy as for the model.
     if (absl::IsNotFound(from.status())) continue;
     if (!from.ok()) {
       if (IsSameFile(from_folder, FolderOf(path))) continue;

@@ -1,5 +1,5 @@
-// The file that a model was read from, to be written back as it is: byte for byte, with the files of external data that
-// it names. What is written somewhere else can be read there.
+// The file that a model was read from, to be written back unchanged: byte for byte, with the external data files that
+// it names. A copy written elsewhere can be read from there.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,28 @@ namespace rewright {
 
 class ModelFile {
  public:
-  // Before the model is read. The file stays open: one that takes its name later is another file.
+  // Opens the file, before the model is read. It stays open: a file that takes its name later is another file.
   static absl::StatusOr<ModelFile> Open(const std::string& path);
   ModelFile(ModelFile&&) noexcept = default;
 
-  // As ImportedModel::external_files says, once they were read or mapped.
+  // Sets the files of ImportedModel::external_files, after they were read or mapped.
   void set_external_files(std::vector<std::string> names);
-  // An error where the file or an external one was written to since. Other files may have taken their names.
+  // Returns an error if the file or an external one was written to since. Other files may have taken their names.
   absl::Status CheckUnchanged() const;
 
-  // Whether a path is the model or one of its external files.
+  // True if a path is the model or one of its external files.
   bool Holds(const std::string& path) const;
 
-  // Whether it can be copied to `path`, asked before long work. Nothing that is there is overwritten apart from `path`
-  // itself: external files are copied to where they are missing, and an error where something else has their name.
+  // Checks before long work that the file can be copied to `path`. Nothing existing is overwritten apart from `path`
+  // itself: external files are copied if they are missing there; another file of the same name is an error.
   absl::Status CheckCopy(const std::string& path) const;
-  // Writes the copy. Where `path` is the file itself nothing is touched.
+  // Writes the copy. If `path` is the file itself, nothing is touched.
   absl::Status CopyTo(const std::string& path) const;
-  // The bytes. An error where there are external files: a model without a folder cannot find them.
+  // Returns the bytes. Error: there are external files, which a model without a folder cannot find.
   absl::StatusOr<std::string> Bytes() const;
-  // Of the file and its external files together.
+  // Returns the total size of the file and its external files.
   int64_t TotalBytes() const;
-  // Whether these are the bytes, and all of the model.
+  // True if these are the bytes, and all of the model.
   bool Equals(const absl::Cord& bytes) const;
 
  private:
@@ -57,7 +57,7 @@ class ModelFile {
   explicit ModelFile(InputFile file) : file_(std::move(file)) {}
   static absl::StatusOr<Stamp> StampOf(const InputFile& file);
   static absl::Status CheckStamp(const InputFile& file, const Stamp& stamp);
-  // The external files that a copy at `path` lacks.
+  // Returns the external files that a copy at `path` lacks.
   absl::StatusOr<std::vector<ExternalCopy>> MissingFiles(const std::string& path) const;
   absl::StatusOr<bool> IsMissing(const std::string& name, const std::string& from, const std::string& path) const;
 

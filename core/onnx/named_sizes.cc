@@ -48,7 +48,7 @@ class SizeNamer {
   }
 
  private:
-  // Initializers that stood for what is computed now.
+  // Removes initializers that nothing reads any more, since nodes compute their values.
   void DropUnread() {
     absl::flat_hash_set<std::string> read;
     for (const auto& [name, type] : samples_[0].outputs) read.insert(name);
@@ -58,7 +58,7 @@ class SizeNamer {
     std::erase_if(writer_.initializers(), [&](const auto& initializer) { return !read.contains(initializer.first); });
   }
 
-  // False where one is no initializer.
+  // Returns false if one is no initializer.
   bool TensorsOf(const std::vector<std::string>& names, std::vector<Tensor>* tensors) const {
     for (size_t k = 0; k < samples_.size(); ++k) {
       const auto found = samples_[k].initializers.find(names[k]);
@@ -104,7 +104,7 @@ class SizeNamer {
     return alike;
   }
 
-  // The name of a tensor that has these elements at the samples, and is called `name` in the first.
+  // Returns the name of a tensor that has these elements at the samples, and is called `name` in the first.
   absl::StatusOr<std::string> Computed(const std::string& name, const std::vector<Tensor>& tensors, bool is_shape) {
     if (const auto list = FormsOf(tensors)) return Written(*list, tensors[0].shape().empty(), is_shape);
     for (size_t k = 0; k < samples_.size(); ++k) {
@@ -115,7 +115,7 @@ class SizeNamer {
     return FromFile(name, 0);
   }
 
-  // By element, where they are few integers.
+  // Computes few integers element by element.
   std::optional<std::vector<index::Form>> FormsOf(const std::vector<Tensor>& tensors) {
     const TensorType& type = tensors[0].type();
     if (type.dtype != DType::kInt64 || type.rank() > 1) return std::nullopt;
@@ -139,7 +139,7 @@ class SizeNamer {
     std::string& written = written_[absl::StrJoin(texts, ",")];
     if (!written.empty()) return written;
     const auto is_number = [](const index::Form& form) { return form.IsConstant(); };
-    // One size of a reshape follows from the others.
+    // One size of a reshape may follow from the others (-1).
     const bool open = std::any_of(forms.begin(), forms.end(), [](const index::Form& form) { return form.Is(-1); });
     if (is_shape && !open && std::count_if(forms.begin(), forms.end(), is_number) + 1 == std::ssize(forms)) {
       std::vector<int64_t> shape;
@@ -165,7 +165,7 @@ class SizeNamer {
     return result;
   }
 
-  // A list of one element.
+  // Returns the name of a list of one element.
   absl::StatusOr<std::string> SizeOf(const index::Form& form) {
     std::string sum;
     const auto add = [&](const std::string& term) { sum = sum.empty() ? term : Node("Add", {sum, term}); };
@@ -197,7 +197,7 @@ class SizeNamer {
     return Differs(absl::StrCat("no input that has the size ", name, "; what is written"));
   }
 
-  // Copies the node of the file that gives a known tensor, and what gives its inputs.
+  // Copies the node of the file that gives a known tensor, after those that give its inputs.
   absl::StatusOr<std::string> FromFile(const std::string& name, int depth) {
     if (const auto found = copied_.find(name); found != copied_.end()) return found->second;
     const OnnxSource& source = *samples_[0].source;

@@ -1,8 +1,8 @@
-// Writing a graph with names in the place of sizes. For the sources of this folder only.
+// Writes a graph with names in place of sizes. For the sources of this folder only.
 //
-// The same graph is exported at several sizes of its named dimensions. What all exports share is written as it is. A
-// list of integers that differs becomes nodes that compute it from the sizes of inputs, a constant that differs the
-// nodes of the model file that computed it; anything else that differs is an error, which says where.
+// The same graph is exported at several sizes of its named dimensions. Parts that all exports share are written as they
+// are. A list of integers that differs becomes nodes that compute it from the sizes of inputs. A constant that differs
+// becomes the nodes of the model file that computed it. Any other difference is an error that names the place.
 #pragma once
 
 #include <string>
@@ -27,14 +27,14 @@ struct SizedExport {
   const OnnxSource* source = nullptr;
 };
 
-// By position in Graph::nodes(): whether it is known and its results have other shapes at other samples. Errors: the
-// graphs differ in more than their sizes.
+// Tells for each position in Graph::nodes() whether the node is known and its results have other shapes at other
+// samples. Errors: the graphs differ in more than their sizes.
 absl::StatusOr<std::vector<bool>> NodesOfVaryingShape(const std::vector<SizedGraph>& samples);
 
 // Replaces the nodes of `writer`, which made samples[0], and adds to its initializers. `opset` is that of all samples.
 absl::Status NameSizes(const std::vector<SizedExport>& samples, RelatedFit& fit, OnnxWriter* writer);
 
-// The axes of a tensor: a size, a name, or -1 and no name where it is something else.
+// The axes of a tensor: each a size, a name, or -1 and no name for other forms.
 struct NamedAxis {
   int64_t size = -1;
   std::string name;

@@ -1,13 +1,13 @@
-// Reading ONNX models into graphs and writing graphs as ONNX models.
+// Reads ONNX models into graphs and writes graphs as ONNX models.
 //
-// A model file is untrusted input: sizes, counts, offsets and paths are checked before anything is allocated or
-// opened, and what does not hold is an error that says where. Errors read
+// A model file is untrusted input: sizes, counts, offsets and paths are checked before anything is allocated or opened,
+// and a violation is an error that names the place. Errors read
 //   resnet.onnx: node "conv1" (Conv): conv2d: shapes [1,3,8,8] and [4,2,3,3]: the channels of x must be ...
 //
-// Operators are read version by version, from opset 7 on: attributes that became inputs, defaults that changed. What
-// has no operator of its own is composed of those there are: Gemm becomes matmul and add, Flatten a reshape, Dropout
-// nothing, or in a step of training a random mask. Whatever depends on constants and shapes alone (the shape arithmetic
-// that exporters write out) is computed while reading.
+// Operators are read version by version, from opset 7 on: attributes that became inputs, defaults that changed. An ONNX
+// operator without a counterpart here is composed of others: Gemm becomes matmul and add, Flatten a reshape, Dropout
+// nothing, or a random mask in a training step. Values that depend on constants and shapes alone (the shape arithmetic
+// that exporters write out) are computed while reading.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@
 
 namespace rewright {
 
-// What a model file says beside its graph; kept so that the model that is written resembles the one that was read.
+// Contents of a model file beside its graph, kept so that the written model resembles the one that was read.
 struct ModelMetadata {
   int64_t ir_version = 0;                 // 0: none was read
   std::map<std::string, int64_t> opsets;  // version by domain; "" is ONNX's own
@@ -41,67 +41,68 @@ struct ModelMetadata {
   std::string graph_name;
   std::string graph_doc;
   std::vector<std::pair<std::string, std::string>> properties;
-  // What inputs are where a run is not given them, by name. They are written as they were read.
+  // Default values of inputs that a run is not given, by name. They are written as they were read.
   std::map<std::string, Tensor> defaults;
 };
 
-// What nodes become that say training_mode = 1 (Dropout, BatchNormalization).
+// Selects the meaning of nodes with training_mode = 1 (Dropout, BatchNormalization).
 enum class OnnxTraining : uint8_t {
-  kAsWritten,  // what one run of the model computes; a dropout is an error, since nothing draws its mask
+  kAsWritten,  // as one run of the model computes them; a dropout is an error, since nothing draws its mask
   kStep,       // part of a step of training: masks are drawn, running averages go on
-  kOff,        // what they are at inference
+  kOff,        // as at inference
 };
 
-// The state that masks of dropout are drawn from, i64[]: it advances by one each step.
+// The state from which masks of dropout are drawn, i64[]: it advances by one each step.
 inline constexpr char kDropoutState[] = "dropout.seed";
 
 struct ImportOptions {
   // kStep gives a graph in mode training, whose running averages and kDropoutState have next values. Its results are
-  // those that kOff gives a graph at inference with, whose states are the same but for kDropoutState.
+  // those of a graph imported with kOff for inference, whose states are the same except for kDropoutState.
   OnnxTraining training = OnnxTraining::kAsWritten;
   uint64_t seed = 1;  // of kDropoutState
-  // Gradients are to be taken, as they are with kStep: what is composed of several operators is so composed that they
-  // are PyTorch's also where a function has none (the norm of zeros). Values are the same.
+  // True if gradients will be taken, as with kStep: compositions of several operators are then chosen so that their
+  // gradients are PyTorch's, also at points without a derivative (the norm of zeros). Values are the same.
   bool differentiated = false;
-  // Sizes of symbolic dimensions by name. An unnamed one is called <tensor>:<axis>. Those not given are 1, with a note.
+  // Sizes of symbolic dimensions by name. An unnamed one is called <tensor>:<axis>. A missing size is 1, with a note.
   std::map<std::string, int64_t> dims;
-  // Sizes of dimensions that the model has not got are no error: another model may have them.
+  // Accepts sizes of dimensions that the model lacks: another model may have them.
   bool other_dims = false;
-  // Inputs with a default are no inputs but what the default says, and known. Those of a model that is trained always
-  // are: they are its weights.
+  // Replaces inputs that have a default by constants of that default. Those of a model that is trained always are: they
+  // are its weights.
   bool fold_defaults = false;
-  // Fills in ImportedModel::source, which holds what the file says apart from the elements of initializers.
+  // Fills in ImportedModel::source, which holds the file's contents apart from the elements of initializers.
   bool keep_source = false;
-  // Nodes whose operator is not read, or not in that use, become opaque (core/ops/foreign.h) where the file declares
-  // the types of their outputs. The graph can be rewritten and, with the source, written and run by who runs files;
-  // nothing here computes it.
+  // Makes nodes opaque (core/ops/foreign.h) whose operator, or its use, cannot be imported, if the file declares the
+  // types of their outputs. The graph can be rewritten and, with the source, written; only other programs can run it.
   bool keep_unknown = false;
-  // With keep_unknown: nodes that cannot be opaque, since the sizes of what they give depend on values or it is no
-  // tensor, and all that reads what they give, are the tail of the file: the graph ends before it, and what the tail
-  // reads are outputs. With the source the tail is written behind it (ExportOptions::tail); nothing here runs it.
+  // With keep_unknown: some nodes cannot be opaque, since the sizes of their results depend on values or a result is no
+  // tensor. These nodes, and all that depend on them, are the tail of the file. The graph ends before the tail, and the
+  // values that the tail reads are outputs. With the source the tail is written behind the graph (ExportOptions::tail);
+  // nothing here runs it.
   bool keep_tail = false;
-  // For training (kOff and kStep): initializers that are trained whatever they look like; those that are one weight
+  // For training (kOff and kStep): initializers that are trained regardless of how they look; those that are one weight
   // although they look like several, and the reverse (ImportedModel::left, ::weight_notes). Null: none.
   std::function<bool(const std::string&name)> trains, shares, parts;
-  // A limit on the tensors that a model makes from little data (ConstantOfShape, Range), all together.
+  // The limit on the total size of tensors that a model makes from little data (ConstantOfShape, Range).
   int64_t max_generated_bytes = int64_t{4} << 30;
 };
 
-// The nodes of a model that was read, for writing it again.
+// The nodes of a model that was read, from which it can be written again.
 class OnnxSource;
 
 // A node that is kept as it was read.
 struct OpaqueNode {
-  std::string node;    // as errors name it: node "frob" (com.acme.Frob)
+  std::string node;    // name in errors: node "frob" (com.acme.Frob)
   std::string why;     // it is not read
   int64_t number = 0;  // the attribute `node` of its application (core/ops/foreign.h)
-  // The node by itself, with the functions of the file where it calls one: a serialized model but for the inputs and
+  // The node by itself, with the functions of the file if it calls one: a serialized model without the inputs and
   // outputs of its graph.
   std::string alone;
 };
 
-// A model of the node alone, for whoever runs such nodes. Operand k is the input "x<k>", or an initializer where
-// `known` has it (null elsewhere); output k is "y<k>". Types are those of the application. Errors: protobuf's limits.
+// Returns a model of the node alone, for programs that run such nodes. Operand k is the input "x<k>", or an initializer
+// if `known` has it (null elsewhere); output k is "y<k>". Types are those of the application. Errors: protobuf's
+// limits.
 absl::StatusOr<std::string> OpaqueNodeModel(const OpaqueNode& node, const std::vector<TensorType>& operands,
                                             const std::vector<const Tensor*>& known,
                                             const std::vector<TensorType>& outputs);
@@ -111,37 +112,38 @@ struct ImportedModel {
   ModelMetadata metadata;
   // The inputs' symbolic dimensions and the sizes that they have in the graph.
   std::map<std::string, int64_t> dims;
-  // What these are to each other, once that was looked for (tools/library/named_model.h).
+  // The relations between these sizes, if they were looked for (tools/library/named_model.h).
   std::optional<std::vector<SizeRelation>> relations;
-  // By input and axis: the symbolic dimension, empty where the size is fixed.
+  // The symbolic dimension by input and axis; empty if the size is fixed.
   std::vector<std::vector<std::string>> dim_names;
-  // With kOff and kStep: floating states that are no weights, each with the reason: constants of the graph,
-  // initializers that training has to leave as they are.
+  // With kOff and kStep: floating states that are not trained, each with the reason: constants of the graph, or
+  // initializers that training has to leave unchanged.
   std::map<std::string, std::string> left;
-  // Those among them that may be parameters, by all that the file says: each with a sentence about it.
+  // Those of them that may be parameters, judging by the file alone: each with a sentence about it.
   std::map<std::string, std::string> undecided;
-  // For the user of the first such import: weights that an exporter wrote once for several, or twice for one.
+  // Notes for the user of the first such import: weights that an exporter wrote once for several, or twice for one.
   std::vector<std::string> weight_notes;
   // Files of external data, as the model names them: paths from its folder, sorted.
   std::vector<std::string> external_files;
-  // For the user: symbolic sizes that were taken to be 1, parts of the file that were left aside.
+  // Notes for the user: symbolic sizes that were taken to be 1, parts of the file that were skipped.
   std::vector<std::string> notes;
   std::shared_ptr<const OnnxSource> source;  // null unless asked for
-  bool has_subgraphs = false;                // nodes of the file hold graphs, as If and Loop do
+  bool has_subgraphs = false;                // some nodes of the file hold graphs, as If and Loop do
   std::vector<OpaqueNode> opaque;            // none without ImportOptions::keep_unknown
-  std::vector<OpaqueNode> tail;              // the nodes of the tail; of them the first two members
+  std::vector<OpaqueNode> tail;              // the nodes of the tail; the first two members of each
   bool fold_defaults = false;                // as ImportOptions has it
 };
 
 struct ModelParts;
 
-// A model that was read once and is imported at several sizes of its symbolic dimensions. The graphs share the elements
-// of their weights. Not thread-safe.
+// A model that is read once and imported at several sizes of its symbolic dimensions. The graphs share the elements of
+// their weights. Not thread-safe.
 class OnnxModel {
  public:
-  // As ImportOnnx and ImportOnnxBytes; with the errors of reading alone. `map`: large weights stay in their files of
-  // external data, mapped into memory, as long as a graph has them. Such a file must not be written to meanwhile:
-  // weights would change, and where it becomes shorter the process ends (SIGBUS). Another file may take its name.
+  // Read as ImportOnnx and ImportOnnxBytes do; errors are those of reading. With `map` large weights stay in their
+  // files of external data, mapped into memory, as long as a graph has them. Such a file must not be written to
+  // meanwhile: weights would change, and the process ends (SIGBUS) if the file becomes shorter. Another file may take
+  // its name.
   static absl::StatusOr<OnnxModel> Open(const std::string& path, bool map = false);
   static absl::StatusOr<OnnxModel> FromBytes(const std::string& bytes, const std::string& name,
                                              const std::string& directory);
@@ -156,14 +158,14 @@ class OnnxModel {
   std::unique_ptr<ModelParts> parts_;
 };
 
-// External data is read from the folder of the model (or below it).
+// Imports a file. External data is read from the folder of the model (or below it).
 absl::StatusOr<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options = {});
-// From a serialized model. `name` stands in errors for the path; external data is read from `directory`, or refused
-// where that is empty.
+// Imports a serialized model. `name` replaces the path in errors; external data is read from `directory`, or refused if
+// that is empty.
 absl::StatusOr<ImportedModel> ImportOnnxBytes(const std::string& bytes, const std::string& name,
                                               const std::string& directory, const ImportOptions& options = {});
 
-// The operators of a model file, whether they can be imported or not.
+// Counts of the operators of a model file, whether they can be imported or not.
 struct OnnxContents {
   ModelMetadata metadata;
   std::map<std::string, int> operators;    // nodes by operator, "domain.Operator" outside ONNX's own domain
@@ -179,11 +181,11 @@ struct OnnxOperatorVersions {
   int newest_version = 1;
 };
 std::vector<OnnxOperatorVersions> OnnxOperators();
-// The first and the last opset that are read.
+// The first and the last opset that can be imported.
 inline constexpr int64_t kOldestOpset = 7;
 inline constexpr int64_t kNewestOpset = 28;
 
-// A graph of which some sizes are names: what it is at the samples of the fit, in their order.
+// A graph some of whose sizes have names: its exports at the samples of the fit, in their order.
 struct SizedGraph {
   Graph graph;
   std::shared_ptr<const OnnxSource> source;  // of the model at those sizes; may be null
@@ -197,40 +199,40 @@ struct NamedGraph {
 };
 
 struct ExportOptions {
-  // Weight-only values that run-time nodes read are computed and written as initializers; otherwise their nodes are
-  // written.
+  // Computes values that depend on weights alone and that run-time nodes read, and writes them as initializers;
+  // otherwise their nodes are written.
   bool fold_weights = true;
-  // Weights of more bytes than this, all together, go to a file next to the model (protobuf ends at 2 GiB).
+  // The limit on the bytes of weights in the model file: beyond it, all go to a file next to the model (protobuf's
+  // limit is 2 GiB).
   int64_t max_inline_bytes = int64_t{1500} << 20;
-  // Large weights whose elements are all equal are written as ConstantOfShape nodes; with a source, computed ones
-  // alone.
+  // Writes large weights whose elements are all equal as ConstantOfShape nodes; with a source, only computed ones.
   bool compact_uniform = true;
-  // The model that the graph was rewritten from, in the same arena: what no rule touched is written with its nodes as
-  // they were read. Null: everything is written in the forms of export_ops.cc.
+  // The model that the graph was rewritten from, in the same arena: parts that no rule touched are written with their
+  // original nodes. Null: everything is written in the forms of export_ops.cc.
   std::shared_ptr<const OnnxSource> source;
-  // The tail of the source is written as well, and outputs that only it reads are none of the file.
+  // Writes the tail of the source as well; outputs that only the tail reads are then no outputs of the file.
   bool tail = false;
-  // Takes the place of graph and source: dimensions are written by name, and what depends on their sizes as nodes that
-  // compute it. An error (kFailedPrecondition) where that cannot be.
+  // Replaces graph and source: dimensions are written by name, and values that depend on their sizes as nodes that
+  // compute them. An error (kFailedPrecondition) if that is not possible.
   std::shared_ptr<NamedGraph> named;
-  // Asked by ExportOnnx when all is written and before it takes its names: an error leaves nothing. For weights of
-  // files that may have changed. Empty: nothing is asked.
+  // Called by ExportOnnx after all is written and before the files get their names: an error leaves nothing behind. It
+  // serves to check weights of files that may have changed. Empty: no check.
   std::function<absl::Status()> check;
 };
 
-// Writes a temporary file and renames it: the path holds the old file or the whole new one. Inputs, outputs and named
-// values keep their names. The opset is that of `metadata`, at least 13 and without a source at most 22, raised to what
-// the operators need.
+// Writes a temporary file and renames it: the path names the old file or the whole new one. Inputs, outputs and named
+// values keep their names. The opset is that of `metadata`, at least 13 and without a source at most 22, raised to the
+// operators' needs.
 absl::Status ExportOnnx(const Graph& graph, const ModelMetadata& metadata, const std::string& path,
                         const ExportOptions& options = {});
-// Whether the names of options.named can be written: OK, or why not.
+// Checks that the names of options.named can be written; the error tells why not.
 absl::Status CheckNames(const ModelMetadata& metadata, const ExportOptions& options);
-// The serialized model; an error where it would need external data.
+// Returns the serialized model; an error if it would need external data.
 absl::StatusOr<std::string> ExportOnnxBytes(const Graph& graph, const ModelMetadata& metadata,
                                             const ExportOptions& options = {});
 
-// A serialized model whose large weights are not copied: they stay where the tensors of a graph have them, on the way
-// into a file and back into a graph (docs/decisions/090).
+// A serialized model whose large weights are not copied: the tensors of a graph keep them, on the way into a file and
+// back into a graph (docs/decisions/090).
 struct SerializedModel {
   absl::Cord bytes;
   absl::flat_hash_map<Value, Tensor> computed;  // known values of the graph; none where sizes have names
@@ -238,15 +240,15 @@ struct SerializedModel {
 // As ExportOnnxBytes.
 absl::StatusOr<SerializedModel> SerializeOnnx(const Graph& graph, const ModelMetadata& metadata,
                                               const ExportOptions& options = {});
-// As ImportOnnxBytes without external data. Tensors of the graph keep the memory of `bytes`.
+// Imports as ImportOnnxBytes does, without external data. Tensors of the graph keep the memory of `bytes`.
 absl::StatusOr<ImportedModel> ImportSerialized(const absl::Cord& bytes, const std::string& name,
                                                const ImportOptions& options = {});
-// As ExportOnnx writes; `check` as ExportOptions has it.
+// Writes as ExportOnnx does; `check` is ExportOptions' member.
 absl::Status WriteSerialized(const absl::Cord& bytes, const std::string& path,
                              const std::function<absl::Status()>& check = nullptr);
 
-// A single tensor from a file, by the extension .npy (core/tensor/npy.h) or .pb (a TensorProto). The file is untrusted: its
-// sizes are checked before memory is taken.
+// Reads a single tensor from a file, by the extension .npy (core/tensor/npy.h) or .pb (a TensorProto). The file is
+// untrusted: its sizes are checked before memory is allocated.
 absl::StatusOr<Tensor> LoadTensorFile(const std::string& path);
 
 }  // namespace rewright

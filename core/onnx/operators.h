@@ -9,11 +9,11 @@
 
 namespace rewright {
 
-// The domain of operators that ONNX lacks and models of ours need: written and read by Rewright alone, for others a
-// custom operator. In the table of operators they have the names "rewright.RandomUniform".
+// The domain of operators that ONNX lacks and exported graphs need: only Rewright reads and writes them; for other
+// programs they are custom operators. The table of operators names them "rewright.RandomUniform".
 inline constexpr char kOwnDomain[] = "rewright";
 
-// Recurrences are written out step by step, each of some twenty nodes.
+// The limit on the steps of a recurrence, which are written out, each as some twenty nodes.
 inline constexpr int64_t kMaxRecurrentSteps = 1024;
 
 using OnnxOperatorList = std::vector<std::pair<std::string, OnnxOperator>>;
@@ -25,14 +25,14 @@ struct OnnxFunction {
   int first_opset;
   int newest_version;
   int operands = 1;
-  std::vector<std::pair<const char*, float>> attrs = {};  // real numbers, of one name here and there; ONNX's defaults
+  std::vector<std::pair<const char*, float>> attrs = {};  // real numbers, in places of one name; ONNX's defaults
 };
 const std::vector<OnnxFunction>& OnnxFunctions();
 
 OnnxOperatorList ElementwiseOperators();         // import_elementwise.cc
 OnnxOperatorList ProductOperators();             // import_product.cc: MatMul, Gemm, Conv, ConvTranspose
 OnnxOperatorList QuantizedOperators();           // import_quantize.cc: integers that stand for reals
-OnnxOperatorList MicrosoftOperators();           // import_microsoft.cc: what onnxruntime fuses
+OnnxOperatorList MicrosoftOperators();           // import_microsoft.cc: onnxruntime's fused operators
 OnnxOperatorList EinsumOperators();              // import_einsum.cc
 OnnxOperatorList PoolOperators();                // import_pool.cc
 OnnxOperatorList NormOperators();                // import_norm.cc
@@ -50,45 +50,45 @@ OnnxOperatorList SignalOperators();              // import_signal.cc: Fourier tr
 OnnxOperatorList ConstantOperators();            // import_constant.cc
 OnnxOperatorList PreprocessingOperators();       // import_preprocessing.cc: scikit-learn's, of the domain ai.onnx.ml
 
-// The value of axis attributes or inputs: attribute `axes` before opset `input_since`, from then on input 1. No value
-// where it is not given.
+// Returns the value of an axis attribute or input: attribute `axes` before opset `input_since`, from then on input 1.
+// No value if it is not given.
 std::optional<std::vector<int64_t>> AxesOf(OnnxNode& node, int64_t input_since);
 
-// Each axis so many times: the tensor again and again, or with `inner` each element.
+// Repeats each axis `repeats` times: the tensor as a whole, or with `inner` each element.
 Value Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner);
 
-// a b, where vectors are a row on the left and a column on the right.
+// Returns the product a b; a vector is a row on the left and a column on the right.
 Value Product(OnnxNode& node, Value a, Value b);
-// The convolution of x by w with the attributes of Conv.
+// Returns the convolution of x by w with the attributes of Conv.
 absl::StatusOr<Value> Convolve(OnnxNode& node, Value x, Value w);
 
-// x times the factor.
+// Returns x times the factor.
 Value Scaled(OnnxNode& node, Value x, double factor);
-// Conv and Gemm: alpha * A' B' + beta * C.
+// Return the value of Conv, and of Gemm: alpha * A' B' + beta * C.
 absl::StatusOr<Value> ConvOf(OnnxNode& node);
 absl::StatusOr<Value> GemmOf(OnnxNode& node);
-// AveragePool of x, in the place of input 0.
+// Returns the AveragePool of x, which replaces input 0.
 absl::StatusOr<Value> AveragePoolOf(OnnxNode& node, Value x);
 
-// x over the root of its mean square along the axes from `axis` on, times the scale.
+// Returns x over the root of its mean square along the axes from `axis` on, times the scale.
 Value RmsNormalized(OnnxNode& node, Value x, Value scale, int64_t axis, double epsilon);
 
-// Indices along an axis of input 0 that are known lie in it; they may count from its end.
+// Checks that known indices along an axis of input 0 lie in it; they may count from its end.
 absl::Status CheckIndices(const OnnxNode& node, Value indices, int64_t axis);
 
-// The shape as a matrix: the axes before `axis` (0..rank) are its rows.
+// Returns the shape as a matrix: the axes before `axis` (0..rank) are its rows.
 absl::StatusOr<Shape> AsMatrix(const Shape& shape, int64_t axis);
 
-// A window sliding over the last two axes of [n, c, h, w]; of [n, c, l] with a height of one put in.
+// A window sliding over the last two axes of [n, c, h, w]; [n, c, l] gets a height of one.
 struct OnnxWindow {
   std::vector<int64_t> kernel, strides, pads, dilations;  // two, two, four (top, left, bottom, right), two
   bool one_dimensional = false;
 };
-// From the attributes strides, pads, dilations and auto_pad of Conv and pools, for an operand of that shape; ReadAxes
+// Reads the attributes strides, pads, dilations and auto_pad of Conv and pools, for an operand of that shape; ReadAxes
 // leaves a single axis as it is.
 absl::StatusOr<OnnxWindow> ReadAxes(OnnxNode& node, const Shape& shape, const std::vector<int64_t>& kernel);
 absl::StatusOr<OnnxWindow> ReadWindow(OnnxNode& node, const Shape& shape, const std::vector<int64_t>& kernel);
-// [n, c, l] as [n, c, 1, l] where the window is one-dimensional, and back.
+// Return [n, c, l] as [n, c, 1, l] if the window is one-dimensional, and back.
 Value ToImages(OnnxNode& node, const OnnxWindow& window, Value x);
 Value FromImages(OnnxNode& node, const OnnxWindow& window, Value y);
 

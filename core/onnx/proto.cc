@@ -29,7 +29,7 @@ constexpr std::pair<DType, int32_t> kOnnxTypes[] = {
     {DType::kUInt32, onnx::TensorProto::UINT32},   {DType::kUInt64, onnx::TensorProto::UINT64},
     {DType::kBool, onnx::TensorProto::BOOL}};
 
-// Names of the types that this version of the schema does not know yet.
+// Names of the types that this version of the schema does not define yet.
 const char* NewTypeName(int64_t data_type) {
   switch (data_type) {
     case 17: return "FLOAT8E4M3FN";
@@ -114,7 +114,7 @@ absl::Status CheckCount(int64_t found, const TensorType& type, const char* what)
   return InvalidArgument(what, " has ", found, " elements; ", type.ToString(), " has ", type.num_elements());
 }
 
-// The elements from a field; those of 8 and 16 bits stand in int32_data, 16-bit floats as their bits.
+// Reads the elements from a field; those of 8 and 16 bits are in int32_data, 16-bit floats as their bits.
 template <typename T, typename Field>
 absl::StatusOr<Tensor> FromField(const Field& field, TensorType type, const char* what) {
   RETURN_IF_ERROR(CheckCount(field.size(), type, what));
@@ -203,7 +203,7 @@ absl::StatusOr<Tensor> ReadTensor(const onnx::TensorProto& proto, const std::str
     tensor = FromTypedField(proto, std::move(type));
   }
   if (tensor.ok() && tensor->dtype() == DType::kBool) {
-    // Whatever is not zero is true; inside, truth values are 0 and 1.
+    // Truth values become 0 and 1; any number other than zero is true.
     for (int64_t i = 0; i < tensor->num_elements(); ++i) tensor->SetInt(i, tensor->as<uint8_t>()[i]);
   }
   return tensor;

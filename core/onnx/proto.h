@@ -19,7 +19,7 @@
 
 namespace rewright {
 
-// Null where the node has none of that name.
+// Returns null if the node has no attribute of that name.
 inline const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, const std::string& name) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
     if (attribute.name() == name) return &attribute;
@@ -27,28 +27,30 @@ inline const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, co
   return nullptr;
 }
 
-// The element type of that number; an error names the type ("FLOAT16") where there is none of ours.
+// Returns the element type of that number; an error names the type ("FLOAT16") if it has no counterpart here.
 absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type);
 int32_t DTypeToOnnx(DType dtype);
 
-// Data may lie in the message or in a file inside `directory` (refused where that is empty). Its size is checked
-// before memory is taken. Errors do not say which tensor.
+// Reads a tensor whose data lie in the message or in a file inside `directory` (refused if that is empty). The size is
+// checked before memory is allocated. Errors do not name the tensor.
 absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto, const std::string& directory);
-// From so many bytes on elements are not copied where they need not be. std::string aligns so many as malloc does.
+// The least number of bytes at which elements are left in place, uncopied, if possible; malloc aligns a std::string of
+// this size sufficiently.
 inline constexpr size_t kManyElementBytes = size_t{1} << 20;
-// With all its zeros. Errors also: indices outside of the tensor, twice the same, or too little memory.
+// Reads a sparse tensor with all its zeros. Further errors: indices outside of the tensor, repeated indices, or too
+// little memory.
 absl::StatusOr<Tensor> DenseFromProto(const onnx::SparseTensorProto& proto, const std::string& directory);
-// The same as TensorFromProto; many elements stay where they are: in memory, which the message then has no longer, and
+// Reads as TensorFromProto does, but leaves many elements in place: in memory, which is moved out of the message, or
 // with `map` in a file of external data, which the tensor maps.
 absl::StatusOr<Tensor> TakeTensor(onnx::TensorProto* proto, const std::string& directory, bool map = false);
-// The type where so many bytes of raw data are the elements as a tensor of ours has them; else nothing: TensorFromProto
-// converts them, or says what is wrong.
+// Returns the tensor type if `bytes` bytes of raw data are the elements in the layout of Tensor; else nothing, and
+// TensorFromProto converts them or reports the error.
 std::optional<TensorType> TypeOfRawData(const onnx::TensorProto& proto, size_t bytes);
 
-// Name, type and shape alone.
+// Fills in name, type and shape alone.
 void FillTensorType(const std::string& name, const TensorType& type, onnx::TensorProto* proto);
 void FillInfo(const std::string& name, const TensorType& type, onnx::ValueInfoProto* info);
-// With the elements as raw bytes.
+// Fills in the elements as raw bytes, too.
 void FillTensor(const std::string& name, const Tensor& tensor, onnx::TensorProto* proto);
 
 }  // namespace rewright

@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-// Numbers of the fields `metadata_props`, which the messages here may not have.
+// Numbers of the fields `metadata_props`, which the messages here may lack.
 constexpr int kOfGraph = 16, kOfValue = 4;
 
 constexpr char kSignature[] = "pkg.torch.export.ExportedProgram.graph_signature";
@@ -40,7 +40,7 @@ std::map<std::string, std::string> Metadata(const Message& message, int number) 
   return found;
 }
 
-// Gives the text between the first two quotes behind `begin`, which are of Python: ' or ".
+// Returns the text between the first two quotes after `begin`, which are Python's: ' or ".
 std::string Quoted(absl::string_view text, size_t begin, size_t* end) {
   const size_t from = text.find_first_of("'\"", begin);
   const size_t to = from == text.npos ? text.npos : text.find(text[from], from + 1);
@@ -53,7 +53,7 @@ std::string Quoted(absl::string_view text, size_t begin, size_t* end) {
 Provenance::Provenance(const onnx::GraphProto& graph) {
   const std::map<std::string, std::string> metadata = Metadata(graph, kOfGraph);
   if (const auto signature = metadata.find(kSignature); signature != metadata.end()) {
-    // p_head_weight: PARAMETER target='head.weight'
+    // Parses a line such as p_head_weight: PARAMETER target='head.weight'.
     for (absl::string_view line : absl::StrSplit(signature->second, '\n')) {
       const size_t target = line.find("target=");
       if (target == line.npos) continue;
@@ -86,7 +86,7 @@ Provenance::Provenance(const onnx::GraphProto& graph) {
 Provenance::Kind Provenance::KindOf(const std::string& initializer) const {
   if (const auto found = sources_.find(initializer); found != sources_.end()) {
     if (!ParametersOf(initializer).empty()) return Kind::kParameter;
-    // Without a list of the parameters a source that is there no more may have been one.
+    // Without a list of the parameters, a source that no longer exists may have been one.
     return parameters_.empty() ? Kind::kUnsaid : Kind::kConstant;
   }
   const auto found = parameters_.find(initializer);

@@ -1,5 +1,5 @@
-// Initializers' origins, as an exporter tells them. PyTorch's exporter by torch.export writes it as metadata:
-// the graph lists the parameters and buffers of the module, and a value that was computed beforehand names what it was
+// Origins of initializers, from an exporter's metadata. PyTorch's exporter by torch.export writes it: the graph lists
+// the parameters and buffers of the module, and a value that was computed beforehand names the values that it was
 // computed from. For the sources of this folder only.
 #pragma once
 
@@ -23,9 +23,9 @@ class Provenance {
 
   Kind KindOf(const std::string& initializer) const;
   bool IsBuffer(const std::string& initializer) const;
-  // The parameters that an initializer was computed from; none where it is one itself, or nothing is said.
+  // Returns the parameters that an initializer was computed from; none if it is one itself, or the file does not tell.
   std::set<std::string> ParametersOf(const std::string& initializer) const;
-  // All that an initializer was computed from, results between included.
+  // Returns all values that an initializer was computed from, intermediate results included.
   std::set<std::string> SourcesOf(const std::string& initializer) const;
 
  private:

@@ -24,7 +24,7 @@ constexpr int64_t kExternalAlignment = 64;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// Of a field of bytes, a string or a message.
+// Returns the tag of a field of bytes, a string or a message.
 uint32_t TagOf(int number) { return WireFormatLite::MakeTag(number, WireFormatLite::WIRETYPE_LENGTH_DELIMITED); }
 
 class CordStream : public google::protobuf::io::ZeroCopyInputStream {
@@ -60,12 +60,12 @@ class CordStream : public google::protobuf::io::ZeroCopyInputStream {
 
  private:
   absl::Cord::ChunkIterator next_, end_;
-  absl::string_view given_, left_;  // the chunk of the last Next; what of it comes again
+  absl::string_view given_, left_;  // the chunk of the last Next; the part that BackUp gave back
   int64_t count_ = 0;
 };
 
-// The bytes of a message but for its fields of that number with a length, each of which `read` takes from the stream.
-// False: the message is damaged.
+// Returns the bytes of a message except its length-delimited fields of that number, each of which `read` takes from the
+// stream. False: the message is damaged.
 template <typename Read>
 bool ReadApart(CodedInputStream& in, int number, const Read& read, std::string* rest) {
   google::protobuf::io::StringOutputStream stream(rest);
@@ -159,7 +159,7 @@ bool IsUtf8(const std::string& text) {
       if (byte(i + k) >> 6 != 2) return false;
       code = code << 6 | (byte(i + k) & 0x3fu);
     }
-    // Neither longer than needed, nor half of a pair of UTF-16, nor beyond the last character.
+    // Rejects overlong forms, UTF-16 surrogates, and numbers beyond the last character.
     constexpr unsigned kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
     if (code < kLeast[length] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff) return false;
     i += length;
@@ -291,7 +291,7 @@ absl::StatusOr<absl::Cord> SerializeWith(onnx::ModelProto model, const Initializ
 
 namespace {
 
-// In pieces, since what lies in a mapped file has pages in memory from when it is read on until they are given back.
+// Written in pieces: pages of a mapped file occupy memory from their first read until they are given back.
 absl::Status WriteInPieces(OutputFile& file, const void* data, int64_t bytes) {
   constexpr int64_t kPiece = int64_t{32} << 20;
   const char* const from = static_cast<const char*>(data);

@@ -1,4 +1,4 @@
-// What the names of a model's sizes are to each other: total = past + 1.
+// Relations between the named sizes of a model, such as total = past + 1.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +17,29 @@ struct SizeRelation {
   std::vector<std::pair<std::string, int64_t>> terms;  // a name and its factor
   int64_t constant = 0;
 
-  // At these sizes of the other names; nothing where one is not there, or the sum is less than 1 or too large.
+  // Returns its value at these sizes of the other names; nothing if one is missing, or the sum is less than 1 or too
+  // large.
   std::optional<int64_t> At(const index::NamedSizes& sizes) const;
   std::string ToString() const;  // "total = past + 1"
 };
 
-// A name that exporters write as a sum: "past + 1", "2*s0 + s1". Nothing where it is no sum, or a name alone.
+// Parses a name that exporters write as a sum: "past + 1", "2*s0 + s1". Nothing if it is no sum, or a name alone.
 std::optional<SizeRelation> RelationOf(const std::string& name);
 
 // Sets the names that relations give, in their order.
 void Complete(const std::vector<SizeRelation>& relations, index::NamedSizes* sizes);
 
-// index::SampleSizes of the names, at which names that a relation gives follow it.
+// Returns index::SampleSizes of the names; names that a relation gives follow it.
 std::vector<index::NamedSizes> RelatedSamples(const std::vector<std::string>& names, const index::NamedSizes& fixed,
                                               const std::vector<SizeRelation>& relations);
 
-// A fit at such samples, which knows the sizes that relations give by their names.
+// A fit at such samples, which expresses sizes that relations give by their names.
 class RelatedFit : public index::SizeFit {
  public:
   RelatedFit(const std::vector<std::string>& names, const std::vector<index::NamedSizes>& samples,
              const std::vector<SizeRelation>& relations);
 
-  // Of a symbol that is a name, and of a form that a relation gives; empty where it is neither.
+  // Returns the name of a symbol, or of a form that a relation gives; empty for other forms.
   std::string NameOfSize(const index::Form& form) const;
 
  private:

@@ -14,14 +14,15 @@ constexpr int kWorthMore = 12;       // nodes in the place of one of several
 constexpr int kMostRestored = 4;     // nodes before one
 constexpr int kMaxChainDepth = 256;  // of a chain of nodes that compute a constant
 
-// A change of an operator's definition after which a node of before reads otherwise.
+// A change of an operator's definition after which an older node has another meaning.
 struct Change {
   const char* op_type;
   int64_t opset;
   const char* attribute = "";  // nodes without it are not concerned
 };
 
-// From ONNX's change log of operators, from opset 7 on. What only grew (types, attributes with a default) is not here.
+// Changes of operators from opset 7 on, from ONNX's change log. Pure additions (types, attributes with a default) are
+// left out.
 constexpr Change kChanges[] = {
     {"AveragePool", 19, "ceil_mode"},
     {"BatchNormalization", 9, "spatial"},
@@ -68,7 +69,7 @@ bool CallsFunction(const onnx::NodeProto& node,
 
 bool MeansTheSame(const onnx::NodeProto& node, int64_t from, int64_t to) {
   if (from == to) return true;
-  // The outputs beyond the first were the statistics of training in other numbers and orders.
+  // The outputs beyond the first were statistics of training, in other numbers and orders.
   if (node.op_type() == "BatchNormalization" && from < 14 && to >= 14 && node.output_size() > 1) return false;
   return std::none_of(std::begin(kChanges), std::end(kChanges), [&](const Change& change) {
     return change.opset > from && change.opset <= to && node.op_type() == change.op_type &&
@@ -122,13 +123,13 @@ int OnnxSource::producer(const std::string& name) const {
 
 namespace {
 
-// The nodes that compute the constants which a node of the source reads.
+// The nodes that compute the constants that a node of the source reads.
 class ConstantChain {
  public:
   ConstantChain(const OnnxSource& source, int64_t opset, const absl::flat_hash_set<NodeId>& sized)
       : source_(source), opset_(opset), sized_(sized) {}
 
-  // False where the tensor, which is known, can neither be computed by nodes of the source nor written as it is.
+  // Returns false if the known tensor can neither be computed by nodes of the source nor written as it is.
   bool Add(const std::string& name) { return AddTensor(name, 0); }
 
   std::vector<int> Nodes() && {
@@ -161,7 +162,7 @@ class ConstantChain {
     return leaf;
   }
 
-  // An initializer or a constant, under another name perhaps.
+  // Matches an initializer or a constant, possibly under another name.
   bool IsGivenAsItIs(Value leaf) const {
     const int producer = source_.producer(source_.arena()->name(leaf));
     return producer < 0 || source_.node(producer).op_type() == "Constant";
@@ -191,7 +192,7 @@ class Matching {
     }
   }
 
-  // `theirs` is a value of the source.
+  // Matches `theirs`, a value of the source, with `ours`.
   bool Match(Value theirs, Value ours) {
     if (inputs_.contains(theirs)) {
       const auto [bound, is_new] = bindings_.emplace(theirs, ours);
@@ -212,8 +213,9 @@ class Matching {
     return true;
   }
 
-  // Whether the node, imported on what is bound, gives what was matched. The importer may have built by itself what is
-  // also an input: a constant 1, or g(x) of inputs x and g(x). Bound to something else, the two would come apart.
+  // True if the node, imported on the bound values, gives the matched values. The importer may have built a value that
+  // is also an input: a constant 1, or g(x) of inputs x and g(x). If that input is bound to another value, the two
+  // differ.
   bool IsWhole() const {
     return std::all_of(bindings_.begin(), bindings_.end(), [&](const auto& binding) {
       const auto [theirs, ours] = binding;
@@ -310,7 +312,7 @@ bool ExportPlan::Keep(NodeId id, const std::vector<Value>& needed) {
   std::optional<KeptNode> kept = Matched(producer, names, needed);
   if (!kept) kept = Restored(producer, id);
   if (!kept) return false;
-  // Written here, the node comes after all that it reads.
+  // The node is written at this place, so it must come after all that it reads.
   for (const auto& [theirs, ours] : kept->bindings) {
     if (graph_.index(ours.node) >= graph_.index(id)) return false;
   }
@@ -326,7 +328,7 @@ bool ExportPlan::Keep(NodeId id, const std::vector<Value>& needed) {
         const bool is_written = std::find(written.begin(), written.end(), source_->producer(name)) != written.end();
         if (bound == kept->bindings.end() && !is_written) return false;
       } else if ((bound == kept->bindings.end() || bound->second == theirs) && !chain.Add(name)) {
-        // What the node was imported by without being an operand of it, too: a shape, a list of axes.
+        // This covers values that the import used without making them operands of the node: a shape, a list of axes.
         return false;
       }
     }

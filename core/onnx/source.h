@@ -1,6 +1,6 @@
-// The nodes of a model file beside the values that they became, so that a rewritten graph is written with the nodes of
-// the file wherever no rule touched them: their names, attributes and composites, weights shared as they were.
-// For the sources of this folder only.
+// The nodes of a model file and the values that they became. A rewritten graph is written with the nodes of the file
+// wherever no rule touched them: their names, attributes and composites, weights shared as in the file. For the sources
+// of this folder only.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace rewright {
 
-// Constants of no more bytes are written as they are, whatever computed them.
+// The greatest number of bytes of a constant that is written as it is, even if nodes computed it.
 inline constexpr int64_t kSmallBytes = 1024;
 
 class OnnxSource {
@@ -29,29 +29,29 @@ class OnnxSource {
   const std::shared_ptr<Arena>& arena() const { return arena_; }
   int num_nodes() const { return model_->graph().node_size(); }
   const onnx::NodeProto& node(int i) const { return model_->graph().node(i); }
-  // Whether the node may be written into a model of that opset: it means the same there, and reads nothing but its
-  // inputs, as subgraphs do.
+  // True if the node may be written into a model of that opset: it means the same there, and reads only its inputs,
+  // unlike nodes with subgraphs.
   bool CanBeKept(int i, int64_t opset) const;
 
   const std::vector<int>& tail() const { return tail_; }
-  // Whether all nodes of the tail mean the same in a model of that opset, those of graphs that they hold as well.
+  // True if all nodes of the tail, and those of graphs that they hold, mean the same in a model of that opset.
   bool TailMeansTheSame(int64_t opset) const;
-  // Whether a tensor became a value.
+  // True if the tensor became a value.
   bool has(const std::string& name) const { return values_.contains(name); }
 
-  // Whether the file says types of tensors between its inputs and outputs.
+  // True if the file declares types of tensors between its inputs and outputs.
   bool describes() const { return model_->graph().value_info_size() > 0; }
 
-  // The graph of the file, without the elements of its initializers.
+  // Returns the graph of the file, without the elements of its initializers.
   const onnx::GraphProto& graph() const { return model_->graph(); }
-  // The functions of the file, which its nodes may call.
+  // Returns the functions of the file, which its nodes may call.
   const google::protobuf::RepeatedPtrField<onnx::FunctionProto>& functions() const { return model_->functions(); }
 
-  // What a tensor of the model became; one that was read has a value.
+  // The value that a tensor of the model became; every tensor that was read has one.
   Value value(const std::string& name) const { return values_.at(name); }
-  // The elements of a tensor that is a leaf and known; null for all others, and where there is none of that name.
+  // Returns the elements of a tensor that is a leaf and known; null for others and for unknown names.
   const Tensor* Elements(const std::string& name) const;
-  // The node that gives a tensor; -1 for inputs and initializers.
+  // Returns the node that gives a tensor; -1 for inputs and initializers.
   int producer(const std::string& name) const;
 
  private:
@@ -63,11 +63,11 @@ class OnnxSource {
   absl::flat_hash_map<std::string, int> producers_;
 };
 
-// Whether the node calls one of the functions of its file.
+// True if the node calls one of the functions of its file.
 bool CallsFunction(const onnx::NodeProto& node,
                    const google::protobuf::RepeatedPtrField<onnx::FunctionProto>& functions);
 
-// Whether a node of a model of opset `from` says the same in one of opset `to`, which is not lower.
+// True if a node of a model of opset `from` means the same in one of opset `to`, which is not lower.
 bool MeansTheSame(const onnx::NodeProto& node, int64_t from, int64_t to);
 
 // A node of the source that is written with its inputs bound to values of the graph.
@@ -76,29 +76,29 @@ struct KeptNode {
   absl::flat_hash_map<Value, Value> bindings;  // values of inputs in the source, and what is read instead
 };
 
-// What becomes of the nodes of a graph on its way into a file: kept, as a node of the source; own, in the exporter's
-// forms; or not needed, as the parts of a composite that is kept are.
+// Decides for each node of a graph how it is written: kept, as a node of the source; own, in the exporter's forms; or
+// not at all, as part of a composite that is kept.
 //
-// A node of the source is kept for a value of the graph whose operators are those that the node was imported as, on
-// other operands perhaps: what lies below may be rewritten. Only the candidate is found by the name of the value. Where
-// a rule touched the inside of one node alone, and several would stand in its place, the node is restored: by its name
-// the value equals the node's result, and so do its inputs. What one node says belongs to whoever runs the file, who
-// may have a kernel for it.
+// A node of the source is kept for a value of the graph if the value's operators are those that the node was imported
+// as, possibly on other operands: the operands may be rewritten. The value's name only finds the candidate. If a rule
+// changed the inside of one node alone, and several nodes would replace it, the node is restored: its value, by its
+// name, equals the node's result, and so do its inputs. A single node leaves the computation to the program that runs
+// the file, which may have a kernel for it.
 class ExportPlan {
  public:
-  // `fused` gives for a node the one whose own form takes it in (a convolution for the sum with its bias): where both
+  // `fused` gives for a node the one whose own form includes it (a convolution for the sum with its bias): if both
   // would be own, neither is kept. Without a source all nodes are own. `sized`: constants that kept nodes read as they
   // are, however large.
   ExportPlan(const Graph& graph, const OnnxSource* source, int64_t opset,
              const absl::flat_hash_map<NodeId, NodeId>& fused, absl::flat_hash_set<NodeId> sized = {});
 
   bool IsOwn(NodeId id) const { return own_.contains(id); }
-  // The node of the source that gives the value; -1 where none is kept for it.
+  // Returns the node of the source that gives the value; -1 if none is kept for it.
   int KeptFor(Value value) const;
-  // The value of the graph for output `name` of a kept node; no node where none is.
+  // Returns the value of the graph for output `name` of a kept node; no node if there is none.
   Value KeptOutput(const std::string& name) const;
-  // The nodes of the source, in order, by which own nodes have a large constant that they read; null where it is
-  // written as it is.
+  // Returns the nodes of the source, in order, that compute a large constant for own nodes; null if it is written as it
+  // is.
   const std::vector<int>* GeneratedBy(Value constant) const {
     const auto found = generated_.find(constant);
     return found == generated_.end() ? nullptr : &found->second;
@@ -107,15 +107,15 @@ class ExportPlan {
   const absl::flat_hash_map<int, KeptNode>& kept() const { return kept_; }
 
  private:
-  // The outputs of `id` that are needed become outputs of one node of the source, if they can.
+  // Keeps one node of the source for the needed outputs of `id`, if possible.
   bool Keep(NodeId id, const std::vector<Value>& needed);
-  // What the node reads, where its operators are found in the values; null where they are not.
+  // Matches the node's operators in the values and returns its inputs; null if they do not match.
   std::optional<KeptNode> Matched(int node, const std::vector<std::string>& names,
                                   const std::vector<Value>& values) const;
-  // The same where a rule touched its inside: by the names of the inputs, if several nodes would stand for it alone;
-  // with nodes before it whose results are gone, if very many would.
+  // Binds the node's inputs by their names if a rule changed its inside and several nodes would replace it alone; if
+  // very many would, nodes before it whose results are gone are also written.
   std::optional<KeptNode> Restored(int node, NodeId id) const;
-  // What GeneratedBy gives for an operand of an own node.
+  // Notes the result of GeneratedBy for an operand of an own node.
   void NoteGenerated(Value value);
   // The nodes that would be written for `id` alone, between it and what is read.
   int CountBetween(NodeId id, const absl::flat_hash_map<Value, Value>& read) const;

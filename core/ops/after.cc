@@ -4,9 +4,8 @@
 namespace rewright {
 namespace {
 
-// out[i..] = x[i..], where `trigger` exists. Nothing of it is read, but what is computed from the result is another
-// node than what is computed from x, and runs after the trigger was made: so a value may be computed again, late,
-// instead of being kept.
+// out[i..] = x[i..]; `trigger` is not read. A node computed from the result differs from the same node computed from x,
+// and runs after the trigger was computed. A value can thus be computed again, late, instead of being kept.
 absl::Status AfterMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(CheckElements(b, 1, Elements::kFloats));
   return OnlyOutput(b, b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) { return b.Read(0, i); });
@@ -31,8 +30,8 @@ OpDef AfterOp() {
   return Identity("after", "The first operand, once the second exists; kept apart from the first operand itself.");
 }
 
-// The same identity with another place: between what reads x and what reads the result no copy of x has to be in the
-// memory that kernels read.
+// The same identity, which marks a place: between the nodes that compute x and the readers of the result, x need not be
+// in the memory that kernels read.
 OpDef FetchOp() {
   return Identity("fetch", "The first operand, once the second exists; meanwhile it may be in a second tier of memory.");
 }

@@ -19,7 +19,7 @@ struct Domain {
 using BinaryFn = std::function<Scalar(const Scalar& a, const Scalar& b)>;
 using ElementFn = std::function<Scalar(const std::vector<Scalar>& operands)>;
 
-// out[i..] = f of what all operands have there
+// out[i..] = f of the elements of all operands at i..
 absl::Status Elementwise(OpBuilder& b, DType to, const ElementFn& f) {
   std::vector<int> inputs;
   for (int k = 0; k < b.num_inputs(); ++k) inputs.push_back(k);
@@ -68,7 +68,7 @@ BinaryFn Of(Fn fn) {
   return [fn](const Scalar& a, const Scalar& b) { return Call(fn, {a, b}); };
 }
 
-// Of the operands in the opposite order.
+// Calls the function with its operands in the opposite order.
 BinaryFn Swapped(Fn fn) {
   return [fn](const Scalar& a, const Scalar& b) { return Call(fn, {b, a}); };
 }
@@ -101,7 +101,7 @@ OpDef DivOp() {
                 Order::kFixed, [](const Scalar& a, const Scalar& b) { return a / b; }, {1, 4});
 }
 
-// What division of integers leaves over: it has the sign of the dividend.
+// Remainder of division of integers: it has the sign of the dividend.
 static Scalar Remainder(const Scalar& a, const Scalar& b) { return a - b * (a / b); }
 
 // out[i..] = a[i..] - b[i..] * (a[i..] / b[i..]), the quotient rounded toward zero
@@ -200,12 +200,12 @@ OpDef BitOrOp() { return OfBits(Fn::kBitOr, "The bits that one operand at least 
 // out[i..] = a[i..] ^ b[i..], bit by bit
 OpDef BitXorOp() { return OfBits(Fn::kBitXor, "The bits that exactly one operand has.", Order::kCommutative); }
 
-// out[i..] = a[i..] * 2^b[i..]; the bits that do not fit are gone
+// out[i..] = a[i..] * 2^b[i..]; bits that do not fit are dropped
 OpDef ShiftLeftOp() {
   return OfBits(Fn::kShiftLeft, "The bits of the first operand, moved up by the second.", Order::kFixed, {0, 9});
 }
 
-// out[i..] = a[i..] / 2^b[i..], rounded down, of the first operand as a number without a sign
+// out[i..] = a[i..] / 2^b[i..], rounded down, with the first operand taken as unsigned
 OpDef ShiftRightOp() {
   return OfBits(Fn::kShiftRight, "The bits of the first operand, moved down by the second; zeros come in.",
                 Order::kFixed, {0, 9});
@@ -241,8 +241,7 @@ OpDef WhereOp() {
                .sample = WhereSample};
 }
 
-// out[i..] = min(max(x[i..], low[i..]), high[i..]). Bounds that are equal to one another are one bound: at it the slope
-// is x's alone.
+// out[i..] = min(max(x[i..], low[i..]), high[i..]). Equal bounds count as one: at it the slope is that of x alone.
 static absl::Status ClampMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(CheckElements(b, Elements::kNumbers));
   return Elementwise(b, b.dtype(0), [](const std::vector<Scalar>& operands) {

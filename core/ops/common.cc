@@ -181,7 +181,7 @@ DType RandomDType(Rng& rng, Elements allowed) {
     const bool is_plain = std::find(std::begin(kPlainDTypes), std::end(kPlainDTypes), dtype) != std::end(kPlainDTypes);
     if (Allows(allowed, dtype)) (is_plain ? plain : others).push_back(dtype);
   }
-  // One number of the sequence, as in all choices: the half of them gives a plain type.
+  // One random number decides, as in all choices: half of its values give a plain type.
   const auto many = static_cast<int64_t>(plain.size()), more = static_cast<int64_t>(others.size());
   if (more == 0) return plain[RandomInt(rng, 0, many - 1)];
   const int64_t chosen = RandomInt(rng, 0, 2 * many * more - 1);

@@ -79,7 +79,7 @@ static OpSample ConvolutionSample(Rng& rng) {
   if (RandomFlag(rng)) sample.attrs["pads"] = RandomInts(rng, 2 * axes, 0, 2);
   if (RandomFlag(rng)) sample.attrs["lhs_dilations"] = RandomInts(rng, axes, 1, 3);
   if (RandomFlag(rng)) sample.attrs["rhs_dilations"] = RandomInts(rng, axes, 1, 3);
-  // A cut where there is enough to cut off.
+  // Cuts only an axis that is long enough.
   if (const auto pads = sample.attrs.find("pads"); pads != sample.attrs.end() && RandomFlag(rng)) {
     if (!sample.attrs.contains("rhs_dilations")) std::get<std::vector<int64_t>>(pads->second)[0] = -1;
   }

@@ -26,7 +26,7 @@ struct Operand {
         contracting(b.Ints(side + "_contracting")),
         free(FreeAxes(b.rank(input), batch, contracting)) {}
 
-  // Whether the lists name distinct axes.
+  // True if the lists name distinct axes.
   bool IsLegal(int rank) const {
     std::vector<int64_t> named = batch;
     named.insert(named.end(), contracting.begin(), contracting.end());

@@ -1,5 +1,5 @@
-// Windows whose place depends on data: one scalar operand for each axis gives its start. A start is moved so that the
-// window lies inside.
+// Windows whose position depends on data: one scalar operand for each axis gives its start. A start is moved so that
+// the window lies inside.
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 
@@ -15,7 +15,7 @@ absl::Status CheckStarts(const OpBuilder& b, int first) {
   return absl::OkStatus();
 }
 
-// Where a window of the given sizes begins along each axis of input 0: max(0, min(start, n - size)).
+// Returns the begin of a window of the given sizes along each axis of input 0: max(0, min(start, n - size)).
 std::vector<Index> Starts(OpBuilder& b, int first, const std::vector<Index>& sizes) {
   std::vector<Index> starts;
   for (int axis = 0; axis < b.rank(0); ++axis) {
@@ -26,7 +26,7 @@ std::vector<Index> Starts(OpBuilder& b, int first, const std::vector<Index>& siz
   return starts;
 }
 
-// A tensor, the sizes of a window in it, and starts that lie inside and outside.
+// Draws a tensor, the sizes of a window in it, and starts that lie inside and outside.
 OpSample RandomWindow(Rng& rng, Shape* window) {
   const TensorType x = RandomTensor(rng, Elements::kAny, 1, 4);
   for (int64_t size : x.shape) window->push_back(RandomInt(rng, 1, size));

@@ -1,4 +1,4 @@
-// Tensors repeated along axes that are new or of size one.
+// Tensors repeated along new axes or axes of size one.
 #include <algorithm>
 #include <numeric>
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kMark[] = "foreign.";
 
-// The outputs by type, as the attributes list them: element types and ranks by output, then all sizes.
+// Returns the outputs' types, as the attributes list them: element types and ranks by output, then all sizes.
 absl::Status ForeignMeaning(OpBuilder& b) {
   const std::vector<int64_t> dtypes = b.Ints("dtypes"), ranks = b.Ints("ranks"), sizes = b.Ints("sizes");
   if (dtypes.empty() || dtypes.size() != ranks.size()) return b.Error("dtypes and ranks must list the same outputs");

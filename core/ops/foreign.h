@@ -1,9 +1,9 @@
-// Nodes of a model whose operator nobody here knows: opaque operators (docs/decisions/029, 064) of which not even a
-// reference function is there. What is known is where a node stands and the types of its outputs; so rewrites happen
-// around it, and whoever runs the file runs it.
+// Opaque operators (docs/decisions/029, 064) for nodes of a model whose operator is unknown here; they have not even a
+// reference function. Only a node's position and the types of its outputs are known. Rewrites happen around the node,
+// and the program that runs the file computes it.
 //
-// The operator is named foreign.DOMAIN.NAME and made when it is asked for. The attribute `node` tells nodes apart,
-// which are functions of their own: whether a node gives the same twice is not known of an operator that is not known.
+// The operator is named foreign.DOMAIN.NAME and made when it is asked for. The attribute `node` keeps nodes apart: two
+// nodes of one unknown operator may give different results on equal inputs.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace rewright {
 
-// `name`: "com.acme.Frob"; what a printed name cannot hold becomes an underscore. Null where the name is too long, or
-// too many were made (FindOp): they live as long as the process.
+// Returns the operator for a `name` such as "com.acme.Frob"; characters that a printed name cannot hold become
+// underscores. Null if the name is too long, or too many were made (FindOp): they live as long as the process.
 const OpDef* ForeignOp(const std::string& name);
-// Null where the name is no foreign operator's.
+// Returns null if the name is not that of a foreign operator.
 const OpDef* FindForeignOp(const std::string& name, const OpDef* (*find)(const std::string&));
 
 // `node`: not negative.

@@ -68,8 +68,9 @@ REWRIGHT_OPERATORS(REWRIGHT_HANDLE)
 
 namespace {
 
-// Names come from files that nobody has looked at, and what is made for one lives as long as the process: bounded are
-// the length of a name, how often operators are made of one another, and the number of those that are made by name.
+// Limits on names, which come from unchecked files; an operator made for a name lives as long as the process. They
+// bound the length of a name, the depth to which operators are made of one another, and the number of operators made by
+// name.
 constexpr size_t kLongestName = 256;
 constexpr int kMostLifts = 4, kMostDerivatives = 4;  // a sixth gradient of a convolution takes seconds to make
 constexpr size_t kMostMade = 16384;
@@ -87,8 +88,9 @@ bool IsBounded(absl::string_view name) {
          CountOf({"_grad_", "_scatter_", "_tangent", "_free_shift"}, name) <= kMostDerivatives;
 }
 
-// The operator of that name, made of the one whose name is left without the outermost mark: a lift is always that, and
-// of two derivatives the later in the name. So one way leads to an operator, and one search finds that there is none.
+// Finds the operator of that name, made of the one whose name lacks the outermost mark. A lift is always the outermost;
+// of two derivatives the later one in the name is. An operator therefore has one derivation, and one search shows that
+// there is none.
 const OpDef* MadeOp(const std::string& name) {
   if (absl::StartsWith(name, "foreign.")) return FindForeignOp(name, FindOp);
   if (absl::StartsWith(name, "each_") || absl::StartsWith(name, "block_")) return FindLiftedOp(name, FindOp);

@@ -31,7 +31,7 @@ static absl::Status PadMeaning(OpBuilder& b) {
   });
 }
 
-// Something is left of every axis.
+// Cuts leave at least one element of every axis.
 static OpSample PadSample(Rng& rng) {
   const TensorType x = RandomTensor(rng, Elements::kNumbers, 0, 4);
   std::vector<int64_t> before = RandomInts(rng, x.rank(), -2, 2);

@@ -19,7 +19,7 @@ absl::Status CheckPool(const OpBuilder& b) {
                      CheckLength(b, "strides", 2), CheckLength(b, "pads", 4)});
 }
 
-// The windows, each of which holds an element of x at least.
+// Returns the windows; each holds at least one element of x.
 std::pair<Window, Window> PoolWindows(OpBuilder& b) {
   const auto windows = Windows2d(b, b.Sym("kernel", 0), b.Sym("kernel", 1));
   for (const Window& window : {windows.first, windows.second}) {
@@ -93,7 +93,7 @@ static absl::Status AvgPool2dMeaning(OpBuilder& b) {
   const auto [rows, columns] = PoolWindows(b);
   const bool ceil_mode = b.Flag("ceil_mode");
   const bool padding_counts = b.Flag("count_include_pad");
-  // The points of window y that count.
+  // Returns the points of window y that count.
   auto counted = [&](const Window& window, const Index& y) {
     const Index begin = window.At(y, 0);
     const Index end = begin + window.kernel;

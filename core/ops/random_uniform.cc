@@ -5,9 +5,9 @@
 namespace rewright {
 
 // out[i..] = f32(random_bits(seed + 2^32 * stream, n) div 2^8) * 2^-24, where n is the number of the position in
-// row-major order: random numbers in [0, 1), multiples of 2^-24, the same ones wherever and however they are computed.
-// A seed below 2^32 is one word of the key of Philox4x32-10 and the stream the other, so that streams do not overlap.
-// Where there is a second operand, numbers begin with it.
+// row-major order: random numbers in [0, 1), multiples of 2^-24, the same ones on every device. A seed below 2^32 is
+// one word of the key of Philox4x32-10 and the stream the other, so that streams do not overlap. A second operand gives
+// the number n of the first element.
 static absl::Status RandomMeaning(OpBuilder& b) {
   for (int k = 0; k < b.num_inputs(); ++k) {
     RETURN_IF_ERROR(CheckRank(b, k, 0));

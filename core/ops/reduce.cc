@@ -1,4 +1,4 @@
-// Reductions over some axes, which stay as axes of size one (keepdims) or go.
+// Reductions over some axes, which stay as axes of size one (keepdims) or are removed.
 #include <algorithm>
 #include <functional>
 
@@ -12,11 +12,11 @@ using ElementFn = std::function<Scalar(const Scalar&)>;
 Scalar Itself(const Scalar& x) { return x; }
 Scalar Not(const Scalar& x) { return Call(Fn::kNot, {x}); }
 
-// What becomes of `count` elements that are reduced to one.
+// Gives the result of a reduction of `count` elements from their reduced value.
 using ResultFn = std::function<Scalar(const Scalar& reduced, const Index& count)>;
 Scalar ThatItself(const Scalar& reduced, const Index&) { return reduced; }
 
-// How the axes `axes` of input 0 are reduced.
+// A reduction of the axes `axes` of input 0.
 class Reduction {
  public:
   Reduction(OpBuilder& b, const std::vector<int64_t>& axes) : b_(b), keepdims_(b.Flag("keepdims")) {
@@ -34,9 +34,9 @@ class Reduction {
   }
 
   const std::vector<Index>& shape() const { return shape_; }
-  // The number of elements that go into one.
+  // Returns the number of elements that are reduced to one.
   Index count() const { return Product(sizes_); }
-  // All f(x[..]) that go into the output's position.
+  // Reduces all f(x[..]) that belong to the output's position.
   Scalar Over(ReduceKind kind, const std::vector<Index>& position, const ElementFn& f = Itself) const {
     return b_.Reduce(kind, ranges_, [&](const std::vector<Index>& bound) {
       std::vector<Index> at;

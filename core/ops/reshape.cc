@@ -4,7 +4,7 @@
 namespace rewright {
 namespace {
 
-// The place of a position in row-major order.
+// Returns the row-major number of a position.
 Index LinearIndex(const std::vector<Index>& position, const std::vector<Index>& shape) {
   Index linear = 0;
   for (size_t k = 0; k < position.size(); ++k) linear = linear * shape[k] + position[k];
@@ -23,7 +23,7 @@ std::vector<Index> PositionOf(const Index& linear, const std::vector<Index>& sha
   return position;
 }
 
-// A shape with as many elements.
+// Draws a shape with as many elements.
 Shape RandomReshape(Rng& rng, const Shape& shape) {
   Shape result;
   for (int64_t size : shape) {
@@ -43,7 +43,7 @@ Shape RandomReshape(Rng& rng, const Shape& shape) {
 
 }  // namespace
 
-// out[i..] = x[j..] where i.. in out and j.. in x come at the same place in row-major order.
+// out[i..] = x[j..] where i.. in out and j.. in x have the same row-major number.
 static absl::Status ReshapeMeaning(OpBuilder& b) {
   const std::vector<Index> shape = Symbols(b, "shape");
   const std::vector<Index> old_shape = b.sizes(0);

@@ -6,7 +6,7 @@
 namespace rewright {
 namespace {
 
-// Of one element: `shifted` is x[i] - max j: x[j], `sum` is sum j: exp(x[j] - max k: x[k]).
+// Computes one element: `shifted` is x[i] - max j: x[j], `sum` is sum j: exp(x[j] - max k: x[k]).
 using Normalize = std::function<Scalar(const Scalar& shifted, const Scalar& sum)>;
 
 OpDef AlongAxis(const std::string& name, const std::string& summary, const Normalize& normalize) {

@@ -1,4 +1,4 @@
-// An opaque operator: said in expressions, an element's rank is a count over all others, which nobody would pay for.
+// An opaque operator: in expressions, the rank of an element is a count over all others, which would be too slow.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -9,8 +9,8 @@
 namespace rewright {
 namespace {
 
-// The order of elements: that of numbers, in which NaN is greater than all (as numpy and PyTorch have it; ONNX says
-// nothing). -0 and 0 are equal.
+// Orders elements as numbers, with NaN greater than all (as in numpy and PyTorch; ONNX does not define it). -0 and 0
+// are equal.
 template <typename T>
 bool IsLess(T a, T b) {
   return a < b || (a == a && b != b);
@@ -41,8 +41,8 @@ void TopK(const Tensor& x, int64_t axis, bool largest, Tensor* values, Tensor* i
   }
 }
 
-// values[.., i, ..] = x[.., indices[.., i, ..], ..], where indices[.., 0.., ..] are the places along the axis of the k
-// largest elements (or smallest), the first of them first; of equal elements the one that stands first.
+// values[.., i, ..] = x[.., indices[.., i, ..], ..], where indices[.., 0.., ..] are the positions along the axis of the
+// k largest (or smallest) elements in order; equal elements come in order of position.
 absl::Status TopKMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(CheckElements(b, Elements::kNumbers));
   const int64_t axis = b.Int("axis");

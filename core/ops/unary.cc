@@ -8,7 +8,7 @@
 namespace rewright {
 namespace {
 
-// Samples draw elements from here.
+// The range from which samples draw elements.
 struct Domain {
   double low = -2;
   double high = 2;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Not 0 unless they are equal.
+// Returns the difference; it is not 0 unless the integers are equal.
 double IntegerDifference(int64_t a, int64_t b) {
   const uint64_t x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
   return static_cast<double>(a > b ? x - y : y - x);

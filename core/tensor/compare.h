@@ -1,4 +1,4 @@
-// How far two tensors are apart.
+// Comparison of two tensors.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace rewright {
 
-// Elements are equal when they are the same number, the same infinity, or both NaN. Where exactly one is NaN, or both
-// are infinite with different signs, or one is infinite, the differences are infinite.
+// Result of comparing two tensors. Elements are equal if they are the same number, the same infinity, or both NaN. The
+// differences are infinite if exactly one of two elements is NaN or infinite, or if both are infinite with different
+// signs.
 struct Comparison {
   bool same_type = true;  // else nothing was compared
   double max_abs = 0;     // greatest |a - b|
@@ -24,13 +25,13 @@ struct Comparison {
 // b is the reference. Integers and booleans have to be equal: no tolerance applies to them.
 Comparison Compare(const Tensor& a, const Tensor& b, double rtol = 0, double atol = 0);
 
-// The largest magnitude of a finite element; 0 where there is none.
+// Returns the largest magnitude of a finite element; 0 if there is none.
 double LargestMagnitude(const Tensor& tensor);
 
-// The first element that is no finite number; -1: there is none.
+// Returns the first element that is not finite; -1 if there is none.
 int64_t FirstNotFinite(const Tensor& tensor);
 
-// Where element number `linear` lies, in row-major order.
+// Returns the position of element number `linear` in row-major order.
 Shape PositionOf(const Shape& shape, int64_t linear);
 
 }  // namespace rewright

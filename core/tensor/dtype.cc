@@ -14,8 +14,8 @@
 namespace rewright {
 namespace {
 
-// Of a floating type: bits of the fraction (that of the leading one counted), least and greatest exponent of a normal
-// number.
+// A floating type: the number of significant bits (the leading one included), and the least and greatest exponent of a
+// normal number.
 struct FloatFormat {
   int digits;
   int least, greatest;
@@ -46,7 +46,7 @@ bool HasF16c() {
   return has;
 }
 
-// The instructions do what Float16 does, bit for bit.
+// The instructions give the same bits as Float16.
 __attribute__((target("avx,f16c"))) void ConvertLanes(const float* in, Float16* out, int64_t n) {
   for (int64_t i = 0; i < n; i += kLanes) {
     const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT);

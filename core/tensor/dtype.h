@@ -1,4 +1,4 @@
-// Element types of tensors: one row each, which all readers take by VisitDType.
+// Element types of tensors: one row each, which all readers use by VisitDType.
 #pragma once
 
 #include <cstddef>
@@ -41,10 +41,10 @@ inline constexpr DType kAllDTypes[] = {
 #undef REWRIGHT_DTYPE
 };
 
-// Those that are computed in themselves. Rules are proved for these alone but u64 (substitutions/instance/instances.h).
+// The types that are computed in themselves. Rules are proved for these except u64 (substitutions/instance/instances.h).
 inline constexpr DType kPlainDTypes[] = {DType::kFloat32, DType::kFloat64, DType::kInt64, DType::kInt32, DType::kBool};
 
-// An element type as a C++ type: Type is that in memory.
+// An element type as a C++ type: Type is the type in memory.
 template <DType dtype>
 struct DTypeTag;
 #define REWRIGHT_DTYPE(Id, name, type, computed)              \
@@ -72,19 +72,19 @@ auto VisitDType(DType dtype, const F& f) {
 
 // Printed names: f32, bf16, u8, bool.
 const char* DTypeName(DType type);
-// The inverse of DTypeName; false when `name` is not the name of a type.
+// Finds the type of a name; false if `name` is not the name of a type.
 bool ParseDType(const std::string& name, DType* type);
 
-// Bytes of one element in memory (a bool takes one byte).
+// Returns the bytes of one element in memory (a bool takes one byte).
 inline size_t DTypeSize(DType type) {
   return VisitDType(type, [](auto t) { return sizeof(typename decltype(t)::Type); });
 }
 
-// The type in which elements of that type are computed.
+// Returns the type in which elements of that type are computed.
 inline DType ComputedDType(DType type) {
   return VisitDType(type, [](auto t) { return decltype(t)::kComputed; });
 }
-// Whether elements are computed in a wider type than they are stored in.
+// True if elements are computed in a wider type than they are stored in.
 inline bool IsNarrow(DType type) { return ComputedDType(type) != type; }
 
 inline bool IsFloating(DType type) {
@@ -98,17 +98,17 @@ inline bool IsUnsigned(DType type) {
   return IsInteger(type) &&
          VisitDType(type, [](auto t) { return std::is_unsigned_v<typename decltype(t)::Type>; });
 }
-// Bits that an integer has in memory.
+// Returns the number of bits of an integer in memory.
 inline int BitsOf(DType type) { return static_cast<int>(DTypeSize(type)) * 8; }
 
-// What a number is off at most, relative to its size, when it is rounded to the floating type: half a unit in the last
-// place.
+// Returns the unit roundoff of a floating type, half a unit in the last place: the greatest relative error of rounding
+// a number to it.
 double RoundingOf(DType type);
-// The largest finite number of a floating type, and the smallest normal one.
+// Return the largest finite number of a floating type, and the smallest normal one.
 double LargestOf(DType type);
 double SmallestNormalOf(DType type);
-// The nearest number of the type: that of a floating type (halves to the even one; an infinity beyond the largest), and
-// of others the integer itself, truncated.
+// Rounds to the nearest number of a floating type (halves to the even one; an infinity beyond the largest); truncates
+// to an integer type.
 double NearestOf(DType type, double number);
 
 // Writes n elements of type `from` as elements of type `to`: both floating (rounded to the nearest, an f64 by way of

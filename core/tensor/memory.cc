@@ -22,13 +22,14 @@
 namespace rewright {
 namespace {
 
-constexpr size_t kCachedBytes = 800;  // with what is added, malloc's limit
+constexpr size_t kCachedBytes = 800;  // with the added bytes, malloc's limit
 
-// Larger memory is taken in huge pages where the system has some: weights of a hundred megabytes, which are read once a
-// run, are then found by few entries of the translation buffer, and memory taken anew is there at 512 times fewer faults.
+// Blocks of two such pages or more use huge pages if the system has them. Weights of a hundred megabytes, which are
+// read once per run, then need few entries of the translation buffer, and newly allocated memory causes 512 times fewer
+// page faults.
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Less is not worth a look at the machine.
+// The size up to which the machine's free memory is not checked.
 constexpr int64_t kSmallBytes = int64_t{64} << 20;
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
@@ -48,14 +49,14 @@ void WhenMemoryIsOut() {
   _exit(reserve.words.status);
 }
 
-// The stack of the first thread grows as it is used, and a program whose stack cannot grow is ended by a signal. What
-// kernels and parsers need of it is asked for at the start; pages that nobody touches take no memory.
+// Touches 1 MiB of the first thread's stack. The stack grows as it is used, and a program whose stack cannot grow is
+// ended by a signal, so the stack for kernels and parsers is reserved at the start; untouched pages take no memory.
 [[gnu::noinline]] void GrowStack() {
   [[maybe_unused]] volatile char pages[size_t{1} << 20];
   pages[0] = 0;
 }
 
-// Whether memory ran out, and there is none to set aside again.
+// True if memory ran out and the reserve cannot be set aside again.
 bool HasRunOut() {
   if (reserve.bytes == 0 || reserve.memory != nullptr) return false;
   void* memory = std::malloc(reserve.bytes);
@@ -64,7 +65,7 @@ bool HasRunOut() {
   return false;
 }
 
-// The number behind a word in a file of lines "word number ..."; -1: there is none.
+// Returns the number behind a word in a file of lines "word number ..."; -1: there is none.
 int64_t NumberAfter(const std::string& file, const std::string& word) {
   std::ifstream in(file);
   std::string line;
@@ -75,7 +76,7 @@ int64_t NumberAfter(const std::string& file, const std::string& word) {
   return -1;
 }
 
-// The only number in a file; -1: there is none ("max").
+// Returns the only number in a file; -1: there is none ("max").
 int64_t NumberIn(const std::string& file) {
   std::ifstream in(file);
   int64_t number = -1;
@@ -88,7 +89,7 @@ int64_t OfMachine() {
   return (available + std::max<int64_t>(NumberAfter("/proc/meminfo", "SwapFree:"), 0)) * 1024;
 }
 
-// Files that are cached can be dropped.
+// Cached files count as available, since they can be dropped.
 int64_t OfControlGroup(const std::string& limit, const std::string& used, const std::string& statistics,
                        const std::string& cached) {
   const int64_t limit_bytes = NumberIn(limit), used_bytes = NumberIn(used);
@@ -135,8 +136,8 @@ absl::Status CheckMemory(int64_t bytes, absl::string_view what) {
 absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignment) {
   const auto none = [&] { return absl::ResourceExhaustedError(absl::StrCat("out of memory: ", bytes, " bytes")); };
   if (HasRunOut()) return none();
-  // Small memory by malloc, whose caches of freed blocks aligned_alloc passes by: the interpreter takes some for every
-  // value.
+  // Small blocks come from malloc, whose caches of freed blocks aligned_alloc bypasses: the interpreter takes a block
+  // for every value.
   if (bytes <= kCachedBytes && alignment <= 64) {
     void* const block = std::malloc(bytes + 64 + alignment);
     if (block == nullptr) return none();
@@ -147,7 +148,8 @@ absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignme
   if (huge) alignment = std::max(alignment, kHugePage);
   void* memory = nullptr;
   if (posix_memalign(&memory, alignment, bytes + 64) != 0) return none();
-  // Of whole pages alone, so that no more is taken than was asked for; where there are none it is as it was.
+  // Asks for huge pages for the whole huge pages of the block alone, so that the block takes no more memory than asked
+  // for; without huge pages the call changes nothing.
   if (huge) madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return std::shared_ptr<void>(memory, std::free);
 }

@@ -1,5 +1,5 @@
-// Memory that models ask for. A model is untrusted and may declare tensors larger than the machine: what its shapes
-// make large is allocated here, and an error where it does not fit.
+// Memory for the tensors of models. A model is untrusted and may declare tensors larger than the machine's memory: all
+// memory whose size depends on its shapes is allocated here, with an error if it does not fit.
 #pragma once
 
 #include <cstddef>
@@ -13,30 +13,31 @@
 
 namespace rewright {
 
-// The least multiple of `unit` that is not below `value`, which is not negative.
+// Returns the least multiple of `unit` that is not below `value`, which is not negative.
 constexpr int64_t AlignUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-// What this process can still take, in bytes: the least of the machine's available memory and swap, the rest of its
-// control group's limit, and the rest of its limit of address space.
+// Returns the number of bytes that this process can still take: the least of the machine's available memory and swap,
+// the rest of its control group's limit, and the rest of its limit of address space.
 int64_t AvailableBytes();
 
-// ResourceExhaustedError where so many bytes are not available:
+// Returns ResourceExhaustedError if fewer than `bytes` bytes are available:
 //   "input x f32[1000000,100000] needs 400000000000 bytes (372.5 GiB); 12.3 GiB of memory are available"
 absl::Status CheckMemory(int64_t bytes, absl::string_view what);
 
-// Memory that is not initialized, aligned to a power of two, with 64 bytes to spare: vectors may reach beyond the last
-// element. ResourceExhaustedError where there is none.
+// Allocates memory without initializing it, aligned to a power of two, with 64 bytes to spare: vectors may reach beyond
+// the last element. ResourceExhaustedError if there is none.
 absl::StatusOr<std::shared_ptr<void>> AllocateBytes(size_t bytes, size_t alignment = 64);
 
-// A tensor of zeros; its type is added to `what` in the error.
+// Allocates a tensor of zeros; its type is added to `what` in the error.
 absl::StatusOr<Tensor> AllocateTensor(TensorType type, absl::string_view what);
-// The same with elements that whoever asks for it is to write.
+// Allocates a tensor whose elements the caller must write.
 absl::StatusOr<Tensor> AllocateUninitialized(TensorType type, absl::string_view what);
 
-// For programs, once and by the first thread: sets so many bytes aside, and room on the stack. Where memory runs out they
-// are given back, so that what asked for some gets it, and CheckMemory and AllocateBytes give errors until so much is
-// free again. Where even that is used up, the program says its last words on standard error and ends with that status.
-// An exception would not do: Abseil's tables cannot bear one while they grow, and free afterwards what is not theirs.
+// Sets `bytes` bytes and room on the stack aside; the first thread of a program calls it once. When memory runs out the
+// bytes are given back, so that the failing allocation succeeds, and CheckMemory and AllocateBytes give errors until
+// `bytes` bytes are free again. When even these are used up, the program prints `words.text` on standard error and ends
+// with `words.status`. An exception would not do: Abseil's tables break if one is thrown while they grow, and then free
+// memory that is not theirs.
 struct LastWords {
   const char* text = "";
   int status = 1;

@@ -18,21 +18,21 @@ struct NpyType {
   DType dtype;
 };
 
-// What a header says, and where the elements begin.
+// Contents of a header: type, shape, and the offset of the first element.
 struct NpyLayout {
   const NpyType* type = nullptr;
   Shape shape;
   int64_t offset = 0;
 };
 
-// Errors: no .npy file, a header that is none, another order or type of elements, data of another length than the shape
-// asks for. They do not name the file.
+// Errors: not a .npy file, an invalid header, another order or type of elements, data of another length than the shape
+// requires. They do not name the file.
 absl::StatusOr<NpyLayout> ReadNpyLayout(const InputFile& file);
 
-// The whole array. Errors also: too little memory.
+// Reads the whole array. Further error: too little memory.
 absl::StatusOr<Tensor> LoadNpy(const InputFile& file);
 
-// Writes a temporary file and renames it. Errors also: elements of type bf16, which NumPy does not have.
+// Writes a temporary file and renames it. Further error: elements of type bf16, which NumPy does not have.
 absl::Status SaveNpy(const std::string& path, const Tensor& tensor);
 
 }  // namespace rewright

@@ -18,7 +18,7 @@ absl::StatusOr<int64_t> CheckedElements(const Shape& shape) {
   bool too_large = false;
   for (int64_t size : shape) {
     if (size < 0) return InvalidArgument("shape ", ShapeString(shape), " has a negative size");
-    // A size of zero later on does not make the others harmless: products of parts of a shape are taken, too.
+    // A later size of zero does not make large sizes harmless: products of parts of a shape are computed, too.
     if (size > 0) {
       too_large = too_large || elements > kMaxElements / size;
       if (!too_large) elements *= size;
@@ -39,7 +39,8 @@ std::string TensorType::ToString() const { return DTypeName(dtype) + ShapeString
 Tensor::Tensor(TensorType type) : type_(std::move(type)) {
   constexpr size_t kAlignment = 64;
   const size_t bytes = static_cast<size_t>(num_bytes()) + 2 * kAlignment;
-  // Of large tensors no page is there before it is written: the zeros with which an optimizer begins take no memory.
+  // calloc does not touch the pages of large tensors: the zeros with which an optimizer begins take no memory until
+  // written.
   owner_ = std::shared_ptr<void>(std::calloc(bytes, 1), std::free);
   CHECK(owner_ != nullptr) << "out of memory: " << bytes << " bytes for " << type_.ToString();
   const auto address = reinterpret_cast<uintptr_t>(owner_.get());

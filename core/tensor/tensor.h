@@ -15,13 +15,13 @@ namespace rewright {
 
 using Shape = std::vector<int64_t>;
 
-// The most axes that a tensor may have.
+// The greatest number of axes of a tensor.
 inline constexpr int kMaxRank = 31;
 
-// The number of elements of a shape from outside. Refused are negative sizes, too many axes, and more than 2^40
+// Returns the number of elements of an untrusted shape. Errors: negative sizes, too many axes, and more than 2^40
 // elements, sizes of zero left out.
 absl::StatusOr<int64_t> CheckedElements(const Shape& shape);
-// Product of the sizes; 1 for a scalar.
+// Returns the product of the sizes; 1 for a scalar.
 int64_t NumElements(const Shape& shape);
 // "[2,3]"; "[]" for a scalar.
 std::string ShapeString(const Shape& shape);
@@ -44,9 +44,9 @@ struct TensorType {
 class Tensor {
  public:
   Tensor() = default;
-  // Elements are zero.
+  // Makes a tensor of zeros.
   explicit Tensor(TensorType type);
-  // Takes over memory that `owner` keeps alive (a mapped file); `data` is aligned to the element size.
+  // Uses memory that `owner` keeps alive (a mapped file); `data` is aligned to the element size.
   Tensor(TensorType type, std::shared_ptr<void> owner, void* data);
 
   template <typename T>
@@ -76,16 +76,16 @@ class Tensor {
     return static_cast<const T*>(data_);
   }
 
-  // Keeps its elements in memory; false where they are someone else's, who may write them.
+  // True if the elements are in memory that the tensor owns; false if another owner may write them.
   bool owns() const { return owner_ != nullptr; }
 
-  // Element by linear index, converted. At/Set go through double; AtInt is exact for integers.
+  // Gives an element by linear index, converted. At/Set go through double; AtInt is exact for integers.
   double At(int64_t i) const;
   int64_t AtInt(int64_t i) const;
   void Set(int64_t i, double value);
   void SetInt(int64_t i, int64_t value);
 
-  // Same type and same bytes.
+  // True for the same type and the same bytes.
   bool BitEqual(const Tensor& other) const;
 
  private:

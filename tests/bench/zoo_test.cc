@@ -1,4 +1,4 @@
-// The zoo's models against what is published of their architectures.
+// Compares the zoo's models with published numbers of their architectures.
 #include "bench/zoo/zoo.h"
 
 #include <cmath>
@@ -31,7 +31,7 @@ std::map<std::string, int> CountOps(const Graph& graph) {
   return counts;
 }
 
-// Trainable parameters, as frameworks count them: without the running statistics of batch norms.
+// Counts trainable parameters as frameworks do: without the running statistics of batch norms.
 int64_t Parameters(const Graph& graph) {
   int64_t total = 0;
   for (NodeId id : graph.nodes()) {
@@ -43,7 +43,7 @@ int64_t Parameters(const Graph& graph) {
   return total;
 }
 
-// Multiplications and additions of convolutions and products.
+// Counts multiplications and additions of convolutions and products.
 double ProductFlops(const Graph& graph) {
   double total = 0;
   for (NodeId id : graph.nodes()) {
@@ -203,7 +203,7 @@ TEST(ZooTest, NasNetHasItsCells) {
   std::map<std::string, int> counts = CountOps(graph);
   const int cells = 2 + 3 * 4 + 2;
   const int larger_before = 1 + 3;  // the second stem cell, and the first normal cell of each stage
-  // The first stem cell has no previous one to fit, which saves as much as the convolution of the image takes.
+  // The first stem cell has no previous cell to fit, which saves as much work as the convolution of the image takes.
   EXPECT_EQ(counts["conv2d"], cells * (5 * 4 + 1 + 1) + larger_before);
   EXPECT_EQ(counts["batch_norm"], cells * (5 * 2 + 1 + 1));
   EXPECT_EQ(counts["concat"], cells + larger_before);

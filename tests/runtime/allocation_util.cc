@@ -10,7 +10,7 @@ std::atomic<int64_t> allocations{0};
 std::atomic<int64_t> failing{-1};
 }  // namespace
 
-// Sanitizers bring their own operators, which must not be mixed with these: nothing is counted there.
+// Sanitizers have their own operators, which must not be mixed with these: nothing is counted then.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void* operator new(std::size_t bytes) {
   if (allocations++ == failing) throw std::bad_alloc();

@@ -1,4 +1,4 @@
-// Counts what the test program allocates through operator new.
+// Counts the test program's allocations by operator new.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace rewright {
 
 int64_t NumAllocations();
-// One allocation throws, behind `count` others that do not; -1: none does.
+// Makes one allocation throw, after `count` others that do not; -1: none throws.
 void FailOnce(int64_t count);
 
 }  // namespace rewright

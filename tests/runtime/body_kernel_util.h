@@ -1,4 +1,4 @@
-// Kernels for schedules made by hand.
+// Kernels for schedules that tests build by hand.
 #pragma once
 
 #include <functional>

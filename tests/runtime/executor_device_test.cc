@@ -1,4 +1,4 @@
-// Graphs on a device with memory of its own, which a processor stands for.
+// Tests graphs on a device with its own memory, which a processor simulates.
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -33,7 +33,7 @@ TEST(DeviceExecutor, RunsAgreeWithTheReference) {
     ASSERT_TRUE(executable.ok()) << executable.status().ToString();
     const auto expected_run = reference->Prepare(graph);
     ASSERT_TRUE(expected_run.ok());
-    // Other inputs each time: nothing is left over from the run before.
+    // Inputs differ each time, so data left over from the run before would show.
     for (uint64_t run = 0; run < 3; ++run) {
       const std::vector<Tensor> inputs = *RandomInputs(graph, run);
       std::vector<Tensor> found, expected;
@@ -73,7 +73,7 @@ TEST(DeviceExecutor, InputsAreChecked) {
   EXPECT_THAT((*executable)->Run(wrong, &outputs).ToString(), testing::HasSubstr("is i32[1], expected f32"));
 }
 
-// One queue of work for all: runs take turns, also with compilations.
+// The device has one queue of work: runs take turns, also with compilations.
 TEST(DeviceExecutor, RunsOfSeveralThreadsTakeTurns) {
   const auto device = HostDevice();
   const auto runner = MakeGraphRunner(*device);
@@ -97,7 +97,7 @@ TEST(DeviceExecutor, RunsOfSeveralThreadsTakeTurns) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A state is copied in once, and neither the run before the recording nor the recording changes it.
+// A state is copied in once; neither the run before the recording nor the recording changes it.
 TEST(DeviceExecutor, StatesLastFromRunToRun) {
   const auto device = HostDevice();
   Schedule schedule;

@@ -36,7 +36,7 @@ std::vector<float> Values(const Tensor& tensor) {
   return std::vector<float>(tensor.as<float>(), tensor.as<float>() + tensor.num_elements());
 }
 
-// The last buffer becomes the sum of the others plus `bias`.
+// Sets the last buffer to the sum of the others plus `bias`.
 Step SumStep(std::vector<int> buffers, float bias = 0) {
   Step step;
   for (int id : buffers) step.buffers.push_back({id, Access::kRead});
@@ -54,7 +54,7 @@ Step SumStep(std::vector<int> buffers, float bias = 0) {
   return step;
 }
 
-// A graph whose types are those that the schedules below compute with; its nodes do not matter to the executor.
+// A graph with the types of the schedules below; the executor does not use its nodes.
 Graph Frame(int inputs, const std::vector<int>& outputs) {
   auto arena = std::make_shared<Arena>();
   std::vector<Value> values;
@@ -147,7 +147,7 @@ TEST(Executor, OutputsThatAreInputsConstantsActivationsOrTwinsAreCopied) {
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(Values(outputs[i]), std::vector<float>(kElements, expected[i])) << i;
 }
 
-// What the caller gets is written to its memory, be it a view of what a step writes, and has none here.
+// The caller's results are written to its memory, even if one is a view of a step's result, and have none in the arena.
 TEST(Executor, ActivationsThatAreWholeResultsAreWrittenWhereTheCallerWantsThem) {
   for (const bool twice : {false, true}) {
     Schedule schedule;
@@ -168,7 +168,7 @@ TEST(Executor, ActivationsThatAreWholeResultsAreWrittenWhereTheCallerWantsThem) 
   }
 }
 
-// Of graphs that run one by one, each between two runs of the other.
+// Two graphs that run one at a time share an arena; each runs between two runs of the other.
 TEST(Executor, ArenasMayBeShared) {
   const auto make = [](float added) {
     Schedule schedule;
@@ -273,7 +273,7 @@ TEST(Executor, StatesLastFromRunToRun) {
   EXPECT_EQ(Values(hundred), std::vector<float>(kElements, 100)) << "what a state begins with is not its memory";
 }
 
-// Another executor of the same schedule begins anew; threads that share one lose no update.
+// Another executor of the same schedule starts with the first states; threads that share one lose no update.
 TEST(Executor, RunsThatShareAStateTakeTurns) {
   auto executor = Make(Frame(1, {0, 0}), Accumulator(nullptr));
   constexpr int kRuns = 200;
@@ -321,7 +321,7 @@ TEST(Executor, OutputsThatOverlapConstantsAreReplaced) {
   }
 }
 
-// Memory for one more run at a time is made when it is needed, and kept.
+// Memory for one more concurrent run is allocated when it is needed, and kept.
 TEST(Executor, RunsOfSeveralThreadsHaveMemoryOfTheirOwn) {
   Schedule schedule;
   schedule.buffers = {Of(kIn), Of(kAct), Of(kOut)};
@@ -379,7 +379,8 @@ TEST(Executor, RefusesFaultySchedules) {
   EXPECT_THAT(ErrorOf(std::move(schedule)), HasSubstr("step 1 (sum) has no kernel"));
 }
 
-// Random schedules: every step writes a new buffer from earlier ones, checked against running with no sharing at all.
+// Runs random schedules, in which every step writes a new buffer from earlier ones, and compares with runs that share
+// no memory.
 TEST(Executor, SharedMemoryComputesWhatSeparateMemoryDoes) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     std::mt19937 rng(seed);

@@ -1,4 +1,4 @@
-// A step that fails ends its run and nothing else.
+// Tests that a step that fails ends its run and nothing else.
 #include <atomic>
 #include <utility>
 
@@ -33,7 +33,7 @@ output y = %5
 output k = %6
 )";
 
-// A kernel that fails when it is told to.
+// A kernel that fails on request.
 class Injected : public Kernel {
  public:
   Injected(std::unique_ptr<Kernel> kernel, const absl::Status& fault) : kernel_(std::move(kernel)), fault_(fault) {}
@@ -47,7 +47,7 @@ class Injected : public Kernel {
   const absl::Status& fault_;
 };
 
-// Every step of a model fails in turn: the run ends with what it said, the next one is as good as new.
+// Every step of a model fails in turn: the run ends with the step's error, and the next run is correct.
 void ExpectFaultsPass(Device& device) {
   const Graph graph = GraphWithWeights(kModel, -1, 1, 1);
   const std::vector<Tensor> inputs = *RandomInputs(graph, 1);
@@ -85,8 +85,8 @@ TEST(Faults, OfAnyStepEndTheRunAlone) {
   ExpectFaultsPass(*gpu);
 }
 
-// Allocation number i of a run fails, for all i: no run crashes, and what runs after all is right. (Kernels of this
-// program: oneDNN allocates within its parallel regions, and what is thrown there ends the process.)
+// Allocation number i of a run fails, for all i: no run crashes, and the run after all of them is correct. (The kernels
+// are this program's: oneDNN allocates within its parallel regions, where an exception ends the process.)
 TEST(Faults, OfAllocationsEndTheRunAlone) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers bring their own allocator";
@@ -136,7 +136,7 @@ output k = %3
   }
 }
 
-// A launch that a GPU refuses, at its first run and in the middle of later ones.
+// A GPU refuses a launch, at its first run and in the middle of later ones.
 TEST(Faults, OfAGpuNameTheStep) {
   const Graph graph = GraphWithWeights(kModel, -1, 1, 1);
   HostGpuCounts counts;

@@ -1,4 +1,4 @@
-// The CUDA device on a GPU, against the reference interpreter. Skipped where there is none.
+// Compares the CUDA device on a GPU with the reference interpreter. Skipped without a GPU.
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
@@ -47,7 +47,7 @@ class Gpu : public testing::TestWithParam<PrecisionCase> {
     ExpectAgrees(run, graph, low, high, seed, GetParam().tolerance);
   }
 
-  // Time on a GPU is short: a test tells all that is wrong, up to a number that an unusable GPU reaches at once.
+  // GPU time is limited: a test reports all faults, up to a number that an unusable GPU reaches at once.
   static constexpr int kMostFailures = 8;
   static int Failures() {
     const testing::TestResult& result = *testing::UnitTest::GetInstance()->current_test_info()->result();
@@ -82,7 +82,7 @@ TEST_P(Gpu, RandomGraphsAgreeWithTheInterpreter) {
   }
 }
 
-// Sizes of which every thread takes several elements, rows of whole and broken vectors, tiles.
+// Sizes at which every thread takes several elements, rows of whole and partial vectors, and tiles.
 TEST_P(Gpu, LargeKernelsAgree) {
   const char* bodies[] = {
       "%1 = softmax(x, axis=2)",
@@ -99,8 +99,7 @@ TEST_P(Gpu, LargeKernelsAgree) {
   }
 }
 
-// Sums as products of 64 to 512 factors have them; attention as one call in 16 bits, products of heads that lie side by
-// side in 32.
+// Sums of 64 to 512 products, as in networks; attention as one call in 16 bits, and products of adjacent heads in 32.
 TEST_P(Gpu, AttentionAgrees) {
   const auto graph = ParseGraph(R"(
 input q: f32[2,128,12,64]
@@ -127,7 +126,7 @@ output y = %7
   ExpectRuns(*graph, -1, 1, 1);
 }
 
-// The ends of a convolutional network: images of 3 channels, a mean over the last ones with channels innermost.
+// First and last layers of a convolutional network: images of 3 channels, a mean with channels innermost.
 TEST_P(Gpu, EndsOfNetworksAgree) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[2,3,37,41]
@@ -143,7 +142,7 @@ output y = %4
   for (uint64_t seed = 0; seed < 3; ++seed) ExpectRuns(graph, -1, 1, seed);
 }
 
-// Branches of a module, products of one value: in order or side by side, whichever is faster.
+// Branches of a module, products of one value: in order or concurrently, whichever is faster.
 TEST_P(Gpu, BranchesAgree) {
   const Graph graph = GraphWithWeights(R"(
 input x: f32[1,64,28,28]
@@ -180,7 +179,7 @@ output z = %13
   for (uint64_t seed = 0; seed < 3; ++seed) ExpectRuns(graph, -1, 1, seed);
 }
 
-// Queues wait for one another as they are told, enqueued and replayed: every step adds up slowly what others give.
+// Queues wait for one another as required, enqueued and replayed: every step slowly adds the results of others.
 TEST(GpuQueues, KeepTheirOrder) {
   auto opened = cuda::OpenGpu(0);
   if (!opened.ok()) GTEST_SKIP() << opened.status().message();
@@ -228,7 +227,7 @@ extern "C" __global__ void rewright_slow_sum(const float* a, const float* b, flo
   }
 }
 
-// Hardware may cut factors to tf32 instead of rounding them (2^-10), and layers add up.
+// The tolerance: hardware may truncate factors to tf32 instead of rounding them (2^-10), and layers add up.
 INSTANTIATE_TEST_SUITE_P(Precisions, Gpu,
                          testing::Values(PrecisionCase{"fp32", 1e-5}, PrecisionCase{"tf32", 1e-2},
                                          PrecisionCase{"fp16", 6e-3}, PrecisionCase{"bf16", 4e-2}),

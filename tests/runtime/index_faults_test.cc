@@ -1,4 +1,4 @@
-// Indices outside what they index, on every kind of device.
+// Tests indices outside of their axes, on every kind of device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ constexpr char kComputed[] = R"(
 
 Tensor Table() { return Tensor::FromVector(DType::kFloat32, {5, 2}, std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}); }
 
-// What runs give for these indices; a fault must not outlast its run.
+// Expects results for the indices inside and faults for those outside; a fault must not outlast its run.
 void ExpectFaults(GraphRunner& runner, const char* text, DType dtype, const std::vector<int64_t>& inside,
                   const std::vector<int64_t>& outside, const std::string& message) {
   const Graph graph = GraphOf(text);
@@ -72,7 +72,7 @@ TEST(IndexFaults, OfComputedValues) {
   }
 }
 
-// Nothing is copied, and the index is wrong all the same.
+// Nothing is copied, but the wrong index is still an error.
 TEST(IndexFaults, OfTablesWithEmptyRows) {
   const Graph graph = GraphOf(R"(
     input table: f32[5,0]
@@ -110,7 +110,7 @@ TEST(IndexFaults, GeneratedKernelsWrapWhatTheyCompute) {
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(outputs[0].At(static_cast<int64_t>(i)), expected[i]);
 }
 
-// What depends on weights alone is known before anything runs.
+// Values that depend on weights alone are known before a run.
 TEST(IndexFaults, OfWeights) {
   auto arena = std::make_shared<Arena>();
   const Value ids = *arena->AddState("ids", Tensor::Int64s({1, 7}));

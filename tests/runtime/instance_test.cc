@@ -78,7 +78,7 @@ TEST(Instance, PoisonFillsWhatIsNotAlive) {
   EXPECT_EQ(*static_cast<int*>((*instance)->address(kState)), 1);
 }
 
-// The arena may be anywhere, and be overwritten between two runs; states stay.
+// The arena may be anywhere, and be overwritten between two runs; states persist.
 TEST(Instance, AMovedArenaLeavesStatesWhereTheyAre) {
   const Schedule schedule = SmallSchedule();
   const auto plan = PlanMemory(schedule);
@@ -97,7 +97,7 @@ TEST(Instance, AMovedArenaLeavesStatesWhereTheyAre) {
   EXPECT_EQ((*instance)->argument(0, kState), state);
 }
 
-// A device's memory that fails at what is left to it.
+// A device's memory that fails after `allocations` allocations.
 class FailingMemory : public DeviceMemory {
  public:
   explicit FailingMemory(int allocations) : allocations_(allocations) {}
@@ -156,7 +156,7 @@ TEST(Instance, ErrorsNameTheStep) {
   EXPECT_TRUE((*instance)->Run().ok());
 }
 
-// What a kernel keeps for its runs: one of it for each instance.
+// Each instance has its own handles of a kernel, in which the kernel keeps data for its runs.
 TEST(Instance, EveryInstanceHasHandlesOfItsOwn) {
   struct Count : KernelHandles {
     int runs = 0;

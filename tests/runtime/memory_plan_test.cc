@@ -43,7 +43,8 @@ TEST(PlaceLifetimes, SharesMemoryOverTime) {
 }
 
 TEST(PlaceLifetimes, TakesTheTightestGap) {
-  // At step 2 there are gaps of 256 and 128 bytes: the later two both fit only if the smaller takes the smaller gap.
+  // Gaps of 256 and 128 bytes are free at step 2: the two later buffers both fit only if the smaller takes the smaller
+  // gap.
   const std::vector<Lifetime> items = {{1024, 0, 2}, {256, 0, 1}, {1024, 0, 2}, {128, 0, 1},
                                        {1024, 0, 2}, {128, 2, 3}, {256, 2, 3}};
   const Placement placement = PlaceLifetimes(items);
@@ -157,7 +158,7 @@ TEST(PlaceLifetimes, KeepsAlignments) {
   }
 }
 
-// What lies behind the arena shares nothing and is aligned like memory of its own.
+// Buffers behind the arena share no memory, and are aligned like memory of their own.
 TEST(PlanMemory, StatesAndWhatElseIsAskedForLieBehindTheArena) {
   Schedule schedule;
   schedule.buffers.resize(5);
@@ -188,7 +189,7 @@ TEST(PlanMemory, StatesAndWhatElseIsAskedForLieBehindTheArena) {
   EXPECT_EQ(plan->offsets, (std::vector<int64_t>{0, -1, -1, 256, -1}));
 }
 
-// Steps on several queues may run in any order, so what they use is alive as long as all of them.
+// Steps on several queues may run in any order, so buffers that they use live as long as all of them.
 TEST(PlanMemory, StepsSideBySideShareNoMemory) {
   Schedule schedule;
   schedule.buffers.resize(4);

@@ -41,7 +41,7 @@ TEST(DependenciesOf, ReadersWaitForWritersAndWritersForReaders) {
                                                     ElementsAre(0, 2, 3), ElementsAre(1, 2, 3), ElementsAre(1, 5)));
 }
 
-// What a step overwrites in place it also reads: the same buffer twice.
+// A step that overwrites a buffer in place uses that buffer twice, to read and to write.
 TEST(DependenciesOf, InPlaceStepsReadWhatTheyOverwrite) {
   Schedule schedule;
   schedule.buffers = Buffers(2);
@@ -52,7 +52,7 @@ TEST(DependenciesOf, InPlaceStepsReadWhatTheyOverwrite) {
   EXPECT_THAT(DependenciesOf(schedule), ElementsAre(IsEmpty(), ElementsAre(0), ElementsAre(0, 1), ElementsAre(2)));
 }
 
-// Views overlap by bytes; parts of a concatenation never do, however their bytes interleave.
+// Views overlap by bytes; parts of a concatenation never do, even if their bytes interleave.
 TEST(DependenciesOf, ViewsOverlapWherePartsDoNot) {
   Schedule schedule;
   schedule.buffers = Buffers(6);

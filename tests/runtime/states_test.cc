@@ -1,4 +1,4 @@
-// Graphs for training: states that a run replaces, on every engine.
+// Tests graphs for training, whose states a run replaces, on every engine.
 #include <functional>
 #include <map>
 #include <random>
@@ -20,8 +20,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A step of momentum on a product; two states that take each other's values; one that is only read, and one only
-// written; an output that is a state as it was before the step.
+// A momentum step on a product; two states that exchange their values; a state that is only read, and one only written;
+// an output that is a state's value before the step.
 constexpr char kStep[] = R"(
 training
 input x: f32[3,8]
@@ -78,7 +78,7 @@ std::vector<Tensor> Inputs(const Graph& graph, uint64_t seed, int64_t index) {
   return inputs;
 }
 
-// Next values by chains of pointwise operators, which a device may compute together and write over the old ones: of
+// Next values by chains of pointwise operators, which a device may compute together and write over the old values: of
 // states that other chains read, too, also transposed, and of some that are results or take values of others.
 std::string RandomStep(uint64_t seed) {
   std::mt19937_64 rng(seed);
@@ -112,7 +112,7 @@ std::string RandomStep(uint64_t seed) {
   return text;
 }
 
-// Runs the graph some times, with each state as the interpreter says.
+// Runs the graph several times; each state must equal the interpreter's.
 void RunsAsDeclared(const Graph& graph, Executable& executable,
                     const std::function<std::vector<Tensor>(uint64_t)>& inputs_of) {
   absl::flat_hash_map<std::string, Tensor> states;  // as the declarations have it

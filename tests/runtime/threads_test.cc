@@ -1,5 +1,5 @@
-// One compiled model, run by several threads at a time. (bench/full runs this under ThreadSanitizer: every kernel
-// uses one thread there, since the runtime of OpenMP is not compiled with it and its barriers are not seen.)
+// Tests one compiled model, run by several threads at a time. (bench/full runs this under ThreadSanitizer: every kernel
+// then uses one thread, since the OpenMP runtime is not instrumented and its barriers are invisible to it.)
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +23,7 @@ constexpr int kKernelThreads = 2;
 #endif
 constexpr int kThreads = 4;
 
-// Every thread gives its own inputs, several times, and gets what one thread alone gets.
+// Every thread passes its own inputs, several times, and must get the results of a single thread.
 void ExpectSameFromThreads(GraphRunner& runner, const Graph& graph) {
   SCOPED_TRACE(PrintGraph(graph));
   const auto executable = runner.Prepare(graph);
@@ -48,8 +48,8 @@ void ExpectSameFromThreads(GraphRunner& runner, const Graph& graph) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Convolutions and pooling of oneDNN, own kernels, concatenation in place, gather, and an operator that the interpreter
-// runs; constants folded and packed.
+// Convolutions and pooling of oneDNN, kernels of this program, concatenation in place, gather, and an operator that the
+// interpreter runs; constants folded and packed.
 constexpr char kModel[] = R"(
 input x: f32[2,8,12,12]
 input ids: i64[2,5]
@@ -101,7 +101,7 @@ TEST(Threads, RunRandomGraphs) {
 
 TEST(Threads, RunTheReference) { ExpectSameFromThreads(*MakeReferenceRunner(2), RandomImageGraph(1, 6)); }
 
-// What is compiled is compiled by several threads, too.
+// Several threads compile at once.
 TEST(Threads, CompileOnOneDevice) {
   const auto device = MakeDevice("cpu", {kKernelThreads});
   ASSERT_TRUE(device.ok()) << device.status();

@@ -1,4 +1,4 @@
-// The rule-based baseline: what it does to small graphs, that it ends, and that values stay.
+// Tests the rule-based baseline: its effect on small graphs, termination, and unchanged values.
 #include "substitutions/baseline/baseline.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ void ExpectSameValues(const Graph& before, const Graph& after, const absl::flat_
   const auto actual = InterpretGraph(after, inputs);
   ASSERT_TRUE(expected.ok() && actual.ok()) << expected.status() << actual.status();
   for (size_t i = 0; i < expected->size(); ++i) {
-    bool finite = true;  // overflow and division by zero: classes of rules do not speak of them
+    bool finite = true;  // overflow and division by zero are outside of the classes of rules
     for (int64_t k = 0; k < (*expected)[i].num_elements(); ++k) finite &= std::isfinite((*expected)[i].At(k));
     if (!finite) continue;
     const Comparison difference = Compare((*actual)[i], (*expected)[i], 2e-3, 1e-3);
@@ -164,7 +164,7 @@ TEST(BaselineTest, EndsAtTheBoundOnSteps) {
   EXPECT_FALSE(result->fixed_point);
 }
 
-// Every rule at random structures and sizes of its left side.
+// Applies every rule at random structures and sizes of its left side.
 TEST(BaselineTest, KeepsTheValuesOfItsOwnLeftSides) {
   std::mt19937_64 rng(kBaselineSeed);
   const auto own = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/baseline/baseline.rules");
@@ -188,7 +188,7 @@ TEST(BaselineTest, KeepsTheValuesOfItsOwnLeftSides) {
   }
 }
 
-// A graph of operators that the rules know, in an order that nobody would write.
+// A random graph of operators that the rules know, in an order unlike that of real models.
 Graph RandomGraph(int nodes, std::mt19937_64& rng) {
   auto arena = std::make_shared<Arena>();
   const TensorType type{DType::kFloat32, {2, 3, 4}};

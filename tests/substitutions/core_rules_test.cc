@@ -1,4 +1,4 @@
-// Every rule of the shipped files, applied to random graphs that its left side makes, keeps their values.
+// Applies every rule of the shipped files to random graphs made of its left side, and compares values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,12 +21,12 @@ namespace rewright {
 namespace {
 
 constexpr uint64_t kSeed = 20240607;
-// Of each rule; REWRIGHT_TRIALS asks for another number, in shards for long runs (bench/full).
+// The number of applications of each rule; REWRIGHT_TRIALS sets another number, in shards for long runs (bench/full).
 const int kApplications =
     std::getenv("REWRIGHT_TRIALS") != nullptr ? std::atoi(std::getenv("REWRIGHT_TRIALS")) : Cases(240);
 constexpr int kTries = 4000;  // random sizes for one application
 
-// What is written by hand, and what the combined set leaves of it and of the generated ones.
+// All shipped rules but those for training: written by hand, combined, and generated; each name once.
 const std::vector<Rule>& CoreRules() {
   static const std::vector<Rule>* all = [] {
     auto* rules = new std::vector<Rule>();
@@ -46,7 +46,7 @@ const std::vector<Rule>& CoreRules() {
   return *all;
 }
 
-// A random sample of a rule's instances.
+// Returns a random sample of a rule's instances.
 std::vector<std::pair<Structure, RuleInstance>> Sample(const CompiledRule& rule, size_t size, std::mt19937_64& rng) {
   std::vector<std::pair<Structure, RuleInstance>> sample;
   uint64_t seen = 0;

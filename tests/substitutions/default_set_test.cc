@@ -1,4 +1,4 @@
-// Every rule of the default set says its law and a model for which it is there, and what was measured says the same.
+// Checks that every rule of the default set states its law and a model that needs it, and that the measurements agree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr double kGain = 0.01;  // percent of a model's cost; less is none (bench/rule_gains.py)
+constexpr double kGain = 0.01;  // percent of a model's cost; a smaller gain does not count (bench/rule_gains.py)
 constexpr size_t kMostRules = 200;
 
 std::vector<Rule> RulesOf(const std::string& file) {
@@ -27,7 +27,7 @@ std::vector<Rule> RulesOf(const std::string& file) {
   return rules.ok() ? *std::move(rules) : std::vector<Rule>();
 }
 
-// By rule: "MODEL on DEVICE" and what the best graph costs more without the rule, in percent.
+// By rule: "MODEL on DEVICE", and by how many percent the best graph costs more without the rule.
 using Gains = std::map<std::string, std::map<std::string, double>>;
 
 Gains MeasuredGains() {

@@ -41,7 +41,7 @@ std::vector<Value> AddTo(EGraph& egraph, const std::string& text, const std::map
   return *classes;
 }
 
-// Whether the rules make the outputs of the two graphs equal, one by one.
+// True if the rules make the outputs of the two graphs equal, one by one.
 bool Meet(const std::string& rules, const std::string& a, const std::string& b, bool both_ways = false) {
   EGraph egraph;
   const std::vector<Value> left = AddTo(egraph, a), right = AddTo(egraph, b);
@@ -137,7 +137,7 @@ TEST(EGraphTest, ALeafNameStandsForOneLeaf) {
 constexpr char kAssociate[] = "rule a add(add(x[n], y[n]), z[n]) => add(x, add(y, z))\n";
 
 TEST(EGraphTest, MatchesGoThroughAllMembersOfAClass) {
-  // add(exp(x), y) is no sum of sums, but a member of its first operand's class is.
+  // add(exp(x), y) is no sum of sums, but its first operand's class has a member that makes it one.
   EGraph egraph;
   const std::vector<Value> values =
       AddTo(egraph,
@@ -203,7 +203,7 @@ TEST(EGraphTest, ConditionsHoldForClasses) {
   const char* input = "input x: f32[2]\ninput y: f32[2]\n";
   EXPECT_TRUE(Meet(rule, absl::StrCat(weight, left), absl::StrCat(weight, right)));
   EXPECT_FALSE(Meet(rule, absl::StrCat(input, left), absl::StrCat(input, right)));
-  // An input that is known to equal a weight is one.
+  // An input that is known to equal a weight is treated as the weight.
   EGraph egraph;
   const std::vector<Value> values =
       AddTo(egraph, absl::StrCat("state w: f32[2]\n", input, "%3 = add(x, y)\n%4 = exp(%3)\n%5 = exp(x)\n",
@@ -320,7 +320,7 @@ TEST(SaturateTest, AllSumsAreFound) {
   limits.max_rounds = 100;
   const SaturationResult result = Saturate(egraph, DirectedRules(MatchersOf(kAssociate), false), limits);
   EXPECT_EQ(result.end, SaturationEnd::kSaturated);
-  // A class for every set of operands, an e-node for every way to cut it in two.
+  // There is one class for every set of operands, and one e-node for every way to cut the set in two.
   EXPECT_EQ(egraph.num_classes(), 31);
   EXPECT_THAT(egraph.Nodes(sum), SizeIs(15));
 }
@@ -355,7 +355,7 @@ TEST(SaturateTest, MergesCountInTheFirstRounds) {
   EXPECT_GT(nodes(2), 8);  // merged with the merged one
 }
 
-// ---------------------------------------------------------------- every member of a class is equal
+// ---------------------------------------------------------------- all members of a class are equal
 
 double Distance(const Tensor& a, const Tensor& b) {
   double distance = 0;
@@ -367,8 +367,8 @@ double Distance(const Tensor& a, const Tensor& b) {
   return distance;
 }
 
-// Computes every class by the first of its e-nodes whose operands are computed, and compares all the others with it:
-// how many, and by how much they differ at most.
+// Computes every class by the first of its e-nodes whose operands are computed, and compares all other e-nodes with it.
+// Returns their number and the greatest difference.
 void CompareMembers(const EGraph& egraph, const absl::flat_hash_map<std::string, Tensor>& inputs, int64_t* compared,
                     double* distance) {
   const Arena& arena = *egraph.arena();
@@ -438,7 +438,7 @@ TEST(SaturateTest, EveryMemberOfAClassIsEqual) {
   int64_t compared = 0;
   std::vector<int64_t> uses(rules.size(), 0);
   for (int i = 0; i < Cases(600); ++i) {
-    // A random left side is a small graph in which rules apply.
+    // A random left side of a rule is a small graph in which rules apply.
     const Matcher& matcher = *set->matchers()[rng() % set->matchers().size()];
     std::vector<std::pair<Structure, RuleInstance>> instances;
     const auto keep = [&](const Structure& structure, RuleInstance instance) {

@@ -1,5 +1,5 @@
-// Rules that the generator found by itself, in the files that come with the program: each goal is stated here, in its
-// own words, and has to follow from the named rules alone, and from no fewer of them.
+// Tests rules that the generator found, in the shipped files: each goal is stated here, and must follow from the named
+// rules, and from no fewer of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ const Goal kGoals[] = {
      "{ conv2d(x[n, c, h, w], z[o2, c, 1, 1]), conv2d(x, y[o1, c, 3, 3], pads=[1, 1, 1, 1]) }\n"
      "=> split(conv2d(x, concat(pad(z, before=[0, 0, 1, 1], after=[0, 0, 1, 1]), y, axis=0), pads=[1, 1, 1, 1]),\n"
      "         axis=1, sizes=[o2, o1])"},
-    // Batch normalization by its definition: less the mean, times a factor, plus a shift.
+    // Batch normalization by its definition: minus the mean, times a factor, plus a shift.
     {"ConvBatchNormFolding",
      "conv",
      {"conv-conv2d-of-mul-of-transpose-2", "conv-sub-of-mul-of-mul"},

@@ -1,5 +1,4 @@
-// Gradients of small models, lowered by the rules that come with the program: the same values, and no derived operator
-// is left.
+// Tests gradients of small models, lowered by the shipped rules: values stay the same, and no derived operator is left.
 #include "substitutions/lowering.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +18,7 @@
 namespace rewright {
 namespace {
 
-// The gradients of the first output, weighted by the graph's last input, by all inputs before that.
+// Returns the gradients of the first output, weighted by the graph's last input, by all other inputs.
 Graph WithGradients(const Graph& graph) {
   std::vector<Value> by = graph.inputs();
   const Value cotangent = by.back();
@@ -64,7 +63,7 @@ TEST_P(LoweredModels, HaveNoDerivedOperatorAndTheSameValues) {
   EXPECT_THAT(DerivedOps(lowering->graph), ::testing::IsEmpty());
   std::set<std::string> replaced;
   for (const Lowering::Step& step : lowering->steps) replaced.insert(step.replaced);
-  // Other rules clear up behind them: a product need not have its operands stretched.
+  // Other rules simplify afterwards: a product does not need expanded operands.
   EXPECT_THAT(replaced, ::testing::IsSupersetOf(DerivedOps(derived)));
   const auto inputs = Inputs(derived);
   const auto expected = InterpretGraph(derived, inputs), found = InterpretGraph(lowering->graph, inputs);

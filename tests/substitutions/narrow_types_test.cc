@@ -1,4 +1,5 @@
-// Which rules are used on narrow types: by the class on 16-bit floats, and rules that only move elements on all types.
+// Tests which rules are used on narrow types: by class on 16-bit floats, and rules that only move elements on all
+// types.
 #include "absl/strings/str_cat.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr char kTwice[] = "rule twice\n  relu(relu(x)) => relu(x)\n";
 constexpr char kTurned[] = "rule turned\n  transpose(transpose(x: ?t[m, n], perm=[1, 0]), perm=[1, 0]) => x\n";
 
-// The rule as a file has it after a proof of that class.
+// Returns the rule as a file holds it after a proof of that class.
 std::string ProvedFor(const std::string& text, RuleClass rule_class, std::optional<RuleClass> halves = std::nullopt) {
   auto rules = ParseRules(text, "test");
   EXPECT_TRUE(rules.ok()) << rules.status();
@@ -81,7 +82,7 @@ TEST(NarrowTypes, RulesThatMoveElementsAreUsedOnEveryType) {
   for (const char* dtype : {"i8", "u8", "u64"}) EXPECT_EQ(Matches(ProvedFor(kTwice, RuleClass::kExact), dtype), 0u);
 }
 
-// f32 has the number, 16 bits have another: the proof is about the former.
+// f32 represents the number, 16 bits round it: the proof covers only the former.
 TEST(NarrowTypes, LiteralsThatSixteenBitsRoundAreNotMatched) {
   const char* law = "rule r\n  mul(x, 257) => mul(257, x)\n";
   const auto set = RuleSet::FromText(ProvedFor(law, RuleClass::kExact, RuleClass::kExact), "test");

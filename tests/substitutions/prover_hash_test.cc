@@ -30,7 +30,7 @@ std::vector<std::string> Sources() {
   return sources;
 }
 
-// What the build's own program gives for the sources below `root`; empty where it fails.
+// Returns the output of the build's own hash program for the sources below `root`; empty if it fails.
 std::string HashOf(const std::string& root, const std::string& list) {
   const TemporaryFolder folder;
   const std::string command = std::string(REWRIGHT_BINARY_DIR) + "/substitutions/hash_sources " + root + " " + list +
@@ -41,7 +41,7 @@ std::string HashOf(const std::string& root, const std::string& list) {
   return at == std::string::npos ? "" : text.substr(at + 2, 16);
 }
 
-// A copy of the sources, in which a test may change one.
+// Copies the sources, so that a test may change one.
 class ProverHashTest : public ::testing::Test {
  protected:
   ProverHashTest() {
@@ -86,7 +86,7 @@ TEST_F(ProverHashTest, ASourceThatIsGoneIsToldOf) {
   EXPECT_EQ(HashOf(folder_.path(), kList), "");
 }
 
-// What is left out is not needed by what is in.
+// No source in the list includes a source of the verifier that is left out.
 TEST(VerdictSourcesTest, IncludeNoSourceOfTheVerifierThatIsLeftOut) {
   const std::vector<std::string> list = Sources();
   const std::set<std::string> in(list.begin(), list.end());
@@ -102,7 +102,7 @@ TEST(VerdictSourcesTest, IncludeNoSourceOfTheVerifierThatIsLeftOut) {
   EXPECT_GT(seen, 100);
 }
 
-// tools/renew_rules.sh proves again what a change has made stale.
+// tools/renew_rules.sh renews proofs that a change made stale.
 TEST(ShippedRecordsTest, AreOfTheProverOfToday) {
   size_t records = 0;
   for (const char* folder : {"rules", "baseline"}) {

@@ -1,4 +1,5 @@
-// Rule files that were damaged at random: read and resolved without a crash, every error with its place.
+// Tests rule files that were damaged at random: they are read and resolved without a crash, and every error has its
+// place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ namespace {
 
 using Rng = std::mt19937_64;
 
-// Every rule of the files as text.
+// Returns every rule of the files as text.
 const std::vector<std::string>& RuleTexts() {
   static const auto* const kTexts = [] {
     auto* texts = new std::vector<std::string>;
@@ -33,7 +34,7 @@ const std::vector<std::string>& RuleTexts() {
   return *kTexts;
 }
 
-// A word, number or sign somewhere in the text: [begin, end).
+// Finds a word, number or sign somewhere in the text: [begin, end).
 std::pair<size_t, size_t> SomeToken(const std::string& text, Rng& rng) {
   size_t begin = rng() % text.size();
   while (begin > 0 && std::isalnum(static_cast<unsigned char>(text[begin - 1])) &&
@@ -90,7 +91,7 @@ TEST(RuleFuzz, DamagedFilesAreReadOrRefused) {
     absl::Status status = rules.status();
     if (rules.ok()) {
       status = CheckRules(*rules);
-      // What is understood prints as text that is understood the same.
+      // A text that is accepted prints as one with the same meaning.
       for (const Rule& rule : *rules) {
         const auto again = ParseRules(PrintRule(rule), "f.rules");
         ASSERT_TRUE(again.ok()) << again.status();

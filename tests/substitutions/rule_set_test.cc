@@ -26,7 +26,7 @@ using ::testing::SizeIs;
 
 constexpr char kRelu[] = "rule relu-twice\n  relu(relu(x)) => relu(x)\n";
 
-// The rule with a record of a proof that is good now.
+// Returns the rule with the record of a valid proof.
 std::string Proved(const std::string& text, RuleClass rule_class = RuleClass::kExact) {
   auto rules = ParseRules(text, "t");
   EXPECT_TRUE(rules.ok()) << rules.status();
@@ -76,7 +76,7 @@ TEST(RuleSetTest, AnotherProverMakesStale) {
   EXPECT_THAT(LoadError(text), HasSubstr("stale proof"));
 }
 
-// A record that is whole, by a prover of other sources.
+// The record is intact, but by a prover of other sources.
 TEST(RuleSetTest, ARecordOfAnotherProverIsToldOf) {
   Rule rule = ParseRules(Proved(kRelu), "f.rules")->at(0);
   for (const uint64_t prover : {uint64_t{9}, ProverHash() ^ 1}) {
@@ -99,7 +99,7 @@ TEST(RuleSetTest, RecordsOfProversWithNumbersAreRead) {
               HasSubstr("16 hexadecimal digits"));
 }
 
-// Whatever is written in a record belongs to what was proved.
+// A change of any field makes the record invalid.
 TEST(RuleSetTest, AnAlteredRecordIsStale) {
   const std::string whole = Proved(kRelu, RuleClass::kFiniteOnly);
   LoadOptions options;
@@ -197,7 +197,7 @@ TEST(RuleSetTest, AReaderReadsCompilesAndChecksOnce) {
   EXPECT_EQ(&first->Find("relu-twice")->rule(), &second->Find("relu-twice")->rule());
   EXPECT_EQ(first->hash(), second->hash());
 
-  // That it was trusted before is no proof.
+  // Earlier trust is no proof.
   EXPECT_TRUE(RuleSet::FromFiles({unproved}, {.trust_unverified = true}, &reader).ok());
   EXPECT_FALSE(RuleSet::FromFiles({unproved}, {}, &reader).ok());
   std::filesystem::remove(unproved);

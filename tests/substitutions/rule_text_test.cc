@@ -1,4 +1,4 @@
-// The rule language: parsing, printing, and what is wrong with a rule, in words.
+// Tests the rule language: parsing, printing, and the errors of a rule.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,7 +115,7 @@ TEST(RuleTextTest, ParenthesesStayWhereTheyMatter) {
   EXPECT_EQ(printed("n div (m div 2) == n mod m"), "n div (m div 2) == n mod m");
 }
 
-// ---------------------------------------------------------------- what is wrong with a text
+// ---------------------------------------------------------------- errors of a text
 
 TEST(RuleTextTest, SyntaxErrors) {
   EXPECT_EQ(ParseError("rule r relu(x) => relu(x"), "f.rules:1:25: found the end of the text, expected `)`");
@@ -185,7 +185,7 @@ TEST(RuleTextTest, SidesThatMakeNoSense) {
             "f.rules:1:13: rule r: on the left side a constant is a number or ?name");
 }
 
-// One run tells everything that is wrong with a file: of the text, of names, of numbers of operands; and goes on with
+// One run reports all errors of a file: of the text, of names, of numbers of operands; after an error it continues with
 // the next rule.
 TEST(RuleTextTest, AllErrorsOfAFileAtOnce) {
   EXPECT_EQ(ParseError("rule one\n  relu(x; => x\n"

@@ -31,7 +31,7 @@ Tensor RandomLeaf(const SymbolicNode& node, const TensorType& type, std::mt19937
 }
 
 bool Differ(const Tensor& a, const Tensor& b) {
-  // Element types are those of the precision.
+  // Element types depend on the precision, so only shapes are compared.
   if (a.type().shape != b.type().shape) return true;
   for (int64_t i = 0; i < a.num_elements(); ++i) {
     const double x = a.At(i), y = b.At(i);
@@ -65,7 +65,7 @@ std::optional<std::string> Distinguished(const RuleInstance& instance, int tries
     for (size_t n = 0; n < instance.nodes.size() && small; ++n) {
       const SymbolicNode& node = instance.nodes[n];
       if (const absl::Status legal = numeric.Legal(node); !legal.ok()) {
-        // The assignment makes the left side legal.
+        // Only assignments at which the left side is legal count.
         if (n >= static_cast<size_t>(instance.num_lhs_nodes)) return absl::StrCat(legal.message(), " at", at);
         small = false;
         break;

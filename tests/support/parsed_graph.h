@@ -12,8 +12,8 @@
 
 namespace rewright {
 
-// The graph that `text` says (core/ir/text.h), with the values of states by name; empty, and a failure of the test,
-// where it says none.
+// Returns the graph that `text` states (core/ir/text.h), with the values of states by name. An error fails the test and
+// returns an empty graph.
 inline Graph GraphOf(const std::string& text, const std::map<std::string, Tensor>& states = {}) {
   auto graph = ParseGraph(text, states);
   EXPECT_TRUE(graph.ok()) << graph.status();

@@ -101,12 +101,12 @@ class RandomGraphs::Grower {
     }
   }
 
-  // A value that was computed before, the newest first, or nothing.
+  // Returns a value that was computed before, recent ones first, or nothing.
   std::optional<Value> Existing(const TensorType& type) {
     for (size_t i = made_.size(); i-- > 0;) {
       if (arena_->type(made_[i]) == type && Chance(3, 4)) return made_[i];
     }
-    // Another shape of as many elements.
+    // Returns another shape with as many elements.
     for (size_t i = made_.size(); i-- > 0 && Chance(1, 2);) {
       const TensorType& found = arena_->type(made_[i]);
       if (found.dtype != type.dtype || found.num_elements() != type.num_elements() || found == type) continue;

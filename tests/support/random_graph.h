@@ -1,8 +1,8 @@
-// Random graphs over all operators, for what must hold whatever the graph.
+// Random graphs over all operators, for properties that hold for any graph.
 //
 // A graph is grown piece by piece. A piece is a random application of an operator (OpDef::sample; operators in turn, so
-// that a new one is covered the day it is added) or the left side of a rule, at random sizes: else rules would hardly
-// ever apply. Pieces read values of earlier ones where types agree.
+// that a new one is covered as soon as it is added) or the left side of a rule at random sizes, since rules would
+// hardly ever apply otherwise. Pieces read values of earlier ones if types agree.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct RandomGraph {
 
 class RandomGraphs {
  public:
-  // Pieces are left sides of these rules, which outlive this.
+  // Some pieces are left sides of these rules, which must outlive this object.
   explicit RandomGraphs(const std::vector<std::shared_ptr<const Matcher>>& rules);
 
-  // The same seed gives the same graph.
+  // Makes a graph; the same seed gives the same graph.
   RandomGraph Grow(uint64_t seed, int pieces) const;
 
  private:

@@ -11,10 +11,10 @@
 
 namespace rewright {
 
-// Most of the inputs and states that can be cut into `degree` blocks, each along a random axis.
+// Cuts most of the inputs and states that can be cut into `degree` blocks, each along a random axis.
 std::vector<sharding::Placement> RandomPlacements(const Graph& graph, int64_t degree, std::mt19937_64& rng);
 
-// The laws that all tests of a program share: what a second of CPU time does not prove is not cut.
+// The laws that all tests of a program share: a cut is not made if its law is not proved within a second of CPU time.
 ProvedLaws& LawsOfTests();
 
 }  // namespace rewright

@@ -26,7 +26,7 @@ int CountNodes(const ExprPtr& e) {
 
 ExprPtr Shifted(const ExprPtr& index, int64_t by) { return (Index(index) + Index(by)).node(); }
 
-// A changed copy of one node, or null where the kind of node has no mutation.
+// Returns a changed copy of one node, or null if the kind of node has no mutation.
 ExprPtr Change(const ExprPtr& e, MutationRng& rng) {
   const int64_t sign = rng() % 2 == 0 ? 1 : -1;
   std::vector<ExprPtr> args = e->args();
@@ -64,7 +64,7 @@ ExprPtr Change(const ExprPtr& e, MutationRng& rng) {
   }
 }
 
-// `e` with its node number *place (in preorder) changed; null when that node has no mutation.
+// Returns `e` with its node number *place (in preorder) changed; null if that node has no mutation.
 ExprPtr MutateAt(const ExprPtr& e, int* place, MutationRng& rng, bool* failed) {
   if ((*place)-- == 0) {
     ExprPtr changed = Change(e, rng);
@@ -87,7 +87,7 @@ ExprPtr MutateAt(const ExprPtr& e, int* place, MutationRng& rng, bool* failed) {
 
 size_t Pick(MutationRng& rng, size_t size) { return static_cast<size_t>(rng() % size); }
 
-// Operators that take the same operands and attributes.
+// Groups of operators that take the same operands and attributes.
 const std::vector<std::vector<std::string>>& Kinds() {
   static const auto* const kinds = new std::vector<std::vector<std::string>>{
       {"add", "sub", "mul", "div", "min", "max"},
@@ -155,7 +155,7 @@ bool ChangeOperand(Rule& rule, MutationRng& rng, std::string* change) {
   return false;
 }
 
-// An integer by one, a name by another, two items of a list exchanged.
+// Changes an integer by one, a name to another, or the order of two items of a list.
 bool ChangeExpr(std::vector<ArgExpr*> places, const std::vector<std::string>& names, MutationRng& rng,
                 std::string* change) {
   std::shuffle(places.begin(), places.end(), rng);
@@ -256,7 +256,7 @@ namespace {
 
 void JudgeMutant(const RuleInstance& mutant, const std::string& what, MutationRng& rng, MutantCounts* counts) {
   ProofOptions proof;
-  proof.search_counterexample = false;  // the proof alone is on trial
+  proof.search_counterexample = false;  // only the proof is tested
   proof.work_limit_s = 0.5;
   const bool accepted = Prove(mutant, proof).verdict == Verdict::kProved;
   const std::optional<std::string> apart = Distinguished(mutant, 100, rng);

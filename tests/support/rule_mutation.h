@@ -1,5 +1,5 @@
-// Mutants of rules: copies changed at one place. A true rule's mutant is mostly false, which is what makes it a test of
-// whatever accepts rules.
+// Mutants of rules: copies changed at one place. A mutant of a true rule is mostly false, so mutants test every check
+// that accepts rules.
 #pragma once
 
 #include <optional>
@@ -23,20 +23,20 @@ struct Mutant {
 // mutant need not compile. Nothing where no place for a change was found.
 std::optional<Mutant> MutateRule(const Rule& rule, MutationRng& rng);
 
-// Changes an index, a bound, a guard or a function in one declaration that the right side uses. False when no place
-// was found.
+// Changes an index, a bound, a guard or a function in one declaration that the right side uses. False if no place was
+// found.
 bool MutateDeclaration(const RuleInstance& instance, MutationRng& rng, RuleInstance* mutant);
 
-// Rules changed at one place: where the interpreter tells the sides apart the prover must not have accepted them.
+// Tests rules changed at one place: the prover must not accept those whose sides the interpreter distinguishes.
 struct MutantCounts {
   int refuted = 0;                        // told apart by the interpreter
   int open = 0;                           // neither told apart nor proved
   int equivalent = 0;                     // proved and not told apart
   std::vector<std::string> false_proofs;  // proved and told apart
 };
-// `wanted` mutants that are refuted or open, of rules drawn at random; prints the counts.
+// Tests `wanted` mutants that are refuted or open, of rules drawn at random; prints the counts.
 MutantCounts JudgeMutants(const std::vector<Rule>& rules, int wanted, uint64_t seed);
-// The same of instances that are proved, of which a declaration is changed.
+// Does the same for proved instances of which a declaration is changed.
 MutantCounts JudgeDeclarationMutants(const std::vector<RuleInstance>& instances, int wanted, uint64_t seed);
 
 }  // namespace rewright

@@ -12,7 +12,7 @@
 
 namespace rewright {
 
-// A folder that is removed, with what it holds, when it goes out of scope.
+// A folder that is removed with its contents when it goes out of scope.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -28,7 +28,7 @@ class TemporaryFolder {
 
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
   const std::string& path() const { return path_; }
-  // Names of the files inside, sorted.
+  // Returns the names of the files inside, sorted.
   std::vector<std::string> Files() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) names.push_back(entry.path().filename());
@@ -40,7 +40,7 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// A file of that name in a folder of this process alone, which is removed at its end: tests run side by side.
+// Returns the path of a file in a folder of this process alone, which is removed at its end: tests run concurrently.
 inline std::string TemporaryFile(const std::string& name) {
   static const TemporaryFolder folder;
   return folder / name;

@@ -1,4 +1,4 @@
-// The model around the nodes: opset, names, computed weights, initializers, the file.
+// Writes the model around the nodes: opset, names, computed weights, initializers, the file.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -26,16 +26,16 @@
 namespace rewright {
 namespace {
 
-// Nothing that is written needs a newer opset than the highest, and more programs read an older one.
+// The highest opset that is written: no operator needs a newer one, and more programs read an older one.
 constexpr int64_t kLowestExportedOpset = 13;
 constexpr int64_t kHighestExportedOpset = 22;
 constexpr int64_t kDefaultOpset = 17;
 constexpr int64_t kMinCompactElements = 1024;  // smaller uniform tensors are written as they are
 
-// The version of the format with which an opset appeared.
+// Returns the version of the format with which an opset appeared.
 int64_t IrVersionOf(int64_t opset) { return opset >= 21 ? 10 : opset >= 19 ? 9 : 8; }
 
-// The bias of a convolution: the sum and the value of shape [1, o, 1, 1] that is added.
+// The bias of a convolution: the sum, and the added value of shape [1, o, 1, 1].
 struct ConvBias {
   NodeId sum = -1;
   Value bias;
@@ -52,7 +52,7 @@ bool IsUniform(const Tensor& tensor) {
 
 class Exporter {
  public:
-  // `sized`: by position, known nodes whose shapes depend on sizes with names: they are not folded.
+  // `sized` marks, by position, known nodes whose shapes depend on named sizes: they are not folded.
   Exporter(const Graph& graph, const OnnxSource* source, const ModelMetadata& metadata, const ExportOptions& options,
            std::vector<bool> sized = {})
       : graph_(graph),
@@ -84,7 +84,7 @@ class Exporter {
     return absl::OkStatus();
   }
 
-  // After all else: what inputs are that a run is not given.
+  // Comes last: the default values of inputs.
   void AddDefaults() {
     for (Value input : graph_.inputs()) {
       const auto found = metadata_.defaults.find(graph_.node(input.node).name);
@@ -130,7 +130,7 @@ class Exporter {
       CopyRemarks(source_->graph().input(), graph.mutable_input());
       CopyRemarks(source_->graph().output(), graph.mutable_output());
     }
-    // Readers infer types; where the file that was read says none, neither does this one.
+    // Readers infer types; if the source declares none, neither does the written file.
     if (source_ == nullptr || source_->describes()) {
       for (const auto& [name, type] : described_) Describe(name, type, graph.add_value_info());
     }
@@ -141,10 +141,10 @@ class Exporter {
   }
 
   const Initializers& initializers() { return writer_.initializers(); }
-  // Weights that were computed.
+  // Weights that were computed at export.
   const absl::flat_hash_map<Value, Tensor>& folded() const { return folded_; }
 
-  // What was built, at these sizes.
+  // Returns the nodes, initializers, inputs and outputs that were built at these sizes.
   SizedExport Built() {
     SizedExport built;
     built.nodes = writer_.nodes();
@@ -156,7 +156,7 @@ class Exporter {
     return built;
   }
 
-  // After Build, of the first sample: names take the places of sizes.
+  // Called after Build, on the first sample: replaces sizes by names.
   absl::Status NameSizes(const std::vector<SizedExport>& samples, RelatedFit& fit) {
     RETURN_IF_ERROR(rewright::NameSizes(samples, fit, &writer_));
     for (auto list : {&SizedExport::inputs, &SizedExport::outputs, &SizedExport::described}) {
@@ -170,7 +170,7 @@ class Exporter {
   }
 
  private:
-  // ---- the tail of the source: nodes behind the graph, as they were
+  // ---- the tail of the source: its nodes are written unchanged behind the graph
 
   bool WritesTail() const { return options_.tail && source_ != nullptr && !source_->tail().empty(); }
 
@@ -182,7 +182,7 @@ class Exporter {
     return reads;
   }
 
-  // Names that the tail gives are its own, and weights that it reads keep theirs.
+  // Names of values that the tail gives are reserved for them, and weights that it reads keep theirs.
   absl::Status NameTail() {
     if (!WritesTail()) return absl::OkStatus();
     if (!source_->TailMeansTheSame(opset_)) {
@@ -218,7 +218,7 @@ class Exporter {
     for (int i : source_->tail()) writer_.AddCopy(source_->node(i));
   }
 
-  // With a tail those of the file, in its order.
+  // The outputs are those of the file, in its order, if there is a tail.
   void DescribeOutputs(onnx::GraphProto* graph) {
     if (!WritesTail()) {
       for (const Output& output : graph_.outputs()) {
@@ -237,7 +237,8 @@ class Exporter {
     }
   }
 
-  // What the file says of tensors that only the tail knows: inputs and weights of other types, what the tail gives.
+  // Copies the file's declarations of tensors that only the tail knows: inputs and weights of other types, results of
+  // the tail.
   void CopyUnread(onnx::GraphProto* graph) const {
     const auto unread = [&](const std::string& name) { return !source_->has(name); };
     for (const onnx::ValueInfoProto& info : source_->graph().input()) {
@@ -251,7 +252,7 @@ class Exporter {
     }
   }
 
-  // Those of the file, with each other, where a node that is kept calls one.
+  // Writes the functions of the file, with those that they call, if a kept node calls one.
   void AddFunctions(onnx::ModelProto* model) {
     if (source_ == nullptr) return;
     const auto& functions = source_->functions();
@@ -260,7 +261,7 @@ class Exporter {
     if (called) *model->mutable_functions() = functions;
   }
 
-  // What the file says about its graph and about quantized tensors that are still there.
+  // Copies the file's annotations of its graph and of those quantized tensors that still exist.
   void AddAnnotations(onnx::GraphProto* graph) {
     if (source_ == nullptr) return;
     CopyUnknown(source_->graph(), graph);
@@ -275,7 +276,7 @@ class Exporter {
     }
   }
 
-  // The scales and zero points that an annotation names. False where one is not there.
+  // Returns the scales and zero points that an annotation names. False if one of them is missing.
   bool WriteParameters(const onnx::TensorAnnotation& annotation, absl::flat_hash_set<std::string>* tensors) {
     for (const onnx::StringStringEntryProto& parameter : annotation.quant_parameter_tensor_names()) {
       const Tensor* elements = source_->Elements(parameter.value());
@@ -286,13 +287,13 @@ class Exporter {
     return true;
   }
 
-  // Fields that came after the version of ONNX that is read here: metadata of graphs and tensors.
+  // Copies fields that are newer than the version of ONNX read here: metadata of graphs and tensors.
   template <typename Message>
   static void CopyUnknown(const Message& from, Message* to) {
     to->GetReflection()->MutableUnknownFields(to)->MergeFrom(from.GetReflection()->GetUnknownFields(from));
   }
 
-  // What the file says about tensors besides their types.
+  // Copies the file's remarks about tensors besides their types.
   static void CopyRemarks(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& from,
                           google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>* to) {
     absl::flat_hash_map<std::string, const onnx::ValueInfoProto*> by_name;
@@ -329,15 +330,15 @@ class Exporter {
     }
   }
 
-  // Whether the importer has made the name (ImportOptions::dims).
+  // True if the importer made up the name (ImportOptions::dims).
   bool IsUnnamed(const std::string& name) const {
     return name.empty() || std::any_of(graph_.inputs().begin(), graph_.inputs().end(), [&](Value input) {
              return absl::StartsWith(name, graph_.node(input.node).name + ":");
            });
   }
 
-  // The imported opset, within those that are written or as high as the source's, raised to what own forms need: where
-  // that is much, fewer nodes of the source can stay.
+  // Returns the imported opset, limited to those that are written or to the source's if that is higher, and raised to
+  // what own forms need. A large raise means that fewer nodes of the source can stay.
   ExportPlan Plan() {
     FindConvBiases();
     const auto imported = metadata_.opsets.find("");
@@ -372,14 +373,14 @@ class Exporter {
 
   bool IsLeaf(Value value) const { return graph_.node(value.node).op == nullptr; }
 
-  // The name that a value was given, if any.
+  // Returns the name that a value was given, if any.
   const std::string& GivenName(Value value) const {
     const Node& node = graph_.node(value.node);
     return node.name.empty() ? graph_.arena()->name(value) : node.name;
   }
 
-  // Inputs and outputs have their names whatever happens. A value takes the name of the first output that it is; a
-  // leaf, and a value that is several outputs, is written to the others by Identity.
+  // Inputs and outputs always keep their names. A value takes the name of the first output that it is. Identity nodes
+  // write a leaf, or a value that is several outputs, to the others.
   void NameOutputs() {
     for (Value input : graph_.inputs()) {
       names_[input] = graph_.node(input.node).name;
@@ -409,7 +410,7 @@ class Exporter {
     }
   }
 
-  // The name of a value; a leaf that is asked for the first time becomes an initializer.
+  // Returns the name of a value; a leaf becomes an initializer when its name is first asked for.
   std::string NameOf(Value value) {
     if (const auto found = names_.find(value); found != names_.end()) return found->second;
     std::string wanted = GivenName(value);
@@ -420,7 +421,7 @@ class Exporter {
     return names_[value] = writer_.UniqueName(wanted);
   }
 
-  // A leaf's or computed weight's data is written when something reads it.
+  // The data of a leaf or computed weight is written when something reads it.
   std::string Read(Value value) {
     const std::string& given = GivenName(value);
     if (const auto computed = computed_.find(given); computed != computed_.end() && plan_.GeneratedBy(value)) {
@@ -462,7 +463,7 @@ class Exporter {
 
   // ---- conv2d and add as Conv with a bias
 
-  // The operand of `sum` beside `conv`, if it can be a bias.
+  // Returns the operand of `sum` other than `conv`, if it can be a bias.
   std::optional<Value> BiasOperand(const Node& sum, Value conv) const {
     const Value other = sum.operands[0] == conv ? sum.operands[1] : sum.operands[0];
     if (other == conv || !graph_.IsKnown(other)) return std::nullopt;
@@ -474,7 +475,7 @@ class Exporter {
     return other;
   }
 
-  // A vector that, reshaped, is the value: no reshape is needed then.
+  // Returns a vector of which the value is a reshape; the reshape is then not needed.
   std::optional<Value> VectorBehind(Value bias) const {
     const Node& node = graph_.node(bias.node);
     if (node.op != ops::Reshape() || graph_.type(bias).num_elements() == 1) return std::nullopt;
@@ -494,7 +495,8 @@ class Exporter {
       if (sum.op != ops::Add()) continue;
       const std::optional<Value> bias = BiasOperand(sum, result);
       if (!bias) continue;
-      // Where weights are not computed now, their nodes may come later than the convolution: a leaf has no node.
+      // If weights are not computed at export, the nodes that compute the bias may come after the convolution; a leaf
+      // has no node.
       const std::optional<Value> vector = VectorBehind(*bias);
       if (!IsFolded(bias->node) && !(vector && IsLeaf(*vector))) continue;
       biases_[id] = ConvBias{sum_id, *bias};
@@ -504,7 +506,7 @@ class Exporter {
     }
   }
 
-  // The bias as a vector of one element per channel, all of them equal where it is a single number.
+  // Returns the bias as a vector of one element per channel, all equal if it is a single number.
   std::string ReadBias(Value bias, int64_t channels) {
     if (const auto vector = VectorBehind(bias)) return Read(*vector);
     std::string& name = bias_names_[{bias, channels}];  // several convolutions may read it
@@ -518,9 +520,9 @@ class Exporter {
     return name = writer_.AddInitializer(writer_.UniqueName(NameOf(bias) + "_bias"), data);
   }
 
-  // ---- weights that are computed now
+  // ---- weights that are computed at export
 
-  // What run-time nodes and outputs read of the known values that are no leaves.
+  // Returns the known values, leaves excluded, that run-time nodes and outputs read.
   std::vector<Value> NeededWeights() const {
     std::set<Value> needed;
     const auto need = [&](Value value) {
@@ -575,8 +577,9 @@ class Exporter {
     return absl::OkStatus();
   }
 
-  // What the file that was read computes from weights stays computed where the tensor would take more bytes than the
-  // weights that go with it: something else reads these, or they are narrower. So does what is made of next to nothing.
+  // Removes from `folded` values whose tensors would take more bytes than the weights that they alone read: such
+  // weights are narrower, or other nodes read them too. Only values that the file computes, or that are made of at most
+  // kSmallBytes of weights, are removed; the written file computes them.
   void ComputeInFile(std::set<Value>* folded) {
     if (source_ == nullptr) return;
     absl::flat_hash_set<NodeId> read = LeavesRead();
@@ -602,7 +605,7 @@ class Exporter {
     }
   }
 
-  // Weights and constants that are written whatever becomes of those that are computed.
+  // Returns the nodes that own and kept nodes read; weights and constants among them are written in any case.
   absl::flat_hash_set<NodeId> LeavesRead() const {
     absl::flat_hash_set<NodeId> read;
     for (NodeId id : graph_.nodes()) {
@@ -624,7 +627,7 @@ class Exporter {
     return read;
   }
 
-  // The known node and all below it; null where not each can be written at every size.
+  // Returns the known node and all nodes below it; null if one of them cannot be written at every size.
   std::optional<std::vector<NodeId>> WritableCone(NodeId id) const {
     std::vector<NodeId> cone = {id};
     absl::flat_hash_set<NodeId> seen = {id};
@@ -670,7 +673,7 @@ class Exporter {
     return absl::OkStatus();
   }
 
-  // The node of the source, before it what it needs and the graph has not got; once. -1: none.
+  // Writes a node of the source once, after the nodes that it needs and the graph lacks. -1: none.
   void WriteKept(int i) {
     if (i < 0 || !copied_.insert(i).second) return;
     for (int before : plan_.kept(i).before) {
@@ -679,7 +682,7 @@ class Exporter {
     Copy(i, plan_.kept(i), true);
   }
 
-  // Another weight than the source's is read by the node itself alone.
+  // Only the node itself reads a weight that differs from the source's.
   void Copy(int i, const KeptNode& kept, bool itself) {
     onnx::NodeProto node = source_->node(i);
     for (std::string& name : *node.mutable_input()) {
@@ -691,7 +694,7 @@ class Exporter {
       if (value.node >= 0) {
         name = NameOf(value);
         if (!graph_.is_output(value)) described_.emplace_back(name, graph_.type(value));
-      } else {  // for nodes that are kept alone, or for nobody
+      } else {  // read by kept nodes alone, or by none
         name = computed_[name] = writer_.UniqueName(name);
       }
     }
@@ -739,7 +742,7 @@ class Exporter {
   absl::flat_hash_map<std::string, std::vector<NamedAxis>> named_shapes_;  // by tensor; empty: all sizes are numbers
 };
 
-// An exporter that has built the model; `graph`, `metadata` and `options` outlive it.
+// Builds an exporter and its model; `graph`, `metadata` and `options` must outlive it.
 absl::StatusOr<std::unique_ptr<Exporter>> Built(const Graph& graph, const ModelMetadata& metadata,
                                                 const ExportOptions& options) {
   if (options.named == nullptr) {
@@ -756,7 +759,7 @@ absl::StatusOr<std::unique_ptr<Exporter>> Built(const Graph& graph, const ModelM
     auto exporter = std::make_unique<Exporter>(sample.graph, sample.source.get(), metadata, options, sized);
     RETURN_IF_ERROR(exporter->Build());
     exports.push_back(exporter->Built());
-    // Weights that were computed alike are held once.
+    // Equal computed weights share one tensor.
     for (auto& [name, tensor] : exports.back().initializers) {
       const auto same = exports[0].initializers.find(name);
       if (same != exports[0].initializers.end() && tensor.BitEqual(same->second)) tensor = same->second;

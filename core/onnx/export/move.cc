@@ -36,7 +36,7 @@ void Split(OnnxWriter& writer, const ExportedNode& node) {
                  {{"axis", node.Int("axis")}});
 }
 
-// Only the axes that are cut are named.
+// Writes only the axes that are cut.
 void Slice(OnnxWriter& writer, const ExportedNode& node) {
   const Shape& shape = node.operand_types[0].shape;
   const std::vector<int64_t>& all_starts = node.Ints("starts");
@@ -75,7 +75,7 @@ void Pad(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Identity", {padded}, node.outputs);
 }
 
-// Numbers counted along an axis: Range, laid into the shape and repeated.
+// Writes numbers counted along an axis: Range, reshaped and repeated.
 void Iota(OnnxWriter& writer, const ExportedNode& node) {
   const TensorType& type = node.type();
   const size_t axis = node.Int("axis");
@@ -89,7 +89,7 @@ void Iota(OnnxWriter& writer, const ExportedNode& node) {
                  node.outputs);
 }
 
-// The axes in the order of the result, axes of size one between them, then repeated.
+// Writes expand: the axes in the order of the result, axes of size one between them, then repeated.
 void BroadcastInDim(OnnxWriter& writer, const ExportedNode& node) {
   const std::vector<int64_t>& dims = node.Ints("dims");
   const Shape& x = node.operand_types[0].shape;
@@ -103,13 +103,13 @@ void BroadcastInDim(OnnxWriter& writer, const ExportedNode& node) {
                  node.outputs);
 }
 
-// An operand of integers as i64.
+// Returns an operand of integers as i64.
 std::string Indices(OnnxWriter& writer, const ExportedNode& node, size_t input) {
   const std::string& indices = node.inputs[input];
   return node.operand_types[input].dtype == DType::kInt64 ? indices : CastTo(writer, node, indices, DType::kInt64);
 }
 
-// max(0, min(start, most))
+// Returns max(0, min(start, most)).
 std::string ClampedStart(OnnxWriter& writer, const ExportedNode& node, size_t input, int64_t most) {
   const std::string low = Step(writer, node, "Min",
                                {Indices(writer, node, input), writer.Number(DType::kInt64, static_cast<double>(most))});
@@ -121,7 +121,7 @@ std::string GatherAxis(OnnxWriter& writer, const ExportedNode& node, const std::
   return Step(writer, node, "Gather", {x, indices}, {{"axis", static_cast<int64_t>(axis)}});
 }
 
-// Indices are gathered axis by axis.
+// Gathers the indices axis by axis.
 void DynamicSlice(OnnxWriter& writer, const ExportedNode& node) {
   const Shape& shape = node.operand_types[0].shape;
   std::string x = node.inputs[0];
@@ -133,7 +133,7 @@ void DynamicSlice(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Identity", {x}, node.outputs);
 }
 
-// The update spread over the whole tensor by gathering, and chosen where a position lies in the window.
+// Gathers spread the update over the whole tensor; positions in the window select it.
 void DynamicUpdateSlice(OnnxWriter& writer, const ExportedNode& node) {
   const Shape& shape = node.operand_types[0].shape;
   const Shape& window = node.operand_types[1].shape;
@@ -155,16 +155,16 @@ void DynamicUpdateSlice(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Where", {inside, update, node.inputs[0]}, node.outputs);
 }
 
-// ---------------------------------------------------------------- sums where data says, orders, random numbers
+// ---------------------------------------------------------------- scattered sums, orders, random numbers
 
-// ScatterND adds along the first axis: another is brought there, and the axes of the indices in the updates.
+// ScatterND adds along the first axis: another axis, and those of the indices in the updates, are moved there.
 void ScatterAdd(OnnxWriter& writer, const ExportedNode& node) {
   const int64_t axis = node.Int("axis");
   Shape shape = node.operand_types[1].shape;
   const auto picked = static_cast<int64_t>(shape.size());
   shape.push_back(1);
   const std::string indices = Step(writer, node, "Reshape", {Indices(writer, node, 1), writer.Ints(shape)});
-  // `count` axes from `axis` on come first.
+  // Moves `count` axes from `axis` on to the front.
   const auto to_front = [axis](int rank, int64_t count) {
     std::vector<int64_t> perm = AxesFrom(0, rank);
     std::rotate(perm.begin(), perm.begin() + axis, perm.begin() + axis + count);
@@ -199,7 +199,7 @@ void TopK(OnnxWriter& writer, const ExportedNode& node) {
                  {{"axis", node.Int("axis")}, {"largest", node.Int("largest")}});
 }
 
-// Numbers that are the same on every device are no operator of ONNX, and its own leave open which they are.
+// ONNX has no operator for random numbers that are equal on every device; its own leave the numbers open.
 void RandomUniform(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("RandomUniform", node.inputs, node.outputs, AttrsOf(node));
   writer.nodes().back().set_domain(kOwnDomain);

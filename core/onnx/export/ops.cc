@@ -1,4 +1,4 @@
-// The forms of our operators in ONNX, from opset 13 on.
+// The ONNX forms of the operators of core/ops, from opset 13 on.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,12 +14,13 @@ namespace {
 
 const OnnxForm& FormOf(const ExportedNode& node) { return *FindOnnxForm(node.node.op->name); }
 
-// The operator of the table's entry.
+// Writes the ONNX operator of the table's entry.
 void Same(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode(FormOf(node).op_type, node.inputs, node.outputs, AttrsOf(node));
 }
 
-// Of opset 13, ReduceMin and the like; the axes are an input of ReduceSum from there on, of the others from opset 18.
+// Writes a reduction of opset 13, such as ReduceMin. The axes are an input of ReduceSum from opset 13 on, of the others
+// from opset 18.
 void WriteReduce(OnnxWriter& writer, const ExportedNode& node, const std::string& op_type, const std::string& input,
                  const std::string& output) {
   if (op_type == "ReduceSum" || writer.opset() >= 18) {
@@ -44,14 +45,14 @@ void Clamp(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Min", {raised, node.inputs[2]}, node.outputs);
 }
 
-// Opset 13 knows Relu of floating-point numbers only.
+// Relu of opset 13 takes floating-point numbers only.
 void Relu(OnnxWriter& writer, const ExportedNode& node) {
   const DType dtype = node.type().dtype;
   if (IsFloating(dtype)) return writer.AddNode("Relu", node.inputs, node.outputs);
   writer.AddNode("Max", {node.inputs[0], writer.Number(dtype, 0)}, node.outputs);
 }
 
-// As a quotient, not as Reciprocal: with it onnxruntime knows a norm.
+// Written as a quotient, not as Reciprocal: onnxruntime recognizes a norm by it.
 void Rsqrt(OnnxWriter& writer, const ExportedNode& node) {
   const std::string root = Step(writer, node, "Sqrt", node.inputs);
   writer.AddNode("Div", {writer.Number(node.type().dtype, 1), root}, node.outputs);
@@ -75,7 +76,7 @@ void Gelu(OnnxWriter& writer, const ExportedNode& node) {
 }
 
 // Before opset 20: (x * 0.5) * (tanh((x * sqrt(2 / pi)) * (x * 0.044715 * x + 1)) + 1), which onnxruntime fuses; it
-// knows no form with the cube of x but by Pow.
+// recognizes a form with the cube of x only if that is a Pow.
 void GeluTanh(OnnxWriter& writer, const ExportedNode& node) {
   if (writer.opset() >= 20) return writer.AddNode("Gelu", node.inputs, node.outputs, {{"approximate", "tanh"}});
   const std::string& x = node.inputs[0];
@@ -110,14 +111,14 @@ void Mish(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Mul", {node.inputs[0], Step(writer, node, "Tanh", {softplus})}, node.outputs);
 }
 
-// The result is x in the type that it has.
+// The result is x in its own type.
 void FinalCast(OnnxWriter& writer, const ExportedNode& node, const std::string& x) {
   writer.AddNode("Cast", {x}, node.outputs, {{"to", DTypeToOnnx(node.type().dtype)}});
 }
 
 void Cast(OnnxWriter& writer, const ExportedNode& node) { FinalCast(writer, node, node.inputs[0]); }
 
-// BitShift is of integers without a sign, and by fewer places than there are bits.
+// BitShift takes unsigned integers, and shifts by fewer places than there are bits.
 void Shift(OnnxWriter& writer, const ExportedNode& node) {
   const OnnxAttrs attrs = {{"direction", node.node.op == ops::ShiftLeft() ? "LEFT" : "RIGHT"}};
   const DType dtype = node.type().dtype;
@@ -137,7 +138,7 @@ void Shift(OnnxWriter& writer, const ExportedNode& node) {
 
 // ---------------------------------------------------------------- convolutions, contractions
 
-// A node whose operands and result are cast to a type that ONNX's operator takes.
+// Writes a node whose operands and result are cast to a type that ONNX's operator takes.
 void ByWayOf(DType wide, OnnxWriter& writer, const ExportedNode& node, const std::string& op_type,
              const OnnxAttrs& attrs) {
   std::vector<std::string> inputs = node.inputs;
@@ -145,7 +146,7 @@ void ByWayOf(DType wide, OnnxWriter& writer, const ExportedNode& node, const std
   FinalCast(writer, node, Step(writer, node, op_type, inputs, attrs));
 }
 
-// Of integers by way of doubles, which hold every sum below 2^53.
+// Writes Conv; integers go by way of doubles, which hold every sum below 2^53.
 void Conv(OnnxWriter& writer, const ExportedNode& node) {
   const Shape& w = node.operand_types[1].shape;
   OnnxAttrs attrs = AttrsOf(node);
@@ -154,7 +155,7 @@ void Conv(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Conv", node.inputs, node.outputs, attrs);
 }
 
-// Conv, of a padded operand where Conv itself cannot pad that way.
+// Writes Conv, with a padded operand if Conv itself cannot pad that way.
 void GeneralConv(OnnxWriter& writer, const ExportedNode& node) {
   const Shape& x = node.operand_types[0].shape;
   const Shape& w = node.operand_types[1].shape;
@@ -183,7 +184,7 @@ void GeneralConv(OnnxWriter& writer, const ExportedNode& node) {
                   {"strides", list("strides", 1, axes)}});
 }
 
-// A letter for each pair of axes.
+// Returns a letter for each pair of axes.
 void DotGeneral(OnnxWriter& writer, const ExportedNode& node) {
   char next = 'a';
   std::string lhs(node.operand_types[0].shape.size(), 0), rhs(node.operand_types[1].shape.size(), 0), out;
@@ -202,7 +203,7 @@ void DotGeneral(OnnxWriter& writer, const ExportedNode& node) {
     }
   }
   const OnnxAttrs attrs = {{"equation", lhs + "," + rhs + "->" + out}};
-  // Einsum is not of bfloat16.
+  // Einsum does not take bfloat16.
   if (node.type().dtype == DType::kBFloat16) return ByWayOf(DType::kFloat32, writer, node, "Einsum", attrs);
   writer.AddNode("Einsum", node.inputs, node.outputs, attrs);
 }
@@ -225,7 +226,7 @@ void Reduce(OnnxWriter& writer, const ExportedNode& node) {
   WriteReduce(writer, node, op_type, node.inputs[0], node.outputs[0]);
 }
 
-// Of truth values: whether any is true, by counting; whether all are is whether none is false.
+// Writes a reduction of truth values. Any: the count of true elements is not 0. All: the count of false elements is 0.
 void ReduceTruth(OnnxWriter& writer, const ExportedNode& node) {
   if (node.Ints("axes").empty()) return writer.AddNode("Identity", node.inputs, node.outputs);
   const bool all = node.node.op == ops::ReduceAnd();
@@ -302,7 +303,7 @@ const absl::flat_hash_map<std::string, OnnxForm>& Forms() {
   return *forms;
 }
 
-// Of the functions that import and export have in common.
+// The forms of the functions that import and export have in common.
 const absl::flat_hash_map<std::string, OnnxForm>& FunctionForms() {
   static const auto* const forms = [] {
     auto* table = new absl::flat_hash_map<std::string, OnnxForm>;

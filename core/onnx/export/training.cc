@@ -1,10 +1,10 @@
-// The forms in ONNX of operators that training and its gradients add.
+// The ONNX forms of operators that training and its gradients add.
 #include "core/onnx/export/writer.h"
 
 namespace rewright {
 namespace {
 
-// ONNX has no order of its own but that of reads.
+// ONNX orders nodes by their reads alone.
 void After(OnnxWriter& writer, const ExportedNode& node) { writer.AddNode("Identity", {node.inputs[0]}, node.outputs); }
 
 // -log_softmax(x)[label]
@@ -16,7 +16,8 @@ void CrossEntropy(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Neg", {Step(writer, node, "Squeeze", {picked, axis})}, node.outputs);
 }
 
-// The mean over the batch and the points of each channel, as `list`; gives it as it broadcasts.
+// Returns the mean over the batch and the points of each channel, and writes it as the vector `list`; the result
+// broadcasts.
 std::string MeanByChannel(OnnxWriter& writer, const ExportedNode& node, const std::string& x, const std::string& list) {
   const Shape& shape = node.operand_types[0].shape;
   std::vector<int64_t> axes = {0}, column(shape.size() - 1, 1);
@@ -47,7 +48,7 @@ void BatchNormTrain(OnnxWriter& writer, const ExportedNode& node) {
   writer.AddNode("Add", {Step(writer, node, "Mul", {normal, scale}), bias}, {node.outputs[0]});
 }
 
-// u, added up where MaxPool says that each maximum stands: the first of equal ones, as here.
+// Adds u up at the positions of maxima that MaxPool gives: the first of equal ones, as here.
 void MaxPool2dGradient(OnnxWriter& writer, const ExportedNode& node) {
   const std::string largest = writer.Temporary(node), places = writer.Temporary(node);
   writer.AddNode("MaxPool", {node.inputs[0]}, {largest, places}, AttrsOf(node));

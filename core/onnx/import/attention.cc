@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// [b, s, heads * d] as [b, heads, s, d], and back.
+// Reshapes [b, s, heads * d] to [b, heads, s, d], and back.
 Value ToHeads(OnnxNode& node, Value x, int64_t heads) {
   const Shape shape = node.shape(x);
   if (heads < 1 || shape[2] % heads != 0) {
@@ -26,12 +26,12 @@ Value FromHeads(OnnxNode& node, Value x) {
   return node.Reshape(turned, {shape[0], shape[1], shape[2] * shape[3]});
 }
 
-// Who attends whom: of queries [b, h, q, ..] and keys [b, h, k, ..].
+// A mask that tells which queries [b, h, q, ..] attend to which keys [b, h, k, ..].
 class AttentionMask {
  public:
   AttentionMask(OnnxNode& node, int64_t queries, int64_t keys) : node_(node), queries_(queries), keys_(keys) {}
 
-  // Booleans, or numbers that are added to the scores; a shorter one ends where nothing is attended.
+  // Applies a mask of booleans, or numbers that are added to the scores; a shorter one excludes the keys beyond it.
   void AddMask(Value mask) {
     const bool is_bool = node_.type(mask).dtype == DType::kBool;
     const int64_t missing = node_.type(mask).rank() == 0 ? 0 : keys_ - node_.shape(mask).back();
@@ -44,8 +44,8 @@ class AttentionMask {
     bias_ = mask;
   }
 
-  // At most `right` keys after, at least `left` before the position of a query, which is its number plus `offset`:
-  // an integer for all, or one for each of the batch.
+  // Allows at most `right` keys after, and at most `left` before, the position of a query. The position is the query's
+  // number plus `offset`: an integer for all, or one for each of the batch.
   void AddWindow(Value offset, std::optional<int64_t> left, std::optional<int64_t> right) {
     const Value rows = node_.CountAlong(queries_, 0, 2);
     const Value columns = node_.CountAlong(keys_, 0, 1);
@@ -60,7 +60,7 @@ class AttentionMask {
     }
   }
 
-  // The first so many keys, by batch: i64[b].
+  // Allows the first `lengths` keys of each batch; lengths i64[b].
   void AddLengths(Value lengths) {
     const Value columns = node_.CountAlong(keys_, 0, 1);
     Allow(node_("less", {columns, node_.Reshape(lengths, {node_.shape(lengths)[0], 1, 1, 1})}));
@@ -71,7 +71,7 @@ class AttentionMask {
     return allowed_ ? node_("where", {*allowed_, scores, node_.Number(scores, -kInfinity)}) : scores;
   }
 
-  // A query without any key gets zeros: its scores are all infinite.
+  // A query without any allowed key gives zeros: its scores are all infinite.
   Value WithEmptyRows(Value weights) const {
     const auto over = [&](Value x) {
       return Attrs{{"axes", std::vector<int64_t>{node_.type(x).rank() - 1}}, {"keepdims", int64_t{1}}};
@@ -105,7 +105,7 @@ class AttentionMask {
 
 struct AttentionOperands {
   Value q, k, v;     // [b, heads, s, d]
-  int64_t past = 0;  // keys that were there before
+  int64_t past = 0;  // keys of earlier calls
   bool joined_heads = false;
 };
 
@@ -188,8 +188,8 @@ Values Attention(OnnxNode& node) {
   return std::vector<Value>{y, present[0], present[1], steps[static_cast<size_t>(shown)]};
 }
 
-// Pairs of elements turned by angles that belong to the position (Su et al. 2021): halves of a row, or neighbours.
-// `cosines` and `sines`: inputs by number; without positions they are given by batch and position.
+// Rotates pairs of elements by angles of the position (Su et al. 2021): halves of a row, or neighbours. `cosines` and
+// `sines` are numbers of inputs; without positions these have a batch and a position axis.
 Values Rotary(OnnxNode& node, int cosines, int sines, std::optional<Value> positions, int64_t heads) {
   const bool interleaved = node.Flag("interleaved");
   int64_t turned = node.Int("rotary_embedding_dim", 0);
@@ -241,7 +241,8 @@ Values Rotary(OnnxNode& node, int cosines, int sines, std::optional<Value> posit
 
 Values RotaryEmbedding(OnnxNode& node) { return Rotary(node, 1, 2, node.optional_input(3), node.Int("num_heads", 0)); }
 
-// onnxruntime's: x, positions, cosines, sines. One position alone is that of the first row, of all batches.
+// onnxruntime's operator; inputs: x, positions, cosines, sines. A single position is that of the first row, for all
+// batches.
 Values MicrosoftRotaryEmbedding(OnnxNode& node) {
   int64_t heads = node.Int("num_heads", 0);
   const bool packed = node.Flag("is_packed_batching");
@@ -261,10 +262,10 @@ Values MicrosoftRotaryEmbedding(OnnxNode& node) {
 
 // ---------------------------------------------------------------- attention of the domain com.microsoft
 
-constexpr double kMaskedScore = -10000;  // what is added where a mask is not set, if no attribute says otherwise
+constexpr double kMaskedScore = -10000;  // added where a mask is not set, if no attribute gives the number
 
-// What is added to the scores for keys that are not there: mask i32 [b, keys], ones and zeros; [b, queries, keys], the
-// same for each query; or [b], how many of the first are.
+// Returns the bias that is added to the scores to exclude masked keys. The mask i32 is [b, keys], ones and zeros; [b,
+// queries, keys], the same for each query; or [b], the number of leading keys that count.
 Value MaskBias(OnnxNode& node, Value mask, const AttentionOperands& x, double masked) {
   const Shape shape = node.shape(mask);
   const int64_t batch = node.shape(x.q)[0], queries = node.shape(x.q)[2], keys = node.shape(x.k)[2];
@@ -286,7 +287,7 @@ Value MaskBias(OnnxNode& node, Value mask, const AttentionOperands& x, double ma
   return node("where", {there, node.Number(x.q, 0), node.Number(x.q, masked)});
 }
 
-// softmax(scale q k' + bias) v, as [b, queries, heads * d]. The mask is that of MaskBias.
+// Returns softmax(scale q k' + bias) v, as [b, queries, heads * d]. The mask is that of MaskBias.
 Value Attended(OnnxNode& node, const AttentionOperands& x, std::optional<Value> mask, std::optional<Value> bias) {
   const int64_t queries = node.shape(x.q)[2], keys = node.shape(x.k)[2], size = node.shape(x.q)[3];
   double scale = node.Float("scale", 0);
@@ -313,8 +314,8 @@ absl::Status CheckRank(const OnnxNode& node, int i, int rank) {
   return Unimplemented("input ", i, ": ", node.input_type(i).ToString(), "; of ", rank, " axes");
 }
 
-// Inputs: x, the weights of all three products, their bias, a mask, keys and values that were there before (on top of
-// each other), what is added to the scores. Outputs: the result, keys and values with those before.
+// Inputs: x, the weights of all three products, their bias, a mask, earlier keys and values (stacked), an addend of the
+// scores. Outputs: the result, keys and values including earlier ones.
 Values MicrosoftAttention(OnnxNode& node) {
   const int64_t heads = node.Int("num_heads");
   std::vector<int64_t> sizes = node.Ints("qkv_hidden_sizes");
@@ -357,8 +358,8 @@ Values MicrosoftAttention(OnnxNode& node) {
   return std::vector<Value>{y, node.Concat(stacked, 0)};
 }
 
-// Inputs: queries, keys, values, a bias of all three, a mask of keys, what is added to the scores, keys and values that
-// were there before. Outputs: the result, keys, values with those before.
+// Inputs: queries, keys, values, a bias of all three, a mask of keys, an addend of the scores, earlier keys and values.
+// Outputs: the result, keys, values including earlier ones.
 Values MultiHeadAttention(OnnxNode& node) {
   const int64_t heads = node.Int("num_heads");
   for (int i = 8; i < node.num_inputs(); ++i) {

@@ -1,4 +1,4 @@
-// Tensors that the model makes itself: constants, shapes, ranges.
+// Tensors that the model creates: constants, shapes, ranges.
 #include <algorithm>
 #include <cmath>
 
@@ -36,7 +36,8 @@ Values Constant(OnnxNode& node) {
   return OneOutput(AddModelTensor(node.arena(), node.output_name(0), tensor));
 }
 
-// Large floating tensors are weights of equal elements, large others stay to be expanded where they are needed.
+// Large floating tensors become weights of equal elements. Other tensors are one number, expanded where they are
+// needed.
 Values ConstantOfShape(OnnxNode& node) {
   const std::vector<int64_t> shape = node.IntsInput(0, "shape");
   Tensor value = Tensor::Scalar(DType::kFloat32, 0);
@@ -57,7 +58,7 @@ Values ConstantOfShape(OnnxNode& node) {
   return OneOutput(AddModelTensor(node.arena(), node.output_name(0), tensor));
 }
 
-// From opset 15 a part of the shape.
+// Opset 15 added start and end, which select a part of the shape.
 Values ShapeOf(OnnxNode& node) {
   const Shape& shape = node.input_type(0).shape;
   const int64_t rank = node.input_rank(0);
@@ -116,7 +117,7 @@ Values Range(OnnxNode& node) {
   ASSIGN_OR_RETURN(Tensor tensor, AllocateTensor(type, "the tensor"));
   for (int64_t i = 0; i < count; ++i) {
     if (IsInteger(dtype)) {
-      // Wraps around like the types themselves.
+      // Wraps around as the types do.
       const uint64_t step = static_cast<uint64_t>(bounds[2].AtInt(0)) * static_cast<uint64_t>(i);
       tensor.SetInt(i, static_cast<int64_t>(static_cast<uint64_t>(bounds[0].AtInt(0)) + step));
     } else {

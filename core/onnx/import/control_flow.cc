@@ -1,5 +1,5 @@
-// If, Loop and Scan: where the condition or the number of turns is known, the subgraph stands for the node, as often as
-// it runs. Nothing of a model is known only while it runs that its sizes do not tell.
+// If, Loop and Scan. If the condition or the number of iterations is known at import, copies of the subgraph replace
+// the node, one per iteration. Conditions and counts must follow from constants and sizes.
 #include <algorithm>
 
 #include "absl/cleanup/cleanup.h"
@@ -20,7 +20,7 @@ absl::StatusOr<const onnx::GraphProto*> Branch(const onnx::NodeProto& node, cons
   return &attribute->g();
 }
 
-// A list of one number for each of `count` things, zeros where it is not given.
+// Returns a list of one number for each of `count` items, zeros if it is not given.
 absl::StatusOr<std::vector<int64_t>> List(const onnx::NodeProto& node, const std::string& name, size_t count) {
   const onnx::AttributeProto* attribute = FindAttribute(node, name);
   if (attribute == nullptr) return std::vector<int64_t>(count, 0);
@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<int64_t>> List(const onnx::NodeProto& node, const std
   return std::vector<int64_t>(attribute->ints().begin(), attribute->ints().end());
 }
 
-// One index of an axis, which goes.
+// Returns one index of an axis, which is removed.
 absl::StatusOr<Value> Picked(Arena& arena, Value x, int64_t axis, int64_t index) {
   Shape starts(arena.type(x).shape.size(), 0), stops = arena.type(x).shape;
   starts[static_cast<size_t>(axis)] = index;
@@ -41,7 +41,7 @@ absl::StatusOr<Value> Picked(Arena& arena, Value x, int64_t axis, int64_t index)
   return arena.Apply("reshape", {part}, {{"shape", shape}});
 }
 
-// Values of one type along a new axis; in the opposite order where it says so.
+// Stacks values of one type along a new axis, in reverse order if `backward` is set.
 absl::StatusOr<Value> Stacked(Arena& arena, std::vector<Value> parts, int64_t axis, bool backward) {
   if (parts.empty()) return absl::UnimplementedError("a loop that gives nothing in no turn");
   if (backward) std::reverse(parts.begin(), parts.end());

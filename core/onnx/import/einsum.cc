@@ -1,4 +1,4 @@
-// Einsum: operands are contracted from left to right.
+// Einsum; contracts operands from left to right.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -11,8 +11,8 @@
 namespace rewright {
 namespace {
 
-// "ij,jk->ik" as the letters of the operands and of the result. The axes that an ellipsis stands for have the letters
-// 1, 2, .. by their distance from the ellipsis's end, so that they are aligned as in broadcasting.
+// An equation such as "ij,jk->ik" as the letters of the operands and of the result. The axes of an ellipsis have the
+// letters 1, 2, .. by their distance from its end, so that they are aligned as in broadcasting.
 struct Equation {
   std::vector<std::string> operands;
   std::string result;
@@ -33,7 +33,7 @@ absl::StatusOr<Equation> ParseEquation(OnnxNode& node) {
   const auto invalid = [&] { return InvalidArgument("equation " + text); };
   const std::vector<std::string> sides = absl::StrSplit(text, "->");
   if (sides.size() > 2) return invalid();
-  // One character stands for an ellipsis from here on.
+  // Replaces an ellipsis by one character.
   const auto parse = [](const std::string& term, std::string* letters) {
     *letters = absl::StrReplaceAll(term, {{"...", "."}});
     return std::count(letters->begin(), letters->end(), kEllipsis) <= 1 &&
@@ -63,7 +63,7 @@ absl::StatusOr<Equation> ParseEquation(OnnxNode& node) {
   }
   if (sides.size() == 2) {
     if (!parse(sides[1], &equation.result)) return invalid();
-  } else {  // the ellipsis, then what occurs once, in the order of the alphabet
+  } else {  // the ellipsis, then the letters that occur once, in alphabetical order
     equation.result = std::string(1, kEllipsis);
     for (const auto& [letter, count] : counts) {
       if (count == 1) equation.result += letter;
@@ -85,7 +85,8 @@ struct Lettered {
   std::string letters;
 };
 
-// What has a letter twice, at positions where both indices are equal, has it once.
+// Takes diagonals: a letter that occurs twice in an operand then occurs once, at the positions where both indices are
+// equal.
 absl::StatusOr<Lettered> Diagonal(OnnxNode& node, Lettered x) {
   for (size_t k = 0; k < x.letters.size(); ++k) {
     const size_t other = x.letters.find(x.letters[k], k + 1);
@@ -95,7 +96,7 @@ absl::StatusOr<Lettered> Diagonal(OnnxNode& node, Lettered x) {
     if (shape[other] != size) {
       return InvalidArgument("sizes ", size, " and ", shape[other], " of the letter ", x.letters.substr(k, 1));
     }
-    // Both axes last, as one: every (size + 1)-th element of it.
+    // Joins both axes at the end; the diagonal is every (size + 1)-th element.
     std::vector<int64_t> perm = AxesFrom(0, static_cast<int64_t>(shape.size()));
     const auto to_end = [&](size_t axis) {
       std::rotate(perm.begin() + static_cast<int64_t>(axis), perm.begin() + static_cast<int64_t>(axis) + 1, perm.end());
@@ -119,7 +120,7 @@ absl::StatusOr<Lettered> Diagonal(OnnxNode& node, Lettered x) {
   return x;
 }
 
-// Drops the axes of an ellipsis that have size 1 here and another one in `other`: they are broadcast.
+// Drops the axes of an ellipsis that have size 1 here and another one in `other`: they broadcast.
 Lettered WithoutStretched(OnnxNode& node, Lettered x, const Lettered& other) {
   const Shape sizes = node.shape(x.value), other_sizes = node.shape(other.value);
   Shape shape;
@@ -148,7 +149,7 @@ Lettered SumOthers(OnnxNode& node, const Lettered& x, const std::string& kept) {
   return {node("reduce_sum", {x.value}, {{"axes", axes}, {"keepdims", int64_t{0}}}), left};
 }
 
-// Letters in both operands are batch axes where the result has them, and contracted elsewhere.
+// Letters in both operands are batch axes if the result has them, else they are contracted.
 Lettered Dot(OnnxNode& node, const Lettered& a, const Lettered& b, const std::string& result) {
   std::vector<int64_t> lhs_batch, rhs_batch, lhs_contracting, rhs_contracting;
   std::string batch, free;

@@ -1,4 +1,4 @@
-// Elementwise operators: arithmetic, comparisons, choices, activation functions.
+// Elementwise operators: arithmetic, comparisons, selections, activation functions.
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -9,13 +9,13 @@
 namespace rewright {
 namespace {
 
-// The operator of the table's entry on the inputs as they are.
+// Applies the operator of the table's entry to the inputs.
 Values Same(OnnxNode& node) { return OneOutput(node(node.op(), node.inputs())); }
 
-// With the operands exchanged: a > b is b < a.
+// Applies it with the operands exchanged: a > b is b < a.
 Values Exchanged(OnnxNode& node) { return OneOutput(node(node.op(), {node.input(1), node.input(0)})); }
 
-// Min, Max, Sum of any number of inputs, from the left.
+// Applies Min, Max or Sum to any number of inputs, from the left.
 Value FoldInputs(OnnxNode& node, const std::string& op) {
   const std::vector<Value> inputs = node.inputs();
   Value result = inputs[0];
@@ -31,16 +31,16 @@ Values Mean(OnnxNode& node) {
   return OneOutput(count == 1 ? sum : node("div", {sum, node.Number(sum, count)}));
 }
 
-// x to the power of integers, wrapping around; 0 where the exponent is negative, but for 1 and -1. Of 64 bits or less
-// all powers from the 64th on of other numbers than these and 0 are out of range: the exponent is brought below 64, odd
-// where it was odd, and the squares of its bits multiplied.
+// x to the power of integers, wrapping around. A negative exponent gives 0, except for bases 1 and -1. With 64 bits or
+// fewer, powers from the 64th on of bases other than -1, 0 and 1 overflow. The exponent is therefore reduced below 64
+// with its parity kept, and the repeated squares of x that belong to its set bits are multiplied.
 Value IntegerPower(OnnxNode& node, Value x, Value exponent) {
   constexpr int kBits = 6;
   const auto number = [&](double value) { return node.Number(exponent, value); };
   const Value zero = node.Number(x, 0), one = node.Number(x, 1);
   const Value parity = node("bit_and", {exponent, number(1)});
   const Value rest = node("min", {exponent, node("add", {parity, number((1 << kBits) - 2)})});
-  // Of all elements, where that is known and the same.
+  // Returns the value of a condition that is known and equal at all elements.
   const auto known = [&](Value condition) -> std::optional<bool> {
     const Tensor* const tensor = node.KnownTensor(condition);
     if (tensor == nullptr || tensor->num_elements() == 0) return std::nullopt;
@@ -70,7 +70,7 @@ Value IntegerPower(OnnxNode& node, Value x, Value exponent) {
   return node("where", {negative, node("where", {is_unit, unit, zero}), power});
 }
 
-// Whether the elements are known, and numbers of that type.
+// True if the elements are known and are exact numbers of that type.
 bool AreKnown(const Tensor* tensor, DType dtype) {
   constexpr double kExact = 0x1p53;
   for (int64_t i = 0; tensor != nullptr && i < tensor->num_elements(); ++i) {
@@ -81,8 +81,8 @@ bool AreKnown(const Tensor* tensor, DType dtype) {
   return tensor != nullptr;
 }
 
-// The type in which powers are computed whose exponents are of another type than their base: the base's where it holds
-// the exponents, else one that does.
+// Returns the type in which powers are computed if exponents and base have different types: the base's if it holds the
+// exponents, else one that does.
 DType PowerType(OnnxNode& node) {
   const DType base = node.input_type(0).dtype, exponent = node.input_type(1).dtype;
   const Tensor* const known = node.KnownTensor(node.input(1));
@@ -108,7 +108,7 @@ Values Pow(OnnxNode& node) {
   return OneOutput(node.CastTo(node("pow", {base, node.CastTo(exponent, computed)}), dtype));
 }
 
-// Integers: the rest has the sign of the divisor, or with fmod that of the dividend.
+// Mod of integers: the remainder has the sign of the divisor, or with fmod that of the dividend.
 Values Mod(OnnxNode& node) {
   const bool fmod = node.Flag("fmod");
   if (!IsInteger(node.input_type(0).dtype)) return Unimplemented("floating-point remainders");
@@ -137,12 +137,12 @@ Values BitShift(OnnxNode& node) {
   if (direction == "LEFT") return OneOutput(node("shift_left", node.inputs()));
   const Value x = node.input(0);
   if (IsUnsigned(node.type(x).dtype)) return OneOutput(node("shift_right", node.inputs()));
-  // Copies of the sign come in: the bits of a negative number are turned around before and behind.
+  // An arithmetic shift brings in copies of the sign: the bits of a negative number are inverted before and after it.
   const Value turned = node("where", {node("less", {x, node.Number(x, 0)}), node.Number(x, -1), node.Number(x, 0)});
   return OneOutput(node("bit_xor", {node("shift_right", {node("bit_xor", {x, turned}), node.input(1)}), turned}));
 }
 
-// Bounds of Clip: numbers when they are known.
+// Reads the bounds of Clip as numbers if they are known.
 struct Bound {
   std::optional<double> number;
   std::optional<Value> value;
@@ -193,7 +193,7 @@ Values IsInf(OnnxNode& node) {
   return OneOutput(node("equal", {tested, node.Number(x, kInfinity)}));
 }
 
-// The operator of a row of functions.cc.
+// Applies the operator of a row of functions.cc.
 Values Function(OnnxNode& node) {
   Attrs attrs;
   for (const OnnxFunction& f : OnnxFunctions()) {
@@ -218,7 +218,7 @@ Values HardSigmoid(OnnxNode& node) {
   const double alpha = node.Float("alpha", 0.2f);
   const double beta = node.Float("beta", 0.5f);
   const Value x = node.input(0);
-  // A sixth is no number of a type, and what exporters mean by the nearest one; hard_swish is made of it.
+  // 1/6 is not exact in any type; exporters write the nearest number for it, and mean hard_swish.
   const bool sixth = alpha == static_cast<double>(1.0f / 6);
   const Value scaled = sixth ? node("div", {x, node.Number(x, 6)}) : node("mul", {x, node.Number(x, alpha)});
   return OneOutput(node("clip", {node("add", {scaled, node.Number(x, beta)})}, {{"min", 0.0}, {"max", 1.0}}));
@@ -231,7 +231,7 @@ Values Selu(OnnxNode& node) {
   return OneOutput(node("mul", {node("elu", {x}, {{"alpha", alpha}}), node.Number(x, gamma)}));
 }
 
-// elu(x / alpha) * alpha, the positive side of which is x
+// elu(x / alpha) * alpha, whose positive side is x.
 Values Celu(OnnxNode& node) {
   const double alpha = node.Float("alpha", 1);
   const Value x = node.input(0);

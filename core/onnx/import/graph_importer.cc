@@ -21,7 +21,7 @@ absl::flat_hash_set<std::string> InitializerNames(const onnx::GraphProto& graph)
   return names;
 }
 
-// The symbolic dimension along an axis of an input, as ImportOptions::dims calls it.
+// Returns the symbolic dimension along an axis of an input, as ImportOptions::dims names it.
 std::string DimensionName(const onnx::ValueInfoProto& info, int axis) {
   const std::string& name = info.type().tensor_type().shape().dim(axis).dim_param();
   return name.empty() ? absl::StrCat(info.name(), ":", axis) : name;
@@ -141,7 +141,7 @@ absl::StatusOr<ImportedModel> GraphImporter::Import() {
   outputs.insert(outputs.end(), state_.updates.begin(), state_.updates.end());
   const Graph graph(state_.arena, inputs_, std::move(outputs));
   if (options_.training != OnnxTraining::kAsWritten) NoteLeft(graph);
-  // While nodes are imported weights count as known: they may be shapes and scales.
+  // While nodes are imported, weights count as known: they may be shapes and scales.
   result_.graph = options_.training == OnnxTraining::kStep ? CopyGraph(graph, Mode::kTraining) : graph;
   return std::move(result_);
 }
@@ -183,7 +183,8 @@ absl::Status GraphImporter::ReadInitializers() {
     }
     if (!tensor.ok()) return ErrorAt(where, tensor.status());
     initializers_.emplace(proto.name(), *std::move(tensor));
-    // Two copies of all weights would be one too many; clearing fields would keep the memory.
+    // Moves the elements out, since two copies of all weights would take too much memory; clearing fields would keep
+    // theirs.
     onnx::TensorProto name;
     name.set_name(proto.name());
     proto.Swap(&name);
@@ -368,7 +369,7 @@ absl::StatusOr<Value> GraphImporter::Operand(const std::string& name) const {
 absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
   const auto named = [](const std::string& name) { return !name.empty(); };
   if (std::none_of(node.output().begin(), node.output().end(), named)) return absl::OkStatus();
-  // Behind a use that is not supported nothing is known; the list goes on elsewhere.
+  // Values after an unsupported use are unknown; the list continues with other nodes.
   const std::vector<std::string> reads = ReadsOf(node);
   if (std::any_of(reads.begin(), reads.end(), [&](const std::string& name) { return unknown_.contains(name); })) {
     if (KeepsTail()) AddToTail(node, "it reads what another one of them gives");
@@ -410,7 +411,7 @@ absl::Status GraphImporter::ImportNode(const onnx::NodeProto& node) {
 absl::StatusOr<std::vector<Value>> GraphImporter::ValuesOf(const onnx::NodeProto& node) {
   absl::StatusOr<std::vector<Value>> values;
   if (IsControlFlow(node)) {
-    // What a graph that is not read has inside is not told.
+    // The unsupported nodes inside a graph that is not read are not reported.
     const UnsupportedList unsupported = unsupported_;
     const absl::flat_hash_set<std::string> unknown = unknown_;
     values = ControlFlow(node);

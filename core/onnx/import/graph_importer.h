@@ -1,5 +1,5 @@
-// The graph of a model file as a graph of ours: inputs and initializers, the walk over the nodes, subgraphs, outputs.
-// For the sources of this folder only.
+// Builds the graph of a model file: inputs and initializers, the walk over the nodes, subgraphs, outputs. For the
+// sources of this folder only.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +20,24 @@ namespace rewright {
 inline constexpr int kMaxNodes = 1000000;
 
 bool IsOnnxDomain(const std::string& domain);
-// With its domain, unless that is ONNX's own.
+// Returns the operator's name, with its domain unless that is ONNX's own.
 std::string QualifiedName(const onnx::NodeProto& node);
-// A node as a person finds it: by its name, or by the first of its outputs.
+// Names a node for the user: by its name, or by the first of its outputs.
 std::string NodeText(const onnx::NodeProto& node);
-// Null where the operator, at that opset, is not supported.
+// Returns null if the operator, at that opset, is not supported.
 const OnnxOperator* FindOperator(const onnx::NodeProto& node, int64_t opset);
 bool IsControlFlow(const onnx::NodeProto& node);
 bool HoldsSubgraph(const onnx::NodeProto& node);
-// The tensors that the node reads: its inputs, and what the graphs that it holds read from outside of them.
+// Returns the tensors that the node reads: its inputs, and those that its graphs read from outside.
 std::vector<std::string> ReadsOf(const onnx::NodeProto& node);
 
-// Things that are not supported: uses of operators, each with the nodes where it occurs, and tensors.
+// Collects unsupported parts of the model: uses of operators, each with the nodes where it occurs, and tensors.
 class UnsupportedList {
  public:
   void Add(const std::string& what, const onnx::NodeProto& node);
   void Add(const std::string& tensor);
   bool empty() const { return entries_.empty(); }
-  // `subject`: "operators are", where no tensor is in the list; `hint`: what stands at the end.
+  // Makes the error; `subject`: "operators are", if the list has no tensor; `hint`: the end of the message.
   absl::Status ToStatus(const std::string& subject, const std::string& hint = "") const;
 
  private:
@@ -53,12 +53,12 @@ using InitializersByName = absl::flat_hash_map<std::string, Tensor>;
 
 class GraphImporter {
  public:
-  // The elements of initializers move from the model into `initializers`, or are there already. `map`: those of files
-  // stay there.
+  // The elements of initializers move from the model into `initializers`, or are there already. With `map` the elements
+  // in files stay there.
   GraphImporter(onnx::ModelProto& model, InitializersByName& initializers, const std::string& directory, bool map,
                 int64_t opset, const ImportOptions& options);
 
-  // The graph, and what is found with it: dimensions, notes, opaque nodes.
+  // Returns the graph and what is found with it: dimensions, notes, opaque nodes.
   absl::StatusOr<ImportedModel> Import();
 
   const absl::flat_hash_map<std::string, Value>& values() const { return values_; }
@@ -72,10 +72,10 @@ class GraphImporter {
 
   absl::Status ReadInitializers();
   absl::Status ImportInitializers();
-  // The default of an input, if it fits; a note where it does not.
+  // Reads the default of an input, if it fits; otherwise adds a note.
   void TakeDefault(const std::string& name, const TensorType& type);
 
-  // The leaf for an initializer; in training one of a single element is a state, too, where it is trained.
+  // Adds the leaf for an initializer. In training, one of a single element is a state, too, if it is trained.
   absl::StatusOr<Value> InitializerValue(const std::string& name, const Tensor& tensor);
 
   // Fills in ImportedModel::left.
@@ -83,20 +83,21 @@ class GraphImporter {
 
   absl::Status ImportInputs();
 
-  // A tensor whose type is not supported: the list goes on without what reads it.
+  // Notes a tensor whose type is not supported; the list of unsupported parts then omits nodes that read it.
   void LeaveAside(const std::string& tensor, const std::string& where, const absl::Status& why);
 
   absl::StatusOr<TensorType> InputType(const onnx::ValueInfoProto& info);
-  // The sizes that defaults have along symbolic dimensions, by name.
+  // Reads the sizes that defaults have along symbolic dimensions, by name.
   void ReadDefaultSizes();
 
-  // Of the names in a sum: 1 where they are not given.
+  // Returns the sizes of the names in a sum; 1 for names whose size is not given.
   index::NamedSizes SizesIn(const SizeRelation& sum) const;
 
-  // Sizes given for dimensions that the model has not got are mistakes; sizes not given are worth a note.
+  // Checks the given sizes of dimensions. A size for a dimension that the model lacks is an error; a missing one is
+  // noted.
   absl::Status CheckDims();
 
-  // Which node gives which tensor; every tensor is given once.
+  // Finds the node that gives each tensor; every tensor is given once.
   absl::Status FindProducers();
 
   absl::StatusOr<Value> Operand(const std::string& name) const;
@@ -104,36 +105,39 @@ class GraphImporter {
   absl::Status ImportNode(const onnx::NodeProto& node);
 
   absl::StatusOr<std::vector<Value>> NodeValues(const onnx::NodeProto& node);
-  // What the node gives, by whichever way.
+  // Returns the values of a node by whichever import succeeds: its own importer, control flow, or an opaque node.
   absl::StatusOr<std::vector<Value>> ValuesOf(const onnx::NodeProto& node);
 
   bool KeepsTail() const { return options_.keep_unknown && options_.keep_tail && scope_ == nullptr; }
   void AddToTail(const onnx::NodeProto& node, const std::string& why);
-  // What the tail reads of the graph becomes outputs, but for inputs and weights.
+  // Makes outputs of the values that the tail reads from the graph, except inputs and weights.
   absl::Status AddCut(std::vector<Output>* outputs);
 
-  // opaque_nodes.cc: the node as an opaque one, its results of the types that the file declares; the list of such nodes
-  // gets it, with the reason. Errors: it declares none, or the node holds a graph, which reads what is no input.
+  // opaque_nodes.cc: imports the node as an opaque one; its results have the types that the file declares. Adds it to
+  // the list of such nodes, with the reason. Errors: the file declares no types, or the node holds a graph, which reads
+  // values other than the node's inputs.
   absl::StatusOr<std::vector<Value>> OpaqueValues(const onnx::NodeProto& node, const std::string& why);
   absl::StatusOr<TensorType> DeclaredType(const std::string& name);
-  // For errors, of nodes that are not read: what runs the model nevertheless; empty where nothing does.
+  // Returns a hint for errors about nodes that are not read: a way to run the model nevertheless; empty if there is
+  // none.
   std::string HintOf(const std::vector<const onnx::NodeProto*>& nodes);
 
-  // control_flow.cc: If, Loop and Scan whose conditions and counts are known are their subgraphs, so many times.
+  // control_flow.cc: replaces If, Loop and Scan whose conditions and counts are known by their subgraphs, one copy per
+  // iteration.
   absl::StatusOr<std::vector<Value>> ControlFlow(const onnx::NodeProto& node);
   absl::StatusOr<std::vector<Value>> ImportIf(const onnx::NodeProto& node);
   absl::StatusOr<std::vector<Value>> ImportLoop(const onnx::NodeProto& node);
   absl::StatusOr<std::vector<Value>> ImportScan(const onnx::NodeProto& node);
-  // The outputs of a subgraph on these inputs; what it names is forgotten.
+  // Returns the outputs of a subgraph on these inputs; its names are forgotten afterwards.
   absl::StatusOr<std::vector<Value>> Subgraph(const onnx::GraphProto& graph, const std::vector<Value>& inputs);
-  // An element of a tensor that is known; `what` stands in errors.
+  // Returns an element of a tensor that is known; `what` names it in errors.
   absl::StatusOr<int64_t> KnownNumber(const std::string& name, const std::string& what);
 
-  // The first name of a value stays; what subgraphs name is theirs.
+  // Names a value; its first name stays, and names inside subgraphs are their own.
   void NameValue(Value value, const std::string& name);
 
   absl::StatusOr<std::vector<Output>> ImportOutputs();
-  // A note where an output is not of the shape that is declared, which no one has to believe.
+  // Notes an output whose shape differs from the declared one, which is only a declaration.
   void NoteOtherShape(const onnx::ValueInfoProto& info, const TensorType& type);
 
   const onnx::ModelProto& model_;

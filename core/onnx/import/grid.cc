@@ -7,7 +7,7 @@
 namespace rewright {
 namespace {
 
-// An element of the image beside a position, along one axis: where, and with which weight. Both [n, positions.., 1].
+// An element of the image beside a position, along one axis: its index and its weight. Both [n, positions.., 1].
 struct Tap {
   Value index;  // a whole number, as a real one
   Value weight;
@@ -37,12 +37,12 @@ class GridSampler {
     }
     if (mode_ == "cubic" && axes != 2) return Unimplemented("cubic interpolation of other than images");
     if (std::find(x.begin(), x.end(), 0) != x.end()) return Unimplemented("an empty image");
-    // Channels last: a position is a row of the table that is read from.
+    // Moves channels last: a position is then a row of the table that is read.
     const auto rank = static_cast<int64_t>(x.size());
     std::vector<int64_t> perm = AxesFrom(0, rank);
     perm.erase(perm.begin() + 1);
     perm.push_back(1);
-    // The image and the grid may be of two types; the wider one of them computes.
+    // The image and the grid may have two types; the wider one is used.
     const DType type = node_.input_type(0).dtype, of_grid = node_.input_type(1).dtype;
     computed_ = IsFloating(type) && IsFloating(of_grid) && BitsOf(of_grid) > BitsOf(type) ? of_grid : type;
     const Value image = node_.CastTo(node_.input(0), computed_);
@@ -66,7 +66,7 @@ class GridSampler {
   Value Sub(Value a, Value b) { return node_("sub", {a, b}); }
   Value Mul(Value a, Value b) { return node_("mul", {a, b}); }
 
-  // Mirrored at both ends until it lies between them.
+  // Mirrors the position at both ends until it lies between them.
   Value Reflected(Value x, int64_t size) {
     const double low = align_ ? 0 : -0.5;
     const double high = static_cast<double>(size) - (align_ ? 1 : 0.5);
@@ -85,7 +85,7 @@ class GridSampler {
 
   std::vector<Tap> TapsOf(Value coordinate, int64_t size) {
     const auto width = static_cast<double>(size);
-    // From [-1, 1] to the centers of the elements at the border, or to their edges.
+    // Maps [-1, 1] to the centers of the elements at the border, or to their edges.
     const Value shifted = Add(coordinate, Number(1));
     Value x = align_ ? Mul(shifted, Number((width - 1) / 2)) : Sub(Mul(shifted, Number(width / 2)), Number(0.5));
     if (padding_ == "reflection") x = Reflected(x, size);
@@ -96,7 +96,7 @@ class GridSampler {
     if (mode_ == "linear") return {{first, Sub(Number(1), t)}, {Add(first, Number(1)), t}};
     std::vector<Tap> taps;
     for (int k = -1; k <= 2; ++k) {
-      // Cubic convolution with a = -0.75 (Keys 1981), of the distance.
+      // Weight of cubic convolution with a = -0.75 (Keys 1981), by distance.
       const Value d = node_("abs", {Sub(t, Number(k))});
       const double a = -0.75;
       const Value near = Add(Mul(Mul(Sub(Mul(Number(a + 2), d), Number(a + 3)), d), d), Number(1));
@@ -107,7 +107,7 @@ class GridSampler {
   }
 
   Value SumOf(Value table, const std::vector<std::vector<Tap>>& taps, const Shape& x, int64_t points) {
-    // Where the rows of each image begin.
+    // Row number at which each image begins.
     const Value number = node_.CountAlong(x[0], 0, static_cast<int>(x.size()));
     const Value base = Mul(number, node_.Number(number, static_cast<double>(points)));
     std::vector<size_t> chosen(taps.size(), 0);
@@ -149,7 +149,7 @@ class GridSampler {
 
 Values GridSample(OnnxNode& node) { return GridSampler(node).Run(); }
 
-// The positions of an image of `size` under affine maps theta: [n, d, d + 1], as GridSample reads them.
+// Returns the positions of an image of `size` under affine maps theta [n, d, d + 1], as GridSample reads them.
 Values AffineGrid(OnnxNode& node) {
   const std::vector<int64_t> size = node.IntsInput(1, "size");
   const bool align = node.Flag("align_corners");

@@ -1,4 +1,4 @@
-// Model files: reading them, what they say beside their graph, the files that they name.
+// Reads model files, their metadata beside the graph, and the files that they name.
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ absl::Status CheckModel(const onnx::ModelProto& model, const ModelMetadata& meta
   const auto opset = metadata.opsets.find("");
   const auto& nodes = model.graph().node();
   if (opset == metadata.opsets.end()) {
-    // A model of other domains alone has none; its operators will be listed as unsupported.
+    // A model that uses only other domains has no opset; its operators will be listed as unsupported.
     if (std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return IsOnnxDomain(node.domain()); })) {
       return absl::InvalidArgumentError("does not say its opset (of domain \"\")");
     }
@@ -73,7 +73,7 @@ absl::Status CheckModel(const onnx::ModelProto& model, const ModelMetadata& meta
   return absl::OkStatus();
 }
 
-// Sparse weights become ordinary ones, whose elements are in `initializers`.
+// Makes sparse weights ordinary ones, whose elements are in `initializers`.
 absl::Status FillSparseWeights(const std::string& directory, onnx::GraphProto* graph,
                                InitializersByName* initializers) {
   for (const onnx::SparseTensorProto& sparse : graph->sparse_initializer()) {
@@ -92,7 +92,7 @@ int64_t OpsetOf(const ModelMetadata& metadata) {
   return found == metadata.opsets.end() ? kOldestOpset : found->second;
 }
 
-// The files of external data that a graph names, in nodes that are not read as well.
+// Returns the files of external data that a graph names, also in nodes that are not read.
 void AddExternalFiles(const onnx::TensorProto& tensor, std::set<std::string>* files) {
   if (tensor.data_location() != onnx::TensorProto::EXTERNAL) return;
   for (const onnx::StringStringEntryProto& entry : tensor.external_data()) {
@@ -156,7 +156,7 @@ struct ModelParts {
     return FillSparseWeights(directory, model->mutable_graph(), &initializers);
   }
 
-  // From so many bytes in memory, which `parse` reads.
+  // Reads a model from `bytes` bytes in memory, which `parse` parses.
   absl::Status Read(size_t bytes, const std::string& from, const std::function<absl::Status()>& parse) {
     if (bytes > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
       return InvalidArgument(from, ": larger than 2 GiB, where protobuf ends");

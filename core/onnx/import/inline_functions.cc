@@ -32,7 +32,7 @@ std::map<std::string, int64_t> VersionsOf(const google::protobuf::RepeatedPtrFie
   return versions;
 }
 
-// Parts of the format that the messages here do not have, by the numbers of their fields.
+// Numbers of fields of the format that the messages here lack.
 constexpr int kFunctionDefaults = 11, kFunctionOverload = 13, kNodeOverload = 8;
 
 template <typename Message>
@@ -44,7 +44,7 @@ bool HasField(const Message& message, int number) {
   return false;
 }
 
-// What attributes are that a call does not give.
+// Returns the default values of the attributes that a call may omit.
 std::vector<onnx::AttributeProto> DefaultsOf(const onnx::FunctionProto& function) {
   std::vector<onnx::AttributeProto> defaults;
   const auto& fields = function.GetReflection()->GetUnknownFields(function);
@@ -58,7 +58,7 @@ std::vector<onnx::AttributeProto> DefaultsOf(const onnx::FunctionProto& function
   return defaults;
 }
 
-// Whether each node says in the model what it says in the function.
+// True if each node means the same in the model as in the function.
 bool MeanTheSame(const Nodes& nodes, int64_t from, int64_t to) {
   return std::all_of(nodes.begin(), nodes.end(), [&](const onnx::NodeProto& node) {
     const auto holds = [&](const onnx::AttributeProto& attribute) {
@@ -110,7 +110,7 @@ class Inliner {
     return given;
   }
 
-  // Null where the node calls none, or one that stays a call.
+  // Returns the function that the node calls; null if it calls none, or one that stays a call.
   const onnx::FunctionProto* Called(const onnx::NodeProto& node) const {
     const auto found = functions_.find({DomainOf(node.domain()), node.op_type()});
     if (found == functions_.end()) return nullptr;
@@ -156,7 +156,7 @@ class Inliner {
     return absl::OkStatus();
   }
 
-  // The nodes of the function on what the node reads, giving what it gives.
+  // Returns the nodes of the function, with the node's inputs and outputs.
   Nodes BodyOf(const onnx::FunctionProto& function, const onnx::NodeProto& node) {
     Names names;
     Attributes attributes;
@@ -187,7 +187,8 @@ class Inliner {
     return body;
   }
 
-  // Names of the body, in graphs that its nodes hold as well; attributes that refer to those of the call.
+  // Renames tensors of the body, also in graphs that its nodes hold, and replaces references to attributes by those of
+  // the call.
   void Rename(const std::string& prefix, const Attributes& attributes, Names* names, onnx::NodeProto* node) {
     for (std::string& input : *node->mutable_input()) {
       if (const auto found = names->find(input); found != names->end()) input = found->second;
@@ -210,7 +211,7 @@ class Inliner {
     for (std::string& output : *node->mutable_output()) output = Given(prefix, output, names);
   }
 
-  // The name of a tensor that the body gives.
+  // Returns the new name of a tensor that the body gives.
   std::string Given(const std::string& prefix, const std::string& name, Names* names) {
     if (name.empty()) return name;
     const auto [found, added] = names->emplace(name, "");
@@ -218,7 +219,7 @@ class Inliner {
     return found->second;
   }
 
-  // What the graph names is its own.
+  // Renames the names that the graph defines; they are its own.
   void RenameGraph(const std::string& prefix, const Attributes& attributes, Names names, onnx::GraphProto* graph) {
     for (onnx::ValueInfoProto& input : *graph->mutable_input()) {
       names.erase(input.name());
@@ -239,7 +240,7 @@ class Inliner {
   std::map<std::string, int64_t> versions_, added_;  // by domain; those of bodies that the model had not
   std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
   absl::flat_hash_set<std::string> taken_;
-  absl::flat_hash_map<std::string, int> numbers_;  // the last that was put behind a name
+  absl::flat_hash_map<std::string, int> numbers_;  // the last number that was put behind a name
   int64_t added_nodes_ = 0;
 };
 

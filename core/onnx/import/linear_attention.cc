@@ -14,7 +14,7 @@ class LinearAttention {
  public:
   explicit LinearAttention(OnnxNode& node) : node_(node) {}
 
-  // With the state S [b, heads, dk, dv], decay g and rate r of position t:
+  // Updates the state S [b, heads, dk, dv] with decay g and rate r of position t:
   //   S = exp(g) S;  S = S + r k (v - S^T k)^T  or, without a rate,  S = S + k v^T;  output: scale S^T q
   Values Run() {
     RETURN_IF_ERROR(ReadAttributes());
@@ -98,7 +98,7 @@ class LinearAttention {
     return absl::OkStatus();
   }
 
-  // [b, t, heads * rows * columns] as [t, b, heads, rows, columns]
+  // Reshapes [b, t, heads * rows * columns] to [t, b, heads, rows, columns].
   Value ByPosition(Value x, int64_t heads, int64_t rows, int64_t columns) {
     x = node_.Reshape(node_.CastTo(x, computed()), {batch_, positions_, heads, rows, columns});
     return node_.Transpose(x, {1, 0, 2, 3, 4});
@@ -112,7 +112,7 @@ class LinearAttention {
     if (node_.has_input(3)) return node_.CastTo(node_.input(3), computed());
     return node_.Expand(node_.Number(computed(), 0), {batch_, heads_, key_size_, value_size_});
   }
-  // A state that is rounded to 16 bits at each position would forget.
+  // The state stays in f32: rounding it to 16 bits at each position would lose earlier terms.
   DType computed() const { return ComputedDType(node_.input_type(0).dtype); }
 
   OnnxNode& node_;
@@ -124,7 +124,7 @@ class LinearAttention {
 
 Values ImportLinearAttention(OnnxNode& node) { return LinearAttention(node).Run(); }
 
-// Each channel is convolved with its own kernel, over what came before the first position and what is here.
+// Convolves each channel with its own kernel, over the positions of the state and those of the input.
 Values CausalConv(OnnxNode& node) {
   const Value x = node.input(0), w = node.input(1);
   if (node.input_rank(0) != 3 || node.input_rank(1) != 3) {

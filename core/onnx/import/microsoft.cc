@@ -1,4 +1,5 @@
-// Operators of the domain com.microsoft that onnxruntime's optimizations write for floats: composed of what was fused.
+// Operators of the domain com.microsoft that onnxruntime's optimizations write for floats, composed of the operators
+// that were fused.
 #include "core/base/status_macros.h"
 #include "core/onnx/operators.h"
 
@@ -7,7 +8,7 @@ namespace {
 
 constexpr double kSkipEpsilon = 1e-12f;
 
-// y through the function that attribute `activation` names; none where there is none.
+// Applies the function that attribute `activation` names to y; returns y if it names none.
 Value Activated(OnnxNode& node, Value y, const std::vector<double>& params) {
   const std::string name = node.String("activation", "");
   if (name.empty()) return y;
@@ -24,7 +25,7 @@ Value Activated(OnnxNode& node, Value y, const std::vector<double>& params) {
   return node.Fail(Unimplemented("activation ", name, " of ", params.size(), " parameters"));
 }
 
-// A convolution with its bias, a sum with input 3, a function.
+// A convolution with its bias, a sum with input 3, and a function.
 Values FusedConv(OnnxNode& node) {
   std::vector<double> params;
   if (node.HasAttribute("activation_params")) params = node.Floats("activation_params");
@@ -58,7 +59,7 @@ Values FusedMatMul(OnnxNode& node) {
   return OneOutput(Scaled(node, Product(node, a, b), alpha));
 }
 
-// The function of our name for the operator, of x or x + bias.
+// Applies the function of core/ops for the operator to x or x + bias.
 Values GeluOfSum(OnnxNode& node) {
   Value x = node.input(0);
   if (node.has_input(1)) x = node("add", {x, node.input(1)});
@@ -72,7 +73,7 @@ Values QuickGelu(OnnxNode& node) {
   return OneOutput(node("mul", {x, node("sigmoid", {node("mul", {x, node.Number(x, alpha)})})}));
 }
 
-// A sum over its last axis, normalized; beside it the sum. Statistics are not given.
+// Normalizes a sum over its last axis; also returns the sum. Statistics are not given.
 Value LayerNormalized(OnnxNode& node, Value x, Value scale, std::optional<Value> bias, double epsilon) {
   if (!bias) bias = node("mul", {scale, node.Number(scale, 0)});
   return node("layer_norm", {x, scale, *bias}, {{"axis", int64_t{node.type(x).rank() - 1}}, {"epsilon", epsilon}});
@@ -107,8 +108,8 @@ Values SkipSimplifiedLayerNormalization(OnnxNode& node) {
   return std::vector<Value>{y, y, y, sum};
 }
 
-// Inputs: tokens, segments, tables of words, positions and segments, scale, shift, mask, positions. Outputs: the sum of
-// the rows, normalized; how many of the mask are set; the sum.
+// Inputs: tokens, segments, tables of words, positions and segments, scale, shift, mask, positions. Outputs: the
+// normalized sum of the rows; the number of set mask elements; the sum.
 Values EmbedLayerNormalization(OnnxNode& node) {
   const double epsilon = node.Float("epsilon", kSkipEpsilon);
   const int64_t mask_type = node.Int("mask_index_type", 1);

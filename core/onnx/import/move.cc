@@ -16,7 +16,7 @@ Values Transpose(OnnxNode& node) {
 
 Values Concat(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(std::nullopt, node.input_rank(0)));
-  // Empty parts add nothing (exporters write them in shape arithmetic).
+  // Drops empty parts (exporters write them in shape arithmetic).
   std::vector<Value> parts;
   for (Value part : node.inputs()) {
     const bool empty = node.type(part).rank() == node.input_rank(0) && node.shape(part)[axis] == 0;
@@ -26,8 +26,8 @@ Values Concat(OnnxNode& node) {
   return OneOutput(node.Concat(parts, axis));
 }
 
-// The sizes of the parts: given by attribute or (from opset 13) input, or equal; num_outputs (opset 18) leaves a
-// smaller last one.
+// Returns the sizes of the parts: given by attribute or (from opset 13) input, or equal; with num_outputs (opset 18)
+// the last may be smaller.
 absl::StatusOr<std::vector<int64_t>> SplitSizes(OnnxNode& node, int64_t size) {
   if (node.opset() >= 13 ? node.has_input(1) : node.HasAttribute("split")) {
     return node.opset() >= 13 ? node.IntsInput(1, "split") : node.Ints("split");
@@ -57,7 +57,7 @@ Values Split(OnnxNode& node) {
     return InvalidArgument(sizes.size(), " sizes for ", node.num_outputs(), " outputs");
   }
   if (sizes.size() == 1 && sizes[0] == node.shape(x)[axis]) return std::vector<Value>{x};
-  // Our split makes no empty parts.
+  // split of core/ops makes no empty parts.
   std::vector<int64_t> wide;
   std::copy_if(sizes.begin(), sizes.end(), std::back_inserter(wide), [](int64_t size) { return size != 0; });
   if (wide.empty()) return Unimplemented("all parts are empty");
@@ -72,7 +72,7 @@ Values Split(OnnxNode& node) {
   return values;
 }
 
-// One axis of a slice as a range of the axis, or of the axis turned around where the step is negative.
+// One axis of a slice as a range of the axis, which is reversed first if the step is negative.
 struct AxisRange {
   int64_t start = 0, stop = 0, step = 1;
   bool reversed = false;
@@ -190,7 +190,7 @@ absl::StatusOr<Tensor> PadValue(OnnxNode& node) {
   return value;
 }
 
-// The operator's value is a double: where that cannot hold an integer, v around x is 0 around x - v, plus v.
+// The operator's value is a double. If that cannot hold an integer v, v around x is 0 around x - v, plus v.
 Value PadWith(OnnxNode& node, Value x, const Padding& padding, const Tensor& value) {
   const auto pad = [&](Value padded, double by) {
     return node("pad", {padded}, {{"before", padding.before}, {"after", padding.after}, {"value", by}});
@@ -204,7 +204,7 @@ Value PadWith(OnnxNode& node, Value x, const Padding& padding, const Tensor& val
   return node("add", {pad(node("sub", {x, by}), 0), by});
 }
 
-// Whether more is cut off than there is, so that padding of the other side goes as well.
+// True if more is cut off an axis than it has, so that padding of the other side is cut as well.
 bool CutsItsPadding(const Shape& shape, const Padding& padding) {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const int64_t cut = std::max<int64_t>(0, -padding.before[axis]) + std::max<int64_t>(0, -padding.after[axis]);
@@ -213,7 +213,7 @@ bool CutsItsPadding(const Shape& shape, const Padding& padding) {
   return false;
 }
 
-// The operand without what negative pads cut off; their entries become zero.
+// Cuts off the operand as negative pads tell; their entries become zero.
 Value Crop(OnnxNode& node, Value x, Padding& padding) {
   std::vector<int64_t> starts(padding.before.size(), 0), stops = node.shape(x);
   bool crops = false;
@@ -228,7 +228,7 @@ Value Crop(OnnxNode& node, Value x, Padding& padding) {
   return crops ? node("slice", {x}, {{"starts", starts}, {"stops", stops}}) : x;
 }
 
-// What comes before (or after) the operand along one axis in modes that repeat elements of it.
+// Returns the elements before (or after) the operand along one axis, in the modes that repeat elements of it.
 Value Border(OnnxNode& node, const std::string& mode, Value x, int64_t axis, int64_t count, bool before) {
   const int64_t size = node.shape(x)[axis];
   if (mode == "edge") {
@@ -277,7 +277,7 @@ Values Pad(OnnxNode& node) {
 Values Expand(OnnxNode& node) {
   const Value x = node.input(0);
   Shape shape = node.IntsInput(1, "shape");
-  // Both sides may be stretched.
+  // Both sides may be expanded.
   const Shape& old_shape = node.shape(x);
   if (shape.size() < old_shape.size()) shape.insert(shape.begin(), old_shape.size() - shape.size(), 1);
   const size_t added = shape.size() - old_shape.size();
@@ -300,7 +300,7 @@ Values Tile(OnnxNode& node) {
   return OneOutput(Repeat(node, x, repeats, /*inner=*/false));
 }
 
-// ---------------------------------------------------------------- picking
+// ---------------------------------------------------------------- selecting
 
 // Gather and GatherElements.
 Values Gather(OnnxNode& node) {
@@ -330,14 +330,14 @@ Values SpaceToDepth(OnnxNode& node) {
   RETURN_IF_ERROR(node.status());
   if (mode == "DCR") return std::vector<Value>{y};
   if (mode != "CRD") return InvalidArgument("attribute mode is \"", mode, "\"; expected DCR or CRD");
-  // Channels [block * block, c] as [c, block * block].
+  // Permutes channels [block * block, c] to [c, block * block].
   const Shape& x = node.input_type(0).shape;
   const Shape& deep = node.shape(y);
   const Value parted = node.Reshape(y, {deep[0], block * block, x[1], deep[2], deep[3]});
   return OneOutput(node.Reshape(node.Transpose(parted, {0, 2, 1, 3, 4}), deep));
 }
 
-// Row numbers and column numbers are compared: the part from diagonal k on (upper), or up to it.
+// Compares row numbers and column numbers: the part from diagonal k on (upper), or up to it.
 Values Trilu(OnnxNode& node) {
   const bool upper = node.Flag("upper", true);
   int64_t diagonal = 0;
@@ -361,7 +361,7 @@ Values Trilu(OnnxNode& node) {
 
 }  // namespace
 
-// [a, b] as [1, a, 1, b], expanded to [r, a, s, b], as [r*a, s*b]; with `inner` as [a, 1, b, 1] first.
+// Reshapes [a, b] to [1, a, 1, b], expands to [r, a, s, b], reshapes to [r*a, s*b]; `inner` begins with [a, 1, b, 1].
 Value Repeat(OnnxNode& node, Value x, const std::vector<int64_t>& repeats, bool inner) {
   const Shape shape = node.shape(x);
   Shape parted, expanded;

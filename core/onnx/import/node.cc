@@ -13,12 +13,12 @@
 namespace rewright {
 namespace {
 
-// Results of at most so many elements are computed while importing: shapes and index lists, not weights.
+// The greatest number of elements of a result that is computed while importing: shapes and index lists, not weights.
 constexpr int64_t kMaxFoldedIntegers = 4096;
 constexpr int64_t kMaxFoldedReals = 16;
-// Inputs that must be known (shapes, axes, bounds) have few elements.
+// The limit on elements of inputs that must be known (shapes, axes, bounds).
 constexpr int64_t kMaxKnownElements = 1 << 20;
-// A limit on all tensors that take part in computing one value that is known before the run.
+// The limit on the bytes of all tensors that take part in computing one known value.
 constexpr int64_t kMaxEvaluatedBytes = int64_t{16} << 30;
 
 bool SmallEnoughToFold(const TensorType& type) {
@@ -131,7 +131,7 @@ void OnnxNode::SetLatest(Value state, Value next) {
 }
 
 Value OnnxNode::Random(const Shape& shape) {
-  // Streams of one seed do not overlap up to 2^32: 31 bits leave room for as many steps.
+  // Streams of one seed do not overlap below 2^32; 31 bits leave room for that number of steps.
   Tensor start({DType::kInt64, {}});
   start.SetInt(0, static_cast<int64_t>(MixBits(state_.seed) >> 33));
   const absl::StatusOr<Value> seed = state_.arena->AddState(kDropoutState, start);

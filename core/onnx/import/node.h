@@ -1,5 +1,5 @@
-// One node of an ONNX model while it is imported: its attributes and inputs, and the means to build its value from our
-// operators. For the sources of this folder only.
+// One node of an ONNX model during its import: its attributes and inputs, and functions that build its value from the
+// operators of core/ops. For the sources of this folder only.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace rewright {
 
-// What all nodes of one import share.
+// State that all nodes of one import share.
 struct ImportState {
   std::shared_ptr<Arena> arena = std::make_shared<Arena>();
   int64_t opset = 0;
@@ -36,9 +36,9 @@ struct ImportState {
 
 class OnnxNode;
 using Values = absl::StatusOr<std::vector<Value>>;
-// Gives the values of the node's outputs, of which the last may be left away if they are optional. An
-// UnimplementedError: the node uses what Rewright does not support. What the node remembers (OnnxNode::status) counts
-// before what the importer returns.
+// Gives the values of the node's outputs; the last ones may be left out if they are optional. UnimplementedError: the
+// node uses a feature that Rewright does not support. An error that the node remembers (OnnxNode::status) takes
+// precedence over the importer's result.
 using OnnxImporter = Values (*)(OnnxNode&);
 
 // An operator of ONNX's own domain.
@@ -48,31 +48,31 @@ struct OnnxOperator {
   int min_inputs = 0;
   int max_inputs = 0;  // -1: any number
   OnnxImporter import = nullptr;
-  const char* op = "";  // of ours, for importers that serve several operators
+  const char* op = "";  // operator of core/ops, for importers that serve several operators
 };
 
-// All that can be imported, by name (operators.cc).
+// Returns the table of all operators that can be imported, by name (operators.cc).
 const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable();
 
-// The first error of what is read and built is remembered: afterwards nothing more is built, and what is given stands
-// for a value that there is not. Its shape has as many axes as a tensor may have, all of size one, so importers look at
-// the status only where they go by more than that: before a loop over the axes of what they built, say.
+// The first error in reading or building is remembered. After it nothing more is built, and every result is a
+// placeholder value. The placeholder's shape has the maximum number of axes, all of size one, so importers check the
+// status only before they rely on more than that: for instance before a loop over the axes of a value that they built.
 class OnnxNode {
  public:
-  // `inputs` has no value where an optional input is left away.
+  // `inputs` has no value for an omitted optional input.
   OnnxNode(ImportState& state, const onnx::NodeProto& proto, const OnnxOperator& op,
            std::vector<std::optional<Value>> inputs);
 
   const absl::Status& status() const { return status_; }
   const std::string& op_type() const { return proto_.op_type(); }
-  // Our operator of the table's entry.
+  // Returns the operator of core/ops in the table's entry.
   std::string op() const { return op_.op; }
   int64_t opset() const { return state_.opset; }
   Arena& arena() { return *state_.arena; }
   const std::shared_ptr<Arena>& shared_arena() { return state_.arena; }
   int num_outputs() const { return proto_.output_size(); }
   const std::string& output_name(int i) const { return proto_.output(i); }
-  // Whether anything may read the output.
+  // True if something may read the output.
   bool wants_output(int i) const { return i < proto_.output_size() && !proto_.output(i).empty(); }
 
   // ---- inputs
@@ -81,36 +81,36 @@ class OnnxNode {
   Value input(int i) const;           // the required ones exist
   std::vector<Value> inputs() const;  // those that are given
   std::optional<Value> optional_input(int i) const { return has_input(i) ? inputs_[i] : std::nullopt; }
-  // Where some that may be left away stand before one that may not.
+  // Checks that required inputs are given; needed if optional inputs precede them.
   absl::Status CheckGiven(std::initializer_list<int> required) const;
   const TensorType& type(Value value) const;
   const Shape& shape(Value value) const { return type(value).shape; }
   const TensorType& input_type(int i) const { return type(input(i)); }
   int input_rank(int i) const { return input_type(i).rank(); }
-  // An input whose value must be known while importing; computed where it depends on weights and constants alone. No
-  // elements after an error.
+  // Returns an input whose value must be known while importing; it is computed if it depends on weights and constants
+  // alone. Has no elements after an error.
   Tensor ConstantInput(int i, const std::string& name);
-  // Whether it is known, however large it is: an error where it is not.
+  // Returns an error if the input is not known; it may be of any size.
   absl::Status CheckKnown(int i, const std::string& name);
-  // The same of integers, in a list of one axis or a scalar.
+  // Returns known integers, from a list of one axis or a scalar.
   std::vector<int64_t> IntsInput(int i, const std::string& name);
-  // The value of a constant without computing anything; null for all others.
+  // Returns the value of a constant without computing anything; null for all others.
   const Tensor* KnownTensor(Value value) const;
 
   // ---- training
   OnnxTraining training() const { return state_.training; }
-  // Whether gradients are to be taken (ImportOptions::differentiated).
+  // True if gradients will be taken (ImportOptions::differentiated).
   bool differentiated() const { return state_.differentiated; }
-  // An input that must be an initializer, as a state of its name, of a single element too.
+  // Returns an input that must be an initializer as a state of its name, even if it has a single element.
   Value StateInput(int i);
-  // What the state holds behind the nodes so far, and what it holds from here on.
+  // The value that the state holds after the nodes so far; SetLatest sets it for the nodes from here on.
   Value Latest(Value state) const;
   void SetLatest(Value state, Value next);
-  // Numbers in [0, 1) that differ from those of all other nodes and steps.
+  // Returns numbers in [0, 1) that differ from those of all other nodes and steps.
   Value Random(const Shape& shape);
 
-  // ---- attributes; an error where the type is another, or one without a fallback is missing. Those that are never
-  // asked for are unknown.
+  // ---- attributes. Errors: the type is another, or one without a fallback is missing. CheckAttributes rejects those
+  // that were not read.
   bool HasAttribute(const std::string& name);
   int64_t Int(const std::string& name, std::optional<int64_t> fallback = std::nullopt);
   bool Flag(const std::string& name, bool fallback = false) { return Int(name, fallback) != 0; }
@@ -121,47 +121,47 @@ class OnnxNode {
   std::vector<std::string> Strings(const std::string& name, const std::vector<std::string>& fallback);
   Tensor TensorAttribute(const std::string& name);
   Tensor SparseAttribute(const std::string& name);  // with all its zeros
-  // An element type by its number; of number 0, where there is a fallback, that.
+  // Returns an element type by its number; for number 0 the fallback, if there is one.
   DType DTypeAttribute(const std::string& name, std::optional<DType> fallback = std::nullopt);
-  // Takes note of attributes that make no difference here.
+  // Marks attributes as read that make no difference here.
   void Ignore(std::initializer_list<const char*> names);
-  // An error naming an attribute that nobody asked for.
+  // Returns an error that names an attribute that the importer did not read.
   absl::Status CheckAttributes() const;
 
-  // Counts of elements, steps, sizes: integers whose products cannot overflow.
+  // Checks counts of elements, steps or sizes: their products must not overflow.
   static absl::Status CheckMagnitude(const std::string& what, const std::vector<int64_t>& values);
-  // 0..rank-1 of an axis that may be counted from the end.
+  // Returns an axis in 0..rank-1 from one that may be counted from the end.
   static absl::StatusOr<int64_t> Axis(int64_t axis, int rank);
   static absl::StatusOr<std::vector<int64_t>> Axes(const std::vector<int64_t>& axes, int rank);
-  // The same of the attribute `axis`.
+  // Returns the axis of the attribute `axis`.
   absl::StatusOr<int64_t> AxisAttribute(std::optional<int64_t> fallback, int rank);
 
-  // ---- building; applications to small constants are computed at once
+  // ---- building values; applications to small constants are computed at once
   Value operator()(absl::string_view op, absl::Span<const Value> operands);
   Value operator()(absl::string_view op, absl::Span<const Value> operands, const Attrs& attrs);
   Values ApplyAll(absl::string_view op, absl::Span<const Value> operands, const Attrs& attrs);
   Value Constant(const Tensor& data) { return state_.arena->AddConstant(data); }
   Value Number(DType dtype, double value) { return Constant(Tensor::Scalar(dtype, value)); }
-  // Of the type of `like`.
+  // A number of the type of `like`.
   Value Number(Value like, double value) { return Number(type(like).dtype, value); }
-  // These give the operand itself where there is nothing to do.
+  // Reshape, Transpose, Expand and CastTo return the operand itself if there is nothing to do.
   Value Reshape(Value x, const Shape& shape);
   Value Transpose(Value x, const std::vector<int64_t>& perm);
   Value Expand(Value x, const Shape& shape);
   Value CastTo(Value x, DType dtype);
-  // The indices [begin, end) of one axis.
+  // Returns the indices [begin, end) of one axis.
   Value SliceAxis(Value x, int64_t axis, int64_t begin, int64_t end);
   Value Concat(const std::vector<Value>& parts, int64_t axis);
-  // Sums over `axis` of x times a row of the matrix [k, n], for each k, which takes the place of n.
+  // Sums over `axis` of x times a row of the matrix [k, n], for each k, which replaces n.
   Value MapAxis(Value x, Value matrix, int64_t axis);
-  // 0, 1, .. count - 1 along an axis of tensors with `rank` axes; the others are of size one.
+  // Returns 0, 1, .. count - 1 along an axis of a tensor with `rank` axes; the others are of size one.
   Value CountAlong(int64_t count, int64_t axis, int rank);
-  // Whether so many numbers may be listed one by one while importing.
+  // Returns an error if `count` numbers are too many to list one by one while importing.
   absl::Status CheckListed(int64_t count) const;
-  // A new tensor that the model does not hold: charged against the limit. Weights or constants as for initializers.
+  // Charges a new tensor that the model does not hold against the limit.
   absl::Status ChargeGenerated(const TensorType& type);
 
-  // Remembers the error; what stands for the value.
+  // Remembers the error; returns the placeholder value.
   Value Fail(const absl::Status& error);
 
  private:
@@ -177,20 +177,20 @@ class OnnxNode {
   absl::Status status_;
 };
 
-// The root of a sum of squares. Where gradients are taken that at 0 is 0, as PyTorch's norms have it.
+// The root of a sum of squares. If gradients are taken, the gradient at 0 is 0, as in PyTorch's norms.
 Value NormOf(OnnxNode& node, Value squares);
 
 // A node's only output.
 Values OneOutput(absl::StatusOr<Value> value);
 
-// first, first + 1, .. end - 1
+// Returns first, first + 1, .. end - 1.
 std::vector<int64_t> AxesFrom(int64_t first, int64_t end);
 
-// A leaf for data of the model: floating tensors of several elements are weights, and so are quantized ones of many;
-// all others are constants.
+// Adds a leaf for data of the model: floating tensors of several elements are weights, and so are quantized ones of
+// many; all others are constants.
 absl::StatusOr<Value> AddModelTensor(Arena& arena, const std::string& name, const Tensor& data);
 
-// The value, which depends on weights and constants alone.
+// Computes a value that depends on weights and constants alone.
 absl::StatusOr<Tensor> EvaluateWeightOnly(const std::shared_ptr<Arena>& arena, Value value);
 
 }  // namespace rewright

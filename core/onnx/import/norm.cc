@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kEpsilon = 1e-5f;
 
-// What normalizations are made of, over `axes` of x.
+// Mean, centered values and variance over `axes` of x, of which normalizations are made.
 struct Moments {
   Value mean, centered, variance;
 };
@@ -22,7 +22,8 @@ Moments MomentsOf(OnnxNode& node, Value x, const std::vector<int64_t>& axes) {
   return moments;
 }
 
-// By mean and variance of the batch, and the running averages behind it: momentum * average + (1 - momentum) * batch.
+// Normalizes by mean and variance of the batch, and gives the running averages after it: momentum * average + (1 -
+// momentum) * batch. In a training step these are the next values of the averages.
 // In a step of training these are the next values of the averages.
 Values TrainingBatchNorm(OnnxNode& node, double epsilon, double momentum) {
   const Value x = node.input(0);
@@ -72,7 +73,7 @@ Values BatchNormalization(OnnxNode& node) {
   return training ? std::vector<Value>{y, averages[0], averages[1]} : std::vector<Value>{y};
 }
 
-// Optional outputs: the mean and the inverse of the deviation.
+// Gives the optional outputs: the mean and the inverse of the deviation.
 Values LayerNormalization(OnnxNode& node) {
   const Value x = node.input(0);
   const int rank = node.type(x).rank();
@@ -95,7 +96,7 @@ Values LayerNormalization(OnnxNode& node) {
   return std::vector<Value>{y, moments.mean, deviation};
 }
 
-// A value of one axis as [1, c, 1..] for an operand of that rank.
+// Reshapes a vector to [1, c, 1..] for an operand of that rank.
 Value PerChannel(OnnxNode& node, Value value, int64_t channels, int rank) {
   if (node.shape(value) != Shape{channels}) {
     return node.Fail(
@@ -118,7 +119,7 @@ Values InstanceNormalization(OnnxNode& node) {
   return OneOutput(node("add", {node("mul", {node("div", {moments.centered, deviation}), scale}), bias}));
 }
 
-// Groups of channels are normalized together. Before opset 21 scale and bias had one element per group.
+// Normalizes groups of channels together. Before opset 21 scale and bias had one element per group.
 Values GroupNormalization(OnnxNode& node) {
   const Value x = node.input(0);
   const int rank = node.type(x).rank();
@@ -173,7 +174,7 @@ Values LpNormalization(OnnxNode& node) {
   const Value x = node.input(0);
   const Attrs over = {{"axes", std::vector<int64_t>{node.Int("axis", -1)}}, {"keepdims", int64_t{1}}};
   const Value sum = node("reduce_sum", {p == 1 ? node("abs", {x}) : node("mul", {x, x})}, over);
-  // All zeros stay zeros.
+  // An all-zero x gives zeros.
   const Value zero = node.Number(x, 0);
   Value norm = p == 1 ? sum : NormOf(node, sum);
   const Value none = node("equal", {norm, zero});
@@ -181,19 +182,19 @@ Values LpNormalization(OnnxNode& node) {
   return OneOutput(node("where", {none, zero, node("div", {x, norm})}));
 }
 
-// Softmax and LogSoftmax. Before opset 13 all axes from `axis` (default 1) on were one.
+// Softmax and LogSoftmax. Before opset 13 all axes from `axis` (default 1) on were joined to one.
 Values Softmax(OnnxNode& node) {
   const Value x = node.input(0);
   const int rank = node.type(x).rank();
   const int64_t given_axis = node.Int("axis", node.opset() < 13 ? 1 : -1);
   if (node.opset() >= 13) return OneOutput(node(node.op(), {x}, {{"axis", given_axis}}));
   const Shape shape = node.shape(x);
-  // The end is a legal axis here, too: one element each.
+  // The end is a legal axis here, too: then each row has one element.
   int64_t axis = rank;
   if (given_axis != rank) {
     ASSIGN_OR_RETURN(axis, OnnxNode::Axis(given_axis, rank));
   }
-  // Of the axes from `axis` on, at most one that is not of size one needs no reshape.
+  // No reshape is needed if at most one axis from `axis` on has a size other than one.
   const auto wide = [](int64_t size) { return size != 1; };
   const auto begin = shape.begin() + axis;
   if (axis < rank && std::count_if(begin, shape.end(), wide) <= 1) {

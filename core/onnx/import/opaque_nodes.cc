@@ -1,5 +1,5 @@
-// Nodes that are kept as they were read: their operator is not known here, or not in that use, but the file says what
-// their results are (docs/decisions/064).
+// Nodes that are kept as read: their operator, or its use, is not supported here, but the file declares the types of
+// their results (docs/decisions/064).
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -17,8 +17,8 @@ namespace {
 
 using Functions = google::protobuf::RepeatedPtrField<onnx::FunctionProto>;
 
-// What tells the node from all others of its file, and is the same in a file that was written from it: the operator,
-// its attributes, which inputs are given, the names of its results, and the functions of the file if it calls one.
+// Hashes the parts of a node that identify it in its file and in a file written from it: the operator, its attributes,
+// which inputs are given, the names of its results, and the functions of the file if it calls one.
 int64_t NumberOf(const onnx::NodeProto& node, const Functions& functions) {
   onnx::NodeProto identity = node;
   identity.clear_name();
@@ -36,7 +36,7 @@ int64_t NumberOf(const onnx::NodeProto& node, const Functions& functions) {
   return std::strtoll(Sha256::HexOf(text).substr(0, kDigits).c_str(), nullptr, 16);
 }
 
-// The tensors that are given become prefix0, prefix1, ..
+// Renames the given tensors to prefix0, prefix1, ..
 void NameByPlace(const std::string& prefix, google::protobuf::RepeatedPtrField<std::string>* tensors) {
   int given = 0;
   for (std::string& name : *tensors) {

@@ -17,8 +17,8 @@ absl::Status CheckList(const std::string& name, const std::vector<int64_t>& valu
   return OnnxNode::CheckMagnitude("attribute " + name, values);
 }
 
-// The padding for which auto_pad stands: as many windows as strides fit into the axis, the odd element at the end
-// (upper) or the beginning (lower).
+// Returns the padding of auto_pad: as many windows as strides fit into the axis, the odd element at the end (upper) or
+// the beginning (lower).
 void SamePadding(const Shape& shape, const OnnxWindow& window, bool upper, std::vector<int64_t>& pads) {
   const size_t count = window.kernel.size();
   for (size_t i = 0; i < count; ++i) {
@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<int64_t>> ReadPads(OnnxNode& node, const Shape& shape
   return pads;
 }
 
-// The attribute, for an operand of one to three spatial axes.
+// Reads the attribute for an operand of one to three spatial axes.
 absl::StatusOr<std::vector<int64_t>> PoolKernel(OnnxNode& node) {
   const int rank = node.input_rank(0);
   if (rank < 3) return InvalidArgument("operand ", node.input_type(0).ToString(), "; expected [n, c, spatial..]");
@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<int64_t>> PoolKernel(OnnxNode& node) {
 // A pool over two axes of [n, c, h, w].
 using Pool2d = Value (*)(OnnxNode& node, Value x, const OnnxWindow& window, bool ceil_mode, bool count_include_pad);
 
-// Of small integers as f32, which has them all.
+// MaxPool in two dimensions. Integers of up to 16 bits go by way of f32, which holds them exactly.
 Value MaxPool2d(OnnxNode& node, Value x, const OnnxWindow& window, bool ceil_mode, bool) {
   const DType dtype = node.type(x).dtype;
   if (!IsFloating(dtype)) {
@@ -85,8 +85,8 @@ Value AveragePool2d(OnnxNode& node, Value x, const OnnxWindow& window, bool ceil
                {"count_include_pad", int64_t{count_include_pad}}});
 }
 
-// Windows are boxes, so a pool over three axes is one over the last two and then one over the first; the elements that
-// a mean is over are a box as well, also at the border.
+// Windows are boxes, so a pool over three axes is one over the last two, then one over the first. The elements of a
+// mean form a box as well, also at the border.
 absl::StatusOr<Value> Pool(OnnxNode& node, Value input, Pool2d pool, bool ceil_mode, bool count_include_pad) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> kernel, PoolKernel(node));
   const Shape x = node.input_type(0).shape;
@@ -113,8 +113,8 @@ absl::StatusOr<Value> Pool(OnnxNode& node, Value input, Pool2d pool, bool ceil_m
   return node.Reshape(y, {x[0], x[1], node.shape(y)[2], pooled[2], pooled[3]});
 }
 
-// Where the taps of each window stand in an image of that height and width, row by row: i64 [rows, columns, taps]. A
-// tap beyond the image stands for the first one within, so that it is the largest only where that is.
+// Returns the positions of the taps of each window in an image of that height and width, row by row: i64 [rows,
+// columns, taps]. A tap beyond the image gets the position of the first tap inside, which leaves the maximum unchanged.
 Tensor TapsOf(const OnnxWindow& window, int64_t height, int64_t width, int64_t rows, int64_t columns) {
   const int64_t taps = window.kernel[0] * window.kernel[1];
   Tensor table(TensorType{DType::kInt64, {rows, columns, taps}});
@@ -135,8 +135,8 @@ Tensor TapsOf(const OnnxWindow& window, int64_t height, int64_t width, int64_t r
   return table;
 }
 
-// The positions of the maxima of MaxPool, the first of equal ones, in the whole operand; `maxima` are of one shape with
-// them.
+// Returns the positions of MaxPool's maxima in the whole operand, the first of equal ones; `maxima` have the same
+// shape.
 absl::StatusOr<Value> MaxPositions(OnnxNode& node, Value maxima) {
   if (node.Int("storage_order", 0) != 0) return Unimplemented("output 1 with storage_order = 1");
   const Shape x = node.input_type(0).shape;
@@ -153,7 +153,7 @@ absl::StatusOr<Value> MaxPositions(OnnxNode& node, Value maxima) {
   const Attrs along = {{"axis", int64_t{2}}};
   const Value seen = node("gather", {lines, node.Constant(table)}, along);
   const Value largest = node("argmax", {seen}, {{"axis", int64_t{4}}, {"keepdims", int64_t{0}}});
-  // The number of the tap in the table, whose windows lie behind one another.
+  // The number of the tap in the table, whose windows are concatenated.
   const Value windows = node.Reshape(node.CountAlong(places[2] * places[3], 0, 1), {places[2], places[3]});
   const Value tap =
       node("add", {largest, node("mul", {windows, node.Number(DType::kInt64, static_cast<double>(taps))})});
@@ -172,8 +172,8 @@ Values MaxPool(OnnxNode& node) {
   return std::vector<Value>{maxima, positions};
 }
 
-// The sum of each window, by a convolution with ones; any number of axes, dilated ones too. `counts` are, by axis, the
-// elements of the window of each position: those of the operand, or with padding.
+// Returns the sum of each window, by a convolution with ones, for any number of axes, also dilated. `counts` gives, by
+// axis, the number of elements of each window: those of the operand, or with padding.
 struct WindowSums {
   Value sum;
   std::vector<std::vector<double>> counts;
@@ -227,7 +227,7 @@ absl::StatusOr<Value> DilatedAveragePool(OnnxNode& node, Value x, const std::vec
 
 Values AveragePool(OnnxNode& node) { return OneOutput(AveragePoolOf(node, node.input(0))); }
 
-// The p-norm of each window.
+// Returns the p-norm of each window.
 Values LpPool(OnnxNode& node) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> kernel, PoolKernel(node));
   const int64_t p = node.Int("p", 2);
@@ -240,12 +240,12 @@ Values LpPool(OnnxNode& node) {
   if (p == 1) return OneOutput(sums.sum);
   const auto root = [&](Value sum) { return node("pow", {sum, node.Number(x, 1 / static_cast<double>(p))}); };
   if (!node.differentiated()) return OneOutput(root(sums.sum));
-  // As of NormOf: the gradient at a window of zeros is 0.
+  // As in NormOf, the gradient at a window of zeros is 0.
   const Value zero = node.Number(x, 0), none = node("equal", {sums.sum, zero});
   return OneOutput(node("where", {none, zero, root(node("where", {none, node.Number(x, 1), sums.sum}))}));
 }
 
-// Over all axes but the first two.
+// Pools over all axes except the first two.
 Values GlobalPool(OnnxNode& node) {
   const int rank = node.input_rank(0);
   if (rank < 3) return InvalidArgument("operand ", node.input_type(0).ToString(), "; expected [n, c, spatial..]");

@@ -1,5 +1,5 @@
-// What converters make of scikit-learn's preprocessing (domain ai.onnx.ml): scaling, norms, thresholds, missing values,
-// categories. The values are those of onnxruntime.
+// Operators of scikit-learn's preprocessing as converters write them (domain ai.onnx.ml): scaling, norms, thresholds,
+// missing values, categories. The values are those of onnxruntime.
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +9,7 @@
 namespace rewright {
 namespace {
 
-// A list of numbers of a type: one for each element along the last axis, or one for all of them.
+// Reads a list of numbers of a type: one for each element along the last axis, or one for all of them.
 absl::StatusOr<Value> AlongFeatures(OnnxNode& node, const std::string& name, const std::vector<double>& numbers,
                                     DType dtype) {
   const Shape& shape = node.input_type(0).shape;
@@ -33,8 +33,8 @@ Values Scaler(OnnxNode& node) {
   return OneOutput(node("mul", {node("sub", {x, offset}), scale}));
 }
 
-// x over its maximum, the sum of its magnitudes, or the root of the sum of its squares, along the last axis; rows where
-// that is zero stay.
+// x divided along the last axis by its maximum, the sum of its magnitudes, or the root of the sum of its squares; rows
+// for which that is zero stay.
 Values Normalizer(OnnxNode& node) {
   const std::string norm = node.String("norm", "MAX");
   const Value x = node.CastTo(node.input(0), DType::kFloat32);
@@ -59,12 +59,12 @@ Values Binarizer(OnnxNode& node) {
   const Value x = node.input(0);
   const double threshold = node.Float("threshold", 0);
   const DType dtype = node.type(x).dtype;
-  // Of an integer the greatest one below the threshold decides.
+  // Comparing an integer to the threshold is comparing it to the threshold rounded down.
   const double bound = IsFloating(dtype) ? threshold : std::floor(threshold);
   return OneOutput(node.CastTo(node("less", {node.Number(x, bound), x}), dtype));
 }
 
-// What stands for elements that are missing: NaN, or equal to a number.
+// Replaces missing elements: NaN, or those equal to a number.
 Values Imputer(OnnxNode& node) {
   const Value x = node.input(0);
   const DType dtype = node.type(x).dtype;
@@ -83,7 +83,7 @@ Values Imputer(OnnxNode& node) {
   return OneOutput(node("where", {present, x, imputed}));
 }
 
-// The elements at known places of the last axis.
+// Selects the elements at known positions of the last axis.
 Values ArrayFeatureExtractor(OnnxNode& node) {
   const Value x = node.input(0);
   const Shape shape = node.shape(x);
@@ -97,7 +97,7 @@ Values ArrayFeatureExtractor(OnnxNode& node) {
   return OneOutput(shape.size() == 1 ? node.Reshape(y, {1, node.shape(y)[0]}) : y);
 }
 
-// Features of several tensors side by side, as floats.
+// Concatenates features of several tensors, as floats.
 Values FeatureVectorizer(OnnxNode& node) {
   const std::vector<int64_t> sizes = node.Ints("inputdimensions");
   std::vector<Value> parts;
@@ -115,7 +115,7 @@ Values FeatureVectorizer(OnnxNode& node) {
   return OneOutput(node.Concat(parts, 1));
 }
 
-// A one at the category of each element, along a new last axis; zeros for what is none.
+// One-hot rows by the category of each element, along a new last axis; zeros for elements of no category.
 Values OneHotEncoder(OnnxNode& node) {
   if (node.HasAttribute("cats_strings")) return Unimplemented("categories that are strings");
   const std::vector<int64_t> categories = node.Ints("cats_int64s");

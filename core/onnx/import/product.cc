@@ -9,7 +9,7 @@ namespace {
 
 Values MatMul(OnnxNode& node) { return OneOutput(Product(node, node.input(0), node.input(1))); }
 
-// The bias B of a convolution, one number per channel.
+// Adds the bias B of a convolution, one number per channel.
 Value AddBias(OnnxNode& node, Value y) {
   if (!node.has_input(2)) return y;
   const int64_t channels = node.shape(y)[1];
@@ -24,8 +24,8 @@ Value AddBias(OnnxNode& node, Value y) {
 Values Conv(OnnxNode& node) { return OneOutput(ConvOf(node)); }
 Values Gemm(OnnxNode& node) { return OneOutput(GemmOf(node)); }
 
-// W[C, M/g, k..] of a transposed convolution as the kernel [M, C/g, k..] of the convolution that it is: channels
-// exchanged within each group, taps in reverse order.
+// Converts W[C, M/g, k..] of a transposed convolution to the kernel [M, C/g, k..] of the equivalent convolution:
+// channels exchanged within each group, taps in reverse order.
 Value TransposedKernel(OnnxNode& node, Value w, int64_t groups) {
   const Shape shape = node.shape(w);
   const int64_t in = shape[0] / groups, out = shape[1];
@@ -38,8 +38,9 @@ Value TransposedKernel(OnnxNode& node, Value w, int64_t groups) {
   return node("reverse", {kernel}, {{"axes", AxesFrom(2, static_cast<int64_t>(shape.size()))}});
 }
 
-// The pads of a transposed convolution: how much of the full result is cut off on each side. They are given, or follow
-// from the shape of the result: given, or with auto_pad strides times that of the operand.
+// Returns the pads of a transposed convolution: the number of elements of the full result that are cut off on each
+// side. They are given, or follow from the shape of the result: the given one, or with auto_pad strides times that of
+// the operand.
 absl::StatusOr<std::vector<int64_t>> TransposedPads(OnnxNode& node, const OnnxWindow& window, const Shape& shape,
                                                     const std::vector<int64_t>& output_padding) {
   const size_t axes = shape.size() - 2;
@@ -55,14 +56,14 @@ absl::StatusOr<std::vector<int64_t>> TransposedPads(OnnxNode& node, const OnnxWi
   for (size_t k = 0; k < axes; ++k) {
     const int64_t extent = (window.kernel[k] - 1) * window.dilations[k] + 1;
     const int64_t full = (shape[2 + k] - 1) * window.strides[k] + extent + output_padding[k];
-    const int64_t total = full - sizes[k];  // negative: what is missing comes at the end
+    const int64_t total = full - sizes[k];  // negative: the missing elements are added at the end
     pads[k] = total < 0 ? 0 : auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
     pads[axes + k] = total - pads[k];
   }
   return pads;
 }
 
-// The convolution of the operand spread out by the strides.
+// Convolves the operand, spread out by the strides.
 Values ConvTranspose(OnnxNode& node) {
   const Value x = node.input(0);
   const Value w = node.input(1);

@@ -1,6 +1,6 @@
-// Operators on quantized tensors: integers of 8 or 16 bits q that stand for (q - zero point) * scale. They are composed
-// of operators on integers and f32, so that nothing is rounded but where ONNX says so: products are sums of i32, halves
-// are rounded to the even one, and what is too large for the type is its largest number.
+// Operators on quantized tensors: integers q of 8 or 16 bits that represent (q - zero point) * scale. They are composed
+// of operators on integers and f32, so that rounding occurs only where ONNX defines it: products are sums of i32,
+// halves are rounded to the even number, and too large values become the type's largest number.
 #include <functional>
 #include <limits>
 
@@ -10,7 +10,8 @@
 namespace rewright {
 namespace {
 
-// A scale or zero point beside x: a number, one for each index of `axis`, or one for each block of them.
+// Returns a scale or zero point as it broadcasts with x: a number, one for each index of `axis`, or one for each block
+// of them.
 Value Beside(OnnxNode& node, Value x, Value parameter, int64_t axis, int64_t block = 0) {
   const Shape shape = node.shape(x), given = node.shape(parameter);
   if (NumElements(given) == 1 && given.size() <= 1) return node.Reshape(parameter, {});
@@ -34,7 +35,7 @@ Value Beside(OnnxNode& node, Value x, Value parameter, int64_t axis, int64_t blo
   return node.Reshape(parameter, along);
 }
 
-// x - zero point, of i32; input number `zero` of the node, which may be left away.
+// Returns x - zero point, of i32; the zero point is input number `zero` of the node, which may be omitted.
 Value Centred(OnnxNode& node, Value x, int zero, int64_t axis, int64_t block = 0) {
   const Value whole = node.CastTo(x, DType::kInt32);
   if (!node.has_input(zero)) return whole;
@@ -42,7 +43,8 @@ Value Centred(OnnxNode& node, Value x, int zero, int64_t axis, int64_t block = 0
   return node("sub", {whole, node.CastTo(point, DType::kInt32)});
 }
 
-// The reals x, multiples of a scale, as integers of the type: rounded, moved by the zero point, held in its range.
+// Quantizes the reals x, multiples of a scale, to integers of the type: rounded, shifted by the zero point, clamped to
+// its range.
 Value Quantized(OnnxNode& node, Value x, std::optional<Value> zero, DType to) {
   double low = 0, high = 0;
   VisitDType(to, [&](auto t) {
@@ -58,13 +60,13 @@ Value Quantized(OnnxNode& node, Value x, std::optional<Value> zero, DType to) {
   return node.CastTo(x, to);
 }
 
-// OK for integers of 8 and 16 bits.
+// Returns OK for integers of 8 and 16 bits.
 absl::Status CheckQuantized(DType type) {
   if (IsInteger(type) && BitsOf(type) <= 16) return absl::OkStatus();
   return Unimplemented("quantized elements of type ", DTypeName(type));
 }
 
-// x as u8, its scale and its zero point: the scale spreads the elements and 0 over u8.
+// Returns x as u8, its scale and its zero point: the scale spreads the elements and 0 over u8.
 std::vector<Value> DynamicallyQuantized(OnnxNode& node, Value x) {
   const std::vector<int64_t> axes = AxesFrom(0, node.type(x).rank());
   const Value nothing = node.Number(x, 0);
@@ -118,7 +120,8 @@ Values DequantizeLinear(OnnxNode& node) {
 // Rows of the left operand and columns of the right one may have zero points of their own.
 constexpr int64_t kRows = -2, kColumns = -1, kChannels = 1, kKernels = 0;
 
-// The sums of products of i32; zero points by number of the input, for all of a matrix, its rows or its columns.
+// Returns the sums of products of i32. Zero points are given by number of the input: one for a whole matrix, or one for
+// each row of `a` or column of `b`.
 Value Sums(OnnxNode& node, Value a, Value b, int a_zero, int b_zero) {
   const Value left = Centred(node, a, a_zero, kRows);
   const Value right = Centred(node, b, b_zero, kColumns);
@@ -135,8 +138,8 @@ Values ConvInteger(OnnxNode& node) {
   return OneOutput(Convolve(node, x, w));
 }
 
-// The sums of products with the scale left * right, as multiples of the scale `out`, in the type of its zero point.
-// `along`: the axis of the sums that the parameters of the right operand count; all inputs by number.
+// Rescales the sums of products, which have the scale left * right, to the scale `out`, in the type of its zero point.
+// `along` is the axis of the sums that the right operand's parameters follow. Inputs are given by number.
 absl::StatusOr<Value> Requantized(OnnxNode& node, Value sums, int left, int right, int out, int64_t along) {
   const Value zero = node.input(out + 1);
   RETURN_IF_ERROR(CheckQuantized(node.type(zero).dtype));
@@ -165,14 +168,15 @@ Values QLinearConv(OnnxNode& node) {
   return OneOutput(Requantized(node, sums, 1, 4, 6, kChannels));
 }
 
-// ---------------------------------------------------------------- of the domain com.microsoft, by onnxruntime's
-// quantizer
+// ---------------------------------------------------------------- operators of the domain com.microsoft, written by
+// onnxruntime's quantizer
 //
-// Composed as those of ONNX are, with the roundings of onnxruntime's kernels on processors, which tests compare bit by
-// bit. Where these do not compute by a formula (the softmax by a table of integers), the difference stands beside it.
+// They are composed as those of ONNX are, with the roundings of onnxruntime's processor kernels; tests compare the
+// results bit by bit. If a kernel does not compute by a formula (the softmax by a table of integers), a comment there
+// tells the difference.
 
-// A scale and a zero point for all of a tensor, inputs `at` and `at + 1` of the node, as f32; the zero point may be
-// left away.
+// A scale and a zero point for a whole tensor, inputs `at` and `at + 1` of the node, as f32; the zero point may be
+// omitted.
 struct Parameters {
   Value scale, zero;
   std::optional<Value> point;  // as it is given
@@ -197,13 +201,13 @@ absl::StatusOr<Parameters> ParametersAt(OnnxNode& node, int at) {
   return read;
 }
 
-// scale * (x - zero), of f32.
+// Returns scale * (x - zero), of f32.
 Value Real(OnnxNode& node, Value x, const Parameters& p) {
   if (const absl::Status status = CheckQuantized(node.type(x).dtype); !status.ok()) return node.Fail(status);
   return node("mul", {p.scale, node("sub", {node.CastTo(x, DType::kFloat32), p.zero})});
 }
 
-// Reals of f32 as integers of the type.
+// Quantizes reals of f32 to integers of the type.
 Value Integers(OnnxNode& node, Value real, const Parameters& p, DType to) {
   return Quantized(node, node("div", {real, p.scale}), p.point, to);
 }
@@ -230,8 +234,8 @@ absl::StatusOr<Operands> OperandsOf(OnnxNode& node) {
 }
 
 // With the ratios r = scale / scale of the result: (a * r_a + fixed) + b * r_b, where fixed = zero - (r_a * zero_a +
-// r_b * zero_b). On processors with fused multiplications and additions onnxruntime's kernel is a * r_a + (b * r_b +
-// fixed) with one rounding each for product and sum, in fixed too; few elements are another integer then.
+// r_b * zero_b). On processors with fused multiply-add, onnxruntime's kernel computes a * r_a + (b * r_b + fixed) with
+// one rounding for each product and sum, also in `fixed`; few elements differ by that.
 Values QLinearAdd(OnnxNode& node) {
   ASSIGN_OR_RETURN(const Operands of, OperandsOf(node));
   const auto& [x, y, a, b, c, type] = of;
@@ -250,7 +254,7 @@ Values QLinearMul(OnnxNode& node) {
   return OneOutput(Quantized(node, node("mul", {product, ratio}), c.point, type));
 }
 
-// A function of reals between two quantized tensors. Inputs: x, its scale and zero point, those of the result.
+// Applies a function of reals between two quantized tensors. Inputs: x, its scale and zero point, those of the result.
 Values Between(OnnxNode& node, const std::function<absl::StatusOr<Value>(Value)>& function) {
   ASSIGN_OR_RETURN(const Parameters of_x, ParametersAt(node, 1));
   ASSIGN_OR_RETURN(const Parameters of_y, ParametersAt(node, 3));
@@ -267,7 +271,8 @@ Values QLinearLeakyRelu(OnnxNode& node) {
   return Between(node, [&](Value x) { return node("leaky_relu", {x}, {{"alpha", alpha}}); });
 }
 
-// By a table of exponentials in onnxruntime; a unit apart where that and the quotient fall on two sides of a half.
+// onnxruntime uses a table of exponentials; the result differs by one if that and the quotient round to different
+// sides.
 Values QLinearSoftmax(OnnxNode& node) {
   const int64_t opset = node.Int("opset", 13);
   const int rank = node.input_rank(0);
@@ -285,7 +290,7 @@ Values QLinearAveragePool(OnnxNode& node) {
   return Between(node, [&](Value x) { return AveragePoolOf(node, x); });
 }
 
-// The sum of x - zero times scale_x / (scale_y * n).
+// Multiplies the sum of x - zero by scale_x / (scale_y * n).
 Values QLinearGlobalAveragePool(OnnxNode& node) {
   RETURN_IF_ERROR(CheckChannelsFirst(node));
   ASSIGN_OR_RETURN(const Parameters of_x, ParametersAt(node, 1));
@@ -318,7 +323,7 @@ Values QLinearConcat(OnnxNode& node) {
 }
 
 // Inputs: a, its scale and zero point, b, its scale and zero point, an addend of i32, scale and zero point of the
-// result, without which it is of f32.
+// result; without these the result is f32.
 Values QGemm(OnnxNode& node) {
   RETURN_IF_ERROR(node.CheckGiven({0, 1, 3, 4}));
   const double alpha = node.Float("alpha", 1);
@@ -338,7 +343,7 @@ Values QGemm(OnnxNode& node) {
   return OneOutput(Quantized(node, multiple, to.point, to.point ? node.type(*to.point).dtype : DType::kUInt8));
 }
 
-// Integer sums as reals, by the two scales, and a bias of f32, which may be left away.
+// Converts integer sums to reals, by the two scales, and adds a bias of f32, which may be omitted.
 Values Dequantized(OnnxNode& node, Value sums, Value a_scale, Value b_scale, int bias) {
   const Value factor = node("mul", {a_scale, b_scale});
   Value y = node("mul", {node.CastTo(sums, DType::kFloat32), factor});
@@ -354,7 +359,7 @@ Values MatMulIntegerToFloat(OnnxNode& node) {
   return Dequantized(node, sums, a_scale, b_scale, 6);
 }
 
-// Inputs: a of f32, which is quantized as DynamicQuantizeLinear says, b, its scale and zero point, a bias of f32.
+// Inputs: a of f32, quantized as by DynamicQuantizeLinear, b, its scale and zero point, a bias of f32.
 Values DynamicQuantizeMatMul(OnnxNode& node) {
   const std::vector<Value> a = DynamicallyQuantized(node, node.input(0));
   const Value left = node("sub", {node.CastTo(a[0], DType::kInt32), node.CastTo(a[2], DType::kInt32)});

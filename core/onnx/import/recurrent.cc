@@ -1,4 +1,4 @@
-// RNN, GRU and LSTM, written out step by step. What reads the input alone is one product for all steps.
+// RNN, GRU and LSTM, written out step by step. One product computes the terms of all steps that read the input alone.
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -8,7 +8,7 @@
 namespace rewright {
 namespace {
 
-// Of one direction.
+// Weights of one direction.
 struct Weights {
   Value input, recurrent;            // [i, gates * h], [h, gates * h], transposed from the model's
   Value input_bias, recurrent_bias;  // [gates * h]
@@ -119,7 +119,7 @@ class Recurrence {
     return absl::OkStatus();
   }
 
-  // Part d of an input of shape [d, ..], as a tensor of `shape`.
+  // Returns part d of an input of shape [d, ..], as a tensor of `shape`.
   Value Part(int input, int64_t d, const Shape& shape) {
     Shape whole = shape;
     whole.insert(whole.begin(), directions_);
@@ -167,8 +167,8 @@ class Recurrence {
     return node_.Reshape(node_.SliceAxis(ordered, 0, d, d + 1), {batch_, size_});
   }
 
-  // What the gates take from the input, of all steps: [t, b, gates * h]. The biases that are added to it later at any
-  // rate are in it.
+  // Returns the input's contribution to the gates for all steps: [t, b, gates * h]. It includes the biases that would
+  // be added to it later in any case.
   Value Projected(const Weights& weights) {
     Value x = node_.input(0);
     if (batch_first_) x = node_.Transpose(x, {1, 0, 2});
@@ -184,12 +184,12 @@ class Recurrence {
     return gates_ == 3 ? GruStep(x, state, weights, d) : LstmStep(x, state, weights, d);
   }
 
-  // Activation number k of the direction.
+  // Applies activation number k of the direction.
   Value Act(int64_t d, size_t k, Value x) {
     return node_(activations_[k + static_cast<size_t>(d) * activations_.size() / static_cast<size_t>(directions_)],
                  {x});
   }
-  // Gate k of [.., gates * h].
+  // Returns gate k of [.., gates * h].
   Value Gate(Value x, int64_t k) { return node_.SliceAxis(x, node_.type(x).rank() - 1, k * size_, (k + 1) * size_); }
 
   State RnnStep(Value x, const State& state, const Weights& weights, int64_t d) {
@@ -218,7 +218,7 @@ class Recurrence {
   // Gates i, o, f, c (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
   State LstmStep(Value x, const State& state, const Weights& weights, int64_t d) {
     const Value sum = node_("add", {x, node_("matmul", {state.hidden, weights.recurrent})});
-    // Gate k, which may look at the cell.
+    // Computes gate k, which may read the cell.
     const auto gate = [&](int64_t k, Value cell) {
       const Value own = Gate(sum, k);
       return weights.peephole ? node_("add", {own, node_("mul", {Gate(*weights.peephole, k), cell})}) : own;

@@ -29,11 +29,11 @@ Values Reduce(OnnxNode& node) {
   const Value x = node.input(0);
   if (std::get<std::vector<int64_t>>(attrs.at("axes")).empty()) return std::vector<Value>{x};
   if (node.type(x).dtype != DType::kBool) return OneOutput(node(node.op(), {x}, attrs));
-  // The least of truth values is their conjunction.
+  // The minimum of truth values is their conjunction.
   return OneOutput(node(node.op_type() == "ReduceMin" ? "reduce_and" : "reduce_or", {x}, attrs));
 }
 
-// The sum of x, and of it a function.
+// Applies a function to the sum of x.
 Values SumOf(OnnxNode& node, Value x, const char* after = nullptr) {
   ASSIGN_OR_RETURN(const Attrs attrs, ReductionAttrs(node));
   const Value sum = node("reduce_sum", {x}, attrs);
@@ -50,8 +50,8 @@ Values ReduceL2(OnnxNode& node) {
 Values ReduceSumSquare(OnnxNode& node) { return SumOf(node, Square(node)); }
 Values ReduceLogSum(OnnxNode& node) { return SumOf(node, node.input(0), "log"); }
 
-// m + log(sum of exp(x - m)) with the maximum m, so that nothing overflows; with m = 0 where the maximum is infinite or
-// no number, from which nothing can be taken.
+// m + log(sum of exp(x - m)) with the maximum m, so that nothing overflows. m = 0 if the maximum is infinite or NaN,
+// which cannot be subtracted.
 Values ReduceLogSumExp(OnnxNode& node) {
   ASSIGN_OR_RETURN(const Attrs attrs, ReductionAttrs(node));
   const Value x = node.input(0);
@@ -65,7 +65,7 @@ Values ReduceLogSumExp(OnnxNode& node) {
   return OneOutput(node("add", {node.Reshape(shift, node.shape(sum)), node("log", {sum})}));
 }
 
-// What CumSum and CumProd run along.
+// Axis and options of CumSum and CumProd.
 struct Course {
   int64_t axis = 0;
   bool exclusive = false, reverse = false;
@@ -84,12 +84,12 @@ Values CumSum(OnnxNode& node) {
   return OneOutput(node("cumsum", {node.input(0)}, attrs));
 }
 
-// Products of the elements up to each position: after the step of distance d each holds the last 2 d.
+// Products of the elements up to each position: after the step of distance d each holds the product of the last 2 d.
 Values CumProd(OnnxNode& node) {
   ASSIGN_OR_RETURN(const Course course, ReadCourse(node));
   const auto at = static_cast<size_t>(course.axis);
   const int64_t size = node.shape(node.input(0))[at];
-  // The elements `distance` before, ones where there are none.
+  // Shifts by `distance`; ones fill the gap.
   const auto shifted = [&](Value x, int64_t distance) {
     std::vector<int64_t> before(node.shape(x).size(), 0), after = before;
     before[at] = course.reverse ? -distance : distance;
@@ -104,8 +104,8 @@ Values CumProd(OnnxNode& node) {
   return std::vector<Value>{x};
 }
 
-// ArgMax and ArgMin, the first or the last of equal elements. The least one is the largest of the negatives, of
-// integers of those with all bits turned: not all of them have a negative.
+// ArgMax and ArgMin, the first or the last of equal elements. The minimum is the maximum of the negatives; for
+// integers, of those with inverted bits, since not all integers have a negative.
 Values ArgMax(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(0, node.input_rank(0)));
   const Value x = node.input(0);

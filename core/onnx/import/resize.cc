@@ -9,11 +9,11 @@
 namespace rewright {
 namespace {
 
-// Beyond so many input positions for an output position a product with a matrix is cheaper than adding them up.
+// Up to this number of input positions per output position, adding them up is cheaper than a product with a matrix.
 constexpr size_t kMaxTaps = 4;
 constexpr int64_t kMaxSize = 1 << 18;  // of an axis that is resized
 
-// One axis that is resized: `scale` is what was asked for, out / in only nearly where it was given.
+// One axis that is resized: `scale` is the requested one; if it was given, out / in only approximates it.
 struct AxisResize {
   int64_t axis = 0;
   int64_t in = 0, out = 0;
@@ -33,7 +33,7 @@ struct Modes {
   double extrapolation = 0;
 };
 
-// The position on the input axis that an output position stands for (ONNX's coordinate_transformation_mode).
+// Returns the position on the input axis for an output position (ONNX's coordinate_transformation_mode).
 double SourceOf(const AxisResize& axis, const std::string& coordinates, double x) {
   const double width = axis.scale * static_cast<double>(axis.in);  // of the output, before rounding
   const double last = static_cast<double>(axis.in - 1);
@@ -58,7 +58,7 @@ int64_t NearestTo(double x, const std::string& mode) {
   return static_cast<int64_t>(mode == "round_prefer_ceil" ? std::floor(x + 0.5) : std::ceil(x - 0.5));
 }
 
-// The weight of an element at distance t: linear, or cubic convolution (Keys 1981).
+// Returns the weight of an element at distance t: linear, or cubic convolution (Keys 1981).
 double Kernel(const Modes& modes, double t) {
   t = std::abs(t);
   if (modes.mode == "linear") return std::max(0.0, 1 - t);
@@ -69,7 +69,7 @@ double Kernel(const Modes& modes, double t) {
 
 using Taps = std::map<int64_t, double>;  // weight by input position
 
-// Positions outside are those at the border, or left out.
+// Positions outside become those at the border, or are left out.
 Taps TapsAt(const AxisResize& axis, const Modes& modes, double x) {
   Taps taps;
   const auto clamped = [&](int64_t i) { return std::clamp<int64_t>(i, 0, axis.in - 1); };
@@ -77,7 +77,7 @@ Taps TapsAt(const AxisResize& axis, const Modes& modes, double x) {
     taps[clamped(NearestTo(x, modes.nearest))] = 1;
     return taps;
   }
-  // Where an axis shrinks, antialiasing widens the kernel so that all elements take part.
+  // Antialiasing widens the kernel if an axis shrinks, so that all elements take part.
   const double stretch = modes.antialias ? std::min(axis.scale, 1.0) : 1;
   const double reach = (modes.mode == "linear" ? 1 : 2) / stretch;
   double sum = 0;
@@ -113,7 +113,7 @@ class Resizer {
   }
 
  private:
-  // Of the elements at the first, second, .. positions that are read, each times its weight.
+  // Sums the elements at the first, second, .. positions that are read, each times its weight.
   absl::StatusOr<Value> Sum(Value x, const AxisResize& axis, const std::vector<Taps>& taps, size_t most) {
     const DType dtype = node_.type(x).dtype;
     RETURN_IF_ERROR(node_.ChargeGenerated({DType::kInt64, {axis.out, static_cast<int64_t>(2 * most)}}));
@@ -155,7 +155,7 @@ class Resizer {
     return node_("where", {AlongAxis(mask, axis.axis, y), node_.Number(y, modes_.extrapolation), y});
   }
 
-  // A list as a tensor that broadcasts along the other axes of `like`.
+  // Returns a list as a tensor that broadcasts along the other axes of `like`.
   Value AlongAxis(const Tensor& list, int64_t axis, Value like) {
     Shape shape(static_cast<size_t>(node_.type(like).rank() - axis), 1);
     shape[0] = list.num_elements();
@@ -188,7 +188,7 @@ absl::StatusOr<Modes> ReadModes(OnnxNode& node) {
   return modes;
 }
 
-// A list of reals at an input, as an attribute before opset 9; empty where it is not given.
+// Returns a list of reals from an input, or from an attribute before opset 9; empty if it is not given.
 std::vector<double> Reals(OnnxNode& node, int input, const std::string& name) {
   std::vector<double> reals;
   if (!node.has_input(input)) return reals;
@@ -197,7 +197,7 @@ std::vector<double> Reals(OnnxNode& node, int input, const std::string& name) {
   return reals;
 }
 
-// What becomes of the axes that are named: either scales are given or sizes.
+// Reads the resizes of the named axes, from scales or sizes, whichever is given.
 absl::StatusOr<std::vector<AxisResize>> ReadResizes(OnnxNode& node) {
   const Shape& shape = node.input_type(0).shape;
   const bool resize = node.op_type() == "Resize";
@@ -250,7 +250,7 @@ absl::StatusOr<std::vector<AxisResize>> ReadResizes(OnnxNode& node) {
   return axes;
 }
 
-// Whole factors where every element is repeated.
+// Integer factors that repeat every element.
 bool Repeats(const AxisResize& axis, const Modes& modes) {
   if (modes.mode != "nearest" || axis.out % axis.in != 0 || modes.coordinates == "tf_crop_and_resize") return false;
   for (int64_t i = 0; i < axis.out; ++i) {

@@ -1,5 +1,5 @@
-// Elements by lists of indices: pairs and tuples of them, one-hot rows, windows laid out and laid back; sums where data
-// says, orders of elements, random numbers.
+// Selections by lists of indices: pairs and tuples of them, one-hot rows, windows extracted and added back; scattered
+// sums, orders of elements, random numbers.
 #include <algorithm>
 #include <numeric>
 
@@ -33,13 +33,13 @@ Values OneHot(OnnxNode& node) {
   const Value numbers = node.CountAlong(depth, axis, rank + 1);
   std::vector<Value> off_on;
   for (int64_t k = 0; k < 2; ++k) off_on.push_back(node.Reshape(node.SliceAxis(values, 0, k, k + 1), {}));
-  // Counted from the end where negative; beyond both ends nothing is hot.
+  // A negative index counts from the end; one beyond both ends gives no 1.
   const Value from_end = node("add", {indices, node.Number(indices, static_cast<double>(depth))});
   const Value index = node("where", {node("less", {indices, node.Number(indices, 0)}), from_end, indices});
   return OneOutput(node("where", {node("equal", {index, numbers}), off_on[1], off_on[0]}));
 }
 
-// One at the first maximum along the axis, zero elsewhere. Before opset 13 over all axes from `axis` on.
+// One at the first maximum along the axis, zero elsewhere. Before opset 13 all axes from `axis` on are joined.
 Values Hardmax(OnnxNode& node) {
   const int64_t given_axis = node.Int("axis", node.opset() < 13 ? 1 : -1);
   Value x = node.input(0);
@@ -57,9 +57,8 @@ Values Hardmax(OnnxNode& node) {
   return OneOutput(node.Reshape(y, shape));
 }
 
-// Tuples of indices into the axes [begin, begin + k) of a tensor as numbers into these axes joined to one: the last
-// axis of the indices, which are i64, goes. Where there is one alone, of the first axis, it may still count from the
-// end.
+// Joins tuples of indices into the axes [begin, begin + k) of a tensor to single indices into these axes joined to one.
+// The indices are i64, and their last axis disappears. A single index into the first axis may still count from the end.
 Value JoinIndices(OnnxNode& node, Value indices, const Shape& shape, size_t begin) {
   const int last = node.type(indices).rank() - 1;
   const int64_t count = node.shape(indices)[static_cast<size_t>(last)];
@@ -117,7 +116,7 @@ Values GatherNd(OnnxNode& node) {
   return OneOutput(node("gather", {node.Reshape(node.input(0), flat), index}, {{"axis", int64_t{0}}}));
 }
 
-// The elements where a condition holds that is known.
+// Selects the elements at which a known condition holds.
 Values Compress(OnnxNode& node) {
   const Tensor condition = node.ConstantInput(1, "condition");
   Value x = node.input(0);
@@ -139,7 +138,7 @@ Values Compress(OnnxNode& node) {
   return OneOutput(node("gather", {x, node.Constant(Tensor::Int64s(indices))}, {{"axis", axis}}));
 }
 
-// The first so many elements of each sequence in the opposite order.
+// Reverses the first elements of each sequence, as many as its length says.
 Values ReverseSequence(OnnxNode& node) {
   const int64_t batch_axis = node.Int("batch_axis", 1);
   const int64_t time_axis = node.Int("time_axis", 0);
@@ -189,8 +188,8 @@ Values CenterCropPad(OnnxNode& node) {
   return OneOutput(node("pad", {x}, {{"before", before}, {"after", after}, {"value", 0.0}}));
 }
 
-// [n, c * window, positions] as images: each element of a window is spread over where its windows lie, and all are
-// added up.
+// Adds windows [n, c * window, positions] up to images: each element of a window is spread over the positions of its
+// windows.
 Values Col2Im(OnnxNode& node) {
   const Shape shape = node.input_type(0).shape;
   const std::vector<int64_t> image = node.IntsInput(1, "image_shape");
@@ -247,9 +246,10 @@ Values Col2Im(OnnxNode& node) {
   return OneOutput(sum);
 }
 
-// ---------------------------------------------------------------- sums where data says, orders, random numbers
+// ---------------------------------------------------------------- scattered sums, orders, random numbers
 
-// Adds, or where the indices are known and no two equal, replaces: what a later update does to an earlier one is open.
+// True if updates are added, false if they replace. Replacing requires known indices, no two of them equal, since the
+// order of updates is open.
 absl::StatusOr<bool> ReadsAdds(OnnxNode& node) {
   const std::string reduction = node.String("reduction", "none");
   if (reduction != "add" && reduction != "none") {
@@ -258,7 +258,8 @@ absl::StatusOr<bool> ReadsAdds(OnnxNode& node) {
   return reduction == "add";
 }
 
-// `op` adds updates to its first operand where indices say. Replacing is adding to zeros, at the places of a mask.
+// Scatters updates into `data` by `op`, which adds them at the indices. Replacing adds to zeros, at the positions of a
+// mask.
 absl::StatusOr<Value> Scatter(OnnxNode& node, bool adds, const std::string& op, Value data, Value indices,
                               Value updates, const Attrs& attrs) {
   if (adds) return node(op, {data, indices, updates}, attrs);
@@ -288,7 +289,7 @@ Values ScatterElements(OnnxNode& node) {
       Scatter(node, adds, "scatter_elements_add", node.input(0), node.input(1), node.input(2), {{"axis", axis}}));
 }
 
-// Of indices into the first axes, which are joined to one.
+// ScatterND; the indices are into the first axes, which are joined to one.
 Values ScatterNd(OnnxNode& node) {
   ASSIGN_OR_RETURN(const bool adds, ReadsAdds(node));
   const Shape shape = node.input_type(0).shape;
@@ -310,7 +311,7 @@ Values ScatterNd(OnnxNode& node) {
   return OneOutput(node.Reshape(y, shape));
 }
 
-// Unless they are asked for sorted, the elements may come in any order: ours are sorted.
+// Unless they are requested in order, the elements may come in any order: here they are sorted.
 Values TopK(OnnxNode& node) {
   ASSIGN_OR_RETURN(const int64_t axis, node.AxisAttribute(-1, node.input_rank(0)));
   int64_t k = 0;

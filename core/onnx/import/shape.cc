@@ -1,4 +1,4 @@
-// Operators that keep the elements in their order and give them another shape, and those that do nothing.
+// Operators that keep the order of elements and change the shape, and those that do nothing.
 #include <algorithm>
 
 #include "core/base/status_macros.h"
@@ -9,7 +9,7 @@ namespace {
 
 Values Identity(OnnxNode& node) { return std::vector<Value>{node.input(0)}; }
 
-// Sizes of 0 keep the operand's (unless allowzero is set), one of -1 takes what is left.
+// Sizes of 0 keep the operand's (unless allowzero is set), and one of -1 takes the remaining elements.
 Values Reshape(OnnxNode& node) {
   const bool allow_zero = node.opset() >= 14 && node.Flag("allowzero");
   const Value x = node.input(0);

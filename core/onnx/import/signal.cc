@@ -9,7 +9,7 @@
 namespace rewright {
 namespace {
 
-// Real numbers [.., 1] or complex ones [.., 2] along an axis; cut or filled up with zeros to the length that is given.
+// Reads real numbers [.., 1] or complex ones [.., 2] along an axis, cut or padded with zeros to the given length.
 Values Dft(OnnxNode& node) {
   const Value input = node.input(0);
   const int rank = node.type(input).rank();
@@ -36,7 +36,7 @@ Values Dft(OnnxNode& node) {
     length = given[0];
   }
   if (length < 1) return Unimplemented("a transform of nothing");
-  // Beyond the end there are zeros: the matrices have the columns of what is there.
+  // Zeros beyond the end contribute nothing: the matrices have columns for the existing elements only.
   const int64_t taken = std::min(length, node.shape(input)[static_cast<size_t>(axis)]);
   const Value x = node.SliceAxis(input, axis, 0, taken);
   const int64_t rows = onesided ? length / 2 + 1 : length;

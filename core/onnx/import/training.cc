@@ -5,7 +5,7 @@
 namespace rewright {
 namespace {
 
-// One element of an input that must be known.
+// Returns one element of an input that must be known.
 double NumberInput(OnnxNode& node, int i, const std::string& name) {
   const Tensor tensor = node.ConstantInput(i, name);
   if (tensor.num_elements() == 1) return tensor.At(0);
@@ -13,7 +13,7 @@ double NumberInput(OnnxNode& node, int i, const std::string& name) {
   return 0;
 }
 
-// The share of elements that are dropped; 0 where none are.
+// Returns the share of elements that are dropped; 0 if none are.
 absl::StatusOr<double> DroppedShare(OnnxNode& node) {
   node.Ignore({"ratio", "seed"});  // before opset 12 dropout is one of inference; a run has a seed of its own
   if (!node.has_input(2)) return 0;
@@ -27,8 +27,8 @@ absl::StatusOr<double> DroppedShare(OnnxNode& node) {
   return ratio;
 }
 
-// y = 0 where a random number is less than the ratio, elsewhere x / (1 - ratio); the mask says where that is. At
-// inference y = x, and the mask is true everywhere.
+// y = 0 if a random number is less than the ratio, else x / (1 - ratio); the mask tells the latter. For inference y =
+// x, and the mask is true everywhere.
 Values Dropout(OnnxNode& node) {
   const Value x = node.input(0);
   ASSIGN_OR_RETURN(const double ratio, DroppedShare(node));
@@ -47,8 +47,8 @@ Values Dropout(OnnxNode& node) {
   return std::vector<Value>{y, node("logical_not", {dropped})};
 }
 
-// What the losses have in common: of each label its weight times the negative logarithm of its class, 0 where it is
-// ignored. `mean` divides the sum by the weights of the labels that count, which are 1 where none are given.
+// The common part of the losses. Each label gives its weight times the negative logarithm of its class, or 0 if it is
+// ignored. `mean` divides the sum by the sum of the weights of the labels that count; a weight that is not given is 1.
 Values LabelLoss(OnnxNode& node, Value logs) {
   const std::string reduction = node.String("reduction", "mean");
   if (reduction != "none" && reduction != "sum" && reduction != "mean") {
@@ -102,7 +102,7 @@ Values LabelLoss(OnnxNode& node, Value logs) {
 
 Values NegativeLogLikelihood(OnnxNode& node) { return LabelLoss(node, node.input(0)); }
 
-// Of the stable logarithm of softmax, which is the optional second output.
+// SoftmaxCrossEntropyLoss, computed from the stable logarithm of softmax, which is the optional second output.
 Values SoftmaxCrossEntropy(OnnxNode& node) {
   if (node.input_rank(0) < 2) return InvalidArgument("operand 0 has no axis of classes");
   const Value logs = node("log_softmax", {node.input(0)}, {{"axis", int64_t{1}}});

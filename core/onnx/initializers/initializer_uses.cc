@@ -9,7 +9,7 @@
 namespace rewright {
 namespace {
 
-// Adds what the graphs of a node read.
+// Adds the tensors that the graphs of a node read.
 void AddReadersOfSubgraphs(const onnx::NodeProto& node, absl::flat_hash_set<std::string>* names) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
     std::vector<const onnx::GraphProto*> graphs;
@@ -32,7 +32,7 @@ bool IsNorm(const std::string& op) {
   return ops->contains(op);
 }
 
-// The value that the node gives, before it was only moved.
+// Returns the value of the node's input before operators that only move elements.
 const onnx::NodeProto* BeforeMoves(const NodeUses& uses, const std::string& name) {
   const onnx::NodeProto* node = uses.ProducerOf(name);
   while (node != nullptr && MovesOnly(*node, 0)) node = uses.ProducerOf(node->input(0));
@@ -44,7 +44,7 @@ bool IsRoot(const NodeUses& uses, const std::string& name) {
   return node != nullptr && node->op_type() == "Sqrt";
 }
 
-// x / sqrt(v), or x * (1 / sqrt(v)) in either way of writing it.
+// True for x / sqrt(v), or x * (1 / sqrt(v)) in either operand order.
 bool DividesByRoot(const NodeUses& uses, const onnx::NodeProto& node) {
   if (node.input_size() != 2) return false;
   if (node.op_type() == "Div") return IsRoot(uses, node.input(1));
@@ -156,7 +156,7 @@ bool IsBehindNorm(const NodeUses& uses, const InitializersByName& initializers, 
   };
   if (!is_affine(*reader.node)) return false;
   const onnx::NodeProto* before = BeforeMoves(uses, reader.node->input(1 - reader.input));
-  // A bias stands behind the scale.
+  // A bias follows the scale.
   if (before != nullptr && reader.node->op_type() == "Add" && before->op_type() == "Mul" && is_affine(*before) &&
       !DividesByRoot(uses, *before)) {
     for (int i : {0, 1}) {

@@ -17,7 +17,7 @@
 namespace rewright {
 namespace {
 
-// Tables that are equal up to the order of elements by chance have fewer.
+// The least number of elements of tied tables: smaller ones may be equal up to the order of elements by chance.
 constexpr int64_t kLeastTied = 17;
 
 bool Fits(const std::function<bool(const std::string&)>& patterns, const std::string& name) {
@@ -40,7 +40,7 @@ Tensor WithElements(const Tensor& tensor, const Shape& shape, const std::vector<
   return chosen;
 }
 
-// A hash of the elements in any order.
+// Returns a hash of the elements that does not depend on their order.
 uint64_t Fingerprint(const Tensor& tensor) {
   uint64_t sum = 0;
   for (int64_t i = 0; i < tensor.num_elements(); ++i) {
@@ -60,7 +60,7 @@ bool IsTransposed(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-// The operators that read a tensor, each with the number of its input, behind what only moves elements.
+// Returns the operators that read a tensor, each with the number of its input, past operators that only move elements.
 std::set<std::string> KindsOfUses(const NodeUses& uses, const std::string& name) {
   std::set<std::string> kinds, seen;
   std::vector<std::string> names = {name};
@@ -86,7 +86,7 @@ void RemoveNamed(const std::string& name, Entries* entries) {
   }
 }
 
-// An initializer is one no more: a node before all others gives it, which reads these tensors.
+// Replaces an initializer by a node before all others, which computes it from these tensors.
 onnx::NodeProto& Replace(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
                          onnx::GraphProto& graph, InitializersByName& initializers) {
   RemoveNamed(name, graph.mutable_initializer());
@@ -130,7 +130,7 @@ class CopyJoiner {
   }
 
  private:
-  // Weights first, and of these the ones that the model named.
+  // Weights come first, and of these the ones that the model named.
   std::vector<std::string> Candidates() const {
     std::vector<std::tuple<bool, bool, int, std::string>> ordered;
     for (const onnx::TensorProto& proto : graph_.initializer()) {
@@ -189,7 +189,7 @@ int LongAxes(const Shape& shape) {
   return static_cast<int>(std::count_if(shape.begin(), shape.end(), [](int64_t size) { return size > 1; }));
 }
 
-// The shape that is left where axes along which nothing changes have one element, and the elements that are left.
+// The shape and the elements that remain after axes along which nothing changes are reduced to one element.
 std::pair<Shape, std::vector<int64_t>> WithoutRepeats(const Tensor& tensor) {
   Shape shape = tensor.shape();
   std::vector<int64_t> strides(shape.size(), 1);
@@ -260,7 +260,7 @@ void JoinRepeats(const ImportOptions& options, const Provenance& provenance, onn
       if (is_new) distinct.push_back(i);
       places.push_back(at->second);
     }
-    // Few elements of a large parameter are equal by chance.
+    // A few elements of a large parameter may be equal by chance.
     const bool scattered = LongAxes(shape) > 1 && 2 * std::ssize(distinct) <= std::ssize(elements);
     if (!scattered && shape == tensor.shape()) continue;
     const std::string once = AddInitializer(

@@ -8,16 +8,17 @@
 
 namespace rewright {
 
-// Initializers that hold the same numbers become one, which the others are moved or transposed from, so that its
-// gradient is the sum of theirs. What is not tied: few numbers, or one number alone, which are equal by chance; two
-// that the model named, of one shape and read by nodes of one kind, which are layers that start alike.
-// ImportOptions::shares and ::parts decide otherwise. `roles` has what is left, and gets the notes.
+// Joins initializers that hold the same numbers to one, from which the others are moved or transposed, so that its
+// gradient is the sum of theirs. Not joined are initializers of few numbers or of one repeated number, which are equal
+// by chance, and two that the model named, of one shape and read by nodes of one kind, which are layers that start
+// alike. ImportOptions::shares and ::parts override this. `roles` gets the notes; its `left` lists the untrained
+// initializers.
 void JoinCopies(const ImportOptions& options, onnx::GraphProto& graph, InitializersByName& initializers,
                 InitializerRoles& roles);
 
-// A tensor that was computed from a parameter and repeats its elements, along an axis (a token for each sample of a
-// batch) or anywhere (a table read at positions that are known), becomes these elements, once each, and what repeats
-// them. Where all are one number that cannot be told: such tensors are undecided.
+// Replaces a tensor that was computed from a parameter and repeats its elements, along an axis (a token for each sample
+// of a batch) or anywhere (a table read at known positions), by these elements, once each, and nodes that repeat them.
+// If all elements are one number, repetition cannot be recognized: such tensors are undecided.
 void JoinRepeats(const ImportOptions& options, const Provenance& provenance, onnx::GraphProto& graph,
                  InitializersByName& initializers, InitializerRoles& roles);
 

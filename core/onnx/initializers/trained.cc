@@ -14,7 +14,7 @@
 namespace rewright {
 namespace {
 
-// Weights are smaller; the lowest number of a type stands for minus infinity in masks.
+// The limit on magnitudes of weights; the lowest number of a type means minus infinity in masks.
 constexpr double kLargestWeight = 1e18;
 
 bool HoldsWeights(const Tensor& tensor) {
@@ -53,7 +53,7 @@ class RoleFinder {
   }
 
  private:
-  // Whether no two initializers of one number are equal. In a file that has such, what is shared is so by intent.
+  // True if no two initializers of one repeated number are equal. In a file that has equal ones, sharing is intended.
   bool AreWrittenOnce(const std::vector<std::string>& names) const {
     std::set<std::string> seen;
     for (const std::string& name : names) {
@@ -64,8 +64,8 @@ class RoleFinder {
     return true;
   }
 
-  // An initializer that several nodes read becomes several; an Identity, which exporters write for the second name,
-  // becomes an initializer of that name. What is a constant stays one.
+  // Splits an initializer that several nodes read into one for each use; an Identity, which exporters write for the
+  // second name, becomes an initializer of that name. A constant stays one.
   void PartByUse(const std::string& name, bool given) {
     const Tensor tensor = initializers_.at(name);
     if (uses_.IsInSubgraph(name) || provenance_.KindOf(name) == Provenance::Kind::kConstant) return;
@@ -98,7 +98,7 @@ class RoleFinder {
                                         given ? "" : " (model.shared keeps it one)"));
   }
 
-  // Whether nodes share other numbers, too, that are not equal by chance: one layer, used several times.
+  // True if the nodes also share other numbers that are not equal by chance: they are one layer, used several times.
   bool AreOneLayer(const std::vector<std::pair<int, int>>& uses) const {
     std::map<std::string, int> readers;
     for (const auto& [i, k] : uses) {
@@ -123,7 +123,7 @@ class RoleFinder {
     return free;
   }
 
-  // How an initializer is read.
+  // The use of an initializer by a node's input.
   struct Use {
     bool weight = false, other = false, joins = false;  // joins: with values that are computed, as its elements are
     std::string never;
@@ -155,8 +155,8 @@ class RoleFinder {
     return "named by an exporter, and read as no weight: a constant";
   }
 
-  // Exporters put constants of one number here: the first state of a recurrence that is written out is the left factor
-  // of its products, and a norm in groups is one by instances with ones and zeros.
+  // Exporters put constants of one number at this input: the first state of a recurrence that is written out is the
+  // left factor of its products, and a group norm is an instance norm with ones and zeros.
   static bool TakesMadeConstants(const onnx::NodeProto& node, int input) {
     if (node.op_type() == "InstanceNormalization") return true;
     return input == 0 && (node.op_type() == "MatMul" || node.op_type() == "Gemm");

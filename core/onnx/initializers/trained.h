@@ -27,10 +27,10 @@ struct InitializerRoles {
   std::vector<std::string> notes;  // ImportedModel::weight_notes
 };
 
-// `options` overrides by name (ImportOptions::trains, ::shares, ::parts). Initializers whose elements are all one
-// number are written once by exporters, however many weights start with it: each use becomes an initializer of its own,
-// in the graph and in `initializers`, unless two of the file are equal. What is written several times becomes one
-// (tied.h). Called again it finds nothing more to part or to join.
+// Decides which initializers are trained; `options` overrides by name (ImportOptions::trains, ::shares, ::parts).
+// Exporters write an initializer of one repeated number once, however many weights start with it: each use becomes an
+// initializer of its own, in the graph and in `initializers`, unless two of the file are equal. Copies of one tensor
+// are joined (tied.h). A second call changes nothing.
 InitializerRoles RolesOfInitializers(const ImportOptions& options, onnx::GraphProto& graph,
                                      InitializersByName& initializers);
 

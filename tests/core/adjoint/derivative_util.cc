@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kSeed = 20261122;
 constexpr double kStep = 1e-6;
-// Where differences to both sides are further apart than this there is a kink between.
+// The greatest difference of one-sided slopes at a smooth point; a greater one shows a kink.
 constexpr double kSmooth = 1e-3;
 
 const InterpretOptions kDouble = {.precision = Precision::kFloat64};
@@ -101,7 +101,7 @@ void CheckPoint(const Point& point, Rng& rng, MeaningCache& cache, DerivativeErr
       ++errors->kinks;
       continue;
     }
-    // What rounding of the objective alone may be.
+    // Rounding error of the objective alone.
     const double rounding = (std::fabs(above) + std::fabs(below)) * 1e-15 / kStep;
     const double error = std::fabs((above - below) / (2 * kStep) - along);
     errors->central = std::max(errors->central, std::max(0.0, error - rounding) / scale);

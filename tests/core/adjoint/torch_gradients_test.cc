@@ -154,7 +154,7 @@ TEST(TorchGradients, OfEveryOperatorThatPyTorchHas) {
   for (const OpDef* op : AllOps()) {
     if (TangentOp(*op).ok() && !in_table.contains(op->name)) missing.insert(op->name);
   }
-  // Where tensors lie on devices: PyTorch has no such operators.
+  // The operators that place tensors on devices have no counterpart in PyTorch.
   EXPECT_THAT(missing, testing::ElementsAre("combine", "fetch", "gather_rows", "halo", "partition", "replicate"));
 }
 

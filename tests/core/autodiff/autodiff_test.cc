@@ -75,7 +75,7 @@ TEST(Gradients, OfADenseLayer) {
   EXPECT_EQ(PrintGraph(*again), text);
 }
 
-// Of more parts than any sample of an operator has.
+// The concatenation has more parts than any sample of its operator.
 TEST(Gradients, OfManyPartsAreTheirParts) {
   std::string text = "input x: f64[2,3]\n", names = "x";
   for (int i = 0; i < 8; ++i) {
@@ -189,7 +189,7 @@ TEST(PushForward, OfAProduct) {
 // A graph of random applications, of which later ones read earlier ones where types agree, with random operands.
 struct Grown {
   std::shared_ptr<Arena> arena = std::make_shared<Arena>();
-  std::vector<Value> inputs, values;  // declared inputs; results that nobody reads
+  std::vector<Value> inputs, values;  // declared inputs; results without a reader
   std::vector<Value> moving;          // the inputs of floating types
   Inputs tensors;
 
@@ -246,7 +246,7 @@ Grown Grow(uint64_t seed, int operators) {
   return grown;
 }
 
-// What became of a random graph.
+// Outcome of the check of a random graph.
 enum class Outcome { kChecked, kKink };
 
 double Objective(const Grown& grown, const std::vector<Tensor>& cotangents, const Inputs& tensors) {

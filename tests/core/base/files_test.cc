@@ -1,4 +1,4 @@
-// Where outputs may go, and that nothing is lost on the way there.
+// Tests where outputs may be written, and that no data are lost on the way.
 #include "core/base/files.h"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ class Files : public ::testing::Test {
   void Put(const std::string& name, const std::string& text) const { ASSERT_TRUE(WriteText(In(name), text).ok()); }
   std::string Get(const std::string& name) const { return ReadText(In(name)).value_or("nothing"); }
   void Link(const std::string& target, const std::string& name) const { fs::create_symlink(target, In(name)); }
-  // That neither way of writing takes the name, and that both say why.
+  // Expects that both ways of writing refuse the name, and that both say why.
   void ExpectRefused(const std::string& name, const std::string& why) const {
     for (const absl::Status& status :
          {WriteText(In(name), "new"), CheckWritable(In(name)), AppendFile::Open(In(name)).status()}) {
@@ -192,7 +192,7 @@ TEST_F(Files, AreNotWrittenWithoutTheRight) {
   EXPECT_EQ(Get("f"), "old");
 }
 
-// Files may not grow beyond so many bytes while it lives.
+// Limits the size of files to `bytes` bytes while it lives.
 class SizeLimit {
  public:
   explicit SizeLimit(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {

@@ -214,7 +214,7 @@ TEST_F(FormTest, ComposedFormsHaveTheirValues) {
     const ExprPtr inner = RandomExpression(2 * seed + 1, Leaves(3)).Make(3).node();
     const Form replaced = FormOf(inner, variables);
     const Form composed = Compose(FormOf(outer, variables), {{variables[1].AsAtom(), {replaced}}});
-    // What holds within y's range need not hold elsewhere.
+    // Forms are simplified under y's range, and may be wrong outside of it.
     if (!(RangeOf(replaced).low >= 0 && RangeOf(replaced).high <= 5)) continue;
     ExpectEverywhere(composed, variables, [&](const auto& at) {
       return PlainValue(outer, {at[0], PlainValue(inner, at), at[2]});
@@ -356,7 +356,7 @@ TEST_F(FormTest, OverflowIsUnknown) {
     EXPECT_FALSE(RangeOf(form).IsBounded());
     EXPECT_NE(form, form);
   }
-  // What fits is exact, also beyond where ranges end.
+  // Results that fit are exact, also beyond the limits of ranges.
   EXPECT_EQ((Form(kMax) - kMax).constant(), 0);
   EXPECT_EQ(FloorDiv(Form(kMin), 3).constant(), kMin / 3 - 1);
   EXPECT_EQ(Form(kMin).Divisor(), kMin);

@@ -24,8 +24,8 @@ class SolveTest : public testing::Test {
     return atoms;
   }
 
-  // What Solve gives is what trying all values gives, with `known` at hand. Positions beyond the map's values are known
-  // leaves like others.
+  // Expects that the solution equals the one found by trying all values, with `known` given. Positions beyond the map's
+  // values are known leaves like others.
   static void ExpectSolutions(const Solution& solution, const std::vector<const Atom*>& unknowns,
                               const std::vector<Form>& equations, const Values& known) {
     std::set<std::vector<int64_t>> expected, found;
@@ -146,7 +146,7 @@ TEST_F(SolveTest, Split) {
   ExpectInverse({v}, {}, {Mod(v, 3), FloorDiv(v, 2)}, {p, q}, 6);
 }
 
-// Of what is known up to multiples alone no value is visited in vain.
+// If an unknown is known only modulo a number, the solution visits no value in vain.
 TEST_F(SolveTest, Residue) {
   const Form y = space_.Variable("y", 12), r = space_.Variable("r", 3), p = space_.Fresh("p");
   ExpectInverse({y}, {r}, {Mod(y - r + 1, 2)}, {p}, 3);

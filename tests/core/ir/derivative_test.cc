@@ -31,7 +31,8 @@ double SlopeOf(Fn fn, int by, double a, double b) {
   return (value(h) - value(-h)) / (2 * h);
 }
 
-// Of every function against differences of its values, at points where it has a slope: a mistake in either shows.
+// Compares the derivative of every function with differences of its values, at points where it has a slope; a mistake
+// in either shows.
 TEST(DerivativeTest, AgreesWithDifferencesForEveryFunction) {
   int compared = 0;
   for (const FnInfo& info : AllFns()) {

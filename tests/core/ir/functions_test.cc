@@ -130,7 +130,7 @@ TEST(FunctionsTest, IntegersWrapAroundAndSomeHaveNoValue) {
   EXPECT_EQ(Evaluate(Fn::kAdd, uint8_t{1}, uint8_t{1}).value, 1) << "sums of truth values are `or`";
 }
 
-// What the prover and the generator take from the table.
+// Checks the traits that the prover and the generator take from the table.
 TEST(FunctionsTest, TraitsHold) {
   const double points[] = {0, -0.0, 0.3, 0.5, 0.9, 1, 1.5, 2, 2.5, 7, 1e9, kInfinity};
   for (const FnInfo& info : AllFns()) {

@@ -161,7 +161,7 @@ TEST(GraphTest, SoftmaxCountsItsMaximumOnceARow) {
   EXPECT_LT(features.flops, 10 * 100 * 12) << "linear in the length of a row";
 }
 
-// Of a sum whose positions are data, every term is taken in once; an opaque operator says what it does.
+// A sum whose positions are data counts every term once. An opaque operator states its own work.
 TEST(GraphTest, FeaturesOfScattersAndOpaqueOperators) {
   const char* scatter = R"(
     input x: f32[1000,8]
@@ -174,8 +174,8 @@ TEST(GraphTest, FeaturesOfScattersAndOpaqueOperators) {
   EXPECT_EQ(FeaturesOf(GraphOf("input x: f32[10,100]\n%0.0, %0.1 = top_k(x, k=3)\noutput y = %0.0\n")).flops, 1000);
 }
 
-// The gradient of a strided convolution by its operand has the products of the convolution itself: of the taps that
-// lead to an element those alone that the strides hit.
+// The gradient of a strided convolution by its operand has as many products as the convolution itself: of the taps that
+// lead to an element, only those that the strides reach count.
 TEST(GraphTest, FeaturesCountTheTermsThatExist) {
   const double products = 2 * 4 * 5 * 8 * 8 * 3 * 3;  // 2 samples, 4 to 5 channels, 8 by 8 positions, 3 by 3 taps
   const char* const strided = R"(
@@ -185,7 +185,7 @@ TEST(GraphTest, FeaturesCountTheTermsThatExist) {
     output y = %0
   )";
   EXPECT_EQ(FeaturesOf(GraphOf(strided)).flops, 2 * products);
-  // The same as a convolution of a cotangent with gaps.
+  // The same gradient, written as a convolution of a cotangent with gaps.
   const char* const dilated = R"(
     input u: f32[2,5,8,8]
     input w: f32[4,5,3,3]

@@ -56,7 +56,7 @@ TEST(RewriteTest, AnyOf) {
 
 TEST(RewriteTest, FreeVariablesAreNotBound) {
   EXPECT_THAT(FreeVariables(SumOver(kK, kY, Read({kX, kK})).node()), ElementsAre(0, 1));
-  // k is free beside the sum that binds it.
+  // k also occurs free, beside the sum that binds it.
   EXPECT_THAT(FreeVariables((SumOver(kK, 3, Read({kK})) * Read({kK})).node()), ElementsAre(2));
   EXPECT_THAT(FreeVariables(Doubled(60).node()), ElementsAre(0));
 }
@@ -92,13 +92,13 @@ TEST(RewriteTest, SubstitutionDoesNotCapture) {
   EXPECT_EQ(bound.id, 3);
   EXPECT_TRUE(moved->body()->arg(0)->IsVariable(2));
   EXPECT_TRUE(moved->body()->arg(1)->IsVariable(3));
-  // The numbers of fresh variables are the caller's where it gives them.
+  // The caller may choose the numbers of fresh variables.
   const ExprPtr numbered = Substitute(e, {kK.node()}, {}, [](const std::string& name) {
     EXPECT_EQ(name, "k");
     return 17;
   });
   EXPECT_EQ(numbered->bound()[0].id, 17);
-  // What is put in for a parameter is not captured either.
+  // An expression that replaces a parameter is not captured either.
   const Scalar p = Parameter(0, "p", DType::kFloat32);
   const ExprPtr scaled = Substitute(SumOver(kK, kY, p * Read({kK})).node(), {}, {Read({kK}).node()});
   EXPECT_THAT(FreeVariables(scaled), ElementsAre(1, 2));
@@ -130,7 +130,7 @@ Applied ApplyTo(const std::string& op, const std::vector<TensorType>& inputs, co
   return {*std::move(app), inputs};
 }
 
-// consumer(.., producer(..), ..) as one Meaning with the producer's operands behind the consumer's.
+// Returns consumer(.., producer(..), ..) as one Meaning; the producer's operands follow the consumer's.
 Tensor RunInlined(const Applied& producer, const Applied& consumer, int operand, const std::vector<Tensor>& inputs) {
   Meaning composed = *consumer.app.meaning;
   const Meaning& inner = *producer.app.meaning;

@@ -76,7 +76,7 @@ TEST(TextTest, ErrorsNamePlaceFoundAndExpected) {
 }
 
 TEST(TextTest, RefusesShapesThatNoTensorHas) {
-  // A size of zero does not make the others harmless.
+  // A size of zero does not make large sizes harmless.
   EXPECT_EQ(ErrorOf("input x: f32[0,1099511627776,1099511627776]\n"),
             "line 1: shape [0,1099511627776,1099511627776] is too large");
   EXPECT_EQ(ErrorOf("input x: f32[2,-1]\n"), "line 1: shape [2,-1] has a negative size");
@@ -92,7 +92,7 @@ TEST(TextTest, RefusesShapesThatNoTensorHas) {
 TEST(TextTest, RefusesAttributesThatCannotBeMeant) {
   EXPECT_EQ(ErrorOf("input x: f32[2]\n%0 = leaky_relu(x, alpha=nan)\n"),
             "line 2: leaky_relu: attribute alpha: found nan, expected a number");
-  // Sizes that are computed from attributes are computed in 64 bits or not at all.
+  // Sizes derived from attributes are computed in 64 bits or rejected.
   EXPECT_THAT(
       ErrorOf("input x: f32[2]\n%0 = pad(x, before=[9223372036854775807], after=[1], interior=[0], value=0.0)\n"),
       HasSubstr("line 2: pad: shape [2]: the output would have size "));
@@ -101,7 +101,7 @@ TEST(TextTest, RefusesAttributesThatCannotBeMeant) {
       Not(HasSubstr("-922337203685477")));
 }
 
-// A number is the one that is written, or an error.
+// A number is read exactly, or is an error.
 TEST(TextTest, RefusesNumbersThatDoNotFit) {
   const auto error = [](const std::string& starts) {
     return ErrorOf("input x: f32[4]\n%0 = slice(x, starts=[" + starts + "], stops=[4])\n");

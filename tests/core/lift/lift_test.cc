@@ -1,4 +1,4 @@
-// f on every device is f on the part of each device.
+// Tests that f on every device equals f on the part of each device.
 #include "core/lift/lift.h"
 
 #include <cstring>
@@ -103,7 +103,7 @@ Tensor Zeros(const TensorType& type) {
 
 class EveryOperatorInBlocks : public testing::TestWithParam<const OpDef*> {};
 
-// What f gives where all that a device has not is 0.
+// block_f equals f with 0 for every element that a device does not hold.
 TEST_P(EveryOperatorInBlocks, IsTheOperatorOnWhatADeviceHas) {
   const OpDef& base = *GetParam();
   const OpDef& op = *BlockOp(base);

@@ -26,8 +26,8 @@ ErrorEstimate Estimate(const Graph& graph, ErrorOptions options = {}, uint64_t s
   return estimate.ok() ? *estimate : ErrorEstimate();
 }
 
-// Over several inputs and elements: no error is above the worst case, and the root of their mean square, in units of
-// what is typical, lies between the two numbers.
+// Checks over several inputs and elements that no error exceeds the worst case, and that the root of the mean square
+// error, in units of the typical one, lies between the two numbers.
 void ExpectErrors(const std::string& text, double low, double high, const std::string& precision = "",
                   const std::map<std::string, Tensor>& states = {}) {
   const Graph graph = GraphOf(text, states);
@@ -152,7 +152,7 @@ TEST(ErrorEstimate, ResultsThatAreTooLargeAreNamed) {
   EXPECT_THAT(estimate.overflows, ::testing::Not(IsEmpty()));
 }
 
-// The root of the mean square error over many elements of every operator with floating results, beside the estimate.
+// Compares the root mean square error over many elements with the estimate, for every operator with floating results.
 TEST(ErrorEstimate, HoldsForEveryOperator) {
   int compared = 0;
   for (const OpDef* op : AllOps()) {

@@ -85,7 +85,7 @@ TEST(Ranges, SumsCountTheirTerms) {
   ExpectRange(
       FactsOfText(x + "input w: f32[8,3]\n%1 = matmul(x, w)\noutput y = %1\n", {{"x", {-1, 2}}, {"w", {0, 0.5}}}), -4,
       8);
-  // Padding of an average is nothing but zeros; that of a maximum takes no part.
+  // Padding of an average adds zeros; padding of a maximum does not take part.
   const std::string image = "input x: f32[1,1,5,5]\n";
   ExpectRange(
       FactsOfText(image + "%1 = avg_pool2d(x, kernel=[3,3], pads=[1,1,1,1], count_include_pad=1)\noutput y = %1\n",
@@ -107,7 +107,7 @@ TEST(Ranges, SoftmaxLiesBetweenZeroAndOne) {
   const Facts log = FactsOfText(x + "%1 = log_softmax(x, axis=1)\noutput y = %1\n");
   EXPECT_EQ(log.range.hi, 0);
   EXPECT_FALSE(log.may_be_undefined);
-  // Where all elements are masked there is no quotient.
+  // If all elements are masked, the quotient is undefined.
   const Facts masked =
       FactsOfText(x + "const %1: f32[] = [-inf]\n%2 = add(x, %1)\n%3 = softmax(%2, axis=1)\noutput y = %3\n");
   EXPECT_TRUE(masked.may_be_undefined);
@@ -122,7 +122,7 @@ TEST(Ranges, NormsAreBoundedByTheirNumberOfElements) {
   EXPECT_FALSE(norm.may_be_infinite);
 }
 
-// As exporters write them, in several nodes.
+// Softmax and norms as exporters write them, in several nodes.
 TEST(Ranges, RelationsBetweenNodesAreFollowed) {
   const std::string x = "input x: f32[4,16]\n";
   const Facts softmax = FactsOfText(x +
@@ -142,7 +142,7 @@ TEST(Ranges, RelationsBetweenNodesAreFollowed) {
                       "%4 = reduce_mean(%3, axes=[1], keepdims=1)\nconst %5: f32[] = [0.001]\n%6 = add(%4, %5)\n"
                       "%7 = sqrt(%6)\n%8 = div(%2, %7)\noutput y = %8\n"),
       -4, 4, 1e-9);
-  // A sum that has not the element among its terms bounds nothing.
+  // A sum without the element among its terms bounds nothing.
   EXPECT_FALSE(
       FactsOfText(x + "input z: f32[4,16]\n%1 = mul(z, z)\n%2 = reduce_mean(%1, axes=[1], keepdims=1)\n"
                       "const %3: f32[] = [0.001]\n%4 = add(%2, %3)\n%5 = sqrt(%4)\n%6 = div(x, %5)\noutput y = %6\n")
@@ -199,7 +199,7 @@ TEST(Ranges, DecisionsAreFound) {
   EXPECT_EQ(decisions(x + "%1 = cast(x, to=i32)\noutput y = %1\n"), (Decisions{true, false}));
   EXPECT_EQ(decisions(x + "%1 = less(x, x)\n%2 = where(%1, x, x)\noutput y = %2\n"), (Decisions{false, true}));
   EXPECT_EQ(decisions(x + "%1 = sign(x)\noutput y = %1\n"), (Decisions{false, true}));
-  // Functions that bend decide nothing.
+  // Functions with kinks make no decisions.
   for (const char* op : {"relu(x)", "leaky_relu(x)", "elu(x)", "abs(x)", "softplus(x)", "softmax(x)"}) {
     EXPECT_EQ(decisions(x + "%1 = " + op + "\noutput y = %1\n"), (Decisions{false, false})) << op;
   }
@@ -214,7 +214,7 @@ TEST(Ranges, NewNodesOfAnArenaAreAddedToWhatIsKnown) {
   EXPECT_EQ(numerics.Of(*graph.arena(), *square).range, (Interval{0, 1}));
 }
 
-// Every operator: elements lie where facts say, with inputs known by their interval.
+// For every operator, elements lie in the ranges that the facts give, with inputs known by their interval.
 TEST(Ranges, HoldTheElementsOfEveryOperator) {
   constexpr int kRounds = 40;
   int bounded = 0, floating = 0;
@@ -277,8 +277,8 @@ TEST(Ranges, HoldTheElementsOfEveryOperator) {
   EXPECT_GT(bounded, floating * 9 / 10) << floating;
 }
 
-// Random graphs of functions, sums, extrema and quotients over one matrix and its rows: relations between nodes are
-// many.
+// Random graphs of functions, sums, extrema and quotients over one matrix and its rows, which have many relations
+// between nodes.
 TEST(Ranges, HoldTheElementsOfRandomGraphs) {
   const std::vector<std::string> unary = {"exp",  "tanh",       "neg",   "abs",    "relu",
                                           "sqrt", "reciprocal", "rsqrt", "sigmoid"};
@@ -320,7 +320,7 @@ TEST(Ranges, HoldTheElementsOfRandomGraphs) {
         } else if (std::isinf(y) && !facts.may_be_infinite) {
           ASSERT_FALSE(facts.range.IsBounded()) << where;  // it overflowed
         } else if (std::isfinite(y)) {
-          // Where rounding may have cancelled all digits nothing can be told.
+          // The slack allows for rounding that may have cancelled all digits.
           const double slack = 1e-9 * (1 + std::abs(y));
           ASSERT_GE(y, facts.range.lo - slack) << where;
           ASSERT_LE(y, facts.range.hi + slack) << where;

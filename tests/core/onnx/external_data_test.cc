@@ -1,4 +1,4 @@
-// Weights in files next to the model: what is read, and what is refused.
+// Tests weights in files next to the model: reading, and errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ class ExternalDataTest : public ::testing::Test {
     WriteContents(folder_ / "secret.bin", bytes);
   }
 
-  // The error of importing with these entries; empty where there is none.
+  // Returns the error of importing with these entries; empty if there is none.
   std::string Error(const std::map<std::string, std::string>& entries) {
     TestModel model =
         TestModel().Input("x", {2}).Initializer("w", Iota({2})).Node("Add", {"x", "w"}, {"y"}).Output("y");
@@ -61,7 +61,8 @@ TEST_F(ExternalDataTest, IsReadAtItsOffset) {
   EXPECT_EQ(y.At(1), 8);
 }
 
-// y = ((x + small) * many) * unaligned, weights in a file, of which many elements lie at a multiple of 64 and not so.
+// y = ((x + small) * many) * unaligned, with weights in a file: one of many elements at a multiple of 64 bytes, and one
+// elsewhere.
 class MappedWeights : public ::testing::Test {
  protected:
   MappedWeights() {
@@ -94,7 +95,7 @@ class MappedWeights : public ::testing::Test {
     WriteContents(folder_ / "m.onnx.data", bytes);
   }
 
-  // Names of the weights that are mapped.
+  // Returns the names of the weights that are mapped.
   static std::vector<std::string> Mapped(const Graph& graph) {
     std::vector<std::string> names;
     for (NodeId id : graph.nodes()) {
@@ -123,7 +124,7 @@ TEST_F(MappedWeights, StayInTheFileWhereThatIsAskedFor) {
   EXPECT_TRUE(OutputsOf(mapped.graph, inputs)[0].BitEqual(OutputsOf(copied.graph, inputs)[0]));
 }
 
-// The result takes the place of what it is made of, data and all.
+// The export replaces the model that it was made from, and its data.
 TEST_F(MappedWeights, AreWrittenOverTheirFiles) {
   const std::map<std::string, Tensor> inputs = {{"x", Iota(kMany)}};
   for (const int64_t inside : {int64_t{1000}, int64_t{1} << 30}) {

@@ -1,5 +1,5 @@
-// Damaged and hostile models: whatever the bytes and the numbers, an error or a graph, never a crash. These tests say
-// most under the sanitizers.
+// Damaged and hostile models give an error or a graph, never a crash, for any bytes and numbers. These tests find most
+// under the sanitizers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ Tensor Numbers(DType dtype, const Shape& shape, int64_t first) {
   return tensor;
 }
 
-// Quantized operators, those with scales that the data tell, and floats of 16 bits.
+// Quantized operators, also with scales that depend on data, and floats of 16 bits.
 TestModel QuantizedModel() {
   TestModel model(21);
   model.Input("x", {1, 2, 6, 6})
@@ -110,13 +110,13 @@ TestModel QuantizedModel() {
       .Output("j")
       .Output("ds")
       .Output("brain");
-  // Its left operand has three columns, not six.
+  // The left operand has three columns, not six.
   model.proto().mutable_graph()->mutable_node(5)->set_input(1, "n");
   model.Initializer("n", Numbers(DType::kUInt8, {3, 5}, 4)).Output("i");
   return model;
 }
 
-// Operators that are not read, with declared results, between others that are.
+// Operators that are not supported, with declared results, between others that are.
 TestModel OpaqueModel() {
   TestModel model(17);
   model.Input("x", {2, 3})
@@ -147,7 +147,7 @@ TestModel TheModel(int i) {
 }
 const ImportOptions kKeeping = {.keep_source = true, .keep_unknown = true};
 
-// What has been taken since it was made: processor time, and memory of the process at the most.
+// Measures the processor time since its construction, and the peak memory of the process since then.
 class Meter {
  public:
   Meter() {
@@ -172,7 +172,7 @@ class Meter {
   int64_t bytes_ = 0;
 };
 
-// Reads one file of some kilobytes, which takes no longer than 10 s and no more than 1 GB.
+// Reads one file of some kilobytes; fails if that takes more than 10 s or 1 GB.
 absl::StatusOr<ImportedModel> ReadWithinBounds(const std::string& bytes) {
   const Meter meter;
   auto model = ImportOnnxBytes(bytes, "f", "", kKeeping);
@@ -181,7 +181,7 @@ absl::StatusOr<ImportedModel> ReadWithinBounds(const std::string& bytes) {
   return model;
 }
 
-// The same bytes where they lie in several places.
+// Reads the same bytes from several places.
 absl::Status ReadInPieces(absl::string_view bytes, std::mt19937& random) {
   absl::Cord pieces;
   while (!bytes.empty()) {
@@ -241,7 +241,7 @@ TEST_P(DamageTest, TruncatedModelsAreErrors) {
   }
 }
 
-// Whatever the bytes: an error or a graph, never a crash.
+// Any bytes give an error or a graph, never a crash.
 TEST_P(DamageTest, DamagedModelsDoNoHarm) {
   const std::string bytes = TheModel(GetParam()).Bytes();
   std::mt19937 random(1);
@@ -266,12 +266,12 @@ TEST_P(DamageTest, DamagedModelsDoNoHarm) {
       EXPECT_EQ(ReadInPieces(damaged, random).message(), model.status().message());
     }
   }
-  // Most damage is noticed; damage to weights and names is not.
+  // Most damage is noticed, except damage to weights and names.
   EXPECT_GT(imported, 0);
   EXPECT_LT(imported, Cases(20000) / 4);
 }
 
-// Numbers of the model replaced by extreme ones, in fields that parse.
+// Replaces numbers of the model by extreme ones, in fields that parse.
 TEST_P(DamageTest, ExtremeNumbersDoNoHarm) {
   const int64_t extremes[] = {INT64_MIN,        INT64_MIN + 1,    -(int64_t{1} << 33), -2,       -1, 0, 1, 3, 7,
                               int64_t{1} << 20, int64_t{1} << 31, int64_t{1} << 40,    INT64_MAX};
@@ -296,7 +296,7 @@ TEST_P(DamageTest, ExtremeNumbersDoNoHarm) {
           break;
         }
         case 2: {
-          // One of a list of integers.
+          // Changes one of a list of integers.
           onnx::TensorProto* tensor =
               graph.mutable_initializer(static_cast<int>(random() % static_cast<unsigned>(graph.initializer_size())));
           const int64_t value = extreme();
@@ -322,7 +322,7 @@ TEST_P(DamageTest, ExtremeNumbersDoNoHarm) {
 }
 
 TEST(ImportDamageTest, EveryOperatorRefusesStrangeOperands) {
-  // No attributes, and operands of strange ranks and types: an error or a value, never a crash.
+  // Nodes without attributes, on operands of unusual ranks and types, give an error or a value, never a crash.
   const std::vector<TensorType> types = {{DType::kFloat32, {}},
                                          {DType::kFloat32, {0}},
                                          {DType::kInt64, {2}},

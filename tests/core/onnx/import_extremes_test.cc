@@ -1,4 +1,4 @@
-// Values of imported operators at the ends of their types: integers that nearly overflow, infinities, NaN.
+// Tests values of imported operators at the ends of their types: integers that nearly overflow, infinities, NaN.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::vector<int64_t> Listed(const Tensor& tensor) {
   return values;
 }
 
-// The output of a node; operands that are not inputs are initializers.
+// Returns the output of a node; operands that are not inputs are initializers.
 Tensor Computed(const char* op_type, const std::vector<Tensor>& operands, const std::vector<bool>& is_input,
                 const TestAttrs& attrs = {}, int64_t opset = 17) {
   TestModel model(opset);
@@ -89,7 +89,7 @@ TEST(ImportExtremes, PowersOfIntegersAreExact) {
   EXPECT_THAT(power(Integers(DType::kInt64, bases), real, true).at(0), int64_t{134217729} * 134217729);
 }
 
-// An exponent that the base's type does not hold is not rounded to it.
+// An exponent that the base's type cannot hold is not rounded to it.
 TEST(ImportExtremes, PowersOfHalvesKeepTheirExponent) {
   const Tensor x = Tensor::FromVector(DType::kBFloat16, {1}, std::vector<float>{1.0078125f});
   const Tensor e = Integers(DType::kInt64, {259}, {});
@@ -127,7 +127,7 @@ TEST(ImportExtremes, ArgMinOfIntegers) {
   EXPECT_EQ(least(DType::kInt32, {2, -1, -1}), 1);
 }
 
-// More than are looked at one by one elsewhere.
+// The list is longer than those that are checked element by element.
 TEST(ImportExtremes, ScatterAtMoreThanAMillionKnownIndices) {
   constexpr int64_t kCount = (int64_t{1} << 20) + 1;
   Tensor indices(TensorType{DType::kInt64, {kCount, 1}}), updates(TensorType{DType::kFloat32, {kCount}});

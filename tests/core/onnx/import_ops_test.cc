@@ -1,4 +1,4 @@
-// What the operators of ONNX become, in printed form; their values are checked by the conformance tests.
+// Tests the imports of ONNX's operators, in printed form; the conformance tests check their values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ output y = %3
 )");
 }
 
-// Attributes that a file leaves out are ONNX's.
+// Omitted attributes have ONNX's defaults.
 TEST(ImportOpsTest, FunctionsWithAttributes) {
   const auto expected = [](const std::string& call) { return "\ninput x: f32[3]\n%0 = " + call + "\noutput y = %0\n"; };
   EXPECT_EQ(PrintedNode(22, "Elu"), expected("elu(x)"));
@@ -48,7 +48,7 @@ output y = %5
 )");
 }
 
-// The nearest number to a sixth means a sixth, of which hard_swish is made.
+// The nearest number to 1/6 is read as 1/6, and gives hard_swish.
 TEST(ImportOpsTest, HardSigmoidOfASixthDivides) {
   EXPECT_EQ(PrintedNode(14, "HardSigmoid", {{"alpha", 1.0 / 6}, {"beta", 0.5}}), R"(
 input x: f32[3]
@@ -183,7 +183,7 @@ output y = %0
 )");
 }
 
-// The first of equal elements, in the whole operand; padding is never the largest.
+// Positions are of the first of equal elements, in the whole operand; padding is never the maximum.
 TEST(ImportOpsTest, MaxPoolSaysWhereItsMaximaStand) {
   const TestModel model = TestModel(13)
                               .Input("x", {1, 2, 3, 3})

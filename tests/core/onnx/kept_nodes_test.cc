@@ -1,4 +1,4 @@
-// Rewritten models written with the nodes of the file that they were read from.
+// Tests rewritten models, which are written with the nodes of the file that they were read from.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ ImportedModel Read(const TestModel& model) {
   return *std::move(imported);
 }
 
-// The value that tensor `name` became.
+// Returns the value that tensor `name` became.
 Value Named(const ImportedModel& model, const std::string& name) { return model.source->value(name); }
 
 Graph Replaced(const ImportedModel& model, const ValueMap& replacement) {
@@ -41,7 +41,7 @@ Value Apply(const ImportedModel& model, const std::string& op, std::vector<Value
   return *value;
 }
 
-// With input x negated twice, so that nothing that reads it is the value that it was.
+// Negates input x twice, so that every value that reads it changes.
 Graph OnNegatedX(const ImportedModel& model) {
   const Value x = Named(model, "x");
   return Replaced(model, {{x, Apply(model, "neg", {Apply(model, "neg", {x})})}});
@@ -80,7 +80,7 @@ std::vector<std::string> InitializersOf(const onnx::ModelProto& model) {
   return names;
 }
 
-// With x less a weight that the file computes in the place of their sum: no node of the file says that.
+// Replaces a sum by the difference of x and a weight that the file computes; no node of the file is equal to it.
 Graph OnDifference(const ImportedModel& model, const std::string& weight, const std::string& sum) {
   return Replaced(model, {{Named(model, sum), Apply(model, "sub", {Named(model, "x"), Named(model, weight)})}});
 }
@@ -144,7 +144,7 @@ TEST(KeptNodesTest, AConstantMadeOfLittleIsMadeInTheFile) {
   EXPECT_LE(written.ByteSizeLong(), file.Bytes().size() + 1024) << written.DebugString();
 }
 
-// What a file says that no graph holds.
+// The export keeps information of the file that a graph does not hold.
 TEST(KeptNodesTest, RemarksAndAnnotationsStay) {
   TestModel file;
   file.Input("x", {4})
@@ -211,7 +211,7 @@ std::vector<std::string> NodeNamesOf(const onnx::ModelProto& model) {
   return names;
 }
 
-// Names that the file gives to nodes behind those that are new, and one that it gives twice.
+// The file names tensors behind new nodes, and uses one name twice.
 TEST(KeptNodesTest, EveryNodeHasANameOfItsOwn) {
   TestModel file;
   file.Input("x", {2}).Node("Softsign", {"x"}, {"a"}).Node("Relu", {"a"}, {"b"}).Node("Selu", {"b"}, {"y"}).Output("y");
@@ -271,7 +271,7 @@ TEST(KeptNodesTest, ALayerIsRestoredWithTheReshapeBeforeIt) {
                                        .Node("Reshape", {"a", "shape"}, {"b"})
                                        .Node("LSTM", {"b", "w", "r"}, {"y"}, {{"hidden_size", int64_t{3}}})
                                        .Output("y"));
-  // The reshape and the one within the layer as one.
+  // Joins the reshape and the one within the layer.
   for (NodeId id : model.graph.nodes()) {
     const Node& node = model.graph.node(id);
     if (node.op == nullptr || node.op->name != "reshape" || node.operands[0] != Named(model, "b")) continue;
@@ -305,7 +305,7 @@ TEST(KeptNodesTest, WhatReadsMoreThanTheNodeIsNotRestored) {
                                        .Node("Exp", {"x"}, {"e"})
                                        .Node("HardSigmoid", {"e"}, {"y"}, {{"alpha", 0.5}})
                                        .Output("y"));
-  // In other operators than the node's, and past its input.
+  // The value is computed by other operators than the node's, which read past its input.
   const Value x = Named(model, "x");
   const Value y = Named(model, "y");
   const Value e = Apply(model, "exp", {Apply(model, "abs", {x})});

@@ -1,5 +1,5 @@
-// Operators of the domain com.microsoft: what is refused. What they compute is compared with onnxruntime by
-// microsoft_operators.py.
+// Tests the errors of operators of the domain com.microsoft. microsoft_operators.py compares their values with
+// onnxruntime.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

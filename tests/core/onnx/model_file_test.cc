@@ -1,4 +1,4 @@
-// The input written back: its bytes, the data beside it, and what stands in the way.
+// Tests writing the input back: its bytes, the data beside it, and errors.
 #include "core/onnx/model_file.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 class ModelFileTest : public ::testing::Test {
  protected:
-  // y = x + w in a folder `in`, with w in files of these names; nowhere where there are none.
+  // Writes y = x + w in a folder `in`, with each w in a file of these names; no w if there are none.
   void WriteModel(const std::vector<std::string>& names) {
     fs::create_directories(folder_ / "in/sub");
     fs::create_directories(folder_ / "out");
@@ -49,7 +49,7 @@ class ModelFileTest : public ::testing::Test {
     return *std::move(file);
   }
   std::string In(const std::string& name) const { return folder_ / name; }
-  // The error, asked before and while copying; empty where the copy was made and can be read.
+  // Returns the error before and while copying; empty if the copy was made and can be read.
   std::string Copy(const std::string& to) const {
     const ModelFile file = Open();
     const absl::Status asked = file.CheckCopy(In(to));
@@ -68,7 +68,7 @@ class ModelFileTest : public ::testing::Test {
 TEST_F(ModelFileTest, KnowsFilesThatWereWrittenTo) {
   WriteModel({"w.bin", "v.bin"});
   const ModelFile file = Open();
-  // Another file of that name leaves the one that was read as it is.
+  // A later file of that name does not change the one that was read.
   WriteContents(In("in/new"), "others..");
   fs::rename(In("in/new"), In("in/w.bin"));
   EXPECT_TRUE(file.CheckUnchanged().ok());
@@ -91,9 +91,9 @@ TEST_F(ModelFileTest, DataGoesAlong) {
   EXPECT_EQ(Copy("out/other.onnx"), "");
   EXPECT_EQ(FileContents(folder_ / "out/w.bin"), FileContents(folder_ / "in/w.bin"));
   EXPECT_EQ(FileContents(folder_ / "out/sub/v.bin"), FileContents(folder_ / "in/sub/v.bin"));
-  // Once more: what is there is the same.
+  // A second copy finds the same files.
   EXPECT_EQ(Copy("out/other.onnx"), "");
-  // In the folder of the model nothing is to copy.
+  // A copy in the model's folder has nothing to copy.
   EXPECT_EQ(Copy("in/other.onnx"), "");
 }
 

@@ -39,19 +39,19 @@ class TestModel {
   onnx::ModelProto& proto() { return proto_; }
   std::string Bytes() const { return proto_.SerializeAsString(); }
   absl::StatusOr<ImportedModel> Import(const ImportOptions& options = {}) const;
-  // The message of the error that importing gives; empty where it gives none.
+  // Returns the message of the import's error; empty if there is none.
   std::string Error(const ImportOptions& options = {}) const;
 
  private:
   onnx::ModelProto proto_;
 };
 
-// The printed graph of an imported model without the types that the printer adds as comments; an error's message.
+// Returns the printed graph of an imported model without the types that the printer adds as comments, or the error.
 std::string Printed(const TestModel& model);
-// The same of one node of this operator, applied to x.
+// Returns the same for one node of this operator, applied to x.
 std::string PrintedNode(int64_t opset, const char* op_type, const TestAttrs& attrs = {});
 
-// The outputs of the graph in the reference interpreter, on inputs by name. A failure fails the test.
+// Returns the outputs of the graph in the reference interpreter, on inputs by name. An error fails the test.
 std::vector<Tensor> OutputsOf(const Graph& graph, const std::map<std::string, Tensor>& inputs);
 
 }  // namespace rewright

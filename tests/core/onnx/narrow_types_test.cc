@@ -1,4 +1,4 @@
-// Models of narrow types: what is read in every form of the format, what quantized operators give, what is written.
+// Tests models of narrow types: reading every form of the format, values of quantized operators, writing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST(NarrowTypesTest, HalvesAreReadWrittenAndRounded) {
   }
 }
 
-// Halves go to the even number, and what is too large is the largest one.
+// Halves are rounded to the even number, and too large values become the largest one.
 TEST(NarrowTypesTest, QuantizeLinearRoundsAndSaturates) {
   TestModel model(19);
   model.Input("x", {6})
@@ -142,7 +142,7 @@ TEST(NarrowTypesTest, OtherNumbersOfQuantizedTypesAreRefused) {
   EXPECT_THAT(model.Error(), testing::HasSubstr("QuantizeLinear: quantized elements of type i32"));
 }
 
-// What PyTorch exports of a model in float16 whose grid is computed in float32.
+// PyTorch exports such a graph for a model in float16 whose grid is computed in float32.
 TEST(NarrowTypesTest, GridsAreOfAnotherTypeThanImages) {
   const auto sampled = [](DType image, DType grid) {
     TestModel model(20);

@@ -64,7 +64,7 @@ absl::Status RunGraph(const Graph& graph, const std::vector<std::string>& files,
   return absl::OkStatus();
 }
 
-// The graph on inputs that are negated twice: the same results, and no value that reads an input is what it was.
+// Negates inputs twice: the results are the same, and every value that reads an input changes.
 absl::StatusOr<Graph> OnNegatedInputs(const Graph& graph) {
   ValueMap negated;
   for (Value input : graph.inputs()) {

@@ -1,4 +1,4 @@
-// Large weights on their way into serialized models and back.
+// Tests large weights on their way into serialized models and back.
 #include "core/onnx/serialization.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(Parse, LargeWeightsStayWhereTheyAre) {
     read = Read(serialized->bytes);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(Places(*read), places);
-    // The bytes are those of a message, in which all are copied.
+    // The bytes equal those of a message that copies all elements.
     const std::string bytes(serialized->bytes);
     const auto copied = ImportOnnxBytes(bytes, "m", "");
     ASSERT_TRUE(copied.ok()) << copied.status();
@@ -73,13 +73,13 @@ TEST(Parse, LargeWeightsStayWhereTheyAre) {
       }
     }
   }
-  // What was read keeps their memory.
+  // The tensors that were read keep their memory.
   double sum = 0;
   for (const void* place : places) sum += *static_cast<const float*>(place);
   EXPECT_EQ(sum, sum);
 }
 
-// Elements that lie in two pieces are copied, and so are those that are no tensor as they lie there.
+// Elements that lie in two pieces are copied, and so are those whose raw data are no tensor as they are.
 TEST(Parse, OthersAreCopied) {
   const auto bytes = ExportOnnxBytes(Weighted(), {});
   ASSERT_TRUE(bytes.ok()) << bytes.status();

@@ -1,4 +1,4 @@
-// Files whose last part cannot be read: the graph ends before it, and it is written back behind the graph.
+// Tests files whose last part cannot be read: the graph ends before it, and it is written back behind the graph.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ TEST(Tail, IsWrittenBehindTheGraph) {
   EXPECT_EQ(again->tail.size(), 2U);
 }
 
-// A choice by data, whose branches read what is around them.
+// A selection by data, whose branches read values around them.
 TEST(Tail, GraphsOfItsNodesReadFromOutside) {
   TestModel model;
   model.Input("x", {2}).Input("c", {}, DType::kBool).Initializer("w", Iota({2}));
@@ -108,7 +108,7 @@ TEST(Tail, GraphsOfItsNodesReadFromOutside) {
   EXPECT_EQ(written.graph().initializer(0).name(), "w");
 }
 
-// Inputs and weights of types that are not read belong to it.
+// Inputs and weights of unsupported types belong to the tail.
 TEST(Tail, HasWhatOnlyItKnows) {
   TestModel model = Found();
   model.Input("words", {2});

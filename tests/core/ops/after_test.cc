@@ -1,4 +1,4 @@
-// `after`: a value that is computed again, late, is not shared with the value that was computed early.
+// Tests `after`: a value that is computed again, late, is not shared with the one computed early.
 #include <algorithm>
 #include <vector>
 
@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-// exp(x) is wanted early, and again once the sum is known.
+// exp(x) is read early, and again after the sum is known.
 constexpr char kEarly[] = "input x: f64[3]\n%0 = exp(x)\n%1 = reduce_sum(%0, axes=[0], keepdims=0)\n";
 
 TEST(After, KeepsWhatIsComputedAgainApart) {
@@ -27,7 +27,7 @@ TEST(After, KeepsWhatIsComputedAgainApart) {
   };
   EXPECT_EQ(exponentials(*shared), 1);
   EXPECT_EQ(exponentials(*again), 2);
-  // Printing and parsing, which shares what is equal, keeps them apart too.
+  // Parsing shares equal nodes; it keeps these apart, too.
   const auto parsed = ParseGraph(PrintGraph(*again));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(exponentials(*parsed), 2);
@@ -39,7 +39,7 @@ TEST(After, KeepsWhatIsComputedAgainApart) {
   for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(once->at(0).At(i), twice->at(0).At(i));
 }
 
-// In every order of the nodes in which operands precede their readers the trigger precedes what is computed again.
+// The trigger precedes the repeated computation in every order in which operands precede their readers.
 TEST(After, ComesBehindItsTrigger) {
   const auto graph = ParseGraph(absl::StrCat(kEarly, "%2 = after(x, %1)\n%3 = exp(%2)\noutput y = %3\n"));
   ASSERT_TRUE(graph.ok()) << graph.status();
@@ -56,7 +56,7 @@ TEST(After, PassesGradientsToItsFirstOperandAlone) {
   const auto gradients = Gradients(*graph->arena(), graph->outputs()[0].value, graph->inputs());
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   const Graph backward(graph->arena(), graph->inputs(), {{(*gradients)[0], "dx"}, {(*gradients)[1], "dt"}});
-  // What is kept apart forward is read backward: no gradient of the identity stands between.
+  // The backward pass reads the value that is kept apart forward; no gradient of the identity occurs.
   EXPECT_THAT(PrintGraph(backward), testing::HasSubstr("after(x, t)"));
   EXPECT_THAT(PrintGraph(backward), testing::Not(testing::HasSubstr("after_grad")));
   const auto values = InterpretGraph(backward, {{"x", Tensor::FromVector<double>(DType::kFloat64, {2}, {3, -4})},

@@ -1,4 +1,4 @@
-// Every error message of the declarations.
+// Tests every error message of the declarations.
 #include <set>
 #include <string>
 #include <vector>
@@ -159,7 +159,7 @@ const std::vector<ErrorCase>& ErrorCases() {
        {F32({2, 3}), F32({3}), F32({4})},
        {},
        "bias must have the sizes of the normalized axes (found 4 = 3)"},
-      // What no tensor and no attribute is.
+      // Values that no tensor and no attribute may have.
       {"add", {F32(Shape(32, 1)), F32(Shape(32, 1))}, {}, "add: a tensor with 32 axes; at most 31"},
       {"add", {F32(Shape(40, 1)), F32({2})}, {}, "add: a tensor with 40 axes; at most 31"},
       {"leaky_relu", {F32({2})}, {{"alpha", std::nan("")}}, "attribute alpha: found nan, expected a number"},
@@ -298,7 +298,7 @@ TEST(OpErrorsTest, ErrorMessages) {
   }
 }
 
-// Every requirement that some sample of some operator states has its message in the table above.
+// Checks that the table above has the message of every requirement that some sample of some operator states.
 TEST(OpErrorsTest, EveryRequirementHasAnErrorCase) {
   for (const OpDef* op : AllOps()) {
     Rng rng(kSeed);
@@ -313,7 +313,7 @@ TEST(OpErrorsTest, EveryRequirementHasAnErrorCase) {
     for (const std::string& message : messages) {
       bool found = false;
       for (const ErrorCase& c : ErrorCases()) found |= absl::StrContains(c.message, message);
-      // One case stands for messages that differ only in the name of an input.
+      // One case covers messages that differ only in the name of an input.
       found |= absl::StrContains(message, "must have one element per channel");
       EXPECT_TRUE(found) << op->name << ": " << message;
     }

@@ -1,4 +1,4 @@
-// Properties of every declaration, and shapes checked by hand.
+// Tests properties of every declaration, and shapes worked out by hand.
 #include <cmath>
 #include <set>
 #include <string>
@@ -31,7 +31,7 @@ TEST(OpsTest, NamesAreUniqueAndFound) {
   EXPECT_NE(FindOp("conv2d_scatter_x_grad_u"), nullptr);
 }
 
-// Names come from files that nobody has looked at: no name takes long, and operators of operators end somewhere.
+// Names come from unchecked files: no name takes long, and operators of operators have a greatest depth.
 TEST(OpsTest, NamesOfAnyLengthAreRefusedSoon) {
   std::string lifted, derived, both;
   for (int i = 0; i < 40; ++i) {
@@ -45,7 +45,7 @@ TEST(OpsTest, NamesOfAnyLengthAreRefusedSoon) {
   }
   EXPECT_NE(FindOp("each_each_each_each_relu_tangent_tangent_tangent_tangent"), nullptr);
   EXPECT_EQ(FindOp("conv2d_grad_x_grad_u_grad_u_grad_u_grad_u"), nullptr);
-  // As deep as names go, where there is no operator.
+  // The deepest name allowed, of an operator that does not exist.
   EXPECT_EQ(FindOp("each_block_each_block_nothing_tangent_grad_x_scatter_x_tangent"), nullptr);
   EXPECT_EQ(FindOp(std::string(100000, 'x')), nullptr);
   EXPECT_EQ(FindOp("foreign." + std::string(100000, 'x')), nullptr);
@@ -77,7 +77,7 @@ TEST(OpsTest, DescriptionsNameTheOperator) {
   }
 }
 
-// A page is read for its formula: it must show where elements come from.
+// The documentation's formula must show where elements come from.
 TEST(OpsTest, DescriptionsShowMatrices) {
   const std::pair<const char*, const char*> expected[] = {
       {"transpose", "out[i0, i1] = x[i1, i0]"},
@@ -95,7 +95,7 @@ TEST(OpsTest, DescriptionsShowMatrices) {
   }
 }
 
-// An operator is opaque as a whole, and says what its elements depend on.
+// An opaque operator is opaque in all outputs, and tells on which values its elements depend.
 TEST(OpsTest, OpaqueOperatorsHaveOpaqueElementsAlone) {
   std::set<std::string> opaque;
   for (const OpDef* op : AllOps()) {
@@ -272,7 +272,7 @@ TEST(OpsTest, Shapes) {
       {"dynamic_update_slice", {F32({5, 4}), F32({2, 4}), I64({}), I64({})}, {}, {F32({5, 4})}},
       {"matmul", {F32({2, 3}), F32({3, 5})}, {}, {F32({2, 5})}},
       {"dot_general", {F32({2, 3}), F32({4, 5})}, {}, {F32({2, 3, 4, 5})}},
-      // Batch axes first, in the order of the lists; then what is left of lhs and of rhs.
+      // Batch axes come first, in the order of the lists, then the remaining axes of lhs and of rhs.
       {"dot_general",
        {F32({2, 3, 4, 5}), F32({6, 3, 5, 2})},
        {{"lhs_batch", Ints{3, 0}},
@@ -280,7 +280,7 @@ TEST(OpsTest, Shapes) {
         {"lhs_contracting", Ints{1}},
         {"rhs_contracting", Ints{1}}},
        {F32({5, 2, 4, 6})}},
-      // Of a transposed convolution: (4-1)*2+1 = 7 and 7+1+0-3+1 = 6.
+      // A transposed convolution: (4-1)*2+1 = 7 and 7+1+0-3+1 = 6.
       {"convolution",
        {F32({1, 2, 4}), F32({5, 2, 3})},
        {{"lhs_dilations", Ints{2}}, {"pads", Ints{1, 0}}},

@@ -1,4 +1,4 @@
-// What the operators compute, against values worked out by hand and, for windows, against plain loops.
+// Tests the operators' results against values worked out by hand and, for windows, against plain loops.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -115,7 +115,7 @@ TEST(OpsValueTest, IntegersAndTruthValues) {
       {"greater", {x, y}, {}, {Bool({3}, {0, 0, 1})}},
       {"greater_equal", {x, y}, {}, {Bool({3}, {0, 1, 1})}},
       {"clamp", {F64({}, {0}), x, F64({3}, {2, 0.25, 2})}, {}, {F64({3}, {0, 0.25, 2})}},
-      // The upper bound wins where the bounds contradict each other.
+      // The upper bound wins if the bounds contradict each other.
       {"clamp", {F64({}, {2}), x, F64({}, {1})}, {}, {F64({3}, {1, 1, 1})}},
       {"reduce_and", {Bool({2, 2}, {1, 1, 0, 1})}, {{"axes", Ints{1}}, {"keepdims", 0}}, {Bool({2}, {1, 0})}},
       {"reduce_or", {Bool({2, 2}, {0, 0, 0, 1})}, {{"axes", Ints{1}}, {"keepdims", 0}}, {Bool({2}, {0, 1})}},
@@ -238,7 +238,7 @@ TEST(OpsValueTest, Normalizations) {
        {F64({1, 3}, {1, 2, 3})},
        {{"size", 3}, {"alpha", 3.0}, {"beta", 0.5}, {"bias", 4.0}},
        {F64({1, 3}, {1.0 / 3, 2 / std::sqrt(18.0), 3 / std::sqrt(17.0)})}},
-      // Logits that no exponential stands; a label may count from the end.
+      // Logits whose exponentials overflow; a label may count from the end.
       {"cross_entropy", {F64({2, 2}, {1000, 0, 0, 0}), I64({2}, {1, -1})}, {}, {F64({2}, {1000, std::log(2.0)})}},
       {"batch_norm_train",
        {F64({2, 2}, {1, 5, 3, 5}), F64({2}, {2, 1}), F64({2}, {10, 7})},
@@ -399,7 +399,7 @@ TEST(OpsValueTest, Conv2dByLoops) {
   }
 }
 
-// Pools window by window in the padded image, cutting windows off at its end.
+// Pools window by window in the padded image; windows are cut off at its end.
 Literal PoolByLoops(const Literal& x, const Windows& w, bool mean, bool include_pad) {
   Literal out = F64({x.shape[0], x.shape[1], OutputSize(x.shape[2], w, 0), OutputSize(x.shape[3], w, 1)}, {});
   for (int64_t plane = 0; plane < x.shape[0] * x.shape[1]; ++plane) {
@@ -453,7 +453,7 @@ TEST(OpsValueTest, TopKByHand) {
       EXPECT_TRUE(found[0].elements[i] == values[i] || std::isnan(values[i]) == std::isnan(found[0].elements[i]));
     }
   };
-  // Of equal elements the first; NaN is the greatest; -0 is 0.
+  // The first of equal elements is taken; NaN is the greatest; -0 equals 0.
   expect({{"k", int64_t{3}}}, {7, 3, 3, nan, nan, kInf}, {4, 0, 2, 1, 3, 2}, {2, 3});
   expect({{"k", int64_t{4}}, {"largest", int64_t{0}}}, {-2, 1, 3, 3, -0.0, 0, kInf, nan}, {3, 1, 0, 2, 0, 4, 2, 1},
          {2, 4});
@@ -491,7 +491,8 @@ TEST(OpsValueTest, ScattersByHand) {
       F64({1, 5}, {1, 5.2, 3, 4, 5}), "elements");
 }
 
-// Mean and variance of the uniform distribution, within five standard errors; other streams are other numbers.
+// Compares mean and variance with the uniform distribution, within five standard errors; other streams give other
+// numbers.
 TEST(OpsValueTest, RandomNumbersAreUniform) {
   constexpr int64_t kCount = 100000;
   const auto draw = [](double seed, int64_t stream) {

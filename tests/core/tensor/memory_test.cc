@@ -14,7 +14,7 @@ namespace {
 
 using Blocks = std::vector<std::unique_ptr<char[]>>;
 
-// In a process of its own: little memory, of which small blocks take all but the reserve.
+// Runs in its own process with little memory, where small blocks use up all but the reserve.
 void TakeAllButTheReserve(Blocks* blocks) {
   const rlimit limit{size_t{256} << 20, size_t{256} << 20};
   blocks->reserve(1 << 20);
@@ -40,7 +40,7 @@ void TakeAllButTheReserve(Blocks* blocks) {
   for (int i = 0;; ++i) table[i] = i;
 }
 
-// One that is too large for any machine does not end the program.
+// An allocation that is too large for any machine does not end the program.
 [[noreturn]] void TakeTooMuch() {
   Blocks blocks;
   TakeAllButTheReserve(&blocks);

@@ -1,4 +1,4 @@
-// One order of additions, however many ranks make them, at the bytes of a ring.
+// Tests that sums have one order of additions on any number of ranks, and send the bytes of a ring.
 #include "runtime/comm/all_reduce.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-// The tree by its definition, for one element: leaves [begin, end).
+// Computes the tree sum by its definition, for one element: leaves [begin, end).
 template <typename T>
 T SumByDefinition(const std::vector<T>& leaves, size_t begin, size_t end) {
   if (end - begin == 1) return leaves[begin];
@@ -32,7 +32,7 @@ Tensor SumByDefinition(const std::vector<Tensor>& leaves) {
   return sum;
 }
 
-// Numbers of very different magnitude: another order gives another sum.
+// Numbers of very different magnitude, whose sum depends on the order.
 std::vector<Tensor> Leaves(const TensorType& type, int64_t count, Rng& rng) {
   std::vector<Tensor> leaves;
   for (int64_t i = 0; i < count; ++i) {
@@ -43,7 +43,7 @@ std::vector<Tensor> Leaves(const TensorType& type, int64_t count, Rng& rng) {
   return leaves;
 }
 
-// A copy with elements of its own.
+// Copies a tensor with its elements.
 Tensor Clone(const Tensor& tensor) {
   Tensor clone(tensor.type());
   for (int64_t i = 0; i < tensor.num_elements(); ++i) clone.Set(i, tensor.At(i));
@@ -116,7 +116,7 @@ TEST(AllReduceTest, SendsTheBytesOfARing) {
   }
 }
 
-// Stretches are added one after another; the last is a short one.
+// Stretches are added one after another; the last one is shorter.
 TEST(AllReduceTest, LargeTensorsGoInStretches) {
   const int64_t elements = kAllReduceBytes / 8 * 2 + 3;
   std::vector<Tensor> leaves(3, Tensor({DType::kFloat64, {elements}}));

@@ -1,4 +1,4 @@
-// What collectives are, by the definitions of the placements that they are made of.
+// Tests collectives against the definitions of their placements.
 #include "runtime/comm/collectives.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 namespace rewright {
 namespace {
 
-// Work on every rank; fails the test where a rank does.
+// Runs work on every rank; fails the test if a rank fails.
 std::vector<int64_t> SentOnRanks(int size, const std::function<absl::Status(Communicator&)>& work) {
   std::vector<int64_t> sent(static_cast<size_t>(size));
   for (const absl::Status& status : OnRanks(size, [&](Communicator& ranks) {
@@ -60,7 +60,7 @@ TEST(CollectivesTest, BlocksAreCutGatheredAndExchanged) {
             EXPECT_TRUE(found.BitEqual(expected)) << axis << " to " << other;
             return moved;
           });
-          // (N - 1) / N of the whole, and of a part.
+          // Each rank sends (N - 1) / N of the whole, and of a part.
           const int64_t block = whole.num_bytes() / size;
           const int64_t expected = (size - 1) * block + (other == axis ? 0 : (size - 1) * block / size);
           EXPECT_THAT(sent, testing::Each(expected));
@@ -70,7 +70,7 @@ TEST(CollectivesTest, BlocksAreCutGatheredAndExchanged) {
   }
 }
 
-// Parts along axes that the number of ranks divides, and stretches of what it does not.
+// Cuts parts along axes that the number of ranks divides, and stretches of tensors without such an axis.
 TEST(CollectivesTest, SeveralTensorsAreGatheredAtOnce) {
   Rng rng(11);
   for (int size : {1, 2, 3, 4}) {
@@ -99,7 +99,7 @@ TEST(CollectivesTest, SeveralTensorsAreGatheredAtOnce) {
 TEST(CollectivesTest, LeavesOfSeveralRanksAreAddedInTheOrderOfTheTree) {
   Rng rng(13);
   constexpr int kLeaves = 7;
-  std::vector<Tensor> leaves, odd;  // what rank r gives in turn i is leaf i * size + r
+  std::vector<Tensor> leaves, odd;  // rank r gives leaf i * size + r in turn i
   for (int i = 0; i < kLeaves; ++i) {
     leaves.push_back(RandomTensor({DType::kFloat32, {3, 12}}, rng, -1, 1));
     odd.push_back(RandomTensor({DType::kFloat32, {5}}, rng, -1, 1));
@@ -132,7 +132,7 @@ TEST(CollectivesTest, LeavesOfSeveralRanksAreAddedInTheOrderOfTheTree) {
       for (int64_t i = 0; i < part.num_elements(); ++i) EXPECT_EQ(part.At(i), expected_odd.At(first + i)) << size;
       return absl::OkStatus();
     });
-    // Of a leaf each part but its own.
+    // Each rank sends all parts of a leaf but its own.
     const int64_t own = (kLeaves - 1) / size + 1, bytes = own * (leaves[0].num_bytes() * (size - 1) / size);
     EXPECT_LE(sent.front(), bytes + own * odd[0].num_bytes());
     EXPECT_GE(sent.front(), bytes);
@@ -164,7 +164,7 @@ TEST(CollectivesTest, ReductionsGiveTheSameBitsHoweverTheyAreCut) {
         std::vector<Tensor> parts;
         for (int k = 0; k < size; ++k) parts.push_back(RandomTensor(type, rng, -3, 3));
         if (IsFloating(dtype) && size > 1) parts[1].Set(7, std::numeric_limits<double>::quiet_NaN());
-        // One after the other: up to 3 ranks that is the order of the tree.
+        // Adds leaves one after another: up to 3 ranks that is the order of the tree.
         Tensor expected(type);
         for (int64_t i = 0; i < type.num_elements(); ++i) {
           double value = parts[0].At(i);
@@ -250,7 +250,7 @@ TEST(CollectivesTest, HalosAreEdgesOfNeighbours) {
 TEST(CollectivesTest, GroupsOfRanksAreRanks) {
   const Tensor whole = Tensor::Int64s({10, 20});
   SentOnRanks(4, [&](Communicator& ranks) -> absl::Status {
-    // Two groups that cross, and all of them in between.
+    // Two groups that cross, with collectives of all ranks in between.
     const int self = ranks.rank();
     const std::unique_ptr<Communicator> group = GroupOf(ranks, {self % 2, self % 2 + 2});
     EXPECT_EQ(group->size(), 2);

@@ -1,4 +1,4 @@
-// What arrives, and what is said of a rank that does not do its part.
+// Tests that messages arrive, and how a rank that does not take part is reported.
 #include "runtime/comm/communicator.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ TEST(CommunicatorTest, MessagesUnderWayArriveInTheOrderOfTheirStarts) {
     ASSIGN_OR_RETURN(const auto to_first, ranks.Start("first", {}, {{other, &got[0], sizeof(int)}}));
     ASSIGN_OR_RETURN(const auto both,
                      ranks.Start("second", {{other, &mine[1], sizeof(int)}}, {{other, &got[1], sizeof(int)}}));
-    // Waited for in another order.
+    // Receives in another order than they were sent.
     RETURN_IF_ERROR(ranks.Wait(*both));
     RETURN_IF_ERROR(ranks.Wait(*to_first));
     RETURN_IF_ERROR(ranks.Wait(*first));
@@ -117,7 +117,7 @@ TEST(CommunicatorTest, TheRankThatDiffersIsNamedByAll) {
   const auto statuses = OnRanks(4, [](Communicator& ranks) {
     return CheckSame(ranks, "start", {{"seed", "7"}, {"threads", ranks.rank() == 2 ? "2" : "1"}});
   });
-  // Found by each, unless another was faster and ended it.
+  // Each rank finds the fault, unless another was faster and ended the run.
   EXPECT_THAT(Messages(statuses),
               ::testing::Each(HasSubstr("start: rank 2 differs from rank 0: threads: found 2, rank 0 has 1")));
 }
@@ -139,7 +139,7 @@ TEST(CommunicatorTest, ARankThatThrowsEndsTheOthersToo) {
   EXPECT_THAT(Messages(statuses), ElementsAre("broken", "rank 0: broken"));
 }
 
-// It says nothing; it is no longer there.
+// The rank sends nothing; it has ended.
 TEST(CommunicatorTest, ARankThatIsGoneIsNamed) {
   auto ranks = InProcessRanks(3);
   const int number = 5;
@@ -159,7 +159,7 @@ TEST(CommunicatorTest, ARankThatHangsEndsTheOthersBehindTheLimit) {
     if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
     return ranks.Barrier("step 9");
   });
-  // Either of the two that wait may be the first to say it.
+  // Either of the two waiting ranks may report first.
   EXPECT_THAT(Messages(statuses), ::testing::Each(::testing::ContainsRegex(
                                       "^(rank [02]: )?step 9: rank [02] waited 0.2 s for rank 1, which may hang$")));
 }
@@ -177,7 +177,7 @@ TEST(CommunicatorTest, WhoHangsIsNamedByThoseWhoWaitForOthers) {
               HasSubstr("wait: rank 0 waited 1 s for rank 1, which waits for rank 2, which may hang"));
 }
 
-// Several times the limit, of all ranks and of some of them.
+// Rank 0 works longer than the limit, once for all ranks and once for a group.
 TEST(CommunicatorTest, OthersWaitAsLongAsRankZeroIsAtWork) {
   const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
     ranks.set_limit(1.5);
@@ -224,7 +224,7 @@ TEST(CommunicatorTest, NoCommunicatorWaitsWithoutEndUnlessItIsTold) {
   EXPECT_EQ(group->limit(), 7);
 }
 
-// What goes by a group is not taken for what goes by all, though it comes first and has the same size.
+// A message within a group is not taken for one to all, though it comes first and has the same size.
 TEST(CommunicatorTest, AGroupReceivesWhatTheGroupSends) {
   const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
     if (ranks.rank() == 2) return absl::OkStatus();
@@ -242,7 +242,7 @@ TEST(CommunicatorTest, AGroupReceivesWhatTheGroupSends) {
   EXPECT_THAT(Messages(statuses), ElementsAre("", "", ""));
 }
 
-// Counts what goes by another communicator.
+// Counts the messages of another communicator.
 class Counting : public Communicator {
  public:
   explicit Counting(Communicator& all) : Communicator(all.rank(), all.size()), all_(all) {}
@@ -261,7 +261,7 @@ class Counting : public Communicator {
   size_t messages_ = 0;
 };
 
-// A bit of each of N ranks at all of them: no N times N messages.
+// Combines one bit of each of N ranks at all of them, with far fewer than N^2 messages.
 TEST(CommunicatorTest, WhatEachHasReachesAllInFewMessages) {
   constexpr int kRanks = 16;
   std::atomic<size_t> messages = 0;
@@ -276,7 +276,7 @@ TEST(CommunicatorTest, WhatEachHasReachesAllInFewMessages) {
   EXPECT_LE(messages, 4u * (kRanks - 1));
 }
 
-// Three messages, each well within the limit, all of them beyond it.
+// Three messages, each well within the limit, together take longer than it.
 TEST(CommunicatorTest, TheLimitCountsFromTheLastArrival) {
   const auto statuses = OnRanks(2, [](Communicator& ranks) -> absl::Status {
     ranks.set_limit(2);

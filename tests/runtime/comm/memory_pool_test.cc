@@ -1,4 +1,4 @@
-// What is given back is given out again.
+// Tests that returned memory is given out again.
 #include "runtime/comm/memory_pool.h"
 
 #include <gtest/gtest.h>

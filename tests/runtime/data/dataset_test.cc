@@ -57,7 +57,8 @@ TEST_F(DatasetTest, ConvertsWhatItGathers) {
   EXPECT_TRUE((*batch)[3].BitEqual(Tensor::FromVector(DType::kBool, {2}, std::vector<int>{0, 1})));
   EXPECT_NE(dataset->Sha256Of(2), dataset->Sha256Of(3)) << "the sample in the middle is one of three";
   EXPECT_EQ(dataset->Sha256Of(3), dataset->Sha256Of(100));
-  // A file of its own: the first one is mapped, and what a mapping shows of a file written over is the system's choice.
+  // Another file is written, since the first one is mapped, and the system decides whether a mapping shows later
+  // writes.
   WriteContents(folder_ / "other.npy", Npy("|u1", "(3, 2)", std::string("\x00\x10\xff\x01\x02\x04", 6)));
   const auto other = Dataset::Open({{folder_ / "other.npy", {DType::kFloat32, {2, 2}}, 0.0625},
                                     {y, {DType::kInt64, {2}}},
@@ -124,7 +125,7 @@ TEST_F(DatasetTest, SamplesOfTokensAreWindows) {
             tokens + ": found tokens [5] for samples [2,2], expected one axis of both");
 }
 
-// Whatever bytes a file has, it opens or is refused with a message that names it.
+// A file of any bytes opens or is refused with a message that names it.
 TEST_F(DatasetTest, DamagedFilesAreRefusedOrRead) {
   const std::string good = Npy("<f4", "(4, 2)", std::string(32, '\x3f'));
   std::mt19937_64 rng(1);

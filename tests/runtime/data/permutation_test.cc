@@ -30,8 +30,8 @@ TEST(PermutationTest, IsTheSameOnEveryMachine) {
   EXPECT_EQ(order, (std::vector<int64_t>{8, 1, 9, 0, 4, 2, 7, 3, 6, 5}));
 }
 
-// Every index goes everywhere about equally often over the keys, and neighbours do not stay neighbours: chi-square
-// statistics with 19 degrees of freedom, whose deviation is 6.2.
+// Every index goes to every position about equally often over the keys, and neighbours do not stay neighbours:
+// chi-square statistics with 19 degrees of freedom, whose standard deviation is 6.2.
 TEST(PermutationTest, KeysGiveUnrelatedOrders) {
   constexpr int kSize = 20, kKeys = 20'000;
   std::vector<std::vector<int>> count(kSize, std::vector<int>(kSize, 0));

@@ -28,7 +28,7 @@ TEST(Rates, AreRaisedOneByOne) {
   EXPECT_EQ(rates.memory[1].bytes_per_second, 5);
 }
 
-// By one thread and by two, of caches and memory: with more bytes never more a second.
+// Rates of caches and memory, by one thread and by two: larger blocks are never faster.
 TEST(Rates, AreMeasuredOnTheProcessor) {
   for (const int threads : {1, 2}) {
     const auto device = MakeDevice("cpu", {.threads = threads});
@@ -45,7 +45,7 @@ TEST(Rates, AreMeasuredOnTheProcessor) {
   }
 }
 
-// Where a device does not tell, by what its kernels cost.
+// If a device does not tell its rates, they are derived from the costs of its kernels.
 TEST(Rates, OfADescribedDeviceAreThoseOfItsCosts) {
   const auto device = MakeDevice("analytic:v100-roofline", {});
   ASSERT_TRUE(device.ok()) << device.status();

@@ -1,4 +1,4 @@
-// Copies to a second tier and back in schedules made by hand: the same results, in as little memory as planned.
+// Tests copies to a second tier and back in schedules built by hand: the same results, in as little memory as planned.
 #include "runtime/offload/offload.h"
 
 #include <gmock/gmock.h>
@@ -27,15 +27,15 @@ Step MakeStep(std::vector<BufferUse> uses, Body body, std::string label) {
   return step;
 }
 
-// A forward pass of `layers` values, each computed from the one before, and a backward pass that reads them in the
-// opposite order, each by a copy of its own. Value k has sizes[k] floats, all results have one.
+// A forward pass of `layers` values, each computed from the one before, and a backward pass that reads them in reverse
+// order, each by its own copy. Value k has sizes[k] floats; every result has one.
 struct Chain {
   Schedule schedule;
   std::vector<int> fetches;
   Graph frame;  // of its input and output
 };
 
-// `failing`: once true, the last forward step ends with an error.
+// `failing`: if true, the last forward step ends with an error.
 Chain MakeChain(const std::vector<int64_t>& sizes, const bool* failing = nullptr) {
   Chain chain;
   Schedule& schedule = chain.schedule;
@@ -118,7 +118,7 @@ float ResultOf(Executor& executor, float x) {
   return status.ok() ? outputs[0].as<float>()[0] : 0;
 }
 
-// What nobody may read any more is filled with what is no number, in both tiers.
+// Memory that must not be read any more is filled with NaN, in both tiers.
 TEST(Offload, GivesTheSameInLessMemory) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 rng(seed);
@@ -142,7 +142,7 @@ TEST(Offload, GivesTheSameInLessMemory) {
   }
 }
 
-// Without overlap a value of one size is made while the one before leaves, and comes back alone.
+// Without overlap a value is made while the one before is copied out, and comes back alone.
 TEST(Offload, TakesWhatIsReadAtATime) {
   TwoTierMemory memory(kSecond);
   constexpr int64_t kFloats = 1024, kBytes = kFloats * 4;
@@ -163,7 +163,7 @@ TEST(Offload, OverlapsAsFarAsThereIsRoom) {
     const auto schedule = WithOffloads(std::move(chain.schedule), chain.fetches, room, memory);
     ASSERT_TRUE(schedule.ok()) << schedule.status();
     const std::vector<double> seconds(schedule->steps.size(), 1);
-    // A copy takes longer than a step, of which there are two for each copy back.
+    // A copy takes longer than a step; there are two steps for each copy back.
     const CopySeconds copies = CopySecondsOf(*schedule, seconds, 1.7 / 4096);
     waited.push_back(copies.waited);
     EXPECT_GT(copies.copied, 30);
@@ -179,7 +179,7 @@ TEST(Offload, LeavesAloneWhatHardlyWaitsOrIsReadAgain) {
   const auto near = WithOffloads(std::move(chain.schedule), chain.fetches, 0, memory);
   ASSERT_TRUE(near.ok()) << near.status();
   EXPECT_EQ(near->steps.size(), steps);
-  // All values of the forward pass are read at the end once more.
+  // All values of the forward pass are read once more at the end.
   Chain again = MakeChain(std::vector<int64_t>(10, 8));
   for (int fetch : again.fetches) {
     again.schedule.steps.back().buffers.push_back({again.schedule.steps[fetch].buffers[0].buffer, Access::kRead});
@@ -202,7 +202,7 @@ TEST(Offload, ASecondTierThatIsFullIsAnError) {
   EXPECT_THAT(std::string(second.message()), HasSubstr("second tier: found"));
 }
 
-// Copies that are on their way when a step fails meet no later run, and no memory that is gone.
+// Copies in flight when a step fails affect no later run and no freed memory.
 TEST(Offload, AnErrorEndsItsRunAlone) {
   const std::vector<int64_t> sizes(30, 50'000);
   bool failing = true;

@@ -1,4 +1,4 @@
-// A loss and its gradients cut into layers: run piece by piece they are what they are at once.
+// Tests a loss and its gradients cut into layers: run piece by piece they give the same as at once.
 #include "runtime/parallel/layers.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A model with a connection that skips layers, and a weight that the first and the last of them read. Its loss and the
+// A model with a connection that skips layers and a weight that the first and last layers read; its loss, and the
 // gradients by its weights.
 Graph ModelWithGradients() {
   Rng rng(17);
@@ -60,7 +60,7 @@ output loss = %9
   return Graph(graph->arena(), graph->inputs(), std::move(outputs));
 }
 
-// The outputs, piece by piece, each by the interpreter.
+// Computes the outputs, piece by piece, by the interpreter.
 std::vector<Tensor> RunPieces(const Graph& graph, const Layers& layers, const std::vector<Tensor>& inputs) {
   const Pieces& pieces = layers.pieces;
   std::vector<Tensor> tensors = inputs;
@@ -99,7 +99,7 @@ TEST(LayersTest, AnyCutGivesTheSameBits) {
   }
 }
 
-// As the pass of a stage is that several ranks compute.
+// A piece like the pass of a stage that several ranks compute.
 TEST(PiecesTest, APieceMayBeCutAgain) {
   const auto graph = ParseGraph(R"(training
 input value.2: f32[2,2]
@@ -119,14 +119,14 @@ output out = %4
   }
   const Pieces pieces = PiecesOf(*graph, numbers, 2, {});
   EXPECT_EQ(pieces.pieces[1].inputs.size(), 3u);
-  // Leaves of one name and type would be one.
+  // Leaves of equal name and type would be one leaf.
   std::set<NodeId> leaves;
   for (Value input : pieces.pieces[1].graph.inputs()) leaves.insert(input.node);
   EXPECT_EQ(leaves.size(), 3u);
 }
 
-// a is read and updated by piece 0 alone. b is read by piece 1, too, the next value of c is read there, the old value
-// of d is wanted at the end, the next value of e is a result, too.
+// Piece 0 alone reads and updates a. Piece 1 also reads b and the next value of c; the old value of d is needed at the
+// end, and the next value of e is also a result.
 TEST(PiecesTest, APieceKeepsAStateThatItAloneReads) {
   const auto graph = ParseGraph(R"(training
 input x: f32[2]
@@ -171,7 +171,7 @@ update e = %7
   EXPECT_EQ(pieces.pieces[0].inputs.size(), 5u);
 }
 
-// What a piece still reads, and what is two outputs at once, stays as it is.
+// A value that a piece still reads, or that is two outputs at once, stays as it is.
 TEST(PiecesTest, AnOutputIsTakenWhereNobodyElseHasIt) {
   const auto graph = ParseGraph(R"(input x: f32[2]
 %1 = relu(x)
@@ -205,7 +205,8 @@ TEST(LayersTest, GradientsAreMadeWhereTheirWeightsAreUsed) {
   // matmul relu | matmul tanh | matmul add sigmoid | matmul reduce_mean
   const Layers layers = CutIntoLayers(graph, passes, {0, 0, 1, 1, 2, 2, 2, 3, 3});
   EXPECT_EQ(layers.count, 4);
-  // The loss in the last one; the first weight is read by the first and the last, and the first has the sum of both.
+  // The last layer has the loss. The first and last layers read the first weight; the first has the sum of both
+  // gradients.
   EXPECT_THAT(layers.homes, ElementsAre(3, 0, 1, 2));
 }
 
@@ -249,7 +250,7 @@ TEST(LayersTest, AreCutByAmountsFromTheEnd) {
   EXPECT_THAT(LayersByAmount(passes, {0, 0, 0, 0, 0, 0}, 1), ElementsAre(0, 0, 0, 0, 0, 0));
 }
 
-// A mask of what a residual adds later stands with who reads it, so that a group of both is no wall between blocks.
+// A mask whose product a residual adds later stays with its reader, so that a group of both does not separate blocks.
 TEST(LayersTest, WhatReadsTheForwardPassAloneStandsWithItsReader) {
   const auto graph = ParseGraph(R"(training
 input x: f32[4]
@@ -278,7 +279,8 @@ output gradient = %7
   EXPECT_THAT(passes.may_cut, ElementsAre(true, false, true, true, true));
 }
 
-// So does what is computed again, over several nodes, though its trigger is a gradient of a later position.
+// The same holds for a value that is computed again over several nodes, though its trigger is a gradient of a later
+// position.
 TEST(LayersTest, WhatIsComputedAgainStandsWithItsReader) {
   const auto graph = ParseGraph(R"(training
 input x: f32[4]
@@ -319,7 +321,7 @@ TEST(LayersTest, AreCutByTime) {
   passes.may_cut.assign(6, true);
   EXPECT_THAT(*LayersByTime(passes, 3), ElementsAre(0, 1, 1, 1, 1, 2));
   EXPECT_THAT(*LayersByTime(passes, 1), ElementsAre(0, 0, 0, 0, 0, 0));
-  // A cut in the middle would send far more than those beside it.
+  // A cut in the middle would send far more than those next to it.
   passes.seconds = {2, 2, 2, 2, 2, 2};
   passes.bytes = {1e9, 1e9, 1e11, 1e9, 1e9, 0};
   const std::vector<int> cut = *LayersByTime(passes, 2);
@@ -331,7 +333,7 @@ TEST(LayersTest, AreCutByTime) {
   EXPECT_EQ((*LayersByTime(passes, 2))[2], (*LayersByTime(passes, 2))[3]);
 }
 
-// The longest of the layers' times is the least that there is, and the cuts are the earliest of those.
+// The longest of the layers' times is the least possible, and the cuts are the earliest with it.
 TEST(LayersTest, AreCutByTimeAsByTryingAllCuts) {
   std::minstd_rand random(7);
   for (int trial = 0; trial < 200; ++trial) {

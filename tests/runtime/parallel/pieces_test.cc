@@ -1,4 +1,4 @@
-// What pieces of a graph share: one memory, in which nothing that is in use at the same time overlaps.
+// Tests that pieces of a graph share one memory, in which buffers that are in use at the same time do not overlap.
 #include "runtime/parallel/pieces.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace rewright {
 namespace {
 
-// Works in memory that it is given, or has its own.
+// Runs in given memory, or allocates its own.
 class FakePiece : public Executable, public ArenaUser {
  public:
   FakePiece(int64_t shared, int64_t own) : shared_(shared), own_(own) {}

@@ -1,4 +1,4 @@
-// Ranks that run their parts of a graph cut over devices give what the interpreter gives of it as a whole.
+// Tests ranks that run their parts of a graph cut over devices: they give the interpreter's results of the whole graph.
 #include "runtime/parallel/rank_executable.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ struct OnRanksResult {
   std::set<std::string> collectives;
 };
 
-// Twice, so that what is left of the first run meets the second.
+// Runs twice, so that data left over from the first run would show in the second.
 OnRanksResult RunOnRanks(const Graph& cut, int size, const std::vector<Tensor>& inputs, const MakeRunner& runners) {
   OnRanksResult result;
   result.outputs.resize(static_cast<size_t>(size));
@@ -82,7 +82,7 @@ OnRanksResult RunOnRanks(const Graph& cut, int size, const std::vector<Tensor>& 
   return result;
 }
 
-// With the reference interpreter on every rank; sums over ranks in another order may round otherwise.
+// Every rank uses the reference interpreter; sums over ranks in another order may round differently.
 void ExpectSame(const Sharded& sharded, int size, const std::vector<Tensor>& inputs, OnRanksResult* result) {
   absl::flat_hash_map<std::string, Tensor> by_name;
   for (size_t k = 0; k < inputs.size(); ++k) {
@@ -138,7 +138,7 @@ TEST(RankExecutable, RandomGraphsGiveWhatTheInterpreterGives) {
   EXPECT_THAT(collectives, Contains("all-to-all"));
 }
 
-// What depends on where a block begins: random numbers, borders of windows, rows of a table.
+// The results depend on the begin of a block: random numbers, borders of windows, rows of a table.
 TEST(RankExecutable, RanksKnowWhichBlockTheyHave) {
   struct Case {
     const char* text;
@@ -187,7 +187,7 @@ TEST(RankExecutable, RanksKnowWhichBlockTheyHave) {
       EXPECT_THAT(PrintGraph(sharded.graph), HasSubstr(one.uses));
       OnRanksResult result;
       ExpectSame(sharded, size, inputs, &result);
-      // On a device that compiles: the same but for the order of sums.
+      // On a device that compiles, only the order of sums differs.
       const OnRanksResult compiled = RunOnRanks(sharded.graph, size, inputs, [&] { return MakeGraphRunner(**device); });
       for (size_t rank = 0; rank < compiled.status.size(); ++rank) {
         ASSERT_TRUE(compiled.status[rank].ok()) << compiled.status[rank];
@@ -212,7 +212,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
           %6 = combine(%5, axis=1)
           output y = %6)",
        {"all-to-all", "all-gather"}},
-      // Of a sum that is only cut again each rank gets its block.
+      // Each rank gets its block of a sum that is only cut again.
       {R"(input x: f32[4,6]
           input w: f32[6,8]
           %1 = partition(x, axis=1, degree=2)
@@ -237,7 +237,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
           %4 = reduce_max(%3, axes=[0], keepdims=0)
           output y = %4)",
        {"halo", "all-reduce"}},
-      // A table by its rows; indices from the end count, too.
+      // A table cut by rows; indices may count from the end.
       {R"(input t: f32[6,3]
           input i: i64[2,5]
           %1 = partition(t, axis=0, degree=2)
@@ -246,7 +246,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
           %4 = reduce_sum(%3, axes=[0], keepdims=0)
           output y = %4)",
        {"all-reduce"}},
-      // As a tensor like any other, with the device as its first axis.
+      // A tensor with the device as its first axis is used like any other.
       {R"(input x: f32[4,6]
           %1 = partition(x, axis=1, degree=2)
           %2 = each_exp(%1)
@@ -265,7 +265,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
           output y0 = %4
           output y1 = %5)",
        {"all-gather", "all-gather"}},
-      // What weights alone decide is exchanged before the run.
+      // Values that depend on weights alone are exchanged before the run.
       {R"(state w: f32[4,6]
           input x: f32[6]
           %1 = partition(w, axis=0, degree=2)
@@ -293,7 +293,7 @@ TEST(RankExecutable, CollectivesAreThoseThatPlacementsAreMadeOf) {
     std::vector<std::string> found;
     for (const Collective& collective : rank->collectives) found.push_back(CollectiveName(collective.kind));
     EXPECT_THAT(found, testing::UnorderedElementsAreArray(one.collectives));
-    // What is sent is what the placements promise.
+    // Ranks send the bytes that the placements promise.
     double promised = 0;
     for (const sharding::Exchange& exchange : sharding::ExchangesOf(graph)) promised += exchange.bytes;
     if (one.collectives == std::vector<std::string>{"all-to-all", "all-gather"}) {
@@ -338,7 +338,7 @@ TEST(RankExecutable, ARankThatFailsIsNamedWithWhatTheOthersWaitedFor) {
               HasSubstr("run 2, all-reduce of reduce_sum: rank 0 waited 1 s for rank 1, which may hang"));
 }
 
-// States that are cut stay where they are; whoever asks gets all of them.
+// Cut states stay on their ranks; reading one gives all of it.
 TEST(RankExecutable, StatesAreBlocks) {
   const Graph graph = GraphOf(R"(training
       input x: f32[4,6]
@@ -384,7 +384,7 @@ TEST(RankExecutable, StatesAreBlocks) {
   for (const absl::Status& one : status) EXPECT_TRUE(one.ok()) << one;
 }
 
-// A model on the CPU device, by itself and on ranks.
+// Runs a model on the CPU device, by itself and on ranks.
 void ExpectModelOnRanks(const std::string& name, const ZooOptions& options, const std::vector<Placement>& placements,
                         const std::map<std::string, int>& collectives) {
   const auto graph = BuildZooModel(name, options);

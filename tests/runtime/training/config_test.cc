@@ -65,7 +65,7 @@ TEST(TrainConfigTest, ReadsEveryField) {
   EXPECT_EQ(config->checkpoint_keep, 2);
 }
 
-// A change of the configuration above (a JSON merge patch: null removes), and what is then said.
+// A change of the configuration above (a JSON merge patch: null removes), and the error.
 struct ErrorCase {
   const char* patch;
   const char* message;
@@ -159,7 +159,7 @@ TEST(TrainConfigTest, OnlyWhatARunComputesIsItsIdentity) {
   EXPECT_EQ(FirstDifference(ParseTrainConfig(json.dump())->identity, first),
             "data.batch: found 8, the checkpoint has 16");
   json["data"]["batch"] = 16;
-  // One micro-batch is the same as none, and four are another sum.
+  // One micro-batch equals none; four give another sum.
   json["data"]["micro_batches"] = 1;
   EXPECT_EQ(FirstDifference(ParseTrainConfig(json.dump())->identity, first), "");
   json["data"]["micro_batches"] = 4;

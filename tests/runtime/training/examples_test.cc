@@ -1,4 +1,5 @@
-// The models of the examples, with dropout, in layouts of all kinds: what is dropped does not depend on the layout.
+// Tests the models of the examples, with dropout, in all kinds of layouts: the dropped elements do not depend on the
+// layout.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +10,7 @@ namespace {
 
 class ExamplesTest : public LayoutsTest {
  protected:
-  // A small model of that kind on the example's text, whose samples are `length` letters.
+  // A small model of that kind on the example's text; samples have `length` letters.
   void UseText(const std::string& model) {
     json_ = Json::parse(R"({"model": {}, "data": {
         "inputs": {"x": {"file": "train.txt", "tokens": {"stride": 8}}},

@@ -1,4 +1,4 @@
-// Training with a step cut over ranks: tensor parallel, ZeRO, gradients that are summed layer by layer.
+// Tests training with a step cut over ranks: tensor parallelism, ZeRO, gradients that are summed layer by layer.
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -111,7 +111,7 @@ TEST_F(LayoutsTest, ZeroGivesTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
-// Micro-batches that no number of ranks divides, with several layers and few samples.
+// No number of ranks divides the micro-batches; there are several layers and few samples.
 TEST_F(LayoutsTest, LayersGiveTheSameBitsWhateverTheMicroBatches) {
   for (const int64_t count : {3, 6}) {
     const Json json = With(absl::StrCat(R"({"model": {"mlp": {"sizes": [64, 24, 13, 24, 10], "activation": "tanh"}},
@@ -135,7 +135,7 @@ struct Memory {
 };
 
 TEST_F(LayoutsTest, ZeroSendsAndKeepsWhatItSays) {
-  // Hardly a byte of the weights is read by forward passes alone: those of the first layer, and biases.
+  // Forward passes alone read few bytes of the weights: those of the first layer, and biases.
   const std::vector<int64_t> sizes = {64, 12, 240, 240, 12};
   Json json = With(R"({"steps": 3})");
   json["model"]["mlp"]["sizes"] = sizes;
@@ -198,8 +198,8 @@ TEST_F(LayoutsTest, ARunGoesOnInAnotherLayout) {
   EXPECT_EQ(Common(Train(json_, 3, "ck", true)).sha256, expected);
 }
 
-// Checkpoints have the weights one by one, so ranks that cut them go on with a run that kept them joined, and one
-// process with that of the ranks.
+// Checkpoints hold the weights one by one: ranks that cut them can resume a run that kept them joined, and one process
+// can resume the ranks' run.
 TEST_F(LayoutsTest, ARunWithStoredFormsGoesOnOnSeveralRanks) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 24, 10]}}, "data": {"micro_batches": 1},
                                     "steps": 9})"));
@@ -232,14 +232,14 @@ TEST_F(LayoutsTest, ARunWithStoredFormsGoesOnOnSeveralRanks) {
 }
 
 const StateAxes kColumnsThenRows = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0}};
-// The same of two more layers.
+// Likewise for two more layers.
 const StateAxes kColumnsThenRowsTwice = {{"layer0.weight", 1}, {"layer0.bias", 0}, {"layer1.weight", 0},
                                          {"layer2.weight", 1}, {"layer2.bias", 0}, {"layer3.weight", 0}};
 
 TEST_F(LayoutsTest, TensorParallelIsOneRankButForRounding) {
   Json json = With(R"({"data": {"micro_batches": 1}, "steps": 20})");
   const NamedTensors alone = Common(Train(json, 1)).weights;
-  // The same sums in another order on one rank.
+  // One rank computes the same sums in another order.
   const double order =
       Distance(alone, Common(Train(With(R"({"data": {"micro_batches": 2}, "steps": 20})"), 1)).weights);
   ASSERT_GT(order, 0);
@@ -257,7 +257,7 @@ TEST_F(LayoutsTest, TensorParallelSendsWhatThePlacementsPromise) {
   for (int size : {2, 4}) {
     UseDegree("tp", size, "", kColumnsThenRows);
     const double sent = BytesOfStep(Placed(json), size);
-    // The sum of what layer 1 gives, [240, 10], is the only one that is large.
+    // Only one sum is large: that of layer 1's result, [240, 10].
     EXPECT_GE(bytes_of_step_, 2.0 * (size - 1) / size * 240 * 10 * 4);
     EXPECT_NEAR(sent, bytes_of_step_, 0.03 * bytes_of_step_) << size;
   }
@@ -269,7 +269,7 @@ TEST_F(LayoutsTest, GroupsOfRanksAreDataAndTensorParallel) {
   const NamedTensors alone = Common(Train(json_, 1)).weights;
   Use("dp=2,tp=2", kColumnsThenRows);
   EXPECT_LT(Distance(alone, Common(Train(json_, 4)).weights), 1e-4);
-  // From one layout to another.
+  // Resumes in another layout.
   Use("tp=2", kColumnsThenRows);
   EXPECT_EQ(Common(Train(json_, 2, "ck", false, 6)).position, 6);
   EndsAlone(12, alone);
@@ -299,7 +299,7 @@ TEST_F(LayoutsTest, WhatIsCutMeansTheSame) {
   }
 }
 
-// Channels are cut, and with them what is dropped: a rank makes its block of the mask.
+// Cut channels cut the dropout mask, too: a rank makes its own block of it.
 TEST_F(LayoutsTest, TensorParallelDropsWhatOneRankDrops) {
   const auto json = [](double dropout) {
     Json config = Json::parse(R"({"model": {"conv_net": {"image": [1, 8, 8], "channels": [4, 8], "classes": 10}},
@@ -317,7 +317,7 @@ TEST_F(LayoutsTest, TensorParallelDropsWhatOneRankDrops) {
   ExpectSameMeaning(cut_graphs_[0]);
 }
 
-// Statistics are those of a micro-batch, and running averages take the means of these, wherever they are computed.
+// Statistics are per micro-batch, and running averages take their means, on any number of ranks.
 TEST_F(LayoutsTest, BatchNormIsThatOfMicroBatches) {
   json_ =
       Json::parse(R"({"model": {"conv_net": {"image": [1, 8, 8], "channels": [4, 8], "classes": 10, "dropout": 0.2}},
@@ -358,7 +358,7 @@ TEST_F(LayoutsTest, BatchNormIsThatOfMicroBatches) {
   EXPECT_EQ(Common(Train(json_, 1, "ck", true)).sha256, alone.sha256);
 }
 
-// docs/training.md says so: without convolutions a pipeline gives the bits of one rank wherever its stages end.
+// docs/training.md states it: without convolutions a pipeline gives the bits of one rank for any cut into stages.
 TEST_F(LayoutsTest, PipelinesWithoutConvolutionsGiveTheBitsOfOneRank) {
   const char* const models[] = {
       R"({"gpt": {"vocabulary": 128, "length": 8, "width": 16, "heads": 2, "layers": 1, "dropout": 0.1}})",
@@ -382,8 +382,8 @@ TEST_F(LayoutsTest, PipelinesWithoutConvolutionsGiveTheBitsOfOneRank) {
   }
 }
 
-// With convolutions the stages decide the bits, and pipelines beside each other change none; one rank is as near as
-// rounding lets it.
+// With convolutions the bits depend on the stages, and parallel pipelines change none; one rank differs only by
+// rounding.
 TEST_F(LayoutsTest, PipelinesOfConvolutionsAreOneRankButForRounding) {
   json_ = Json::parse(R"({"model": {"conv_net": {"image": [1, 8, 8], "channels": [16, 32], "classes": 10}},
       "data": {"inputs": {"x": {"file": "train_x.npy", "scale": 0.0625}}, "target": "train_y.npy", "batch": 24,
@@ -401,7 +401,7 @@ TEST_F(LayoutsTest, PipelinesOfConvolutionsAreOneRankButForRounding) {
   }
 }
 
-// With samples that are cut the statistics of a batch norm are those of the whole batch, by laws.
+// If samples are cut, laws give the statistics of a batch norm over the whole batch.
 TEST_F(LayoutsTest, StatisticsAreThoseOfAllRanksWhereSamplesAreCut) {
   json_ = Json::parse(R"({"model": {"conv_net": {"image": [1, 8, 8], "channels": [4], "classes": 10}},
       "data": {"inputs": {"x": {"file": "train_x.npy", "scale": 0.0625}}, "target": "train_y.npy", "batch": 12},
@@ -441,15 +441,15 @@ TEST_F(LayoutsTest, EveryRankSendsWhatItsPlanSays) {
     std::vector<double> planned;
     const std::vector<double> sent = BytesOfRanks(Placed(json_), size, &planned);
     for (size_t rank = 0; rank < sent.size(); ++rank) {
-      // Beside it a step asks whether to stop.
+      // Each step also asks whether to stop.
       EXPECT_NEAR(sent[rank], planned[rank], 0.005 * planned[rank] + 4 * size) << layout << ", rank " << rank;
       EXPECT_GT(planned[rank], 1000) << layout << ", rank " << rank;
     }
   }
 }
 
-// What the optimizer keeps is cut over all ranks of groups that compute together: the same bits whatever is cut and
-// however many groups there are.
+// The optimizer's states are cut over all ranks of groups that compute together. The bits are the same for any cut and
+// any number of groups.
 TEST_F(LayoutsTest, ZeroOfGroupsGivesTheBitsOfOneGroup) {
   json_["steps"] = 12;
   const NamedTensors alone = Common(Train(json_, 1)).weights;
@@ -486,8 +486,8 @@ TEST_F(LayoutsTest, ZeroOfGroupsKeepsItsBlocksAlone) {
               HasSubstr("data.micro_batches: found 1, expected at least 2 with the layout tp=2,zero=1"));
 }
 
-// What a stage keeps is cut over the groups: the bits of one rank, with micro-batches that the groups do not divide,
-// too.
+// A stage's states are cut over the groups. The bits are those of one rank, also if the groups do not divide the
+// micro-batches.
 TEST_F(LayoutsTest, ZeroOfPipelinesGivesTheBitsOfOneRank) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 18, 24, 10]}}, "data": {"batch": 30},
                                     "steps": 6})"));
@@ -525,10 +525,10 @@ TEST_F(LayoutsTest, ZeroOfPipelinesKeepsItsBlocksAlone) {
       };
       Use(absl::StrCat("dp=2,pp=2,zero=", zero, interleaved ? ",schedule=interleaved" : ""));
       Common(Train(json_, 4));
-      // Of each stage half of what the optimizer keeps, and with zero=3 half of the weights.
+      // A rank holds half of the optimizer's states of each stage, and with zero=3 half of the weights.
       for (size_t rank : {0, 1}) EXPECT_EQ(states[rank], states[rank + 2]);
       EXPECT_EQ(states[0] + states[1], parameters * (zero == 3 ? 6 : 8));
-      // Weights are whole of one stage at a time.
+      // The weights of one stage at a time are whole.
       const int64_t weights = gathered[0] + gathered[1];
       EXPECT_GT(weights, zero == 3 ? 0 : -1);
       EXPECT_LE(weights, zero == 3 ? (interleaved ? 3 : 4) * parameters + 1024 : 0) << zero << interleaved;
@@ -536,7 +536,7 @@ TEST_F(LayoutsTest, ZeroOfPipelinesKeepsItsBlocksAlone) {
   }
 }
 
-// Stages that are computed by several ranks each: what one group of ranks gives of the passes, and nothing else.
+// Several ranks compute each stage; the order of passes, the number of groups and ZeRO do not change the bits.
 TEST_F(LayoutsTest, StagesAreComputedBySeveralRanks) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 10]}}, "steps": 8})"));
   const NamedTensors alone = Common(Train(json_, 1)).weights;
@@ -558,7 +558,7 @@ TEST_F(LayoutsTest, StagesAreComputedBySeveralRanks) {
   EXPECT_LT(Distance(alone, Common(Train(json_, 4)).weights), 1e-4);
 }
 
-// Of weights and of what the optimizer keeps, a rank updates its own alone.
+// A rank updates only its own weights and optimizer states.
 TEST_F(LayoutsTest, RanksOfAStageShareItsUpdate) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 10]}}, "steps": 1})"));
   std::vector<int64_t> states(4, 0);

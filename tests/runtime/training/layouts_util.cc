@@ -38,7 +38,7 @@ absl::StatusOr<Graph> CutByLaws(const Graph& graph, const StateAxes& axes, int d
 }
 
 void LayoutsTest::ExpectSameMeaning(const CutGraph& of_run) {
-  // Those of a run have no values of states: these are in what runs. Squared gradients are not negative.
+  // The graphs of a run have no values of states, which are in the executable. Squared gradients are not negative.
   NamedTensors states;
   Rng rng(7);
   for (Value state : of_run.original.states()) {

@@ -1,4 +1,4 @@
-// Runs of training in layouts that cut graphs, whose laws are proved once.
+// Training runs in layouts that cut graphs; the laws are proved once.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace rewright {
 
-// Of differences of all elements, the root of the sum of squares.
+// Returns the root of the sum of squares of the differences of all elements.
 double Distance(const NamedTensors& a, const NamedTensors& b);
 
-// `bytes`: what a device sends for what the graph exchanges; may be null.
+// `bytes` receives the bytes that a device sends for the exchanges of the graph; may be null.
 absl::StatusOr<Graph> CutByLaws(const Graph& graph, const StateAxes& axes, int degree, bool exact_only, double* bytes);
 
 class LayoutsTest : public RanksTest {
  protected:
-  // For runs on as many ranks as it names; one rank needs none.
+  // Sets the layout for runs on as many ranks as it names; one rank needs none.
   void Use(const std::string& text, const StateAxes& places = {}) {
     with_ = [this, text](TrainerOptions* options) {
       if (text.empty() || options->ranks->size() == 1) return;
@@ -37,7 +37,7 @@ class LayoutsTest : public RanksTest {
     for (const auto& [name, axis] : places) json_["model"]["places"][name] = axis;
     if (places.empty()) json_["model"].erase("places");
   }
-  // A configuration with the places that are in use.
+  // Returns the configuration with the current placements.
   Json Placed(Json json) const {
     json["model"]["places"] = json_["model"]["places"];
     return json;
@@ -46,7 +46,7 @@ class LayoutsTest : public RanksTest {
     Use(absl::StrCat(kind, "=", size, more), places);
   }
 
-  // What each rank sends in a step, without what is sent once; `planned` by its plan.
+  // Returns the bytes that each rank sends in a step, without those that are sent once; `planned` receives its plan's.
   std::vector<double> BytesOfRanks(const Json& json, int size, std::vector<double>* planned) {
     planned->assign(static_cast<size_t>(size), 0);
     look_ = [planned](int rank, Trainer& trainer) {
@@ -65,7 +65,7 @@ class LayoutsTest : public RanksTest {
     return sent;
   }
 
-  // Goes on from the checkpoint on one rank, to weights near these.
+  // Resumes from the checkpoint on one rank, and expects weights near these.
   void EndsAlone(int64_t steps, const NamedTensors& weights) {
     Use("");
     const Trained resumed = Common(Train(json_, 1, "ck", true));
@@ -73,7 +73,7 @@ class LayoutsTest : public RanksTest {
     EXPECT_LT(Distance(weights, resumed.weights), 1e-4);
   }
 
-  // What rank 0 sends in a step, without what is sent once.
+  // Returns the bytes that rank 0 sends in a step, without those that are sent once.
   double BytesOfStep(const Json& json, int size) {
     Json longer = json;
     const auto steps = json["steps"].get<int64_t>();
@@ -83,14 +83,15 @@ class LayoutsTest : public RanksTest {
   }
 
   int64_t bucket_bytes_ = 4096;
-  // What rank 0 cut over how many ranks, and what that was of.
+  // A graph before and after rank 0 cut it, and the number of ranks.
   struct CutGraph {
     Graph original, cut;
     int ranks = 0;
     bool exact_only = false;
   };
   std::vector<CutGraph> cut_graphs_;
-  // By the interpreter the cut graph gives what the original does, and ranks give what the cut graph does.
+  // Expects that the interpreter gives equal results for the cut and the original graph, and ranks those of the cut
+  // graph.
   static void ExpectSameMeaning(const CutGraph& of_run);
   double bytes_of_step_ = 0;  // as the placements promise
 };

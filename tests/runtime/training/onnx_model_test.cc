@@ -1,5 +1,5 @@
-// A network of an ONNX file with batch norm and dropout: it learns, its running averages are those of the batches that
-// it saw, and a run that goes on draws the masks that it would have drawn.
+// Tests a network of an ONNX file with batch norm and dropout: it learns, its running averages are those of its
+// batches, and a resumed run draws the masks that the uninterrupted run would have drawn.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TestModel ConvNet(bool dropout) {
 class OnnxModelTest : public ::testing::Test {
  protected:
   OnnxModelTest() : device_(*MakeDevice("cpu")), runner_(MakeGraphRunner(*device_)) {
-    // Noise with a bright row or a bright column somewhere: the label says which.
+    // Noise with a bright row or a bright column; the label tells which.
     Rng rng(2);
     x_ = RandomTensor({DType::kFloat32, {kSamples, 1, 6, 6}}, rng, 0, 1);
     Tensor labels({DType::kInt64, {kSamples}});
@@ -100,7 +100,7 @@ class OnnxModelTest : public ::testing::Test {
     EXPECT_TRUE(trainer.ok()) << trainer.status();
     return *std::move(trainer);
   }
-  // The losses up to the last step, or to `stop_at`.
+  // Returns the losses up to the last step, or to `stop_at`.
   static std::vector<double> Run(Trainer& trainer, int64_t stop_at = 0) {
     std::vector<double> losses;
     const absl::Status status = trainer.Run([&](const StepReport& report) { losses.push_back(report.loss); },
@@ -129,7 +129,7 @@ TEST_F(OnnxModelTest, LearnsWithBatchNormAndDropout) {
   }
 }
 
-// Those of the first layer follow from the data alone.
+// The averages of the first layer follow from the data alone.
 TEST_F(OnnxModelTest, RunningAveragesAreThoseOfTheBatches) {
   const auto trainer = Make(ConvNet(true), json_);
   Run(*trainer);
@@ -153,7 +153,7 @@ TEST_F(OnnxModelTest, RunningAveragesAreThoseOfTheBatches) {
   EXPECT_NEAR(weights.at("first.var").At(0), var, 1e-5);
   EXPECT_FALSE(weights.contains(kDropoutState)) << "no weight of the model";
 
-  // The model that is given back normalizes by them.
+  // The exported model normalizes by them.
   const Graph trained = *trainer->Trained();
   EXPECT_EQ(trained.mode(), Mode::kInference);
   const auto executable = *MakeReferenceRunner(1)->Prepare(trained);
@@ -224,7 +224,7 @@ TEST_F(OnnxModelTest, TheDeviceAgreesWithTheReference) {
   for (size_t i = 0; i < fast.size(); ++i) EXPECT_NEAR(fast[i], slow[i], 1e-4) << "step " << i + 1;
 }
 
-// Or the averages would be infinite from there on.
+// Otherwise the averages would be infinite from there on.
 TEST_F(OnnxModelTest, AStepThatIsSkippedChangesNoAverage) {
   x_.Set(36 * 3 + 7, std::numeric_limits<double>::infinity());
   Write(x_);

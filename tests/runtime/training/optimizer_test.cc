@@ -1,4 +1,4 @@
-// Optimizers against their formulas, written here once more as loops over numbers.
+// Compares optimizers with their formulas, written here as loops over numbers.
 #include "runtime/training/optimizer.h"
 
 #include <gmock/gmock.h>
@@ -59,7 +59,7 @@ class Steps {
   Executable& executable() { return *executable_; }
   std::vector<Tensor> values() const { return values_; }
 
-  // Magnitudes and the rate.
+  // Checks magnitudes and the learning rate.
   std::vector<Tensor> Run(const std::vector<Tensor>& gradients, double loss = 1) {
     std::vector<Tensor> inputs = gradients, outputs;
     inputs.push_back(Tensor::Scalar(DType::kFloat32, loss));

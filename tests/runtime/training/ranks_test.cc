@@ -1,4 +1,4 @@
-// Training in micro-batches, shared by ranks: the same weights to the last bit on any number of them.
+// Tests training in micro-batches that ranks share: the same weights to the last bit on any number of ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST_F(RanksTest, ARunGoesOnOnAnotherNumberOfRanks) {
   }
 }
 
-// Numbers of micro-batches that no number of ranks divides, and one sample in each.
+// No number of ranks divides these numbers of micro-batches; each has one sample.
 TEST_F(RanksTest, MicroBatchesNeedNotBeEven) {
   for (const int64_t count : {3, 6, 12}) {
     const Json json = With(absl::StrCat(R"({"data": {"batch": 12, "micro_batches": )", count, R"(}, "steps": 12})"));
@@ -55,7 +55,7 @@ TEST_F(RanksTest, MicroBatchesNeedNotBeEven) {
   }
 }
 
-// The mean over micro-batches is the mean over the batch, but for rounding.
+// The mean over micro-batches equals the mean over the batch up to rounding.
 TEST_F(RanksTest, MicroBatchesChangeOnlyTheRounding) {
   for (const char* optimizer :
        {R"({"kind": "sgd", "learning_rate": 0.1})", R"({"kind": "adam", "learning_rate": 0.01})",
@@ -128,7 +128,7 @@ TEST_F(RanksTest, ARankThatHangsIsNamed) {
       json_, 3, "", false, 0,
       [](int rank, Json*, TrainerOptions* options) {
         if (rank != 1) return;
-        // What it computes at first takes longer than the others wait.
+        // The first computation of this rank takes longer than the others wait.
         options->rewrite = [](const Graph& graph) -> absl::StatusOr<Graph> {
           std::this_thread::sleep_for(std::chrono::milliseconds(2500));
           return graph;
@@ -150,7 +150,7 @@ TEST_F(RanksTest, TheProgramOfGradientsIsPartOfACheckpoint) {
   for (const Trained& outcome : Train(json_, 2, "ck", true)) {
     EXPECT_THAT(std::string(outcome.status.message()), HasSubstr("gradients.txt: is damaged"));
   }
-  // Without micro-batches there is none, said or not said.
+  // Without micro-batches there is no gradients.txt, whether the setting is given or not.
   Json whole = With(R"({"data": {"micro_batches": 1}})");
   Common(Train(whole, 1, "whole", false, 5));
   std::vector<std::string> names;

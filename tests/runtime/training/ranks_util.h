@@ -1,4 +1,4 @@
-// Runs of training on ranks of this process.
+// Training runs on ranks of this process.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@
 
 namespace rewright {
 
-// Of the example that is shipped.
+// Returns the data folder of the example that is shipped.
 std::string DigitsFolder();
 
 using Json = nlohmann::ordered_json;
@@ -35,7 +35,7 @@ struct Trained {
   int64_t bytes_sent = 0;
 };
 
-// What a rank is told that others are not.
+// Changes the configuration or options of one rank.
 using Told = std::function<void(int rank, Json* config, TrainerOptions* options)>;
 
 class RanksTest : public ::testing::Test {
@@ -52,7 +52,7 @@ class RanksTest : public ::testing::Test {
                                                  "target": "test_y.npy", "every_steps": 25}})");
   }
 
-  // On so many ranks, each of them one thread; up to the end or until so many steps are made.
+  // Trains on `size` ranks, one thread each, up to the end or until `stop_at` steps are made.
   std::vector<Trained> Train(const Json& json, int size, const std::string& checkpoints = "", bool resume = false,
                              int64_t stop_at = 0, const Told& told = nullptr, double limit = 60) {
     std::vector<Trained> outcomes(static_cast<size_t>(size));
@@ -67,7 +67,7 @@ class RanksTest : public ::testing::Test {
       options.resume = resume;
       options.ranks = &ranks;
       if (told != nullptr) told(ranks.rank(), &own, &options);
-      // The last rank is the one that stops.
+      // Only the last rank stops.
       const absl::Status status = TrainOne(own, options, ranks.rank() + 1 == size ? stop_at : 0, &outcome);
       outcome.bytes_sent = ranks.bytes_sent();
       return status;
@@ -75,7 +75,7 @@ class RanksTest : public ::testing::Test {
     for (size_t i = 0; i < outcomes.size(); ++i) outcomes[i].status = statuses[i];
     return outcomes;
   }
-  // What all ranks agree about.
+  // Expects that all ranks agree, and returns their common result.
   Trained Common(const std::vector<Trained>& outcomes) {
     for (const Trained& outcome : outcomes) {
       EXPECT_TRUE(outcome.status.ok()) << outcome.status;
@@ -93,10 +93,10 @@ class RanksTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   Json json_, validation_;
-  // What the options of all ranks are told; and who looks at their trainers in the end.
+  // Changes the options of all ranks; `look_` examines the trainers at the end.
   std::function<void(TrainerOptions* options)> with_;
   std::function<void(int rank, Trainer& trainer)> look_;
-  // In place of the model that the configuration describes; null: that one.
+  // Replaces the model that the configuration describes, unless null.
   std::function<TrainableModel(const TrainConfig& config)> model_;
 
  private:

@@ -1,4 +1,4 @@
-// The graph of a step: its gradients against differences of the loss, its loss against its formula.
+// Tests the graph of a step: its gradients against differences of the loss, its loss against its formula.
 #include "runtime/training/step.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::Key;
 
 using Named = absl::flat_hash_map<std::string, Tensor>;
 
-// Outputs by name; `values` are the inputs and, where they are not as declared, states.
+// Returns outputs by name; `values` are the inputs, and states whose values differ from the declared ones.
 std::map<std::string, Tensor> Compute(const Graph& graph, const Named& values) {
   const auto results = InterpretGraph(graph, values);
   EXPECT_TRUE(results.ok()) << results.status();
@@ -30,8 +30,8 @@ std::map<std::string, Tensor> Compute(const Graph& graph, const Named& values) {
   return by_name;
 }
 
-// The mean loss of a step with these values, and each gradient against central differences along a random direction.
-// The model is in f64.
+// Returns the mean loss of a step with these values, and compares each gradient with central differences along a random
+// direction. The model is in f64.
 void ExpectGradients(const Graph& model, LossKind loss, const Named& batch, uint64_t seed) {
   StepOptions options;
   options.loss = loss;
@@ -96,7 +96,7 @@ TEST(StepTest, LossesFollowTheirFormulas) {
   const Graph model = *ParseGraph("input x: f32[2,3]\nstate w: f32[3]\n%0 = add(x, w)\noutput y = %0\n",
                                   {{"w", Tensor::FromVector(DType::kFloat32, {3}, std::vector<double>{0, 0, 0})}});
   StepOptions options;
-  // exp(1000) is no float: the loss is computed from shifted logits.
+  // exp(1000) overflows; the loss is computed from shifted logits.
   Named batch = {{"x", Tensor::FromVector(DType::kFloat32, {2, 3}, std::vector<double>{1, 2, 3, 1000, 0, -1000})},
                  {"target", Tensor::Int64s({1, 2})}};
   auto graphs = BuildStep(model, options);
@@ -154,7 +154,7 @@ TEST(StepTest, FrozenWeightsHaveNoNextValue) {
   for (const Output& output : graphs->step.outputs()) EXPECT_THAT(output.name, ::testing::Not(HasSubstr("layer0")));
 }
 
-// Gradients of two halves, added, give the next values that the whole batch gives; of two element types.
+// The sum of the gradients of two halves gives the next values of the whole batch; for two element types.
 TEST(StepTest, MicroBatchesMakeTheSameStep) {
   const auto model = [](int64_t batch) {
     return *ParseGraph(
@@ -189,7 +189,7 @@ TEST(StepTest, MicroBatchesMakeTheSameStep) {
                                                                labels[static_cast<size_t>(2 * half + 1)]})}});
     EXPECT_EQ(results.at("gradients.f64").shape(), Shape{1 + 12});
     EXPECT_EQ(results.at("gradients.f32").shape(), Shape{4});
-    // The inputs of the step stand one after another in the results, by element type.
+    // The results hold the inputs of the step one after another, by element type.
     std::map<DType, std::pair<const Tensor*, int64_t>> rest = {{DType::kFloat64, {&results.at("gradients.f64"), 0}},
                                                                {DType::kFloat32, {&results.at("gradients.f32"), 0}}};
     for (Value input : halves->step.inputs()) {

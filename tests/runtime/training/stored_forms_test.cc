@@ -1,5 +1,5 @@
-// Weights that are stored joined: the step computes the same numbers, and names and shapes outside are those of the
-// parts.
+// Tests weights that are stored joined: the step computes the same numbers, and names and shapes outside are those of
+// the parts.
 #include "runtime/training/stored_forms.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ StepGraphs MlpStep(OptimizerOptions::Kind kind) {
   return *std::move(graphs);
 }
 
-// Biases, and the matrices of two layers, which are of one shape.
+// Joins biases, and the matrices of two layers, which have equal shapes.
 std::vector<StoredForm> Forms(int64_t axis) {
   return {{0, {"layer2.bias", "layer0.bias", "layer1.bias"}}, {axis, {"layer1.weight", "layer2.weight"}}};
 }
@@ -39,7 +39,7 @@ bool SameBits(const Tensor& a, const Tensor& b) {
   return a.type() == b.type() && std::memcmp(a.data(), b.data(), static_cast<size_t>(a.type().num_bytes())) == 0;
 }
 
-// What is not zero before the first step, too.
+// Makes random states; none of the floating ones is zero before the first step.
 Named RandomStates(const Graph& step) {
   Rng rng(3);
   Named states;

@@ -1,4 +1,4 @@
-// Steps that keep weights joined as a test says, by definition and without a search.
+// Steps that keep weights joined as a test requires, without a search.
 #pragma once
 
 #include <functional>

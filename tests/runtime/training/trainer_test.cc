@@ -1,4 +1,4 @@
-// The loop: what it computes does not depend on where it was interrupted, on threads or on the device.
+// Tests the training loop: results do not depend on interruptions, threads or the device.
 #include "runtime/training/trainer.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ class TrainerTest : public ::testing::Test {
         Json::parse(R"({"validation": {"inputs": {"x": "valid_x.npy"}, "target": "valid_y.npy", "every_steps": 3}})");
   }
 
-  // Random points; the label says which of the first three coordinates is the largest.
+  // Random points; the label tells which of the first three coordinates is the largest.
   void WriteSamples(const std::string& name, int64_t count, Rng& rng) {
     const Tensor x = RandomTensor({DType::kFloat32, {count, 6}}, rng, -1, 1);
     Tensor y({DType::kInt64, {count}});
@@ -172,7 +172,7 @@ TEST_F(TrainerTest, AResumedRunIsTheSameToTheLastBit) {
   }
 }
 
-// A step that keeps weights joined gives checkpoints and models of the names and shapes that it would have without.
+// A step that keeps weights joined writes checkpoints and models with the names and shapes of a step without.
 TEST_F(TrainerTest, StoredFormsAreSeenNowhereOutsideOfTheStep) {
   Json json = json_;
   json["model"] = Json::parse(R"({"mlp": {"sizes": [6, 9, 9, 3]}})");
@@ -191,7 +191,7 @@ TEST_F(TrainerTest, StoredFormsAreSeenNowhereOutsideOfTheStep) {
   Run(*plain), Run(*stored), Run(*parts);
   EXPECT_EQ(*stored->WeightsSha256(), *plain->WeightsSha256());
   EXPECT_EQ(stored->Measure()->loss, plain->Measure()->loss);
-  // Goes on with the program that it finds, forms and all, and without looking for another.
+  // Resumes with the program that it finds, forms included, without a search.
   const auto resumed = make("parts", 12, true, false);
   EXPECT_EQ(resumed->stored_forms(), forms);
   Run(*resumed);
@@ -256,12 +256,12 @@ TEST_F(TrainerTest, NumbersThatAreNotFiniteStopTheRunOrSkipTheStep) {
   EXPECT_GE(count, 1);
   EXPECT_LE(count, 2) << "once an epoch";
   EXPECT_TRUE(skipped.reports[static_cast<size_t>(step) - 1].skipped);
-  // The optimizer has made a step less: the rate of a skipped step comes once more.
+  // The optimizer has made one step fewer: a skipped step's learning rate is used again.
   EXPECT_EQ(skipped.reports[static_cast<size_t>(step)].learning_rate,
             skipped.reports[static_cast<size_t>(step) - 1].learning_rate);
 }
 
-// Not one batch changes anything: that is no end of a run.
+// No batch changes anything; such a run is an error.
 TEST_F(TrainerTest, ARunWhoseStepsAreAllSkippedIsAnError) {
   Tensor x = *LoadNpy(*InputFile::Open(folder_ / "train_x.npy"));
   for (int64_t i = 0; i < 23; ++i) x.Set(6 * i, std::numeric_limits<double>::quiet_NaN());
@@ -271,7 +271,7 @@ TEST_F(TrainerTest, ARunWhoseStepsAreAllSkippedIsAnError) {
   EXPECT_THAT(std::string(skipped.status.message()), HasSubstr("the last 5 steps were skipped"));
 }
 
-// Gradients are finite, and what becomes of them is not: squares, and a quotient of zeros.
+// Gradients are finite, but values computed from them are not: squares, and a quotient of zeros.
 TEST_F(TrainerTest, NextValuesThatAreNotFiniteAreNotTaken) {
   Tensor x = *LoadNpy(*InputFile::Open(folder_ / "train_x.npy"));
   for (int64_t i = 0; i < 23; ++i) x.Set(6 * i + 5, 1e25);
@@ -303,7 +303,7 @@ TEST_F(TrainerTest, AFolderIsOfOneRunAtATime) {
 }
 
 TEST_F(TrainerTest, TheCheckpointThatLatestNamesIsKept) {
-  // Of a run that was killed before it named its last one.
+  // The folder belongs to a run that was killed before it named its last checkpoint.
   std::filesystem::create_directories(folder_ / "ck/step-00000099");
   const auto trainer = Make(With(R"({"checkpoint": {"every_steps": 3, "keep": 1}, "steps": 6})"), "ck");
   ASSERT_TRUE(trainer.ok()) << trainer.status();
@@ -367,11 +367,12 @@ TEST_F(TrainerTest, AResumedRunIsOfTheSameConfiguration) {
   EXPECT_TRUE(Make(With(R"({"steps": 15})"), "ck", true).ok()) << "a run may become longer";
 }
 
-// What resumes a run is changed at random: a file of its checkpoint, the forms in which its program keeps weights, the
-// configuration. A checkpoint that was changed is never run: by its digests, and where these fit, by what is in it.
+// Changes at random the data from which a run resumes: a file of its checkpoint, the forms in which its program keeps
+// weights, the configuration. A changed checkpoint is never run: its digests show the change, or, if these fit, its
+// contents.
 class DamagedTest : public TrainerTest {
  protected:
-  // The files of a checkpoint behind step 3.
+  // Saves the files of a checkpoint after step 3.
   void Save(bool joined) {
     json_["model"] = Json::parse(R"({"mlp": {"sizes": [6, 9, 9, 3]}})");
     const auto trainer = Make(json_, "ck", false, nullptr, joined ? kForms : std::vector<StoredForm>());
@@ -379,7 +380,7 @@ class DamagedTest : public TrainerTest {
     Run(**trainer, 3);
     for (const std::string& file : files_) good_[file] = FileContents(file);
   }
-  // Digests that fit whatever the files hold.
+  // Writes digests that fit the changed files.
   void Seal() {
     Json json = Json::parse(FileContents(files_[3]), nullptr, false);
     if (!json.is_object()) return;
@@ -398,7 +399,7 @@ class DamagedTest : public TrainerTest {
     if (rng_() % 8 == 0) bytes.resize(rng_() % bytes.size());
     return bytes;
   }
-  // Other forms than those of the program, which are forms none the less.
+  // Uses other valid forms than those of the program.
   std::string WithOtherForms(const std::string& progress) {
     Json json = Json::parse(progress);
     Json& forms = json["progress"]["stored_forms"];
@@ -412,7 +413,7 @@ class DamagedTest : public TrainerTest {
     }
     return json.dump(2) + "\n";
   }
-  // Whether a run that is resumed was refused; one that is not makes a step.
+  // True if resuming the run was refused; a run that is accepted makes a step.
   bool IsRefused(const Json& json) {
     const auto trainer = Make(json, "ck", true);
     if (!trainer.ok()) {
@@ -454,7 +455,7 @@ TEST_F(DamagedTest, CheckpointsAreRefused) {
   }
 }
 
-// States may be others from version to version, as running averages were.
+// States may differ between versions, as running averages did.
 TEST_F(DamagedTest, CheckpointsOfOtherStatesAreRefusedByName) {
   Save(/*joined=*/false);
   auto weights = ReadSafetensors(files_[0]);

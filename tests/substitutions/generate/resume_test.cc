@@ -1,4 +1,4 @@
-// An enumeration that was ended at any byte of its journal, or that several processes share, finds the same.
+// Tests that an enumeration that was ended at any byte of its journal, or that several processes share, finds the same.
 #include <unistd.h>
 
 #include <cstdio>
@@ -52,7 +52,7 @@ TEST(Resume, GoesOnFromAnyByteOfTheJournal) {
   const Folder folder;
   std::mt19937_64 rng(7);
   for (int trial = 0; trial < 6; ++trial) {
-    // The first run writes all of it; the others find it cut off somewhere.
+    // The first run writes the whole journal; later runs find it cut off somewhere.
     const auto resumed = FindPairs(space, {.threads = 1 + trial % 2, .journal = folder.path()});
     ASSERT_TRUE(resumed.ok()) << resumed.status().message();
     EXPECT_TRUE(Text(space, *resumed) == Text(space, *undisturbed)) << trial;
@@ -95,7 +95,7 @@ std::string Output(const std::string& command) {
 
 const std::string kProgram = REWRIGHT_BINARY_DIR "/rewright generate --quiet ";
 
-// After the command, which names the file.
+// The comparison skips the command, which names the file.
 std::string RulesOf(const std::string& path) {
   const std::string text = Output("cat " + path);
   return text.substr(text.find('\n', text.find("-o ")));
@@ -110,12 +110,13 @@ TEST(Ranks, ShareTheWorkAndFindTheSame) {
   EXPECT_GT(RulesOf(folder / "one.rules").size(), 200u);
   EXPECT_EQ(RulesOf(folder / "one.rules"), RulesOf(folder / "two.rules"));
   EXPECT_TRUE(std::filesystem::exists(folder / "run/enumeration.1.journal"));
-  // Once more, with everything known and another number of processes.
+  // Runs once more, with everything known and another number of processes.
   Output(kProgram + space + "--resume " + (folder / "run") + " -o " + (folder / "three.rules"));
   EXPECT_EQ(RulesOf(folder / "one.rules"), RulesOf(folder / "three.rules"));
 }
 
-// A search that refuted candidates begin again goes on from anywhere, too, on any number of threads and processes.
+// A search that starts again after refuted candidates also resumes from any byte, on any number of threads and
+// processes.
 TEST(Restarts, GoOnFromAnyByteOfTheJournals) {
   const Folder folder;
   const std::string run = kProgram + "--preset elementwise --space scaled --max-ops 2 ";

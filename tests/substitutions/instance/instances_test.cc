@@ -77,7 +77,7 @@ TEST(InstancesTest, AMissingConditionIsAnError) {
               HasSubstr("test:1:1: rule r: at shape(x)..=0: the right side: transpose: perm must name every axis"));
 }
 
-// A made tensor has its axes from an attribute; small limits are large enough for it.
+// The axes of a created tensor come from an attribute; small limits suffice for it.
 TEST(InstancesTest, SmallLimitsHaveRoomForShapesInAttributes) {
   const auto rules = ParseRules(
       "rule r partition(iota(shape=[?a, ?b, ?c, ?e], axis=0, dtype=f32), axis=1, degree=?d)\n"

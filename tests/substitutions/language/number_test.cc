@@ -22,7 +22,7 @@ std::shared_ptr<const CompiledRule> CompiledText(const std::string& text) {
   return *rule;
 }
 
-// The graph after the rule's only match; empty where it has none.
+// Returns the graph after the rule's only match; empty if there is none.
 std::string Applied(const std::string& rule, const std::string& text) {
   const auto graph = ParseGraph(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -99,7 +99,7 @@ TEST(IntegerLiterals, AreThemselves) {
   EXPECT_THAT(Applied(rule, graph("9007199254740993")), HasSubstr("[-9223372036854775808]"));
 }
 
-// The error of a rule, with its place.
+// Returns the error of a rule, with its place.
 std::string ErrorOf(const std::string& text) {
   const auto rules = ParseRules(text, "test");
   if (!rules.ok()) return std::string(rules.status().message());

@@ -45,7 +45,8 @@ Matcher MatcherOf(const std::string& text) {
   return Matcher(*rule);
 }
 
-// matmul(x, w1), matmul(x, w2), .. of 2, 3, .. columns; of the numbers in `activations` the second operand is an input.
+// Makes matmul(x, w1), matmul(x, w2), .. of 2, 3, .. columns; for the numbers in `activations` the second operand is an
+// input.
 std::string Products(int count, const std::vector<int>& activations = {}) {
   std::string leaves = "input x: f32[3,4]\n", nodes, outputs;
   for (int i = 1; i <= count; ++i) {
@@ -57,7 +58,7 @@ std::string Products(int count, const std::vector<int>& activations = {}) {
   return leaves + nodes + outputs;
 }
 
-// How many outputs each match replaces.
+// Returns the number of outputs that each match replaces.
 std::vector<size_t> Counts(const std::vector<Match>& matches) {
   std::vector<size_t> counts;
   for (const Match& match : matches) counts.push_back(match.roots.size());
@@ -100,7 +101,7 @@ TEST(SiblingsTest, IsCompiledAsTheRuleForTwo) {
   EXPECT_FALSE((*CompileRule(Parse("rule r relu(relu(x)) => relu(x)")))->siblings());
 }
 
-// Whatever the rules for one and two do not settle is refused.
+// Cases that the rules for one and two siblings do not settle are refused.
 TEST(SiblingsTest, OtherFormsAreErrors) {
   const char* const kCases[][2] = {
       {"rule r { matmul(x[m, k], y[k, n]).. } => matmul(x, concat(y.., axis=1))", "expected split"},
@@ -147,7 +148,7 @@ TEST(SiblingsTest, OtherFormsAreErrors) {
   }
 }
 
-// All pairs, and all siblings from each on.
+// All pairs, and all siblings from each one on.
 TEST(SiblingsTest, AllSiblingsAreOneMatch) {
   const Matcher matcher = MatcherOf(kProducts);
   EXPECT_THAT(Counts(matcher.FindMatches(GraphOf(Products(1)))), IsEmpty());
@@ -166,7 +167,7 @@ TEST(SiblingsTest, MoreThanAreProvedAreNotMerged) {
   EXPECT_EQ(*std::max_element(counts.begin(), counts.end()), static_cast<size_t>(kMostSiblings));
 }
 
-// A sibling that is computed from another one is none of the group, and no error.
+// A sibling that is computed from another one is left out of the group, without an error.
 TEST(SiblingsTest, ThoseThatDependOnEachOtherAreNotMerged) {
   const Graph graph = GraphOf(
       "input x: f32[3,3]\nstate a: f32[3,3]\nstate b: f32[3,5]\n"
@@ -186,7 +187,7 @@ std::vector<Tensor> Computed(const Graph& graph) {
   return outputs.ok() ? *std::move(outputs) : std::vector<Tensor>();
 }
 
-// One rule merges any number, and what comes out is what went in.
+// One rule merges any number of siblings; values stay the same.
 TEST(SiblingsTest, MergedProductsAreThoseThatWere) {
   const Matcher matcher = MatcherOf(kProducts);
   for (int count : {2, 3, 4, 7}) {
@@ -208,7 +209,7 @@ TEST(SiblingsTest, MergedProductsAreThoseThatWere) {
   }
 }
 
-// In an e-graph one step merges all.
+// One step merges all siblings in an e-graph.
 TEST(SiblingsTest, AnEGraphMergesAllAtOnce) {
   const auto four = CompileRule(ExpandSiblings(Parse(kProducts), 4));
   ASSERT_TRUE(four.ok()) << four.status();

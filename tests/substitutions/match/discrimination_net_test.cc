@@ -31,7 +31,7 @@ std::vector<std::shared_ptr<const Matcher>> Matchers(const std::string& text) {
   return matchers;
 }
 
-// What the net says of the graph's output.
+// Returns the rules that the net gives for the graph's output.
 std::vector<int> CandidatesOf(const RuleIndex& index, const std::string& text) {
   const auto graph = ParseGraph(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -97,7 +97,8 @@ TEST(RuleNetTest, RulesShareTheirTops) {
   EXPECT_EQ(states(a + b), 6);
 }
 
-// At random applications of every shipped rule: no rule that matches is missing, in the graph and in its e-graph.
+// Compares the net with all rules at random applications of every shipped rule: no matching rule is missing, in the
+// graph and in its e-graph.
 TEST(RuleNetTest, MissesNoMatchOfAnyShippedRule) {
   const auto core = FindRuleFile("core.rules"), laws = FindRuleFile("laws.rules");
   ASSERT_TRUE(core.ok() && laws.ok());
@@ -154,7 +155,7 @@ TEST(RuleNetTest, MissesNoMatchOfAnyShippedRule) {
   }
   EXPECT_GT(drawn, 100);
   EXPECT_GT(own, drawn / 2);
-  // It would be no use if it named all.
+  // A net that named all rules would be useless.
   EXPECT_LT(named, looked_at / 20);
 }
 

@@ -1,4 +1,4 @@
-// Rules are applied in 16 bits where ranges leave room, and before roundings to integers where they keep every bit.
+// Tests that rules are applied in 16 bits if ranges permit, and before roundings to integers if they keep every bit.
 #include "substitutions/match/new_values.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace rewright {
 namespace {
 
-// The rule as one that is proved, of these classes, with new values.
+// Returns the rule as one that is proved, of these classes, with new values.
 std::shared_ptr<const CompiledRule> Proved(const std::string& text, RuleClass rule_class, RuleClass halves,
                                            std::vector<int> new_values) {
   Rule rule = ParseRules(text, "test")->front();
@@ -68,7 +68,7 @@ TEST(NewValues, SumsOfUnknownHalvesAreNot) {
   }
 }
 
-// A product whose sum with a small bias the left side has, too, is no larger than that.
+// The left side also adds the small bias to the product, so the product is no larger than that sum.
 TEST(NewValues, PartsOfSumsAreBoundedByThem) {
   const auto rule = Proved("rule r mul(add(x[n], b[n]), s[n]) => add(mul(x, s), mul(b, s))", RuleClass::kReassociating,
                            RuleClass::kReassociating, {5});
@@ -107,7 +107,7 @@ TEST(NewValues, ConstantsThatCancelRoundedTheOriginal) {
   EXPECT_TRUE(Applies(rule, RoundedBy(2, 1)));
 }
 
-// The same where a rule computes the number.
+// The same, with a number that a rule computes.
 TEST(NewValues, NumbersThatCancelRoundedTheOriginal) {
   const auto rule = Proved("rule r sub(add(x[n], ?a), ?b) => add(x, scalar(?a - ?b))", RuleClass::kReassociating,
                            RuleClass::kReassociating, {});
@@ -122,7 +122,7 @@ TEST(NewValues, BitsAreKeptInFrontOfRoundings) {
   graph.arena()->KeepBits(graph.outputs()[0].value.node);
   EXPECT_FALSE(Applies(ScaleToLhs(), graph));
   EXPECT_TRUE(Instantiate(graph, Matcher(ScaleToLhs()).FindMatches(graph).at(0)).ok());  // over the real numbers
-  // An exact rule is used, and what it makes keeps its bits too.
+  // An exact rule is used, and its result keeps its bits, too.
   const auto rule = Proved("rule r mul(x[a, b], y[1, 1]) => mul(y, x)", RuleClass::kExact, RuleClass::kExact, {});
   const Matcher matcher(rule);
   const std::vector<Match> matches = matcher.FindMatches(graph);

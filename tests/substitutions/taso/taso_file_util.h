@@ -1,4 +1,4 @@
-// TASO rule files written by tests.
+// TASO rule files that tests write.
 #pragma once
 
 #include <map>

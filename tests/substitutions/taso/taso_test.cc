@@ -45,7 +45,7 @@ RuleVerdict Judge(const Rule& rule) {
   return ProveRule(rule, options);
 }
 
-// A split of what was put together, by either side of a product.
+// A split of a concatenation, on either side of a product.
 TasoRuleText MergedProducts() {
   return {{{OpType::kMatmul, {{-1, 0}, {-2, 0}}, kPlain}, {OpType::kMatmul, {{-1, 0}, {-3, 0}}, kPlain}},
           {{OpType::kConcat, {{-2, 0}, {-3, 0}}, Axis(1, 2)},
@@ -54,7 +54,7 @@ TasoRuleText MergedProducts() {
           {{{0, 0}, {2, 0}}, {{1, 0}, {2, 1}}}};
 }
 
-// Two convolutions of one image as one: true for one group alone.
+// Two convolutions of one image as one: the rule holds only for one group.
 TasoRuleText MergedConvolutions(int stride, int padding, int activation) {
   const auto conv = ConvParameters(stride, padding, activation);
   return {{{OpType::kConv2d, {{-1, 0}, {-2, 0}}, conv},
@@ -89,9 +89,9 @@ TEST(Taso, ConvolutionsHaveAsManyGroupsAsTheirChannelsSay) {
   EXPECT_EQ(Judge(limited->at(0)).verdict, Verdict::kProved);
 }
 
-// What the target demands of the operands is a condition.
+// The target's demands on its operands become conditions of the rule.
 TEST(Taso, WhatTheTargetDemandsNarrowsTheRule) {
-  // concat(a + b) + concat(c + d) with the parts exchanged: all parts must be of one size, pair by pair.
+  // concat(a + b) + concat(c + d) with the parts exchanged: all parts must have equal sizes, pair by pair.
   const TasoRule exchanged = Convert({{{OpType::kConcat, {{-1, 0}, {-2, 0}}, Axis(0, 1)},
                                        {OpType::kConcat, {{-3, 0}, {-4, 0}}, Axis(0, 1)},
                                        {OpType::kAdd, {{0, 0}, {1, 0}}, kNone}},
@@ -304,7 +304,7 @@ TEST(Taso, DamagedFilesNeverCrash) {
   EXPECT_GT(read, 10) << "seed " << kSeed;
 }
 
-// Where the rules that TASO publishes are at hand.
+// Tests the rules that TASO publishes, if they are at hand.
 TEST(Taso, PublishedRules) {
   const char* path = std::getenv("REWRIGHT_TASO_RULES");
   const std::string file = path != nullptr ? path : REWRIGHT_TASO_RULES;

@@ -1,4 +1,4 @@
-// Writing models: what is written, and that it means the same when it is read again.
+// Tests written models, and that they mean the same when they are read again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ void ExpectSameOutputs(const Graph& a, const Graph& b, const std::map<std::strin
   const std::vector<Tensor> found = OutputsOf(b, inputs);
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
-    // Where ONNX has an operator only in parts, each of these rounds.
+    // An operator that ONNX has only in parts rounds at each part.
     const DType dtype = expected[i].dtype();
     const double tolerance = IsFloating(dtype) ? std::max(1e-6, 8 * RoundingOf(dtype)) : 0;
     const Comparison comparison = Compare(found[i], expected[i], tolerance, tolerance);
@@ -104,7 +104,7 @@ TEST_P(ExportOpTest, MeansTheSameWhenItIsReadAgain) {
   }
 }
 
-// All but placements on devices, which ONNX does not know.
+// All operators but placements on devices, which ONNX lacks.
 std::vector<const OpDef*> OpsOfOnnx() {
   std::vector<const OpDef*> ops;
   for (const OpDef* op : AllOps()) {
@@ -118,7 +118,7 @@ std::vector<const OpDef*> OpsOfOnnx() {
 INSTANTIATE_TEST_SUITE_P(AllOps, ExportOpTest, ::testing::ValuesIn(OpsOfOnnx()),
                          [](const auto& info) { return info.param->name; });
 
-// What gradients are written as is read again, too: overlapping windows, equal elements, padding.
+// The exporter's forms of gradients are also read again: overlapping windows, equal elements, padding.
 TEST(ExportTest, GradientsOfMaxPoolsMeanTheSameWhenTheyAreReadAgain) {
   for (const char* attrs :
        {"kernel=[3,3]", "kernel=[2,3], strides=[2,1], pads=[1,1,0,1]", "kernel=[2,2], dilations=[2,1]"}) {
@@ -185,7 +185,7 @@ TEST(ExportTest, OpsetIsTheImportedOneRaisedToWhatIsNeeded) {
   EXPECT_EQ(opset(relu, {{"", 28}}), 22);
 }
 
-// Of the operator applied to x.
+// Returns the nodes that the operator applied to x is written as.
 std::vector<std::string> NodesAtOpset(const std::string& op, int64_t opset) {
   const Graph graph = GraphOf("input x: f32[2]\n%0 = " + op + "(x)\noutput y = %0\n");
   return NodesOf(Export(graph, {}, {.opsets = {{"", opset}}}));

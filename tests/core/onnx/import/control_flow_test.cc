@@ -1,4 +1,4 @@
-// If, Loop and Scan whose subgraphs stand for them; composites that are written out step by step.
+// Tests If, Loop and Scan, which their subgraphs replace, and composites that are written out step by step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The nodes and initializers of a model as a subgraph, whose inputs have these names.
+// Makes a subgraph of the nodes and initializers of a model; its inputs have these names.
 onnx::GraphProto Body(TestModel model, const std::vector<std::string>& inputs) {
   onnx::GraphProto graph = model.proto().graph();
   graph.clear_input();
@@ -45,7 +45,7 @@ TestModel Chosen(bool condition) {
 TEST(ControlFlowTest, TheBranchOfAKnownConditionIsTaken) {
   EXPECT_TRUE(OutputsOn(Chosen(true), {{"x", Iota({2})}})[0].BitEqual(
       Tensor::FromVector<float>(DType::kFloat32, {2}, {-0.0f, -1})));
-  // Only what is taken must be supported.
+  // Only the branch that is taken must be supported.
   EXPECT_THAT(Chosen(false).Error(), HasSubstr("NonZero"));
 }
 
@@ -56,7 +56,7 @@ TEST(ControlFlowTest, AConditionThatIsComputedIsRefusedByName) {
   EXPECT_THAT(model.Error(), HasSubstr("If: input cond (tensor \"c\") depends on the inputs of the model"));
 }
 
-// s = x, then `turns` times s = s + number of the turn; collects s.
+// s = x, then `turns` times s = s + number of the iteration; collects s.
 TestModel Summing(int64_t turns) {
   TestModel model;
   model.Input("x", {2}).Ints("m", {turns}).Node("Loop", {"m", "", "x"}, {"last", "all"}).Output("last").Output("all");
@@ -110,7 +110,7 @@ TEST(ControlFlowTest, SubgraphsThatDoNotFitAreErrors) {
   TestModel missing = Summing(2);
   missing.proto().mutable_graph()->mutable_node(0)->clear_attribute();
   EXPECT_THAT(missing.Error(), HasSubstr("attribute body is missing"));
-  // A subgraph in itself, so to say: as deep as is allowed and deeper.
+  // A subgraph nested in itself: as deep as is allowed, and deeper.
   TestModel deep = Chosen(true);
   for (int i = 0; i < 20; ++i) {
     TestModel outer;

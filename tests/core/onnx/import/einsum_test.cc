@@ -1,4 +1,4 @@
-// Einsum against its definition: a sum over all values of all letters.
+// Compares Einsum with its definition: a sum over all values of all letters.
 #include <map>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 struct EinsumCase {
   std::string equation;
   std::vector<Shape> shapes;
-  // The same with letters for what an ellipsis stands for: upper case ones are broadcast.
+  // The equation with letters in place of an ellipsis; upper case letters broadcast.
   std::string spelled;
 };
 

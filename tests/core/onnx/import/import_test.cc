@@ -1,4 +1,4 @@
-// The model around the nodes, and the errors of everything that can be wrong with it.
+// Tests the import of the model around the nodes, and errors of all its parts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 
 TestModel ReluModel() { return TestModel(17).Input("x", {2}).Node("Relu", {"x"}, {"y"}).Output("y"); }
 
-// ---------------------------------------------------------------- what is read
+// ---------------------------------------------------------------- parts that are read
 
 TEST(ImportTest, MetadataIsKept) {
   TestModel model = ReluModel();
@@ -123,7 +123,7 @@ TEST(ImportTest, InputsWithADefaultAreFoldedWhereThatIsAskedForOrTheModelIsTrain
   }
 }
 
-// What has to be known beforehand is not taken from a default.
+// An input that must be known beforehand is not taken from its default.
 TEST(ImportTest, ADefaultIsNotKnownBeforehand) {
   TestModel model = TestModel().Input("x", {2, 3}).Input("s", {1}, DType::kInt64).Ints("s", {6});
   model.Node("Reshape", {"x", "s"}, {"y"}).Output("y");
@@ -195,7 +195,7 @@ TEST(ImportTest, WeightOnlyShapesAreComputed) {
   EXPECT_EQ(graph.type(graph.outputs()[0].value).shape, (Shape{3, 2}));
 }
 
-// ---------------------------------------------------------------- what is not supported
+// ---------------------------------------------------------------- unsupported parts
 
 TEST(ImportTest, UnsupportedOperatorsAreListedAtOnce) {
   TestModel model(17);
@@ -280,7 +280,7 @@ TEST(ImportTest, OtherElementTypesAreNamed) {
   EXPECT_THAT(weight.Error(), HasSubstr("initializer \"w\": element type FLOAT8E4M3FN is not supported"));
 }
 
-// A weight of which the file has the elements that are not zero, at places that are numbers or tuples.
+// A sparse weight: the file has its nonzero elements, at positions that are numbers or tuples.
 TEST(ImportTest, SparseWeights) {
   const auto error_of = [](const std::vector<int64_t>& places, const Shape& shape) {
     TestModel model;
@@ -319,7 +319,7 @@ TEST(ImportTest, OptionalOutputsThatAreReadAreNamed) {
             "giving \"y\" (MaxPool)]");
 }
 
-// ---------------------------------------------------------------- what is wrong
+// ---------------------------------------------------------------- errors
 
 TEST(ImportTest, MissingTensorsAreNamed) {
   EXPECT_EQ(TestModel().Input("x", {2}).Node("Add", {"x", "z"}, {"y"}).Output("y").Error(),
@@ -395,7 +395,7 @@ TEST(ImportTest, OversizedShapesAreErrors) {
                   .Output("y")
                   .Error(),
               HasSubstr("exceeds the limit; 4294967296 are left"));
-  // Weight-only, asked for as a shape, and too large to be computed.
+  // The value depends on weights alone, is needed as a shape, and is too large to be computed.
   EXPECT_THAT(TestModel()
                   .Input("x", {1})
                   .Initializer("z", Tensor::Scalar(DType::kInt64, 1))
@@ -428,7 +428,8 @@ TEST(ImportTest, AbsurdAttributesAreErrors) {
 
 TEST(ImportTest, TextMustBeUtf8) {
   EXPECT_EQ(TestModel().Input("größe", {2}).Node("Relu", {"größe"}, {"y"}).Output("y").Error(), "");
-  // A byte that never occurs, a character cut short, one written too long, half of a pair, one beyond the last.
+  // A byte that never occurs in UTF-8, a truncated character, an overlong one, half of a surrogate pair, one beyond the
+  // last.
   for (const char* bad : {"a\xff", "\xc3", "\xe2\x82", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80"}) {
     EXPECT_THAT(TestModel().Input(bad, {2}).Node("Relu", {bad}, {"y"}).Output("y").Error(),
                 StartsWith("test.onnx: holds text that is not UTF-8, \""));

@@ -1,4 +1,4 @@
-// Functions of a model file become the nodes of their bodies.
+// Tests that calls of functions of a model file become the nodes of their bodies.
 #include <gmock/gmock.h>
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
@@ -121,7 +121,7 @@ TEST(InlineFunctions, BodiesThatCallFunctionsInTheGraphsOfTheirNodes) {
   EXPECT_TRUE(outputs.at(1).BitEqual(x));
 }
 
-// What is left away in the call is left away in the body.
+// An optional input that the call leaves out is left out in the body.
 TEST(InlineFunctions, OptionalInputs) {
   TestModel model;
   model.Input("a", {2});
@@ -160,7 +160,7 @@ TEST(InlineFunctions, CallsWithoutEndAreErrors) {
   EXPECT_THAT(many.Error(), HasSubstr("the functions of the file come to more than 1000000 nodes"));
 }
 
-// A body of an opset in which its nodes mean something else stays a call.
+// A call stays if the nodes of its body mean something else in the model's opset.
 TEST(InlineFunctions, BodiesThatMeanSomethingElseStayCalls) {
   TestModel model;
   model.Input("a", {2, 3, 4});

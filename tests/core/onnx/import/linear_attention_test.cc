@@ -1,4 +1,4 @@
-// LinearAttention against its recurrence, element by element; CausalConvWithState against its sum.
+// Compares LinearAttention with its recurrence, element by element, and CausalConvWithState with its sum.
 #include <cmath>
 #include <map>
 #include <string>

@@ -1,5 +1,5 @@
-// What operators become that cut, move, repeat, order and scatter elements, in printed form; their values are checked
-// by the conformance tests.
+// Tests the imports of operators that cut, move, repeat, order and scatter elements, in printed form; the conformance
+// tests check their values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -212,7 +212,7 @@ output y = %2
 )");
 }
 
-// ---------------------------------------------------------------- sums where data says, orders
+// ---------------------------------------------------------------- scattered sums, orders
 
 TEST(ImportMoveTest, ScattersThatAdd) {
   const TestModel model =
@@ -311,7 +311,7 @@ output i = %0.1
               testing::HasSubstr("top_k: shape [3]: k must not exceed the size of the axis (found 4 <= 3)"));
 }
 
-// The one position of an axis of size 1 is the first element, however far a window reaches around it.
+// An axis of size 1 has the first element as its only position, at any reach of the window.
 TEST(ImportMoveTest, ResizeAsPyTorchToOneElementTakesTheFirst) {
   const auto imported = TestModel(19)
                             .Input("x", {1, 1, 4, 3})

@@ -1,4 +1,4 @@
-// Nodes whose operator is not read: kept as they were where the file declares their results, refused elsewhere.
+// Tests nodes whose operator is unknown: they are kept if the file declares their results, and refused otherwise.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -129,7 +129,7 @@ TEST(OpaqueNodesTest, AreTheSameNodesInAFileThatWasWritten) {
   EXPECT_NE(changed->graph.CanonicalHash(), model->graph.CanonicalHash());
 }
 
-// Nobody says that an operator that is not known gives the same twice: it may draw numbers.
+// An unknown operator may give different results on equal inputs: it may draw numbers.
 TEST(OpaqueNodesTest, EqualNodesStayTwo) {
   TestModel model;
   model.Input("x", {2})
@@ -143,7 +143,7 @@ TEST(OpaqueNodesTest, EqualNodesStayTwo) {
   const auto imported = model.Import(kKeeping);
   ASSERT_TRUE(imported.ok()) << imported.status();
   EXPECT_EQ(CountForeign(imported->graph), 2);
-  // What reads no input is not computed beforehand either.
+  // Opaque nodes without inputs are not computed beforehand either.
   EXPECT_EQ(imported->graph.num_runtime_nodes(), 4);
   EXPECT_TRUE(ExportOnnxBytes(imported->graph, imported->metadata, {.source = imported->source}).ok());
 }
@@ -187,7 +187,7 @@ TEST(OpaqueNodesTest, ThoseWhoComputeAreTold) {
   const auto outputs = InterpretGraph(model->graph, {{"x", Iota({1, 1})}});
   EXPECT_THAT(std::string(outputs.status().message()),
               AllOf(HasSubstr("foreign.com.acme.Frob"), HasSubstr("what com.acme.Frob computes is not known here")));
-  // Without the file there is nothing to write.
+  // Without the source the node cannot be written.
   EXPECT_THAT(std::string(ExportOnnxBytes(model->graph, model->metadata).status().message()),
               HasSubstr("the node that gives \"t\" (foreign.com.acme.Frob) is not known here, and cannot be written"));
 }
@@ -207,7 +207,7 @@ TEST(OpaqueNodesTest, FunctionsOfTheFileAreWrittenWithTheNodesThatCallThem) {
   EXPECT_EQ(written.functions(0).name(), "Frob");
 }
 
-// What another function of the same name computes is another function.
+// Another function of the same name makes the node a different operator.
 TEST(OpaqueNodesTest, AreToldApartByTheFunctionsTheyCall) {
   std::vector<int64_t> numbers;
   for (const char* doc : {"one", "another"}) {
@@ -223,7 +223,7 @@ TEST(OpaqueNodesTest, AreToldApartByTheFunctionsTheyCall) {
   EXPECT_NE(numbers[0], numbers[1]);
 }
 
-// A model of the node alone: what is known is an initializer, what is left away stays so.
+// The model of the node alone: known operands are initializers, and omitted ones stay omitted.
 TEST(OpaqueNodesTest, StandAlone) {
   const auto imported = Frob().Import(kKeeping);
   ASSERT_TRUE(imported.ok()) << imported.status();

@@ -1,4 +1,4 @@
-// scikit-learn's preprocessing: the values that onnxruntime gives.
+// Compares scikit-learn's preprocessing operators with values of onnxruntime.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using ::testing::ElementsAreArray;
 using Reals = std::vector<double>;
 using List = std::vector<int64_t>;
 
-// The output of one node of ai.onnx.ml on x, whose other operands are initializers.
+// Returns the output of one node of ai.onnx.ml on x; its other operands are initializers.
 std::vector<double> Computed(const char* op_type, const Tensor& x, const TestAttrs& attrs,
                              const std::vector<Tensor>& others = {}) {
   TestModel model;

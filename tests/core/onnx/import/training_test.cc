@@ -1,5 +1,4 @@
-// Dropout, batch normalization and losses as they are trained: their values against formulas, their gradients against
-// differences.
+// Tests dropout, batch normalization and losses in training: values against formulas, gradients against differences.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,8 +28,8 @@ ImportOptions Training(OnnxTraining training, uint64_t seed = 1) {
   return options;
 }
 
-// All that a run computes, next values of states among it, by name. `values` are inputs, and states that have others
-// than at first.
+// Returns all results of a run by name, including next values of states. `values` gives inputs, and states whose values
+// differ from the first ones.
 std::map<std::string, Tensor> Compute(const Graph& graph, const absl::flat_hash_map<std::string, Tensor>& values) {
   const auto results = InterpretGraph(graph, values);
   EXPECT_TRUE(results.ok()) << results.status();
@@ -87,7 +86,7 @@ TEST(ImportTrainingTest, DropoutKeepsItsShareAndScalesIt) {
       same += keeps == (first.at("z").At(i) != 0) ? 1 : 0;
       EXPECT_NEAR(first.at("y").At(i), keeps ? x.At(i) / (1 - static_cast<float>(ratio)) : 0, 1e-5);
     }
-    // Five deviations of 2,000 draws.
+    // The tolerance is five standard deviations of 2,000 draws.
     EXPECT_NEAR(static_cast<double>(kept) / 2000, 1 - ratio, 5 * std::sqrt(ratio * (1 - ratio) / 2000));
     const double agree = ratio * ratio + (1 - ratio) * (1 - ratio);
     EXPECT_NEAR(static_cast<double>(same) / 2000, agree, 5 * std::sqrt(agree * (1 - agree) / 2000))
@@ -204,7 +203,7 @@ struct LossCase {
   std::optional<int64_t> ignored;
 };
 
-// By its definition: one label after the other, in f64.
+// Computes the loss by its definition: one label after another, in f64.
 std::vector<double> LossOf(const LossCase& loss, const Tensor& x, const Tensor& labels, const Tensor& weights,
                            bool softmax, const std::string& reduction) {
   const int64_t classes = loss.shape[1], inner = x.num_elements() / loss.shape[0] / classes;
@@ -283,7 +282,7 @@ TEST(ImportTrainingTest, LossesAndTheirGradients) {
   }
 }
 
-// exp(1000) is no float, and log(softmax) of the other class would be that of 0.
+// exp(1000) overflows, and log(softmax) of the other class would be log(0).
 TEST(ImportTrainingTest, CrossEntropyIsStable) {
   TestModel model(13);
   model.Input("x", {2, 2}).Initializer("labels", Tensor::Int64s({0, 1}));
@@ -313,7 +312,7 @@ TEST(ImportTrainingTest, LossesSayWhatIsWrong) {
   EXPECT_THAT(error({"x", "labels", "w"}), HasSubstr("weights f32[4]; expected one a class"));
 }
 
-// ---------------------------------------------------------------- what is trained
+// ---------------------------------------------------------------- roles of initializers
 
 Tensor Filled(const Shape& shape, double value) {
   Tensor tensor({kF32, shape});
@@ -384,7 +383,7 @@ TEST(ImportTrainingTest, WeightsAreTrainedAndConstantsAreNot) {
                           [&](Value state) { return imported->graph.node(state.node).name == "val_9"; }));
 }
 
-// Exporters write equal initializers once: ones and zeros of layers that have just been made.
+// Exporters write equal initializers once: ones and zeros of layers before any training.
 TEST(ImportTrainingTest, InitializersOfOneNumberAreAsManyWeightsAsReadThem) {
   const TestModel model = TestModel(17)
                               .Input("x", {2, 4})
@@ -413,7 +412,7 @@ TEST(ImportTrainingTest, InitializersOfOneNumberAreAsManyWeightsAsReadThem) {
   EXPECT_THAT(states(options), ::testing::UnorderedElementsAre("first.weight", "first.bias"));
 }
 
-// A file that has equal ones twice shares by intent.
+// A file that has equal ones twice shares others by intent.
 TEST(ImportTrainingTest, InitializersOfOneNumberStayOneWhereEqualOnesAreWrittenTwice) {
   const auto imported = TestModel(17)
                             .Input("x", {2, 4})
@@ -479,7 +478,7 @@ TEST(ImportTrainingTest, TiedWeightsThatWereWrittenTwiceAreOne) {
   }
 }
 
-// Equal are also layers that start alike, and what holds few numbers.
+// Layers that start alike and tensors of few numbers are equal, too, but not joined.
 TEST(ImportTrainingTest, WeightsThatAreEqualByChanceAreNotTied) {
   Rng rng(5);
   const Tensor w = RandomTensor({kF32, {5, 5}}, rng, -1, 1), few = RandomTensor({kF32, {5}}, rng, -1, 1);
@@ -507,7 +506,7 @@ TEST(ImportTrainingTest, WeightsThatAreEqualByChanceAreNotTied) {
               ::testing::UnorderedElementsAre("a.weight", "a.bias", "b.bias", "a.scale", "b.scale"));
 }
 
-// The user knows of two layers that were written once.
+// The user tells that two layers were written once.
 TEST(ImportTrainingTest, AnInitializerIsPartedWhereTheUserSaysSo) {
   Rng rng(6);
   const TestModel model = TestModel(17)
@@ -556,9 +555,9 @@ TEST(ImportTrainingTest, OneNumberForEachChannelBehindANormIsAWeight) {
   EXPECT_THAT(imported->undecided.at("onnx::Mul_6"), HasSubstr("f32[4,3,3] was computed by the exporter"));
 }
 
-// ---------------------------------------------------------------- what an exporter says
+// ---------------------------------------------------------------- metadata of exporters
 
-// Metadata in the fields that newer messages have.
+// Adds metadata in the fields that newer messages have.
 template <typename Message>
 void Say(const std::string& key, const std::string& value, int field, Message* message) {
   onnx::StringStringEntryProto entry;
@@ -643,14 +642,14 @@ TEST(ImportTrainingTest, RepeatedElementsOfAParameterAreOneEach) {
                                                              HasSubstr("permute was computed from table.weight")));
   options.parts = [](const std::string& name) { return name == "expand"; };
   EXPECT_THAT(TrainedStates(*model.Import(options)), ::testing::UnorderedElementsAre("expand", "permute.once"));
-  // Zeros do not tell how often each of them is there.
+  // Zeros do not show how often each of them is repeated.
   options.parts = nullptr;
   const auto zeros = make(Filled({4, 1, 3}, 0)).Import(options);
   ASSERT_TRUE(zeros.ok()) << zeros.status();
   EXPECT_THAT(zeros->undecided.at("expand"), HasSubstr("the file does not say which of them are one element"));
 }
 
-// The gradients of the sum of y by x, where ONNX has one operator and we have several.
+// Returns the gradients of the sum of y by x, for an ONNX operator that becomes several operators here.
 std::vector<double> GradientByX(const TestModel& model, const std::vector<double>& x, const Shape& shape) {
   ImportOptions options;
   options.differentiated = true;

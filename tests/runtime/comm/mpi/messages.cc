@@ -1,5 +1,5 @@
-// Messages between processes that do not agree. Usage: mpirun -n 2 messages short|long|group|many. Rank 0 prints what
-// it finds.
+// Messages between processes that do not agree. Usage: mpirun -n 2 messages short|long|group|many. Rank 0 prints the
+// errors that it gets.
 #include <iostream>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ absl::Status WithSizes(Communicator& ranks, size_t sent, size_t expected) {
                            : ranks.Receive("numbers", 1, bytes.data(), expected);
 }
 
-// What the group sends first is received last, by the group.
+// The message that is sent first, by the group, is received last, by the group.
 absl::Status ByGroup(Communicator& ranks) {
   const auto group = GroupOf(ranks, {1, 0});
   int numbers[] = {1, 2};
@@ -32,7 +32,7 @@ absl::Status ByGroup(Communicator& ranks) {
   return status;
 }
 
-// Thousands of parts in one exchange.
+// One exchange has thousands of parts.
 absl::Status Many(Communicator& ranks) {
   constexpr int kMany = 5000;
   const int other = 1 - ranks.rank();

@@ -1,5 +1,5 @@
-// An operator that is added in one file has its gradients, its laws, its kernels and its place in training: it is
-// trained on two ranks, cut along every axis that its table of laws allows.
+// Tests that an operator that is added in one file gets gradients, laws and kernels, and can be trained: on two ranks,
+// cut along every axis that its table of laws allows.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/ir/text.h"
@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-// Digits by products of pairs of hidden units.
+// Classifies digits by products of pairs of hidden units.
 TrainableModel Model(const TrainConfig& config) {
   Rng rng(5);
   const auto drawn = [&](Shape shape) {

@@ -1,4 +1,4 @@
-// An operator that no other file knows but the list of a test's registry (tests/CMakeLists.txt).
+// An operator that no file names except the list of a test's registry (tests/CMakeLists.txt).
 #include "core/base/status_macros.h"
 #include "core/ops/common.h"
 

@@ -42,7 +42,7 @@ TEST(SafetensorsTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(folder.Files(), std::vector<std::string>{"t"});
 }
 
-// Bytes as the format's description has them.
+// The bytes of the example in the format's description.
 TEST(SafetensorsTest, ReadsTheFormatAsItIsDescribed) {
   const TemporaryFolder folder;
   const std::string header = R"({"b":{"dtype":"I64","shape":[1],"data_offsets":[8,16]},"__metadata__":{"by":"hand"},)"

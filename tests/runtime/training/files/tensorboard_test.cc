@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// CRC-32C bit by bit, as RFC 3720 has it, and as record files keep it.
+// Computes CRC-32C bit by bit, as in RFC 3720; Masked gives the form that record files store.
 uint32_t Crc32c(const std::string& bytes) {
   uint32_t crc = 0xFFFFFFFF;
   for (const char byte : bytes) {
@@ -25,7 +25,7 @@ uint32_t Crc32c(const std::string& bytes) {
 }
 uint32_t Masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xA282EAD8; }
 
-// The messages of a record file whose frames are right.
+// Returns the messages of a record file; checks its frames.
 std::vector<std::string> Messages(const std::string& file) {
   std::vector<std::string> messages;
   for (size_t at = 0; at < file.size();) {
@@ -50,7 +50,7 @@ std::string OnlyFile(const std::string& folder) {
   return files.at(0);
 }
 
-// Without the wall time: field 1, eight bytes.
+// Drops the wall time: field 1, eight bytes.
 std::string Behind(const std::string& message) {
   EXPECT_EQ(message[0], 1 << 3 | 1);
   return message.substr(9);

@@ -1,5 +1,5 @@
-// Stages of a model on ranks of their own: the weights of one rank to the last bit, and no more messages and
-// micro-batches in flight than the schedule says.
+// Tests stages of a model on separate ranks: weights equal those of one rank to the last bit, and messages and
+// micro-batches in flight are those of the schedule.
 #include "runtime/training/parallel/pipeline.h"
 
 #include <gmock/gmock.h>
@@ -41,8 +41,8 @@ TEST(StageScheduleTest, IsThatOfThePapers) {
             "F0 F1 F0' B0' F1' B1' F2 B0 F3 B1 F2' B2' F3' B3' B2 B3 ");
 }
 
-// Every pass once it can: how long the schedule takes where a forward pass takes 1 and a backward pass 2; -1: ranks
-// wait for each other for ever.
+// Runs every pass as early as possible and returns the length of the schedule, with 1 for a forward and 2 for a
+// backward pass; -1: ranks wait for each other for ever.
 int64_t TimeOf(const PipelineShape& shape, int64_t micro_batches, PipelineSchedule schedule) {
   std::map<std::tuple<bool, int, int64_t>, int64_t> done;  // direction, stage, micro-batch
   std::vector<std::vector<StageAction>> actions;
@@ -88,7 +88,7 @@ TEST(StageScheduleTest, EveryPassIsMadeOnceAndNobodyWaitsForEver) {
         EXPECT_GT(TimeOf(shape, micro_batches, PipelineSchedule::kInterleaved), 0)
             << ranks << " ranks, " << chunks << " chunks, " << micro_batches << " micro-batches";
         if (micro_batches % ranks != 0) continue;
-        // Bubbles that are shorter by the number of chunks, in passes that are as well.
+        // Interleaving divides bubbles and passes by the number of chunks.
         EXPECT_EQ(TimeOf(shape, micro_batches, PipelineSchedule::kInterleaved),
                   3 * (micro_batches * chunks + ranks - 1));
       }
@@ -109,7 +109,7 @@ TEST(PipelinePlanTest, StagesAreBalancedAndSendOneActivationEach) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto [least, most] = std::minmax_element(plan->seconds.begin(), plan->seconds.end());
   EXPECT_LT(*most, 1.6 * *least);  // the first one makes no gradient of its input
-  // Forwards an activation [6,512] to the next stage, backwards its gradient.
+  // Sends an activation [6,512] forward to the next stage, and its gradient backward.
   ASSERT_EQ(plan->messages.size(), 6u);
   for (const PipelinePlan::Message& message : plan->messages) {
     EXPECT_EQ(message.to, message.stage + (message.forward ? 1 : -1));
@@ -119,7 +119,7 @@ TEST(PipelinePlanTest, StagesAreBalancedAndSendOneActivationEach) {
   EXPECT_EQ(plan->BytesSent(0, 4), 4 * 6 * 512 * 4);
   EXPECT_EQ(plan->BytesSent(1, 4), 2 * 4 * 6 * 512 * 4);
   EXPECT_EQ(plan->BytesSent(3, 4), 4 * 6 * 512 * 4);
-  // Each stage has one layer, and what the optimizer keeps for it.
+  // Each stage has one layer and the optimizer's states for it.
   std::map<int, std::vector<std::string>> owned;
   for (const auto& [name, stage] : plan->owners) owned[stage].push_back(name);
   EXPECT_THAT(owned[1],
@@ -206,7 +206,8 @@ TEST_F(PipelineTest, HoldsAsManyMicroBatchesAsThereAreStagesBehind) {
       EXPECT_THAT(in_flight, ElementsAre(3, 2, 1));
     }
   }
-  // Of two stages a rank: the first turn of three micro-batches, and two for each rank that is behind.
+  // Each rank has two stages. The last rank has a turn of three micro-batches and one more in flight; each earlier rank
+  // has two more than the next.
   std::vector<int> in_flight(3, 0);
   look_ = [&](int rank, Trainer& trainer) {
     in_flight[static_cast<size_t>(rank)] = dynamic_cast<const Pipeline&>(*trainer.running().sums).most_in_flight();
@@ -229,7 +230,7 @@ TEST_F(PipelineTest, SendsWhatThePlanSays) {
         planned = static_cast<double>(dynamic_cast<const Pipeline&>(*trainer.running().sums).plan().BytesSent(rank, 4) +
                                       dynamic_cast<const OwnedExecutable&>(*trainer.running().step).bytes_sent());
       };
-      // Beside it a step asks whether to stop.
+      // Each step also asks whether to stop.
       const double sent = BytesOfStep(rank, size);
       EXPECT_GE(sent, planned);
       EXPECT_LE(sent, 1.02 * planned + 8.0 * size) << layout << ", rank " << rank;
@@ -250,7 +251,7 @@ TEST_F(PipelineTest, ARankHasItsStageAlone) {
   for (int64_t bytes : states) {
     EXPECT_GE(bytes, 8);
     EXPECT_LT(bytes, 12 * 0.7 * parameters);
-    all += bytes - 8;  // optimizer.step is everyone's
+    all += bytes - 8;  // all ranks have optimizer.step
   }
   EXPECT_EQ(all, 12 * parameters);
 }

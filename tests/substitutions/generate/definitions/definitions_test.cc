@@ -1,4 +1,4 @@
-// Operators' definitions as rules: what is read off a meaning, how it is written down, and that it is proved.
+// Tests definitions of operators as rules: reading them off a meaning, writing them, and proving them.
 #include "substitutions/generate/definitions/definitions.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ using ::testing::StartsWith;
 
 std::string RulesFolder() { return std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/"; }
 
-// An operator of one operand that no listing has.
+// An operator of one operand that is in no list.
 OpDef Made(const std::string& name, std::function<Scalar(OpBuilder&, const std::vector<Index>&)> element) {
   return OpDef{.name = name, .inputs = {"x"}, .meaning = [element](OpBuilder& b) -> absl::Status {
                  b.Output(b.dtype(0), b.sizes(0), [&](const std::vector<Index>& i) { return element(b, i); });
@@ -93,7 +93,7 @@ TEST(DefinitionParts, AnOperatorThatNobodyKnowsIsRead) {
 
 TEST(DefinitionParts, WhatIsNoGraphOfTensorsIsNotRead) {
   EXPECT_EQ(WhyNotRead(*FindOp("matmul")), "a reduction over an axis that its terms have, too");
-  // sum j: x[i] x[j]: the product has two axes where x has one.
+  // sum j: x[i] x[j]: the product has two axes, x has one.
   EXPECT_EQ(WhyNotRead(Made("outer",
                             [](OpBuilder& b, const std::vector<Index>& i) {
                               return b.Sum({{"j", b.size(0, 0)}}, [&](const std::vector<Index>& j) {
@@ -103,7 +103,7 @@ TEST(DefinitionParts, WhatIsNoGraphOfTensorsIsNotRead) {
                               });
                             })),
             "a reduction over an axis that its terms have, too");
-  // A sum divided by another number than that of its terms is no mean.
+  // A sum divided by a number other than the count of its terms is no mean.
   EXPECT_EQ(WhyNotRead(Made("no_mean",
                             [](OpBuilder& b, const std::vector<Index>& i) {
                               return b.Sum({{"j", b.size(0, 0)}}, [&](const std::vector<Index>& j) {
@@ -147,7 +147,7 @@ TEST(DefinitionForms, ScaleAndShiftOfWhatIsAffineAlone) {
   EXPECT_FALSE(AsScaleAndShift(ReadDefinitions(*FindOp("add"))->front()).has_value());
 }
 
-// What was written by hand follows, read from left to right.
+// The laws written by hand follow from the definitions, read from left to right.
 TEST(Definitions, AreTheLawsThatWereWrittenByHand) {
   const DefinitionRules found = RulesOf({FindOp("rsqrt"), FindOp("gelu"), FindOp("batch_norm"), FindOp("layer_norm")});
   std::vector<std::shared_ptr<const Matcher>> matchers;
@@ -175,7 +175,7 @@ TEST(Definitions, AreTheLawsThatWereWrittenByHand) {
 }
 
 TEST(Definitions, WhatIsFalseIsDropped) {
-  // It goes by the name of another, whose meaning is what counts.
+  // The operator has the name of another; only its meaning counts.
   const OpDef false_gelu = Made("gelu", [](OpBuilder& b, const std::vector<Index>& i) {
     return 0.5 * b.Read(0, i) * (2.0 + Erf(b.Read(0, i) / 1.4142135623730951));
   });
@@ -192,7 +192,7 @@ TEST(Definitions, ElementaryOperatorsDefineNothing) {
   EXPECT_EQ(found.counts.elementary, 4);
 }
 
-// A change of the operators asks for the command at the beginning of definitions.rules to be run again.
+// If the operators have changed, the command at the beginning of definitions.rules must be run again.
 TEST(Definitions, TheShippedFileIsWhatTheCommandMakes) {
   const auto text = [](const std::string& path) {
     std::ifstream file(path);

@@ -1,4 +1,4 @@
-// The prime field and its stand-ins.
+// Tests the prime field and its stand-ins.
 #include "substitutions/generate/enumerate/field.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Pairs of equal graphs against the interpreter, which compares graphs one by one.
+// Compares pairs of equal graphs with the interpreter, which compares graphs one by one.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -29,7 +29,7 @@ Space Small(const std::vector<std::string>& ops, int max_ops) {
 // Computes graphs of one output with the interpreter, in float64, under the first assignment.
 class Judge {
  public:
-  // `sign`: of the scalars.
+  // `sign`: that of the scalars.
   Judge(const Space& space, Terms& terms, double sign) : space_(space), terms_(terms) {
     std::mt19937_64 rng(5);
     for (int i = 0; i < terms.num_inputs(); ++i) {
@@ -76,7 +76,7 @@ bool Close(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-// Equal fingerprints in the table: the classes that FindPairs works with, rebuilt from all graphs.
+// Rebuilds from all graphs the classes that FindPairs uses: graphs with equal fingerprints in the table.
 TEST(Fingerprints, NoTruePairIsLost) {
   for (const std::vector<std::string>& ops :
        {std::vector<std::string>{"matmul", "add", "transpose"}, std::vector<std::string>{"add", "mul", "relu"},
@@ -84,7 +84,7 @@ TEST(Fingerprints, NoTruePairIsLost) {
     const Space space = Small(ops, 2);
     Terms terms(space, Assignments(space), true, 1);
     Judge judge(space, terms, 1), other(space, terms, -1);
-    // All graphs of one output and at most two operators, under their canonical names.
+    // Returns all graphs of one output and at most two operators, under their canonical names.
     std::vector<ValueId> graphs;
     std::vector<std::string> texts;
     for (int input : {0, 2}) {
@@ -105,7 +105,7 @@ TEST(Fingerprints, NoTruePairIsLost) {
         texts.push_back(ToString(space, graph));
       }
     }
-    // Under every naming of two inputs of each kind, the interpreter and the hashes agree on what is equal.
+    // The interpreter and the hashes agree on equality under every naming of two inputs of each kind.
     std::vector<int> same(static_cast<size_t>(terms.num_inputs()));
     for (size_t i = 0; i < same.size(); ++i) same[i] = static_cast<int>(i);
     std::vector<std::pair<Tensor, Tensor>> results;
@@ -123,7 +123,7 @@ TEST(Fingerprints, NoTruePairIsLost) {
   }
 }
 
-// sub(a, b) = neg(sub(b, a)) needs the inputs of one side exchanged, whatever names the walk gives them.
+// sub(a, b) = neg(sub(b, a)) needs the inputs of one side exchanged, for any names that the walk gives them.
 TEST(Fingerprints, FindsEqualityUpToExchangedInputs) {
   Space space = Small({"add"}, 2);
   OperatorChoice sub{.name = "sub", .op = "sub", .arity = 2, .distinct = true, .same_shape = true};
@@ -139,7 +139,7 @@ TEST(Fingerprints, FindsEqualityUpToExchangedInputs) {
       << testing::PrintToString(pairs);
 }
 
-// What does not depend on an input is equal to what lacks it.
+// A graph that does not depend on an input equals one without that input.
 TEST(Fingerprints, LeavesOutInputsThatDoNotMatter) {
   const Space space = Small({"concat0_2d", "split0", "relu"}, 3);
   const auto found = FindPairs(space, {});
@@ -182,7 +182,7 @@ TEST(Fingerprints, ThreadsDoNotChangeTheOrder) {
   EXPECT_EQ(one->counts.reducible, three->counts.reducible);
 }
 
-// What is left out as reducible equals a graph that is not, unless its outputs share nothing.
+// A graph that is left out as reducible equals one that is not, unless its outputs share nothing.
 TEST(Fingerprints, EveryGraphLeadsToOneThatIsNotReducible) {
   for (const std::vector<std::string>& ops :
        {std::vector<std::string>{"matmul", "add", "relu"}, std::vector<std::string>{"mul", "relu", "max_pool2d", "one"},

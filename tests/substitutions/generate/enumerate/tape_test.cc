@@ -1,4 +1,4 @@
-// Tapes against the oracle over the same field, for samples of every operator.
+// Compares tapes with the oracle over the same field, for samples of every operator.
 #include "substitutions/generate/enumerate/tape.h"
 
 #include <random>
@@ -12,7 +12,7 @@ namespace {
 
 Partial<uint64_t> Existing(uint64_t value) { return {true, value}; }
 Partial<uint64_t> Existing(const Partial<uint64_t>& value) { return value; }
-// A function's stand-in by its row.
+// Returns a function's stand-in from its row.
 Partial<uint64_t> EvaluateInField(Fn fn, uint64_t a, uint64_t b) {
   switch (fn) {
 #define REWRIGHT_CASE(Id) \
@@ -27,7 +27,7 @@ Partial<uint64_t> EvaluateInField(Fn fn, uint64_t a, uint64_t b) {
   return {false, 0};
 }
 
-// The field as an arithmetic of the oracle. An element of floating type is `integer`; tensors of them are of i64.
+// The field as an arithmetic of the oracle. An element of floating type is in `integer`; tensors of them are of i64.
 class FieldArithmetic : public OracleArithmetic {
  public:
   OracleElement Number(DType dtype, double value) const override {
@@ -85,7 +85,7 @@ TEST(Tape, AgreesWithTheOracleOnEveryOperator) {
       for (const TensorType& output : applied->outputs) floats = floats && output.dtype == DType::kFloat32;
       const Bindings bindings = BindingsOf(*applied->meaning, sample.inputs, applied->attrs);
       const auto tape = Tape::Compile(*applied->meaning, bindings, sample.inputs, applied->outputs);
-      if (!tape.ok() || !floats) continue;  // positions and conversions are not for tapes
+      if (!tape.ok() || !floats) continue;  // tapes do not support positions and conversions
       std::vector<Tensor> inputs;
       std::vector<const uint64_t*> pointers;
       for (const TensorType& type : sample.inputs) {

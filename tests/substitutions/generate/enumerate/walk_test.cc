@@ -1,4 +1,4 @@
-// The canonical walk against one that writes down every graph in every order and naming.
+// Compares the canonical walk with one that writes every graph in every order and naming.
 #include "substitutions/generate/enumerate/walk.h"
 
 #include <algorithm>
@@ -23,13 +23,13 @@ Space Small(std::vector<std::string> ops, int inputs, int max_ops, size_t kept) 
   const absl::Status restricted = Restrict(ops, inputs, &space);
   EXPECT_TRUE(restricted.ok()) << restricted.message();
   space.max_ops = max_ops;
-  // Kinds of inputs that no operator of the test reads would only make it slow.
+  // Removes kinds of inputs that no operator of the test reads, which would only make it slow.
   space.inputs.resize(kept);
   return space;
 }
 
-// Of a graph, whatever the order of its applications and the names of its inputs: the least text over all namings of
-// the set of its applications, each written out down to the inputs.
+// Gives a canonical text of a graph, independent of the order of its applications and of the names of its inputs: the
+// least text over all namings of the set of its applications, each written out down to the inputs.
 class Naive {
  public:
   explicit Naive(const Space& space) : space_(space), terms_(space, AllAssignments(space), true, 3) {}
@@ -42,7 +42,7 @@ class Naive {
     return found_;
   }
 
-  // A graph of the walk, as it stands in Graphs().
+  // Returns a graph of the walk in the form of Graphs().
   std::string CanonicalOf(const SmallGraph& graph) {
     ValueId values[256];
     std::vector<NodeId> nodes;
@@ -74,7 +74,7 @@ class Naive {
         if (!terms_.Takes(static_cast<int>(op), padded)) return;
         const NodeId node = terms_.Add(static_cast<int>(op), padded);
         if (node < 0 || std::find(nodes.begin(), nodes.end(), node) != nodes.end()) return;
-        // As in the walk, a tensor that is there already is not extended.
+        // As in the walk, an existing tensor is not added again.
         std::vector<ValueId> more = values;
         bool repeated = false;
         for (int k = 0; k < terms_.node(node).num_outputs; ++k) {
@@ -91,7 +91,7 @@ class Naive {
     }
   }
 
-  // The tensors of a graph: outputs of its nodes, and inputs that they or `next` read.
+  // Returns the tensors of a graph: outputs of its nodes, and inputs that they or `next` read.
   std::set<ValueId> Used(const std::vector<NodeId>& nodes, NodeId next) {
     std::set<ValueId> used;
     for (NodeId id : nodes) {
@@ -216,7 +216,7 @@ TEST_P(WalkTest, FindsEveryGraphAndHardlyAnyTwice) {
       walked.insert(naive.CanonicalOf(graph));
     }
     EXPECT_EQ(walked, expected);
-    // Symmetric graphs may come under more than one naming.
+    // Symmetric graphs may occur under more than one naming.
     EXPECT_LE(texts.size(), expected.size() + expected.size() / 2);
   }
 }

@@ -1,4 +1,4 @@
-// Which rules of several files a search gets, and that the shipped default set is what its command makes.
+// Tests which rules of several files a search gets, and that the shipped set is the one that its command makes.
 #include "substitutions/generate/select/combine_rules.h"
 
 #include <fstream>
@@ -21,7 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Whether they are true is not looked at here.
+// Gives the rules a proof record without proving them.
 std::vector<Rule> Proved(const std::string& text, RuleClass rule_class = RuleClass::kExact) {
   auto rules = ParseRules(text, "test");
   EXPECT_TRUE(rules.ok()) << rules.status();
@@ -52,10 +52,10 @@ TEST(CombineRules, AMoreGeneralRuleTakesThePlaceOfOneOfTheBase) {
   EXPECT_THAT(Names(combined), ElementsAre("found"));
   EXPECT_EQ(combined.replaced, 1);
   EXPECT_THAT(combined.rules[0].comment, ElementsAre("above it"));
-  // Not one that reads it backwards.
+  // A rule that reads it backwards does not replace it.
   const auto back = Proved("rule back matmul(u[b.., m, k], matmul(v[k, l], w[l, n])) => matmul(matmul(u, v), w)\n");
   EXPECT_EQ(Combined({base, back}).replaced, 0);
-  // Not the other way round.
+  // The reverse does not hold.
   EXPECT_THAT(Names(Combined({found, base})), ElementsAre("found"));
   EXPECT_EQ(Combined({found, base}).replaced, 0);
 }
@@ -132,7 +132,7 @@ TEST(CombineRules, SaysWhatIsWrong) {
   EXPECT_THAT(CombineRules({rules}, {}).status().message(), ::testing::HasSubstr("rule r is not proved"));
 }
 
-// A change of one of the files asks for the command at the beginning of all.rules to be run again.
+// If one of the files has changed, the command at the beginning of all.rules must be run again.
 TEST(CombineRules, TheDefaultSetIsWhatItsCommandMakes) {
   const std::string folder = std::string(REWRIGHT_SOURCE_DIR) + "/substitutions/rules/";
   std::ifstream in(folder + "all.rules");

@@ -1,4 +1,5 @@
-// What a refuted candidate teaches: a space whose elements or sizes hide that graphs differ is searched again.
+// Tests that a refuted candidate improves the search: a space whose elements or sizes hide that graphs differ is
+// searched again.
 #include "substitutions/generate/select/counterexamples.h"
 
 #include <string>
@@ -11,7 +12,7 @@
 namespace rewright::generate {
 namespace {
 
-// Scalars have one sign under each assignment, so that relu(x y) = x y wherever these are looked at.
+// Scalars have one sign under each assignment, so relu(x y) = x y wherever these are tested.
 Space Scalars() {
   return {.name = "scalars",
           .variables = {"n"},
@@ -25,7 +26,7 @@ Space Scalars() {
           .nominal = {4}};
 }
 
-// Rows of one element, which is their sum.
+// Rows have one element, which equals their sum.
 Space Rows() {
   return {.name = "rows",
           .variables = {"m", "n"},
@@ -79,7 +80,7 @@ TEST(Counterexamples, HaveOtherSizesWhereElementsDoNotHelp) {
   const auto found = FindCounterexamples(space, {{x, sum}}, 1);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_GT(found[0].sizes[1], 1);
-  const std::string law = "reduce_sum(reduce_sum(";  // a graph that is left out where a sum is what it sums
+  const std::string law = "reduce_sum(reduce_sum(";  // a graph that is left out if a sum equals its term
   EXPECT_FALSE(Has(Select(space), law));
   space.counterexamples = found;
   EXPECT_TRUE(Has(Select(space), law));

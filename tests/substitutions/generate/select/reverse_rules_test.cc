@@ -1,4 +1,4 @@
-// Which laws are also rules from right to left.
+// Tests which laws are also rules from right to left.
 #include "substitutions/generate/select/reverse_rules.h"
 
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Rules as if they were proved: what is reversed is proved anew.
+// Marks rules as proved without a proof; reversed rules are proved anew.
 std::vector<Rule> Proved(const std::string& text) {
   auto rules = ParseRules(text, "test");
   EXPECT_TRUE(rules.ok()) << rules.status();
@@ -62,7 +62,7 @@ TEST(ReverseRules, KernelsOfConvolutionsAreWeights) {
       ElementsAre("rule back-mul-of-conv2d\n"
                   "  mul(conv2d(x[n, c, h, w], y[o, c, r, s], groups=1, attrs=?c), z[1, o, 1, 1])\n"
                   "  => conv2d(x, mul(y, transpose(z, perm=[1, 0, 2, 3])), groups=1, attrs=?c)\n"));
-  // Read backwards it would make two convolutions of one.
+  // Read backwards, the rule would split one convolution into two.
   EXPECT_THAT(Reversed("rule a add(conv2d(x[n, c, h, w], y[o, c, r, s], groups=1, attrs=?c), "
                        "conv2d(z[n, d, h, w], u[o, d, r, s], groups=1, attrs=?c)) "
                        "=> conv2d(concat(x, z, axis=1), concat(y, u, axis=1), groups=1, attrs=?c)"),
@@ -72,7 +72,7 @@ TEST(ReverseRules, KernelsOfConvolutionsAreWeights) {
 TEST(ReverseRules, LeavesOutWhatGainsNothingOrIsThereAlready) {
   EXPECT_THAT(Reversed("rule saves relu(relu(x)) => relu(x)"), IsEmpty());
   EXPECT_THAT(Reversed("rule saves concat(relu(x[n]), relu(y[m]), axis=0) => relu(concat(x, y, axis=0))\n"), IsEmpty());
-  // By stretching alone one order has less to do than another.
+  // Only expansions make one order cheaper than another.
   EXPECT_THAT(Reversed("rule a relu(mul(x, relu(y))) => mul(relu(x), relu(y))"), IsEmpty());
   EXPECT_THAT(Reversed("rule exchanges add(x[n], add(y[n], z[n])) => add(y, add(x, z))"), IsEmpty());
   EXPECT_THAT(Reversed("rule merges { matmul(x[m, k], y[k, n]), matmul(x, z[k, l]) } "

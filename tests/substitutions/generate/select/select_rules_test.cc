@@ -1,4 +1,4 @@
-// From pairs to rules: what is kept, on any number of threads and after any interruption.
+// Tests the selection of rules from pairs, on any number of threads and after any interruption.
 #include "substitutions/generate/select/select_rules.h"
 
 #include <cstdio>
@@ -60,7 +60,7 @@ TEST(SelectRules, DropsWhatFollows) {
   EXPECT_EQ(counts.refuted, 0u);
 }
 
-// Rules of it are found in a second or two; the larger one is for REWRIGHT_FULL.
+// Finding this space's rules takes a second or two; the larger space is for REWRIGHT_FULL.
 Space Quick() {
   return std::getenv("REWRIGHT_FULL") != nullptr ? SmallSpace(kLinear, 3) : SmallSpace({"relu", "transpose", "add"}, 3);
 }
@@ -70,7 +70,7 @@ TEST(SelectRules, ThreadsDoNotMatter) {
   EXPECT_EQ(Rules(space, {.threads = 1}), Rules(space, {.threads = 3}));
 }
 
-// A run that was killed at any byte of its journal goes on to the same rules.
+// A run that was killed at any byte of its journal resumes and finds the same rules.
 TEST(SelectRules, GoesOnFromAJournalCutAnywhere) {
   const Space space = Quick();
   const std::string path = TemporaryFile("selection.journal");
@@ -88,7 +88,7 @@ TEST(SelectRules, GoesOnFromAJournalCutAnywhere) {
     std::ofstream(path, std::ios::trunc) << text.substr(0, cut);
     EXPECT_EQ(Rules(space, {.journal = path}), whole) << "cut at " << cut;
   }
-  // What was altered is not believed: a verdict, a class, a domain.
+  // An altered line of the journal is rejected: a verdict, a class, a domain.
   constexpr std::pair<const char*, const char*> kEdits[] = {
       {"\tproved\t", "\trefuted\t"}, {"\treassociating\t", "\texact\t"}, {"\t6\t", "\t99\t"}};
   for (const auto& [from, to] : kEdits) {
