@@ -1,9 +1,9 @@
 // Steps of one inference on a GPU, as the CUDA device lowers a graph; needs no GPU:
 //   cuda_steps_bench [--precision bf16] [--labels] MODEL.onnx...
 // For every model, as CSV: steps, those among them that depend on constants alone (which are to be none), calls of
-// libraries, reorders, the megabytes that all steps read and write, each operand once, and those that no plan goes below:
-// inputs, outputs and constants, each once. Libraries are taken to have every product, convolution and attention in one
-// call (backends/cuda/memory/idle_gpu.h). --labels: also how many steps there are of each kind.
+// libraries, reorders, the megabytes that all steps read and write, each operand once, and those that no plan goes
+// below: inputs, outputs and constants, each once. Libraries are taken to have every product, convolution and attention
+// in one call (backends/cuda/memory/idle_gpu.h). --labels: also how many steps there are of each kind.
 #include <cstdio>
 #include <map>
 #include <string>

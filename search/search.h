@@ -10,8 +10,8 @@
 // they cost less than alpha times the best. It scales by these means (docs/decisions/010-search-detours.md):
 //
 //   - Candidates are judged before they are built. The effect of a rewrite on the cost is read from its match site
-//     (search/strategies/match_site.h), a few dozen nodes before and after; a graph is built, costed exactly and looked up among
-//     those known only when its turn comes.
+//     (search/strategies/match_site.h), a few dozen nodes before and after; a graph is built, costed exactly and looked
+//     up among those known only when its turn comes.
 //   - One or two of the sites with equal signatures are tried. Rewrites that pay there are replayed at all others where
 //     their first step has the same effect. After an improvement only sites whose signature has changed are tried
 //     again.
@@ -19,10 +19,10 @@
 //   - The queue orders detours by what they have cost so far and a little per step: else rewrites that change nothing
 //     (an exchange of operands) would be combined without end before any that costs something is tried.
 //
-// Graphs of more than `whole_nodes` nodes are not searched for detours as a whole but by windows (search/windows/window.h):
-// each is searched as a graph of its own, the gains are put in place in all windows at once, and the cuts move from
-// round to round until nothing improves. A window that a search cannot tell from one that was searched is not searched
-// again, so that a hundred layers cost about as much as a few (docs/decisions/013-windows.md).
+// Graphs of more than `whole_nodes` nodes are not searched for detours as a whole but by windows
+// (search/windows/window.h): each is searched as a graph of its own, the gains are put in place in all windows at once,
+// and the cuts move from round to round until nothing improves. A window that a search cannot tell from one that was
+// searched is not searched again, so that a hundred layers cost about as much as a few (docs/decisions/013-windows.md).
 //
 // `eqsat` descends first and then applies all rules at once, to an e-graph (substitutions/egraph), from which the
 // cheapest graph is extracted, as TENSAT does (Yang et al., MLSys'21; docs/decisions/014-equality-saturation.md). Large

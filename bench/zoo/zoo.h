@@ -21,8 +21,8 @@ struct ZooOptions {
   int64_t image_size = 0;       // height and width: 224, or 299 for inception_v3
   int64_t sequence_length = 0;  // bert_base, gpt2_small, llama_small: 128; taso_bert: 64; mirage_*: 4096
   int64_t layers = 0;           // transformer layers, attention blocks, cells, recurrent steps, hidden or random layers
-  // gpt2_small, llama_small: 768; nasrnn: 512; residual_block: 256; nasnet_a: 1056, the last cells'; random_layered: 20, the values
-  // of a layer; mirage_*: 4096
+  // gpt2_small, llama_small: 768; nasrnn: 512; residual_block: 256; nasnet_a: 1056, the last cells'; random_layered:
+  // 20, the values of a layer; mirage_*: 4096
   int64_t width = 0;
   bool attention_mask = false;  // bert_base: a third input, 1 where a token counts
   uint64_t seed = 1;

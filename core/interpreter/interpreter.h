@@ -7,8 +7,8 @@
 // of threads nor on the size of the blocks.
 //
 // Floating-point elements are computed with in their own type, or all in double (Precision). Elements of a narrow type
-// (core/tensor/dtype.h) are computed with in the wider one, and rounded or wrapped once, where an application's result is
-// stored: a graph of 16-bit floats is a graph of f32 with a rounding after every operator (docs/decisions/054).
+// (core/tensor/dtype.h) are computed with in the wider one, and rounded or wrapped once, where an application's result
+// is stored: a graph of 16-bit floats is a graph of f32 with a rounding after every operator (docs/decisions/054).
 //
 // Errors: a read outside its operand is an InternalError that names operand and index (InvalidArgumentError where the
 // index is data). A value that does not exist (an integer division by zero) is an OutOfRangeError, and so is an index

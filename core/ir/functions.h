@@ -65,9 +65,9 @@ struct Partial {
   T value;
 };
 
-// fn(a, b) as the table defines it for elements of the type T: float, double, int32_t, int64_t, uint64_t, or uint8_t for truth
-// values (0 or 1). Comparisons give 0 or 1. No value exists where the table defines none, either. Functions of one
-// argument ignore b. For one element at a time; loops are made of core/ir/function_values.h.
+// fn(a, b) as the table defines it for elements of the type T: float, double, int32_t, int64_t, uint64_t, or uint8_t
+// for truth values (0 or 1). Comparisons give 0 or 1. No value exists where the table defines none, either. Functions
+// of one argument ignore b. For one element at a time; loops are made of core/ir/function_values.h.
 template <typename T>
 Partial<T> Evaluate(Fn fn, T a, T b);
 // Computes fn(a, b) on reals; truth values are 0 and 1.

@@ -10,12 +10,12 @@
 // clang-format off
 #define REWRIGHT_OPERATORS(X) \
   /* Elementwise, of one operand */ \
-  X(Identity) X(After) X(Fetch) X(Neg) X(Abs) X(Sign) X(Reciprocal) X(Rsqrt) X(Relu) X(LeakyRelu) X(Elu) X(Clip) X(Gelu) \
-  X(GeluTanh) X(Swish) X(HardSwish) X(Mish) X(LogicalNot) X(Cast) \
+  X(Identity) X(After) X(Fetch) X(Neg) X(Abs) X(Sign) X(Reciprocal) X(Rsqrt) X(Relu) X(LeakyRelu) X(Elu) X(Clip) \
+  X(Gelu) X(GeluTanh) X(Swish) X(HardSwish) X(Mish) X(LogicalNot) X(Cast) \
   /* Elementwise, of several operands that broadcast */ \
   X(Add) X(Sub) X(Mul) X(Div) X(Rem) X(Mod) X(Pow) X(Min) X(Max) X(Equal) X(NotEqual) X(Less) X(LessEqual) \
-  X(Greater) X(GreaterEqual) X(LogicalAnd) X(LogicalOr) X(LogicalXor) X(BitAnd) X(BitOr) X(BitXor) X(ShiftLeft) X(ShiftRight) \
-  X(Where) X(Clamp) \
+  X(Greater) X(GreaterEqual) X(LogicalAnd) X(LogicalOr) X(LogicalXor) X(BitAnd) X(BitOr) X(BitXor) X(ShiftLeft) \
+  X(ShiftRight) X(Where) X(Clamp) \
   /* Contractions and windows */ \
   X(Matmul) X(DotGeneral) X(Conv2d) X(Convolution) X(MaxPool2d) X(AvgPool2d) \
   /* Normalization */ \

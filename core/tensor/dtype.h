@@ -41,7 +41,8 @@ inline constexpr DType kAllDTypes[] = {
 #undef REWRIGHT_DTYPE
 };
 
-// The types that are computed in themselves. Rules are proved for these except u64 (substitutions/instance/instances.h).
+// The types that are computed in themselves. Rules are proved for these except u64
+// (substitutions/instance/instances.h).
 inline constexpr DType kPlainDTypes[] = {DType::kFloat32, DType::kFloat64, DType::kInt64, DType::kInt32, DType::kBool};
 
 // An element type as a C++ type: Type is the type in memory.

@@ -176,7 +176,8 @@ class Chooser {
     // The fewer there are, the less is computed again: the first that fit are the best.
     for (int segments = 2; segments <= most && plans_ < most_plans_; segments += std::max(1, segments / 3)) {
       const Kept kept = InSegments(segments, cheap.kept);
-      const bool known = std::any_of(starts.begin(), starts.end(), [&](const MemoryChoice& c) { return c.kept == kept; });
+      const bool known =
+          std::any_of(starts.begin(), starts.end(), [&](const MemoryChoice& c) { return c.kept == kept; });
       if (known) continue;
       ASSIGN_OR_RETURN(starts.emplace_back(), Judge(kept));
       if (Fits(starts.back())) break;

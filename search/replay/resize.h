@@ -3,8 +3,8 @@
 // A rule holds for all sizes that its conditions admit, so nothing is searched again: every step is looked for where it
 // stood, and the matcher checks its conditions and its domain at the new sizes. A step that does not match there is
 // left out; later ones that build on it do not find their place and are left out with it. The result is rewritten by
-// proved rules alone, whatever was left out. A step that is a replacement in text and no match (search/replay/replay.h) holds
-// its sizes as numbers, and is left out at all other sizes.
+// proved rules alone, whatever was left out. A step that is a replacement in text and no match (search/replay/replay.h)
+// holds its sizes as numbers, and is left out at all other sizes.
 #pragma once
 
 #include <set>

@@ -6,9 +6,9 @@
 // E-nodes are the Nodes of an Arena, and a class is named by one of its values, its representative: an e-node is a node
 // whose operands are representatives. So the arena's hash-consing finds congruent nodes, applications with several
 // outputs (split) are e-nodes whose outputs lie in a class each, and rules are matched and applied with the very code
-// that serves graphs (substitutions/match/matcher.h). The representative also carries the known facts of the class: its type,
-// which all members share; its elements, if some member is a constant or weight; and if some member depends on weights
-// alone. When two classes become one, the representative with more facts stays.
+// that serves graphs (substitutions/match/matcher.h). The representative also carries the known facts of the class: its
+// type, which all members share; its elements, if some member is a constant or weight; and if some member depends on
+// weights alone. When two classes become one, the representative with more facts stays.
 //
 // Congruence (equal operators with equal operands are equal) is restored by Rebuild(), once for many unions.
 //

@@ -14,7 +14,8 @@ std::string PrintTerm(const TensorTerm& term);
 std::string PrintLaw(const Rule& rule);
 // All of it, ending in a newline.
 std::string PrintRule(const Rule& rule);
-// A file of rules. `header`: lines of comment at the top, in place of the headings of the first rule; empty: those stay.
+// A file of rules. `header`: lines of comment at the top, in place of the headings of the first rule; empty: those
+// stay.
 std::string PrintRules(const std::vector<std::string>& header, const std::vector<Rule>& rules);
 
 const char* ArgOpName(ArgOp op);

@@ -68,8 +68,8 @@ TEST_F(ProverHashTest, IsThatOfTheSourcesAsTheyAre) {
 
 TEST_F(ProverHashTest, AChangedSourceChangesItAndACommentDoesNot) {
   const std::string now = HashOf(folder_.path(), kList);
-  for (const char* source : {"verifier/normal_form/normal_form.cc", "verifier/prove/prover.h", "core/index/laws.h", "core/ir/expr.cc",
-                             "core/ir/functions.def", "substitutions/instance/instances.cc"}) {
+  for (const char* source : {"verifier/normal_form/normal_form.cc", "verifier/prove/prover.h", "core/index/laws.h",
+                             "core/ir/expr.cc", "core/ir/functions.def", "substitutions/instance/instances.cc"}) {
     const std::string whole = *ReadText(folder_ / source);
     ASSERT_TRUE(WriteText(folder_ / source, "// Another word.\n\n" + whole + "\n/* And\n one more. */\n").ok());
     EXPECT_EQ(HashOf(folder_.path(), kList), now) << source;

@@ -1,5 +1,5 @@
-// Other programs that run models, each a child process that speaks the line protocol of tools/peers/peers.py, so that its
-// runs can be interleaved with ours.
+// Other programs that run models, each a child process that speaks the line protocol of tools/peers/peers.py, so that
+// its runs can be interleaved with ours.
 #pragma once
 
 #include <sys/types.h>

@@ -1,9 +1,9 @@
 // Enumerates the instances of a law from its text: the statements that together prove the law.
 //
-// The prover has its own way from a rule to its instances (substitutions/instance/instances.h). A checker that took that way
-// would repeat every misreading of the text. This code is written for the checker alone. It shares with the other only
-// operators' declarations and the data (substitutions/instance/instance.h), and a certificate with other instances is refused
-// (docs/decisions/089).
+// The prover has its own way from a rule to its instances (substitutions/instance/instances.h). A checker that took
+// that way would repeat every misreading of the text. This code is written for the checker alone. It shares with the
+// other only operators' declarations and the data (substitutions/instance/instance.h), and a certificate with other
+// instances is refused (docs/decisions/089).
 //
 // A structural value is picked where the law first needs one. Lengths of packs up to max_rank and element types of
 // variables come first. Then, node by node of the left side, come the shapes of variables [~ ..] and the values that an

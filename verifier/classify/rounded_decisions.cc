@@ -173,7 +173,9 @@ class Side {
     const SymbolicNode& n = Node(value.node);
     if (n.meaning == nullptr && n.splat) return absl::StrCat(DTypeName(n.dtypes[0]), " ", NumberString(*n.splat));
     const ExprPtr element = n.meaning ? n.meaning->outputs[value.output].element : nullptr;
-    if (element != nullptr && !element->Reduces() && element->kind() != ExprKind::kOpaque) return Moved(element, n, leaves, movable);
+    if (element != nullptr && !element->Reduces() && element->kind() != ExprKind::kOpaque) {
+      return Moved(element, n, leaves, movable);
+    }
     // A reduction rounds by the order of its terms: it counts as a leaf, by all that is below it.
     std::string unit = absl::StrCat(Application(n), ".", value.output);
     if (!leaves->insert(unit).second) *movable = false;

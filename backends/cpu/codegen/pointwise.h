@@ -26,8 +26,8 @@ struct PointwiseConstant {
   int64_t integer = 0;  // of integer types
 };
 
-// result = op(a, b, c) on elements of type `type`; a cast (kTileCopy with to != type) converts. Elements of a narrow type
-// are widened before all else and narrowed where a result is stored: 16-bit floats of a chain are rounded once.
+// result = op(a, b, c) on elements of type `type`; a cast (kTileCopy with to != type) converts. Elements of a narrow
+// type are widened before all else and narrowed where a result is stored: 16-bit floats of a chain are rounded once.
 struct PointwiseInstruction {
   TileOp op = kTileCopy;
   DType type = DType::kFloat32;

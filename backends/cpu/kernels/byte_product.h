@@ -1,5 +1,5 @@
-// The kernel of products and convolutions of 8-bit integers (quantized.h), which are read and written as bytes: a factor
-// is x - zero, so that
+// The kernel of products and convolutions of 8-bit integers (quantized.h), which are read and written as bytes: a
+// factor is x - zero, so that
 //   sum (a - za) (b - zb) = sum a b - za sum b - zb sum a + k za zb,
 // where a is taken without a sign and b with one, as AVX-512 VNNI multiplies them. The sums over b are known for
 // weights, and zb is 0 there. All sums wrap, as those of the interpreter do. Images have their channels innermost: with

@@ -1,9 +1,9 @@
 // From a graph to a schedule for the GPU: every value gets a place in memory, every group its kernels.
 //
-// Layouts are strides (backends/common/layout.h, never blocked). Transposes, slices, splits, expansions and most reshapes are
-// views: other strides over the memory of their operand, which generated kernels read as they are, and products too
-// where one of the last two axes is contiguous. Convolutions read and write dense images, row-major or with channels
-// innermost; other kernels keep the order of axes in memory of what they read.
+// Layouts are strides (backends/common/layout.h, never blocked). Transposes, slices, splits, expansions and most
+// reshapes are views: other strides over the memory of their operand, which generated kernels read as they are, and
+// products too where one of the last two axes is contiguous. Convolutions read and write dense images, row-major or
+// with channels innermost; other kernels keep the order of axes in memory of what they read.
 //
 // With a precision of 16 bits, f32 values are stored in 16 bits between kernels; graph inputs and outputs are not.
 #pragma once

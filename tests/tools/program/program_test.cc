@@ -59,7 +59,8 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{"zoo mlp -o /nonexistent/a.onnx", "/nonexistent/a.onnx: the folder /nonexistent does not exist"},
         UsageCase{"zoo mlp -o /tmp", "/tmp: is a folder, expected the name of a file"},
         UsageCase{"zoo mlp -o /dev/null/a.onnx", "/dev/null is not a folder"},
-        UsageCase{"ops --log-file /nonexistent/log", "--log-file: /nonexistent/log: the folder /nonexistent does not exist"}));
+        UsageCase{"ops --log-file /nonexistent/log",
+                  "--log-file: /nonexistent/log: the folder /nonexistent does not exist"}));
 
 TEST(Program, HelpAndVersion) {
   const Outcome help = Rewright("--help");

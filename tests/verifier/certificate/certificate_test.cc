@@ -336,7 +336,8 @@ TEST(Certificate, AnotherClassIsRefused) {
   const size_t at = text.find("class exact\n");
   ASSERT_NE(at, std::string::npos);
   text.replace(at, 11, "class reassociating");
-  EXPECT_THAT(Refusal(Resealed(Lines(text))), HasSubstr("a.cert:5: found `class reassociating`, expected `class exact`"));
+  EXPECT_THAT(Refusal(Resealed(Lines(text))),
+              HasSubstr("a.cert:5: found `class reassociating`, expected `class exact`"));
 }
 
 TEST(Certificate, TextThatIsNoCertificate) {

@@ -3,7 +3,8 @@
 // First every certificate is derived anew from the rule, the operators' declarations and the recorded queries, and must
 // come out the same. Then every query is put, as text, to Z3 and to cvc5. Then the rule is derived a second time, at
 // small sizes and without any of the prover's code (verifier/check/bounded_check.h). Each step of what was derived anew
-// is checked (verifier/check/step_checker.h). Without certificates proofs are found once more, and their steps are checked.
+// is checked (verifier/check/step_checker.h). Without certificates proofs are found once more, and their steps are
+// checked.
 
 #include <algorithm>
 #include <atomic>

@@ -6,7 +6,8 @@
 //   options                         what the search was told
 //   steps                           [{parent, rule, place, cost_before_ms, cost_after_ms}], all that were carried out
 //   path                            [{step, rule, node, match, graph}] or [{step, rule, replacement, graph}],
-//                                   what leads to the result: see search/replay/replay.h. Several may stem from one of `steps`
+//                                   what leads to the result: see search/replay/replay.h. Several may stem from one of
+//                                   `steps`
 #pragma once
 
 #include <cstdint>

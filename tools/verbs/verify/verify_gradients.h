@@ -1,4 +1,5 @@
-// rewright verify --gradients: the claims about derived gradients (verifier/claims/gradient_claims.h), proved and listed.
+// rewright verify --gradients: the claims about derived gradients (verifier/claims/gradient_claims.h), proved and
+// listed.
 #pragma once
 
 #include <cstdint>
