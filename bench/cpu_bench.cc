@@ -25,7 +25,7 @@
 #include "runtime/executor.h"
 #include "runtime/measure/machine_rates.h"
 #include "search/resources.h"
-#include "substitutions/proved_licences.h"
+#include "substitutions/proved_kernel_rewrites.h"
 #include "tools/program/thread_wait.h"
 
 namespace rewright {

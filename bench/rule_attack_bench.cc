@@ -742,7 +742,7 @@ class Program {
     const RuleClass rule_class = type && IsHalf(*type) ? *proof.halves : proof.rule_class;
     Line line{file, rule.name(), name, RuleClassName(rule_class), 0, 0, 0, 0, false, ""};
     Rng rng(flags_.seed * 1000003 + std::hash<std::string>()(rule.name() + name));
-    std::vector<std::pair<Structure, RuleInstance>> instances = InstancesOf(rule, rng);
+    std::vector<std::pair<StructuralAssignment, RuleInstance>> instances = InstancesOf(rule, rng);
     if (instances.empty()) return line;
     const std::vector<Goal> goals = GoalsOf(rule_class, proof);
     for (int tries = 0;
@@ -774,11 +774,11 @@ class Program {
   }
 
   // Some of the rule's instances, drawn.
-  static std::vector<std::pair<Structure, RuleInstance>> InstancesOf(const CompiledRule& rule, Rng& rng) {
-    std::vector<std::pair<Structure, RuleInstance>> instances;
+  static std::vector<std::pair<StructuralAssignment, RuleInstance>> InstancesOf(const CompiledRule& rule, Rng& rng) {
+    std::vector<std::pair<StructuralAssignment, RuleInstance>> instances;
     int64_t met = 0;
     DomainLimits limits = SmallLimits(rule);
-    const absl::Status status = ForEachStructure(rule, limits, [&](const Structure& structure, RuleInstance instance) {
+    const absl::Status status = ForEachStructuralAssignment(rule, limits, [&](const StructuralAssignment& structure, RuleInstance instance) {
       ++met;
       if (instances.size() < kDrawnStructures) {
         instances.emplace_back(structure, std::move(instance));

@@ -51,7 +51,7 @@ class Rewriter {
 // The rewrites of a set of rules to graphs of one arena. Work on weights alone is not rewritten: it is done once, at
 // load.
 //
-// Matching is incremental: which rules may match at a node (RuleNet), and the matches of a rule with one output, are
+// Matching is incremental: which rules may match at a node (DiscriminationNet), and the matches of a rule with one output, are
 // the same whatever graph of the arena the node is in. Both are looked for once per node, so that a graph that differs
 // from others by one rewrite is matched where it differs.
 class RuleRewriter : public Rewriter {

@@ -138,7 +138,7 @@ class RuleProof {
     proof_options.seed = options_.seed;
     proof_options.keep_smtlib = options_.certify;
     proof_options.memory = &memory_;
-    proof_options.listener = options_.listener;
+    proof_options.observer = options_.observer;
     // The first instances show the faults that many instances share.
     if (verdict_.proofs >= kThoroughInstances) proof_options.trials = kFewTrials;
     const ProofResult proof = rewright::Prove(instance, proof_options);
@@ -222,7 +222,7 @@ class RuleProof {
   const CompiledRule& rule_;
   const RuleProofOptions& options_;
   RuleVerdict verdict_;
-  verifier::SolverMemory memory_;
+  verifier::QueryCache memory_;
   const double start_s_ = verifier::ThreadWorkSeconds();
   // True if the proof of the instance used a law that holds for finite values only. By PrintInstance; by the text with
   // axes merged.
@@ -266,7 +266,7 @@ RuleVerdict ProveCompiled(const CompiledRule& rule, const RuleProofOptions& opti
 // Finds an operator for which the rule is refuted, if it is not proved for any function.
 static void RefuteByOperator(const Rule& rule, const RuleProofOptions& options, RuleVerdict* verdict) {
   RuleProofOptions own = options;
-  own.listener = nullptr;
+  own.observer = nullptr;
   own.certify = own.classify = false;
   for (const std::string& name : OperatorsOf(rule)) {
     RuleVerdict found = ProveRule(PutOperator(rule, *FindOp(name)), own);

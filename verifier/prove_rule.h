@@ -27,7 +27,7 @@ struct RuleProofOptions {
   uint64_t seed = 1;
   RuleUse use = RuleUse::kMatching;  // kProof: also rules that no matcher can find
   const std::atomic<bool>* stop = nullptr;
-  verifier::StepListener* listener = nullptr;  // is told every step of every proof
+  verifier::ProofObserver* observer = nullptr;  // is told every step of every proof
   bool certify = false;                        // make a certificate of the proof
   bool classify = true;                        // else `rule_class` is left to the caller (ClassifyRule)
 };

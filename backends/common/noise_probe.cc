@@ -24,21 +24,21 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 }  // namespace
 
-DisturbanceProbe::DisturbanceProbe(int threads) : threads_(threads), least_(Seconds()), patience_(kMostPatience) {
+NoiseProbe::NoiseProbe(int threads) : threads_(threads), least_(Seconds()), patience_(kMostPatience) {
   for (const double end = Now() + kCalibration; Now() < end;) least_ = std::min(least_, Seconds());
 }
 
-bool DisturbanceProbe::Quiet() {
+bool NoiseProbe::Quiet() {
   const double seconds = Seconds();
   least_ = std::min(least_, seconds);
   return seconds <= least_ * kTolerance;
 }
 
-void DisturbanceProbe::Waited(bool in_vain) {
+void NoiseProbe::Waited(bool in_vain) {
   patience_ = std::clamp(patience_ * (in_vain ? 0.5 : 2), kLeastPatience, kMostPatience);
 }
 
-double DisturbanceProbe::Seconds() const {
+double NoiseProbe::Seconds() const {
   const cpu::SimdTable& simd = cpu::Simd();
   const double start = Now();
 #pragma omp parallel num_threads(threads_)
@@ -61,7 +61,7 @@ ProfileEntry EntryOf(const std::vector<double>& samples, int64_t repetitions) {
 }
 
 absl::StatusOr<ProfileEntry> TakeSamples(const std::function<absl::StatusOr<double>()>& sample, int repetitions,
-                                         const SampleLimits& limits, DisturbanceProbe& probe) {
+                                         const SampleLimits& limits, NoiseProbe& probe) {
   std::vector<double> samples;
   double total = 0;
   const auto settled = [&] {

@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/measure/cost_db.h"
+#include "runtime/measure/profile_db.h"
 
 namespace rewright {
 
 // Detects that other programs slow this machine right now.
-class DisturbanceProbe {
+class NoiseProbe {
  public:
   // Finds out how fast the machine is when it is left alone; takes about 0.2 s.
-  explicit DisturbanceProbe(int threads);
+  explicit NoiseProbe(int threads);
 
   // Runs a fixed piece of arithmetic (about 30 us) on all threads; true when it took about its least time so far.
   bool Quiet();
@@ -50,6 +50,6 @@ ProfileEntry EntryOf(const std::vector<double>& samples, int64_t repetitions);
 // Takes samples until the three fastest agree or take more than enough, or the limits or a tenth of a second are
 // reached. `sample` gives the seconds of one of `repetitions` runs. Errors: those of `sample`.
 absl::StatusOr<ProfileEntry> TakeSamples(const std::function<absl::StatusOr<double>()>& sample, int repetitions,
-                                         const SampleLimits& limits, DisturbanceProbe& probe);
+                                         const SampleLimits& limits, NoiseProbe& probe);
 
 }  // namespace rewright

@@ -163,7 +163,7 @@ class CpuDevice : public Device {
   std::optional<MeasuredCosts> costs_;
   absl::flat_hash_map<std::string, Choice> choices_;           // by signature
   absl::flat_hash_map<std::string, std::string> laws_to_run_;  // likewise
-  std::optional<DisturbanceProbe> probe_;
+  std::optional<NoiseProbe> probe_;
 };
 
 }  // namespace

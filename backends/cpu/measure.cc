@@ -59,7 +59,7 @@ void Cool(const Schedule& schedule) {
 }  // namespace
 
 absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
-                                          const Group& group, CpuLayouts& layouts, DisturbanceProbe& probe,
+                                          const Group& group, CpuLayouts& layouts, NoiseProbe& probe,
                                           const MeasureOptions& how) {
   ASSIGN_OR_RETURN(const GroupGraph extracted, ExtractGroup(graph, group));
   LoweringOptions options;

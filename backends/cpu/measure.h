@@ -10,7 +10,7 @@
 #include "backends/cpu/lower/context_layout.h"
 #include "backends/cpu/onednn/dnnl_util.h"
 #include "core/device/device.h"
-#include "runtime/measure/cost_db.h"
+#include "runtime/measure/profile_db.h"
 
 namespace rewright::cpu {
 
@@ -24,7 +24,7 @@ struct MeasureOptions {
 
 // Times the group alone on operands in the layouts that they have in the graph; conversions that it needs count.
 absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContext>& context, const Graph& graph,
-                                          const Group& group, CpuLayouts& layouts, DisturbanceProbe& probe,
+                                          const Group& group, CpuLayouts& layouts, NoiseProbe& probe,
                                           const MeasureOptions& options);
 
 // Operations a second of multiply-adds on vectors in registers, by all of the threads at once.

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "backends/cuda/gpu.h"
 #include "core/device/device.h"
-#include "runtime/measure/cost_db.h"
+#include "runtime/measure/profile_db.h"
 
 namespace rewright::cuda {
 

@@ -14,7 +14,7 @@
 #include "backends/cuda/memory/gpu_memory.h"
 #include "core/device/device.h"
 #include "runtime/instance.h"
-#include "runtime/measure/cost_db.h"
+#include "runtime/measure/profile_db.h"
 
 namespace rewright::cuda {
 

@@ -74,7 +74,7 @@ std::vector<Port> OutputPorts(const Graph& graph) {
 // little. Errors: FailedPrecondition where onnxruntime refuses the group, with its words; too little memory; no form in
 // ONNX.
 absl::StatusOr<ProfileEntry> MeasureGroup(const Library& library, int threads, const Graph& graph, const Group& group,
-                                          DisturbanceProbe& probe) {
+                                          NoiseProbe& probe) {
   const std::string what = absl::StrCat("measuring ", GroupText(graph, group));
   const int64_t copies = CopiesOf(graph, group);
   ASSIGN_OR_RETURN(const GroupGraph extracted, ExtractGroup(graph, group, static_cast<int>(copies)));

@@ -13,7 +13,7 @@
 #include "backends/onnxruntime/library.h"
 #include "core/device/device.h"
 #include "core/onnx/onnx.h"
-#include "runtime/measure/cost_db.h"
+#include "runtime/measure/profile_db.h"
 
 namespace rewright::ort {
 
@@ -57,7 +57,7 @@ class OrtDevice : public Device {
   mutable std::mutex mutex_;  // of what follows
   std::vector<File> files_;
   MeasuredCosts costs_;
-  std::optional<DisturbanceProbe> probe_;
+  std::optional<NoiseProbe> probe_;
   mutable std::vector<std::string> faults_;
 };
 

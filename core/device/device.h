@@ -3,7 +3,7 @@
 // A Device (backends/) partitions a graph into groups, each of which it runs as one (fusion), gives the cost of a
 // group, and compiles a whole graph into a Schedule: kernels over numbered buffers. The runtime assigns the addresses
 // of the buffers (one memory plan) and runs the kernels in an order that their uses of buffers allow. A GraphRunner
-// (runtime/) runs and times whole graphs. Licences tell which proved laws permit a kernel to compute by other operators
+// (runtime/) runs and times whole graphs. AllowedKernelRewrites tell which proved laws permit a kernel to compute by other operators
 // than those of the graph.
 #pragma once
 
@@ -155,9 +155,9 @@ struct SecondTier {
 
 // Tells which kernels may compute an operator by other operators. A kernel whose arithmetic is not that of its operator
 // states its computation as a graph of operators, and the law that leads there (docs/decisions/038). Thread-safe.
-class Licences {
+class AllowedKernelRewrites {
  public:
-  virtual ~Licences() = default;
+  virtual ~AllowedKernelRewrites() = default;
   // True if the law of that name is proved, is not switched off, and leads from the application to `meaning`, a value
   // of the graph's arena.
   virtual bool Allow(const std::string& law, const Graph& graph, NodeId application, Value meaning) const = 0;
@@ -175,7 +175,7 @@ class Device {
   // devices).
   virtual absl::StatusOr<double> Cost(const Graph& graph, const Group& group) = 0;
   // Returns the proved law by which the device computes the group, if it computes other operators than the group has
-  // (Licences); else empty. Errors: those of Cost.
+  // (AllowedKernelRewrites); else empty. Errors: those of Cost.
   virtual absl::StatusOr<std::string> LawOf(const Graph& graph, const Group& group) {
     (void)graph, (void)group;
     return std::string();

@@ -1,4 +1,4 @@
-// Structure of forms: parts, substitution.
+// StructuralAssignment of forms: parts, substitution.
 #include <algorithm>
 #include <utility>
 

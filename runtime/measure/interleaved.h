@@ -53,9 +53,9 @@ inline constexpr double kGainThatCounts = 1.05;
 // Keeps the timings of graphs of one device against one another, by their canonical hashes: weights count by their
 // types. Also keeps which searches a time limit has ended, by the graph and the setting: everything that a search
 // depends on except costs.
-class KeptMeasurements {
+class MeasurementCache {
  public:
-  virtual ~KeptMeasurements() = default;
+  virtual ~MeasurementCache() = default;
   virtual absl::StatusOr<std::optional<Measurement>> Find(const Graph& original, const Graph& candidate) = 0;
   virtual void Keep(const Graph& original, const Graph& candidate, const Measurement& measured) = 0;
 

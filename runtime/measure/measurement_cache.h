@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "runtime/measure/cost_db.h"
+#include "runtime/measure/profile_db.h"
 #include "runtime/measure/interleaved.h"
 
 namespace rewright {
 
 // They hold for the device of that name, which tells processor, versions of kernels and threads: another name finds
 // none. Not thread-safe.
-class ProfiledMeasurements : public KeptMeasurements {
+class ProfiledMeasurements : public MeasurementCache {
  public:
   ProfiledMeasurements(std::shared_ptr<ProfileDb> profile, std::string device)
       : profile_(std::move(profile)), device_(std::move(device)) {}

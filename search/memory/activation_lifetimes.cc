@@ -32,7 +32,7 @@ bool Moves(const Node& node) {
 
 }  // namespace
 
-WaitingTensors::WaitingTensors(const Graph& graph, const std::vector<Group>& groups) : graph_(graph), groups_(groups) {
+ActivationLifetimes::ActivationLifetimes(const Graph& graph, const std::vector<Group>& groups) : graph_(graph), groups_(groups) {
   positions_.assign(graph.nodes().size(), -1);
   for (size_t g = 0; g < groups.size(); ++g) {
     for (NodeId id : groups[g].nodes) positions_[graph.index(id)] = static_cast<int>(g);
@@ -41,7 +41,7 @@ WaitingTensors::WaitingTensors(const Graph& graph, const std::vector<Group>& gro
   FindUses();
 }
 
-void WaitingTensors::FindRoots() {
+void ActivationLifetimes::FindRoots() {
   tensors_.resize(positions_.size());
   for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
     Tensor& tensor = tensors_[i];
@@ -67,7 +67,7 @@ void WaitingTensors::FindRoots() {
   }
 }
 
-void WaitingTensors::FindUses() {
+void ActivationLifetimes::FindUses() {
   for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
     Tensor& root = tensors_[tensors_[i].root];
     for (int user : graph_.users(i)) {
@@ -92,7 +92,7 @@ void WaitingTensors::FindUses() {
 }
 
 // Each tensor counts while it waits longest.
-void WaitingTensors::FindEnd() {
+void ActivationLifetimes::FindEnd() {
   std::vector<int64_t> bytes(groups_.size() + 1, 0);
   for (int i = 0; i < static_cast<int>(tensors_.size()); ++i) {
     Tensor& tensor = tensors_[i];
@@ -110,7 +110,7 @@ void WaitingTensors::FindEnd() {
   end_ = static_cast<int>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
 }
 
-std::vector<int> WaitingTensors::OperandsOf(int tensor) const {
+std::vector<int> ActivationLifetimes::OperandsOf(int tensor) const {
   std::vector<int> operands;
   for (Value operand : node(tensor).operands) {
     const int root = tensors_[graph_.index(operand.node)].root;
@@ -121,9 +121,9 @@ std::vector<int> WaitingTensors::OperandsOf(int tensor) const {
   return operands;
 }
 
-class WaitingTensors::Rewriting {
+class ActivationLifetimes::Rewriting {
  public:
-  Rewriting(const WaitingTensors& waiting, const Kept& kept)
+  Rewriting(const ActivationLifetimes& waiting, const Kept& kept)
       : waiting_(waiting), graph_(waiting.graph_), arena_(*graph_.arena()), kept_(kept) {}
 
   absl::StatusOr<Rewritten> Run() {
@@ -267,7 +267,7 @@ class WaitingTensors::Rewriting {
     return Value{after, 0};
   }
 
-  const WaitingTensors& waiting_;
+  const ActivationLifetimes& waiting_;
   const Graph& graph_;
   Arena& arena_;
   const Kept& kept_;
@@ -285,7 +285,7 @@ class WaitingTensors::Rewriting {
   std::optional<Value> trigger_;
 };
 
-absl::StatusOr<WaitingTensors::Rewritten> WaitingTensors::Rewrite(const Kept& kept) const {
+absl::StatusOr<ActivationLifetimes::Rewritten> ActivationLifetimes::Rewrite(const Kept& kept) const {
   return Rewriting(*this, kept).Run();
 }
 

@@ -33,7 +33,7 @@ enum class Keep : uint8_t {
 };
 using Kept = std::vector<Keep>;  // by position in graph.nodes()
 
-class WaitingTensors {
+class ActivationLifetimes {
  public:
   // By position in graph.nodes().
   struct Tensor {
@@ -56,7 +56,7 @@ class WaitingTensors {
   };
 
   // `groups` in the order in which they run; they outlive this.
-  WaitingTensors(const Graph& graph, const std::vector<Group>& groups);
+  ActivationLifetimes(const Graph& graph, const std::vector<Group>& groups);
 
   const Graph& graph() const { return graph_; }
   const std::vector<Group>& groups() const { return groups_; }

@@ -9,13 +9,13 @@
 namespace rewright {
 namespace {
 
-using InMemory = WaitingTensors::Tensor;
+using InMemory = ActivationLifetimes::Tensor;
 
 // A minimum cut at the end: a tensor that is kept is cut between the vertex where it is known and the one where late
 // readers have it.
 class KeptCut {
  public:
-  KeptCut(const WaitingTensors& waiting, const Kept& kept)
+  KeptCut(const ActivationLifetimes& waiting, const Kept& kept)
       : waiting_(waiting), kept_(kept), flow_(2 * waiting.tensors().size() + 2) {
     for (int i = 0; i < static_cast<int>(waiting.tensors().size()); ++i) {
       if (IsHere(i)) Add(i);
@@ -92,14 +92,14 @@ class KeptCut {
     }
   }
 
-  const WaitingTensors& waiting_;
+  const ActivationLifetimes& waiting_;
   const Kept& kept_;
   Flow flow_;
 };
 
 }  // namespace
 
-Kept KeptWithoutFree(const WaitingTensors& waiting, const Kept& kept) {
+Kept KeptWithoutFree(const ActivationLifetimes& waiting, const Kept& kept) {
   Kept left = kept;
   for (int i : KeptCut(waiting, kept).Dropped()) left[i] = Keep::kNot;
   return left;

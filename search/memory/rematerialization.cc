@@ -13,17 +13,17 @@
 namespace rewright {
 namespace {
 
-using InMemory = WaitingTensors::Tensor;
+using InMemory = ActivationLifetimes::Tensor;
 
 struct MemoryChoice {
   Kept kept;
-  WaitingTensors::Rewritten rewritten;
+  ActivationLifetimes::Rewritten rewritten;
   RunPlan plan;
 };
 
 class Chooser {
  public:
-  Chooser(const Graph& graph, RunPlan plan, const RecomputeOptions& options, std::vector<double> seconds)
+  Chooser(const Graph& graph, RunPlan plan, const RematerializeOptions& options, std::vector<double> seconds)
       : options_(options),
         first_(std::move(plan)),
         waiting_(graph, first_.groups),
@@ -39,14 +39,14 @@ class Chooser {
     }
   }
 
-  absl::StatusOr<Recomputation> Run() {
+  absl::StatusOr<Rematerialization> Run() {
     ASSIGN_OR_RETURN(best_, Judge(All()));
     const MemoryChoice unchanged = best_;
     const Kept free = KeptWithoutFree(waiting_, All());
     ASSIGN_OR_RETURN(const MemoryChoice cheap, Judge(free));
     if (cheap.plan.bytes < best_.plan.bytes) best_ = cheap;
     if (options_.limit && best_.plan.bytes > *options_.limit) RETURN_IF_ERROR(Trade(cheap));
-    return Recomputation{best_.rewritten.graph,  best_.rewritten.replaced, best_.rewritten.fetched,
+    return Rematerialization{best_.rewritten.graph,  best_.rewritten.replaced, best_.rewritten.fetched,
                          unchanged.plan.bytes,   best_.plan.bytes,         best_.plan.stored_bytes,
                          unchanged.plan.seconds, best_.plan.seconds,       plans_};
   }
@@ -106,7 +106,7 @@ class Chooser {
 
   // Keeps the tensors that a group was joined with if the group runs by another kernel than before; true if there are
   // any. Pointwise kernels give the same bits however they are cut.
-  bool Pin(const WaitingTensors::Rewritten& rewritten, const Group& group, Kept* kept) const {
+  bool Pin(const ActivationLifetimes::Rewritten& rewritten, const Group& group, Kept* kept) const {
     std::vector<NodeId> origins;
     int library = -1;  // position of the last node that is not pointwise
     for (NodeId id : group.nodes) {
@@ -127,7 +127,7 @@ class Chooser {
 
   // Likewise keeps tensors that are computed together with an operator that is not pointwise, and would be computed
   // again.
-  bool PinOthers(const WaitingTensors::Rewritten& rewritten, Kept* kept) const {
+  bool PinOthers(const ActivationLifetimes::Rewritten& rewritten, Kept* kept) const {
     bool pinned = false;
     for (const auto& [id, origin] : rewritten.origins) {
       const int i = waiting_.graph().index(origin);
@@ -308,7 +308,7 @@ class Chooser {
 
   // Tensors that the candidate keeps in memory, as they lie there.
   std::vector<std::pair<int, InMemory>> InMemoryOf(const MemoryChoice& candidate) const {
-    const WaitingTensors now(candidate.rewritten.graph, candidate.plan.groups);
+    const ActivationLifetimes now(candidate.rewritten.graph, candidate.plan.groups);
     std::vector<std::pair<int, InMemory>> tensors;
     for (const auto& [old_id, new_id] : candidate.rewritten.early) {
       if (!now.graph().contains(new_id)) continue;
@@ -437,9 +437,9 @@ class Chooser {
 
   static constexpr int64_t kSmall = 64;
 
-  const RecomputeOptions& options_;
+  const RematerializeOptions& options_;
   RunPlan first_;
-  const WaitingTensors waiting_;
+  const ActivationLifetimes waiting_;
   const std::vector<double> seconds_;  // by node
   const int end_;                      // the last group that is not late
   int64_t mean_bytes_ = 0;             // of a tensor that waits
@@ -449,7 +449,7 @@ class Chooser {
 
 }  // namespace
 
-absl::StatusOr<Recomputation> Recompute(const Graph& graph, const RecomputeOptions& options) {
+absl::StatusOr<Rematerialization> Rematerialize(const Graph& graph, const RematerializeOptions& options) {
   ASSIGN_OR_RETURN(RunPlan plan, options.plan(graph));
   ASSIGN_OR_RETURN(std::vector<double> seconds, options.seconds(graph));
   return Chooser(graph, std::move(plan), options, std::move(seconds)).Run();

@@ -37,7 +37,7 @@ struct RunPlan {
   std::vector<int64_t> live;  // by group, bytes that are alive while it runs
 };
 
-struct RecomputeOptions {
+struct RematerializeOptions {
   std::function<absl::StatusOr<RunPlan>(const Graph&)> plan;
   // By position in Graph::nodes(), measured or guessed.
   std::function<absl::StatusOr<std::vector<double>>(const Graph&)> seconds;
@@ -48,7 +48,7 @@ struct RecomputeOptions {
   int most_plans = 0;  // that are judged; 0: fewer for large graphs
 };
 
-struct Recomputation {
+struct Rematerialization {
   Graph graph;
   int replaced = 0;              // uses of the laws
   std::vector<Value> offloaded;  // of the graph that was given
@@ -59,6 +59,6 @@ struct Recomputation {
 
 // If the limit, or that of the second tier, cannot be reached, gives the plan that exceeds it least of those found.
 // Errors: those of `plan` and `seconds`.
-absl::StatusOr<Recomputation> Recompute(const Graph& graph, const RecomputeOptions& options);
+absl::StatusOr<Rematerialization> Rematerialize(const Graph& graph, const RematerializeOptions& options);
 
 }  // namespace rewright

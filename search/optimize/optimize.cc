@@ -117,7 +117,7 @@ class Optimizer {
   }
 
  private:
-  struct Contender {
+  struct TimedCandidate {
     const Candidate* candidate;
     std::optional<Measurement> measured;
     bool earlier = false;             // measured by an earlier run
@@ -127,7 +127,7 @@ class Optimizer {
   // The graph that the search began with, timed before it.
   struct Insured {
     SearchResult search;
-    Contender contender;
+    TimedCandidate contender;
     const Graph& contender_graph() const { return search.candidates[0].graph; }
   };
 
@@ -259,7 +259,7 @@ class Optimizer {
     report_.search = SecondStartAlone(graph_, rules, costs, search);
     RETURN_IF_ERROR(ReduceAll(costs));
     if (report_.search.candidates.empty() || report_.search.candidates[0].step < 0) return absl::OkStatus();
-    Contender contender{&report_.search.candidates[0]};
+    TimedCandidate contender{&report_.search.candidates[0]};
     const double share = kBaselineShare * std::max(0.0, SecondsLeft());
     ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, share));
     contender.earlier = contender.measured.has_value();
@@ -284,7 +284,7 @@ class Optimizer {
   // The baseline's graph as it was timed first, where it is faster and no contender is left.
   void UseInsured() {
     if (!insured_ || !contenders_.empty()) return;
-    Contender timed = insured_->contender;
+    TimedCandidate timed = insured_->contender;
     const bool faster =
         IsFaster(*timed.measured, options_.significance, timed.earlier ? 1 : static_cast<size_t>(MostTests()));
     if (!faster && costs_known_) return;  // the search has said so
@@ -337,7 +337,7 @@ class Optimizer {
       RETURN_IF_ERROR(TimeAll());
     }
     UseInsured();
-    for (Contender& contender : contenders_) {
+    for (TimedCandidate& contender : contenders_) {
       const bool earlier = contender.earlier;
       if (earlier) {
         ASSIGN_OR_RETURN(const bool runs, CompileFile(&contender));
@@ -395,9 +395,9 @@ class Optimizer {
   absl::Status TimeAll() {
     tests_ = contenders_.size();
     ASSIGN_OR_RETURN(const bool one_is_faster, OneWasFaster());
-    std::vector<Contender> faster;
+    std::vector<TimedCandidate> faster;
     for (size_t i = 0; i < contenders_.size(); ++i) {
-      Contender& contender = contenders_[i];
+      TimedCandidate& contender = contenders_[i];
       const double share = options_.seconds_left
                                ? (SecondsLeft() - reserve_) / static_cast<double>(contenders_.size() - i)
                                : std::numeric_limits<double>::infinity();
@@ -431,13 +431,13 @@ class Optimizer {
       }
     }
     std::stable_sort(faster.begin(), faster.end(),
-                     [](const Contender& a, const Contender& b) { return a.measured->ratio > b.measured->ratio; });
+                     [](const TimedCandidate& a, const TimedCandidate& b) { return a.measured->ratio > b.measured->ratio; });
     contenders_ = std::move(faster);
     return absl::OkStatus();
   }
 
   // Compiles the graph that the file of a contender gives. False if it cannot be compiled, and is dropped.
-  absl::StatusOr<bool> CompileFile(Contender* contender) {
+  absl::StatusOr<bool> CompileFile(TimedCandidate* contender) {
     const Candidate& candidate = *contender->candidate;
     contender->file.reset();
     if (options_.as_file) {
@@ -452,7 +452,7 @@ class Optimizer {
   }
 
   // The outputs of a contender or its file with those of the original. An error where only the file is wrong.
-  absl::StatusOr<OutputCheck> Compare(const Contender& contender) {
+  absl::StatusOr<OutputCheck> Compare(const TimedCandidate& contender) {
     const Graph& graph = contender.candidate->graph;
     ASSIGN_OR_RETURN(OutputCheck check,
                      checker_->Check(contender.file ? contender.file->graph : graph, CompiledOf(contender)));
@@ -463,7 +463,7 @@ class Optimizer {
   }
 
   // True if a contender that was faster in an earlier run is faster in a few pairs now; else it is dropped.
-  absl::StatusOr<bool> IsConfirmed(Contender* contender) {
+  absl::StatusOr<bool> IsConfirmed(TimedCandidate* contender) {
     Phase("timing the candidate that was faster in an earlier run");
     const double pair = contender->measured->original_seconds + contender->measured->candidate_seconds;
     MeasureOptions measuring = options_.measuring;
@@ -481,7 +481,7 @@ class Optimizer {
     return false;
   }
 
-  void DropByTime(const Contender& contender) {
+  void DropByTime(const TimedCandidate& contender) {
     const Measurement& measured = *contender.measured;
     const bool told = measured.ratio_at_most <= kGainThatCounts;
     Drop(*contender.candidate, told ? Why::kNotFaster : Why::kNotTold,
@@ -491,14 +491,14 @@ class Optimizer {
                                          : ": the machine is too busy to tell whether that is faster"));
   }
 
-  void Keep(const Contender& contender) const {
+  void Keep(const TimedCandidate& contender) const {
     if (options_.kept != nullptr) options_.kept->Keep(graph_, contender.candidate->graph, *contender.measured);
   }
 
   // True if an earlier run knows a contender that is faster: then candidates that it could not tell stay so.
   absl::StatusOr<bool> OneWasFaster() const {
     if (options_.kept == nullptr) return false;
-    for (const Contender& contender : contenders_) {
+    for (const TimedCandidate& contender : contenders_) {
       ASSIGN_OR_RETURN(const std::optional<Measurement> found, options_.kept->Find(graph_, contender.candidate->graph));
       if (found && IsFaster(*found, options_.significance)) return true;
     }
@@ -520,7 +520,7 @@ class Optimizer {
   }
 
   // False where it cannot be measured, and is dropped. Errors: those of the original.
-  absl::StatusOr<bool> Measure(const MeasureOptions& measuring, Contender* contender) {
+  absl::StatusOr<bool> Measure(const MeasureOptions& measuring, TimedCandidate* contender) {
     const Candidate& candidate = *contender->candidate;
     if (NoTimeLeft()) {
       too_late_ = true;
@@ -547,24 +547,24 @@ class Optimizer {
     return absl::OkStatus();
   }
 
-  absl::Status Compile(const Contender& contender) {
+  absl::Status Compile(const TimedCandidate& contender) {
     timed_.reset();  // its memory, before another is compiled
     ASSIGN_OR_RETURN(timed_, runner_->Prepare(contender.file ? contender.file->graph : contender.candidate->graph));
     timed_candidate_ = contender.candidate;
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Measurement> RunInTurn(const Contender& contender, const MeasureOptions& measuring) {
+  absl::StatusOr<Measurement> RunInTurn(const TimedCandidate& contender, const MeasureOptions& measuring) {
     if (!IsCompiled(contender)) RETURN_IF_ERROR(Compile(contender));
     return MeasureInterleaved(*original_, *timed_, inputs_, measuring);
   }
 
-  bool IsCompiled(const Contender& contender) const {
+  bool IsCompiled(const TimedCandidate& contender) const {
     return timed_ != nullptr && timed_candidate_ == contender.candidate;
   }
 
   // The executables that were compiled for timing.
-  OutputChecker::Compiled CompiledOf(const Contender& contender) const {
+  OutputChecker::Compiled CompiledOf(const TimedCandidate& contender) const {
     OutputChecker::Compiled compiled;
     if (contender.file) {
       compiled.written = &contender.candidate->graph;
@@ -587,7 +587,7 @@ class Optimizer {
                                CountRewrites(trace, PathTo(trace, candidate.step)), candidate.second_start});
   }
 
-  void Take(const Contender& contender) {
+  void Take(const TimedCandidate& contender) {
     const Candidate& candidate = *contender.candidate;
     report_.graph = candidate.graph;
     report_.rewritten = true;
@@ -638,7 +638,7 @@ class Optimizer {
   const std::shared_ptr<OutputChecker> checker_;
   NodeSignatures signatures_;
   OptimizeReport report_;
-  std::vector<Contender> contenders_;
+  std::vector<TimedCandidate> contenders_;
   size_t tests_ = 1;            // contenders of the last search
   double reserve_ = 0;          // the part of the time left that is not for timing; infinite where there is no limit
   std::vector<Tensor> inputs_;  // of the graphs that are timed
@@ -654,7 +654,7 @@ class Optimizer {
 
 }  // namespace
 
-void TakeBack(const Graph& original, const std::string& text, OptimizeReport* report) {
+void RevertToOriginal(const Graph& original, const std::string& text, OptimizeReport* report) {
   report->dropped.push_back({Why::kNotFaster, text, report->cost_after, report->rewrites, report->baseline});
   report->rewritten = false;
   report->baseline = false;

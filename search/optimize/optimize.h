@@ -51,7 +51,7 @@ struct OptimizeOptions {
   MeasureOptions measuring;
   // Timings of earlier runs. A candidate that was not faster is dropped at once. Among those that were faster, the one
   // that is returned is timed again, briefly (docs/decisions/079). Null: nothing is known. Outlives the optimization.
-  KeptMeasurements* kept = nullptr;
+  MeasurementCache* kept = nullptr;
   // With `kept`: rules and options as a text, and the limit that `seconds_left` is for. If a limit as long has ended a
   // run with that setting before, this run repeats it: it takes the kept costs and comparisons, and times only the
   // graph that it returns (docs/decisions/086). Infinite: there is no limit.
@@ -128,7 +128,7 @@ struct OptimizeReport {
 };
 
 // Gives the original back in place of a rewritten graph that was measured to be `text` (kNotFaster).
-void TakeBack(const Graph& original, const std::string& text, OptimizeReport* report);
+void RevertToOriginal(const Graph& original, const std::string& text, OptimizeReport* report);
 
 // `runner` times and checks; it may be null when `measure` is off. Errors: those of the device and the runner with
 // the original graph.

@@ -10,16 +10,16 @@ namespace rewright {
 namespace {
 
 // Instances that lie evenly among all within small limits: the first and the last are among them.
-absl::StatusOr<std::vector<std::pair<Structure, RuleInstance>>> Spread(const CompiledRule& goal, int wanted) {
-  std::vector<std::pair<Structure, RuleInstance>> all;
+absl::StatusOr<std::vector<std::pair<StructuralAssignment, RuleInstance>>> Spread(const CompiledRule& goal, int wanted) {
+  std::vector<std::pair<StructuralAssignment, RuleInstance>> all;
   const absl::Status status =
-      ForEachStructure(goal, SmallLimits(goal), [&](const Structure& structure, RuleInstance instance) {
+      ForEachStructuralAssignment(goal, SmallLimits(goal), [&](const StructuralAssignment& structure, RuleInstance instance) {
         all.emplace_back(structure, std::move(instance));
         return absl::OkStatus();
       });
   if (!status.ok()) return status;
   const size_t count = all.size(), some = std::min(count, static_cast<size_t>(std::max(wanted, 1)));
-  std::vector<std::pair<Structure, RuleInstance>> spread;
+  std::vector<std::pair<StructuralAssignment, RuleInstance>> spread;
   for (size_t k = 0; k < some; ++k) spread.push_back(std::move(all[some == 1 ? 0 : k * (count - 1) / (some - 1)]));
   return spread;
 }

@@ -27,14 +27,14 @@ void SortUnique(std::vector<NodeId>* nodes) {
 // MatchSearch's view of an e-graph: a class may be computed by many nodes.
 class EGraphView {
  public:
-  static constexpr bool kOneMaker = false;
+  static constexpr bool kUniqueProducer = false;
 
   explicit EGraphView(const EGraph& egraph) : egraph_(egraph) {}
 
   const Arena& arena() const { return *egraph_.arena(); }
   Value Class(Value value) const { return egraph_.Find(value); }
   template <typename Visit>
-  void ForEachMaker(Value value, int32_t output, const OpDef* op, Visit visit) const {
+  void ForEachProducer(Value value, int32_t output, const OpDef* op, Visit visit) const {
     const Value wanted = egraph_.Find(value);
     for (NodeId id : egraph_.Nodes(wanted)) {
       const Node& node = arena().node(id);
@@ -255,7 +255,7 @@ bool EGraph::IsCongruent() const {
   return static_cast<int>(seen.size()) == num_nodes_;
 }
 
-void EGraph::Candidates(const RuleNet& net, NodeId node, std::vector<int>* rules) const {
+void EGraph::Candidates(const DiscriminationNet& net, NodeId node, std::vector<int>* rules) const {
   net.Find(EGraphView(*this), node, rules);
 }
 

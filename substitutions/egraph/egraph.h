@@ -76,7 +76,7 @@ class EGraph {
   void MatchAt(const Matcher& matcher, NodeId node, std::vector<Match>* matches) const;
 
   // Appends the rules of the net that may match there, ascending. To be called after Rebuild().
-  void Candidates(const RuleNet& net, NodeId node, std::vector<int>* rules) const;
+  void Candidates(const DiscriminationNet& net, NodeId node, std::vector<int>* rules) const;
 
   // Checks the invariants of all classes, for tests: no two e-nodes are congruent, operands are representatives, and
   // members have one type.

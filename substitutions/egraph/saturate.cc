@@ -17,7 +17,7 @@ class Saturation {
     result_.uses.resize(rules.size(), 0);
     std::vector<const CompiledRule*> compiled;
     for (const DirectedRule& rule : rules) compiled.push_back(&rule.matcher->rule());
-    net_ = RuleNet(compiled);
+    net_ = DiscriminationNet(compiled);
   }
 
   SaturationResult Run() {
@@ -131,7 +131,7 @@ class Saturation {
   EGraph& egraph_;
   const std::vector<DirectedRule>& rules_;
   const SaturationLimits& limits_;
-  RuleNet net_;
+  DiscriminationNet net_;
   Numerics numerics_;
   absl::flat_hash_set<size_t> done_;  // hashes of rule and nodes
   SaturationResult result_;

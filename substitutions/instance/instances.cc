@@ -29,7 +29,7 @@ absl::Status Error(const CompiledRule& rule, const std::string& message) {
 int MaxListLength(const DomainLimits& limits) { return 2 * limits.max_rank; }
 
 // The structural values, for people: "b..=2, ?a=1".
-std::string Describe(const CompiledRule& rule, const Structure& structure) {
+std::string Describe(const CompiledRule& rule, const StructuralAssignment& structure) {
   std::vector<std::string> parts;
   for (size_t p = 0; p < structure.packs.size(); ++p) {
     parts.push_back(absl::StrCat(rule.packs()[p], "..=", structure.packs[p]));
@@ -57,7 +57,7 @@ std::string Describe(const CompiledRule& rule, const Structure& structure) {
 }
 
 // True if the enumeration below would find the values, which were bound in a graph.
-bool WithinLimits(const CompiledRule& rule, const Structure& structure, const DomainLimits& limits) {
+bool WithinLimits(const CompiledRule& rule, const StructuralAssignment& structure, const DomainLimits& limits) {
   const auto below = [](int value, int limit) { return value >= 0 && value <= limit; };
   for (int length : structure.packs) {
     if (!below(length, limits.max_rank)) return false;
@@ -79,7 +79,7 @@ bool WithinLimits(const CompiledRule& rule, const Structure& structure, const Do
 }
 
 // The instance, from a builder that has its left side.
-InstanceResult Complete(const CompiledRule& rule, const Structure& structure, SymbolicBuilder builder) {
+InstanceResult Complete(const CompiledRule& rule, const StructuralAssignment& structure, SymbolicBuilder builder) {
   using Outcome = InstanceResult::Outcome;
   InstanceResult result;
   const auto ends = [&](Outcome outcome) {
@@ -125,7 +125,7 @@ InstanceResult Complete(const CompiledRule& rule, const Structure& structure, Sy
 // Runs through all structures depth first, building the left side on the way so that dead ends show early.
 class Enumerator {
  public:
-  using Visit = std::function<absl::Status(const Structure&, RuleInstance)>;
+  using Visit = std::function<absl::Status(const StructuralAssignment&, RuleInstance)>;
   Enumerator(const CompiledRule& rule, const DomainLimits& limits, MeaningCache& meanings, const Visit& visit)
       : rule_(rule),
         limits_(limits),
@@ -297,7 +297,7 @@ class Enumerator {
   const CompiledRule& rule_;
   const DomainLimits& limits_;
   const Visit& visit_;
-  Structure structure_;
+  StructuralAssignment structure_;
   MeaningCache& meanings_;
   SymbolicBuilder builder_;
   bool has_lists_ = false;
@@ -334,7 +334,7 @@ std::string PrintNode(const RuleInstance& instance, const SymbolicNode& node) {
 
 }  // namespace
 
-DType ConstantType(const CompiledRule& rule, const Structure& structure, int attr) {
+DType ConstantType(const CompiledRule& rule, const StructuralAssignment& structure, int attr) {
   for (int i = 0; i < rule.num_lhs_nodes(); ++i) {
     const RuleNode& leaf = rule.nodes()[i];
     if (!leaf.value || leaf.value->kind != ArgExpr::Kind::kAttr || leaf.value->id != attr) continue;
@@ -345,7 +345,7 @@ DType ConstantType(const CompiledRule& rule, const Structure& structure, int att
   return DType::kFloat32;
 }
 
-std::vector<int64_t> Structure::Key() const {
+std::vector<int64_t> StructuralAssignment::Key() const {
   std::vector<int64_t> key(packs.begin(), packs.end());
   for (const std::vector<int64_t>& values : attrs) {
     if (values.empty()) {
@@ -361,7 +361,7 @@ std::vector<int64_t> Structure::Key() const {
   return key;
 }
 
-InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structure, const DomainLimits& limits,
+InstanceResult BuildInstance(const CompiledRule& rule, const StructuralAssignment& structure, const DomainLimits& limits,
                              MeaningCache& meanings) {
   InstanceResult result;
   SymbolicBuilder builder(rule, structure, limits, meanings);
@@ -407,7 +407,7 @@ absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limit
 
 absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limits, MeaningCache& meanings,
                              const std::function<absl::Status(RuleInstance)>& visit) {
-  const auto visit_one = [&](const Structure&, RuleInstance instance) { return visit(std::move(instance)); };
+  const auto visit_one = [&](const StructuralAssignment&, RuleInstance instance) { return visit(std::move(instance)); };
   RETURN_IF_ERROR(Enumerator(rule, limits, meanings, visit_one).Run());
   for (const auto& other : rule.other_counts()) {
     RETURN_IF_ERROR(Enumerator(*other, limits, meanings, visit_one).Run());
@@ -415,8 +415,8 @@ absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limit
   return absl::OkStatus();
 }
 
-absl::Status ForEachStructure(const CompiledRule& rule, const DomainLimits& limits,
-                              const std::function<absl::Status(const Structure&, RuleInstance)>& visit) {
+absl::Status ForEachStructuralAssignment(const CompiledRule& rule, const DomainLimits& limits,
+                              const std::function<absl::Status(const StructuralAssignment&, RuleInstance)>& visit) {
   MeaningCache meanings;
   return Enumerator(rule, limits, meanings, visit).Run();
 }

@@ -13,7 +13,7 @@
 namespace rewright {
 
 // The structural values that a rule leaves open.
-struct Structure {
+struct StructuralAssignment {
   std::vector<int> packs;  // lengths
   // By attribute: the value of a kFixedInt, the values of a kFixedList, the length of a kList, the DType of a kDType;
   // nothing for symbols.
@@ -27,7 +27,7 @@ struct Structure {
 };
 
 // The type of the constants whose value is the attribute ?`attr`; f32 where there are none.
-DType ConstantType(const CompiledRule& rule, const Structure& structure, int attr);
+DType ConstantType(const CompiledRule& rule, const StructuralAssignment& structure, int attr);
 
 struct InstanceResult {
   enum class Outcome : uint8_t {
@@ -43,7 +43,7 @@ struct InstanceResult {
 
 // Symbols of the instance are numbered: sizes, elements of packs, integers and list elements of attributes, each in
 // the order of CompiledRule. `meanings` only speeds up the building of many.
-InstanceResult BuildInstance(const CompiledRule& rule, const Structure& structure, const DomainLimits& limits,
+InstanceResult BuildInstance(const CompiledRule& rule, const StructuralAssignment& structure, const DomainLimits& limits,
                              MeaningCache& meanings);
 
 // Small limits within which a rule that is good at any rank shows all that it does; larger where the shapes that the
@@ -60,8 +60,8 @@ absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limit
                              const std::function<absl::Status(RuleInstance)>& visit);
 
 // The same with the structural values of each; for a rule about siblings, only for those of two.
-absl::Status ForEachStructure(const CompiledRule& rule, const DomainLimits& limits,
-                              const std::function<absl::Status(const Structure&, RuleInstance)>& visit);
+absl::Status ForEachStructuralAssignment(const CompiledRule& rule, const DomainLimits& limits,
+                              const std::function<absl::Status(const StructuralAssignment&, RuleInstance)>& visit);
 
 // All of them.
 absl::StatusOr<std::vector<RuleInstance>> Instances(const CompiledRule& rule, const DomainLimits& limits = {});

@@ -97,7 +97,7 @@ bool DrawSymbols(const RuleInstance& instance, const DrawOptions& options, std::
   return false;
 }
 
-RuleBindings BindingsFor(const CompiledRule& rule, const Structure& structure, const std::vector<int64_t>& symbols) {
+RuleBindings BindingsFor(const CompiledRule& rule, const StructuralAssignment& structure, const std::vector<int64_t>& symbols) {
   RuleBindings bindings;
   size_t at = rule.sizes().size();
   bindings.sizes.assign(symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(at));
@@ -268,7 +268,7 @@ class Builder {
   std::vector<Value> inputs_;
 };
 
-std::optional<RandomApplication> Build(const CompiledRule& rule, const Structure& structure,
+std::optional<RandomApplication> Build(const CompiledRule& rule, const StructuralAssignment& structure,
                                        const RuleInstance& instance, const std::vector<int64_t>& symbols, bool tensors,
                                        std::mt19937_64& rng) {
   std::optional<RandomApplication> application =
@@ -283,7 +283,7 @@ std::optional<RandomApplication> Build(const CompiledRule& rule, const Structure
 
 }  // namespace
 
-std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const Structure& structure,
+std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const StructuralAssignment& structure,
                                                  const RuleInstance& instance, const DrawOptions& options,
                                                  std::mt19937_64& rng) {
   std::vector<int64_t> symbols;
@@ -291,7 +291,7 @@ std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const
   return Build(rule, structure, instance, symbols, options.tensors, rng);
 }
 
-std::optional<RandomApplication> ApplicationAt(const CompiledRule& rule, const Structure& structure,
+std::optional<RandomApplication> ApplicationAt(const CompiledRule& rule, const StructuralAssignment& structure,
                                                const RuleInstance& instance, const std::vector<int64_t>& symbols) {
   std::mt19937_64 rng;
   return Build(rule, structure, instance, symbols, /*tensors=*/false, rng);

@@ -35,13 +35,13 @@ struct DrawOptions {
 
 // Draws sizes and attributes until the left side is legal and the conditions hold; nothing when the tries do not
 // suffice. The rule outlives the result.
-std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const Structure& structure,
+std::optional<RandomApplication> DrawApplication(const CompiledRule& rule, const StructuralAssignment& structure,
                                                  const RuleInstance& instance, const DrawOptions& options,
                                                  std::mt19937_64& rng);
 
 // The same at given values of the instance's symbols, without elements of inputs; nothing where the left side is not
 // legal there.
-std::optional<RandomApplication> ApplicationAt(const CompiledRule& rule, const Structure& structure,
+std::optional<RandomApplication> ApplicationAt(const CompiledRule& rule, const StructuralAssignment& structure,
                                                const RuleInstance& instance, const std::vector<int64_t>& symbols);
 
 }  // namespace rewright

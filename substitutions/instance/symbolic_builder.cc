@@ -23,7 +23,7 @@ bool TooLarge(const ExprPtr& expr) {
 
 }  // namespace
 
-SymbolicBuilder::SymbolicBuilder(const CompiledRule& rule, const Structure& structure, const DomainLimits& limits,
+SymbolicBuilder::SymbolicBuilder(const CompiledRule& rule, const StructuralAssignment& structure, const DomainLimits& limits,
                                  MeaningCache& meanings)
     : rule_(rule), structure_(structure), limits_(limits), meanings_(meanings) {}
 

@@ -15,7 +15,7 @@ class SymbolicBuilder {
  public:
   // Reads `structure` whenever it builds: entries may be filled in meanwhile. Lists of unknown length (an empty entry)
   // take no symbols until they are known, so the numbers of symbols are final only when all are.
-  SymbolicBuilder(const CompiledRule& rule, const Structure& structure, const DomainLimits& limits,
+  SymbolicBuilder(const CompiledRule& rule, const StructuralAssignment& structure, const DomainLimits& limits,
                   MeaningCache& meanings);
 
   // Builds node `next()`. False: it cannot be built, see why().
@@ -66,7 +66,7 @@ class SymbolicBuilder {
   int AttrSymbols(size_t attr) const;
 
   const CompiledRule& rule_;
-  const Structure& structure_;
+  const StructuralAssignment& structure_;
   const DomainLimits& limits_;
   MeaningCache& meanings_;
   std::vector<SymbolicNode> nodes_;

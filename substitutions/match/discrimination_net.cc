@@ -17,7 +17,7 @@ constexpr size_t kMaxOrders = 16;
 
 class RuleNetBuilder {
  public:
-  explicit RuleNetBuilder(RuleNet* net) : net_(*net) {}
+  explicit RuleNetBuilder(DiscriminationNet* net) : net_(*net) {}
 
   void Add(int number, const CompiledRule& rule) {
     rule_ = &rule;
@@ -26,8 +26,8 @@ class RuleNetBuilder {
   }
 
  private:
-  using Test = RuleNet::Test;
-  using Tests = std::vector<RuleNet::Edge>;
+  using Test = DiscriminationNet::Test;
+  using Tests = std::vector<DiscriminationNet::Edge>;
 
   const RuleNode& node(int id) const { return rule_->nodes()[id]; }
 
@@ -91,14 +91,14 @@ class RuleNetBuilder {
   static bool Same(const std::vector<Tests>& a, const std::vector<Tests>& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Tests& x, const Tests& y) {
       return std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                        [](const RuleNet::Edge& e, const RuleNet::Edge& f) { return e.Is(f); });
+                        [](const DiscriminationNet::Edge& e, const DiscriminationNet::Edge& f) { return e.Is(f); });
     });
   }
 
   void Insert(int number, const Tests& tests) {
     int state = Follow(&net_.roots_[tests[0].op], tests[0]);
     for (size_t i = 1; i < tests.size(); ++i) {
-      std::vector<RuleNet::Edge> edges = std::move(net_.states_[state].edges);
+      std::vector<DiscriminationNet::Edge> edges = std::move(net_.states_[state].edges);
       const int next = Follow(&edges, tests[i]);
       net_.states_[state].edges = std::move(edges);
       state = next;
@@ -107,8 +107,8 @@ class RuleNetBuilder {
     if (rules.empty() || rules.back() != number) rules.push_back(number);
   }
 
-  int Follow(std::vector<RuleNet::Edge>* edges, const RuleNet::Edge& test) {
-    const auto known = std::find_if(edges->begin(), edges->end(), [&](const RuleNet::Edge& e) { return e.Is(test); });
+  int Follow(std::vector<DiscriminationNet::Edge>* edges, const DiscriminationNet::Edge& test) {
+    const auto known = std::find_if(edges->begin(), edges->end(), [&](const DiscriminationNet::Edge& e) { return e.Is(test); });
     if (known != edges->end()) return known->next;
     edges->push_back(test);
     edges->back().next = net_.num_states();
@@ -116,17 +116,17 @@ class RuleNetBuilder {
     return edges->back().next;
   }
 
-  RuleNet& net_;
+  DiscriminationNet& net_;
   const CompiledRule* rule_ = nullptr;
   std::vector<Test> leaves_;  // by node of the left side
 };
 
-RuleNet::RuleNet(const std::vector<const CompiledRule*>& rules) {
+DiscriminationNet::DiscriminationNet(const std::vector<const CompiledRule*>& rules) {
   RuleNetBuilder builder(this);
   for (size_t i = 0; i < rules.size(); ++i) builder.Add(static_cast<int>(i), *rules[i]);
 }
 
-void RuleNet::SortUnique(size_t from, std::vector<int>* rules) {
+void DiscriminationNet::SortUnique(size_t from, std::vector<int>* rules) {
   const auto begin = rules->begin() + static_cast<std::ptrdiff_t>(from);
   std::sort(begin, rules->end());
   rules->erase(std::unique(begin, rules->end()), rules->end());

@@ -24,11 +24,11 @@ namespace rewright {
 class CompiledRule;
 
 // Immutable once built; may be shared by threads.
-class RuleNet {
+class DiscriminationNet {
  public:
-  RuleNet() = default;
+  DiscriminationNet() = default;
   // Rules are numbered in order. The net keeps a copy of everything that it needs of them.
-  explicit RuleNet(const std::vector<const CompiledRule*>& rules);
+  explicit DiscriminationNet(const std::vector<const CompiledRule*>& rules);
 
   // Appends the numbers of the rules whose first output `node`, an application, may compute; ascending. match_search.h
   // describes a View.
@@ -78,7 +78,7 @@ class RuleNet {
 };
 
 template <typename View>
-void RuleNet::Find(const View& view, NodeId node, std::vector<int>* rules) const {
+void DiscriminationNet::Find(const View& view, NodeId node, std::vector<int>* rules) const {
   const auto edges = roots_.find(view.arena().node(node).op);
   if (edges == roots_.end()) return;
   const size_t before = rules->size();
@@ -87,7 +87,7 @@ void RuleNet::Find(const View& view, NodeId node, std::vector<int>* rules) const
 }
 
 template <typename View>
-void RuleNet::Enter(const View& view, const Edge& edge, NodeId node, const Pending* rest,
+void DiscriminationNet::Enter(const View& view, const Edge& edge, NodeId node, const Pending* rest,
                     std::vector<int>* rules) const {
   const std::vector<Value>& operands = view.arena().node(node).operands;
   if (edge.operands < 0) return Walk(view, edge.next, {nullptr, nullptr, rest}, rules);
@@ -96,7 +96,7 @@ void RuleNet::Enter(const View& view, const Edge& edge, NodeId node, const Pendi
 }
 
 template <typename View>
-void RuleNet::Walk(const View& view, int state, Pending pending, std::vector<int>* rules) const {
+void DiscriminationNet::Walk(const View& view, int state, Pending pending, std::vector<int>* rules) const {
   const State& at = states_[state];
   while (pending.next == pending.end) {
     if (pending.rest == nullptr) {
@@ -108,7 +108,7 @@ void RuleNet::Walk(const View& view, int state, Pending pending, std::vector<int
   const Value value = *pending.next++;
   for (const Edge& edge : at.edges) {
     if (edge.test == Test::kApplication) {
-      view.ForEachMaker(value, edge.output, edge.op, [&](NodeId maker) { Enter(view, edge, maker, &pending, rules); });
+      view.ForEachProducer(value, edge.output, edge.op, [&](NodeId maker) { Enter(view, edge, maker, &pending, rules); });
       continue;
     }
     const Node& node = view.arena().node(value.node);

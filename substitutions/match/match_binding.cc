@@ -14,7 +14,7 @@ using Class = RuleAttr::Class;
 
 namespace {
 
-constexpr size_t kMaxBroadcastRank = 20;  // the axes that Structure::broadcasts has bits for
+constexpr size_t kMaxBroadcastRank = 20;  // the axes that StructuralAssignment::broadcasts has bits for
 
 // Integers and reals are different numbers, and so are 0 and -0.
 bool IsSameNumber(const Attr& a, const Attr& b) {
@@ -276,8 +276,8 @@ bool MatchBinder::SetName(const ArgExpr& name, int64_t value) {
   return true;
 }
 
-Structure MatchBinder::TakeStructure() {
-  Structure structure;
+StructuralAssignment MatchBinder::TakeStructure() {
+  StructuralAssignment structure;
   for (const auto& pack : bindings_.packs) structure.packs.push_back(static_cast<int>(pack.size()));
   for (size_t a = 0; a < bindings_.attrs.size(); ++a) {
     const Attr& attr = bindings_.attrs[a];

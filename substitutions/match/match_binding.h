@@ -18,7 +18,7 @@ class MatchBinder {
   bool Run();
 
   RuleBindings& bindings() { return bindings_; }
-  Structure TakeStructure();
+  StructuralAssignment TakeStructure();
   // Values of the instance's symbols; false when one is below its minimum, or beyond the domain in which the rule is
   // proved.
   bool Symbols(std::vector<int64_t>* symbols) const;

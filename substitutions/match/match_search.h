@@ -17,10 +17,10 @@ namespace rewright {
 // places of further outputs and, in an e-graph, the nodes of a class.
 //
 // A View is the graph that the search reads:
-//   kOneMaker                          a value is computed by one node
+//   kUniqueProducer                          a value is computed by one node
 //   arena()
 //   Class(value)                       equal for values that are known to be equal
-//   ForEachMaker(value, output, op, f) f(node) for applications of op whose output `output` is in the class of `value`
+//   ForEachProducer(value, output, op, f) f(node) for applications of op whose output `output` is in the class of `value`
 //   PlaceOf(node), NodeAt(place)       numbers that give nodes an order
 //   AppendUsers(value, op, places)     applications of op that read the class of `value`
 //   IsCyclic(rule, nodes)              the complete assignment would close a cycle, and that is not allowed
@@ -33,7 +33,7 @@ class MatchSearch {
         view_(std::move(view)),
         matches_(matches),
         nodes_(static_cast<size_t>(rule_.num_lhs_nodes()), Value{}),
-        wanted_(view_.kOneMaker ? 0 : nodes_.size()) {}
+        wanted_(view_.kUniqueProducer ? 0 : nodes_.size()) {}
 
   void Run(NodeId root) {
     if (Choose(rule_.root(0), root)) Step(0);
@@ -56,9 +56,9 @@ class MatchSearch {
     if (k == rule_.match_order().size()) return Finish();
     const int id = rule_.match_order()[k];
     if (IsChosen(id)) return Application(k, id);
-    if (view_.kOneMaker || wanted_[id].empty()) return FurtherRoot(k, id);
+    if (view_.kUniqueProducer || wanted_[id].empty()) return FurtherRoot(k, id);
     const Wanted wanted = wanted_[id][0];
-    view_.ForEachMaker(wanted.value, wanted.output, pattern(id).op, [&](NodeId maker) { Try(k, id, maker); });
+    view_.ForEachProducer(wanted.value, wanted.output, pattern(id).op, [&](NodeId maker) { Try(k, id, maker); });
   }
 
   void Try(size_t k, int id, NodeId chosen) {
@@ -93,7 +93,7 @@ class MatchSearch {
 
   // Appends the users of a leaf's value, or of all outputs of an application.
   void AppendUsers(Value value, bool leaf, const OpDef* op, std::vector<int>* places) const {
-    if (leaf || view_.kOneMaker) return view_.AppendUsers(value, op, places);
+    if (leaf || view_.kUniqueProducer) return view_.AppendUsers(value, op, places);
     const int32_t count = static_cast<int32_t>(node(value.node).outputs.size());
     for (int32_t output = 0; output < count; ++output) view_.AppendUsers(Value{value.node, output}, op, places);
   }
@@ -126,7 +126,7 @@ class MatchSearch {
   // The i-th operand of the pattern stands for all outputs of an application.
   void AllOutputs(size_t k, const RuleNode& user, const std::vector<Value>& operands, size_t i, size_t at) {
     const int id = user.operands[i].node;
-    view_.ForEachMaker(operands[at], 0, pattern(id).op, [&](NodeId maker) {
+    view_.ForEachProducer(operands[at], 0, pattern(id).op, [&](NodeId maker) {
       const size_t count = node(maker).outputs.size();
       if (operands.size() - at < count) return;
       for (size_t output = 0; output < count; ++output) {
@@ -141,7 +141,7 @@ class MatchSearch {
   bool Operand(const RuleValue& wanted, Value found) {
     const size_t id = wanted.node;
     if (pattern(wanted.node).op == nullptr) return AssignLeaf(wanted.node, found);
-    if constexpr (View::kOneMaker) {
+    if constexpr (View::kUniqueProducer) {
       if (found.output != wanted.output) return false;
       if (wanted.whole && node(found.node).outputs.size() != 1) return false;
       return Choose(wanted.node, found.node);
@@ -149,7 +149,7 @@ class MatchSearch {
       const Wanted wish{found, wanted.output, wanted.whole};
       if (IsChosen(wanted.node)) return Makes(nodes_[id].node, wish);
       bool any = false;
-      view_.ForEachMaker(found, wanted.output, pattern(wanted.node).op, [&](NodeId) { any = true; });
+      view_.ForEachProducer(found, wanted.output, pattern(wanted.node).op, [&](NodeId) { any = true; });
       if (!any) return false;
       wanted_[id].push_back(wish);
       trail_.push_back(~wanted.node);
@@ -191,7 +191,7 @@ class MatchSearch {
     for (const auto& [name, attr] : matcher_.literals_[id]) {
       if (found.attrs.at(name) != attr) return false;
     }
-    if constexpr (!View::kOneMaker) {
+    if constexpr (!View::kUniqueProducer) {
       for (const Wanted& wish : wanted_[id]) {
         if (!Makes(chosen, wish)) return false;
       }

@@ -22,14 +22,14 @@ namespace {
 // MatchSearch's view of a graph: a value is computed by one node.
 class GraphView {
  public:
-  static constexpr bool kOneMaker = true;
+  static constexpr bool kUniqueProducer = true;
 
   explicit GraphView(const Graph& graph) : graph_(graph) {}
 
   const Arena& arena() const { return *graph_.arena(); }
   Value Class(Value value) const { return value; }
   template <typename Visit>
-  void ForEachMaker(Value value, int32_t output, const OpDef* op, Visit visit) const {
+  void ForEachProducer(Value value, int32_t output, const OpDef* op, Visit visit) const {
     if (value.output == output && graph_.node(value.node).op == op) visit(value.node);
   }
   int PlaceOf(NodeId node) const { return graph_.index(node); }
@@ -224,7 +224,7 @@ const Matcher::OtherTypes& Matcher::other_types() const {
   return other_types_;
 }
 
-std::shared_ptr<const Matcher::Domain> Matcher::FindDomain(const Structure& structure) const {
+std::shared_ptr<const Matcher::Domain> Matcher::FindDomain(const StructuralAssignment& structure) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::shared_ptr<const Domain>& domain = domains_[structure.Key()];
   if (domain == nullptr) domain = std::make_shared<const Domain>(MakeDomain(structure));
@@ -232,7 +232,7 @@ std::shared_ptr<const Matcher::Domain> Matcher::FindDomain(const Structure& stru
 }
 
 // Operators that do not broadcast have the same meaning in the instance as in the graph, so their requirements hold.
-Matcher::Domain Matcher::MakeDomain(const Structure& structure) const {
+Matcher::Domain Matcher::MakeDomain(const StructuralAssignment& structure) const {
   Domain domain;
   const InstanceResult result = BuildInstance(*rule_, structure, limits_, meanings_);
   if (result.outcome != InstanceResult::Outcome::kBuilt) return domain;
@@ -271,7 +271,7 @@ std::string Match::Describe() const {
 RuleIndex::RuleIndex(std::vector<std::shared_ptr<const Matcher>> matchers) : matchers_(std::move(matchers)) {
   std::vector<const CompiledRule*> rules;
   for (const auto& matcher : matchers_) rules.push_back(&matcher->rule());
-  net_ = RuleNet(rules);
+  net_ = DiscriminationNet(rules);
 }
 
 void RuleIndex::Candidates(const Graph& graph, NodeId node, std::vector<int>* rules) const {

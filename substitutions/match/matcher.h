@@ -87,8 +87,8 @@ class Matcher {
     bool all = false;     // it only moves elements
   };
   const OtherTypes& other_types() const;
-  std::shared_ptr<const Domain> FindDomain(const Structure& structure) const;
-  Domain MakeDomain(const Structure& structure) const;
+  std::shared_ptr<const Domain> FindDomain(const StructuralAssignment& structure) const;
+  Domain MakeDomain(const StructuralAssignment& structure) const;
 
   std::shared_ptr<const CompiledRule> rule_;
   DomainLimits limits_;
@@ -129,7 +129,7 @@ class RuleIndex {
   explicit RuleIndex(std::vector<std::shared_ptr<const Matcher>> matchers);
 
   const std::vector<std::shared_ptr<const Matcher>>& matchers() const { return matchers_; }
-  // Appends the numbers in matchers() of the rules that may match at `node`, an application, ascending: see RuleNet.
+  // Appends the numbers in matchers() of the rules that may match at `node`, an application, ascending: see DiscriminationNet.
   // For rules with one output the result depends only on the node, whatever graph of the arena it is in.
   void Candidates(const Graph& graph, NodeId node, std::vector<int>* rules) const;
   void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
@@ -137,7 +137,7 @@ class RuleIndex {
 
  private:
   std::vector<std::shared_ptr<const Matcher>> matchers_;
-  RuleNet net_;
+  DiscriminationNet net_;
 };
 
 }  // namespace rewright

@@ -12,7 +12,7 @@
 #include "backends/device_factory.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
-#include "runtime/measure/cost_db.h"
+#include "runtime/measure/profile_db.h"
 #include "tests/backends/cpu/runner_util.h"
 #include "tests/support/temporary_folder.h"
 

@@ -14,7 +14,7 @@
 #include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "runtime/executor.h"
-#include "runtime/measure/cost_db.h"
+#include "runtime/measure/profile_db.h"
 #include "tests/backends/cpu/runner_util.h"
 #include "tests/backends/random_graph_util.h"
 #include "tests/counts.h"

@@ -173,8 +173,8 @@ TEST(BaselineTest, KeepsTheValuesOfItsOwnLeftSides) {
     const auto compiled = CompileRule(rule);
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     int drawn = 0;
-    const absl::Status status = ForEachStructure(
-        **compiled, SmallLimits(**compiled), [&](const Structure& structure, const RuleInstance& instance) {
+    const absl::Status status = ForEachStructuralAssignment(
+        **compiled, SmallLimits(**compiled), [&](const StructuralAssignment& structure, const RuleInstance& instance) {
           if (drawn >= Cases(60)) return absl::OkStatus();
           const auto application = DrawApplication(**compiled, structure, instance, {.tries = 400}, rng);
           if (!application) return absl::OkStatus();

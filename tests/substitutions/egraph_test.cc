@@ -440,12 +440,12 @@ TEST(SaturateTest, EveryMemberOfAClassIsEqual) {
   for (int i = 0; i < Cases(600); ++i) {
     // A random left side of a rule is a small graph in which rules apply.
     const Matcher& matcher = *set->matchers()[rng() % set->matchers().size()];
-    std::vector<std::pair<Structure, RuleInstance>> instances;
-    const auto keep = [&](const Structure& structure, RuleInstance instance) {
+    std::vector<std::pair<StructuralAssignment, RuleInstance>> instances;
+    const auto keep = [&](const StructuralAssignment& structure, RuleInstance instance) {
       instances.emplace_back(structure, std::move(instance));
       return absl::OkStatus();
     };
-    ASSERT_TRUE(ForEachStructure(matcher.rule(), SmallLimits(matcher.rule()), keep).ok());
+    ASSERT_TRUE(ForEachStructuralAssignment(matcher.rule(), SmallLimits(matcher.rule()), keep).ok());
     const auto& [structure, instance] = instances[rng() % instances.size()];
     const auto application = DrawApplication(matcher.rule(), structure, instance, {}, rng);
     if (!application) continue;

@@ -24,8 +24,8 @@ RandomGraphs::RandomGraphs(const std::vector<std::shared_ptr<const Matcher>>& ru
   for (const auto& matcher : rules) {
     Piece piece{&matcher->rule(), {}};
     uint64_t seen = 0;
-    const absl::Status status = ForEachStructure(matcher->rule(), SmallLimits(matcher->rule()),
-                                                 [&](const Structure& structure, RuleInstance instance) {
+    const absl::Status status = ForEachStructuralAssignment(matcher->rule(), SmallLimits(matcher->rule()),
+                                                 [&](const StructuralAssignment& structure, RuleInstance instance) {
                                                    ++seen;
                                                    if (piece.instances.size() < kInstances) {
                                                      piece.instances.emplace_back(structure, std::move(instance));

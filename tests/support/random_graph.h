@@ -35,7 +35,7 @@ class RandomGraphs {
   class Grower;
   struct Piece {
     const CompiledRule* rule;
-    std::vector<std::pair<Structure, RuleInstance>> instances;  // a few, of different structure
+    std::vector<std::pair<StructuralAssignment, RuleInstance>> instances;  // a few, of different structure
   };
   std::vector<Piece> pieces_;
 };

@@ -150,7 +150,7 @@ void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t
     ConcreteInstance concrete(instance, symbols, RoundsToIntegers(instance), &rng);
     if (!concrete.usable()) continue;
     ProofSession session;
-    SolverMemory memory;
+    QueryCache memory;
     session.memory = &memory;
     session.work_limit_s = 5;
     Context ctx(&session, strategy, seed);

@@ -107,12 +107,12 @@ TEST(SiblingsTest, ASecondDerivationAgrees) {
   for (const Rule& rule : SiblingRules()) {
     const auto compiled = CompileRule(rule);
     ASSERT_TRUE(compiled.ok()) << compiled.status();
-    SecondDerivationOptions options;
+    BoundedCheckOptions options;
     options.structures = 2;
-    const auto derived = DeriveAgain(**compiled, options);
+    const auto derived = CheckAtSmallSizes(**compiled, options);
     ASSERT_TRUE(derived.ok()) << derived.status();
-    EXPECT_EQ(derived->verdict, SecondVerdict::kConfirmed) << rule.name << ": " << derived->reason;
-    const auto two = DeriveAgain(**CompileRule(ExpandSiblings(rule, 2)), options);
+    EXPECT_EQ(derived->verdict, BoundedVerdict::kConfirmed) << rule.name << ": " << derived->reason;
+    const auto two = CheckAtSmallSizes(**CompileRule(ExpandSiblings(rule, 2)), options);
     EXPECT_GT(derived->applications, two->applications) << rule.name;
   }
 }

@@ -10,7 +10,7 @@
 #include "core/base/threads.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
-#include "substitutions/proved_licences.h"
+#include "substitutions/proved_kernel_rewrites.h"
 
 namespace rewright {
 

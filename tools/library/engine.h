@@ -45,7 +45,7 @@ class Engine {
   // The device where it is onnxruntime, which knows files; null where it is another.
   ort::OrtDevice* onnxruntime() const { return dynamic_cast<ort::OrtDevice*>(device_.get()); }
   // The measurements of whole graphs on the device, in the profile; null where there is none, or nothing is timed.
-  KeptMeasurements* measurements() const { return measurements_.get(); }
+  MeasurementCache* measurements() const { return measurements_.get(); }
   // Why something that was measured was not kept in the profile: the first time. OK: all was, or there is none.
   absl::Status profile_loss() const { return profile_ == nullptr ? absl::OkStatus() : profile_->lost(); }
   // Runs on the device, or on the processor where the device is known by its costs alone.

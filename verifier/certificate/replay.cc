@@ -54,7 +54,7 @@ void FollowStrategy(const RuleInstance& instance, int number, ProofSession* reco
     return;
   }
   const Strategy& strategy = strategies[number];
-  if (record->listener != nullptr) record->listener->Begin(instance, {});
+  if (record->observer != nullptr) record->observer->Begin(instance, {});
   try {
     Legality legal;
     if (number != 0) {
@@ -78,15 +78,15 @@ void FollowStrategy(const RuleInstance& instance, int number, ProofSession* reco
 }  // namespace verifier
 
 ProofResult ReplayProof(const RuleInstance& instance, int strategy,
-                        const std::function<bool(const SmtQuery&)>& known_unsat, verifier::StepListener* listener) {
+                        const std::function<bool(const SmtQuery&)>& known_unsat, verifier::ProofObserver* observer) {
   ProofResult result;
   verifier::ProofSession record;
   record.work_limit_s = verifier::kNoLimit;
   record.certify = true;
   record.known_unsat = known_unsat;
-  verifier::SolverMemory memory;
+  verifier::QueryCache memory;
   record.memory = &memory;
-  record.listener = listener;
+  record.observer = observer;
   verifier::FollowStrategy(instance, strategy, &record, &result);
   verifier::TakeRecord(&record, &result);
   return result;

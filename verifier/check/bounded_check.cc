@@ -23,7 +23,7 @@ namespace rewright {
 namespace {
 
 // Why nothing can be said.
-struct Stuck {
+struct CannotEvaluate {
   std::string why;
 };
 
@@ -45,7 +45,7 @@ class Unroller {
     const auto key = std::pair(value, at);
     const auto known = elements_.find(key);
     if (known != elements_.end()) return known->second;
-    if (++count_ > kMostTerms) throw Stuck{"too many terms"};
+    if (++count_ > kMostTerms) throw CannotEvaluate{"too many terms"};
     const Node& node = arena_.node(value.node);
     const z3::expr term = node.op == nullptr ? Leaf(value, at) : Computed(node, value.output, at);
     elements_.emplace(key, term);
@@ -80,7 +80,7 @@ class Unroller {
   }
 
   z3::expr Exactly(double value) {
-    if (!std::isfinite(value)) throw Stuck{"a constant that is not finite"};
+    if (!std::isfinite(value)) throw CannotEvaluate{"a constant that is not finite"};
     int exponent = 0;
     const auto mantissa = static_cast<int64_t>(std::ldexp(std::frexp(value, &exponent), 53));
     exponent -= 53;
@@ -122,7 +122,7 @@ class Unroller {
   }
 
   z3::expr Computed(const Node& node, int32_t output, int64_t at) {
-    if (node.meaning->IsOpaque()) throw Stuck{absl::StrCat(node.op->name, " is opaque")};
+    if (node.meaning->IsOpaque()) throw CannotEvaluate{absl::StrCat(node.op->name, " is opaque")};
     Frame frame{node, BindingsOf(*node.meaning, arena_.types(node.operands), node.attrs)};
     const OutputMeaning& meaning = node.meaning->outputs[output];
     const Shape& shape = node.outputs[output].shape;
@@ -133,9 +133,9 @@ class Unroller {
   }
 
   int64_t OfIndex(const ExprNode& e, Frame& frame) {
-    if (e.Contains(ExprKind::kFromValue)) throw Stuck{"elements select positions"};
+    if (e.Contains(ExprKind::kFromValue)) throw CannotEvaluate{"elements select positions"};
     int64_t value;
-    if (!EvalIndex(e, frame.bindings.variables, &value)) throw Stuck{"an index has no value of 64 bits"};
+    if (!EvalIndex(e, frame.bindings.variables, &value)) throw CannotEvaluate{"an index has no value of 64 bits"};
     return value;
   }
 
@@ -157,12 +157,12 @@ class Unroller {
       }
       case ExprKind::kNot: return (!OfCond(*e.arg(0), frame)).simplify();
       case ExprKind::kHolds: return OfScalar(*e.arg(0), frame).simplify();
-      default: throw Stuck{"not a condition"};
+      default: throw CannotEvaluate{"not a condition"};
     }
   }
 
   z3::expr OfScalar(const ExprNode& e, Frame& frame) {
-    if (++count_ > kMostTerms) throw Stuck{"too many terms"};
+    if (++count_ > kMostTerms) throw CannotEvaluate{"too many terms"};
     switch (e.kind()) {
       case ExprKind::kConst:
         return IsFloating(e.dtype()) ? Literal(e.real()) : Number(e.dtype(), e.real(), static_cast<int64_t>(e.real()));
@@ -187,7 +187,7 @@ class Unroller {
       case ExprKind::kReduce: return OfReduction(e, frame);
       case ExprKind::kCast: return Cast(OfScalar(*e.arg(0), frame), e.arg(0)->dtype(), e.dtype());
       case ExprKind::kOpaque: return OfStandIn(e, frame);
-      default: throw Stuck{"not an element"};
+      default: throw CannotEvaluate{"not an element"};
     }
   }
 
@@ -220,7 +220,7 @@ class Unroller {
     for (size_t axis = 0; axis < e.args().size(); ++axis) {
       const int64_t index = OfIndex(*e.arg(axis), frame);
       if (index < 0 || index >= shape[axis]) {
-        throw Stuck{absl::StrCat(frame.node.op->name, " reads index ", index, " of ", shape[axis])};
+        throw CannotEvaluate{absl::StrCat(frame.node.op->name, " reads index ", index, " of ", shape[axis])};
       }
       offset = offset * shape[axis] + index;
     }
@@ -236,7 +236,7 @@ class Unroller {
     if (terms.empty()) {
       if (kind == ReduceKind::kSum) return Number(dtype, 0, 0);
       if (kind == ReduceKind::kProd) return Number(dtype, 1, 1);
-      throw Stuck{"a maximum of nothing"};
+      throw CannotEvaluate{"a maximum of nothing"};
     }
     z3::expr result = terms[0].second;
     z3::expr place = z3_.bv_val(terms[0].first, 64);
@@ -264,7 +264,7 @@ class Unroller {
   void OverTerms(const ExprNode& e, size_t depth, Frame& frame, const F& take) {
     if (depth == e.bound().size()) {
       const z3::expr guard = OfCond(*e.guard(), frame);
-      if (!guard.is_true() && !guard.is_false()) throw Stuck{"elements say what is reduced"};
+      if (!guard.is_true() && !guard.is_false()) throw CannotEvaluate{"elements say what is reduced"};
       if (guard.is_true()) take();
       return;
     }
@@ -279,7 +279,7 @@ class Unroller {
     if (from == to || (IsFloating(from) && IsFloating(to))) return a;
     if (from == DType::kBool) return z3::ite(a, Number(to, 1, 1), Number(to, 0, 0));
     if (to == DType::kBool) return a != Number(from, 0, 0);
-    throw Stuck{"a cast between reals and integers"};
+    throw CannotEvaluate{"a cast between reals and integers"};
   }
 
   z3::expr Uninterpreted(Fn fn, const z3::sort& sort, const z3::expr& a, const z3::expr& b) {
@@ -345,7 +345,7 @@ class Unroller {
       case Fn::kSigmoid: return Inverse(1 + Call(Fn::kExp, dtype, -a, a));
       default: break;
     }
-    if (FnHas(fn, FnTrait::kCompares)) throw Stuck{"a comparison"};
+    if (FnHas(fn, FnTrait::kCompares)) throw CannotEvaluate{"a comparison"};
     return Uninterpreted(fn, SortOf(dtype), a, b);
   }
 
@@ -361,7 +361,7 @@ class Unroller {
       case Fn::kEqual: return a == b;
       case Fn::kLess: return !a && b;
       case Fn::kLessEqual: return !a || b;
-      default: throw Stuck{"a function of truth values"};
+      default: throw CannotEvaluate{"a function of truth values"};
     }
   }
 
@@ -379,11 +379,11 @@ class Unroller {
 
 class Derivation {
  public:
-  Derivation(const CompiledRule& rule, const SecondDerivationOptions& options) : rule_(rule), options_(options) {}
+  Derivation(const CompiledRule& rule, const BoundedCheckOptions& options) : rule_(rule), options_(options) {}
 
-  absl::StatusOr<SecondDerivation> Run() {
-    std::vector<std::pair<Structure, RuleInstance>> all;
-    RETURN_IF_ERROR(ForEachStructure(rule_, SmallLimits(rule_), [&](const Structure& structure, RuleInstance instance) {
+  absl::StatusOr<BoundedCheck> Run() {
+    std::vector<std::pair<StructuralAssignment, RuleInstance>> all;
+    RETURN_IF_ERROR(ForEachStructuralAssignment(rule_, SmallLimits(rule_), [&](const StructuralAssignment& structure, RuleInstance instance) {
       all.emplace_back(structure, std::move(instance));
       return absl::OkStatus();
     }));
@@ -392,51 +392,51 @@ class Derivation {
     for (size_t k = 0; k < some; ++k) {
       const auto& [structure, instance] = all[some == 1 ? 0 : k * (all.size() - 1) / (some - 1)];
       DeriveStructure(structure, instance, rng);
-      if (result_.verdict == SecondVerdict::kDenied) return result_;
+      if (result_.verdict == BoundedVerdict::kDenied) return result_;
     }
     if (result_.applications == 0 && result_.reason.empty()) result_.reason = "no small sizes were found";
     const bool confirmed = !given_up_ && result_.applications > 0;
-    result_.verdict = confirmed ? SecondVerdict::kConfirmed : SecondVerdict::kGivenUp;
+    result_.verdict = confirmed ? BoundedVerdict::kConfirmed : BoundedVerdict::kGivenUp;
     return result_;
   }
 
  private:
   // Checks that the right side is legal at all draws, and that its elements are equal at the most telling ones.
-  void DeriveStructure(const Structure& structure, const RuleInstance& instance, std::mt19937_64& rng) {
-    const verifier::TellingDraws draws = verifier::DrawTelling(instance, options_.draws, rng);
+  void DeriveStructure(const StructuralAssignment& structure, const RuleInstance& instance, std::mt19937_64& rng) {
+    const verifier::DistinguishingAssignments draws = verifier::DrawTelling(instance, options_.draws, rng);
     for (const std::vector<int64_t>& symbols : draws.all) {
       const std::optional<RandomApplication> application = ApplicationAt(rule_, structure, instance, symbols);
       if (!application) continue;
       const absl::StatusOr<ValueMap> right = Instantiate(application->graph, application->match);
       if (right.ok() || absl::IsOutOfRange(right.status())) continue;
-      return Take(SecondVerdict::kDenied, std::string(right.status().message()), *application);
+      return Take(BoundedVerdict::kDenied, std::string(right.status().message()), *application);
     }
     for (const std::vector<int64_t>& symbols : draws.chosen) {
       const std::optional<RandomApplication> application = ApplicationAt(rule_, structure, instance, symbols);
       if (!application) continue;
       std::string why;
-      const SecondVerdict verdict = Judge(*application, &why);
+      const BoundedVerdict verdict = Judge(*application, &why);
       Take(verdict, why, *application);
-      if (verdict == SecondVerdict::kDenied) return;
+      if (verdict == BoundedVerdict::kDenied) return;
     }
   }
 
-  void Take(SecondVerdict verdict, const std::string& why, const RandomApplication& application) {
-    if (verdict == SecondVerdict::kConfirmed) {
+  void Take(BoundedVerdict verdict, const std::string& why, const RandomApplication& application) {
+    if (verdict == BoundedVerdict::kConfirmed) {
       ++result_.applications;
       return;
     }
-    const bool denied = verdict == SecondVerdict::kDenied;
+    const bool denied = verdict == BoundedVerdict::kDenied;
     if (denied) result_.verdict = verdict;
     if (denied || result_.reason.empty()) result_.reason = absl::StrCat(why, " (", application.description, ")");
     given_up_ = true;
   }
 
-  SecondVerdict Judge(const RandomApplication& application, std::string* why) const {
+  BoundedVerdict Judge(const RandomApplication& application, std::string* why) const {
     const absl::StatusOr<ValueMap> right = Instantiate(application.graph, application.match);
     if (!right.ok()) {
       *why = std::string(right.status().message());
-      return absl::IsOutOfRange(right.status()) ? SecondVerdict::kGivenUp : SecondVerdict::kDenied;
+      return absl::IsOutOfRange(right.status()) ? BoundedVerdict::kGivenUp : BoundedVerdict::kDenied;
     }
     const Arena& arena = *application.graph.arena();
     z3::context context;
@@ -457,7 +457,7 @@ class Derivation {
         if (replaced == right->end()) continue;
         if (arena.type(root) != arena.type(replaced->second)) {
           *why = absl::StrCat("types ", arena.type(root).ToString(), " and ", arena.type(replaced->second).ToString());
-          return SecondVerdict::kDenied;
+          return BoundedVerdict::kDenied;
         }
         for (int64_t at = 0; at < arena.type(root).num_elements(); ++at) {
           const z3::expr a = unroller.Element(root, at), b = unroller.Element(replaced->second, at);
@@ -467,14 +467,14 @@ class Derivation {
           if (!differ.is_false()) apart.push_back(differ);
         }
       }
-      if (apart.empty()) return SecondVerdict::kConfirmed;
+      if (apart.empty()) return BoundedVerdict::kConfirmed;
       return Ask(context, unroller, apart, why);
-    } catch (const Stuck& stuck) {
+    } catch (const CannotEvaluate& stuck) {
       *why = stuck.why;
     } catch (const z3::exception& error) {
       *why = error.msg();
     }
-    return SecondVerdict::kGivenUp;
+    return BoundedVerdict::kGivenUp;
   }
 
   z3::check_result Answer(z3::context& context, const Unroller& unroller, const z3::expr& question) const {
@@ -488,7 +488,7 @@ class Derivation {
     return solver.check();
   }
 
-  SecondVerdict Ask(z3::context& context, const Unroller& unroller, const z3::expr_vector& apart,
+  BoundedVerdict Ask(z3::context& context, const Unroller& unroller, const z3::expr_vector& apart,
                     std::string* why) const {
     z3::check_result answer = Answer(context, unroller, z3::mk_or(apart));
     // Checks one element at a time if all of them at once are too much work.
@@ -498,38 +498,38 @@ class Derivation {
       if (alone == z3::sat || i + 1 == apart.size()) answer = alone;
     }
     switch (answer) {
-      case z3::unsat: return SecondVerdict::kConfirmed;
+      case z3::unsat: return BoundedVerdict::kConfirmed;
       case z3::sat:
         if (!unroller.interprets_all()) {
           *why = "it needs a law of a function";
-          return SecondVerdict::kGivenUp;
+          return BoundedVerdict::kGivenUp;
         }
         if (unroller.rounds_constants()) {
           *why = "its constants are rounded";
-          return SecondVerdict::kGivenUp;
+          return BoundedVerdict::kGivenUp;
         }
         *why = "real numbers tell the sides apart";
-        return SecondVerdict::kDenied;
-      default: *why = "Z3 does not decide it"; return SecondVerdict::kGivenUp;
+        return BoundedVerdict::kDenied;
+      default: *why = "Z3 does not decide it"; return BoundedVerdict::kGivenUp;
     }
   }
 
   const CompiledRule& rule_;
-  const SecondDerivationOptions& options_;
-  SecondDerivation result_;
+  const BoundedCheckOptions& options_;
+  BoundedCheck result_;
   bool given_up_ = false;  // an application is
 };
 
 }  // namespace
 
-absl::StatusOr<SecondDerivation> DeriveAgain(const CompiledRule& rule, const SecondDerivationOptions& options) {
-  absl::StatusOr<SecondDerivation> all = Derivation(rule, options).Run();
+absl::StatusOr<BoundedCheck> CheckAtSmallSizes(const CompiledRule& rule, const BoundedCheckOptions& options) {
+  absl::StatusOr<BoundedCheck> all = Derivation(rule, options).Run();
   for (const auto& other : rule.other_counts()) {
-    if (!all.ok() || all->verdict == SecondVerdict::kDenied) break;
-    absl::StatusOr<SecondDerivation> one = Derivation(*other, options).Run();
+    if (!all.ok() || all->verdict == BoundedVerdict::kDenied) break;
+    absl::StatusOr<BoundedCheck> one = Derivation(*other, options).Run();
     if (!one.ok()) return one;
     one->applications += all->applications;
-    if (one->verdict != SecondVerdict::kConfirmed || all->verdict == SecondVerdict::kConfirmed) all = std::move(one);
+    if (one->verdict != BoundedVerdict::kConfirmed || all->verdict == BoundedVerdict::kConfirmed) all = std::move(one);
   }
   return all;
 }

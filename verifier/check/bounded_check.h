@@ -19,23 +19,23 @@
 
 namespace rewright {
 
-struct SecondDerivationOptions {
+struct BoundedCheckOptions {
   int structures = 6;                  // structural values, evenly among all within small limits
-  verifier::TellingDrawOptions draws;  // sizes and attributes of each
+  verifier::DistinguishingOptions draws;  // sizes and attributes of each
   unsigned resource_limit = 1000000;   // of Z3, for one question
   uint64_t seed = 1;
 };
 
-enum class SecondVerdict : uint8_t { kConfirmed, kDenied, kGivenUp };
+enum class BoundedVerdict : uint8_t { kConfirmed, kDenied, kGivenUp };
 
-struct SecondDerivation {
-  SecondVerdict verdict = SecondVerdict::kGivenUp;
+struct BoundedCheck {
+  BoundedVerdict verdict = BoundedVerdict::kGivenUp;
   int applications = 0;  // at which all elements are equal
   std::string reason;    // where it was denied, or why it was given up
 };
 
 // kConfirmed: every application drawn is. kDenied: real numbers tell one apart, or its right side is ill-formed or of
 // other types. Errors: no instance can be drawn.
-absl::StatusOr<SecondDerivation> DeriveAgain(const CompiledRule& rule, const SecondDerivationOptions& options = {});
+absl::StatusOr<BoundedCheck> CheckAtSmallSizes(const CompiledRule& rule, const BoundedCheckOptions& options = {});
 
 }  // namespace rewright

@@ -42,7 +42,7 @@ absl::StatusOr<Rule> ReadLaw(const CertificateReader& reader, const std::string&
 }
 
 absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const CertificateReader& reader,
-                                   verifier::StepListener* listener) {
+                                   verifier::ProofObserver* observer) {
   Certificate derived;
   derived.law = PrintLaw(rule.rule());
   derived.prover = ProverHash();
@@ -59,7 +59,7 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const CertificateRe
                                          instance.description.empty() ? "one" : instance.description, " too"));
     }
     const auto known = [&](const SmtQuery& query) { return reader.IsKnown(query); };
-    const ProofResult proof = ReplayProof(instance, strategies[number], known, listener);
+    const ProofResult proof = ReplayProof(instance, strategies[number], known, observer);
     if (proof.verdict != Verdict::kProved) {
       return reader.ErrorAt(
           static_cast<size_t>(reader.instance_lines()[number]),
@@ -70,7 +70,7 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const CertificateRe
         {PrintInstance(instance), proof.strategy, proof.used_finite_only_step, proof.steps, proof.smtlib});
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(law::ForEachInstance(reader.law(), derived.domain, visit));
+  RETURN_IF_ERROR(check::ForEachInstance(reader.law(), derived.domain, visit));
   const bool finite_laws = std::any_of(derived.instances.begin(), derived.instances.end(),
                                        [](const InstanceCertificate& instance) { return instance.finite_laws; });
   std::vector<OperatorClass> operators;
@@ -88,7 +88,7 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const CertificateRe
 }  // namespace
 
 absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, const std::string& file,
-                                                    verifier::StepListener* listener) {
+                                                    verifier::ProofObserver* observer) {
   CertificateReader reader(text, file);
   RETURN_IF_ERROR(reader.Run());
   auto rule = ReadLaw(reader, file);
@@ -100,7 +100,7 @@ absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, con
   }
   auto compiled = CompileRule(*rule, RuleUse::kProof);
   if (!compiled.ok()) return OfLaw(reader, file, compiled.status());
-  auto derived = Derive(**compiled, reader, listener);
+  auto derived = Derive(**compiled, reader, observer);
   if (!derived.ok()) return OfLaw(reader, file, derived.status());
   const std::string expected = PrintCertificate(*derived);
   RETURN_IF_ERROR(reader.Compare(expected));

@@ -23,8 +23,8 @@ struct CheckedCertificate {
   std::vector<int> query_lines;   // of each, in the file
 };
 
-// Errors are `file:line: found .., expected ..`. `listener` is told every step of every instance.
+// Errors are `file:line: found .., expected ..`. `observer` is told every step of every instance.
 absl::StatusOr<CheckedCertificate> CheckCertificate(const std::string& text, const std::string& file,
-                                                    verifier::StepListener* listener = nullptr);
+                                                    verifier::ProofObserver* observer = nullptr);
 
 }  // namespace rewright

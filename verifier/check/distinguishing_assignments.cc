@@ -46,7 +46,7 @@ struct Candidate {
 
 class Pool {
  public:
-  Pool(const RuleInstance& instance, const TellingDrawOptions& options, std::mt19937_64& rng)
+  Pool(const RuleInstance& instance, const DistinguishingOptions& options, std::mt19937_64& rng)
       : instance_(instance), options_(options), rng_(rng), breaks_(Breaks(instance)), found_(breaks_.size()) {
     Add(instance, options.pool);
     for (size_t k = 0; k < breaks_.size(); ++k) {
@@ -103,7 +103,7 @@ class Pool {
   }
 
   const RuleInstance& instance_;
-  const TellingDrawOptions& options_;
+  const DistinguishingOptions& options_;
   std::mt19937_64& rng_;
   const std::vector<ExprPtr> breaks_;
   std::vector<int> found_;  // how many candidates do
@@ -112,7 +112,7 @@ class Pool {
 
 }  // namespace
 
-TellingDraws DrawTelling(const RuleInstance& instance, const TellingDrawOptions& options, std::mt19937_64& rng) {
+DistinguishingAssignments DrawTelling(const RuleInstance& instance, const DistinguishingOptions& options, std::mt19937_64& rng) {
   const Pool pool(instance, options, rng);
   return {pool.Choose(), pool.All()};
 }

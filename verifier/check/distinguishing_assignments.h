@@ -13,20 +13,20 @@
 
 namespace rewright::verifier {
 
-struct TellingDrawOptions {
+struct DistinguishingOptions {
   int pool = 60;                // assignments among which is chosen
   int tries = 10;               // further ones for each coincidence that none of these breaks
   int draws = 4;                // to choose at most
   int64_t most_elements = 600;  // of all values of both sides together
 };
 
-struct TellingDraws {
+struct DistinguishingAssignments {
   std::vector<std::vector<int64_t>> chosen;  // of few elements where others break no more
   std::vector<std::vector<int64_t>> all;     // from which they were chosen, larger ones with them
 };
 
 // Legal assignments of the instance's symbols. A coincidence is a relation that holds by chance: two symbols are equal
 // or in order, or one is zero, one or not negative. Nothing if no legal assignment is found.
-TellingDraws DrawTelling(const RuleInstance& instance, const TellingDrawOptions& options, std::mt19937_64& rng);
+DistinguishingAssignments DrawTelling(const RuleInstance& instance, const DistinguishingOptions& options, std::mt19937_64& rng);
 
 }  // namespace rewright::verifier

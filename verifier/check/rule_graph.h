@@ -9,7 +9,7 @@
 #include "core/ir/op.h"
 #include "verifier/check/rule_reader.h"
 
-namespace rewright::law {
+namespace rewright::check {
 
 // An output of a node.
 struct Ref {
@@ -23,7 +23,7 @@ struct Ref {
 struct Node {
   const OpDef* op = nullptr;  // null: a leaf
   std::vector<Ref> operands = {};
-  std::vector<Phrase> attrs = {};  // in the order of op->attrs
+  std::vector<ParsedExpr> attrs = {};  // in the order of op->attrs
   Term leaf = {};                  // has a shape
   bool positive = false, finite = false;
 };
@@ -40,15 +40,15 @@ struct Attribute {
   bool positive = false;
 };
 
-struct LawGraph {
-  // Throws Unfit where the law makes no sense.
-  explicit LawGraph(const Law& law);
+struct RuleGraph {
+  // Throws NoInstance where the law makes no sense.
+  explicit RuleGraph(const Law& law);
 
   std::string name;
   std::vector<Node> nodes;  // operands before users; those of the left side come first
   size_t num_left = 0;
   std::vector<Ref> left, right;
-  std::vector<Phrase> conditions;
+  std::vector<ParsedExpr> conditions;
   std::map<std::string, Ref> tensors;  // variables and let terms
 
   std::vector<std::string> sizes, packs;
@@ -63,12 +63,12 @@ struct LawGraph {
   Ref AddLeaf(const Term& term);
   Ref AddApplication(const Term& term);
   const OpDef* OperatorOf(const Term& term);
-  Phrase AttributeOf(const Term& term, const AttrSpec& spec) const;
+  ParsedExpr AttributeOf(const Term& term, const AttrSpec& spec) const;
   void Declare(Attribute attr);
   void DeclareNames();
-  void FindPacks(const Phrase& phrase);
-  void FindSizes(const Phrase& phrase);
-  void FindAttrs(int node, const AttrSpec& spec, const Phrase& phrase);
+  void FindPacks(const ParsedExpr& phrase);
+  void FindSizes(const ParsedExpr& phrase);
+  void FindAttrs(int node, const AttrSpec& spec, const ParsedExpr& phrase);
   void CheckTypes() const;
 
   bool on_left_ = true;
@@ -78,4 +78,4 @@ struct LawGraph {
   std::string property_, property_of_;
 };
 
-}  // namespace rewright::law
+}  // namespace rewright::check

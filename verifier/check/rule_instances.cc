@@ -12,7 +12,7 @@
 #include "verifier/check/rule_graph.h"
 #include "verifier/check/rule_values.h"
 
-namespace rewright::law {
+namespace rewright::check {
 namespace {
 
 using Class = Attribute::Class;
@@ -26,7 +26,7 @@ constexpr int64_t kMostPaths = 2000000;
 class Choices {
  public:
   size_t Pick(size_t count) {
-    if (count == 0) throw Unfit{"there is no structural value"};
+    if (count == 0) throw NoInstance{"there is no structural value"};
     if (at_ == picks_.size()) picks_.push_back({0, count});
     return picks_[at_++].value;
   }
@@ -49,7 +49,7 @@ class Choices {
 // Builds one instance of a law.
 class Builder : public Scope {
  public:
-  Builder(const LawGraph& law, const DomainLimits& domain, MeaningCache& meanings, Choices& choices)
+  Builder(const RuleGraph& law, const DomainLimits& domain, MeaningCache& meanings, Choices& choices)
       : law_(law), domain_(domain), meanings_(meanings), choices_(choices), fixed_(law.attrs.size()) {}
 
   RuleInstance Build() {
@@ -62,9 +62,9 @@ class Builder : public Scope {
     BuildLeft();
     RuleInstance instance;
     instance.lhs = Outputs(law_.left);
-    for (const Phrase& condition : law_.conditions) {
+    for (const ParsedExpr& condition : law_.conditions) {
       const Cond truth = As<Cond>(Evaluate(condition, *this), "expected a condition");
-      if (truth.node()->IsFalse()) throw Unfit{"a condition fails"};
+      if (truth.node()->IsFalse()) throw NoInstance{"a condition fails"};
       if (!truth.node()->IsTrue()) instance.conditions.push_back(truth.node());
     }
     on_left_ = false;
@@ -83,26 +83,26 @@ class Builder : public Scope {
 
   // ---------------------------------------------------------------- names
 
-  Value Named(const Phrase& name) const override {
+  Value Named(const ParsedExpr& name) const override {
     const auto number = [&](const std::vector<std::string>& names) {
       return static_cast<size_t>(std::find(names.begin(), names.end(), name.text) - names.begin());
     };
-    if (name.kind == Phrase::Kind::kAttribute) return NamedAttribute(name.text);
+    if (name.kind == ParsedExpr::Kind::kAttribute) return NamedAttribute(name.text);
     const size_t size = number(law_.sizes), pack = number(law_.packs);
     if (size < law_.sizes.size()) return Variable(static_cast<int>(size), name.text);
-    if (pack == law_.packs.size()) throw Unfit{absl::StrCat("nothing binds ", name.text)};
+    if (pack == law_.packs.size()) throw NoInstance{absl::StrCat("nothing binds ", name.text)};
     int first = static_cast<int>(law_.sizes.size());
     for (size_t p = 0; p < pack; ++p) first += packs_[p];
     return Elements(first, packs_[pack], name.text);
   }
 
-  List ShapeOf(const Phrase& tensor) const override {
+  List ShapeOf(const ParsedExpr& tensor) const override {
     const auto found = law_.tensors.find(tensor.text);
     if (found == law_.tensors.end() || found->second.node >= static_cast<int>(nodes_.size())) {
-      throw Unfit{absl::StrCat("the shape of ", tensor.text, " is not known")};
+      throw NoInstance{absl::StrCat("the shape of ", tensor.text, " is not known")};
     }
     const SymbolicNode& node = nodes_[found->second.node];
-    if (node.shapes.size() != 1) throw Unfit{"the shape of several outputs"};
+    if (node.shapes.size() != 1) throw NoInstance{"the shape of several outputs"};
     List shape;
     for (const ExprPtr& size : node.shapes[0]) shape.emplace_back(size);
     return shape;
@@ -124,7 +124,7 @@ class Builder : public Scope {
 
   Value NamedAttribute(const std::string& name) const {
     const int number = law_.FindAttr(name);
-    if (number < 0) throw Unfit{absl::StrCat("nothing binds ?", name)};
+    if (number < 0) throw NoInstance{absl::StrCat("nothing binds ?", name)};
     const Attribute& attr = law_.attrs[number];
     const std::vector<int64_t>& fixed = fixed_[number];
     const std::string printed = absl::StrCat("?", name);
@@ -143,7 +143,7 @@ class Builder : public Scope {
     int first = static_cast<int>(law_.sizes.size()) + std::accumulate(packs_.begin(), packs_.end(), 0);
     for (int a = 0; a < number; ++a) first += SymbolsOf(static_cast<size_t>(a));
     if (attr.kind == Class::kInt) return Variable(first, printed);
-    if (fixed.empty()) throw Unfit{absl::StrCat(printed, " is bound by an application that comes later")};
+    if (fixed.empty()) throw NoInstance{absl::StrCat(printed, " is bound by an application that comes later")};
     if (attr.kind == Class::kDType) return static_cast<DType>(fixed[0]);
     if (attr.kind == Class::kFixedInt) return Index(fixed[0]);
     return Elements(first, static_cast<int>(fixed[0]), printed);
@@ -158,7 +158,7 @@ class Builder : public Scope {
   }
   static bool HasValue(const Node& node, const std::string& attr) {
     return node.op == nullptr && node.leaf.kind == Term::Kind::kConstant &&
-           node.leaf.value.kind == Phrase::Kind::kAttribute && node.leaf.value.text == attr;
+           node.leaf.value.kind == ParsedExpr::Kind::kAttribute && node.leaf.value.text == attr;
   }
   // Floating, where none is given: f32, which stands for the real numbers.
   DType TypeOf(const Term& leaf) const {
@@ -234,7 +234,7 @@ class Builder : public Scope {
     }
     for (const auto& shape : built.shapes) {
       // The values of the left side have at most max_rank axes; the right side may need more on the way.
-      if (on_left_ && shape.size() > static_cast<size_t>(domain_.max_rank)) throw Unfit{"more axes than the limit"};
+      if (on_left_ && shape.size() > static_cast<size_t>(domain_.max_rank)) throw NoInstance{"more axes than the limit"};
     }
     nodes_.push_back(std::move(built));
   }
@@ -299,7 +299,7 @@ class Builder : public Scope {
     std::vector<ExprPtr>& shape = built->shapes.emplace_back();
     for (const Index& dim : dims) {
       int64_t size;
-      if (dim.IsInt(&size) && size < 1) throw Unfit{"a size is below one"};
+      if (dim.IsInt(&size) && size < 1) throw NoInstance{"a size is below one"};
       shape.push_back(dim.node());
     }
     if (leaf.kind == Term::Kind::kConstant) SetValue(leaf, Evaluate(leaf.value, *this), built);
@@ -308,7 +308,7 @@ class Builder : public Scope {
   // Chooses a shape that broadcasts to `dims`: its last axes, each of its size or one.
   void Stretch(const std::string& name, List* dims) {
     if (dims->size() > std::min(static_cast<size_t>(domain_.max_broadcast_rank), kMostAxes)) {
-      throw Unfit{"broadcast to more axes than the limit"};
+      throw NoInstance{"broadcast to more axes than the limit"};
     }
     std::vector<std::pair<size_t, uint32_t>> values;  // axes, and a bit for each that is one
     for (size_t rank = 0; rank <= dims->size(); ++rank) {
@@ -350,14 +350,14 @@ class Builder : public Scope {
       if (index != nullptr) filled = FromIndex(*index, DType::kInt64).node();
       if (element != nullptr) filled = element->value.node();
     }
-    if (filled == nullptr) throw Unfit{absl::StrCat(leaf.name, " is no number of type ", DTypeName(type))};
+    if (filled == nullptr) throw NoInstance{absl::StrCat(leaf.name, " is no number of type ", DTypeName(type))};
     ThrowUnless(SetFill(filled, meanings_, built));
   }
 
   // ---------------------------------------------------------------- applications
 
   static void ThrowUnless(const absl::Status& ok) {
-    if (!ok.ok()) throw Unfit{std::string(ok.message())};
+    if (!ok.ok()) throw NoInstance{std::string(ok.message())};
   }
 
   void BuildApplication(const Node& node, SymbolicNode* built) {
@@ -366,8 +366,8 @@ class Builder : public Scope {
     StructuralKey key;
     for (const Ref& operand : node.operands) {
       const int count = static_cast<int>(nodes_[operand.node].shapes.size());
-      if (operand.whole && count != 1) throw Unfit{"an operand has several outputs: select one, or `..` for all"};
-      if (operand.output >= count) throw Unfit{absl::StrCat("there is no output ", operand.output)};
+      if (operand.whole && count != 1) throw NoInstance{"an operand has several outputs: select one, or `..` for all"};
+      if (operand.output >= count) throw NoInstance{absl::StrCat("there is no output ", operand.output)};
       for (int k = operand.all ? 0 : operand.output; k < (operand.all ? count : operand.output + 1); ++k) {
         built->inputs.push_back({operand.node, k});
       }
@@ -395,7 +395,7 @@ class Builder : public Scope {
 
   // As StructuralKeyOf() does for sizes that are known to be one.
   static void NoteUnits(const OpDef& op, const std::vector<ExprPtr>& shape, StructuralKey* key) {
-    if (shape.size() > 31) throw Unfit{"a value has more than 31 axes"};
+    if (shape.size() > 31) throw NoInstance{"a value has more than 31 axes"};
     uint32_t units = 0;
     for (size_t axis = 0; axis < shape.size(); ++axis) units |= Index(shape[axis]).Is(1) ? 1U << axis : 0U;
     if (op.broadcasts) key->units.push_back(units);
@@ -418,7 +418,7 @@ class Builder : public Scope {
     std::vector<ExprPtr> values;
     for (const Index& element : Integers(spec, value)) {
       int64_t integer;
-      if (element.IsInt(&integer) && integer < spec.min) throw Unfit{absl::StrCat(spec.name, " is below its minimum")};
+      if (element.IsInt(&integer) && integer < spec.min) throw NoInstance{absl::StrCat(spec.name, " is below its minimum")};
       values.push_back(element.node());
     }
     return values;
@@ -435,7 +435,7 @@ class Builder : public Scope {
     std::vector<SymbolicValue> outputs;
     for (const Ref& ref : refs) {
       const int count = static_cast<int>(nodes_[ref.node].shapes.size());
-      if (ref.output >= count) throw Unfit{absl::StrCat("there is no output ", ref.output)};
+      if (ref.output >= count) throw NoInstance{absl::StrCat("there is no output ", ref.output)};
       for (int k = ref.whole ? 0 : ref.output; k < (ref.whole ? count : ref.output + 1); ++k) {
         outputs.push_back({ref.node, k});
       }
@@ -443,7 +443,7 @@ class Builder : public Scope {
     return outputs;
   }
 
-  const LawGraph& law_;
+  const RuleGraph& law_;
   const DomainLimits& domain_;
   MeaningCache& meanings_;
   Choices& choices_;
@@ -456,7 +456,7 @@ class Builder : public Scope {
 
 absl::Status InstancesOf(const Law& law, const DomainLimits& domain,
                          const std::function<absl::Status(RuleInstance)>& visit) {
-  const LawGraph graph(law);
+  const RuleGraph graph(law);
   MeaningCache meanings;
   Choices choices;
   int64_t count = 0, paths = 0;
@@ -467,7 +467,7 @@ absl::Status InstancesOf(const Law& law, const DomainLimits& domain,
     RuleInstance instance;
     try {
       instance = builder.Build();
-    } catch (const Unfit& unfit) {
+    } catch (const NoInstance& unfit) {
       // If the left side makes no sense there is nothing to prove; the right side always has to make sense.
       if (!builder.on_left()) return absl::InvalidArgumentError(absl::StrCat("the right side: ", unfit.why));
       why = unfit.why;
@@ -487,7 +487,7 @@ absl::Status ForEachInstance(const std::string& text, const DomainLimits& domain
   ASSIGN_OR_RETURN(const std::vector<Law> laws, LawsOfSiblings(read));
   try {
     for (const Law& law : laws) RETURN_IF_ERROR(InstancesOf(law, domain, visit));
-  } catch (const Unfit& unfit) {
+  } catch (const NoInstance& unfit) {
     return absl::InvalidArgumentError(unfit.why);
   } catch (const std::out_of_range&) {
     return absl::InvalidArgumentError("a function of too few arguments");
@@ -497,4 +497,4 @@ absl::Status ForEachInstance(const std::string& text, const DomainLimits& domain
   return absl::OkStatus();
 }
 
-}  // namespace rewright::law
+}  // namespace rewright::check

@@ -18,7 +18,7 @@
 #include "substitutions/instance/instance.h"
 
 // Laws as the check of certificates reads them.
-namespace rewright::law {
+namespace rewright::check {
 
 // Calls `visit` for every instance within the domain, in the order in which certificates hold them. Errors: the law is
 // not read, has a left side with an instance and a right side without, or has no instance; those of `visit`.
@@ -27,4 +27,4 @@ namespace rewright::law {
 absl::Status ForEachInstance(const std::string& law, const DomainLimits& domain,
                              const std::function<absl::Status(RuleInstance)>& visit);
 
-}  // namespace rewright::law
+}  // namespace rewright::check

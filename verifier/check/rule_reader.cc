@@ -8,20 +8,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace rewright::law {
+namespace rewright::check {
 namespace {
 
 using absl::string_view;
 
-struct Misread {
+struct SyntaxError {
   std::string what;
 };
 
 bool IsName(string_view token) { return !token.empty() && (absl::ascii_isalpha(token[0]) || token[0] == '_'); }
 bool IsNumber(string_view token) { return !token.empty() && absl::ascii_isdigit(token[0]); }
 
-Phrase Call(string_view function, std::vector<Phrase> args) {
-  return {.kind = Phrase::Kind::kCall, .text = std::string(function), .args = std::move(args)};
+ParsedExpr Call(string_view function, std::vector<ParsedExpr> args) {
+  return {.kind = ParsedExpr::Kind::kCall, .text = std::string(function), .args = std::move(args)};
 }
 
 // Parses by recursive descent; stronger operators are read first.
@@ -93,7 +93,7 @@ class Reader {
 
   string_view Peek(size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
   [[noreturn]] void Fail(string_view expected) const {
-    throw Misread{absl::StrCat("found `", Peek(), "`, expected ", expected)};
+    throw SyntaxError{absl::StrCat("found `", Peek(), "`, expected ", expected)};
   }
   string_view Next() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
   bool Accept(string_view token) {
@@ -176,7 +176,7 @@ class Reader {
       Term term;
       term.kind = Term::Kind::kApplication;
       term.name = "concat";
-      term.attrs.emplace_back("axis", Phrase{.integer = axis});
+      term.attrs.emplace_back("axis", ParsedExpr{.integer = axis});
       return term;
     };
     Term matrix = joined(0);
@@ -186,7 +186,7 @@ class Reader {
       Expect("[");
       do {
         Term& entry = row.operands.emplace_back(Constant([&] { return Expression(); }));
-        entry.shape = Shape{false, {Phrase{.integer = 1}, Phrase{.integer = 1}}};
+        entry.shape = Shape{false, {ParsedExpr{.integer = 1}, ParsedExpr{.integer = 1}}};
       } while (Accept(","));
       Expect("]");
     } while (Accept(","));
@@ -210,13 +210,13 @@ class Reader {
 
   // ---------------------------------------------------------------- expressions
 
-  Phrase Expression(int level = 0) {
+  ParsedExpr Expression(int level = 0) {
     static const auto* const kOperators = new std::vector<std::set<string_view>>{
         {"or"}, {"and"}, {}, {"==", "!=", "<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "div", "mod"}};
     const Nesting nesting(*this);
     if (level == kUnary) return Unary();
     if (level == kNot && Accept("not")) return Call("not", {Expression(kNot)});
-    Phrase left = Expression(level + 1);
+    ParsedExpr left = Expression(level + 1);
     int links = 0;
     while ((*kOperators)[level].count(Peek()) > 0) {
       const string_view op = Next();
@@ -227,13 +227,13 @@ class Reader {
     return left;
   }
 
-  Phrase Unary() {
+  ParsedExpr Unary() {
     const Nesting nesting(*this);
     if (Peek() == "-" && !IsNumber(Peek(1))) {
       Next();
       return Call("-", {Unary()});
     }
-    Phrase phrase = Simple();
+    ParsedExpr phrase = Simple();
     while (Accept("[")) {
       phrase = Call("[]", {std::move(phrase), Expression()});
       Expect("]");
@@ -241,14 +241,14 @@ class Reader {
     return phrase;
   }
 
-  Phrase Simple() {
-    Phrase phrase;
+  ParsedExpr Simple() {
+    ParsedExpr phrase;
     const bool negative = Peek() == "-";
     if (IsNumber(Peek(negative ? 1 : 0))) {
       if (negative) Next();
       const std::string text = absl::StrCat(negative ? "-" : "", Next());
       if (absl::SimpleAtoi(text, &phrase.integer)) return phrase;
-      phrase.kind = Phrase::Kind::kReal;
+      phrase.kind = ParsedExpr::Kind::kReal;
       if (text.find_first_of(".e") == std::string::npos || !absl::SimpleAtod(text, &phrase.real)) {
         Fail("a number before it that 64 bits hold");
       }
@@ -258,29 +258,29 @@ class Reader {
       phrase = Expression();
       Expect(")");
     } else if (Accept("[")) {
-      phrase.kind = Phrase::Kind::kList;
+      phrase.kind = ParsedExpr::Kind::kList;
       phrase.args = Items("]");
     } else if (Accept("?")) {
-      phrase.kind = Phrase::Kind::kAttribute;
+      phrase.kind = ParsedExpr::Kind::kAttribute;
       phrase.text = Name();
       if (Peek() == "." && IsName(Peek(1))) {  // of attrs=?c
         Next();
         absl::StrAppend(&phrase.text, ".", Name());
       }
     } else {
-      phrase.kind = Phrase::Kind::kName;
+      phrase.kind = ParsedExpr::Kind::kName;
       phrase.text = Name();
       if (Accept("(")) phrase = Call(phrase.text, Items(")"));
     }
     return phrase;
   }
 
-  std::vector<Phrase> Items(string_view close) {
-    std::vector<Phrase> items;
+  std::vector<ParsedExpr> Items(string_view close) {
+    std::vector<ParsedExpr> items;
     if (Accept(close)) return items;
     do {
-      Phrase item = Expression();
-      if (Accept("..")) item = Phrase{.kind = Phrase::Kind::kSplice, .args = {std::move(item)}};
+      ParsedExpr item = Expression();
+      if (Accept("..")) item = ParsedExpr{.kind = ParsedExpr::Kind::kSplice, .args = {std::move(item)}};
       items.push_back(std::move(item));
     } while (Accept(","));
     Expect(close);
@@ -309,8 +309,8 @@ class Siblings {
     FindLists(split);
     for (const auto& [name, value] : split.attrs) {
       if (name != "sizes") continue;
-      const bool one = value.kind == Phrase::Kind::kList && value.args.size() == 1 &&
-                       value.args[0].kind == Phrase::Kind::kSplice && value.args[0].args[0].kind == Phrase::Kind::kName;
+      const bool one = value.kind == ParsedExpr::Kind::kList && value.args.size() == 1 &&
+                       value.args[0].kind == ParsedExpr::Kind::kSplice && value.args[0].args[0].kind == ParsedExpr::Kind::kName;
       if (!one) Refuse("sizes=[n..]");
       size_ = value.args[0].args[0].text;
     }
@@ -320,15 +320,15 @@ class Siblings {
     CheckLeft(sibling, &declared);
     if (size_.empty() || lists_.empty() || declared != lists_) Refuse("lists that have shapes with the size n");
     CheckRight(others);
-    for (const Phrase& condition : law.conditions) {
+    for (const ParsedExpr& condition : law.conditions) {
       const bool directs = condition.text == "weight" || condition.text == "constant";  // no part of the law
-      if (Mentions(condition) && (condition.kind != Phrase::Kind::kCall || !directs)) Refuse("no condition on lists");
+      if (Mentions(condition) && (condition.kind != ParsedExpr::Kind::kCall || !directs)) Refuse("no condition on lists");
     }
   }
 
   Law For(int count) const {
     Law law = law_;
-    std::erase_if(law.conditions, [&](const Phrase& condition) { return Mentions(condition); });
+    std::erase_if(law.conditions, [&](const ParsedExpr& condition) { return Mentions(condition); });
     law.left.outputs.clear();
     for (int i = 1; i <= count; ++i) {
       law.left.outputs.push_back(law_.left.outputs[0]);
@@ -341,7 +341,7 @@ class Siblings {
 
  private:
   [[noreturn]] static void Refuse(const char* expected) {
-    throw Misread{absl::StrCat("found siblings otherwise, expected ", expected)};
+    throw SyntaxError{absl::StrCat("found siblings otherwise, expected ", expected)};
   }
 
   static bool IsVariable(const Term& term) { return term.kind == Term::Kind::kVariable; }
@@ -351,9 +351,9 @@ class Siblings {
     for (const Term& operand : term.operands) FindLists(operand);
   }
 
-  bool Mentions(const Phrase& phrase) const {
-    if (phrase.kind == Phrase::Kind::kName && (phrase.text == size_ || lists_.count(phrase.text) > 0)) return true;
-    return std::any_of(phrase.args.begin(), phrase.args.end(), [&](const Phrase& arg) { return Mentions(arg); });
+  bool Mentions(const ParsedExpr& phrase) const {
+    if (phrase.kind == ParsedExpr::Kind::kName && (phrase.text == size_ || lists_.count(phrase.text) > 0)) return true;
+    return std::any_of(phrase.args.begin(), phrase.args.end(), [&](const ParsedExpr& arg) { return Mentions(arg); });
   }
 
   // Neither attributes nor values mention a variable that differs.
@@ -371,9 +371,9 @@ class Siblings {
       CheckLeft(operand, declared);
     }
     if (!term.shape) return;
-    const Phrase size{.kind = Phrase::Kind::kName, .text = size_};
+    const ParsedExpr size{.kind = ParsedExpr::Kind::kName, .text = size_};
     int found = 0;
-    for (const Phrase& dim : term.shape->dims) {
+    for (const ParsedExpr& dim : term.shape->dims) {
       found += dim == size ? 1 : 0;
       if (dim != size && Mentions(dim)) Refuse("the size n by itself");
     }
@@ -385,7 +385,7 @@ class Siblings {
   void CheckRight(const Term& term) const {
     CheckCommon(term);
     if (IsList(term)) Refuse("concat(y.., axis=..) of a list y");
-    for (const Phrase& dim : term.shape ? term.shape->dims : std::vector<Phrase>()) {
+    for (const ParsedExpr& dim : term.shape ? term.shape->dims : std::vector<ParsedExpr>()) {
       if (Mentions(dim)) Refuse("shapes that all siblings share");
     }
     if (term.name == "concat" && term.operands.size() == 1 && IsList(term.operands[0]) && term.operands[0].all) return;
@@ -399,7 +399,7 @@ class Siblings {
     if (IsList(*term)) {
       term->name = Of(term->name, sibling);
       if (term->shape) {
-        for (Phrase& dim : term->shape->dims) {
+        for (ParsedExpr& dim : term->shape->dims) {
           if (Mentions(dim)) dim.text = Of(size_, sibling);
         }
       }
@@ -425,7 +425,7 @@ class Siblings {
     for (auto& [name, value] : term->attrs) {
       if (!Mentions(value)) continue;
       value.args.clear();
-      for (int i = 1; i <= count; ++i) value.args.push_back({.kind = Phrase::Kind::kName, .text = Of(size_, i)});
+      for (int i = 1; i <= count; ++i) value.args.push_back({.kind = ParsedExpr::Kind::kName, .text = Of(size_, i)});
     }
   }
 
@@ -439,7 +439,7 @@ class Siblings {
 absl::StatusOr<Law> ReadLaw(const std::string& text) {
   try {
     return Reader(text).Read();
-  } catch (const Misread& misread) {
+  } catch (const SyntaxError& misread) {
     return absl::InvalidArgumentError(misread.what);
   }
 }
@@ -449,9 +449,9 @@ absl::StatusOr<std::vector<Law>> LawsOfSiblings(const Law& law) {
   try {
     const Siblings siblings(law);
     return std::vector<Law>{siblings.For(2), siblings.For(1), siblings.For(3), siblings.For(7)};
-  } catch (const Misread& misread) {
+  } catch (const SyntaxError& misread) {
     return absl::InvalidArgumentError(misread.what);
   }
 }
 
-}  // namespace rewright::law
+}  // namespace rewright::check

@@ -12,22 +12,22 @@
 
 #include "absl/status/statusor.h"
 
-namespace rewright::law {
+namespace rewright::check {
 
 // An expression.
-struct Phrase {
+struct ParsedExpr {
   enum class Kind : uint8_t { kInteger, kReal, kName, kAttribute, kList, kSplice, kCall };
   Kind kind = Kind::kInteger;
   std::string text = {};  // a name; ?name without its mark; of a call the function, or the operator (`[]`: an element)
   int64_t integer = 0;
   double real = 0;
-  std::vector<Phrase> args = {};
-  friend bool operator==(const Phrase&, const Phrase&) = default;
+  std::vector<ParsedExpr> args = {};
+  friend bool operator==(const ParsedExpr&, const ParsedExpr&) = default;
 };
 
 struct Shape {
   bool broadcasts = false;  // ~
-  std::vector<Phrase> dims;
+  std::vector<ParsedExpr> dims;
 };
 
 struct Term {
@@ -35,9 +35,9 @@ struct Term {
   Kind kind = Kind::kVariable;
   std::string name = {};  // a variable; an operator, or ?f; of a constant how it is written
   std::vector<Term> operands = {};
-  std::vector<std::pair<std::string, Phrase>> attrs = {};  // attrs=?c is one of them
-  Phrase value = {};                                       // of a constant
-  std::optional<Phrase> type = {};
+  std::vector<std::pair<std::string, ParsedExpr>> attrs = {};  // attrs=?c is one of them
+  ParsedExpr value = {};                                       // of a constant
+  std::optional<ParsedExpr> type = {};
   std::optional<Shape> shape = {};
   bool all = false;  // `..`
   int output = -1;   // .k; -1: not selected
@@ -51,7 +51,7 @@ struct Side {
 struct Law {
   std::string name;
   Side left, right;
-  std::vector<Phrase> conditions;  // all must hold; none is a conjunction
+  std::vector<ParsedExpr> conditions;  // all must hold; none is a conjunction
 };
 
 // Error: found .., expected ..
@@ -62,4 +62,4 @@ absl::StatusOr<Law> ReadLaw(const std::string& text);
 // side splices are used in no other way. Other uses are an error.
 absl::StatusOr<std::vector<Law>> LawsOfSiblings(const Law& law);
 
-}  // namespace rewright::law
+}  // namespace rewright::check

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace rewright::law {
+namespace rewright::check {
 namespace {
 
 constexpr int64_t kMostElements = 64;  // of a list
@@ -28,10 +28,10 @@ Index OfIntegers(const std::string& op, const Index& a, const Index& b) {
   if (const auto result = Ring(op, a, b)) return *result;
   // A divisor that is no literal is shown to be positive by the proof.
   int64_t divisor = 1;
-  if (b.IsInt(&divisor) && divisor <= 0) throw Unfit{"division by a number below one"};
+  if (b.IsInt(&divisor) && divisor <= 0) throw NoInstance{"division by a number below one"};
   if (op == "div") return FloorDiv(a, b);
   if (op == "mod") return Mod(a, b);
-  throw Unfit{absl::StrCat(op, " of integers")};
+  throw NoInstance{absl::StrCat(op, " of integers")};
 }
 
 Cond Compared(const std::string& op, const Index& a, const Index& b) {
@@ -46,24 +46,24 @@ class Evaluation {
  public:
   explicit Evaluation(const Scope& scope) : scope_(scope) {}
 
-  Value Of(const Phrase& phrase) {
+  Value Of(const ParsedExpr& phrase) {
     DType type;
     switch (phrase.kind) {
-      case Phrase::Kind::kInteger: return Index(phrase.integer);
-      case Phrase::Kind::kReal: return Constant(phrase.real, DType::kFloat32);
-      case Phrase::Kind::kList: return Items(phrase.args);
-      case Phrase::Kind::kCall: return Call(phrase.text, phrase.args);
-      case Phrase::Kind::kSplice: throw Unfit{"`..` outside a list"};
-      case Phrase::Kind::kAttribute: return scope_.Named(phrase);
-      case Phrase::Kind::kName: break;
+      case ParsedExpr::Kind::kInteger: return Index(phrase.integer);
+      case ParsedExpr::Kind::kReal: return Constant(phrase.real, DType::kFloat32);
+      case ParsedExpr::Kind::kList: return Items(phrase.args);
+      case ParsedExpr::Kind::kCall: return Call(phrase.text, phrase.args);
+      case ParsedExpr::Kind::kSplice: throw NoInstance{"`..` outside a list"};
+      case ParsedExpr::Kind::kAttribute: return scope_.Named(phrase);
+      case ParsedExpr::Kind::kName: break;
     }
     return ParseDType(phrase.text, &type) ? Value(type) : scope_.Named(phrase);
   }
 
-  List Items(const std::vector<Phrase>& items) {
+  List Items(const std::vector<ParsedExpr>& items) {
     List list;
-    for (const Phrase& item : items) {
-      if (item.kind == Phrase::Kind::kSplice) {
+    for (const ParsedExpr& item : items) {
+      if (item.kind == ParsedExpr::Kind::kSplice) {
         for (Index& element : ListOf(item.args[0])) list.push_back(std::move(element));
       } else {
         list.push_back(IntegerOf(item));
@@ -73,13 +73,13 @@ class Evaluation {
   }
 
  private:
-  Index IntegerOf(const Phrase& phrase) { return As<Index>(Of(phrase), "expected an integer"); }
-  List ListOf(const Phrase& phrase) { return As<List>(Of(phrase), "expected a list"); }
-  Cond ConditionOf(const Phrase& phrase) { return As<Cond>(Of(phrase), "expected a condition"); }
+  Index IntegerOf(const ParsedExpr& phrase) { return As<Index>(Of(phrase), "expected an integer"); }
+  List ListOf(const ParsedExpr& phrase) { return As<List>(Of(phrase), "expected a list"); }
+  Cond ConditionOf(const ParsedExpr& phrase) { return As<Cond>(Of(phrase), "expected a condition"); }
   static int64_t Literal(const Index& index, int64_t low, int64_t high) {
     int64_t value;
-    if (!index.IsInt(&value)) throw Unfit{"a position, a length or an axis depends on a size"};
-    if (value < low || value > high) throw Unfit{"a position, a length or an axis is out of range"};
+    if (!index.IsInt(&value)) throw NoInstance{"a position, a length or an axis depends on a size"};
+    if (value < low || value > high) throw NoInstance{"a position, a length or an axis is out of range"};
     return value;
   }
   // Counted from the end where it is negative.
@@ -92,7 +92,7 @@ class Evaluation {
     return Literal(place, 0, static_cast<int64_t>(list.size()) - 1);
   }
 
-  Value Call(const std::string& function, const std::vector<Phrase>& args) {
+  Value Call(const std::string& function, const std::vector<ParsedExpr>& args) {
     static const auto* const kComparisons = new std::set<std::string>{"==", "!=", "<", "<=", ">", ">="};
     static const auto* const kOperators = new std::set<std::string>{"+", "-", "*", "/", "div", "mod"};
     // weight(x) and constant(x) say nothing about values. positive(x) and finite(x) at the top level are assumptions on
@@ -143,7 +143,7 @@ class Evaluation {
         return As<Element>(value, "arithmetic of an integer and a real").value;
       };
       if (const auto result = Ring(op, element(a), element(b))) return Element{*result};
-      throw Unfit{"integers of tensors are not divided"};
+      throw NoInstance{"integers of tensors are not divided"};
     }
     if (Is<Scalar>(a) || Is<Scalar>(b) || op == "/") {
       const auto real = [](const Value& value) {
@@ -152,14 +152,14 @@ class Evaluation {
       };
       if (op == "/") return real(a) / real(b);
       if (const auto result = Ring(op, real(a), real(b))) return *result;
-      throw Unfit{"div and mod are of integers"};
+      throw NoInstance{"div and mod are of integers"};
     }
     const auto *x = std::get_if<Index>(&a), *y = std::get_if<Index>(&b);
     if (x != nullptr && y != nullptr) return OfIntegers(op, *x, *y);
     const size_t size = x != nullptr ? As<List>(b, "expected a list").size() : As<List>(a, "expected a list").size();
     const List left = x != nullptr ? List(size, *x) : As<List>(a, "expected a list");
     const List right = y != nullptr ? List(size, *y) : As<List>(b, "expected a list");
-    if (left.size() != right.size()) throw Unfit{"arithmetic on lists of different lengths"};
+    if (left.size() != right.size()) throw NoInstance{"arithmetic on lists of different lengths"};
     List list;
     for (size_t i = 0; i < size; ++i) list.push_back(OfIntegers(op, left[i], right[i]));
     return list;
@@ -188,12 +188,12 @@ class Evaluation {
     if (Is<Index>(a) && Is<Index>(b)) return of(std::get<Index>(a), std::get<Index>(b));
     List list = As<List>(a, "min and max are of integers or lists");
     const List other = As<List>(b, "min and max are of integers or lists");
-    if (list.size() != other.size()) throw Unfit{"min and max of lists of different lengths"};
+    if (list.size() != other.size()) throw NoInstance{"min and max of lists of different lengths"};
     for (size_t i = 0; i < list.size(); ++i) list[i] = of(list[i], other[i]);
     return list;
   }
 
-  Value OfList(const std::string& function, List list, const std::vector<Phrase>& args) {
+  Value OfList(const std::string& function, List list, const std::vector<ParsedExpr>& args) {
     const auto size = static_cast<int64_t>(list.size());
     if (function == "len") return Index(size);
     if (function == "[]") return At(list, IntegerOf(args.at(1)));
@@ -215,7 +215,7 @@ class Evaluation {
       List inverse(list.size(), Index(-1));
       for (int64_t i = 0; i < size; ++i) {
         Index& place = inverse[Place(list, list[i])];
-        if (!place.Is(-1)) throw Unfit{"inverse of what is no permutation"};
+        if (!place.Is(-1)) throw NoInstance{"inverse of what is no permutation"};
         place = Index(i);
       }
       return inverse;
@@ -233,7 +233,7 @@ class Evaluation {
     };
     if (function == "count_less") return Index(count([&](int64_t x) { return x < bound; }));
     if (function == "contains") return Cond(count([&](int64_t x) { return x == bound; }) > 0);
-    throw Unfit{absl::StrCat("found `", function, "`, expected a function")};
+    throw NoInstance{absl::StrCat("found `", function, "`, expected a function")};
   }
 
   const Scope& scope_;
@@ -242,8 +242,8 @@ class Evaluation {
 
 }  // namespace
 
-Value Evaluate(const Phrase& phrase, const Scope& scope) { return Evaluation(scope).Of(phrase); }
+Value Evaluate(const ParsedExpr& phrase, const Scope& scope) { return Evaluation(scope).Of(phrase); }
 
-List EvaluateItems(const std::vector<Phrase>& items, const Scope& scope) { return Evaluation(scope).Items(items); }
+List EvaluateItems(const std::vector<ParsedExpr>& items, const Scope& scope) { return Evaluation(scope).Items(items); }
 
-}  // namespace rewright::law
+}  // namespace rewright::check

@@ -9,7 +9,7 @@
 #include "core/ir/expr.h"
 #include "verifier/check/rule_reader.h"
 
-namespace rewright::law {
+namespace rewright::check {
 
 // An integer that is an element of tensors. It is no size.
 struct Element {
@@ -20,27 +20,27 @@ using List = std::vector<Index>;
 using Value = std::variant<Index, List, Scalar, Element, DType, Cond>;
 
 // Thrown: there is no such value, so no instance.
-struct Unfit {
+struct NoInstance {
   std::string why;
 };
 
-// The values of names. Both throw Unfit if nothing is known of them.
+// The values of names. Both throw NoInstance if nothing is known of them.
 class Scope {
  public:
   virtual ~Scope() = default;
-  virtual Value Named(const Phrase& name) const = 0;  // kName, kAttribute
-  virtual List ShapeOf(const Phrase& tensor) const = 0;
+  virtual Value Named(const ParsedExpr& name) const = 0;  // kName, kAttribute
+  virtual List ShapeOf(const ParsedExpr& tensor) const = 0;
 };
 
-Value Evaluate(const Phrase& phrase, const Scope& scope);
+Value Evaluate(const ParsedExpr& phrase, const Scope& scope);
 // With the elements of lists that are spliced.
-List EvaluateItems(const std::vector<Phrase>& items, const Scope& scope);
+List EvaluateItems(const std::vector<ParsedExpr>& items, const Scope& scope);
 
 // The value as a T.
 template <typename T>
 T As(Value value, const char* expected) {
   if (T* found = std::get_if<T>(&value)) return std::move(*found);
-  throw Unfit{expected};
+  throw NoInstance{expected};
 }
 
-}  // namespace rewright::law
+}  // namespace rewright::check

@@ -16,7 +16,7 @@ namespace rewright {
 using verifier::Atom;
 using verifier::AtomNode;
 using verifier::Branch;
-using verifier::Claim;
+using verifier::StepQueryBuilder;
 using verifier::ElementValues;
 using verifier::IndexEnvironment;
 using verifier::IndexSum;
@@ -75,7 +75,7 @@ StepChecker::~StepChecker() = default;
 // Collects the equalities of indices that make two terms equal.
 class StepChecker::Comparison {
  public:
-  Comparison(StepChecker& checker, Claim& claim, std::vector<std::string> facts)
+  Comparison(StepChecker& checker, StepQueryBuilder& claim, std::vector<std::string> facts)
       : checker_(checker), claim_(claim), facts_(std::move(facts)) {}
 
   // kWrong where the two are of different shape.
@@ -242,13 +242,13 @@ class StepChecker::Comparison {
   }
 
   StepChecker& checker_;
-  Claim& claim_;
+  StepQueryBuilder& claim_;
   std::vector<std::string> facts_;
 };
 
 // ---------------------------------------------------------------- questions
 
-StepChecker::Finding StepChecker::Ask(Claim& claim, const std::vector<std::string>& facts,
+StepChecker::Finding StepChecker::Ask(StepQueryBuilder& claim, const std::vector<std::string>& facts,
                                       const std::vector<std::string>& goals) {
   std::vector<std::string> open;
   for (const std::string& goal : goals) {
@@ -261,7 +261,7 @@ StepChecker::Finding StepChecker::Ask(Claim& claim, const std::vector<std::strin
     if (connected && query.logic == "QF_NIA") {
       // Easy queries are settled as they are; Z3 wastes its time on products that are hard.
       answer = AnswerTo(query, kLittle);
-      if (answer == SmtAnswer::kUnknown && AnswerTo(Claim::LemmaOfProducts(), kLimit) == SmtAnswer::kUnsat) {
+      if (answer == SmtAnswer::kUnknown && AnswerTo(StepQueryBuilder::LemmaOfProducts(), kLimit) == SmtAnswer::kUnsat) {
         answer = AnswerTo(claim.LinearQuery(facts, open), kLimit);
       }
       if (answer == SmtAnswer::kUnsat) return Finding::kQuestion;
@@ -290,7 +290,7 @@ SmtAnswer StepChecker::AnswerTo(SmtQuery query, unsigned limit) {
   return asked.answer;
 }
 
-std::vector<std::string> StepChecker::FactsOf(const Context& ctx, Claim& claim) {
+std::vector<std::string> StepChecker::FactsOf(const Context& ctx, StepQueryBuilder& claim) {
   std::vector<std::string> facts;
   for (const std::vector<Guard>* all : {&ctx.facts(), &ctx.assumptions}) {
     for (const Guard& g : *all) {
@@ -372,7 +372,7 @@ void StepChecker::Resummed(Context& ctx, const char* law, const Term& before, co
   Finding finding = before.coef == after.coef ? Finding::kText : Finding::kWrong;
   // From after to before: u are the variables of after.
   {
-    Claim claim(ctx);
+    StepQueryBuilder claim(ctx);
     claim.Hide(before.bound);
     claim.Hide(after.bound);
     IndexEnvironment f;
@@ -398,7 +398,7 @@ void StepChecker::Resummed(Context& ctx, const char* law, const Term& before, co
   }
   // From before to after.
   if (finding != Finding::kWrong) {
-    Claim claim(ctx);
+    StepQueryBuilder claim(ctx);
     claim.Hide(before.bound);
     claim.Hide(after.bound);
     IndexEnvironment b;
@@ -440,7 +440,7 @@ void StepChecker::Counted(Context& ctx, const Term& before, const Term& after, V
       once = once && ((item.vars.size() == 1 && item.vars[0] == v) || !Mentions(ctx, Poly::Of(item.vars, 1), v));
     }
     if (!once) continue;
-    Claim claim(ctx);
+    StepQueryBuilder claim(ctx);
     claim.Hide(before.bound);
     const IndexSum from = claim.Of(part.poly(), {}), n = claim.Of(count, {});
     const std::string range =
@@ -456,7 +456,7 @@ void StepChecker::Counted(Context& ctx, const Term& before, const Term& after, V
 }
 
 void StepChecker::Vanished(Context& ctx, const Term& term) {
-  Claim claim(ctx);
+  StepQueryBuilder claim(ctx);
   claim.Hide(term.bound);
   std::vector<std::string> facts = FactsOf(ctx, claim);
   for (const Guard& part : Parts(term.guard)) facts.push_back(claim.Of(part, {}));
@@ -472,7 +472,7 @@ void StepChecker::Collected(Context& ctx, const NormalForm& parts, const std::ve
     const size_t at = place[i];
     coefs[at] = coefs[at] + parts[i].coef;
     if (met[at]) {
-      Claim claim(ctx);
+      StepQueryBuilder claim(ctx);
       Comparison same(*this, claim, FactsOf(ctx, claim));
       const Finding finding = same.OfTerms(parts[i], {}, sum[at], {});
       Note(ctx, finding, "equal terms", [&] { return Subject{.terms = {parts[i], sum[at]}}; });
@@ -513,7 +513,7 @@ void StepChecker::Zero(Context& ctx, const std::vector<Guard>& facts, const Norm
 }
 
 void StepChecker::Cancelled(Context& ctx, const std::vector<Guard>& given, const NormalForm& members) {
-  Claim claim(ctx);
+  StepQueryBuilder claim(ctx);
   for (const Term& t : members) claim.Hide(t.bound);
   std::vector<std::string> facts = FactsOf(ctx, claim);
   for (const Guard& g : given) facts.push_back(claim.Of(g, {}));
@@ -541,7 +541,7 @@ void StepChecker::Cancelled(Context& ctx, const std::vector<Guard>& given, const
 
 void StepChecker::Decided(Context& ctx, const char* what, const std::vector<Guard>& also,
                           const std::vector<Guard>& goals, const std::vector<Var>& hidden) {
-  Claim claim(ctx);
+  StepQueryBuilder claim(ctx);
   claim.Hide(hidden);
   std::vector<std::string> facts = FactsOf(ctx, claim), wanted;
   for (const Guard& g : also) {
@@ -555,7 +555,7 @@ void StepChecker::Decided(Context& ctx, const char* what, const std::vector<Guar
 }
 
 void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) {
-  Claim claim(ctx);
+  StepQueryBuilder claim(ctx);
   const IndexSum n = claim.Of(num, {}), d = claim.Of(den, {}), q = claim.Of(result, {});
   const IndexSum rest = verifier::PlusTimes(n, verifier::Times(d, q), -1);
   std::vector<std::string> facts = FactsOf(ctx, claim);
@@ -569,7 +569,7 @@ void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const 
 }
 
 void StepChecker::Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) {
-  Claim claim(ctx);
+  StepQueryBuilder claim(ctx);
   const IndexSum x = claim.Of(a, {}), y = claim.Of(b, {}), least = claim.Of(result, {});
   const Finding finding =
       Ask(claim, FactsOf(ctx, claim),

@@ -43,7 +43,7 @@ struct CheckedSteps {
 };
 
 // Not thread-safe. One for the proofs of one rule.
-class StepChecker : public verifier::StepListener {
+class StepChecker : public verifier::ProofObserver {
  public:
   using Context = verifier::Context;
   using Term = verifier::Term;
@@ -93,10 +93,10 @@ class StepChecker : public verifier::StepListener {
   void Cancelled(Context& ctx, const std::vector<Guard>& facts, const NormalForm& members);
   SmtAnswer AnswerTo(SmtQuery query, unsigned limit);
   // Asks if the facts imply the goals.
-  Finding Ask(verifier::Claim& claim, const std::vector<std::string>& facts, const std::vector<std::string>& goals);
+  Finding Ask(verifier::StepQueryBuilder& claim, const std::vector<std::string>& facts, const std::vector<std::string>& goals);
   // Counts the step; `subject` is asked for where it is wrong.
   void Note(const Context& ctx, Finding finding, const std::string& law, absl::FunctionRef<Subject()> subject);
-  static std::vector<std::string> FactsOf(const Context& ctx, verifier::Claim& claim);
+  static std::vector<std::string> FactsOf(const Context& ctx, verifier::StepQueryBuilder& claim);
 
   std::mt19937_64 rng_;
   CheckedSteps report_;

@@ -121,7 +121,7 @@ IndexSum Times(const IndexSum& a, const IndexSum& b) {
   return out;
 }
 
-std::string Claim::Text(const IndexSum& a) {
+std::string StepQueryBuilder::Text(const IndexSum& a) {
   std::vector<std::string> parts;
   for (const auto& [product, coef] : a) {
     std::vector<std::string> factors;
@@ -133,7 +133,7 @@ std::string Claim::Text(const IndexSum& a) {
   return parts.size() == 1 ? parts[0] : absl::StrCat("(+ ", absl::StrJoin(parts, " "), ")");
 }
 
-std::string Claim::AtLeastZero(const IndexSum& a) {
+std::string StepQueryBuilder::AtLeastZero(const IndexSum& a) {
   int64_t value = 0;
   if (IsNumber(a, &value)) return value >= 0 ? "true" : "false";
   std::string text = absl::StrCat("(>= ", Text(a), " 0)");
@@ -141,7 +141,7 @@ std::string Claim::AtLeastZero(const IndexSum& a) {
   return text;
 }
 
-std::string Claim::Equal(const IndexSum& a, const IndexSum& b) {
+std::string StepQueryBuilder::Equal(const IndexSum& a, const IndexSum& b) {
   int64_t value = 0;
   const IndexSum difference = PlusTimes(a, b, -1);
   if (IsNumber(difference, &value)) return value == 0 ? "true" : "false";
@@ -151,7 +151,7 @@ std::string Claim::Equal(const IndexSum& a, const IndexSum& b) {
 }
 
 // The q with den q <= num < den q + den, where den is positive; nothing is known of it elsewhere.
-IndexSum Claim::Quotient(const IndexSum& num, const IndexSum& den) {
+IndexSum StepQueryBuilder::Quotient(const IndexSum& num, const IndexSum& den) {
   const auto [place, first] = of_text_.emplace(absl::StrCat("div ", Text(num), " by ", Text(den)), 0);
   if (first) {
     place->second = NewConstant();
@@ -164,7 +164,7 @@ IndexSum Claim::Quotient(const IndexSum& num, const IndexSum& den) {
   return {{{place->second}, 1}};
 }
 
-IndexSum Claim::OfVar(Var v, const IndexEnvironment& environment) {
+IndexSum StepQueryBuilder::OfVar(Var v, const IndexEnvironment& environment) {
   const auto replaced = environment.find(v);
   if (replaced != environment.end()) return replaced->second;
   const VarInfo& info = ctx_.Info(v);
@@ -206,7 +206,7 @@ IndexSum Claim::OfVar(Var v, const IndexEnvironment& environment) {
   return self;
 }
 
-IndexSum Claim::Of(const Poly& p, const IndexEnvironment& environment) {
+IndexSum StepQueryBuilder::Of(const Poly& p, const IndexEnvironment& environment) {
   IndexSum out;
   for (const Poly::Item& item : p.items()) {
     IndexSum product = {{{}, item.coef}};
@@ -216,7 +216,7 @@ IndexSum Claim::Of(const Poly& p, const IndexEnvironment& environment) {
   return out;
 }
 
-std::string Claim::Of(const Guard& g, const IndexEnvironment& environment) {
+std::string StepQueryBuilder::Of(const Guard& g, const IndexEnvironment& environment) {
   switch (g.kind()) {
     case Guard::Kind::kTrue: return "true";
     case Guard::Kind::kFalse: return "false";
@@ -230,7 +230,7 @@ std::string Claim::Of(const Guard& g, const IndexEnvironment& environment) {
   return out + ")";
 }
 
-std::string Claim::Text(const Atom& a, const IndexEnvironment& environment) {
+std::string StepQueryBuilder::Text(const Atom& a, const IndexEnvironment& environment) {
   std::string out = absl::StrCat("(", a->name, " ");
   for (const Poly& p : a->at) absl::StrAppend(&out, Text(Of(p, environment)), " , ");
   if (a->kind == AtomNode::Kind::kInt) absl::StrAppend(&out, Text(Of(a->value, environment)));
@@ -245,7 +245,7 @@ std::string Claim::Text(const Atom& a, const IndexEnvironment& environment) {
   return out + ")";
 }
 
-std::string Claim::Text(const NormalForm& n, const IndexEnvironment& environment) {
+std::string StepQueryBuilder::Text(const NormalForm& n, const IndexEnvironment& environment) {
   std::string out;
   for (const Term& t : n) {
     IndexEnvironment inner = environment;
@@ -258,7 +258,7 @@ std::string Claim::Text(const NormalForm& n, const IndexEnvironment& environment
   return out;
 }
 
-SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals,
+SmtQuery StepQueryBuilder::Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals,
                       bool connected) const {
   std::map<int, std::string> names;
   std::vector<int> order;
@@ -310,7 +310,7 @@ SmtQuery Claim::Query(const std::vector<std::string>& facts, const std::vector<s
 
 // Lists instances of the lemma of products: those whose conclusion has a product that occurs anyway, first those with
 // the fewest others.
-std::vector<std::string> Claim::Products() const {
+std::vector<std::string> StepQueryBuilder::Products() const {
   constexpr size_t kMostInstances = 300;
   std::vector<Relation> known;
   std::set<std::string> listed;
@@ -381,20 +381,20 @@ std::vector<std::string> Claim::Products() const {
   return instances;
 }
 
-SmtQuery Claim::LemmaOfProducts() {
+SmtQuery StepQueryBuilder::LemmaOfProducts() {
   return {"lemma", "QF_NIA",
           "(set-logic QF_NIA)\n(set-info :status unsat)\n(declare-const a Int)\n(declare-const b Int)\n"
           "(assert (not (and (=> (and (>= a 0) (>= b 0)) (>= (* a b) 0)) (=> (and (>= a 1) (>= b 1)) (>= (* a b) 1)) "
           "(=> (= a 0) (= (* a b) 0)))))\n(check-sat)\n"};
 }
 
-SmtQuery Claim::LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const {
+SmtQuery StepQueryBuilder::LinearQuery(std::vector<std::string> facts, std::vector<std::string> goals) const {
   for (std::string& instance : Products()) facts.push_back(std::move(instance));
   // The known relations of a constant count as facts, since they have products too.
   for (const Constant& constant : constants_) {
     facts.insert(facts.end(), constant.known.begin(), constant.known.end());
   }
-  Claim linear(ctx_);
+  StepQueryBuilder linear(ctx_);
   linear.constants_.resize(constants_.size());
   std::map<std::string, int> products;
   const auto without_products = [&](std::string& text) {

@@ -25,9 +25,9 @@ IndexSum PlusTimes(const IndexSum& a, const IndexSum& b, int64_t times);
 IndexSum Times(const IndexSum& a, const IndexSum& b);
 
 // One question: its constants, and the texts of conditions about them.
-class Claim {
+class StepQueryBuilder {
  public:
-  explicit Claim(const Context& ctx) : ctx_(ctx) {}
+  explicit StepQueryBuilder(const Context& ctx) : ctx_(ctx) {}
 
   const Context& context() const { return ctx_; }
   // The range of the variable is not known.

@@ -43,7 +43,7 @@ std::optional<int64_t> ElementValues::Of(const Poly& p) {
   work_ = 0;
   try {
     return Index(p);
-  } catch (const Stuck&) {
+  } catch (const CannotEvaluate&) {
     return std::nullopt;
   }
 }
@@ -52,7 +52,7 @@ std::optional<bool> ElementValues::Of(const Guard& g) {
   work_ = 0;
   try {
     return Holds(g);
-  } catch (const Stuck&) {
+  } catch (const CannotEvaluate&) {
     return std::nullopt;
   }
 }
@@ -62,7 +62,7 @@ std::optional<double> ElementValues::Of(const NormalForm& n) {
   try {
     const double value = Value(n);
     return std::isfinite(value) ? std::optional(value) : std::nullopt;
-  } catch (const Stuck&) {
+  } catch (const CannotEvaluate&) {
     return std::nullopt;
   }
 }
@@ -74,24 +74,24 @@ int64_t ElementValues::Index(Var v) {
   switch (info.kind) {
     case VarInfo::Kind::kDiv: {
       const int64_t num = Index(info.a), den = Index(info.b);
-      if (den <= 0) throw Stuck();
+      if (den <= 0) throw CannotEvaluate();
       return FloorDivide(num, den);
     }
     case VarInfo::Kind::kMin: return std::min(Index(info.a), Index(info.b));
     case VarInfo::Kind::kValue: {
       const double value = Value(*info.value);
-      if (!FitsInt64(value)) throw Stuck();
+      if (!FitsInt64(value)) throw CannotEvaluate();
       return std::llround(value);
     }
     case VarInfo::Kind::kParam: {
-      if (!info.defined) throw Stuck();
+      if (!info.defined) throw CannotEvaluate();
       const int64_t num = Index(info.defined->first), den = Index(info.defined->second);
-      if (den <= 0 || num % den != 0) throw Stuck();
+      if (den <= 0 || num % den != 0) throw CannotEvaluate();
       return num / den;
     }
     case VarInfo::Kind::kLocal: break;
   }
-  throw Stuck();
+  throw CannotEvaluate();
 }
 
 int64_t ElementValues::Index(const Poly& p) {
@@ -99,9 +99,9 @@ int64_t ElementValues::Index(const Poly& p) {
   for (const Poly::Item& item : p.items()) {
     int64_t product = item.coef;
     for (Var v : item.vars) {
-      if (!CheckedMultiply(product, Index(v), &product)) throw Stuck();
+      if (!CheckedMultiply(product, Index(v), &product)) throw CannotEvaluate();
     }
-    if (!CheckedAdd(sum, product, &sum)) throw Stuck();
+    if (!CheckedAdd(sum, product, &sum)) throw CannotEvaluate();
   }
   return sum;
 }
@@ -149,14 +149,14 @@ bool ElementValues::Bounds(Var v, const std::vector<Guard>& parts, const std::ve
           continue;
         }
         plain = plain && IsKnown(Poly::Of(x), open);
-        if (plain && !CheckedMultiply(product, Index(x), &product)) throw Stuck();
+        if (plain && !CheckedMultiply(product, Index(x), &product)) throw CannotEvaluate();
       }
       plain = plain && times <= 1;
       int64_t& sum = times == 1 ? factor : rest;
-      if (!CheckedAdd(sum, product, &sum)) throw Stuck();
+      if (!CheckedAdd(sum, product, &sum)) throw CannotEvaluate();
     }
     if (!plain || factor == 0) continue;
-    if (factor == INT64_MIN || rest == INT64_MIN) throw Stuck();
+    if (factor == INT64_MIN || rest == INT64_MIN) throw CannotEvaluate();
     const int64_t size = std::abs(factor), other = factor > 0 ? rest : -rest;
     // size * v + other >= 0, or = 0; for a negative factor of an inequality the other way around.
     if (g.kind() == Guard::Kind::kEq || factor > 0) {
@@ -182,7 +182,7 @@ void ElementValues::OverPoints(const std::vector<Var>& bound, const Guard& guard
     values_.erase(v);
   }
   const std::function<void(std::vector<Var>)> extend = [&](std::vector<Var> open) {
-    if (++work_ > kMostWork) throw Stuck();
+    if (++work_ > kMostWork) throw CannotEvaluate();
     if (open.empty()) {
       if (!Holds(guard)) return;
       std::vector<int64_t> point;
@@ -201,7 +201,7 @@ void ElementValues::OverPoints(const std::vector<Var>& bound, const Guard& guard
       values_.erase(v);
       return;
     }
-    throw Stuck();  // no variable is bounded by the known ones
+    throw CannotEvaluate();  // no variable is bounded by the known ones
   };
   extend(bound);
   for (const std::vector<int64_t>& point : points) {
@@ -229,7 +229,7 @@ double ElementValues::Value(const NormalForm& n) {
 }
 
 double ElementValues::Value(const Atom& a) {
-  if (++work_ > kMostWork) throw Stuck();
+  if (++work_ > kMostWork) throw CannotEvaluate();
   switch (a->kind) {
     case AtomNode::Kind::kRead: {
       std::vector<int64_t> at;
@@ -258,7 +258,7 @@ double ElementValues::Binder(const AtomNode& a) {
       OverPoints(b.bound, b.guard, [&] {
         double value = Value(b.body);
         if (integers) value = Wrapped(value, a.name);
-        if (!std::isfinite(value)) throw Stuck();
+        if (!std::isfinite(value)) throw CannotEvaluate();
         if (a.name == "prod") {
           result *= value;
         } else if (std::isnan(result) || (!Same(value, result) && (least ? value < result : value > result))) {

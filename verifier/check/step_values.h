@@ -29,7 +29,7 @@ class ElementValues {
   std::optional<double> Of(const NormalForm& n);
 
  private:
-  struct Stuck {};
+  struct CannotEvaluate {};
   int64_t Index(const Poly& p);
   int64_t Index(Var v);
   bool Holds(const Guard& g);

@@ -243,7 +243,7 @@ absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits&
 absl::Status ForEachDistinct(const CompiledRule& rule, const DomainLimits& domain, StopFlag stop,
                              absl::FunctionRef<void(const RuleInstance&, const ProofOptions&)> visit) {
   std::set<std::string> seen;
-  verifier::SolverMemory memory;
+  verifier::QueryCache memory;
   ProofOptions options;
   options.memory = &memory;
   return ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
@@ -410,7 +410,7 @@ std::vector<RuleClassifier::Symbols> RuleClassifier::WithoutEmptyValues(const Ru
       // Values that are too large to draw are not measured, either.
       const std::vector<int64_t> counts = ElementCounts(instance, symbols);
       const bool fits = std::all_of(counts.begin(), counts.end(),
-                                    [](int64_t count) { return count > 0 && count <= RandomLeaves::kMaxElements; });
+                                    [](int64_t count) { return count > 0 && count <= ValueDistribution::kMaxElements; });
       if (fits) found.push_back(std::move(symbols));
     }
   }
@@ -458,11 +458,11 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
 void RuleClassifier::MeasureFiniteness(const RuleInstance& instance, const Symbols& symbols, Precision precision,
                                        CompiledNodes* compiled) {
   std::vector<Number> reals = random_.Reals(instance, Leaves::kNotFinite);
-  const bool spoiled = random_.SpoilReal(instance, &reals);
+  const bool spoiled = random_.InjectNonFiniteReal(instance, &reals);
   const NumericInstance numeric(instance, symbols, reals);
   std::vector<Tensor> leaves;
   if (!random_.Draw(instance, numeric, Leaves::kNotFinite, Precision::kNative, &leaves)) return;
-  if (!spoiled && !random_.SpoilSome(instance, &leaves)) return;
+  if (!spoiled && !random_.InjectNonFinite(instance, &leaves)) return;
   const auto values = numeric.Run(leaves, precision, instance.nodes.size(), compiled);
   if (!values.ok()) return;
   ++samples_;

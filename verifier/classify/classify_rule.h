@@ -114,7 +114,7 @@ class RuleClassifier {
                          CompiledNodes* compiled);
   void CompareFiniteness(const Tensor& left, const Tensor& right);
 
-  RandomLeaves random_;
+  ValueDistribution random_;
   const size_t assignments_;
   const std::optional<DType> half_;
   const bool ranged_;

@@ -335,7 +335,7 @@ class Sample {
   // and 1; its elements differ from that by a factor of 2 at most, and are of either sign where `signs`.
   std::optional<std::vector<std::vector<Tensor>>> Run(const RuleInstance& law, const std::vector<int64_t>& symbols,
                                                       int spread, bool signs) {
-    RandomLeaves leaves_of(random_(), std::nullopt);
+    ValueDistribution leaves_of(random_(), std::nullopt);
     std::vector<Number> reals = leaves_of.Reals(law, Leaves::kOrdinary);
     for (size_t k = 0; k < reals.size(); ++k) {
       if (law.reals[k].positive) reals[k] = std::abs(RealOf(reals[k]));
@@ -439,7 +439,7 @@ bool HasFloatingOutputs(const RuleInstance& instance) {
 // Over infinities as well: laws that fail for them show nothing about the numbers that run.
 bool IsProved(const RuleInstance& law, ProofOptions options) {
   options.search_counterexample = false;
-  options.listener = nullptr;
+  options.observer = nullptr;
   options.keep_smtlib = false;
   const ProofResult result = Prove(law, options);
   return result.verdict == Verdict::kProved && !result.used_finite_only_step;

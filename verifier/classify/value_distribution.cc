@@ -40,7 +40,7 @@ double OneOf(const double (&numbers)[n], std::mt19937_64& rng) {
 
 }  // namespace
 
-double RandomLeaves::Offset(Leaves kind) {
+double ValueDistribution::Offset(Leaves kind) {
   const double far = half_ ? 8 : 1000, steep = half_ ? 6 : 20;
   switch (kind) {
     case Leaves::kFarFromZero: return far;
@@ -50,7 +50,7 @@ double RandomLeaves::Offset(Leaves kind) {
   }
 }
 
-std::vector<Number> RandomLeaves::Reals(const RuleInstance& instance, Leaves kind) {
+std::vector<Number> ValueDistribution::Reals(const RuleInstance& instance, Leaves kind) {
   std::normal_distribution<double> normal;
   std::vector<Number> reals;
   for (const RealSymbol& real : instance.reals) {
@@ -67,7 +67,7 @@ std::vector<Number> RandomLeaves::Reals(const RuleInstance& instance, Leaves kin
 }
 
 // Elements of one leaf, as doubles, in drawn_.
-void RandomLeaves::DrawFloats(DType dtype, Leaves kind, bool positive, int64_t count) {
+void ValueDistribution::DrawFloats(DType dtype, Leaves kind, bool positive, int64_t count) {
   drawn_.resize(static_cast<size_t>(count));
   switch (kind) {
     case Leaves::kTies:
@@ -101,7 +101,7 @@ void RandomLeaves::DrawFloats(DType dtype, Leaves kind, bool positive, int64_t c
   for (double& x : drawn_) x = std::abs(x) + 1e-3;
 }
 
-bool RandomLeaves::Draw(const RuleInstance& instance, const NumericInstance& numeric, Leaves kind, Precision precision,
+bool ValueDistribution::Draw(const RuleInstance& instance, const NumericInstance& numeric, Leaves kind, Precision precision,
                         std::vector<Tensor>* leaves) {
   leaves->assign(instance.nodes.size(), Tensor());
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
@@ -132,7 +132,7 @@ bool RandomLeaves::Draw(const RuleInstance& instance, const NumericInstance& num
 }
 
 // Small ones, which may be indices or truth values; some of both signs; some that no floating type tells apart.
-int64_t RandomLeaves::Integer(DType dtype, Leaves kind) {
+int64_t ValueDistribution::Integer(DType dtype, Leaves kind) {
   const int64_t small = static_cast<int64_t>(rng_() % 2);
   if (dtype == DType::kBool || (kind != Leaves::kScaled && kind != Leaves::kFarFromZero)) return small;
   if (kind == Leaves::kScaled) return static_cast<int64_t>(rng_() % 11) - 5;
@@ -140,7 +140,7 @@ int64_t RandomLeaves::Integer(DType dtype, Leaves kind) {
 }
 
 // Numbers near the ends of a type: the largest, whose sums overflow, and the smallest.
-double RandomLeaves::Extreme(DType dtype) {
+double ValueDistribution::Extreme(DType dtype) {
   const bool wide = dtype == DType::kFloat64;
   if (IsHalf(dtype)) {
     const double halves[] = {
@@ -153,13 +153,13 @@ double RandomLeaves::Extreme(DType dtype) {
 
 // Draws a number of any magnitude that the type has. Most numbers in the range of f64 are beyond that of f32; the
 // product of a few of them is within the range of f64.
-double RandomLeaves::FullRange(DType dtype) {
+double ValueDistribution::FullRange(DType dtype) {
   const double most = dtype == DType::kFloat64 ? 60 : 37;
   std::uniform_real_distribution<double> exponent(-most, most);
   return WithRandomSign(std::pow(10, exponent(rng_)), rng_);
 }
 
-bool RandomLeaves::SpoilReal(const RuleInstance& instance, std::vector<Number>* reals) {
+bool ValueDistribution::InjectNonFiniteReal(const RuleInstance& instance, std::vector<Number>* reals) {
   std::vector<size_t> choices;
   for (size_t i = 0; i < instance.reals.size(); ++i) {
     if (IsFloating(instance.reals[i].dtype) && !instance.reals[i].positive && !instance.reals[i].finite)
@@ -170,7 +170,7 @@ bool RandomLeaves::SpoilReal(const RuleInstance& instance, std::vector<Number>* 
   return true;
 }
 
-bool RandomLeaves::SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves) {
+bool ValueDistribution::InjectNonFinite(const RuleInstance& instance, std::vector<Tensor>* leaves) {
   std::vector<size_t> choices;
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
     const SymbolicNode& node = instance.nodes[n];

@@ -28,10 +28,10 @@ enum class Leaves : uint8_t {
   kNotFinite
 };
 
-class RandomLeaves {
+class ValueDistribution {
  public:
   // With `half`, draws numbers that elements of that type tell apart.
-  RandomLeaves(uint64_t seed, std::optional<DType> half) : rng_(seed), half_(half) {}
+  ValueDistribution(uint64_t seed, std::optional<DType> half) : rng_(seed), half_(half) {}
 
   // Real and integer attributes of the instance.
   std::vector<Number> Reals(const RuleInstance& instance, Leaves kind);
@@ -39,10 +39,10 @@ class RandomLeaves {
   bool Draw(const RuleInstance& instance, const NumericInstance& numeric, Leaves kind, Precision precision,
             std::vector<Tensor>* leaves);
   // Makes a real attribute infinite in half of the cases where one may be; false where it did not.
-  bool SpoilReal(const RuleInstance& instance, std::vector<Number>* reals);
+  bool InjectNonFiniteReal(const RuleInstance& instance, std::vector<Number>* reals);
   // Makes up to three elements of floating leaves infinite or NaN, or now and then many; false where there is none. Two
   // that are infinite may cancel.
-  bool SpoilSome(const RuleInstance& instance, std::vector<Tensor>* leaves);
+  bool InjectNonFinite(const RuleInstance& instance, std::vector<Tensor>* leaves);
 
   uint64_t Next() { return rng_(); }
 

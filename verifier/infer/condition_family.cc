@@ -31,7 +31,7 @@ struct Terms {
   std::vector<ConditionTerm> integers, lists, reals;
 };
 
-Terms TermsOf(const CompiledRule& rule, const Structure& structure) {
+Terms TermsOf(const CompiledRule& rule, const StructuralAssignment& structure) {
   using Class = RuleAttr::Class;
   Terms terms;
   for (const std::string& size : rule.sizes()) {
@@ -125,7 +125,7 @@ ArgExpr ConditionAtom::ToExpr() const {
   return left;
 }
 
-std::vector<ConditionAtom> ConditionFamily(const CompiledRule& rule, const Structure& structure) {
+std::vector<ConditionAtom> ConditionFamily(const CompiledRule& rule, const StructuralAssignment& structure) {
   const Terms terms = TermsOf(rule, structure);
   std::vector<ConditionAtom> atoms;
   const auto structural = [](const ConditionTerm& t) { return t.axis || t.flag; };

@@ -46,11 +46,11 @@ struct ConditionAtom {
 };
 
 // The atoms of the family; among atoms with the same meaning the preferred one comes first.
-std::vector<ConditionAtom> ConditionFamily(const CompiledRule& rule, const Structure& structure);
+std::vector<ConditionAtom> ConditionFamily(const CompiledRule& rule, const StructuralAssignment& structure);
 
 // A place at which atoms are true or false: structural values, and the values of symbols by name.
 struct ConditionPlace {
-  const Structure* structure = nullptr;
+  const StructuralAssignment* structure = nullptr;
   std::function<std::optional<int64_t>(const std::string&)> symbol;
 };
 

@@ -60,14 +60,14 @@ Bits And(Bits a, const Bits& b) {
 
 // Structural values with assignments that make the left side legal.
 struct Sampled {
-  Structure structure;
+  StructuralAssignment structure;
   std::map<std::string, size_t> symbols;
   std::vector<std::vector<int64_t>> assignments;
 };
 
 // A place at which the rule is false.
 struct Witness {
-  Structure structure;
+  StructuralAssignment structure;
   std::map<std::string, int64_t> symbols;
   std::set<std::string> positive;  // tensors and real attributes whose elements all are, by their text
   std::string text;
@@ -117,7 +117,7 @@ class Inferrer {
   bool Sample(const CompiledRule& compiled) {
     limits_ = SmallLimits(compiled);
     std::vector<RuleInstance> instances;
-    (void)ForEachStructure(compiled, limits_, [&](const Structure& structure, RuleInstance instance) {
+    (void)ForEachStructuralAssignment(compiled, limits_, [&](const StructuralAssignment& structure, RuleInstance instance) {
       Sampled& sampled = samples_.emplace_back();
       sampled.structure = structure;
       for (size_t s = 0; s < instance.symbols.size(); ++s) sampled.symbols[instance.symbols[s].name] = s;
@@ -272,9 +272,9 @@ class Inferrer {
   Outcome TryToProve(const std::vector<size_t>& numbers) {
     absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(Under(numbers), options_.use);
     if (!compiled.ok()) return Outcome::kOpen;
-    std::vector<std::pair<Structure, RuleInstance>> instances;
+    std::vector<std::pair<StructuralAssignment, RuleInstance>> instances;
     const absl::Status status =
-        ForEachStructure(**compiled, limits_, [&](const Structure& structure, RuleInstance instance) {
+        ForEachStructuralAssignment(**compiled, limits_, [&](const StructuralAssignment& structure, RuleInstance instance) {
           instances.emplace_back(structure, std::move(instance));
           return absl::OkStatus();
         });
@@ -300,7 +300,7 @@ class Inferrer {
     return Outcome::kProved;
   }
 
-  void AddWitness(const Structure& structure, const Counterexample& found) {
+  void AddWitness(const StructuralAssignment& structure, const Counterexample& found) {
     Witness witness;
     witness.structure = structure;
     for (const auto& [name, value] : found.symbols) witness.symbols[name] = value;

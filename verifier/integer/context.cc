@@ -170,7 +170,7 @@ Poly Context::WithoutCommonFactors(Poly p) const {
 
 Poly Context::FloorDiv(const Poly& num, const Poly& den) {
   Poly quotient = Divide(num, den);
-  if (record->listener != nullptr) record->listener->Divided(*this, num, den, quotient);
+  if (record->observer != nullptr) record->observer->Divided(*this, num, den, quotient);
   return quotient;
 }
 
@@ -240,7 +240,7 @@ Poly Context::Divide(const Poly& num_in, const Poly& den_in) {
 
 Poly Context::MinOf(const Poly& a, const Poly& b) {
   Poly least = Least(a, b);
-  if (record->listener != nullptr) record->listener->Least(*this, a, b, least);
+  if (record->observer != nullptr) record->observer->Least(*this, a, b, least);
   return least;
 }
 

@@ -29,8 +29,8 @@ namespace rewright::verifier {
 
 struct Term;
 class Solver;
-class SolverMemory;
-class StepListener;
+class QueryCache;
+class ProofObserver;
 
 struct VarInfo {
   enum class Kind : uint8_t { kParam, kLocal, kDiv, kMin, kValue };
@@ -66,8 +66,8 @@ struct ProofSession {
   double start_s = ThreadWorkSeconds();
   double cpu_start_s = ThreadCpuSeconds();  // for reports alone
   bool certify = false;  // keep every step and query in full
-  SolverMemory* memory = nullptr;
-  StepListener* listener = nullptr;  // receives every step; usually null
+  QueryCache* memory = nullptr;
+  ProofObserver* observer = nullptr;  // receives every step; usually null
   // Gives the solver's answers in a replay. A query that is not known to be unsatisfiable settles nothing.
   std::function<bool(const SmtQuery&)> known_unsat;
   int queries = 0;

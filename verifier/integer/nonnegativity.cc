@@ -176,10 +176,10 @@ bool Context::QuickNonneg(const Poly& p, const std::vector<Var>& hidden) const {
 bool Context::ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guard>& extra,
                           const std::vector<Var>& hidden, Effort effort) {
   const bool proved = DecideNonneg(goals, extra, hidden, effort);
-  if (proved && record->listener != nullptr) {
+  if (proved && record->observer != nullptr) {
     std::vector<Guard> told;
     for (const Poly& goal : goals) told.push_back(Guard::Ge(goal));
-    record->listener->Decided(*this, "index", extra, told, hidden);
+    record->observer->Decided(*this, "index", extra, told, hidden);
   }
   return proved;
 }

@@ -22,7 +22,7 @@ bool EliminateSingleton(Context& ctx, Term* t);
 // Bound variables that a division gives, as far as the strategy says.
 bool EliminateByDivision(Context& ctx, Term* t);
 
-// Tells the listener that two terms are the same sum: guards or indices differ, but are the same where the guard holds.
+// Tells the observer that two terms are the same sum: guards or indices differ, but are the same where the guard holds.
 void Restated(Context& ctx, const char* law, const Term& before, const Term& after);
 
 }  // namespace rewright::verifier

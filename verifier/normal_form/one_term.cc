@@ -62,7 +62,7 @@ bool CountUnused(Context& ctx, Term* t) {
     t->bound.erase(std::find(t->bound.begin(), t->bound.end(), v));
     t->guard = rest;
     t->atoms.push_back(MakeIntAtom(ctx, count));
-    if (ctx.record->listener != nullptr) ctx.record->listener->Counted(ctx, before, *t, v, count);
+    if (ctx.record->observer != nullptr) ctx.record->observer->Counted(ctx, before, *t, v, count);
     return true;
   }
   return false;
@@ -70,9 +70,9 @@ bool CountUnused(Context& ctx, Term* t) {
 
 void ShortenGuard(Context& ctx, Term* t) {
   Guard shorter = SimplifyGuard(ctx, t->guard, t->bound);
-  if (ctx.record->listener != nullptr && shorter != t->guard) {
+  if (ctx.record->observer != nullptr && shorter != t->guard) {
     if (shorter.IsFalse()) {
-      ctx.record->listener->Vanished(ctx, *t);
+      ctx.record->observer->Vanished(ctx, *t);
     } else {
       Restated(ctx, "guard", *t, Term{t->coef, t->bound, shorter, t->atoms});
     }
@@ -232,7 +232,7 @@ NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
   ctx.record->CheckLimit();
   NormalForm out, parts;
   std::vector<size_t> places;
-  const bool told = ctx.record->listener != nullptr;
+  const bool told = ctx.record->observer != nullptr;
   std::map<std::string, size_t> place;
   for (const Term& original : n) {
     Term t = original;
@@ -248,7 +248,7 @@ NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
       out[it->second].coef = out[it->second].coef + t.coef;
     }
   }
-  if (told) ctx.record->listener->Collected(ctx, parts, places, out);
+  if (told) ctx.record->observer->Collected(ctx, parts, places, out);
   out.erase(std::remove_if(out.begin(), out.end(), [](const Term& t) { return t.coef.IsZero(); }), out.end());
   return out;
 }

@@ -197,11 +197,11 @@ bool CancelSums(Context& ctx, Term* t) {
 }  // namespace
 
 bool SimplifyFactors(Context& ctx, Term* t) {
-  StepListener* const listener = ctx.record->listener;
-  const NormalForm before = listener == nullptr ? NormalForm() : NormalForm{*t};
+  ProofObserver* const observer = ctx.record->observer;
+  const NormalForm before = observer == nullptr ? NormalForm() : NormalForm{*t};
   const bool changed = SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t) ||
                        PositiveParts(ctx, t) || TruthTimesOperand(ctx, t) || CancelSums(ctx, t);
-  if (changed && listener != nullptr) listener->Equal(ctx, "factors", Guard::True(), before, {*t});
+  if (changed && observer != nullptr) observer->Equal(ctx, "factors", Guard::True(), before, {*t});
   return changed;
 }
 

@@ -23,9 +23,9 @@ struct MovedTerm {
   Substitution forward, backward;
 };
 
-class StepListener {
+class ProofObserver {
  public:
-  virtual ~StepListener() = default;
+  virtual ~ProofObserver() = default;
 
   // All that follows is about this instance; `assignments` of its symbols satisfy its conditions.
   virtual void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) = 0;

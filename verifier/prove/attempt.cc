@@ -24,7 +24,7 @@ Attempt::Attempt(const RuleInstance& instance, const Strategy& strategy, const P
 
 bool Attempt::Holds(const Guard& goal, const char* tag) {
   if (!Prover(ctx_, facts_).Holds(goal, tag)) return false;
-  if (ctx_.record->listener != nullptr) ctx_.record->listener->Decided(ctx_, tag, facts_, {goal}, {});
+  if (ctx_.record->observer != nullptr) ctx_.record->observer->Decided(ctx_, tag, facts_, {goal}, {});
   return true;
 }
 
@@ -138,8 +138,8 @@ bool Attempt::ReadsInBounds(std::string* reason) {
 
 bool Attempt::InRange(const Guard& path, const Poly& index, const Poly& size) {
   if (!DecideInRange(path, index, size)) return false;
-  if (ctx_.record->listener != nullptr) {
-    ctx_.record->listener->Decided(ctx_, "in bounds", {path}, {Guard::InRange(index, Poly(), size)}, {});
+  if (ctx_.record->observer != nullptr) {
+    ctx_.record->observer->Decided(ctx_, "in bounds", {path}, {Guard::InRange(index, Poly(), size)}, {});
   }
   return true;
 }
@@ -272,9 +272,9 @@ Outcome Attempt::EqualAt(size_t output, const std::vector<Poly>& at, const std::
        absl::StrJoin(at, ", ", [this](std::string* out, const Poly& p) { out->append(Text(p)); }), "]");
   Step("left: ", Text(a));
   Step("right: ", Text(b));
-  if (ctx_.record->listener != nullptr) {
+  if (ctx_.record->observer != nullptr) {
     for (const auto& [value, form] : {std::pair(instance_.lhs[output], a), {instance_.rhs[output], b}}) {
-      ctx_.record->listener->Composed(ctx_, value.node, value.output, at, form);
+      ctx_.record->observer->Composed(ctx_, value.node, value.output, at, form);
     }
   }
   Prover prover(ctx_, facts);
@@ -292,16 +292,16 @@ Outcome Attempt::EqualAt(size_t output, const std::vector<Poly>& at, const std::
   } else if (!is_range_max(a) || !is_range_max(b) || a[0].atoms[0]->name != b[0].atoms[0]->name ||
              !prover.EqualMaxima(a[0].atoms[0]->branches, b[0].atoms[0]->branches)) {
     difference = LiftConditions(ctx_, difference);
-    if (!prover.IsZero(difference, ctx_.record->listener != nullptr ? &classes : nullptr)) return Outcome::kOpen;
+    if (!prover.IsZero(difference, ctx_.record->observer != nullptr ? &classes : nullptr)) return Outcome::kOpen;
   }
-  if (ctx_.record->listener == nullptr) return Outcome::kProved;
+  if (ctx_.record->observer == nullptr) return Outcome::kProved;
   NormalForm sides = a;
   for (Term t : b) {
     t.coef = -t.coef;
     sides.push_back(std::move(t));
   }
-  ctx_.record->listener->Equal(ctx_, "difference", Guard::And(facts), sides, difference);
-  ctx_.record->listener->Zero(ctx_, facts, difference, classes);
+  ctx_.record->observer->Equal(ctx_, "difference", Guard::And(facts), sides, difference);
+  ctx_.record->observer->Zero(ctx_, facts, difference, classes);
   return Outcome::kProved;
 }
 

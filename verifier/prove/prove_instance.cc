@@ -85,10 +85,10 @@ void TellSteps(const RuleInstance& instance, const std::vector<Strategy>& strate
   ProofSession told;
   told.work_limit_s = kNoLimit;
   told.memory = found.memory;
-  told.listener = options.listener;
+  told.observer = options.observer;
   std::string reason;
   Legality legal;
-  told.listener->Begin(instance, assignments);
+  told.observer->Begin(instance, assignments);
   Attempt first(instance, strategies[0], options, &told, assignments);
   const bool lawful = first.ProveLegality(&legal, &reason);
   Attempt attempt(instance, strategy, options, &told, assignments);
@@ -107,9 +107,9 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
   // Only unrolling proves an instance with a matrix, so it is tried first.
   const bool unroll_first = HasMatrix(instance);
   if (unroll_first) std::rotate(order.begin(), order.end() - 1, order.end());
-  if (options.tell_attempts && options.listener != nullptr) {
-    options.listener->Begin(instance, assignments);
-    record->listener = options.listener;
+  if (options.tell_attempts && options.observer != nullptr) {
+    options.observer->Begin(instance, assignments);
+    record->observer = options.observer;
   }
   for (const Strategy* tried : order) {
     const Strategy& strategy = *tried;
@@ -130,7 +130,7 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
         result->used_bounds = attempt.context().used_bounds;
         result->provisos = attempt.provisos();
         result->reason.clear();
-        if (options.listener != nullptr && !options.tell_attempts)
+        if (options.observer != nullptr && !options.tell_attempts)
           TellSteps(instance, strategies, strategy, options, *record, assignments);
         return;
       }
@@ -174,7 +174,7 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   verifier::ProofSession record;
   record.work_limit_s = options.work_limit_s;
   record.certify = options.keep_smtlib;
-  verifier::SolverMemory own;
+  verifier::QueryCache own;
   record.memory = options.memory != nullptr ? options.memory : &own;
   CounterexampleSearch search(instance, options.seed);
   std::string unconfirmed;

@@ -25,8 +25,8 @@
 namespace rewright {
 
 namespace verifier {
-class SolverMemory;
-class StepListener;
+class QueryCache;
+class ProofObserver;
 }  // namespace verifier
 
 enum class Verdict : uint8_t { kProved, kRefuted, kUnknown };
@@ -62,9 +62,9 @@ struct ProofOptions {
   int more_trials = 400;     // and after a proof that failed
   bool keep_smtlib = false;  // and all steps
   // Shared by the proofs of one rule's instances (solver.h); without, each proof has its own.
-  verifier::SolverMemory* memory = nullptr;
+  verifier::QueryCache* memory = nullptr;
   // Is told every step of the attempt that succeeded, which is gone through once more.
-  verifier::StepListener* listener = nullptr;
+  verifier::ProofObserver* observer = nullptr;
   bool tell_attempts = false;  // every attempt instead, also those that fail
 };
 
@@ -93,9 +93,9 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options = {}
 
 // Follows the one attempt `strategy` without any solver: `known_unsat` says which queries are unsatisfiable. Proved
 // when those suffice; steps and queries are then the ones that the attempt needs, in order. The result depends neither
-// on time nor on chance. `listener` receives every step.
+// on time nor on chance. `observer` receives every step.
 ProofResult ReplayProof(const RuleInstance& instance, int strategy,
                         const std::function<bool(const SmtQuery&)>& known_unsat,
-                        verifier::StepListener* listener = nullptr);
+                        verifier::ProofObserver* observer = nullptr);
 
 }  // namespace rewright

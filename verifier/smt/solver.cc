@@ -43,7 +43,7 @@ void AddBounds(const Context& ctx, const Guard& g, std::set<Poly>* bounds) {
 
 }  // namespace
 
-struct SolverMemory::Impl {
+struct QueryCache::Impl {
   z3::context& Z3() {
     if (z3 == nullptr) {
       z3 = std::make_unique<z3::context>();
@@ -63,11 +63,11 @@ struct SolverMemory::Impl {
   int64_t units = 0;  // used by the context
 };
 
-SolverMemory::SolverMemory() : impl_(std::make_unique<Impl>()) {}
-SolverMemory::~SolverMemory() = default;
+QueryCache::QueryCache() : impl_(std::make_unique<Impl>()) {}
+QueryCache::~QueryCache() = default;
 
 struct Solver::Impl {
-  Impl(Context* context, SolverMemory::Impl* shared) : ctx(*context), memory(*shared) {}
+  Impl(Context* context, QueryCache::Impl* shared) : ctx(*context), memory(*shared) {}
 
   z3::context& Z3() { return memory.Z3(); }
 
@@ -128,7 +128,7 @@ struct Solver::Impl {
       result = Ask(assertions, goal, linear, limit);
       std::vector<z3::expr> kept = assertions;
       kept.push_back(goal);
-      memory.answers.emplace(std::move(key), SolverMemory::Impl::Answer{result, std::move(kept)});
+      memory.answers.emplace(std::move(key), QueryCache::Impl::Answer{result, std::move(kept)});
     }
     if (result == z3::unsat) {
       record.nonlinear = record.nonlinear || !linear;
@@ -203,7 +203,7 @@ struct Solver::Impl {
   }
 
   Context& ctx;
-  SolverMemory::Impl& memory;
+  QueryCache::Impl& memory;
 };
 
 Solver::Solver(Context* ctx) : impl_(std::make_unique<Impl>(ctx, ctx->record->memory->impl_.get())) {}

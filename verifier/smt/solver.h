@@ -19,10 +19,10 @@ class Prover;
 
 // The memory that the proofs of a rule's instances share: Z3's context, which takes milliseconds to set up, and the
 // answers to queries, which strategies and instances repeat. Not thread-safe.
-class SolverMemory {
+class QueryCache {
  public:
-  SolverMemory();
-  ~SolverMemory();
+  QueryCache();
+  ~QueryCache();
 
  private:
   friend class Solver;

@@ -33,8 +33,8 @@ absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& grap
 }
 
 // With the seconds that rank 0 says, for all: they have to cut alike.
-DeviceKnowledge KnownByAll(const SharingOptions& sharing, const RankGroups& ranks) {
-  DeviceKnowledge device = sharing.device;
+DeviceCosts KnownByAll(const SharingOptions& sharing, const RankGroups& ranks) {
+  DeviceCosts device = sharing.device;
   if (device.seconds == nullptr) return device;
   device.seconds = [&](const Graph& graph) -> absl::StatusOr<std::vector<double>> {
     ASSIGN_OR_RETURN(

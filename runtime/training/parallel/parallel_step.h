@@ -29,7 +29,7 @@ struct SharingOptions {
   RankExecutable::RewritePart rewrite_part;
   // Knowledge by which the model is cut into layers and stages. Seconds are asked on rank 0 alone, groups are the same
   // on all ranks.
-  DeviceKnowledge device;
+  DeviceCosts device;
   // Gradients of at least this size are summed over ranks at once, while those before them in the model are computed.
   int64_t bucket_bytes = int64_t{25} << 20;
 };

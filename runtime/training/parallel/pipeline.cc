@@ -85,7 +85,7 @@ void FindMessages(PipelinePlan* plan) {
 
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
                                           const std::vector<std::string>& updated, const PipelineShape& shape,
-                                          const DeviceKnowledge& device) {
+                                          const DeviceCosts& device) {
   PipelinePlan plan;
   plan.shape = shape;
   ASSIGN_OR_RETURN(plan.gradients, Unpacked(gradients, step));

@@ -62,7 +62,7 @@ struct PipelinePlan {
 };
 
 // Knowledge of the device for cutting a graph into layers; each function may be null.
-struct DeviceKnowledge {
+struct DeviceCosts {
   // The groups of nodes that the device runs as one; they stay in one stage.
   std::function<std::vector<Group>(const Graph&)> groups;
   // Seconds that nodes take, by position in Graph::nodes().
@@ -72,7 +72,7 @@ struct DeviceKnowledge {
 // `gradients` and `step` are StepGraphs'. Errors: those of `device`, more stages than the forward pass can be cut into.
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
                                           const std::vector<std::string>& updated, const PipelineShape& shape,
-                                          const DeviceKnowledge& device = {});
+                                          const DeviceCosts& device = {});
 
 // The most bytes that a rank takes of those that have stages: for the weights that they read, for its passes, one at a
 // time, and what micro-batches keep between these. Errors: those of `bytes_of`.

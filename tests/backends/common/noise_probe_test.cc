@@ -6,7 +6,7 @@ namespace rewright {
 namespace {
 
 // Times that never agree: 1, 2, 3, ... seconds.
-int SamplesTaken(const SampleLimits& limits, DisturbanceProbe& probe) {
+int SamplesTaken(const SampleLimits& limits, NoiseProbe& probe) {
   int taken = 0;
   const auto entry = TakeSamples([&]() -> absl::StatusOr<double> { return 1e-3 * ++taken; }, 1, limits, probe);
   EXPECT_TRUE(entry.ok() && entry->fastest == 1e-3 && entry->count == taken);
@@ -14,7 +14,7 @@ int SamplesTaken(const SampleLimits& limits, DisturbanceProbe& probe) {
 }
 
 TEST(Sampling, WhoTakesMoreThanEnoughIsNotMeasuredWell) {
-  DisturbanceProbe probe(1);
+  NoiseProbe probe(1);
   SampleLimits limits{.least = 5, .most = 10, .patient = false};
   EXPECT_EQ(SamplesTaken(limits, probe), 10);
   limits.enough = 1e-3;
@@ -24,7 +24,7 @@ TEST(Sampling, WhoTakesMoreThanEnoughIsNotMeasuredWell) {
 }
 
 TEST(Sampling, PatienceEndsOnABusyMachineAndComesBack) {
-  DisturbanceProbe probe(1);
+  NoiseProbe probe(1);
   const double full = probe.patience();
   double waited = 0;
   for (int i = 0; i < 1000; ++i) {

@@ -13,7 +13,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
-#include "substitutions/proved_licences.h"
+#include "substitutions/proved_kernel_rewrites.h"
 #include "tests/backends/cpu/runner_util.h"
 
 namespace rewright::cpu {
@@ -191,7 +191,7 @@ TEST(CpuWinograd, ComputesAnewWhatIsNotFinite) {
 
 TEST(CpuWinograd, RunsByLicenceAlone) {
   if (Forms().empty()) GTEST_SKIP() << "no kernels without AVX2";
-  const absl::StatusOr<std::unique_ptr<Licences>> licences = LoadLicences();
+  const absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadLicences();
   ASSERT_TRUE(licences.ok()) << licences.status();
   const WinogradForm three{2, 3, 2, 3};
   const Graph graph = GraphOf({{1, 64, 28, 28}, 64, {1, 1, 1, 1}, "relu"}, three, 1);
@@ -227,7 +227,7 @@ TEST(CpuWinograd, WeightsThatChangeAreForSmallTiles) {
 
 // A law licenses what it says and nothing else.
 TEST(CpuWinograd, ALicenceIsForOneMeaning) {
-  const absl::StatusOr<std::unique_ptr<Licences>> licences = LoadLicences();
+  const absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadLicences();
   ASSERT_TRUE(licences.ok()) << licences.status();
   for (const WinogradForm& form : Forms()) {
     auto arena = std::make_shared<Arena>();

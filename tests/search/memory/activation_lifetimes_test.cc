@@ -29,7 +29,7 @@ output y = %5
     return Group{.nodes = std::move(nodes), .outputs = {last}};
   };
   const std::vector<Group> groups = {group({ids[0]}), group({ids[2]}), group({ids[1], ids[3]}), group({ids[4]})};
-  const WaitingTensors waiting(*graph, groups);
+  const ActivationLifetimes waiting(*graph, groups);
   const auto rewritten = waiting.Rewrite(Kept(graph->nodes().size(), Keep::kHere));
   ASSERT_TRUE(rewritten.ok()) << rewritten.status();
   EXPECT_EQ(PrintGraph(rewritten->graph), PrintGraph(*graph));

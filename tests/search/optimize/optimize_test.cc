@@ -111,7 +111,7 @@ TEST_F(OptimizeTest, TakesBackWhatAnotherMeasurementDoesNotConfirm) {
   OptimizeReport report = Optimized(kRight, &runner);
   ASSERT_TRUE(report.rewritten);
   report.measured = Measurement{.original_seconds = 3, .candidate_seconds = 4};
-  TakeBack(graph_, "its file is not measurably faster", &report);
+  RevertToOriginal(graph_, "its file is not measurably faster", &report);
   EXPECT_FALSE(report.rewritten);
   EXPECT_EQ(PrintGraph(report.graph), PrintGraph(graph_));
   EXPECT_EQ(report.nodes_after, 4);
@@ -127,7 +127,7 @@ TEST_F(OptimizeTest, TakesBackWhatAnotherMeasurementDoesNotConfirm) {
   EXPECT_EQ(report.verdict, "the original: its file is not measurably faster");
 }
 
-class MeasurementsInMemory : public KeptMeasurements {
+class MeasurementsInMemory : public MeasurementCache {
  public:
   absl::StatusOr<std::optional<Measurement>> Find(const Graph&, const Graph& candidate) override {
     const auto found = kept.find(candidate.CanonicalHash());

@@ -89,7 +89,7 @@ TEST(RuleNetTest, RulesShareTheirTops) {
     const auto matchers = Matchers(text);
     std::vector<const CompiledRule*> rules;
     for (const auto& matcher : matchers) rules.push_back(&matcher->rule());
-    return RuleNet(rules).num_states();
+    return DiscriminationNet(rules).num_states();
   };
   const std::string a = "rule a exp(neg(relu(x))) => exp(x)\n", b = "rule b exp(neg(abs(x))) => exp(x)\n";
   EXPECT_EQ(states(a), 4);  // exp, neg, relu, x
@@ -108,14 +108,14 @@ TEST(RuleNetTest, MissesNoMatchOfAnyShippedRule) {
   const auto& matchers = set->matchers();
   std::vector<const CompiledRule*> rules;
   for (const auto& matcher : matchers) rules.push_back(&matcher->rule());
-  const RuleNet net(rules);
+  const DiscriminationNet net(rules);
   std::mt19937_64 rng(1);
   int drawn = 0, own = 0;
   int64_t named = 0, looked_at = 0;
   for (size_t number = 0; number < matchers.size(); ++number) {
     const CompiledRule& rule = *rules[number];
     const absl::Status status =
-        ForEachStructure(rule, SmallLimits(rule), [&](const Structure& structure, RuleInstance instance) {
+        ForEachStructuralAssignment(rule, SmallLimits(rule), [&](const StructuralAssignment& structure, RuleInstance instance) {
           if (rng() % 4 != 0 && drawn > 0) return absl::OkStatus();
           const auto application = DrawApplication(rule, structure, instance, {}, rng);
           if (!application) return absl::OkStatus();

@@ -5,8 +5,8 @@
 
 namespace rewright::verifier {
 
-AlgebraScene::AlgebraScene(StepListener* listener, const Strategy& strategy)
-    : session_{.work_limit_s = kNoLimit, .memory = &memory_, .listener = listener},
+AlgebraScene::AlgebraScene(ProofObserver* observer, const Strategy& strategy)
+    : session_{.work_limit_s = kNoLimit, .memory = &memory_, .observer = observer},
       ctx_(&session_, strategy, 1),
       n(ctx_.NewParam("n", 1)),
       d(ctx_.NewParam("d", 1)),
@@ -32,7 +32,7 @@ NormalForm AlgebraScene::Sum(const std::vector<Guard>& guard, const std::vector<
 
 void AlgebraScene::Vanishes(const NormalForm& form) {
   std::vector<std::vector<MovedTerm>> classes;
-  if (Prover(ctx_, {}).IsZero(form, &classes)) session_.listener->Zero(ctx_, {}, form, classes);
+  if (Prover(ctx_, {}).IsZero(form, &classes)) session_.observer->Zero(ctx_, {}, form, classes);
 }
 
 namespace {

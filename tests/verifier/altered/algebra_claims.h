@@ -17,7 +17,7 @@ namespace rewright::verifier {
 // Sizes n and d, positions i below n and j below d, sums over u, v, and w, of which a range below n is recorded.
 class AlgebraScene {
  public:
-  AlgebraScene(StepListener* listener, const Strategy& strategy);
+  AlgebraScene(ProofObserver* observer, const Strategy& strategy);
 
   Context& ctx() { return ctx_; }
   Poly V(Var v) const { return Poly::Of(v); }
@@ -32,7 +32,7 @@ class AlgebraScene {
  private:
   NormalForm Read(const std::string& name, std::vector<Poly> at);
 
-  SolverMemory memory_;
+  QueryCache memory_;
   ProofSession session_;
   Context ctx_;
 

@@ -70,7 +70,7 @@ std::string Refused(const RuleInstance& instance) {
   StepChecker checker;
   ProofOptions options;
   options.work_limit_s = 0.5;
-  options.listener = &checker;
+  options.observer = &checker;
   options.tell_attempts = true;
   Prove(instance, options);
   return checker.report().refused.empty() ? "" : checker.report().refused[0];

@@ -23,17 +23,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-SecondDerivation Derive(const std::string& text) {
+BoundedCheck Derive(const std::string& text) {
   const auto rules = ParseRules(text, "test.rules");
   EXPECT_TRUE(rules.ok()) << rules.status();
   const auto compiled = CompileRule(rules->at(0));
   EXPECT_TRUE(compiled.ok()) << compiled.status();
-  const auto derivation = DeriveAgain(**compiled);
+  const auto derivation = CheckAtSmallSizes(**compiled);
   EXPECT_TRUE(derivation.ok()) << derivation.status();
   return *derivation;
 }
 
-TEST(SecondDerivation, ConfirmsWhatIsTrue) {
+TEST(BoundedCheck, ConfirmsWhatIsTrue) {
   for (const char* text : {
            "rule r  matmul(matmul(x[m, k], y[k, n]), z[n, p]) => matmul(x, matmul(y, z))",
            "rule r  relu(relu(x)) => relu(x)",
@@ -53,13 +53,13 @@ TEST(SecondDerivation, ConfirmsWhatIsTrue) {
            // Element by element.
            "rule r  relu(mul(x[m, n], a[m, n])) => mul(relu(x), a) when positive(a)",
        }) {
-    const SecondDerivation derivation = Derive(text);
-    EXPECT_EQ(derivation.verdict, SecondVerdict::kConfirmed) << text << ": " << derivation.reason;
+    const BoundedCheck derivation = Derive(text);
+    EXPECT_EQ(derivation.verdict, BoundedVerdict::kConfirmed) << text << ": " << derivation.reason;
     EXPECT_GT(derivation.applications, 0);
   }
 }
 
-TEST(SecondDerivation, DeniesWhatIsFalse) {
+TEST(BoundedCheck, DeniesWhatIsFalse) {
   for (const char* text : {
            "rule r  sub(x[n], y[n]) => sub(y, x)",
            "rule r  matmul(x[n, n], y[n, n]) => matmul(y, x)",
@@ -72,50 +72,50 @@ TEST(SecondDerivation, DeniesWhatIsFalse) {
            // True of integers without end, false of those that wrap around.
            "rule r  less(add(x: i32[n], z: i32[n]), add(y: i32[n], z)) => less(x, y)",
        }) {
-    const SecondDerivation derivation = Derive(text);
-    EXPECT_EQ(derivation.verdict, SecondVerdict::kDenied) << text << ": " << derivation.reason;
+    const BoundedCheck derivation = Derive(text);
+    EXPECT_EQ(derivation.verdict, BoundedVerdict::kDenied) << text << ": " << derivation.reason;
   }
 }
 
 // A literal that f32 rounds is another number in f64; a rule that holds for one of them alone is not confirmed.
-TEST(SecondDerivation, ConfirmsNothingThatRoundingDecides) {
+TEST(BoundedCheck, ConfirmsNothingThatRoundingDecides) {
   for (const char* text : {
            "rule r  sub(add(x[n], 16777217), 16777216) => add(x, 1)",
            "rule r  mul(mul(x[n], 0.5), add(erf(div(x, 1.4142)), 1)) => gelu(x)",
            "rule r  div(x[n], add(exp(x), 1)) => swish(x)",
        }) {
-    EXPECT_NE(Derive(text).verdict, SecondVerdict::kConfirmed) << text;
+    EXPECT_NE(Derive(text).verdict, BoundedVerdict::kConfirmed) << text;
   }
 }
 
-TEST(SecondDerivation, SaysWhatItGivesUp) {
-  const SecondDerivation derivation = Derive("rule r  mul(exp(x[n]), exp(y[n])) => exp(add(x, y))");
-  EXPECT_EQ(derivation.verdict, SecondVerdict::kGivenUp);
+TEST(BoundedCheck, SaysWhatItGivesUp) {
+  const BoundedCheck derivation = Derive("rule r  mul(exp(x[n]), exp(y[n])) => exp(add(x, y))");
+  EXPECT_EQ(derivation.verdict, BoundedVerdict::kGivenUp);
   EXPECT_THAT(derivation.reason, HasSubstr("law of a function"));
 }
 
 // A tenth of the hand-written rules, another one each day, all with REWRIGHT_FULL.
-TEST(SecondDerivation, ConfirmsShippedRules) {
+TEST(BoundedCheck, ConfirmsShippedRules) {
   const std::vector<Rule> rules = HandWrittenRules();
   const size_t step = std::getenv("REWRIGHT_FULL") != nullptr ? 1 : 10;
   int confirmed = 0, given_up = 0;
   for (size_t i = FirstOfToday(step); i < rules.size(); i += step) {
     const auto compiled = CompileRule(rules[i]);
     ASSERT_TRUE(compiled.ok()) << compiled.status();
-    const auto derivation = DeriveAgain(**compiled);
+    const auto derivation = CheckAtSmallSizes(**compiled);
     ASSERT_TRUE(derivation.ok()) << derivation.status();
-    EXPECT_NE(derivation->verdict, SecondVerdict::kDenied) << rules[i].name << ": " << derivation->reason;
-    ++(derivation->verdict == SecondVerdict::kConfirmed ? confirmed : given_up);
+    EXPECT_NE(derivation->verdict, BoundedVerdict::kDenied) << rules[i].name << ": " << derivation->reason;
+    ++(derivation->verdict == BoundedVerdict::kConfirmed ? confirmed : given_up);
   }
   std::cout << confirmed << " confirmed, " << given_up << " given up\n";
   EXPECT_GE(confirmed, 3 * given_up);
 }
 
 // Shipped rules changed at one place: a change that the interpreter sees is never confirmed.
-TEST(SecondDerivation, ConfirmsNoFalseMutant) {
+TEST(BoundedCheck, ConfirmsNoFalseMutant) {
   const std::vector<Rule> rules = HandWrittenRules();
   MutationRng rng(20261123);
-  SecondDerivationOptions options;
+  BoundedCheckOptions options;
   options.structures = 3;  // all at which the interpreter looks
   options.draws.most_elements = 200;
   options.resource_limit = 200000;
@@ -135,15 +135,15 @@ TEST(SecondDerivation, ConfirmsNoFalseMutant) {
     for (const RuleInstance& instance : instances) apart = apart || Distinguished(instance, 20, rng).has_value();
     if (!apart) continue;
     ++made;
-    const auto derivation = DeriveAgain(**compiled, options);
+    const auto derivation = CheckAtSmallSizes(**compiled, options);
     if (!derivation.ok()) continue;
     switch (derivation->verdict) {
-      case SecondVerdict::kConfirmed:
+      case BoundedVerdict::kConfirmed:
         ++confirmed;
         ADD_FAILURE() << mutant->change << "\n" << PrintLaw(mutant->rule) << derivation->applications;
         break;
-      case SecondVerdict::kDenied: ++denied; break;
-      case SecondVerdict::kGivenUp: ++given_up; break;
+      case BoundedVerdict::kDenied: ++denied; break;
+      case BoundedVerdict::kGivenUp: ++given_up; break;
     }
   }
   std::cout << denied << " denied, " << given_up << " given up, " << confirmed << " confirmed\n";

@@ -34,12 +34,12 @@ int SymbolNamed(const RuleInstance& instance, const std::string& name) {
 }
 
 // Each coincidence that the rule leaves open is broken by one of the chosen draws, whatever the seed.
-TEST(TellingDraws, BreakCoincidences) {
+TEST(DistinguishingAssignments, BreakCoincidences) {
   const std::vector<RuleInstance> instances = InstancesOf("rule r  matmul(x[m, k], y[k, n]) => matmul(x, y)");
   ASSERT_EQ(instances.size(), 1u);
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     std::mt19937_64 rng(seed);
-    const TellingDraws draws = DrawTelling(instances[0], {}, rng);
+    const DistinguishingAssignments draws = DrawTelling(instances[0], {}, rng);
     for (size_t i = 0; i < 3; ++i) {
       for (size_t j = 0; j < 3; ++j) {
         if (i == j) continue;
@@ -52,7 +52,7 @@ TEST(TellingDraws, BreakCoincidences) {
 }
 
 // A rare assignment is searched for: equal widths of outputs of unequal widths, as a stride of two has them.
-TEST(TellingDraws, SearchForWhatChanceMisses) {
+TEST(DistinguishingAssignments, SearchForWhatChanceMisses) {
   const std::vector<RuleInstance> instances = InstancesOf(
       "rule r  add(conv2d(x[n, c, h, w], y[o, c, r, s], strides=?s), conv2d(z[n, c, h, v], y, strides=?s))"
       " => conv2d(add(x, z), y, strides=?s)");
@@ -61,17 +61,17 @@ TEST(TellingDraws, SearchForWhatChanceMisses) {
   const auto v = static_cast<size_t>(SymbolNamed(instances[0], "v"));
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     std::mt19937_64 rng(seed);
-    const TellingDraws draws = DrawTelling(instances[0], {.pool = 1}, rng);
+    const DistinguishingAssignments draws = DrawTelling(instances[0], {.pool = 1}, rng);
     EXPECT_TRUE(
         std::any_of(draws.all.begin(), draws.all.end(), [&](const auto& symbols) { return symbols[w] != symbols[v]; }))
         << "seed " << seed;
   }
 }
 
-TEST(TellingDraws, AreSmallAndFew) {
+TEST(DistinguishingAssignments, AreSmallAndFew) {
   for (const RuleInstance& instance : InstancesOf("rule r  relu(x[a..]) => relu(x)")) {
     std::mt19937_64 rng(1);
-    const TellingDraws draws = DrawTelling(instance, {.draws = 2, .most_elements = 40}, rng);
+    const DistinguishingAssignments draws = DrawTelling(instance, {.draws = 2, .most_elements = 40}, rng);
     EXPECT_LE(draws.chosen.size(), 2u);
     for (const std::vector<int64_t>& symbols : draws.chosen) {
       int64_t elements = 1;

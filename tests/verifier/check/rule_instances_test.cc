@@ -42,7 +42,7 @@ std::string Everything(const RuleInstance& instance) {
 
 std::vector<std::string> OfText(const std::string& law, const DomainLimits& limits, absl::Status* status) {
   std::vector<std::string> texts;
-  *status = law::ForEachInstance(law, limits, [&](const RuleInstance& instance) {
+  *status = check::ForEachInstance(law, limits, [&](const RuleInstance& instance) {
     texts.push_back(Everything(instance));
     return absl::OkStatus();
   });

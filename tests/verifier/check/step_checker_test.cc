@@ -39,7 +39,7 @@ class StepCheckerTest : public ::testing::Test {
   bool Refused() { return !checker_.report().refused.empty(); }
   bool Settled() { return !Refused() && checker_.report().open.empty() && checker_.report().steps > 0; }
 
-  verifier::SolverMemory memory_;
+  verifier::QueryCache memory_;
   verifier::ProofSession session_{.work_limit_s = verifier::kNoLimit, .memory = &memory_};
   Context ctx_{&session_, {}, 1};
   StepChecker checker_;
@@ -223,8 +223,8 @@ std::string RefusedSizes(const std::string& law, int least = 0) {
   StepChecker checker;
   checker.Begin(instance, {});
   if (least > 0) {  // that the first size is no less is taken for given
-    verifier::SolverMemory memory;
-    verifier::ProofSession session{.work_limit_s = verifier::kNoLimit, .memory = &memory, .listener = &checker};
+    verifier::QueryCache memory;
+    verifier::ProofSession session{.work_limit_s = verifier::kNoLimit, .memory = &memory, .observer = &checker};
     Context ctx{&session, {}, 1};
     verifier::Elements elements(&ctx, instance);
     ctx.SetFacts({Guard::Ge(elements.Shape(instance.lhs[0])[0] - Poly(least))});
@@ -256,7 +256,7 @@ TEST(StepChecker, TakesProofsOfTheShippedRules) {
     StepChecker checker;
     RuleProofOptions options;
     options.classify = false;
-    options.listener = &checker;
+    options.observer = &checker;
     options.limits = rule.proof->domain;
     EXPECT_EQ(ProveRule(rule, options).verdict, Verdict::kProved) << rule.name;
     for (const std::string& refused : checker.report().refused) ADD_FAILURE() << rule.name << ": " << refused;

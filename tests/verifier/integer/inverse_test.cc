@@ -27,7 +27,7 @@ class InverseTest : public ::testing::Test {
     return sum;
   }
 
-  SolverMemory memory_;
+  QueryCache memory_;
   ProofSession record_{.memory = &memory_};
   Context ctx_;
   Var size_ = 0;

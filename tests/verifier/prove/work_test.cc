@@ -104,9 +104,9 @@ class FaultyListener : public StepChecker {
 
 TEST(Prove, AFaultOfTheProgramIsNoVerdict) {
   const auto rules = LoadRules("elementwise.rules");
-  FaultyListener listener;
+  FaultyListener observer;
   ProofOptions options;
-  options.listener = &listener;
+  options.observer = &observer;
   for (const RuleCase& rule : rules) {
     if (rule.expect != "proved" || rule.instances.empty()) continue;
     EXPECT_THROW(Prove(rule.instances[0], options), InternalFault) << rule.name;

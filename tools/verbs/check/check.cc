@@ -59,7 +59,7 @@ struct Outcome {
   size_t instances = 0;
   size_t queries = 0;
   double derive_s = 0, z3_s = 0, cvc5_s = 0, second_s = 0;
-  std::optional<SecondDerivation> second;
+  std::optional<BoundedCheck> second;
   std::optional<CheckedSteps> steps;
   double steps_s = 0;
   int64_t open_to_cvc5 = 0;  // questions of the steps that Z3 settles and cvc5 does not
@@ -80,7 +80,7 @@ std::vector<Rule> LawsOfOperators(const Rule& rule) {
 void ProveSteps(const Rule& law, const std::string& place, StepChecker* checker, Outcome* outcome) {
   RuleProofOptions options;
   options.classify = false;
-  options.listener = checker;
+  options.observer = checker;
   if (law.proof) options.limits = law.proof->domain;
   const RuleVerdict verdict = ProveRule(law, options);
   if (verdict.verdict == Verdict::kProved) return;
@@ -91,14 +91,14 @@ void ProveSteps(const Rule& law, const std::string& place, StepChecker* checker,
 // The same of a law that stands in no rule file, at the instances that are read from its text.
 void ProveStepsOfText(const Rule& law, const std::string& place, StepChecker* checker, Outcome* outcome) {
   ProofOptions options;
-  options.listener = checker;
+  options.observer = checker;
   const auto prove = [&](const RuleInstance& instance) {
     const ProofResult proof = Prove(instance, options);
     if (proof.verdict == Verdict::kProved) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("found ", VerdictName(proof.verdict), ", expected a proof: ", proof.reason));
   };
-  const absl::Status proved = law::ForEachInstance(PrintLaw(law), DomainLimits{}, prove);
+  const absl::Status proved = check::ForEachInstance(PrintLaw(law), DomainLimits{}, prove);
   if (proved.ok()) return;
   outcome->refusals.push_back(absl::StrCat(place, ": rule ", law.name, ": ", std::string(proved.message())));
 }
@@ -131,23 +131,23 @@ void DeriveSecond(const Rule& rule, const std::string& place, Outcome* outcome) 
   const double start = verifier::ThreadCpuSeconds();
   const auto derive = [](const Rule& law) {
     const auto compiled = CompileRule(law);
-    const absl::StatusOr<SecondDerivation> derived =
-        compiled.ok() ? DeriveAgain(**compiled) : absl::StatusOr<SecondDerivation>(compiled.status());
+    const absl::StatusOr<BoundedCheck> derived =
+        compiled.ok() ? CheckAtSmallSizes(**compiled) : absl::StatusOr<BoundedCheck>(compiled.status());
     if (derived.ok()) return *derived;
-    SecondDerivation none;
+    BoundedCheck none;
     none.reason = std::string(derived.status().message());
     return none;
   };
-  const SecondDerivation derivation = derive(rule);
+  const BoundedCheck derivation = derive(rule);
   // The law that exp increases is an axiom, which no derivation finds: of these laws only denials count.
   for (const Rule& law : LawsOfOperators(rule)) {
-    const SecondDerivation derived = derive(law);
-    if (derived.verdict != SecondVerdict::kDenied) continue;
+    const BoundedCheck derived = derive(law);
+    if (derived.verdict != BoundedVerdict::kDenied) continue;
     outcome->refusals.push_back(absl::StrCat(place, ": rule ", law.name, ": found by a second derivation that ",
                                              derived.reason, ", expected equal sides"));
   }
   outcome->second_s = verifier::ThreadCpuSeconds() - start;
-  if (derivation.verdict == SecondVerdict::kDenied) {
+  if (derivation.verdict == BoundedVerdict::kDenied) {
     outcome->refusals.push_back(absl::StrCat(place, ": rule ", rule.name, ": found by a second derivation that ",
                                              derivation.reason, ", expected equal sides"));
   }
@@ -318,18 +318,18 @@ std::vector<Outcome> DeriveAll(const CheckFlags& flags, const std::map<std::stri
   return outcomes;
 }
 
-const char* SecondName(SecondVerdict verdict) {
+const char* SecondName(BoundedVerdict verdict) {
   switch (verdict) {
-    case SecondVerdict::kConfirmed: return "confirmed";
-    case SecondVerdict::kDenied: return "denied";
-    case SecondVerdict::kGivenUp: return "given up";
+    case BoundedVerdict::kConfirmed: return "confirmed";
+    case BoundedVerdict::kDenied: return "denied";
+    case BoundedVerdict::kGivenUp: return "given up";
   }
   return "";
 }
 
 // Reports the second derivations: one line, and those that were given up by name.
 void ReportSecond(const std::vector<Outcome>& outcomes, Console& console) {
-  std::map<SecondVerdict, int> counts;
+  std::map<BoundedVerdict, int> counts;
   double seconds = 0;
   Json given_up = Json::object();
   std::vector<std::string> names;
@@ -337,16 +337,16 @@ void ReportSecond(const std::vector<Outcome>& outcomes, Console& console) {
     if (!outcome.second) continue;
     seconds += outcome.second_s;
     ++counts[outcome.second->verdict];
-    if (outcome.second->verdict != SecondVerdict::kGivenUp) continue;
+    if (outcome.second->verdict != BoundedVerdict::kGivenUp) continue;
     names.push_back(outcome.rule);
     given_up[outcome.rule] = outcome.second->reason;
     console.Detail(absl::StrCat("given up  ", outcome.rule, ": ", outcome.second->reason));
   }
   console.Result(absl::StrFormat("second derivation: %d confirmed, %d denied, %d given up%s; %.1f s",
-                                 counts[SecondVerdict::kConfirmed], counts[SecondVerdict::kDenied], names.size(),
+                                 counts[BoundedVerdict::kConfirmed], counts[BoundedVerdict::kDenied], names.size(),
                                  names.empty() ? "" : absl::StrCat(" (", absl::StrJoin(names, ", "), ")"), seconds));
-  console.json()["second"] = {{"confirmed", counts[SecondVerdict::kConfirmed]},
-                              {"denied", counts[SecondVerdict::kDenied]},
+  console.json()["second"] = {{"confirmed", counts[BoundedVerdict::kConfirmed]},
+                              {"denied", counts[BoundedVerdict::kDenied]},
                               {"given_up", std::move(given_up)},
                               {"seconds", seconds}};
 }

@@ -197,7 +197,7 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile&
                                     const NamedModel& named, const Engine& engine, const OptimizeOptions& options,
                                     const TimeLimit& limit, WrittenModel written, OptimizeReport* report) {
   if (limit.Left() <= 0) {
-    TakeBack(original.graph, "no time was left to check its file", report);
+    RevertToOriginal(original.graph, "no time was left to check its file", report);
     return WrittenModel();
   }
   if (written.bytes) {
@@ -207,13 +207,13 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile&
   }
   if (!written.bytes) return written;
   if (input.Equals(*written.bytes)) {
-    TakeBack(original.graph, "its file would be the input byte for byte", report);
+    RevertToOriginal(original.graph, "its file would be the input byte for byte", report);
     return WrittenModel();
   }
   const std::string too_large =
       WhyTooLarge(input.TotalBytes(), static_cast<int64_t>(written.bytes->size()), flags.growth, *report);
   if (!too_large.empty()) {
-    TakeBack(original.graph, too_large, report);
+    RevertToOriginal(original.graph, too_large, report);
     return WrittenModel();
   }
   if (flags.check) {
@@ -221,7 +221,7 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile&
         CheckWritten(report->graph, original, named, flags.output, engine,
                      WithinSeconds(options.checking, limit.Left()), report->checker.get(), &written);
     if (absl::IsInternal(checked)) {  // onnxruntime may fuse nodes of the file into one that rounds elsewhere
-      TakeBack(original.graph, std::string(checked.message()), report);
+      RevertToOriginal(original.graph, std::string(checked.message()), report);
       return WrittenModel();
     }
     RETURN_IF_ERROR(checked);
@@ -237,7 +237,7 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile&
                                 measuring, options.checking.seed));
   report->measured = measured;
   if (!IsFaster(measured, options.significance)) {
-    TakeBack(original.graph, absl::StrCat("its file is not measurably faster: ", Describe(measured)), report);
+    RevertToOriginal(original.graph, absl::StrCat("its file is not measurably faster: ", Describe(measured)), report);
     return written;
   }
   report->latency_before = measured.original_seconds;

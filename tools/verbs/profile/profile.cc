@@ -18,7 +18,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
-#include "runtime/measure/cost_db.h"
+#include "runtime/measure/profile_db.h"
 #include "runtime/measure/machine_rates.h"
 #include "runtime/measure/timing.h"
 #include "tools/program/flags.h"

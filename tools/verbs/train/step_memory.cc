@@ -176,11 +176,11 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
   return memory;
 }
 
-absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, int64_t limit, bool measured,
+absl::StatusOr<Rematerialization> FitMemory(const Graph& graph, Device& device, int64_t limit, bool measured,
                                            const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers,
                                            bool pointwise_only) {
   RETURN_IF_ERROR(CheckLaws());
-  RecomputeOptions options;
+  RematerializeOptions options;
   options.pointwise_only = pointwise_only;
   if (limit > 0 && layers == nullptr) options.second_tier = device.second_tier(measured);
   bool in_layers = layers != nullptr;  // candidates are found in the order in which layers run
@@ -208,11 +208,11 @@ absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, i
     return seconds;
   };
   if (limit > 0) options.limit = limit;
-  ASSIGN_OR_RETURN(Recomputation found, Recompute(graph, options));
+  ASSIGN_OR_RETURN(Rematerialization found, Rematerialize(graph, options));
   if (in_layers) {  // what waits between two layers is not all that takes memory: each computes something, too
     in_layers = false;
-    ASSIGN_OR_RETURN(Recomputation other, Recompute(graph, options));
-    const auto fits = [&](const Recomputation& one) { return limit > 0 && one.bytes <= limit; };
+    ASSIGN_OR_RETURN(Rematerialization other, Rematerialize(graph, options));
+    const auto fits = [&](const Rematerialization& one) { return limit > 0 && one.bytes <= limit; };
     const bool better = fits(found) && fits(other) ? other.seconds < found.seconds : other.bytes < found.bytes;
     if (better) found = std::move(other);
   }
@@ -223,22 +223,22 @@ absl::StatusOr<Recomputation> WithinMemory(const Graph& graph, Device& device, i
   return Unreachable(least, device, limit);
 }
 
-absl::StatusOr<Recomputation> WithinMemory(const RankGraph& part, Device& device, int64_t limit) {
+absl::StatusOr<Rematerialization> FitMemory(const RankGraph& part, Device& device, int64_t limit) {
   RETURN_IF_ERROR(CheckLaws());
-  RecomputeOptions options;
+  RematerializeOptions options;
   options.plan = [&](const Graph& candidate) -> absl::StatusOr<RunPlan> {
     ASSIGN_OR_RETURN(StepMemory memory, MemoryOfPart(part, candidate, device));
     return std::move(memory.run);
   };
   options.seconds = [](const Graph& candidate) { return GuessedSeconds(candidate); };
   if (limit > 0) options.limit = limit;
-  ASSIGN_OR_RETURN(Recomputation found, Recompute(part.graph, options));
+  ASSIGN_OR_RETURN(Rematerialization found, Rematerialize(part.graph, options));
   if (limit <= 0 || found.bytes <= limit) return found;
   ASSIGN_OR_RETURN(const StepMemory least, MemoryOfPart(part, found.graph, device));
   return Unreachable(least, device, limit);
 }
 
-std::vector<std::string> OffloadedTexts(const Recomputation& found, const Graph& graph) {
+std::vector<std::string> OffloadedTexts(const Rematerialization& found, const Graph& graph) {
   std::map<std::string, int> counts;
   std::vector<std::pair<int64_t, std::string>> all;  // less bytes, so that most come first
   for (Value value : found.offloaded) {

@@ -40,15 +40,15 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
 // device has a second tier, values wait there. Error: the limit cannot be reached.
 //
 // `layers`: how a graph runs that does not run as one; null: as its schedule says. Layers leave the second tier alone.
-// `pointwise_only`: as in RecomputeOptions.
-absl::StatusOr<Recomputation> WithinMemory(
+// `pointwise_only`: as in RematerializeOptions.
+absl::StatusOr<Rematerialization> FitMemory(
     const Graph& graph, Device& device, int64_t limit, bool measured,
     const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers = nullptr, bool pointwise_only = false);
 
 // The offloaded values, most bytes first: "12 x 9.4 MB f32[768,3072] of matmul".
-std::vector<std::string> OffloadedTexts(const Recomputation& found, const Graph& graph);
+std::vector<std::string> OffloadedTexts(const Rematerialization& found, const Graph& graph);
 
 // The same for a rank's part of a graph that several compute together, by a guess of costs.
-absl::StatusOr<Recomputation> WithinMemory(const RankGraph& part, Device& device, int64_t limit);
+absl::StatusOr<Rematerialization> FitMemory(const RankGraph& part, Device& device, int64_t limit);
 
 }  // namespace rewright

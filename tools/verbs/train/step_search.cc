@@ -41,7 +41,7 @@ void Report(const std::string& what, const OptimizeReport& report, Console& cons
   console.JsonLine(line);
 }
 
-void Report(const Recomputation& less, const Graph& step, const StepSearchFlags& flags, Console& console) {
+void Report(const Rematerialization& less, const Graph& step, const StepSearchFlags& flags, Console& console) {
   const int offloaded = static_cast<int>(less.offloaded.size());
   console.Note(
       absl::StrFormat("memory:   %.1f MB -> %.1f MB a step, %+.1f %% of its time (%s): values are computed again, by "
@@ -199,8 +199,8 @@ absl::StatusOr<StoredStep> RewriteWholeStep(const WholeStep& step, const StepSea
   ASSIGN_OR_RETURN(const SearchedStep faster, optimizer.Faster(step, start));
   ASSIGN_OR_RETURN(StoredStep found, optimizer.InForms(faster, step.trained));
   if (flags.keep_all) return found;
-  ASSIGN_OR_RETURN(const Recomputation less,
-                   WithinMemory(found.graph, *engine.device(), flags.memory_limit, flags.measured));
+  ASSIGN_OR_RETURN(const Rematerialization less,
+                   FitMemory(found.graph, *engine.device(), flags.memory_limit, flags.measured));
   if (less.replaced > 0) Report(less, found.graph, flags, session.console);
   found.graph = less.graph;
   return found;
@@ -233,7 +233,7 @@ absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags,
       faster = report.graph;
     }
     if (!chosen) return faster;
-    ASSIGN_OR_RETURN(const Recomputation less, WithinMemory(faster, *engine.device(), keeping.limit, flags.measured,
+    ASSIGN_OR_RETURN(const Rematerialization less, FitMemory(faster, *engine.device(), keeping.limit, flags.measured,
                                                             keeping.layers, keeping.pointwise_only));
     if (less.replaced > 0) Report(less, faster, flags, session.console);
     return less.graph;
@@ -300,7 +300,7 @@ absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step
 absl::StatusOr<Graph> RewritePart(const RankGraph& part, const StepSearchFlags& flags, const Engine& engine,
                                   Session& session) {
   if (engine.device() == nullptr || flags.keep_all) return part.graph;
-  ASSIGN_OR_RETURN(const Recomputation less, WithinMemory(part, *engine.device(), flags.memory_limit));
+  ASSIGN_OR_RETURN(const Rematerialization less, FitMemory(part, *engine.device(), flags.memory_limit));
   if (less.replaced > 0) Report(less, part.graph, flags, session.console);
   return less.graph;
 }

@@ -1,4 +1,4 @@
-// Recomputation that makes a step of training take less memory: the same bits, within the limit, and nearly as little
+// Rematerialization that makes a step of training take less memory: the same bits, within the limit, and nearly as little
 // time as the best plan of all where that can be found.
 #include "tools/verbs/train/step_memory.h"
 
@@ -111,7 +111,7 @@ TEST(StepMemory, WhatIsFreeIsComputedAgainByDefault) {
   const auto device = Cpu();
   for (const BuiltInModel& model : {BuiltInModel(kGpt), BuiltInModel(kConvNet)}) {
     const Graph step = StepOf(model, 8);
-    const auto less = WithinMemory(step, *device, 0, /*measured=*/false);
+    const auto less = FitMemory(step, *device, 0, /*measured=*/false);
     ASSERT_TRUE(less.ok()) << less.status();
     EXPECT_LT(less->bytes, less->bytes_before);
     EXPECT_GT(less->replaced, 0);
@@ -145,8 +145,8 @@ TEST(StepMemory, MicroBatchesAreJudgedByTheMemoryOfTheirLayers) {
     return made->bytes;
   };
   const auto kept = bytes(lowered->graph);
-  const auto whole = WithinMemory(lowered->graph, *device, 0, false);
-  const auto judged = WithinMemory(lowered->graph, *device, 0, false, plan);
+  const auto whole = FitMemory(lowered->graph, *device, 0, false);
+  const auto judged = FitMemory(lowered->graph, *device, 0, false, plan);
   ASSERT_TRUE(kept.ok() && whole.ok() && judged.ok()) << kept.status() << whole.status() << judged.status();
   const auto of_whole = bytes(whole->graph), of_judged = bytes(judged->graph);
   ASSERT_TRUE(of_whole.ok() && of_judged.ok()) << of_whole.status() << of_judged.status();
@@ -168,7 +168,7 @@ TEST(StepMemory, HalfOfTheActivationsAreEnough) {
     const StepMemory before = Memory(step, *device);
     const auto arena = static_cast<double>(before.run.bytes - before.state_bytes);
     const int64_t limit = before.state_bytes + static_cast<int64_t>(share * arena);
-    const auto less = WithinMemory(step, *device, limit, /*measured=*/false);
+    const auto less = FitMemory(step, *device, limit, /*measured=*/false);
     ASSERT_TRUE(less.ok()) << less.status();
     EXPECT_LE(Memory(less->graph, *device).run.bytes, limit);
     EXPECT_LT(less->seconds, 1.5 * less->seconds_before);
@@ -194,7 +194,7 @@ TEST(StepMemory, DeepModelsTakeARootOfTheirDepth) {
     const StepMemory before = Memory(step, *device);
     EXPECT_GT(before.run.bytes - before.state_bytes, layers * kLayer);
     const int64_t limit = before.state_bytes + static_cast<int64_t>((4 * std::sqrt(layers) + 8) * kLayer);
-    const auto less = WithinMemory(step, *device, limit, /*measured=*/false);
+    const auto less = FitMemory(step, *device, limit, /*measured=*/false);
     ASSERT_TRUE(less.ok()) << layers << " layers: " << less.status();
     EXPECT_LE(Memory(less->graph, *device).run.bytes, limit) << layers;
   }
@@ -205,14 +205,14 @@ struct Exact {
   std::vector<std::pair<int64_t, double>> plans;  // bytes, seconds
   explicit Exact(const Graph& step, Device& device) {
     const StepMemory before = Memory(step, device);
-    const WaitingTensors waiting(step, before.run.groups);
+    const ActivationLifetimes waiting(step, before.run.groups);
     Kept all(waiting.tensors().size(), Keep::kNot);
     std::vector<int> free;
     for (const Group& group : before.run.groups) {
       for (Value output : group.outputs) all[step.index(output.node)] = Keep::kHere;
     }
     for (int i = 0; i < static_cast<int>(all.size()); ++i) {
-      const WaitingTensors::Tensor& tensor = waiting.tensors()[i];
+      const ActivationLifetimes::Tensor& tensor = waiting.tensors()[i];
       if (all[i] == Keep::kNot || tensor.root != i || !tensor.may_drop) continue;
       if (tensor.late > 0 && tensor.bytes > 8192) free.push_back(i);
       // A tensor that no late node reads is no checkpoint: it would take as much as the values computed from it.
@@ -255,7 +255,7 @@ TEST(StepMemory, IsWithinATenthOfTheBestPlan) {
     ASSERT_LT(fewest, before.run.bytes);
     for (int tenths : {1, 3, 5, 7, 9}) {
       const int64_t limit = fewest + (before.run.bytes - fewest) * tenths / 10;
-      const auto less = WithinMemory(step, *device, limit, /*measured=*/false);
+      const auto less = FitMemory(step, *device, limit, /*measured=*/false);
       ASSERT_TRUE(less.ok()) << tenths << " tenths: " << less.status();
       EXPECT_LE(less->bytes, limit);
       EXPECT_LE(less->seconds, 1.10 * exact.SecondsWithin(limit)) << model.activation << ", " << tenths << " tenths";
@@ -282,10 +282,10 @@ TEST(StepMemory, AllThatWaitsMayBeAway) {
     const Graph step = StepOf(model, 8);
     const auto tiers = TwoTiers(0, int64_t{1} << 28);
     const StepMemory before = Memory(step, *tiers);
-    const WaitingTensors waiting(step, before.run.groups);
+    const ActivationLifetimes waiting(step, before.run.groups);
     Kept kept(waiting.tensors().size(), Keep::kHere);
     for (size_t i = 0; i < kept.size(); ++i) {
-      const WaitingTensors::Tensor& tensor = waiting.tensors()[i];
+      const ActivationLifetimes::Tensor& tensor = waiting.tensors()[i];
       if (tensor.may_drop && tensor.root == static_cast<int>(i) && tensor.to - tensor.from >= kLongWait)
         kept[i] = Keep::kAway;
     }
@@ -307,10 +307,10 @@ TEST(StepMemory, OffloadsWhatCannotBeComputedAgain) {
   const StepMemory before = Memory(step, *cpu);
   const auto arena = static_cast<double>(before.run.bytes - before.state_bytes);
   const int64_t limit = before.state_bytes + static_cast<int64_t>(0.35 * arena);
-  EXPECT_TRUE(absl::IsResourceExhausted(WithinMemory(step, *cpu, limit, /*measured=*/false).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(FitMemory(step, *cpu, limit, /*measured=*/false).status()));
 
   const auto tiers = TwoTiers(limit, int64_t{1} << 28);
-  const auto less = WithinMemory(step, *tiers, limit, /*measured=*/false);
+  const auto less = FitMemory(step, *tiers, limit, /*measured=*/false);
   ASSERT_TRUE(less.ok()) << less.status();
   EXPECT_GT(less->offloaded.size(), 0);
   EXPECT_FALSE(OffloadedTexts(*less, step).empty());
@@ -327,7 +327,7 @@ TEST(StepMemory, ASecondTierThatIsTooSmallIsAnError) {
   const StepMemory before = Memory(step, *Cpu());
   const auto arena = static_cast<double>(before.run.bytes - before.state_bytes);
   const int64_t limit = before.state_bytes + static_cast<int64_t>(0.35 * arena);
-  const auto less = WithinMemory(step, *TwoTiers(limit, 4096), limit, /*measured=*/false);
+  const auto less = FitMemory(step, *TwoTiers(limit, 4096), limit, /*measured=*/false);
   ASSERT_TRUE(absl::IsResourceExhausted(less.status())) << less.status();
   EXPECT_THAT(std::string(less.status().message()), HasSubstr("in the second tier, which has 0.0 MB"));
 }
@@ -337,7 +337,7 @@ TEST(StepMemory, ChoosesByTime) {
   const Graph step = StepOf(kShortGpt, 8);
   const auto device = TwoTiers(0, int64_t{1} << 28);
   const StepMemory before = Memory(step, *device);
-  RecomputeOptions options;
+  RematerializeOptions options;
   options.limit = before.state_bytes + (before.run.bytes - before.state_bytes) * 6 / 10;
   options.seconds = [](const Graph& graph) -> absl::StatusOr<std::vector<double>> { return GuessedSeconds(graph); };
   std::vector<size_t> offloaded;
@@ -349,7 +349,7 @@ TEST(StepMemory, ChoosesByTime) {
       if (!memory.ok()) return memory.status();
       return memory->run;
     };
-    const auto found = Recompute(step, options);
+    const auto found = Rematerialize(step, options);
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_LE(found->bytes, *options.limit);
     offloaded.push_back(found->offloaded.size());
@@ -361,7 +361,7 @@ TEST(StepMemory, ChoosesByTime) {
 TEST(StepMemory, SaysWhatWasReached) {
   const auto device = Cpu();
   const Graph step = StepOf(kConvNet, 8);
-  const auto less = WithinMemory(step, *device, 1000, /*measured=*/false);
+  const auto less = FitMemory(step, *device, 1000, /*measured=*/false);
   ASSERT_TRUE(absl::IsResourceExhausted(less.status())) << less.status();
   EXPECT_THAT(std::string(less.status().message()),
               AllOf(HasSubstr("--memory-limit: found 0.0 MB; the least that was reached is"), HasSubstr("states of"),

@@ -1,4 +1,4 @@
-#include "runtime/measure/cost_db.h"
+#include "runtime/measure/profile_db.h"
 
 #include <sqlite3.h>
 

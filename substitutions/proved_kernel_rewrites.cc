@@ -1,4 +1,4 @@
-#include "substitutions/proved_licences.h"
+#include "substitutions/proved_kernel_rewrites.h"
 
 #include <mutex>
 #include <set>
@@ -10,9 +10,9 @@
 namespace rewright {
 namespace {
 
-class ProvedLicences : public Licences {
+class ProvedKernelRewrites : public AllowedKernelRewrites {
  public:
-  ProvedLicences(RuleSet rules, const std::vector<std::string>& switched_off)
+  ProvedKernelRewrites(RuleSet rules, const std::vector<std::string>& switched_off)
       : rules_(std::move(rules)), switched_off_(switched_off.begin(), switched_off.end()) {}
 
   // Equal nodes of an arena are one.
@@ -41,7 +41,7 @@ absl::StatusOr<RuleSet> LoadLaws() {
 }
 
 // Reads the laws when a kernel asks for the first time: most models have no use for them.
-class LazyLicences : public Licences {
+class LazyLicences : public AllowedKernelRewrites {
  public:
   bool Allow(const std::string& law, const Graph& graph, NodeId application, Value meaning) const override {
     std::call_once(once_, [this] {
@@ -52,16 +52,16 @@ class LazyLicences : public Licences {
 
  private:
   mutable std::once_flag once_;
-  mutable std::unique_ptr<Licences> licences_;
+  mutable std::unique_ptr<AllowedKernelRewrites> licences_;
 };
 
 }  // namespace
 
-std::unique_ptr<Licences> MakeLicences(RuleSet rules, const std::vector<std::string>& switched_off) {
-  return std::make_unique<ProvedLicences>(std::move(rules), switched_off);
+std::unique_ptr<AllowedKernelRewrites> MakeLicences(RuleSet rules, const std::vector<std::string>& switched_off) {
+  return std::make_unique<ProvedKernelRewrites>(std::move(rules), switched_off);
 }
 
-absl::StatusOr<std::unique_ptr<Licences>> LoadLicences(const std::vector<std::string>& switched_off) {
+absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> LoadLicences(const std::vector<std::string>& switched_off) {
   if (switched_off.empty()) return std::make_unique<LazyLicences>();
   ASSIGN_OR_RETURN(RuleSet rules, LoadLaws());
   for (const std::string& name : switched_off) {
