@@ -15,10 +15,11 @@ class OpaqueNodes;  // onnxruntime/opaque_nodes.h
 }
 
 struct DeviceOptions {
-  int threads = 0;                                     // 0: one per processor that this process may use
-  std::shared_ptr<ProfileDb> profile = nullptr;        // of measured costs; null: they are kept in memory only
-  std::string precision = "fp32";                      // on a GPU: "fp32", "tf32", "fp16", "bf16"
-  std::shared_ptr<const AllowedKernelRewrites> licences = nullptr;  // of kernels that compute by other operators; null: none may
+  int threads = 0;                               // 0: one per processor that this process may use
+  std::shared_ptr<ProfileDb> profile = nullptr;  // of measured costs; null: they are kept in memory only
+  std::string precision = "fp32";                // on a GPU: "fp32", "tf32", "fp16", "bf16"
+  std::shared_ptr<const AllowedKernelRewrites> licences =
+      nullptr;  // of kernels that compute by other operators; null: none may
   std::shared_ptr<const ort::OpaqueNodes> opaque = nullptr;  // of nodes that are not known here; null: none may run
 
   int NumThreads() const;  // `threads`, or what 0 stands for

@@ -778,15 +778,16 @@ class Program {
     std::vector<std::pair<StructuralAssignment, RuleInstance>> instances;
     int64_t met = 0;
     DomainLimits limits = SmallLimits(rule);
-    const absl::Status status = ForEachStructuralAssignment(rule, limits, [&](const StructuralAssignment& structure, RuleInstance instance) {
-      ++met;
-      if (instances.size() < kDrawnStructures) {
-        instances.emplace_back(structure, std::move(instance));
-      } else if (const uint64_t at = rng() % static_cast<uint64_t>(met); at < kDrawnStructures) {
-        instances[at] = {structure, std::move(instance)};
-      }
-      return absl::OkStatus();
-    });
+    const absl::Status status =
+        ForEachStructuralAssignment(rule, limits, [&](const StructuralAssignment& structure, RuleInstance instance) {
+          ++met;
+          if (instances.size() < kDrawnStructures) {
+            instances.emplace_back(structure, std::move(instance));
+          } else if (const uint64_t at = rng() % static_cast<uint64_t>(met); at < kDrawnStructures) {
+            instances[at] = {structure, std::move(instance)};
+          }
+          return absl::OkStatus();
+        });
     if (!status.ok()) instances.clear();
     return instances;
   }

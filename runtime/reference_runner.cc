@@ -64,7 +64,7 @@ class ReferenceExecutable : public Executable {
   const Signature signature_;
   const int threads_;
   const int64_t peak_live_bytes_;
-  std::mutex mutex_;                             // of what follows: runs take turns
+  std::mutex mutex_;                                 // of what follows: runs take turns
   absl::flat_hash_map<std::string, Tensor> states_;  // that were replaced
 };
 

@@ -41,7 +41,7 @@ struct Signature {
                               std::vector<Tensor>* results) const;
 
   std::vector<std::string> input_names;
-  std::vector<TensorType> inputs, outputs;  // outputs: the results
+  std::vector<TensorType> inputs, outputs;   // outputs: the results
   std::map<std::string, TensorType> states;  // of a graph for training
 };
 

@@ -51,9 +51,9 @@ class Rewriter {
 // The rewrites of a set of rules to graphs of one arena. Work on weights alone is not rewritten: it is done once, at
 // load.
 //
-// Matching is incremental: which rules may match at a node (DiscriminationNet), and the matches of a rule with one output, are
-// the same whatever graph of the arena the node is in. Both are looked for once per node, so that a graph that differs
-// from others by one rewrite is matched where it differs.
+// Matching is incremental: which rules may match at a node (DiscriminationNet), and the matches of a rule with one
+// output, are the same whatever graph of the arena the node is in. Both are looked for once per node, so that a graph
+// that differs from others by one rewrite is matched where it differs.
 class RuleRewriter : public Rewriter {
  public:
   // The index outlives the rewriter. `numerics`: the known facts about inputs.

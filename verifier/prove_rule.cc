@@ -171,9 +171,8 @@ class RuleProof {
     });
     if (!status.ok()) return NoteTrouble("instances", status);
     if (!options_.classify) return;
-    const auto found =
-        ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step, &verdict_.rounding,
-                     &verdict_.operators, options_.stop);
+    const auto found = ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step,
+                                    &verdict_.rounding, &verdict_.operators, options_.stop);
     verdict_.interrupted = absl::IsCancelled(found.status());
     if (verdict_.interrupted) {
       verdict_.verdict = Verdict::kUnknown;
@@ -320,7 +319,7 @@ absl::StatusOr<ProofRecord> RecordOf(const Rule& rule, const RuleVerdict& verdic
   if (halves) {
     std::set<int> new_values;
     const auto measured = ClassifyOnHalves(**compiled, record.domain, record.instances, verdict.rule_class,
-                                            verdict.rounding, &new_values, &operators);
+                                           verdict.rounding, &new_values, &operators);
     if (!measured.ok()) return measured.status();
     record.halves = *measured;
     record.new_values.assign(new_values.begin(), new_values.end());

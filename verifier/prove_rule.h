@@ -28,8 +28,8 @@ struct RuleProofOptions {
   RuleUse use = RuleUse::kMatching;  // kProof: also rules that no matcher can find
   const std::atomic<bool>* stop = nullptr;
   verifier::ProofObserver* observer = nullptr;  // is told every step of every proof
-  bool certify = false;                        // make a certificate of the proof
-  bool classify = true;                        // else `rule_class` is left to the caller (ClassifyRule)
+  bool certify = false;                         // make a certificate of the proof
+  bool classify = true;                         // else `rule_class` is left to the caller (ClassifyRule)
 };
 
 struct RuleVerdict {

@@ -66,8 +66,8 @@ absl::StatusOr<Graph> BuildGpt2Small(const ZooOptions& options) {
   for (int64_t i = 0; i < layers; ++i) {
     const std::string name = absl::StrCat("transformer.h.", i);
     x = net.Add(x, Attention(net, net.LayerNorm(x, name + ".ln_1", kGpt2Epsilon), mask, name + ".attn"));
-    const Value hidden = Gelu(net, Project(net, net.LayerNorm(x, name + ".ln_2", kGpt2Epsilon), name + ".mlp.c_fc",
-                                           4 * width, kLinear));
+    const Value hidden =
+        Gelu(net, Project(net, net.LayerNorm(x, name + ".ln_2", kGpt2Epsilon), name + ".mlp.c_fc", 4 * width, kLinear));
     x = net.Add(x, Project(net, hidden, name + ".mlp.c_proj", width, kAfterRelu));
   }
   x = net.LayerNorm(x, "transformer.ln_f", kGpt2Epsilon);

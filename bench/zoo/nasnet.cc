@@ -105,8 +105,7 @@ absl::StatusOr<Graph> BuildNasNetA(const ZooOptions& options) {
   for (int stage = 0; stage < 3; ++stage) {
     const int64_t channels = filters << stage;
     if (stage > 0) {
-      const Value reduced =
-          ReductionCell(net, previous, current, absl::StrCat("reduction_cell_", stage - 1), channels);
+      const Value reduced = ReductionCell(net, previous, current, absl::StrCat("reduction_cell_", stage - 1), channels);
       previous = current;
       current = reduced;
     }

@@ -56,8 +56,8 @@ absl::StatusOr<Graph> BuildResidualBlock(const ZooOptions& options) {
   Net net(options.seed);
   const int64_t width = Default(options.width, 256), size = Default(options.image_size, 14);
   const Value x = net.Input("input", DType::kFloat32, {Default(options.batch, 1), width, size, size});
-  const Value left = net.Conv2d(net.Relu(net.Conv2d(x, "conv1", Conv::Same(width, 3), kLinear)), "conv2",
-                                Conv::Same(width, 3));
+  const Value left =
+      net.Conv2d(net.Relu(net.Conv2d(x, "conv1", Conv::Same(width, 3), kLinear)), "conv2", Conv::Same(width, 3));
   const Value right = net.Conv2d(x, "shortcut", Conv::Same(width, 1), kLinear);
   return net.Finish({{net.Relu(net.Add(left, right)), "output"}});
 }

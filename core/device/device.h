@@ -3,8 +3,8 @@
 // A Device (backends/) partitions a graph into groups, each of which it runs as one (fusion), gives the cost of a
 // group, and compiles a whole graph into a Schedule: kernels over numbered buffers. The runtime assigns the addresses
 // of the buffers (one memory plan) and runs the kernels in an order that their uses of buffers allow. A GraphRunner
-// (runtime/) runs and times whole graphs. AllowedKernelRewrites tell which proved laws permit a kernel to compute by other operators
-// than those of the graph.
+// (runtime/) runs and times whole graphs. AllowedKernelRewrites tell which proved laws permit a kernel to compute by
+// other operators than those of the graph.
 #pragma once
 
 #include <cstddef>

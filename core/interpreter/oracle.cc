@@ -15,9 +15,7 @@ namespace rewright {
 
 namespace {
 
-OracleElement Real(DType dtype, double value) {
-  return {dtype, NearestOf(ComputedDType(dtype), value), 0};
-}
+OracleElement Real(DType dtype, double value) { return {dtype, NearestOf(ComputedDType(dtype), value), 0}; }
 
 OracleElement Integer(DType dtype, int64_t value) {
   if (ComputedDType(dtype) == DType::kInt32) value = static_cast<int32_t>(value);

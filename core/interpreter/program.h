@@ -125,8 +125,8 @@ struct Stage {
 struct Program {
   Precision precision = Precision::kNative;
   InterpretTuning tuning;
-  std::vector<TensorType> inputs;   // as stored
-  std::vector<TensorType> outputs;  // as stored
+  std::vector<TensorType> inputs;    // as stored
+  std::vector<TensorType> outputs;   // as stored
   std::vector<TensorType> computed;  // the inputs as the stages read them
   std::vector<Stage> stages;
   std::vector<int> output_stages;  // by output

@@ -40,7 +40,7 @@ std::vector<Scalar> Partials(const Scalar& call) {
 #define REWRIGHT_BINARY(Id, name, sign, traits, real, integer, boolean, field, by_a, by_b) \
   case Fn::k##Id: return {by_a, by_b};
 #include "core/ir/functions.def"
-// clang-format on
+    // clang-format on
   }
   CHECK(false) << "an unknown function";
   return {};

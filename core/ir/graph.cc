@@ -342,8 +342,7 @@ int Graph::num_applications() const {
 }
 
 int Graph::num_runtime_nodes() const {
-  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(),
-                                        [&](NodeId id) { return IsRun(node(id)); }));
+  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(), [&](NodeId id) { return IsRun(node(id)); }));
 }
 
 uint64_t Graph::CanonicalHash() const {

@@ -64,7 +64,7 @@ struct Node {
   // A rounding to integers depends on every bit of its elements (Arena::KeepBits). It is no part of the node's
   // identity.
   bool keeps_bits = false;
-  uint64_t hash = 0;         // of the structure below; the same in every arena and run
+  uint64_t hash = 0;  // of the structure below; the same in every arena and run
 };
 
 // Owns nodes, and the values of states. All graphs of an arena are of one mode: the cost of a node and the rewrites
@@ -98,9 +98,7 @@ class Arena {
 
   // True if the node's elements are known before a run and are therefore computed once, when a graph is compiled: it
   // depends on constants alone, and for inference on states.
-  bool IsKnown(const Node& node) const {
-    return !node.reads_input && (mode_ == Mode::kInference || !node.reads_state);
-  }
+  bool IsKnown(const Node& node) const { return !node.reads_input && (mode_ == Mode::kInference || !node.reads_state); }
   bool IsKnown(Value value) const { return IsKnown(node(value.node)); }
   // True for applications that a run computes.
   bool IsRun(const Node& node) const { return node.op != nullptr && !IsKnown(node); }

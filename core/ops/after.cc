@@ -33,7 +33,8 @@ OpDef AfterOp() {
 // The same identity, which marks a place: between the nodes that compute x and the readers of the result, x need not be
 // in the memory that kernels read.
 OpDef FetchOp() {
-  return Identity("fetch", "The first operand, once the second exists; meanwhile it may be in a second tier of memory.");
+  return Identity("fetch",
+                  "The first operand, once the second exists; meanwhile it may be in a second tier of memory.");
 }
 
 }  // namespace rewright

@@ -39,10 +39,9 @@ static OpSample PadSample(Rng& rng) {
   for (size_t axis = 0; axis < before.size(); ++axis) {
     if (x.shape[axis] + before[axis] + after[axis] < 1) before[axis] = after[axis] = 1;
   }
-  OpSample sample{.inputs = {x},
-                  .attrs = {{"before", before},
-                            {"after", after},
-                            {"value", static_cast<double>(RandomInt(rng, -2, 2))}}};
+  OpSample sample{
+      .inputs = {x},
+      .attrs = {{"before", before}, {"after", after}, {"value", static_cast<double>(RandomInt(rng, -2, 2))}}};
   if (RandomFlag(rng)) sample.attrs["interior"] = RandomInts(rng, x.rank(), 0, 2);
   return sample;
 }

@@ -54,9 +54,8 @@ absl::Status TopKMeaning(OpBuilder& b) {
                                          std::vector<Tensor>* outputs) {
     Tensor* values = &(*outputs)[0];
     Tensor* indices = &(*outputs)[1];
-    VisitDType(inputs[0].dtype(), [&](auto t) {
-      TopK<typename decltype(t)::Type>(inputs[0], axis, largest, values, indices);
-    });
+    VisitDType(inputs[0].dtype(),
+               [&](auto t) { TopK<typename decltype(t)::Type>(inputs[0], axis, largest, values, indices); });
     return absl::OkStatus();
   };
   b.Opaque({{b.dtype(0), shape}, {DType::kInt64, shape}}, reference, Product(b.sizes(0)));

@@ -14,19 +14,19 @@ namespace rewright {
 //
 // Types of 8 and 16 bits are types of memory: an operator's elements are computed in the wider type and rounded once
 // (integers: wrapped) where its result is stored (docs/decisions/054).
-#define REWRIGHT_DTYPES(X)                  \
-  X(Float32, "f32", float, Float32)         \
-  X(Float64, "f64", double, Float64)        \
-  X(Int64, "i64", int64_t, Int64)           \
-  X(Int32, "i32", int32_t, Int32)           \
-  X(Bool, "bool", uint8_t, Bool)            \
-  X(Float16, "f16", Float16, Float32)       \
-  X(BFloat16, "bf16", BFloat16, Float32)    \
-  X(Int8, "i8", int8_t, Int32)              \
-  X(UInt8, "u8", uint8_t, Int32)            \
-  X(Int16, "i16", int16_t, Int32)           \
-  X(UInt16, "u16", uint16_t, Int32)         \
-  X(UInt32, "u32", uint32_t, Int64)         \
+#define REWRIGHT_DTYPES(X)               \
+  X(Float32, "f32", float, Float32)      \
+  X(Float64, "f64", double, Float64)     \
+  X(Int64, "i64", int64_t, Int64)        \
+  X(Int32, "i32", int32_t, Int32)        \
+  X(Bool, "bool", uint8_t, Bool)         \
+  X(Float16, "f16", Float16, Float32)    \
+  X(BFloat16, "bf16", BFloat16, Float32) \
+  X(Int8, "i8", int8_t, Int32)           \
+  X(UInt8, "u8", uint8_t, Int32)         \
+  X(Int16, "i16", int16_t, Int32)        \
+  X(UInt16, "u16", uint16_t, Int32)      \
+  X(UInt32, "u32", uint32_t, Int64)      \
   X(UInt64, "u64", uint64_t, UInt64)
 
 enum class DType : uint8_t {
@@ -48,13 +48,13 @@ inline constexpr DType kPlainDTypes[] = {DType::kFloat32, DType::kFloat64, DType
 // An element type as a C++ type: Type is the type in memory.
 template <DType dtype>
 struct DTypeTag;
-#define REWRIGHT_DTYPE(Id, name, type, computed)              \
-  template <>                                                 \
+#define REWRIGHT_DTYPE(Id, name, type, computed)           \
+  template <>                                              \
   struct DTypeTag<DType::k##Id> {                          \
-    using Type = type;                                        \
-    static constexpr DType kDType = DType::k##Id;             \
-    static constexpr DType kComputed = DType::k##computed;    \
-    static constexpr const char* kName = name;                \
+    using Type = type;                                     \
+    static constexpr DType kDType = DType::k##Id;          \
+    static constexpr DType kComputed = DType::k##computed; \
+    static constexpr const char* kName = name;             \
   };
 REWRIGHT_DTYPES(REWRIGHT_DTYPE)
 #undef REWRIGHT_DTYPE
@@ -96,8 +96,7 @@ inline bool IsFloating(DType type) {
 inline bool IsHalf(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 inline bool IsInteger(DType type) { return !IsFloating(type) && type != DType::kBool; }
 inline bool IsUnsigned(DType type) {
-  return IsInteger(type) &&
-         VisitDType(type, [](auto t) { return std::is_unsigned_v<typename decltype(t)::Type>; });
+  return IsInteger(type) && VisitDType(type, [](auto t) { return std::is_unsigned_v<typename decltype(t)::Type>; });
 }
 // Returns the number of bits of an integer in memory.
 inline int BitsOf(DType type) { return static_cast<int>(DTypeSize(type)) * 8; }

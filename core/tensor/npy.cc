@@ -16,11 +16,11 @@ constexpr char kNpyMagic[] = "\x93NUMPY";
 constexpr int64_t kNpyMagicSize = 6;
 constexpr int64_t kMaxNpyHeader = 1 << 16;
 
-constexpr NpyType kNpyTypes[] = {
-    {"<f4", DType::kFloat32}, {"<f8", DType::kFloat64}, {"<i8", DType::kInt64},  {"<i4", DType::kInt32},
-    {"|b1", DType::kBool},    {"<f2", DType::kFloat16}, {"|i1", DType::kInt8},   {"|u1", DType::kUInt8},
-    {"<i2", DType::kInt16},   {"<u2", DType::kUInt16},  {"<u4", DType::kUInt32}, {"<u8", DType::kUInt64},
-    {"<V2", DType::kBFloat16}};
+constexpr NpyType kNpyTypes[] = {{"<f4", DType::kFloat32}, {"<f8", DType::kFloat64}, {"<i8", DType::kInt64},
+                                 {"<i4", DType::kInt32},   {"|b1", DType::kBool},    {"<f2", DType::kFloat16},
+                                 {"|i1", DType::kInt8},    {"|u1", DType::kUInt8},   {"<i2", DType::kInt16},
+                                 {"<u2", DType::kUInt16},  {"<u4", DType::kUInt32},  {"<u8", DType::kUInt64},
+                                 {"<V2", DType::kBFloat16}};
 
 std::string AllDescrs() {
   std::string descrs;

@@ -28,9 +28,9 @@ struct Ranks {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::map<int, std::deque<std::string>>> messages;  // sent, not yet received: [from * size + to], channel
-  std::vector<bool> has_ended;                    // by rank
-  std::vector<int> waits_for;                     // likewise; -1: for none
-  absl::Status failure;                           // the first one, which is that of all
+  std::vector<bool> has_ended;                                   // by rank
+  std::vector<int> waits_for;                                    // likewise; -1: for none
+  absl::Status failure;                                          // the first one, which is that of all
 };
 
 // Messages that a rank waits for, each until it is there.

@@ -326,8 +326,8 @@ absl::Status MpiRanks::TakeDone(Requests& under_way, const std::vector<int>& ind
     int count = bytes;
     if (receives) MPI_Get_count(&statuses[k], MPI_BYTE, &count);
     if (count == bytes) continue;
-    return absl::InternalError(absl::StrCat(under_way.what, ": rank ", other, " sent ", count, " bytes, rank ", rank(),
-                                            " expected ", bytes));
+    return absl::InternalError(
+        absl::StrCat(under_way.what, ": rank ", other, " sent ", count, " bytes, rank ", rank(), " expected ", bytes));
   }
   std::vector<int> descending = indices;
   std::sort(descending.begin(), descending.end(), std::greater<>());
@@ -345,8 +345,8 @@ absl::Status MpiRanks::Wait(Transfer& transfer) {
     indices.resize(left);
     statuses.resize(left);
     int done = 0;
-    const int code = MPI_Testsome(static_cast<int>(left), under_way.requests.data(), &done, indices.data(),
-                                  statuses.data());
+    const int code =
+        MPI_Testsome(static_cast<int>(left), under_way.requests.data(), &done, indices.data(), statuses.data());
     if (done == MPI_UNDEFINED) done = 0;
     if (done > 0) {
       indices.resize(static_cast<size_t>(done));

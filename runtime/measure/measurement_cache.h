@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "runtime/measure/profile_db.h"
 #include "runtime/measure/interleaved.h"
+#include "runtime/measure/profile_db.h"
 
 namespace rewright {
 

@@ -194,8 +194,7 @@ class Projector {
     ASSIGN_OR_RETURN(const NodeId block,
                      arena_->Add(*node.op, std::move(operands), OnlyBlockOf(*node.op, node.attrs, rank_)));
     for (int32_t k = 0; k < static_cast<int32_t>(node.outputs.size()); ++k) {
-      ASSIGN_OR_RETURN(const Value part,
-                       Reshaped({block, k}, PartType(node.outputs[k]).shape));
+      ASSIGN_OR_RETURN(const Value part, Reshaped({block, k}, PartType(node.outputs[k]).shape));
       parts_[{id, k}] = part;
     }
     return absl::OkStatus();

@@ -90,7 +90,7 @@ bool MayOverflow(const OptimizerOptions& options, DType dtype);
 struct OptimizerGraph {
   // Next values: of the weights in their order, of what the optimizer keeps, then those that the model gives.
   std::vector<Output> updates;
-  Value learning_rate;          // f64[]: of this update
+  Value learning_rate;  // f64[]: of this update
   // f64[1 + weights]: the magnitude of the loss and the largest one of each gradient before clipping. Not finite
   // exactly where an element is not (in f32, gradients in f64 may be larger).
   Value magnitudes;

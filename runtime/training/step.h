@@ -52,11 +52,11 @@ struct TargetSignature {
 absl::StatusOr<TargetSignature> TargetOf(const Graph& model, const StepOptions& options);
 
 // Names of results of a step. A next value has the name of its state.
-inline constexpr char kLossResult[] = "loss";                   // [] of the type of the model's output
-inline constexpr char kRateResult[] = "learning_rate";          // OptimizerGraph
-inline constexpr char kMagnitudesResult[] = "magnitudes";       // likewise
+inline constexpr char kLossResult[] = "loss";                       // [] of the type of the model's output
+inline constexpr char kRateResult[] = "learning_rate";              // OptimizerGraph
+inline constexpr char kMagnitudesResult[] = "magnitudes";           // likewise
 inline constexpr char kNextMagnitudesResult[] = "next_magnitudes";  // likewise, where next values are looked at
-inline constexpr char kGradientNormResult[] = "gradient_norm";  // likewise, where gradients are clipped
+inline constexpr char kGradientNormResult[] = "gradient_norm";      // likewise, where gradients are clipped
 
 // Names of inputs of a step of micro-batches.
 inline constexpr char kLossSum[] = "loss.sum";

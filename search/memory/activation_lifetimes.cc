@@ -32,7 +32,8 @@ bool Moves(const Node& node) {
 
 }  // namespace
 
-ActivationLifetimes::ActivationLifetimes(const Graph& graph, const std::vector<Group>& groups) : graph_(graph), groups_(groups) {
+ActivationLifetimes::ActivationLifetimes(const Graph& graph, const std::vector<Group>& groups)
+    : graph_(graph), groups_(groups) {
   positions_.assign(graph.nodes().size(), -1);
   for (size_t g = 0; g < groups.size(); ++g) {
     for (NodeId id : groups[g].nodes) positions_[graph.index(id)] = static_cast<int>(g);

@@ -47,8 +47,8 @@ class Chooser {
     if (cheap.plan.bytes < best_.plan.bytes) best_ = cheap;
     if (options_.limit && best_.plan.bytes > *options_.limit) RETURN_IF_ERROR(Trade(cheap));
     return Rematerialization{best_.rewritten.graph,  best_.rewritten.replaced, best_.rewritten.fetched,
-                         unchanged.plan.bytes,   best_.plan.bytes,         best_.plan.stored_bytes,
-                         unchanged.plan.seconds, best_.plan.seconds,       plans_};
+                             unchanged.plan.bytes,   best_.plan.bytes,         best_.plan.stored_bytes,
+                             unchanged.plan.seconds, best_.plan.seconds,       plans_};
   }
 
  private:

@@ -36,8 +36,8 @@ int KeepRoundings(const Graph& graph) {
     }
   }
   for (NodeId id : RoundingSums(graph, numerics)) graph.arena()->KeepBits(id);
-  return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(),
-                                        [&](NodeId id) { return graph.node(id).keeps_bits; }));
+  return static_cast<int>(
+      std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](NodeId id) { return graph.node(id).keeps_bits; }));
 }
 
 int ComparisonsAfter(const Graph& original, const Graph& rewritten) {

@@ -430,8 +430,9 @@ class Optimizer {
         DropByTime(contender);
       }
     }
-    std::stable_sort(faster.begin(), faster.end(),
-                     [](const TimedCandidate& a, const TimedCandidate& b) { return a.measured->ratio > b.measured->ratio; });
+    std::stable_sort(faster.begin(), faster.end(), [](const TimedCandidate& a, const TimedCandidate& b) {
+      return a.measured->ratio > b.measured->ratio;
+    });
     contenders_ = std::move(faster);
     return absl::OkStatus();
   }

@@ -10,10 +10,11 @@ namespace rewright {
 namespace {
 
 // Instances that lie evenly among all within small limits: the first and the last are among them.
-absl::StatusOr<std::vector<std::pair<StructuralAssignment, RuleInstance>>> Spread(const CompiledRule& goal, int wanted) {
+absl::StatusOr<std::vector<std::pair<StructuralAssignment, RuleInstance>>> Spread(const CompiledRule& goal,
+                                                                                  int wanted) {
   std::vector<std::pair<StructuralAssignment, RuleInstance>> all;
-  const absl::Status status =
-      ForEachStructuralAssignment(goal, SmallLimits(goal), [&](const StructuralAssignment& structure, RuleInstance instance) {
+  const absl::Status status = ForEachStructuralAssignment(
+      goal, SmallLimits(goal), [&](const StructuralAssignment& structure, RuleInstance instance) {
         all.emplace_back(structure, std::move(instance));
         return absl::OkStatus();
       });

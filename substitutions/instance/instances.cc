@@ -361,8 +361,8 @@ std::vector<int64_t> StructuralAssignment::Key() const {
   return key;
 }
 
-InstanceResult BuildInstance(const CompiledRule& rule, const StructuralAssignment& structure, const DomainLimits& limits,
-                             MeaningCache& meanings) {
+InstanceResult BuildInstance(const CompiledRule& rule, const StructuralAssignment& structure,
+                             const DomainLimits& limits, MeaningCache& meanings) {
   InstanceResult result;
   SymbolicBuilder builder(rule, structure, limits, meanings);
   if (!WithinLimits(rule, structure, limits)) return result;
@@ -415,8 +415,9 @@ absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limit
   return absl::OkStatus();
 }
 
-absl::Status ForEachStructuralAssignment(const CompiledRule& rule, const DomainLimits& limits,
-                              const std::function<absl::Status(const StructuralAssignment&, RuleInstance)>& visit) {
+absl::Status ForEachStructuralAssignment(
+    const CompiledRule& rule, const DomainLimits& limits,
+    const std::function<absl::Status(const StructuralAssignment&, RuleInstance)>& visit) {
   MeaningCache meanings;
   return Enumerator(rule, limits, meanings, visit).Run();
 }

@@ -43,8 +43,8 @@ struct InstanceResult {
 
 // Symbols of the instance are numbered: sizes, elements of packs, integers and list elements of attributes, each in
 // the order of CompiledRule. `meanings` only speeds up the building of many.
-InstanceResult BuildInstance(const CompiledRule& rule, const StructuralAssignment& structure, const DomainLimits& limits,
-                             MeaningCache& meanings);
+InstanceResult BuildInstance(const CompiledRule& rule, const StructuralAssignment& structure,
+                             const DomainLimits& limits, MeaningCache& meanings);
 
 // Small limits within which a rule that is good at any rank shows all that it does; larger where the shapes that the
 // rule spells out, for its operands or in attributes, need more.
@@ -60,8 +60,9 @@ absl::Status ForEachInstance(const CompiledRule& rule, const DomainLimits& limit
                              const std::function<absl::Status(RuleInstance)>& visit);
 
 // The same with the structural values of each; for a rule about siblings, only for those of two.
-absl::Status ForEachStructuralAssignment(const CompiledRule& rule, const DomainLimits& limits,
-                              const std::function<absl::Status(const StructuralAssignment&, RuleInstance)>& visit);
+absl::Status ForEachStructuralAssignment(
+    const CompiledRule& rule, const DomainLimits& limits,
+    const std::function<absl::Status(const StructuralAssignment&, RuleInstance)>& visit);
 
 // All of them.
 absl::StatusOr<std::vector<RuleInstance>> Instances(const CompiledRule& rule, const DomainLimits& limits = {});

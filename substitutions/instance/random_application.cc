@@ -97,7 +97,8 @@ bool DrawSymbols(const RuleInstance& instance, const DrawOptions& options, std::
   return false;
 }
 
-RuleBindings BindingsFor(const CompiledRule& rule, const StructuralAssignment& structure, const std::vector<int64_t>& symbols) {
+RuleBindings BindingsFor(const CompiledRule& rule, const StructuralAssignment& structure,
+                         const std::vector<int64_t>& symbols) {
   RuleBindings bindings;
   size_t at = rule.sizes().size();
   bindings.sizes.assign(symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(at));

@@ -23,8 +23,8 @@ bool TooLarge(const ExprPtr& expr) {
 
 }  // namespace
 
-SymbolicBuilder::SymbolicBuilder(const CompiledRule& rule, const StructuralAssignment& structure, const DomainLimits& limits,
-                                 MeaningCache& meanings)
+SymbolicBuilder::SymbolicBuilder(const CompiledRule& rule, const StructuralAssignment& structure,
+                                 const DomainLimits& limits, MeaningCache& meanings)
     : rule_(rule), structure_(structure), limits_(limits), meanings_(meanings) {}
 
 bool SymbolicBuilder::Fail(const std::string& why) {

@@ -20,10 +20,12 @@ struct Property {
   const char* name;
   const char* function;
 };
-constexpr Property kProperties[] = {
-    {"", "any_function"}, {"increasing", "any_increasing"}, {"odd", "any_odd"}, {"keeps_zero", "any_keeping_zero"},
-    // Another one; the first of a property stands for operators.
-    {"odd", "any_odd_stored"}};
+constexpr Property kProperties[] = {{"", "any_function"},
+                                    {"increasing", "any_increasing"},
+                                    {"odd", "any_odd"},
+                                    {"keeps_zero", "any_keeping_zero"},
+                                    // Another one; the first of a property stands for operators.
+                                    {"odd", "any_odd_stored"}};
 
 OpDef MakeStandIn(const char* function, int operands) {
   OpDef op;

@@ -218,7 +218,7 @@ class Applier {
   Numerics* const numerics_;
   std::vector<std::pair<int, absl::Status>> may_overflow_;  // nodes of the rule, ascending
   std::vector<const RuleNode*> subnormal_;  // constants of the rule that are no normal numbers of their type
-  bool exact_ = true;  // every bit of the outputs stays, or nothing runs
+  bool exact_ = true;                       // every bit of the outputs stays, or nothing runs
   std::vector<Value> nodes_;
   MatchScope scope_;
 };

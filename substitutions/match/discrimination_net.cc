@@ -108,7 +108,8 @@ class RuleNetBuilder {
   }
 
   int Follow(std::vector<DiscriminationNet::Edge>* edges, const DiscriminationNet::Edge& test) {
-    const auto known = std::find_if(edges->begin(), edges->end(), [&](const DiscriminationNet::Edge& e) { return e.Is(test); });
+    const auto known =
+        std::find_if(edges->begin(), edges->end(), [&](const DiscriminationNet::Edge& e) { return e.Is(test); });
     if (known != edges->end()) return known->next;
     edges->push_back(test);
     edges->back().next = net_.num_states();

@@ -88,7 +88,7 @@ void DiscriminationNet::Find(const View& view, NodeId node, std::vector<int>* ru
 
 template <typename View>
 void DiscriminationNet::Enter(const View& view, const Edge& edge, NodeId node, const Pending* rest,
-                    std::vector<int>* rules) const {
+                              std::vector<int>* rules) const {
   const std::vector<Value>& operands = view.arena().node(node).operands;
   if (edge.operands < 0) return Walk(view, edge.next, {nullptr, nullptr, rest}, rules);
   if (operands.size() != static_cast<size_t>(edge.operands)) return;
@@ -108,7 +108,8 @@ void DiscriminationNet::Walk(const View& view, int state, Pending pending, std::
   const Value value = *pending.next++;
   for (const Edge& edge : at.edges) {
     if (edge.test == Test::kApplication) {
-      view.ForEachProducer(value, edge.output, edge.op, [&](NodeId maker) { Enter(view, edge, maker, &pending, rules); });
+      view.ForEachProducer(value, edge.output, edge.op,
+                           [&](NodeId maker) { Enter(view, edge, maker, &pending, rules); });
       continue;
     }
     const Node& node = view.arena().node(value.node);

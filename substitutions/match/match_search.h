@@ -20,10 +20,10 @@ namespace rewright {
 //   kUniqueProducer                          a value is computed by one node
 //   arena()
 //   Class(value)                       equal for values that are known to be equal
-//   ForEachProducer(value, output, op, f) f(node) for applications of op whose output `output` is in the class of `value`
-//   PlaceOf(node), NodeAt(place)       numbers that give nodes an order
-//   AppendUsers(value, op, places)     applications of op that read the class of `value`
-//   IsCyclic(rule, nodes)              the complete assignment would close a cycle, and that is not allowed
+//   ForEachProducer(value, output, op, f) f(node) for applications of op whose output `output` is in the class of
+//   `value` PlaceOf(node), NodeAt(place)       numbers that give nodes an order AppendUsers(value, op, places)
+//   applications of op that read the class of `value` IsCyclic(rule, nodes)              the complete assignment would
+//   close a cycle, and that is not allowed
 template <typename View>
 class MatchSearch {
  public:

@@ -1,8 +1,8 @@
 #include "substitutions/match/matcher.h"
 
 #include <algorithm>
-#include <numeric>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"

@@ -129,8 +129,9 @@ class RuleIndex {
   explicit RuleIndex(std::vector<std::shared_ptr<const Matcher>> matchers);
 
   const std::vector<std::shared_ptr<const Matcher>>& matchers() const { return matchers_; }
-  // Appends the numbers in matchers() of the rules that may match at `node`, an application, ascending: see DiscriminationNet.
-  // For rules with one output the result depends only on the node, whatever graph of the arena it is in.
+  // Appends the numbers in matchers() of the rules that may match at `node`, an application, ascending: see
+  // DiscriminationNet. For rules with one output the result depends only on the node, whatever graph of the arena it is
+  // in.
   void Candidates(const Graph& graph, NodeId node, std::vector<int>* rules) const;
   void MatchAt(const Graph& graph, NodeId node, std::vector<Match>* matches) const;
   std::vector<Match> FindMatches(const Graph& graph) const;

@@ -5,13 +5,13 @@
 namespace rewright::taso {
 namespace {
 
-constexpr int kMostInputs = 6;     // TASO's own limit
-constexpr int kMostOutputs = 6;    // TASO's own limit
-constexpr int kMostAxes = 6;       // of a rule here
+constexpr int kMostInputs = 6;      // TASO's own limit
+constexpr int kMostOutputs = 6;     // TASO's own limit
+constexpr int kMostAxes = 6;        // of a rule here
 constexpr int64_t kLargest = 1024;  // kernels and strides
 
-const std::vector<Key> kWindow = {Key::kKernelHeight, Key::kKernelWidth, Key::kStrideHeight,
-                                  Key::kStrideWidth,  Key::kPadding};
+const std::vector<Key> kWindow = {Key::kKernelHeight, Key::kKernelWidth, Key::kStrideHeight, Key::kStrideWidth,
+                                  Key::kPadding};
 
 const OpInfo kOperators[] = {
     {"input", 0, 0, {}, false},

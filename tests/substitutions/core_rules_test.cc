@@ -47,11 +47,12 @@ const std::vector<Rule>& CoreRules() {
 }
 
 // Returns a random sample of a rule's instances.
-std::vector<std::pair<StructuralAssignment, RuleInstance>> Sample(const CompiledRule& rule, size_t size, std::mt19937_64& rng) {
+std::vector<std::pair<StructuralAssignment, RuleInstance>> Sample(const CompiledRule& rule, size_t size,
+                                                                  std::mt19937_64& rng) {
   std::vector<std::pair<StructuralAssignment, RuleInstance>> sample;
   uint64_t seen = 0;
-  const absl::Status status =
-      ForEachStructuralAssignment(rule, SmallLimits(rule), [&](const StructuralAssignment& structure, RuleInstance instance) {
+  const absl::Status status = ForEachStructuralAssignment(
+      rule, SmallLimits(rule), [&](const StructuralAssignment& structure, RuleInstance instance) {
         ++seen;
         if (sample.size() < size) {
           sample.emplace_back(structure, std::move(instance));

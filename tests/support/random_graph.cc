@@ -24,16 +24,17 @@ RandomGraphs::RandomGraphs(const std::vector<std::shared_ptr<const Matcher>>& ru
   for (const auto& matcher : rules) {
     Piece piece{&matcher->rule(), {}};
     uint64_t seen = 0;
-    const absl::Status status = ForEachStructuralAssignment(matcher->rule(), SmallLimits(matcher->rule()),
-                                                 [&](const StructuralAssignment& structure, RuleInstance instance) {
-                                                   ++seen;
-                                                   if (piece.instances.size() < kInstances) {
-                                                     piece.instances.emplace_back(structure, std::move(instance));
-                                                   } else if (const uint64_t place = rng() % seen; place < kInstances) {
-                                                     piece.instances[place] = {structure, std::move(instance)};
-                                                   }
-                                                   return absl::OkStatus();
-                                                 });
+    const absl::Status status =
+        ForEachStructuralAssignment(matcher->rule(), SmallLimits(matcher->rule()),
+                                    [&](const StructuralAssignment& structure, RuleInstance instance) {
+                                      ++seen;
+                                      if (piece.instances.size() < kInstances) {
+                                        piece.instances.emplace_back(structure, std::move(instance));
+                                      } else if (const uint64_t place = rng() % seen; place < kInstances) {
+                                        piece.instances[place] = {structure, std::move(instance)};
+                                      }
+                                      return absl::OkStatus();
+                                    });
     CHECK(status.ok()) << status.ToString();
     if (!piece.instances.empty()) pieces_.push_back(std::move(piece));
   }

@@ -56,8 +56,7 @@ TEST(VerifyVerb, OtherFormats) {
   const std::string first = relu + field(2, std::string("\x08", 1) + minus_one + nothing);
   const std::string second = relu + field(2, std::string("\x08\x00", 2) + nothing);
   const std::string output("\x08\x01\x10\x00\x18\x00\x20\x00", 8);
-  WriteContents(folder / "relu.pb",
-                field(1, field(1, first) + field(1, second) + field(2, first) + field(3, output)));
+  WriteContents(folder / "relu.pb", field(1, field(1, first) + field(1, second) + field(2, first) + field(3, output)));
   const Outcome relus = Rewright("verify --json --format taso " + folder / "relu.pb" + " -o " + folder / "relu.rules");
   EXPECT_EQ(relus.status, 0) << relus.err;
   EXPECT_EQ(relus.Json()["rules"][0]["name"], "0");

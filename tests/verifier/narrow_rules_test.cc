@@ -80,9 +80,7 @@ Tree Literal(int64_t number, DType type) {
   return {"", "", "", type, type == DType::kBool ? number & 1 : number, {}};
 }
 Tree CastTo(DType type, Tree x) { return Apply("cast", type, {std::move(x)}, absl::StrCat("to=", DTypeName(type))); }
-Tree Iota(DType type) {
-  return Apply("iota", type, {}, absl::StrCat("shape=[n], axis=0, dtype=", DTypeName(type)));
-}
+Tree Iota(DType type) { return Apply("iota", type, {}, absl::StrCat("shape=[n], axis=0, dtype=", DTypeName(type))); }
 Tree Count(DType type) { return Apply("reduce_sum", type, {Literal(1, type)}, "axes=[0]"); }
 
 class RuleMaker {
@@ -230,8 +228,7 @@ class RuleMaker {
     if (op == "relu") return Apply("max", type, {args[0], Literal(0, type)});
     if (op == "mul" && (args[0].op == "add" || args[0].op == "sub")) {
       const Tree& sum = args[0];
-      return Apply(sum.op, type,
-                   {Apply(op, type, {sum.args[0], args[1]}), Apply(op, type, {sum.args[1], args[1]})});
+      return Apply(sum.op, type, {Apply(op, type, {sum.args[0], args[1]}), Apply(op, type, {sum.args[1], args[1]})});
     }
     if (op == "min" || op == "max") {
       const char* other = op == "max" ? "min" : "max";
@@ -360,8 +357,8 @@ Tensor Leaf(const SymbolicNode& node, const TensorType& type, Precision precisio
       leaf.Set(i, NearestOf(type.dtype, FloatElement(type.dtype, exact || small, rng)));
     } else {
       const int64_t tiny = static_cast<int64_t>(rng() % 7) - 3;
-      leaf.SetInt(i, type.dtype == DType::kBool || !small ? IntegerElement(type.dtype, exact, rng)
-                                                          : Wrapped(tiny, type.dtype));
+      leaf.SetInt(
+          i, type.dtype == DType::kBool || !small ? IntegerElement(type.dtype, exact, rng) : Wrapped(tiny, type.dtype));
     }
   }
   return leaf;

@@ -192,7 +192,8 @@ void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t
         }
         ++counts->compared;
         EXPECT_NEAR(found, expected, 1e-6 * std::max(1.0, std::abs(expected)))
-            << instance.rule << " " << instance.description << "\n" << NormalFormKey(ctx, form);
+            << instance.rule << " " << instance.description << "\n"
+            << NormalFormKey(ctx, form);
       }
     }
   }

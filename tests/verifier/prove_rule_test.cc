@@ -299,8 +299,9 @@ TEST(Stop, InterruptsReachTheProgramDuringChecks) {
   // Proofs until all signals have come; one that was swallowed never does.
   constexpr int kMostProofs = 1000;
   for (int proofs = 0; interrupts < kInterrupts && proofs < kMostProofs; ++proofs) {
-    ProveText("rule r { matmul(x[b.., m, k], y[k, n1]), matmul(x, z[k, n2]) } "
-              "=> split(matmul(x, concat(y, z, axis=1)), axis=len(b) + 1, sizes=[n1, n2])");
+    ProveText(
+        "rule r { matmul(x[b.., m, k], y[k, n1]), matmul(x, z[k, n2]) } "
+        "=> split(matmul(x, concat(y, z, axis=1)), axis=len(b) + 1, sizes=[n1, n2])");
   }
   done = true;
   sender.join();

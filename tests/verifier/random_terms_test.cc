@@ -45,8 +45,7 @@ RandomTerm Make(Rng& rng, int depth) {
     case 6: return {"reduce_sum(" + a.text + ", axes=[0], keepdims=1)", "1", a.columns};
     case 7: return {"reduce_max(" + a.text + ", axes=[1], keepdims=1)", a.rows, "1"};
     case 8: return {"reverse(" + a.text + ", axes=[" + Pick(rng, {"0", "1", "0, 1"}) + "])", a.rows, a.columns};
-    case 9:
-      return {"reshape(" + a.text + ", shape=[" + a.columns + ", " + a.rows + "])", a.columns, a.rows};
+    case 9: return {"reshape(" + a.text + ", shape=[" + a.columns + ", " + a.rows + "])", a.columns, a.rows};
     case 10: return {"slice(" + a.text + ", starts=[0, 0], stops=[1, " + a.columns + "])", "1", a.columns};
     case 11: return {"add(" + a.text + ", reduce_sum(" + a.text + ", axes=[1], keepdims=1))", a.rows, a.columns};
     case 12: return {"mul(" + a.text + ", reduce_max(" + a.text + ", axes=[0], keepdims=1))", a.rows, a.columns};
@@ -55,10 +54,8 @@ RandomTerm Make(Rng& rng, int depth) {
     case 15: return {"relu(mul(" + a.text + ", neg(" + a.text + ")))", a.rows, a.columns};
     case 16: return {"max(" + a.text + ", mul(" + a.text + ", " + a.text + "))", a.rows, a.columns};
     case 17: return {"mul(neg(" + a.text + "), relu(" + a.text + "))", a.rows, a.columns};
-    case 18:
-      return {"mul(" + a.text + ", relu(reduce_sum(" + a.text + ", axes=[1], keepdims=1)))", a.rows, a.columns};
-    default:
-      return {"matmul(" + a.text + ", transpose(" + a.text + ", perm=[1, 0]))", a.rows, a.rows};
+    case 18: return {"mul(" + a.text + ", relu(reduce_sum(" + a.text + ", axes=[1], keepdims=1)))", a.rows, a.columns};
+    default: return {"matmul(" + a.text + ", transpose(" + a.text + ", perm=[1, 0]))", a.rows, a.rows};
   }
 }
 

@@ -8,10 +8,10 @@
 //   log file  all of the above with the time, and details that no one wants to watch
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"

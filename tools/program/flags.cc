@@ -185,8 +185,7 @@ Flag CommandLine::AddPairs(const std::string& names, std::map<std::string, std::
   return AddParsedList(names, parse, doc).Type("NAME=FILE");
 }
 
-Flag CommandLine::AddRanges(const std::string& names, std::map<std::string, Interval>* values,
-                            const std::string& doc) {
+Flag CommandLine::AddRanges(const std::string& names, std::map<std::string, Interval>* values, const std::string& doc) {
   const auto parse = [=](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
       const std::string expected = "NAME=LO:HI with numbers LO <= HI";

@@ -383,10 +383,11 @@ class Derivation {
 
   absl::StatusOr<BoundedCheck> Run() {
     std::vector<std::pair<StructuralAssignment, RuleInstance>> all;
-    RETURN_IF_ERROR(ForEachStructuralAssignment(rule_, SmallLimits(rule_), [&](const StructuralAssignment& structure, RuleInstance instance) {
-      all.emplace_back(structure, std::move(instance));
-      return absl::OkStatus();
-    }));
+    RETURN_IF_ERROR(ForEachStructuralAssignment(rule_, SmallLimits(rule_),
+                                                [&](const StructuralAssignment& structure, RuleInstance instance) {
+                                                  all.emplace_back(structure, std::move(instance));
+                                                  return absl::OkStatus();
+                                                }));
     const size_t some = std::min(all.size(), static_cast<size_t>(options_.structures));
     std::mt19937_64 rng(options_.seed);
     for (size_t k = 0; k < some; ++k) {
@@ -489,7 +490,7 @@ class Derivation {
   }
 
   BoundedVerdict Ask(z3::context& context, const Unroller& unroller, const z3::expr_vector& apart,
-                    std::string* why) const {
+                     std::string* why) const {
     z3::check_result answer = Answer(context, unroller, z3::mk_or(apart));
     // Checks one element at a time if all of them at once are too much work.
     for (unsigned i = 0; answer == z3::unknown && i < apart.size(); ++i) {

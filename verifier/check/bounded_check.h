@@ -20,9 +20,9 @@
 namespace rewright {
 
 struct BoundedCheckOptions {
-  int structures = 6;                  // structural values, evenly among all within small limits
+  int structures = 6;                     // structural values, evenly among all within small limits
   verifier::DistinguishingOptions draws;  // sizes and attributes of each
-  unsigned resource_limit = 1000000;   // of Z3, for one question
+  unsigned resource_limit = 1000000;      // of Z3, for one question
   uint64_t seed = 1;
 };
 

@@ -174,10 +174,9 @@ absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& quer
     answer.clear();
   }
   if (answers.size() != queries.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cvc5 answered ", answers.size(), " of ", queries.size(), " queries; then: ",
-                     answer.empty() ? "nothing" : answer.substr(0, 300), printed.ending.empty() ? "" : "; it ",
-                     printed.ending));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cvc5 answered ", answers.size(), " of ", queries.size(), " queries; then: ",
+        answer.empty() ? "nothing" : answer.substr(0, 300), printed.ending.empty() ? "" : "; it ", printed.ending));
   }
   return answers;
 }

@@ -112,7 +112,8 @@ class Pool {
 
 }  // namespace
 
-DistinguishingAssignments DrawTelling(const RuleInstance& instance, const DistinguishingOptions& options, std::mt19937_64& rng) {
+DistinguishingAssignments DrawTelling(const RuleInstance& instance, const DistinguishingOptions& options,
+                                      std::mt19937_64& rng) {
   const Pool pool(instance, options, rng);
   return {pool.Choose(), pool.All()};
 }

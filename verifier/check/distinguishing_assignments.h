@@ -27,6 +27,7 @@ struct DistinguishingAssignments {
 
 // Legal assignments of the instance's symbols. A coincidence is a relation that holds by chance: two symbols are equal
 // or in order, or one is zero, one or not negative. Nothing if no legal assignment is found.
-DistinguishingAssignments DrawTelling(const RuleInstance& instance, const DistinguishingOptions& options, std::mt19937_64& rng);
+DistinguishingAssignments DrawTelling(const RuleInstance& instance, const DistinguishingOptions& options,
+                                      std::mt19937_64& rng);
 
 }  // namespace rewright::verifier

@@ -147,7 +147,8 @@ Ref RuleGraph::AddApplication(const Term& term) {
     several = several || operand.all;
     // A constant without a shape has any that leaves the result's to the other operand.
     if (on_left_ && operand.kind == Term::Kind::kConstant && !operand.shape && !op.broadcasts) {
-      throw NoInstance{absl::StrCat("found a constant without a shape, expected one: ", op.name, " does not broadcast")};
+      throw NoInstance{
+          absl::StrCat("found a constant without a shape, expected one: ", op.name, " does not broadcast")};
     }
   }
   const size_t count = term.operands.size(), declared = op.inputs.size();
@@ -218,7 +219,9 @@ void RuleGraph::Declare(Attribute attr) {
 
 // Declares the names that occur on the left side; a name that is spliced somewhere is a pack.
 void RuleGraph::DeclareNames() {
-  const auto dims = [](const Node& node) { return node.op == nullptr ? node.leaf.shape->dims : std::vector<ParsedExpr>(); };
+  const auto dims = [](const Node& node) {
+    return node.op == nullptr ? node.leaf.shape->dims : std::vector<ParsedExpr>();
+  };
   for (const Node& node : nodes) {
     for (const ParsedExpr& dim : dims(node)) FindPacks(dim);
     for (const ParsedExpr& attr : node.attrs) FindPacks(attr);

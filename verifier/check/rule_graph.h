@@ -24,7 +24,7 @@ struct Node {
   const OpDef* op = nullptr;  // null: a leaf
   std::vector<Ref> operands = {};
   std::vector<ParsedExpr> attrs = {};  // in the order of op->attrs
-  Term leaf = {};                  // has a shape
+  Term leaf = {};                      // has a shape
   bool positive = false, finite = false;
 };
 

@@ -234,7 +234,8 @@ class Builder : public Scope {
     }
     for (const auto& shape : built.shapes) {
       // The values of the left side have at most max_rank axes; the right side may need more on the way.
-      if (on_left_ && shape.size() > static_cast<size_t>(domain_.max_rank)) throw NoInstance{"more axes than the limit"};
+      if (on_left_ && shape.size() > static_cast<size_t>(domain_.max_rank))
+        throw NoInstance{"more axes than the limit"};
     }
     nodes_.push_back(std::move(built));
   }
@@ -418,7 +419,8 @@ class Builder : public Scope {
     std::vector<ExprPtr> values;
     for (const Index& element : Integers(spec, value)) {
       int64_t integer;
-      if (element.IsInt(&integer) && integer < spec.min) throw NoInstance{absl::StrCat(spec.name, " is below its minimum")};
+      if (element.IsInt(&integer) && integer < spec.min)
+        throw NoInstance{absl::StrCat(spec.name, " is below its minimum")};
       values.push_back(element.node());
     }
     return values;

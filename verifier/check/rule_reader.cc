@@ -310,7 +310,8 @@ class Siblings {
     for (const auto& [name, value] : split.attrs) {
       if (name != "sizes") continue;
       const bool one = value.kind == ParsedExpr::Kind::kList && value.args.size() == 1 &&
-                       value.args[0].kind == ParsedExpr::Kind::kSplice && value.args[0].args[0].kind == ParsedExpr::Kind::kName;
+                       value.args[0].kind == ParsedExpr::Kind::kSplice &&
+                       value.args[0].args[0].kind == ParsedExpr::Kind::kName;
       if (!one) Refuse("sizes=[n..]");
       size_ = value.args[0].args[0].text;
     }
@@ -322,7 +323,8 @@ class Siblings {
     CheckRight(others);
     for (const ParsedExpr& condition : law.conditions) {
       const bool directs = condition.text == "weight" || condition.text == "constant";  // no part of the law
-      if (Mentions(condition) && (condition.kind != ParsedExpr::Kind::kCall || !directs)) Refuse("no condition on lists");
+      if (Mentions(condition) && (condition.kind != ParsedExpr::Kind::kCall || !directs))
+        Refuse("no condition on lists");
     }
   }
 

@@ -16,10 +16,10 @@ namespace rewright {
 using verifier::Atom;
 using verifier::AtomNode;
 using verifier::Branch;
-using verifier::StepQueryBuilder;
 using verifier::ElementValues;
 using verifier::IndexEnvironment;
 using verifier::IndexSum;
+using verifier::StepQueryBuilder;
 using verifier::VarInfo;
 
 namespace {

@@ -93,7 +93,8 @@ class StepChecker : public verifier::ProofObserver {
   void Cancelled(Context& ctx, const std::vector<Guard>& facts, const NormalForm& members);
   SmtAnswer AnswerTo(SmtQuery query, unsigned limit);
   // Asks if the facts imply the goals.
-  Finding Ask(verifier::StepQueryBuilder& claim, const std::vector<std::string>& facts, const std::vector<std::string>& goals);
+  Finding Ask(verifier::StepQueryBuilder& claim, const std::vector<std::string>& facts,
+              const std::vector<std::string>& goals);
   // Counts the step; `subject` is asked for where it is wrong.
   void Note(const Context& ctx, Finding finding, const std::string& law, absl::FunctionRef<Subject()> subject);
   static std::vector<std::string> FactsOf(const Context& ctx, verifier::StepQueryBuilder& claim);

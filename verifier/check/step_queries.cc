@@ -259,7 +259,7 @@ std::string StepQueryBuilder::Text(const NormalForm& n, const IndexEnvironment& 
 }
 
 SmtQuery StepQueryBuilder::Query(const std::vector<std::string>& facts, const std::vector<std::string>& goals,
-                      bool connected) const {
+                                 bool connected) const {
   std::map<int, std::string> names;
   std::vector<int> order;
   const auto name = [&](int constant) {

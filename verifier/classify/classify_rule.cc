@@ -409,8 +409,9 @@ std::vector<RuleClassifier::Symbols> RuleClassifier::WithoutEmptyValues(const Ru
     for (Symbols& symbols : search.Draw(5)) {
       // Values that are too large to draw are not measured, either.
       const std::vector<int64_t> counts = ElementCounts(instance, symbols);
-      const bool fits = std::all_of(counts.begin(), counts.end(),
-                                    [](int64_t count) { return count > 0 && count <= ValueDistribution::kMaxElements; });
+      const bool fits = std::all_of(counts.begin(), counts.end(), [](int64_t count) {
+        return count > 0 && count <= ValueDistribution::kMaxElements;
+      });
       if (fits) found.push_back(std::move(symbols));
     }
   }

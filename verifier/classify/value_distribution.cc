@@ -101,8 +101,8 @@ void ValueDistribution::DrawFloats(DType dtype, Leaves kind, bool positive, int6
   for (double& x : drawn_) x = std::abs(x) + 1e-3;
 }
 
-bool ValueDistribution::Draw(const RuleInstance& instance, const NumericInstance& numeric, Leaves kind, Precision precision,
-                        std::vector<Tensor>* leaves) {
+bool ValueDistribution::Draw(const RuleInstance& instance, const NumericInstance& numeric, Leaves kind,
+                             Precision precision, std::vector<Tensor>* leaves) {
   leaves->assign(instance.nodes.size(), Tensor());
   for (size_t n = 0; n < instance.nodes.size(); ++n) {
     const SymbolicNode& node = instance.nodes[n];

@@ -24,7 +24,7 @@ bool Close(const ValueSignature& a, const ValueSignature& b);
 
 struct Observed {
   absl::flat_hash_map<Value, ValueSignature> signatures;  // of all values that depend on inputs
-  std::vector<Tensor> a, b;                          // the outputs of the graphs, in f64
+  std::vector<Tensor> a, b;                               // the outputs of the graphs, in f64
 };
 
 // Both graphs, of one arena, interpreted in f64 on the inputs (by name). Errors: those of InterpretGraph.

@@ -31,7 +31,7 @@ struct ConditionTerm {
   std::string name;  // without `?`
   int attr = -1;     // number of the attribute
   int element = 0;
-  int length = 0;    // kList
+  int length = 0;  // kList
   int64_t min = 1;
   bool axis = false, flag = false;  // structural integers
 };

@@ -117,13 +117,14 @@ class Inferrer {
   bool Sample(const CompiledRule& compiled) {
     limits_ = SmallLimits(compiled);
     std::vector<RuleInstance> instances;
-    (void)ForEachStructuralAssignment(compiled, limits_, [&](const StructuralAssignment& structure, RuleInstance instance) {
-      Sampled& sampled = samples_.emplace_back();
-      sampled.structure = structure;
-      for (size_t s = 0; s < instance.symbols.size(); ++s) sampled.symbols[instance.symbols[s].name] = s;
-      instances.push_back(std::move(instance));
-      return samples_.size() < kMaxStructures ? absl::OkStatus() : absl::CancelledError("enough");
-    });
+    (void)ForEachStructuralAssignment(
+        compiled, limits_, [&](const StructuralAssignment& structure, RuleInstance instance) {
+          Sampled& sampled = samples_.emplace_back();
+          sampled.structure = structure;
+          for (size_t s = 0; s < instance.symbols.size(); ++s) sampled.symbols[instance.symbols[s].name] = s;
+          instances.push_back(std::move(instance));
+          return samples_.size() < kMaxStructures ? absl::OkStatus() : absl::CancelledError("enough");
+        });
     if (samples_.empty()) return false;
     const int each = std::max(kLeastSamples, kSamples / static_cast<int>(samples_.size()));
     for (size_t k = 0; k < samples_.size(); ++k) {
@@ -273,8 +274,8 @@ class Inferrer {
     absl::StatusOr<std::shared_ptr<const CompiledRule>> compiled = CompileRule(Under(numbers), options_.use);
     if (!compiled.ok()) return Outcome::kOpen;
     std::vector<std::pair<StructuralAssignment, RuleInstance>> instances;
-    const absl::Status status =
-        ForEachStructuralAssignment(**compiled, limits_, [&](const StructuralAssignment& structure, RuleInstance instance) {
+    const absl::Status status = ForEachStructuralAssignment(
+        **compiled, limits_, [&](const StructuralAssignment& structure, RuleInstance instance) {
           instances.emplace_back(structure, std::move(instance));
           return absl::OkStatus();
         });

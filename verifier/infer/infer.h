@@ -19,9 +19,9 @@ struct WeakerCondition {
 };
 
 struct InferredCondition {
-  std::string when;      // in the rule language, without `when`
-  Rule rule;             // under all its conditions
-  RuleVerdict verdict;   // kProved
+  std::string when;     // in the rule language, without `when`
+  Rule rule;            // under all its conditions
+  RuleVerdict verdict;  // kProved
   // Weaker ones of the family, the nearest first; at most kMaxReported.
   std::vector<WeakerCondition> refuted;
   std::vector<std::string> unknown;

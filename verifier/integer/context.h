@@ -62,10 +62,10 @@ double ThreadCpuSeconds();
 
 // Limits and records of a whole proof, shared by its contexts.
 struct ProofSession {
-  double work_limit_s = 2;        // of the thread's work since `start_s`, in seconds of work (work.h)
+  double work_limit_s = 2;  // of the thread's work since `start_s`, in seconds of work (work.h)
   double start_s = ThreadWorkSeconds();
   double cpu_start_s = ThreadCpuSeconds();  // for reports alone
-  bool certify = false;  // keep every step and query in full
+  bool certify = false;                     // keep every step and query in full
   QueryCache* memory = nullptr;
   ProofObserver* observer = nullptr;  // receives every step; usually null
   // Gives the solver's answers in a replay. A query that is not known to be unsatisfiable settles nothing.
@@ -76,7 +76,7 @@ struct ProofSession {
   std::vector<std::string> steps;  // obligations, normal forms, changes of variables, witnesses, queries
 
   double RemainingSeconds() const { return work_limit_s - (ThreadWorkSeconds() - start_s); }  // of work
-  void CheckLimit() const;                                                            // throws GiveUp
+  void CheckLimit() const;                                                                    // throws GiveUp
 };
 
 // Numeric values of variables.

@@ -32,8 +32,8 @@ Guard Guard::Ge(const Poly& p) {
   if (p.IsConst()) return p.Constant() >= 0 ? True() : False();
   Guard g(Kind::kGe);
   int64_t divisor = Content(p);
-  g.node_ = std::make_shared<Node>(
-      Node{divisor > 1 ? DivideCoefs(p, divisor, FloorDivide(p.Constant(), divisor)) : p, {}});
+  g.node_ =
+      std::make_shared<Node>(Node{divisor > 1 ? DivideCoefs(p, divisor, FloorDivide(p.Constant(), divisor)) : p, {}});
   return g;
 }
 

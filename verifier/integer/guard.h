@@ -16,8 +16,8 @@ class Guard {
   Guard() : Guard(Kind::kTrue) {}
   static Guard True() { return Guard(Kind::kTrue); }
   static Guard False() { return Guard(Kind::kFalse); }
-  static Guard Ge(const Poly& p);                 // p >= 0; common divisors of the coefficients are removed
-  static Guard Eq(const Poly& p);                 // p == 0
+  static Guard Ge(const Poly& p);                   // p >= 0; common divisors of the coefficients are removed
+  static Guard Eq(const Poly& p);                   // p == 0
   static Guard And(const std::vector<Guard>& all);  // flattened, without repetition
   static Guard And(const Guard& a, const Guard& b) { return And(std::vector<Guard>{a, b}); }
   static Guard Or(const Guard& a, const Guard& b) { return Not(And(Not(a), Not(b))); }

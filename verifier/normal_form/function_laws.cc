@@ -1,10 +1,9 @@
 // Scalar functions of normal forms.
-#include "core/ir/functions.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "core/ir/functions.h"
 #include "substitutions/language/stand_ins.h"
 #include "verifier/normal_form/internal.h"
 #include "verifier/normal_form/normal_form.h"

@@ -107,8 +107,7 @@ class AxisMerger {
       VisitRead(n, e);
       return;
     }
-    if (e->kind() == ExprKind::kOpaque &&
-        Node(n).meaning->IsOpaque()) {  // its operands' axes may be used in any way
+    if (e->kind() == ExprKind::kOpaque && Node(n).meaning->IsOpaque()) {  // its operands' axes may be used in any way
       for (Value operand : Node(n).inputs) {
         for (size_t k = 0; k < Rank(operand); ++k) PartAround(operand, k);
       }

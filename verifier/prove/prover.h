@@ -19,7 +19,8 @@ class Prover {
   Prover(Context& ctx, std::vector<Guard> facts, int depth = 0) : ctx_(ctx), facts_(std::move(facts)), depth_(depth) {}
 
   bool Holds(const Guard& goal, const char* tag);
-  // True if the normal form is 0 wherever the facts hold. `classes` gets the classes that show it (ProofObserver::Zero).
+  // True if the normal form is 0 wherever the facts hold. `classes` gets the classes that show it
+  // (ProofObserver::Zero).
   bool IsZero(const NormalForm& difference, std::vector<std::vector<MovedTerm>>* classes = nullptr);
   // The maxima over the two unions of families are equal.
   bool EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>& b);

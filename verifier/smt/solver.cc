@@ -72,9 +72,8 @@ struct Solver::Impl {
   z3::context& Z3() { return memory.Z3(); }
 
   // Facts and the condition that `build` gives are unsatisfiable.
-  bool Unsatisfiable(const std::vector<Guard>& facts, const std::vector<Guard>& guards,
-                     const std::vector<Var>& hidden, Prover* prover, const std::string& tag,
-                     const std::function<z3::expr(Encoder&)>& build) {
+  bool Unsatisfiable(const std::vector<Guard>& facts, const std::vector<Guard>& guards, const std::vector<Var>& hidden,
+                     Prover* prover, const std::string& tag, const std::function<z3::expr(Encoder&)>& build) {
     std::set<Poly> bounds;
     for (const Guard& g : facts) AddBounds(ctx, g, &bounds);
     for (const Guard& g : guards) AddBounds(ctx, g, &bounds);
@@ -194,8 +193,11 @@ struct Solver::Impl {
     }
     // Integers alone are conditions on sizes and indices; reals and uninterpreted functions come with elements. (Z3 has
     // no name for integers, reals and functions without arrays.)
-    const std::string logic = std::string("QF_") + (elements ? "AUF" : functions ? "UF" : "") + (linear ? "L" : "N") +
-                              (elements ? "IRA" : "IA");
+    const std::string logic = std::string("QF_") +
+                              (elements    ? "AUF"
+                               : functions ? "UF"
+                                           : "") +
+                              (linear ? "L" : "N") + (elements ? "IRA" : "IA");
     SmtQuery query{tag, logic, "(set-logic " + logic + ")\n(set-info :status unsat)\n"};
     for (const auto& [name, declaration] : declarations) query.text += declaration + "\n";
     query.text += body + "(check-sat)\n";
@@ -237,9 +239,8 @@ bool Solver::CoefficientsCancel(const std::vector<Guard>& facts, const NormalFor
 bool Solver::IsZero(const std::vector<Guard>& facts, const NormalForm& n, Prover* prover) {
   std::vector<Guard> guards;
   for (const Term& t : n) guards.push_back(t.guard);
-  return impl_->Unsatisfiable(facts, guards, {}, prover, "elements", [&](Encoder& e) {
-    return e.OfForm(n, Guard::True()) != impl_->Z3().real_val(0);
-  });
+  return impl_->Unsatisfiable(facts, guards, {}, prover, "elements",
+                              [&](Encoder& e) { return e.OfForm(n, Guard::True()) != impl_->Z3().real_val(0); });
 }
 
 bool Solver::IsCovered(const std::vector<Guard>& facts, const Guard& guard, const NormalForm& body,

@@ -121,8 +121,8 @@ class TileProgram {
   std::optional<TileJoin> join_;
   bool joins_in_loop_ = false;
   bool is_one_loop_ = false;  // all values are in its registers
-  int64_t line_ = 0;      // positions of a line
-  int64_t tile_ = kTile;  // positions of a tile at most
+  int64_t line_ = 0;          // positions of a line
+  int64_t tile_ = kTile;      // positions of a tile at most
   int tiles_ = 0;
 };
 

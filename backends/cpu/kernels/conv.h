@@ -13,9 +13,9 @@ namespace rewright::cpu {
 
 struct ConvProblem {
   DType dtype = DType::kFloat32;  // of images, weights and operands with their shape; or bf16, summed in f32
-  Shape src;      // n, c, h, w
-  Shape weights;  // o, c / groups, r, s
-  Shape dst;      // n, o, y, z
+  Shape src;                      // n, c, h, w
+  Shape weights;                  // o, c / groups, r, s
+  Shape dst;                      // n, o, y, z
   std::vector<int64_t> strides, pads, dilations;
   int64_t groups = 1;
   PostOps post_ops;

@@ -110,9 +110,9 @@ struct SimdTable {
     long segments, depth;
   };
   struct ByteSums {
-    const int* row;       // added to the sums of a row; null: nothing
-    const int* column;    // added to the sums of a column; gemm_columns of them, as in the factors
-    const float* factor;  // null: the sums are the result
+    const int* row;        // added to the sums of a row; null: nothing
+    const int* column;     // added to the sums of a column; gemm_columns of them, as in the factors
+    const float* factor;   // null: the sums are the result
     int point, low, high;  // else min(max(round(factor * sum) + point, low), high), halves to the even one, in a byte
   };
   void (*byte_block)(const ByteRows& a, const signed char* b, void* c, long c_row, long rows, long columns,
@@ -127,8 +127,14 @@ const SimdTable& Simd();
 // bf16 are slower than those of f32.)
 bool MultipliesBf16();
 
-namespace simd_base { extern const SimdTable kTable; }
-namespace simd_avx2 { extern const SimdTable kTable; }
-namespace simd_avx512 { extern const SimdTable kTable; }
+namespace simd_base {
+extern const SimdTable kTable;
+}
+namespace simd_avx2 {
+extern const SimdTable kTable;
+}
+namespace simd_avx512 {
+extern const SimdTable kTable;
+}
 
 }  // namespace rewright::cpu

@@ -1,4 +1,6 @@
 // The ONNX forms of the operators of core/ops, from opset 13 on.
+#include "core/ops/ops.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -7,7 +9,6 @@
 #include "core/onnx/export/writer.h"
 #include "core/onnx/operators.h"
 #include "core/onnx/proto.h"
-#include "core/ops/ops.h"
 
 namespace rewright {
 namespace {

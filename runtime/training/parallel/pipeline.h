@@ -196,9 +196,9 @@ class Pipeline : public GradientSums {
   int gathered_ = -1;  // the chunk whose weights are whole
   std::map<int64_t, std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<Slot>> free_;
-  std::vector<std::deque<Arrival>> arrivals_;  // by rank of the line
+  std::vector<std::deque<Arrival>> arrivals_;         // by rank of the line
   std::set<std::tuple<int, int, int64_t>> expected_;  // the same: rank, tensor, micro-batch
-  std::vector<size_t> seen_;                   // likewise: actions of that rank that are known to be done
+  std::vector<size_t> seen_;                          // likewise: actions of that rank that are known to be done
   // By rank of the line, direction, chunk and micro-batch: the number of the action.
   std::map<std::tuple<int, bool, int, int64_t>, size_t> action_of_;
   std::vector<Departure> departures_;

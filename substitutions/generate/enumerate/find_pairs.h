@@ -14,15 +14,15 @@
 namespace rewright::generate {
 
 struct FindProgress {
-  int size = 0;          // of the graphs
-  double fraction = 0;   // of the graphs of that size, so far
-  MatchCounts counts;    // distinct, matches: without those of other passes
-  size_t bytes = 0;      // of the tables
+  int size = 0;         // of the graphs
+  double fraction = 0;  // of the graphs of that size, so far
+  MatchCounts counts;   // distinct, matches: without those of other passes
+  size_t bytes = 0;     // of the tables
 };
 
 struct FindOptions {
   uint64_t seed = 1;
-  int threads = 1;           // the result does not depend on it
+  int threads = 1;  // the result does not depend on it
   // Bytes, of the tables; 0: none. Kept by going through the largest graphs several times, or through the journal.
   int64_t memory_limit = 0;
   // The folder in which finished work is kept, and from which a run resumes; empty: none.

@@ -30,12 +30,12 @@ struct Pair {
 };
 
 struct MatchCounts {
-  uint64_t graphs = 0;      // canonical and connected
-  uint64_t reducible = 0;   // of those; so are the next two
-  uint64_t repeated = 0;    // several outputs, and a tensor occurs twice
-  uint64_t undefined = 0;   // some value does not exist
-  uint64_t distinct = 0;    // fingerprints of the others
-  uint64_t matches = 0;     // graphs whose fingerprint another has, too
+  uint64_t graphs = 0;                                                // canonical and connected
+  uint64_t reducible = 0;                                             // of those; so are the next two
+  uint64_t repeated = 0;                                              // several outputs, and a tensor occurs twice
+  uint64_t undefined = 0;                                             // some value does not exist
+  uint64_t distinct = 0;                                              // fingerprints of the others
+  uint64_t matches = 0;                                               // graphs whose fingerprint another has, too
   uint64_t congruent = 0, separate = 0, instances = 0, constant = 0;  // of those, no pair (redundancy.h)
 
   MatchCounts& operator+=(const MatchCounts& other);

@@ -6,9 +6,7 @@ namespace rewright::generate {
 Space TasoSpace() {
   enum : int { kM, kK, kN, kC, kH, kW };
   const std::vector<Size> image = {Var(kN), Var(kC), Var(kH), Var(kW)};
-  const auto kernel = [](int64_t r, int64_t s) {
-    return std::vector<Size>{Var(kC), Var(kC), Num(r), Num(s)};
-  };
+  const auto kernel = [](int64_t r, int64_t s) { return std::vector<Size>{Var(kC), Var(kC), Num(r), Num(s)}; };
   const std::vector<Size> depthwise = {Var(kC), Num(1), Num(3), Num(3)};
   using Kind = OperatorChoice::Constant;
   Space space{.name = "taso",

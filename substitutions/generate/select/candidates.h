@@ -25,7 +25,7 @@ struct Candidate {
 };
 
 struct Candidates {
-  std::vector<Candidate> candidates;  // from simple to complicated; no two say the same
+  std::vector<Candidate> candidates;    // from simple to complicated; no two say the same
   uint64_t unstated = 0, repeated = 0;  // pairs, as in SelectCounts
 };
 

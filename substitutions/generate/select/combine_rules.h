@@ -35,12 +35,12 @@ struct CombineOptions {
 };
 
 struct Combination {
-  std::vector<Rule> rules;                              // the base, and then the rules that were added
-  int replaced = 0;                                     // rules of the base
-  int gaining = 0, enabling = 0;                        // added
+  std::vector<Rule> rules;                                             // the base, and then the rules that were added
+  int replaced = 0;                                                    // rules of the base
+  int gaining = 0, enabling = 0;                                       // added
   int derivable = 0, exchanging = 0, unrelated = 0, without_gain = 0;  // left out
-  std::vector<std::string> explanations;                // of rules that are replaced, left out, or enable others
-  bool complete = true;                                 // false: stopped
+  std::vector<std::string> explanations;  // of rules that are replaced, left out, or enable others
+  bool complete = true;                   // false: stopped
 };
 
 // Errors: a rule without a proof, or one that does not compile; a name that occurs twice.

@@ -48,8 +48,8 @@ struct SelectOptions {
 
 struct Selection {
   SelectCounts counts;
-  std::vector<Rule> rules;  // with names and proofs, in the order in which they were kept
-  std::vector<Pair> refuted;  // pairs that are false: under every statement of theirs
+  std::vector<Rule> rules;                // with names and proofs, in the order in which they were kept
+  std::vector<Pair> refuted;              // pairs that are false: under every statement of theirs
   std::vector<std::string> explanations;  // of dropped candidates: the rules that derive it, or why it is not proved
   bool complete = true;                   // false: stopped
 };

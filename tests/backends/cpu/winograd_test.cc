@@ -1,4 +1,6 @@
 // Winograd's convolutions: against the interpreter and double precision, on what is not finite, and only by licence.
+#include "backends/cpu/simd/winograd.h"
+
 #include <cmath>
 #include <limits>
 
@@ -8,7 +10,6 @@
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lower/lowering.h"
 #include "backends/cpu/simd/simd.h"
-#include "backends/cpu/simd/winograd.h"
 #include "backends/cpu/winograd/meaning.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"

@@ -9,7 +9,7 @@ constexpr int kSuccess = 0, kNoGpu = 100;
 
 extern "C" {
 
-#define GIVES_HANDLE(name) \
+#define GIVES_HANDLE(name)  \
   int name(void** handle) { \
     static char some;       \
     *handle = &some;        \

@@ -35,9 +35,9 @@ struct Observed {
   int calls = 0;                                     // that can fail
   std::map<std::string, std::vector<int>> calls_of;  // their numbers, by function
   int launches = 0, products = 0, graphs = 0;
-  std::set<int> split_parts;  // into which sums of products were split
-  int last_parts = 1;         // of the last product
-  int64_t last_row = 0;       // and the distance of the rows of its result
+  std::set<int> split_parts;        // into which sums of products were split
+  int last_parts = 1;               // of the last product
+  int64_t last_row = 0;             // and the distance of the rows of its result
   std::vector<int> proposals;       // that ran
   std::set<const void*> factors;    // addresses of second factors of products
   int empty_factors = 0;            // of products, that hold zeros alone or were never written

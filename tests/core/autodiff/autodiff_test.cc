@@ -135,8 +135,8 @@ TEST(Gradients, ByIntermediateValuesAndByWhatIsNotRead) {
 // As PyTorch has it: 0 where the base is 0 and the exponent is 0 or more, and no number where the exponent is none.
 TEST(Gradients, OfAPowerByItsExponentKeepsNaN) {
   const Parsed parsed = Parse("input a: f64[4]\ninput b: f64[4]\n%0 = pow(a, b)\noutput y = %0\n");
-  const Value ones = *parsed.arena().Apply(
-      "expand", {parsed.arena().AddConstant(Tensor::Scalar(DType::kFloat64, 1))}, {{"shape", Shape{4}}});
+  const Value ones = *parsed.arena().Apply("expand", {parsed.arena().AddConstant(Tensor::Scalar(DType::kFloat64, 1))},
+                                           {{"shape", Shape{4}}});
   const auto by_b = PullBack(parsed.arena(), {parsed.output()}, {ones}, {parsed.graph.inputs()[1]});
   ASSERT_TRUE(by_b.ok()) << by_b.status();
   const double nan = std::nan("");

@@ -58,9 +58,7 @@ void RoundsToNearestEven(DType type) {
     if (low == high) continue;  // zeros
     const double middle = low + (high - low) / 2;
     // The even one of the two has its last bit clear.
-    const auto last_bit = [](double x) {
-      return std::bit_cast<uint16_t>(Half(static_cast<float>(x))) & 1;
-    };
+    const auto last_bit = [](double x) { return std::bit_cast<uint16_t>(Half(static_cast<float>(x))) & 1; };
     const double even = last_bit(low) == 0 ? low : high;
     for (const auto& [given, expected] :
          {std::pair(low, low), std::pair(middle, even),

@@ -114,8 +114,8 @@ TEST(RuleNetTest, MissesNoMatchOfAnyShippedRule) {
   int64_t named = 0, looked_at = 0;
   for (size_t number = 0; number < matchers.size(); ++number) {
     const CompiledRule& rule = *rules[number];
-    const absl::Status status =
-        ForEachStructuralAssignment(rule, SmallLimits(rule), [&](const StructuralAssignment& structure, RuleInstance instance) {
+    const absl::Status status = ForEachStructuralAssignment(
+        rule, SmallLimits(rule), [&](const StructuralAssignment& structure, RuleInstance instance) {
           if (rng() % 4 != 0 && drawn > 0) return absl::OkStatus();
           const auto application = DrawApplication(rule, structure, instance, {}, rng);
           if (!application) return absl::OkStatus();

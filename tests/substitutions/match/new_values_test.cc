@@ -17,8 +17,11 @@ namespace {
 std::shared_ptr<const CompiledRule> Proved(const std::string& text, RuleClass rule_class, RuleClass halves,
                                            std::vector<int> new_values) {
   Rule rule = ParseRules(text, "test")->front();
-  rule.proof = ProofRecord{.rule_class = rule_class, .halves = halves, .new_values = std::move(new_values),
-                           .instances = 1, .prover = ProverHash()};
+  rule.proof = ProofRecord{.rule_class = rule_class,
+                           .halves = halves,
+                           .new_values = std::move(new_values),
+                           .instances = 1,
+                           .prover = ProverHash()};
   return *CompileRule(rule);
 }
 

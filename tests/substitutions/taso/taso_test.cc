@@ -29,8 +29,11 @@ std::map<Key, int> Axis(int axis, int rank) { return {{Key::kAxis, axis}, {Key::
 std::map<Key, int> Cut(int axis) { return {{Key::kAxis, axis}, {Key::kNumOutputs, 2}}; }
 
 std::map<Key, int> Pool(int kernel, int stride, int padding) {
-  return {{Key::kKernelHeight, kernel}, {Key::kKernelWidth, kernel}, {Key::kStrideHeight, stride},
-          {Key::kStrideWidth, stride},  {Key::kPadding, padding}};
+  return {{Key::kKernelHeight, kernel},
+          {Key::kKernelWidth, kernel},
+          {Key::kStrideHeight, stride},
+          {Key::kStrideWidth, stride},
+          {Key::kPadding, padding}};
 }
 
 TasoRule Convert(const TasoRuleText& text) {
@@ -132,8 +135,7 @@ TEST_P(TasoVerdict, IsAsExpected) {
   const TasoRule rule = Convert(GetParam().rule);
   ASSERT_TRUE(rule.rule.ok()) << rule.rule.status();
   const RuleVerdict verdict = Judge(*rule.rule);
-  EXPECT_STREQ(VerdictName(verdict.verdict), VerdictName(GetParam().verdict))
-      << PrintLaw(*rule.rule) << verdict.reason;
+  EXPECT_STREQ(VerdictName(verdict.verdict), VerdictName(GetParam().verdict)) << PrintLaw(*rule.rule) << verdict.reason;
 }
 
 std::vector<VerdictCase> VerdictCases() {

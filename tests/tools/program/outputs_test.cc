@@ -232,7 +232,7 @@ TEST_F(Outputs, StandardOutputHoldsOneThing) {
 TEST_F(Outputs, AFullStandardOutputIsAnError) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
   for (const std::string& arguments : {std::string("ops"), std::string("ops --json"), std::string("--help"),
-                                      std::string("zoo mlp --layers 1 -o -"), Optimize("-o -"), Optimize("")}) {
+                                       std::string("zoo mlp --layers 1 -o -"), Optimize("-o -"), Optimize("")}) {
     const Outcome outcome = RewrightScript("$program " + arguments + " >/dev/full 2>$err </dev/null");
     EXPECT_EQ(outcome.status, 2) << arguments;
     EXPECT_THAT(outcome.err, HasSubstr("standard output")) << arguments;

@@ -112,9 +112,7 @@ TEST(Certificate, RecordsWhatTheProofConsistsOf) {
   EXPECT_THAT(Certificates()[5], HasSubstr("laws finite"));
 }
 
-TEST(Certificate, AProofRunTwiceGivesTheSameText) {
-  EXPECT_EQ(CertificateOf(kLaws[0]), Certificates()[0]);
-}
+TEST(Certificate, AProofRunTwiceGivesTheSameText) { EXPECT_EQ(CertificateOf(kLaws[0]), Certificates()[0]); }
 
 // ---------------------------------------------------------------- settling queries
 
@@ -195,9 +193,7 @@ std::string Edit(std::vector<std::string>* lines, Rng& rng) {
       line.replace(sign, 2, "<=");
       return "another relation" + at;
     }
-    default:
-      lines->resize(i);
-      return "the rest lost" + at;
+    default: lines->resize(i); return "the rest lost" + at;
   }
   return "";
 }

@@ -73,7 +73,8 @@ INSTANTIATE_TEST_SUITE_P(
                   " => conv2d(x, scalar(1 / 9)[c, 1, 3, 3], pads=[1, 1, 1, 1], groups=c)",
                   {"?f == 1"}},
         InferCase{"Positivity", "rule r relu(mul(x[n], a[])) => mul(relu(x), a)", {"positive(a)"}},
-        InferCase{"PositiveTogether", "rule r relu(add(x[n], y[n])) => add(relu(x), relu(y))",
+        InferCase{"PositiveTogether",
+                  "rule r relu(add(x[n], y[n])) => add(relu(x), relu(y))",
                   {"positive(x) and positive(y)"}},
         InferCase{"Axes",
                   "rule r softmax(concat(x[a, b], y[a, b], axis=?p), axis=?q)"
@@ -103,9 +104,9 @@ TEST(Infer, SaysWhichWeakerConditionsAreRefuted) {
 }
 
 TEST(Infer, KeepsTheConditionsOfTheRule) {
-  const Inference inference =
-      Infer("rule r slice(slice(x[n], starts=[?a], stops=[?b]), starts=[?c], stops=[?d])"
-            " => slice(x, starts=[?a + ?c], stops=[?d]) when ?a + ?c <= ?d");
+  const Inference inference = Infer(
+      "rule r slice(slice(x[n], starts=[?a], stops=[?b]), starts=[?c], stops=[?d])"
+      " => slice(x, starts=[?a + ?c], stops=[?d]) when ?a + ?c <= ?d");
   ASSERT_FALSE(inference.answers.empty());
   EXPECT_EQ(ConditionsText(inference.answers[0].rule), "?a + ?c <= ?d and ?a == 0");
 }

@@ -166,7 +166,7 @@ struct OptimizeSettings {
   bool fix_sizes = false;                   // also rewrites that hold at these sizes alone, which Save() then fixes
   bool move_roundings = false;              // also rewrites that round otherwise in front of what rounds on purpose
   std::map<std::string, std::pair<double, double>> ranges;  // where elements of inputs lie
-  bool check = true;                        // compare outputs with the original's on seeded inputs
+  bool check = true;                                        // compare outputs with the original's on seeded inputs
   double rtol = 1e-3;
   std::uint64_t seed = 1;
   // Set from elsewhere, a signal handler or another thread: Optimize ends soon, with an error of code kStopped.

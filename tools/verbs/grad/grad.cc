@@ -67,10 +67,10 @@ std::set<std::string> DerivedOps(const Graph& graph) {
 
 absl::StatusOr<Answer> Grad(const GradFlags& flags, Session& session) {
   Console& console = session.console;
-  ASSIGN_OR_RETURN(const ImportedModel model,
-                   LoadModel(flags.model,
-                             {.differentiated = true, .dims = flags.dims, .fold_defaults = flags.fold_defaults},
-                             console));
+  ASSIGN_OR_RETURN(
+      const ImportedModel model,
+      LoadModel(flags.model, {.differentiated = true, .dims = flags.dims, .fold_defaults = flags.fold_defaults},
+                console));
   ASSIGN_OR_RETURN(Value loss, LossOf(model.graph, flags.loss));
   Arena& arena = *model.graph.arena();
   const TensorType type = arena.type(loss);

@@ -177,8 +177,8 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
 }
 
 absl::StatusOr<Rematerialization> FitMemory(const Graph& graph, Device& device, int64_t limit, bool measured,
-                                           const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers,
-                                           bool pointwise_only) {
+                                            const std::function<absl::StatusOr<LayeredPlan>(const Graph&)>& layers,
+                                            bool pointwise_only) {
   RETURN_IF_ERROR(CheckLaws());
   RematerializeOptions options;
   options.pointwise_only = pointwise_only;

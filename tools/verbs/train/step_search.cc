@@ -234,7 +234,7 @@ absl::StatusOr<Graph> Rewritten(const Graph& step, const StepSearchFlags& flags,
     }
     if (!chosen) return faster;
     ASSIGN_OR_RETURN(const Rematerialization less, FitMemory(faster, *engine.device(), keeping.limit, flags.measured,
-                                                            keeping.layers, keeping.pointwise_only));
+                                                             keeping.layers, keeping.pointwise_only));
     if (less.replaced > 0) Report(less, faster, flags, session.console);
     return less.graph;
   };

@@ -1,5 +1,5 @@
-// Rematerialization that makes a step of training take less memory: the same bits, within the limit, and nearly as little
-// time as the best plan of all where that can be found.
+// Rematerialization that makes a step of training take less memory: the same bits, within the limit, and nearly as
+// little time as the best plan of all where that can be found.
 #include "tools/verbs/train/step_memory.h"
 
 #include <gmock/gmock.h>

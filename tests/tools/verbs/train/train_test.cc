@@ -82,14 +82,13 @@ TEST_F(TrainTest, WhatAFileDoesNotSayIsAsked) {
   const auto run = [&](const std::string& more) {
     Json model = {{"mlp", nullptr}, {"onnx", "model.onnx"}};
     model.update(Json::parse(more));
-    const std::string config = Config(
-        Json({{"model", model},
-              {"optimizer", {{"groups", nullptr}}},
-              {"steps", 2},
-              {"epochs", nullptr},
-              {"validation", nullptr},
-              {"data", {{"batch", 44}}}})
-            .dump());
+    const std::string config = Config(Json({{"model", model},
+                                            {"optimizer", {{"groups", nullptr}}},
+                                            {"steps", 2},
+                                            {"epochs", nullptr},
+                                            {"validation", nullptr},
+                                            {"data", {{"batch", 44}}}})
+                                          .dump());
     return Rewright("train --threads 1 --json --quiet " + config);
   };
   const Outcome asked = run("{}");
