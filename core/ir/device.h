@@ -249,7 +249,7 @@ class GraphRunner {
  public:
   virtual ~GraphRunner() = default;
   virtual absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph) = 0;
-  // As Device::CompileSparing says.
+  // Prepares for a few runs in little memory, see Device::CompileSparing.
   virtual absl::StatusOr<std::unique_ptr<Executable>> PrepareSparing(const Graph& graph) { return Prepare(graph); }
 };
 

@@ -117,7 +117,7 @@ class ExportPlan {
   std::optional<KeptNode> Restored(int node, NodeId id) const;
   // Notes the result of GeneratedBy for an operand of an own node.
   void NoteGenerated(Value value);
-  // The nodes that would be written for `id` alone, between it and what is read.
+  // Counts the nodes that would be written for `id` alone, between it and the values in `read`.
   int CountBetween(NodeId id, const absl::flat_hash_map<Value, Value>& read) const;
 
   const Graph& graph_;

@@ -412,7 +412,6 @@ TEST(InterpreterTest, WrongInputsAreReported) {
               HasSubstr("input 1 is f32[1], expected f32[2]"));
 }
 
-// An integer without a value ends the run, or is -1 where that is asked for; its neighbours are what they are.
 // ---------------------------------------------------------------- opaque operators
 
 TEST(InterpreterTest, ReferencesGetBindingsAndFillAllOutputs) {
@@ -631,6 +630,7 @@ TEST(InterpreterTest, SumsUnderEquationsAgreeWithTheOracle) {
   }
 }
 
+// An integer without a value ends the run, or is -1 on request; other elements keep their values.
 TEST(InterpreterTest, IntegersWithoutAValueCanBeMinusOne) {
   MeaningCache cache;
   const std::vector<TensorType> types = {{DType::kInt64, {4}}, {DType::kInt64, {4}}};

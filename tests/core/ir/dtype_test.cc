@@ -139,7 +139,7 @@ TEST(DTypeTest, ElementsOfEveryTypeAreStoredAndRead) {
   EXPECT_EQ(large.At(0), 0x1p64);
 }
 
-// The processor's instructions are Float16's conversions, for every bit pattern that differs in what is rounded.
+// The processor's instructions convert as Float16 does, for every bit pattern that rounding distinguishes.
 TEST(ConvertTest, ManyAtATimeAreWhatOneIs) {
   std::mt19937_64 rng(1);
   std::vector<float> floats;
