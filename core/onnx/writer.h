@@ -87,7 +87,7 @@ class OnnxWriter {
   int64_t opset_;
   absl::flat_hash_set<std::string> taken_;
   std::vector<onnx::NodeProto> nodes_;
-  absl::flat_hash_map<std::string, int> node_counts_;  // by what stands before the number
+  absl::flat_hash_map<std::string, int> node_counts_;  // by the name without its number
   absl::flat_hash_set<std::string> file_names_;        // of nodes
   absl::flat_hash_set<std::string> copied_;            // of nodes
   std::vector<std::pair<std::string, Tensor>> initializers_;
