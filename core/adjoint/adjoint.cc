@@ -302,7 +302,7 @@ class Derivation {
     for (int k = 0; k < n; ++k) {
       if (!IsFloating(key_.dtypes[k])) continue;
       tangents[k] = n + k;
-      std::vector<ExprPtr> shape = shapes_[k];  // a copy: the map moves what it holds
+      std::vector<ExprPtr> shape = shapes_[k];  // a copy, since the map may move its elements
       shapes_[n + k] = std::move(shape);
     }
     Derivative result;

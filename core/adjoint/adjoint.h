@@ -3,8 +3,8 @@
 //   gradient   dx[p] = the sum over outputs o and their positions i of  u_o[i] * (d out_o[i] / d x[p])
 //   tangent    dout[i] = the sum over inputs k and their positions p of  (d out[i] / d x_k[p]) * dx_k[p]
 //
-// Operands of these expressions are numbered: inputs 0..n-1 as in the Meaning, then what is given for the derivative:
-// cotangent o of a gradient is operand n+o, the tangent of input k is operand n+k.
+// Operands of these expressions are numbered: inputs 0..n-1 as in the Meaning, then the cotangents or tangents.
+// Cotangent o of a gradient is operand n+o, the tangent of input k is operand n+k.
 #pragma once
 
 #include <string>

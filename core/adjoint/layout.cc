@@ -12,7 +12,7 @@
 namespace rewright {
 namespace {
 
-// ---------------------------------------------------------------- what is read
+// ---------------------------------------------------------------- operands that are read
 
 // One application of the base, with a structure that no other sample has.
 struct Study {

@@ -75,7 +75,7 @@ class Scope {
   std::vector<Variable_> variables_;
   std::vector<int64_t> least_;  // of symbols
   index::Substitution definitions_;
-  index::Substitution written_;  // what stands for numbers that definitions have brought in
+  index::Substitution written_;  // expressions of the numbers that definitions introduced
   // Pairs of equal products.
   std::vector<std::pair<const index::Atom*, const index::Atom*>> products_;
   // Monomials that are written as one symbol each.

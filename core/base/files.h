@@ -93,7 +93,7 @@ class AppendFile {
   absl::Status Write(const std::string& text) { return Write(text.data(), static_cast<int64_t>(text.size())); }
   // Waits until all written bytes are on the disk.
   absl::Status Sync();
-  // Drops what follows the first `size` bytes.
+  // Cuts the file to its first `size` bytes.
   absl::Status CutTo(int64_t size);
 
  private:

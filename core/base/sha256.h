@@ -26,7 +26,7 @@ class Sha256 {
 
   std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<uint8_t, 64> rest_ = {};  // what does not fill a block yet: the first length_ % 64 bytes
+  std::array<uint8_t, 64> rest_ = {};  // the incomplete block: the first length_ % 64 bytes
   uint64_t length_ = 0;
 };
 

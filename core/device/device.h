@@ -73,15 +73,15 @@ struct Buffer {
   // null: zeros.
   std::shared_ptr<void> data;
   size_t alignment = 64;  // a power of two, at most DeviceMemory::kAlignment
-  // A view that shares no element with any other part of the same buffer, even where the bytes that they span
-  // interleave: what concatenations are made of.
+  // A view that shares no element with any other part of the same buffer, even if the spans of their bytes interleave:
+  // such as the parts of a concatenation.
   bool part = false;
 };
 
 enum class Access : uint8_t {
   kRead,
   kWrite,    // the old contents are not read
-  kUpdate,   // reads what it overwrites
+  kUpdate,   // the old contents are read
   kScratch,  // written and read by the step alone
 };
 inline bool Reads(Access access) { return access == Access::kRead || access == Access::kUpdate; }
@@ -249,7 +249,7 @@ class GraphRunner {
  public:
   virtual ~GraphRunner() = default;
   virtual absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph) = 0;
-  // As Device::CompileSparing says.
+  // Prepares for a few runs in little memory, see Device::CompileSparing.
   virtual absl::StatusOr<std::unique_ptr<Executable>> PrepareSparing(const Graph& graph) { return Prepare(graph); }
 };
 

@@ -71,7 +71,7 @@ class StageLowering {
     std::vector<int> bits;  // of the variables that are axes of the result
     Stage result;
     std::vector<Target> targets;
-    std::vector<int> ids;  // by axis of the terms: other positions, then what the reduction binds
+    std::vector<int> ids;  // by axis of the terms: other positions, then the bound variables of the reduction
     Scatter scatter;       // its loops are the axes of the terms
   };
   struct TermRoots {
@@ -120,7 +120,7 @@ class StageLowering {
   StageBuilder b_;
   std::vector<index::Form> vars_;  // by variable id of the meaning
   bool substituted_ = false;       // some of them are neither variables of the stage nor numbers
-  std::vector<int64_t> binders_;   // extents of the variables bound around what is being lowered
+  std::vector<int64_t> binders_;   // extents of the variables bound around the current expression
   absl::flat_hash_map<Key, index::Form> indices_;
   absl::flat_hash_map<Key, int> scalars_;  // and conditions
 };

@@ -111,7 +111,7 @@ struct Scatter {
 };
 
 struct Stage {
-  std::vector<int64_t> extents;        // of the axes; also the shape of what it gives
+  std::vector<int64_t> extents;        // of the axes; also the shape of the result
   std::vector<int64_t> bound_extents;  // of bits kFirstBound..
   std::vector<Node> nodes;             // arguments before users
   int root = 0;

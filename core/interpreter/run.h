@@ -98,7 +98,7 @@ class BlockRunner {
     int64_t lanes = 0;
     const void* data = nullptr;
     std::byte* buffer = nullptr;
-    uint64_t fill = 0;  // bytes of the constant: of a kConst, what a masked read gives, an empty reduction
+    uint64_t fill = 0;  // bytes of the constant: of a kConst, of a masked read, of an empty reduction
     UnaryKernel unary = nullptr;
     BinaryKernel binary = nullptr;
     PartialKernel partial = nullptr;

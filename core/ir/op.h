@@ -73,7 +73,7 @@ struct AttrSpec {
 struct StructuralKey {
   std::vector<int> ranks;     // of the inputs
   std::vector<DType> dtypes;  // of the inputs
-  // Which axes have size one, as bit masks by input, and after these by attribute that is a shape; filled only for
+  // The axes of size one, as bit masks by input, and after these by attribute that is a shape; filled only for
   // operators that broadcast (OpDef::broadcasts). Elsewhere, and in proofs for a symbolic size, the bit is 0: the axis
   // is then required to match.
   std::vector<uint32_t> units;

@@ -1,14 +1,15 @@
-// How far rounding moves the outputs of a graph, to first order (docs/rounding.md).
+// Estimates to first order by how much rounding changes the outputs of a graph (docs/rounding.md).
 //
 //   worst    the sum over all values v and their elements e of |dy / de| * error(e)
 //   typical  the root of the sum of the squares (dy / de)^2 * square(e)
 //
-// for an element y of an output, where error(e) bounds what the operation that gives e rounds: unit roundoffs of the
-// type in which it is computed, one of the type in which it is stored where that is narrower, and half of the smallest
-// subnormal number there. Values that are only moved add nothing. Derivatives are those of one backward pass for each y
-// that is looked at; roundings inside of an operator follow from its declaration (core/numerics/rounding_op.h).
+// for an element y of an output. error(e) bounds the roundings of the operation that gives e: unit roundoffs of the
+// type in which it is computed, one of the type in which it is stored if that is narrower, and half of the smallest
+// subnormal number there. Values that are only moved add nothing. Derivatives come from one backward pass for each
+// examined y; roundings inside of an operator follow from its declaration (core/numerics/rounding_op.h).
 //
-// Left out are terms of second order, and what decisions do that fall otherwise for rounded values: they are counted.
+// The estimate omits terms of second order, and the effect of decisions that change for rounded values; it counts
+// these.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// Operators of an estimate of rounding: the roundings inside of one operator, from its declaration, and the sum of what
-// roundings do to a result. Made when they are asked for; they live as long as the process. Thread-safe.
+// Operators for estimating rounding errors: the roundings inside of one operator, from its declaration, and the sum of
+// their effects on a result. They are made when they are asked for, and live as long as the process. Thread-safe.
 //
-// Each operation of an element's expression is taken to give (1 + d) times its result, |d| <= u (Higham, Accuracy and
-// Stability of Numerical Algorithms, 2.2); what that does to the element is followed to first order:
+// Each operation of an element's expression gives (1 + d) times its result, |d| <= u (Higham, Accuracy and Stability of
+// Numerical Algorithms, 2.2). The effect on the element is followed to first order:
 //
 //   worst(f(a, b))  = r |f(a, b)| + |df/da| worst(a) + |df/db| worst(b)
 //   square(f(a, b)) = s k f(a, b)^2 + (df/da)^2 square(a) + (df/db)^2 square(b)
@@ -10,7 +10,7 @@
 // in units of u and u^2, where r is the number of roundings of f: none of exact functions, 1 of + - * / and the root, 4
 // of others, since libraries give these within two units in the last place. s is 0, 1 and 2. k = 0.18 is the mean
 // square of a rounding, of numbers whose mantissas are distributed logarithmically. A sum S of n terms t is added up
-// one after the other (Higham, 4.2):
+// one term after another (Higham, 4.2):
 //
 //   worst  = sum worst(t) + n sum |t|
 //   square = sum square(t) + k (n S^2 / 3 + (n Q - S^2) / 6),  Q = sum t^2

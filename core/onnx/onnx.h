@@ -237,7 +237,7 @@ struct SerializedModel {
   absl::Cord bytes;
   absl::flat_hash_map<Value, Tensor> computed;  // known values of the graph; none where sizes have names
 };
-// As ExportOnnxBytes.
+// Serializes as ExportOnnxBytes does.
 absl::StatusOr<SerializedModel> SerializeOnnx(const Graph& graph, const ModelMetadata& metadata,
                                               const ExportOptions& options = {});
 // Imports as ImportOnnxBytes does, without external data. Tensors of the graph keep the memory of `bytes`.

@@ -72,8 +72,8 @@ bool MeansTheSame(const onnx::NodeProto& node, int64_t from, int64_t to);
 
 // A node of the source that is written with its inputs bound to values of the graph.
 struct KeptNode {
-  std::vector<int> before;                     // nodes of the source that compute what it reads, written with it
-  absl::flat_hash_map<Value, Value> bindings;  // values of inputs in the source, and what is read instead
+  std::vector<int> before;                     // nodes of the source that compute its inputs, written with it
+  absl::flat_hash_map<Value, Value> bindings;  // values of inputs in the source, and the values read instead
 };
 
 // Decides for each node of a graph how it is written: kept, as a node of the source; own, in the exporter's forms; or
@@ -117,7 +117,7 @@ class ExportPlan {
   std::optional<KeptNode> Restored(int node, NodeId id) const;
   // Notes the result of GeneratedBy for an operand of an own node.
   void NoteGenerated(Value value);
-  // The nodes that would be written for `id` alone, between it and what is read.
+  // Counts the nodes that would be written for `id` alone, between it and the values in `read`.
   int CountBetween(NodeId id, const absl::flat_hash_map<Value, Value>& read) const;
 
   const Graph& graph_;

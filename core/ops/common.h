@@ -44,8 +44,8 @@ Index Product(const std::vector<Index>& sizes);
 // Returns `position` with another index at `axis`.
 std::vector<Index> With(std::vector<Index> position, int axis, const Index& index);
 
-// How inputs broadcast together in the manner of NumPy: shapes are aligned at their ends, and an axis of size one is
-// stretched by reading index 0 throughout. Adds the requirement that all other sizes be equal.
+// Broadcasts inputs as NumPy does: shapes are aligned at their ends, and an axis of size one is expanded by reading
+// index 0 throughout. Adds the requirement that all other sizes be equal.
 class Broadcast {
  public:
   // The last `trailing` axes of every input do not broadcast.

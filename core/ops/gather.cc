@@ -4,8 +4,8 @@
 namespace rewright {
 
 // x[a.., k, c..], indices[b..]:  out[a.., b.., c..] = x[a.., indices[b..] mod n, c..]
-// where n is the size of the axis: an index -n <= k < 0 counts from the end. Others are errors where a model is run
-// (core/ir/index_range.h); what is proved holds for them too.
+// where n is the size of the axis: an index -n <= k < 0 counts from the end. A run of a model reports other indices as
+// errors (core/ir/index_range.h); proofs cover them too.
 static absl::Status GatherMeaning(OpBuilder& b) {
   RETURN_IF_ERROR(CheckElements(b, 1, Elements::kIntegers));
   const int axis = static_cast<int>(b.Int("axis"));

@@ -75,9 +75,9 @@ OpSample ReplicateSample(Rng& rng) {
   return OpSample{.inputs = {RandomTensor(rng, Elements::kAny, 0, 3)}, .attrs = {{"degree", RandomInt(rng, 1, 3)}}};
 }
 
-// Blocks with the last `before` elements of what precedes them and the first `after` of what follows, and 0 outside of
-// the whole: out[p, .., i, ..] = x[g div n, .., g mod n, ..] where 0 <= g < degree*n, with g = p*n + i - before, for
-// blocks of n. Negative numbers cut off.
+// Blocks with the last `before` elements of the preceding block and the first `after` of the following one, and 0
+// outside of the whole: out[p, .., i, ..] = x[g div n, .., g mod n, ..] where 0 <= g < degree*n, with g = p*n + i -
+// before, for blocks of n. Negative numbers cut off.
 absl::Status HaloMeaning(OpBuilder& b) {
   const int axis = static_cast<int>(b.Int("axis")) + 1;
   RETURN_IF_ERROR(CheckAxis(b, axis, b.rank(0)));

@@ -1,7 +1,7 @@
 // Sums over the updates that an index sends to a position: the transposed forms of gathers.
 //
-// An index -n <= k < 0 counts from the end of an axis of size n. Others are errors where a model is run
-// (core/ir/index_range.h); what is proved holds for them too, modulo n.
+// An index -n <= k < 0 counts from the end of an axis of size n. A run of a model reports other indices as errors
+// (core/ir/index_range.h); proofs cover them too, modulo n.
 #include "core/ops/common.h"
 #include "core/ops/ops.h"
 

@@ -1,8 +1,8 @@
-// Floating-point numbers of 16 bits: in memory alone, computed with as floats.
+// Floating-point numbers of 16 bits: stored only, and computed as floats.
 //
 // f16 is IEEE's binary16 (5 bits of exponent, 10 of fraction), bf16 the upper half of a float (8 and 7). Conversions
-// round to the nearest, halves to the even one; what is too large becomes an infinity, NaN stays NaN, subnormal numbers
-// are numbers.
+// round to the nearest, halves to the even one. Too large numbers become infinities, NaN stays NaN, and subnormal
+// numbers are kept.
 #pragma once
 
 #include <bit>

@@ -342,7 +342,7 @@ TEST(ZooTest, TheSeedAloneDecidesTheWeights) {
   const Tensor first = weight(Build("mlp"), name);
   EXPECT_TRUE(first.BitEqual(weight(Build("mlp"), name)));
   EXPECT_FALSE(first.BitEqual(weight(Build("mlp", other), name)));
-  // Known bits, so that a change of the generator does not pass unseen.
+  // Compares known bits, so that a change of the generator is noticed.
   EXPECT_EQ(first.num_elements(), 512 * 512);
   double sum = 0, squares = 0;
   for (int64_t i = 0; i < first.num_elements(); ++i) {
@@ -363,7 +363,7 @@ TEST(ZooTest, VariancesArePositive) {
   }
 }
 
-// Neither exploding nor vanishing through the depth. (Not vgg19, which is too large for the interpreter.)
+// Values neither explode nor vanish with depth. (Without vgg19, which is too large for the interpreter.)
 TEST(ZooTest, OutputsAreOfOrdinarySize) {
   struct Small {
     std::string name;
@@ -453,7 +453,7 @@ TEST(ZooTest, ErrorsSayWhatIsWrong) {
             "bert_base takes no --image-size, only --seed, --batch, --sequence-length, --layers, --attention-mask");
 }
 
-// Every model takes the options that it lists: the graph is another one with them.
+// Every model takes its listed options: they change the graph.
 TEST(ZooTest, ListedOptionsMatter) {
   for (const ZooModel& model : ZooModels()) {
     const uint64_t plain = Build(model.name).CanonicalHash();

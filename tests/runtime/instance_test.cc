@@ -128,7 +128,7 @@ TEST(Instance, TooLittleMemoryIsAnError) {
   const Schedule schedule = SmallSchedule();
   const auto plan = PlanMemory(schedule, {.externals = true});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  FailingMemory memory(3);  // two for the arena and what lies behind it
+  FailingMemory memory(3);  // two for the arena and the memory behind it
   EXPECT_TRUE(Instance::Create(schedule, *plan, memory).ok());
   for (const char* of : {"behind the arena", "the arena"}) {
     const absl::Status status = Instance::Create(schedule, *plan, memory).status();

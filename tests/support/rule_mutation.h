@@ -16,7 +16,7 @@ using MutationRng = std::mt19937_64;
 
 struct Mutant {
   Rule rule;
-  std::string change;  // operator, operand, attribute, size, guard, outputs; and what
+  std::string change;  // the kind (operator, operand, attribute, size, guard, outputs) and the change
 };
 
 // Changes the text of the rule: an operator for one of its kind, an operand, an attribute, a size, a condition. The

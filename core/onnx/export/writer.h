@@ -38,15 +38,16 @@ struct ExportedNode {
   const TensorType& type() const { return node.outputs[0]; }
 };
 
-// Writes an application of one of our operators as nodes of ONNX.
+// Writes an application of an operator of core/ops as nodes of ONNX.
 struct OnnxForm {
   void (*write)(OnnxWriter&, const ExportedNode&) = nullptr;
   const char* op_type = "";  // for functions that serve several operators
   int min_opset = 13;
 };
-// Null where the operator has no form in ONNX (export_ops.cc).
+// Returns the form; null if the operator has none in ONNX (export_ops.cc).
 const OnnxForm* FindOnnxForm(const std::string& op);
-// Those of operators that move elements (export_move.cc), and that training and its gradients add (export_training.cc).
+// Return the forms of operators that move elements (export_move.cc), and of those that training and its gradients add
+// (export_training.cc).
 const absl::flat_hash_map<std::string, OnnxForm>& MovementForms();
 const absl::flat_hash_map<std::string, OnnxForm>& TrainingForms();
 
@@ -56,24 +57,25 @@ class OnnxWriter {
 
   int64_t opset() const { return opset_; }
 
-  // A name that nothing else has: `wanted` itself where it is free.
+  // Returns an unused name: `wanted` itself if it is free.
   std::string UniqueName(const std::string& wanted);
-  // False where the name is taken.
+  // Reserves the name. False if it is taken.
   bool Reserve(const std::string& name) { return taken_.insert(name).second; }
 
   void AddNode(absl::string_view op_type, absl::Span<const std::string> inputs, absl::Span<const std::string> outputs,
                const OnnxAttrs& attrs = {});
-  // A node of the file that was read, as it is; under a number behind its name where a copy has the name already.
+  // Adds a node of the file that was read, unchanged; its name gets a number if a copy already has the name.
   void AddCopy(onnx::NodeProto node);
-  // Names of the file's nodes, which added nodes do not get: readers refuse two nodes of one name. Before all nodes.
+  // Reserves the names of the file's nodes, since readers refuse two nodes of one name. Called before any node is
+  // added.
   void KeepNodeName(const std::string& name) { file_names_.insert(name); }
-  // An initializer; `name` is free (UniqueName). Gives the name.
+  // Adds an initializer; `name` must be free (UniqueName). Returns the name.
   const std::string& AddInitializer(const std::string& name, const Tensor& tensor);
-  // Lists and numbers that nodes read; equal ones are one initializer.
+  // Return the names of lists and numbers that nodes read; equal ones are one initializer.
   std::string Ints(const std::vector<int64_t>& values);
   std::string Number(DType dtype, double value);
 
-  // A name for a value in between.
+  // Returns a name for an intermediate value.
   std::string Temporary(const ExportedNode& node) { return UniqueName(node.outputs[0] + "_part"); }
 
   std::vector<onnx::NodeProto>& nodes() { return nodes_; }
@@ -85,7 +87,7 @@ class OnnxWriter {
   int64_t opset_;
   absl::flat_hash_set<std::string> taken_;
   std::vector<onnx::NodeProto> nodes_;
-  absl::flat_hash_map<std::string, int> node_counts_;  // by what stands before the number
+  absl::flat_hash_map<std::string, int> node_counts_;  // by the name without its number
   absl::flat_hash_set<std::string> file_names_;        // of nodes
   absl::flat_hash_set<std::string> copied_;            // of nodes
   std::vector<std::pair<std::string, Tensor>> initializers_;
@@ -93,15 +95,15 @@ class OnnxWriter {
   std::map<std::pair<DType, std::string>, std::string> numbers_;  // by their bytes
 };
 
-// Our attributes under the names that ONNX gives them.
+// Returns the attributes under ONNX's names.
 OnnxAttrs AttrsOf(const ExportedNode& node);
-// Adds a node with one result in between, whose name it gives.
+// Adds a node with one intermediate result, and returns the name of that.
 std::string Step(OnnxWriter& writer, const ExportedNode& node, absl::string_view op_type,
                  absl::Span<const std::string> inputs, const OnnxAttrs& attrs = {});
 std::string CastTo(OnnxWriter& writer, const ExportedNode& node, const std::string& x, DType to);
 
-// A tensor spread out and padded (export_move.cc). Spreading appends zeros to every element, in an axis of their own,
-// and cuts off those behind the last.
+// Writes a tensor spread out and padded (export_move.cc). Spreading appends zeros to every element, in a new axis, and
+// cuts off those after the last element.
 std::string WritePad(OnnxWriter& writer, const ExportedNode& node, std::string x, Shape shape,
                      const std::vector<int64_t>& before, std::vector<int64_t> after,
                      const std::vector<int64_t>& interior, double value);

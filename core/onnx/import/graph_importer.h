@@ -48,7 +48,7 @@ class UnsupportedList {
   std::map<std::string, Entry> entries_;
 };
 
-// Those that were read.
+// The initializers that were read, by name.
 using InitializersByName = absl::flat_hash_map<std::string, Tensor>;
 
 class GraphImporter {

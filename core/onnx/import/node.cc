@@ -394,7 +394,7 @@ Value NormOf(OnnxNode& node, Value squares) {
 }
 
 absl::StatusOr<Value> AddModelTensor(Arena& arena, const std::string& name, const Tensor& data) {
-  constexpr int64_t kMostQuantized = 64;  // elements of what may be parameters of quantization
+  constexpr int64_t kMostQuantized = 64;  // elements of tensors that may be parameters of quantization
   const bool quantized = IsNarrow(data.dtype()) && data.num_elements() > kMostQuantized;
   if ((IsFloating(data.dtype()) && data.num_elements() > 1) || quantized) return arena.AddState(name, data);
   return arena.AddConstant(data);

@@ -1,12 +1,12 @@
-// The initializers of a file that training changes. For the sources of this folder only.
+// Finds the initializers of a file that training changes. For the sources of this folder only.
 //
-// PyTorch's exporter by torch.export says which tensors are parameters, and what it computed from them (provenance.h).
-// Other files do not: exporters write masks, tables and numbers that they folded as initializers, too, and what is
-// equal once. There an initializer of floating type is trained unless
+// PyTorch's exporter by torch.export states which tensors are parameters, and which values it computed from them
+// (provenance.h). Other files do not: exporters also write masks, tables, folded numbers and shared copies as
+// initializers. In such files an initializer of floating type is trained unless
 //
-//   it is no finite numbers of the size of weights (a mask);
-//   all that reads it reads what is never a weight: running averages, exponents, bounds, initial states of a
-//   recurrence; its name is one that exporters give to what they computed, and nothing reads it as a weight.
+//   it has infinite elements or ones too large for weights (a mask);
+//   all its readers are inputs that are never weights: running averages, exponents, bounds, initial states of a
+//   recurrence; its name is one that exporters give to computed tensors, and nothing reads it as a weight.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ namespace rewright {
 
 struct InitializerRoles {
   std::map<std::string, std::string> left;  // floating ones that are not trained: why
-  // Those among them that are left for their names and uses alone; ImportedModel::undecided.
+  // The untrained initializers that only their names and uses decide. `undecided` becomes ImportedModel::undecided.
   std::set<std::string> by_name;
   std::map<std::string, std::string> undecided;
   std::vector<std::string> notes;  // ImportedModel::weight_notes

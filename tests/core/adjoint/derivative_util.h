@@ -1,4 +1,4 @@
-// Derived operators against what they are derived from, in double precision.
+// Compares derived operators with their base operators, in double precision.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace rewright {
 
-// An application with operands and cotangents of its outputs, all stored as f64 where they are reals.
+// An application with operands and cotangents of its outputs; real numbers are stored as f64.
 struct Point {
   const OpDef* op = nullptr;
   std::vector<TensorType> types;
@@ -21,12 +21,12 @@ struct Point {
 
 // A random application.
 Point RandomPoint(const OpDef& op, Rng& rng, MeaningCache& cache);
-// One with given operands; cotangents are 1, 2, 3..
+// Makes one with given operands; cotangents are 1, 2, 3..
 Point PointAt(const OpDef& op, const std::vector<TensorType>& types, const Attrs& attrs,
               const std::vector<Tensor>& inputs, MeaningCache& cache);
 
 std::vector<Tensor> Forward(const Point& point, const std::vector<Tensor>& inputs, MeaningCache& cache);
-// The gradient by an input; `op` is GradientOp or ScatteredGradientOp, null for the former.
+// Returns the gradient by an input; `op` is GradientOp or ScatteredGradientOp, null for the former.
 Tensor GradientAt(const Point& point, int input, MeaningCache& cache, const OpDef* op = nullptr);
 
 double Dot(const Tensor& a, const Tensor& b);
@@ -39,8 +39,8 @@ struct DerivativeErrors {
   double dual = 0;     // <u, J v> against <J^T u, v>
 };
 
-// The greatest errors at random applications, relative to the size of what is summed; failures of the first
-// application whose errors exceed the bound are reported.
+// Returns the greatest errors at random applications, relative to the size of the sums. Reports the first application
+// whose errors exceed the bound.
 DerivativeErrors CheckDerivatives(const OpDef& op, int points, double tolerance);
 
 }  // namespace rewright

@@ -1,5 +1,5 @@
-// Derived gradients and tangents of every operator: against central differences, against the definition as a scatter,
-// against each other.
+// Compares derived gradients and tangents of every operator with central differences, with the definition as a scatter,
+// and with each other.
 #include "core/adjoint/operators.h"
 
 #include <cmath>
@@ -25,7 +25,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// By which inputs there is a gradient, the members of a variadic one up to the second.
+// Returns the inputs that have a gradient; of a variadic one, the first two members.
 std::vector<int> DifferentiableInputs(const OpDef& op) {
   std::vector<int> inputs;
   for (int k = 0; k < static_cast<int>(op.inputs.size()) + op.variadic; ++k) {
@@ -64,7 +64,7 @@ TEST_P(EveryOperatorDerived, SecondDerivatives) {
 
 INSTANTIATE_TEST_SUITE_P(Adjoint, EveryOperatorDerived, ::testing::ValuesIn(AllOps()), NameOf);
 
-// ---------------------------------------------------------------- names and pages
+// ---------------------------------------------------------------- names and documentation pages
 
 TEST(DerivedOperators, AreFoundByName) {
   const OpDef* gradient = FindOp("conv2d_grad_x");
@@ -87,7 +87,7 @@ TEST(DerivedOperators, AreFoundByName) {
   EXPECT_THAT(GradientOp(*FindOp("relu"), 1).status().message(), HasSubstr("relu has no input number 1"));
 }
 
-// However few operands samples have, each member of a list has a gradient, and a page.
+// Each member of a variadic input has a gradient and a page, even if samples have few members.
 TEST(DerivedOperators, KnowEveryMemberOfAList) {
   const OpDef* ninth = FindOp("concat_grad_x8");
   ASSERT_NE(ninth, nullptr);
@@ -133,7 +133,7 @@ TEST(DerivedOperators, FormulasAreSimple) {
   }
 }
 
-// Softmax does not depend on the maximum that it subtracts: no gradient asks where it is attained.
+// Softmax does not depend on the maximum that it subtracts: no gradient searches for its position.
 TEST(DerivedOperators, TakeShiftsForConstants) {
   for (const char* name : {"softmax_grad_x", "log_softmax_grad_x", "softmax_grad_x_grad_x", "softmax_tangent"}) {
     const std::string page = DescribeOp(*FindOp(name));
@@ -156,7 +156,7 @@ TEST(DerivedOperators, RefuseWhatDoesNotFit) {
   EXPECT_THAT(Apply(gradient, {b, u}, {{"a_shape", std::vector<int64_t>{0, 4}}}, cache).status().message(),
               HasSubstr("found 0, expected at least 1"));
   EXPECT_THAT(Apply(gradient, {b, u}, {}, cache).status().message(), HasSubstr("attribute a_shape is missing"));
-  // An axis of an input that is no operand here.
+  // An axis of an input that is no operand of the gradient.
   const TensorType indices{DType::kInt64, {3}}, rows{DType::kFloat32, {3, 5}};
   const auto picked = [&](int64_t axis) {
     const Attrs attrs = {{"axis", axis}, {"x_shape", std::vector<int64_t>{4, 5}}};
@@ -233,7 +233,7 @@ TEST(DerivedOperators, KinksAndTies) {
 
 // ---------------------------------------------------------------- operators of this test
 
-// Has its derivatives with no further line: two outputs, a window, a guard, a cast, data as an index.
+// An operator of which only the declaration is written: two outputs, a window, a guard, a cast, data as an index.
 const OpDef& Declared() {
   static const OpDef* const op =
       new OpDef{.name = "test_windows",
@@ -282,7 +282,7 @@ TEST(DerivedOperators, OfAnOperatorDeclaredHere) {
   EXPECT_FALSE(GradientOp(Declared(), 2).ok());
 }
 
-// Which equations are left as conditions of sums: those that elements decide.
+// Equations that stay conditions of sums: only those that elements decide.
 TEST(DerivedOperators, AllEquationsWithoutDataAreSolved) {
   std::set<std::string> unsolved;
   for (const OpDef* op : AllOps()) {
@@ -300,15 +300,15 @@ TEST(DerivedOperators, AllEquationsWithoutDataAreSolved) {
       }
     }
   }
-  // Which row or element is picked, which element of a window is the greatest, and, of a block that overlaps its
-  // neighbours, which blocks it overlaps.
+  // The open choices: a row or element, the greatest element of a window, and the blocks that a block with elements of
+  // its neighbours overlaps.
   EXPECT_THAT(unsolved, testing::ElementsAre("gather", "gather_elements", "gather_rows", "halo", "max_pool2d"));
 }
 
 // ---------------------------------------------------------------- sources
 
 TEST(DerivedOperators, NoOperatorIsNamedInTheSources) {
-  // Sums of cotangents, zeros, parts of a cotangent, parts behind one another.
+  // Sums of cotangents, zeros, parts of a cotangent, concatenated parts.
   const std::set<std::string> allowed = {"add", "expand", "slice", "concat"};
   int files = 0;
   for (const char* folder : {"core/adjoint", "core/autodiff"}) {

@@ -1,5 +1,5 @@
-// Gradients against PyTorch's, in the table torch_gradients.txt that torch_gradients.py writes: at kinks and ties value
-// for value, elsewhere in float32 within 1e-5.
+// Compares gradients with PyTorch's, in the table torch_gradients.txt that torch_gradients.py writes: exactly at kinks
+// and ties, elsewhere in float32 within 1e-5.
 #include <algorithm>
 #include <cmath>
 #include <fstream>

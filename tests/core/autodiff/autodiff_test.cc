@@ -1,4 +1,4 @@
-// Gradients and tangents of graphs: against differences, against each other, and of graphs known by heart.
+// Compares gradients and tangents of graphs with differences, with each other, and with known graphs.
 #include "core/autodiff/autodiff.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::vector<Tensor> RunAll(const std::shared_ptr<Arena>& arena, const std::vecto
   return results.ok() ? *std::move(results) : std::vector<Tensor>();
 }
 
-// ---------------------------------------------------------------- graphs known by heart
+// ---------------------------------------------------------------- known graphs
 
 struct Parsed {
   Graph graph;
@@ -66,7 +66,7 @@ TEST(Gradients, OfADenseLayer) {
   const std::string text = GradientText(parsed, parsed.graph.inputs());
   EXPECT_THAT(text, HasSubstr("reduce_sum_grad_x("));
   EXPECT_THAT(text, HasSubstr("matmul_grad_a(w, "));
-  EXPECT_THAT(text, HasSubstr("expand_grad_x("));  // the bias is stretched over the rows
+  EXPECT_THAT(text, HasSubstr("expand_grad_x("));  // the bias is expanded over the rows
   // A copy of the cotangent is the cotangent.
   EXPECT_THAT(text, testing::Not(HasSubstr("add_grad")));
   // The text parses back: derived operators are operators.
@@ -132,7 +132,7 @@ TEST(Gradients, ByIntermediateValuesAndByWhatIsNotRead) {
   EXPECT_EQ(values.at(1).At(2), 0);
 }
 
-// As PyTorch has it: 0 where the base is 0 and the exponent is 0 or more, and no number where the exponent is none.
+// As in PyTorch: 0 if the base is 0 and the exponent is 0 or more, and NaN if the exponent is NaN.
 TEST(Gradients, OfAPowerByItsExponentKeepsNaN) {
   const Parsed parsed = Parse("input a: f64[4]\ninput b: f64[4]\n%0 = pow(a, b)\noutput y = %0\n");
   const Value ones = *parsed.arena().Apply("expand", {parsed.arena().AddConstant(Tensor::Scalar(DType::kFloat64, 1))},
@@ -186,7 +186,7 @@ TEST(PushForward, OfAProduct) {
 
 // ---------------------------------------------------------------- random graphs
 
-// A graph of random applications, of which later ones read earlier ones where types agree, with random operands.
+// A graph of random applications with random operands; later ones read earlier ones if types agree.
 struct Grown {
   std::shared_ptr<Arena> arena = std::make_shared<Arena>();
   std::vector<Value> inputs, values;  // declared inputs; results without a reader
@@ -236,7 +236,7 @@ Grown Grow(uint64_t seed, int operators) {
     }
     const auto node = grown.arena->Add(op, operands, sample.attrs);
     EXPECT_TRUE(node.ok()) << node.status();
-    if (grown.arena->node(*node).meaning->IsOpaque()) continue;  // of which nothing is derived
+    if (grown.arena->node(*node).meaning->IsOpaque()) continue;  // has no derivatives
     const int32_t outputs = static_cast<int32_t>(grown.arena->node(*node).outputs.size());
     for (int32_t o = 0; o < outputs; ++o) made.push_back({*node, o});
   }
@@ -256,7 +256,7 @@ double Objective(const Grown& grown, const std::vector<Tensor>& cotangents, cons
   return sum;
 }
 
-// <u, f> differentiated along a random direction of all inputs: by differences, in reverse and in forward mode.
+// Differentiates <u, f> along a random direction of all inputs: by differences, in reverse and in forward mode.
 Outcome CheckGraph(Grown grown, uint64_t seed, double tolerance) {
   constexpr double kStep = 1e-6;
   Rng rng(seed);
@@ -302,7 +302,7 @@ Outcome CheckGraph(Grown grown, uint64_t seed, double tolerance) {
   const double here = Objective(primal, cotangent_tensors, grown.tensors);
   const double up = Objective(primal, cotangent_tensors, above);
   const double down = Objective(primal, cotangent_tensors, below);
-  // Values that ran away, or a kink between the two points.
+  // Values have diverged, or there is a kink between the two points.
   if (!std::isfinite(up - down) || !std::isfinite(scale) || scale > 1e6 || std::fabs(here) > 1e8 ||
       std::fabs(up - 2 * here + down) / kStep > 1e-3 * scale) {
     return Outcome::kKink;

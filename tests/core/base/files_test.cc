@@ -145,7 +145,7 @@ TEST_F(Files, LinksStayAndWhatTheyLeadToIsWritten) {
   EXPECT_EQ(Get("deep/real"), "new");
   EXPECT_TRUE(fs::is_symlink(In("relative")));
   EXPECT_TRUE(fs::is_symlink(In("absolute")));
-  // One that leads to nothing yet, in a folder that exists.
+  // A link whose target does not exist yet, in a folder that exists.
   Link("deep/later", "dangling");
   Put("dangling", "made");
   EXPECT_TRUE(fs::is_symlink(In("dangling")));
@@ -264,7 +264,7 @@ TEST_F(Files, AreMappedInParts) {
     EXPECT_EQ(std::string(bytes, static_cast<size_t>(length)), expected);
     ReleasePages(bytes, length);
     EXPECT_EQ(std::string(bytes, static_cast<size_t>(length)), expected);
-    // Vectors may reach beyond the end.
+    // Vector instructions may read beyond the end.
     const auto spare = static_cast<size_t>(InputFile::kSpareBytes);
     EXPECT_EQ(std::string(bytes + length, spare).size(), spare);
   }
@@ -277,7 +277,7 @@ TEST_F(Files, AloneAreGivenBack) {
   Put("f", "abc");
   const auto mapped = InputFile::Open(In("f"))->Map();
   ASSERT_TRUE(mapped.ok());
-  // Another file of that name is another file.
+  // A new file of that name is another file.
   Put("f", "def");
   ReleasePages(mapped->get(), 3);
   EXPECT_EQ(std::string(static_cast<const char*>(mapped->get()), 3), "abc");

@@ -1,4 +1,4 @@
-// Forms against plain evaluation, for all values of their variables.
+// Compares forms with plain evaluation, for all values of their variables.
 #include "core/index/form.h"
 
 #include <limits>
@@ -21,7 +21,7 @@ class FormTest : public testing::Test {
  protected:
   Form Var(const std::string& name, int64_t extent) { return space_.Variable(name, extent); }
 
-  // The form has the value `expected` everywhere, and its range holds them all.
+  // Expects the form to have the value `expected` everywhere, and its range to hold all values.
   void ExpectEverywhere(const Form& form, const std::vector<Form>& variables,
                         const std::function<int64_t(const std::vector<int64_t>&)>& expected,
                         const Values& symbols = {}) {
@@ -60,7 +60,7 @@ TEST_F(FormTest, DivisionAndRemainderOfSums) {
             const auto value = [&](const std::vector<int64_t>& at) { return a * at[0] + b * at[1] + c; };
             ExpectEverywhere(FloorDiv(sum, d), {x, y}, [&](const auto& at) { return FloorDivide(value(at), d); });
             ExpectEverywhere(Mod(sum, d), {x, y}, [&](const auto& at) { return FloorRemainder(value(at), d); });
-            // d*(a div d) + a mod d = a, as the same form.
+            // Expects d*(a div d) + a mod d to be the same form as a.
             EXPECT_EQ(FloorDiv(sum, d) * d + Mod(sum, d), sum) << Text(sum) << " by " << d;
           }
         }
@@ -98,7 +98,7 @@ TEST_F(FormTest, DigitsOfANumberGiveTheNumber) {
   const Form a = FloorDiv(flat, 105), b = Mod(FloorDiv(flat, 35), 3), c = Mod(FloorDiv(flat, 7), 5), d = Mod(flat, 7);
   EXPECT_EQ(a * 105 + b * 35 + c * 7 + d, flat);
   EXPECT_EQ(d + (c + b * 5) * 7 + a * 105, flat);
-  // Digits to another base are digits again.
+  // Digits of digits to another base are digits.
   EXPECT_EQ(Mod(b * 35 + c * 7 + d, 35), Mod(flat, 35));
   EXPECT_EQ(FloorDiv(a * 105 + b * 35 + c * 7 + d, 35), FloorDiv(flat, 35));
   EXPECT_EQ(FloorDiv(b * 35 + c * 7 + d, 7), Mod(FloorDiv(flat, 7), 15));
@@ -128,7 +128,7 @@ TEST_F(FormTest, OpenEndsStayOpen) {
   EXPECT_EQ(RangeOf(Mod(data, 8)).high, 7);
   EXPECT_TRUE(RangeOf(rewright::index::Min(rewright::index::Max(data, 0), 9)).IsBounded());
   EXPECT_FALSE(IsNonNegative(data));
-  // Factors of what has no bounds do not grow.
+  // Factors of unbounded atoms do not grow.
   EXPECT_EQ(Text(FloorDiv(-data, 8)), "(-data) div 8");
 }
 
@@ -315,7 +315,7 @@ TEST_F(SymbolTest, AffineParts) {
 }
 
 TEST_F(SymbolTest, ScaledReplacement) {
-  // 2*x = p wherever it stands, and x = p div 2 elsewhere.
+  // Replaces 2*x by p, and x elsewhere by p div 2.
   const Form p = space_.Fresh("p");
   const Substitution doubled = {{x_.AsAtom(), {p, 2}}};
   EXPECT_EQ(Compose(x_ * 6 + 1, doubled), p * 3 + 1);

@@ -12,11 +12,11 @@ namespace rewright::index {
 
 using Values = absl::flat_hash_map<const Atom*, int64_t>;
 
-// By the definition of every atom, as written.
+// Evaluates a form by the definition of every atom, as written.
 int64_t Evaluate(const Form& form, const Values& values);
 
-// Calls f with all values of the variables, from 0 to below their extents, which may depend on leaves that `values`
-// holds already.
+// Calls f with all values of the variables from 0 to below their extents, which may depend on leaves that `values`
+// already holds.
 void ForAll(const std::vector<const Atom*>& variables, const Values& values,
             const std::function<void(const Values&)>& f);
 

@@ -1,4 +1,4 @@
-// Solutions against trying all values.
+// Compares solutions with trying all values.
 #include "core/index/solve.h"
 
 #include <map>
@@ -52,7 +52,7 @@ class SolveTest : public testing::Test {
     ASSERT_EQ(points, found.size()) << "a solution is given twice: " << absl::StrJoin(solution.steps, "; ");
   }
 
-  // For all values of `positions`, from -1 to beyond the extent, and of the symbols, from 1 to 4.
+  // Tests all values of `positions`, from -1 to beyond the extent, and of the symbols, from 1 to 4.
   void ExpectInverse(const std::vector<Form>& first, const std::vector<Form>& others, const std::vector<Form>& map,
                      const std::vector<Form>& positions, int64_t beyond, const std::vector<Form>& symbols = {}) {
     std::vector<Form> equations;
@@ -85,7 +85,7 @@ class SolveTest : public testing::Test {
   std::string Steps() const { return absl::StrJoin(solution_.steps, "; "); }
 
   Space space_;
-  Solution solution_, apart_;  // apart_: remainders are taken apart
+  Solution solution_, apart_;  // apart_: with Residues::kTakenApart
 };
 
 TEST_F(SolveTest, Solve) {
@@ -99,7 +99,7 @@ TEST_F(SolveTest, Digit) {
   const Form h = space_.Variable("h", 3), w = space_.Variable("w", 4), p = space_.Fresh("p");
   ExpectInverse({h, w}, {}, {h * 4 + w}, {p}, 14);
   EXPECT_EQ(Steps(), "digit: w = p mod 4; solve: h = p div 4");
-  // Places that are left out: rows of 6 with 4 elements each.
+  // Rows of 6 with 4 elements each leave positions out.
   ExpectInverse({h, w}, {}, {h * 6 + w}, {p}, 20);
   EXPECT_TRUE(solution_.free.empty());
   // Rows that overlap.
@@ -158,7 +158,7 @@ TEST_F(SolveTest, Residue) {
   const Form symbol = space_.Symbol("n", 0);
   ExpectInverse({}, {r}, {Mod(symbol - r, 5)}, {p}, 5, {symbol});
   EXPECT_TRUE(apart_.free.empty()) << absl::StrJoin(apart_.steps, "; ");
-  // Strided windows, read backwards.
+  // Strided windows, inverted.
   for (int64_t stride = 1; stride <= 4; ++stride) {
     for (int64_t dilation = 1; dilation <= 3; ++dilation) {
       ExpectInverse({}, {y, r}, {y * stride + r * dilation}, {p}, 16);
@@ -168,7 +168,7 @@ TEST_F(SolveTest, Residue) {
   }
 }
 
-// A strided window: the position that a tap leads to, by division.
+// A strided window: division gives the position that a tap leads to.
 TEST_F(SolveTest, Window) {
   for (int64_t stride = 1; stride <= 3; ++stride) {
     for (int64_t dilation = 1; dilation <= 3; ++dilation) {
@@ -227,7 +227,7 @@ TEST_F(SolveTest, SpaceToDepthOfAnyBlock) {
   EXPECT_TRUE(solution_.free.empty()) << Steps();
 }
 
-// Every map of a family: small factors of two variables, divided and not.
+// Tests every map of a family: small factors of two variables, with and without division.
 TEST_F(SolveTest, AllSmallMaps) {
   const Form v = space_.Variable("v", 4), w = space_.Variable("w", 3), p = space_.Fresh("p");
   for (int64_t a = -3; a <= 4; ++a) {

@@ -1,4 +1,4 @@
-// Random meanings: the interpreter against the oracle on expressions that no operator has.
+// Compares the interpreter with the oracle on random meanings, whose expressions no operator has.
 #include <string>
 #include <vector>
 
@@ -18,8 +18,7 @@ const int kMeanings = Cases(30000);
 
 int64_t Pick(Rng& rng, int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(rng); }
 
-// Grows random expressions. Every read is in bounds where it is evaluated: its indices are wrapped around, or it is
-// guarded.
+// Grows random expressions. Every read is in bounds when it is evaluated: its indices are wrapped, or it is guarded.
 class Grower {
  public:
   Grower(OpBuilder& b, Rng& rng) : b_(b), rng_(rng) {}
@@ -89,7 +88,7 @@ class Grower {
     return Select(inside, b_.Read(input, at), Pick(rng_, 0, 1) == 0 ? 0.0 : -2.5);
   }
 
-  // A quotient of integers where the divisor is not zero.
+  // A quotient of integers, guarded against a zero divisor.
   Scalar Quotient(const std::vector<Index>& vars, int depth) {
     const Scalar divisor = Read(2, vars, depth - 1);
     const Cond exists = !Holds(Call(Fn::kEqual, {divisor, Constant(0, DType::kInt64)}));

@@ -1,4 +1,4 @@
-// The interpreter against the oracle and against itself, over all operators.
+// Compares the interpreter with the oracle and with itself, over all operators.
 #include "core/interpreter/interpreter.h"
 
 #include <cmath>
@@ -66,7 +66,7 @@ class AllOpsTest : public ::testing::TestWithParam<const OpDef*> {
   const OpDef& op() const { return *GetParam(); }
 };
 
-// Values, types and bounds; whole and cut into tiny blocks with every hoisting; one thread and three.
+// Checks values, types and bounds: whole and in tiny blocks with every hoisting, on one thread and on three.
 TEST_P(AllOpsTest, AgreesWithTheOracle) {
   SCOPED_TRACE(absl::StrCat("seed ", kSeed));
   Rng rng(kSeed);
@@ -80,7 +80,7 @@ TEST_P(AllOpsTest, AgreesWithTheOracle) {
     const auto cut = RunTuned(c, tiny, 1);
     const auto threaded = RunTuned(c, tiny, 3);
     ASSERT_EQ(oracle.ok(), whole.ok()) << c.text << ": " << oracle.status() << " and " << whole.status();
-    if (!oracle.ok()) {  // an integer division by zero is all that may happen
+    if (!oracle.ok()) {  // an integer division by zero is the only possible error
       EXPECT_TRUE(absl::IsOutOfRange(oracle.status())) << c.text << ": " << oracle.status();
       EXPECT_TRUE(absl::IsOutOfRange(whole.status())) << c.text << ": " << whole.status();
       EXPECT_EQ(cut.status().code(), whole.status().code()) << c.text;
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, AllOpsTest, ::testing::ValuesIn(AllOps()),
 
 // ---------------------------------------------------------------- narrow types
 
-// Computed in f32, sums included, and rounded once: 2048 + 1 + 1 is 2050 in f16, of which two roundings make 2048.
+// Computed in f32, sums included, and rounded once: 2048 + 1 + 1 is 2050 in f16; two roundings give 2048.
 TEST(InterpreterTest, SixteenBitsAreRoundedOnceAnOperator) {
   MeaningCache cache;
   const auto run = [&](const char* op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}) {
@@ -204,7 +204,7 @@ TEST(InterpreterTest, LargerApplicationsAgreeWithTheOracle) {
   }
 }
 
-// ---------------------------------------------------------------- meanings made for one question
+// ---------------------------------------------------------------- meanings made for single properties
 
 using Declare = std::function<void(OpBuilder&)>;
 
@@ -412,7 +412,6 @@ TEST(InterpreterTest, WrongInputsAreReported) {
               HasSubstr("input 1 is f32[1], expected f32[2]"));
 }
 
-// An integer without a value ends the run, or is -1 where that is asked for; its neighbours are what they are.
 // ---------------------------------------------------------------- opaque operators
 
 TEST(InterpreterTest, ReferencesGetBindingsAndFillAllOutputs) {
@@ -447,9 +446,9 @@ TEST(InterpreterTest, AReferenceThatFailsEndsTheRun) {
   EXPECT_EQ(result.status(), absl::OutOfRangeError("no such element"));
 }
 
-// ---------------------------------------------------------------- sums that are scattered
+// ---------------------------------------------------------------- scattered sums
 
-// A million terms on a million positions: not one by one.
+// A million terms at a million positions do not take a million times a million steps.
 TEST(InterpreterTest, ScatteredSumsTakeTimeByTheNumberOfTerms) {
   constexpr int64_t kCount = 1000000;
   Tensor x(TensorType{DType::kInt64, {kCount}}), indices(x.type()), updates(x.type());
@@ -471,7 +470,7 @@ TEST(InterpreterTest, ScatteredSumsTakeTimeByTheNumberOfTerms) {
   for (int64_t k = 0; k < kCount; ++k) ASSERT_EQ((*result)[0].AtInt(k), expected[k]) << k;
 }
 
-// Guards of every make: against the oracle, whole and with every reduction scattered that can be.
+// Compares guards of every kind with the oracle, whole and with every possible reduction scattered.
 TEST(InterpreterTest, SumsWhosePositionsAreDataAgreeWithTheOracle) {
   const auto index = [](OpBuilder& b, const Index& k) { return ToIndex(b.Read(1, {k})); };
   const auto declare = [](ReduceKind kind, const std::function<Cond(OpBuilder&, const At&, const Index&)>& guard,
@@ -567,7 +566,7 @@ TEST(InterpreterTest, SumsWhosePositionsAreDataAgreeWithTheOracle) {
   }
 }
 
-// A million terms for each of a million positions, of which one exists or none: no loop over the others.
+// Each of a million positions has a million possible terms, of which at most one exists: no loop runs over the others.
 TEST(InterpreterTest, GuardedSumsTakeTimeByTheTermsThatExist) {
   constexpr int64_t kCount = 1000000;
   std::vector<double> values(kCount);
@@ -587,7 +586,7 @@ TEST(InterpreterTest, GuardedSumsTakeTimeByTheTermsThatExist) {
   }
 }
 
-// Equations between indices, bit by bit: terms come in the order in which they are declared.
+// Equations between indices, compared bit by bit: terms come in the declared order.
 TEST(InterpreterTest, SumsUnderEquationsAgreeWithTheOracle) {
   using Equation = std::function<Cond(const Index& i, const Index& r, const Index& s)>;
   const std::pair<const char*, Equation> cases[] = {
@@ -631,6 +630,7 @@ TEST(InterpreterTest, SumsUnderEquationsAgreeWithTheOracle) {
   }
 }
 
+// An integer without a value ends the run, or is -1 on request; other elements keep their values.
 TEST(InterpreterTest, IntegersWithoutAValueCanBeMinusOne) {
   MeaningCache cache;
   const std::vector<TensorType> types = {{DType::kInt64, {4}}, {DType::kInt64, {4}}};

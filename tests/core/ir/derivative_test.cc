@@ -14,7 +14,7 @@ constexpr DType kDouble = DType::kFloat64;
 
 Scalar Operand(int k) { return ReadOperand(k, {}, kDouble); }
 
-// The value of an expression over two scalar operands.
+// Returns the value of an expression over two scalar operands.
 double ValueAt(const Scalar& e, double a, double b) {
   Meaning meaning;
   meaning.outputs.push_back({kDouble, {}, {}, e.node()});
@@ -62,7 +62,7 @@ TEST(DerivativeTest, KinksArePyTorchs) {
     return partial.node() == nullptr ? 0 : ValueAt(partial, a, b);
   };
   EXPECT_EQ(by(Call(Fn::kAbs, {x}), 0, 0, 0), 0);
-  // Equal operands share; a number takes all.
+  // Equal operands share the derivative; a number takes all.
   EXPECT_EQ(by(Max(x, y), 0, 2, 2), 0.5);
   EXPECT_EQ(by(Max(x, y), 1, 2, 2), 0.5);
   EXPECT_EQ(by(Min(x, y), 0, 2, 2), 0.5);

@@ -203,7 +203,7 @@ TEST(ImportDamageTest, TheMeterSeesTimeAndMemory) {
     ASSERT_EQ(memory.back(), 'x');
   }
   EXPECT_GT(meter.bytes(), static_cast<int64_t>(kBytes) * 3 / 4);
-  EXPECT_LT(Meter().bytes(), static_cast<int64_t>(kBytes) / 2);  // of what was before it sees nothing
+  EXPECT_LT(Meter().bytes(), static_cast<int64_t>(kBytes) / 2);  // a new meter ignores earlier memory
 }
 
 TEST(ImportDamageTest, TheQuantizedAndTheOpaqueModelAreRead) {

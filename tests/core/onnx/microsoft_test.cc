@@ -43,7 +43,7 @@ TEST(MicrosoftTest, UsesThatAreNotReadAreNamed) {
               HasSubstr("activation Erf of 0 parameters"));
 }
 
-// The zero point may be left away, and the result is of the operand's type.
+// The zero point may be omitted, and the result has the operand's type.
 TEST(MicrosoftTest, ZeroPointsMayBeLeftAway) {
   const auto model = Node("QLinearSigmoid", {"q", "s", "", "s"}).Import();
   ASSERT_TRUE(model.ok()) << model.status();

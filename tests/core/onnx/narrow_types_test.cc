@@ -19,7 +19,7 @@ std::vector<double> Elements(const Tensor& tensor) {
   return elements;
 }
 
-// In raw data, and in the typed field that the format has for the type.
+// Elements are in raw data, or in the typed field that the format has for the type.
 TEST(NarrowTypesTest, TensorsAreReadInBothForms) {
   const std::vector<double> values = {0, 1, 2, 100};
   for (DType dtype : kAllDTypes) {

@@ -37,7 +37,7 @@ TEST(DTypeTest, Kinds) {
   EXPECT_FALSE(IsNarrow(DType::kUInt64) || IsNarrow(DType::kFloat64));
 }
 
-// The two numbers of the type around a finite one, by walking over all of them.
+// Returns the two numbers of the type around a finite one, by a search of all of them.
 template <typename Half>
 std::vector<double> AllFinite() {
   std::vector<double> numbers;
@@ -103,7 +103,7 @@ TEST(Float16Test, Ends) {
 
 // A double is rounded once, not by way of a float.
 TEST(DTypeTest, NearestIsRoundedOnce) {
-  const double above = 1 + 0x1p-11 + 0x1p-40;  // above the middle of two numbers of f16, and a float rounds it to that
+  const double above = 1 + 0x1p-11 + 0x1p-40;  // above the middle of two numbers of f16, to which a float rounds it
   EXPECT_EQ(NearestOf(DType::kFloat16, above), 1 + 0x1p-10);
   EXPECT_EQ(NearestOf(DType::kFloat16, 1 + 0x1p-11), 1);
   EXPECT_EQ(NearestOf(DType::kFloat32, 0.1), static_cast<double>(0.1f));
@@ -137,7 +137,7 @@ TEST(DTypeTest, ElementsOfEveryTypeAreStoredAndRead) {
   EXPECT_EQ(large.At(0), 0x1p64);
 }
 
-// The processor's instructions are Float16's conversions, for every bit pattern that differs in what is rounded.
+// The processor's instructions convert as Float16 does, for every bit pattern that rounding distinguishes.
 TEST(ConvertTest, ManyAtATimeAreWhatOneIs) {
   std::mt19937_64 rng(1);
   std::vector<float> floats;

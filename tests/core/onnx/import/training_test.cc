@@ -445,7 +445,7 @@ Tensor Transposed(const Tensor& tensor) {
   return turned;
 }
 
-// The results of a model are the same whatever is joined.
+// The results of a model do not depend on joining.
 void ExpectSameResults(const TestModel& model, const ImportOptions& options, const std::map<std::string, Tensor>& x) {
   const auto written = model.Import(), trained = model.Import(options);
   ASSERT_TRUE(written.ok()) << written.status();
