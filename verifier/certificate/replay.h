@@ -1,7 +1,7 @@
 // The attempts of a proof, and the replay of one of them, by which a certificate is checked.
 //
-// A replay does not search. Prove() (verifier.h) tries one attempt after the other, looks for counterexamples, and
-// gives up in time. A certificate names the attempt. ReplayProof() goes through it with the recorded queries for a
+// A replay does not search. Prove() (prove_instance.h) tries one attempt after the other, looks for counterexamples,
+// and gives up in time. A certificate names the attempt. ReplayProof() goes through it with the recorded queries for a
 // solver, and tells every step to the checker.
 #pragma once
 

@@ -4,8 +4,8 @@
 // the queries. It derives everything else again from the operators' declarations, with the recorded queries in the
 // solver's place, and prints it; the text must come out the same, to the byte. So an instance, obligation, step or
 // query that is altered, dropped, added or exchanged is refused. A solver still has to find that the queries are
-// unsatisfiable (query_solver.h). Code of the check alone reads the law and enumerates its instances (law_instances.h):
-// the prover's reading of the law shows in the certificate, and must be the same.
+// unsatisfiable (query_solver.h). Code of the check alone reads the law and enumerates its instances
+// (rule_instances.h): the prover's reading of the law shows in the certificate, and must be the same.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A law as a graph: both sides as nodes, and the names that the left side binds. Internal to law_instances.cc.
+// A law as a graph: both sides as nodes, and the names that the left side binds. Internal to rule_instances.cc.
 #pragma once
 
 #include <cstdint>

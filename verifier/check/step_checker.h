@@ -1,6 +1,6 @@
 // A check of proofs that does not reason as the prover does.
 //
-// It receives every step of a proof (step_listener.h) and applies laws of its own, few and general, to check that each
+// It receives every step of a proof (proof_observer.h) and applies laws of its own, few and general, to check that each
 // term is equal before and after the step. Sums have two laws, in place of the prover's many:
 //
 //   change of variables   SUM_v [g(v)] t(v) = SUM_u [h(u)] s(u)  where f and b are inverse to each other between the
@@ -9,7 +9,7 @@
 //
 // (one-point rules, digits, quotients, alignments and ways to write a guard are changes of variables). A third law is
 // about equal products whose coefficients cancel. Their conditions on indices are questions for any solver, for all
-// sizes at once (step_claims.h). Laws of functions, maxima and products, which no solver knows, are computed on both
+// sizes at once (step_queries.h). Laws of functions, maxima and products, which no solver knows, are computed on both
 // sides at several sizes and elements (step_values.h). So is the normal form of every element that is compared, beside
 // the declarations themselves (concrete.h).
 #pragma once

@@ -1,7 +1,7 @@
 // Laws of rounding: the consequences of a law of real numbers for floating-point numbers, for tensors of every size.
 //
 // A rule's two sides are equal over the real numbers. Another law of the same shape says how far the computed numbers
-// are from these. It is made of the rule's instance and proved by the same prover (verifier.h):
+// are from these. It is made of the rule's instance and proved by the same prover (prove_instance.h):
 //
 //   operations   Both sides with any function in the place of every operation that rounds, and any odd function of the
 //                real result in the place of those that round correctly; sums keep the order of their terms. If this is

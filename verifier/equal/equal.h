@@ -130,8 +130,8 @@ using EqualityClaim = std::vector<std::pair<Value, Value>>;
 absl::StatusOr<EqualResult> ProveByClaims(const Graph& a, const Graph& b, const std::vector<EqualityClaim>& claims,
                                           const EqualOptions& options);
 
-// Nodes that this project does not compute are taken for unknown functions (foreign_cut.h): equal models have the same
-// ones. A difference that shows only in the draws of their results leaves the verdict open. Errors: those of
+// Nodes that this project does not compute are taken for unknown functions (custom_op_cut.h): equal models have the
+// same ones. A difference that shows only in the draws of their results leaves the verdict open. Errors: those of
 // JoinModels; other such nodes; the models cannot be run.
 absl::StatusOr<EqualResult> ProveEqual(const Graph& a, const Graph& b, const EqualOptions& options);
 

@@ -1,5 +1,5 @@
-// Declarations that the sources of the algebra share: conditions.cc (case analysis), simplify.cc (laws of one term),
-// factors.cc, signs.cc, maxima.cc, increasing.cc, products.cc, functions.cc, real_functions.cc. No other source
+// Declarations that the sources of the algebra share: cases.cc (case analysis), one_term.cc (laws of one term),
+// product_laws.cc, signs.cc, extrema.cc, monotone.cc, products.cc, function_laws.cc, real_functions.cc. No other source
 // includes this.
 #pragma once
 
@@ -17,14 +17,14 @@ inline size_t MostTerms(const Context& ctx) { return ctx.strategy.unroll ? 20000
 
 using Branches = std::vector<Branch>;
 
-// ---- conditions.cc
+// ---- cases.cc
 // The form where `literal` holds and its negation does not.
 NormalForm AssumeForm(Context& ctx, const NormalForm& n, const Guard& literal, const Guard& negation);
 Atom AssumeAtom(Context& ctx, const Atom& a, const Guard& literal, const Guard& negation);
 // Literals of the terms' guards that mention none of the variables bound by their own term.
 std::vector<Guard> FreeLiterals(const Context& ctx, const NormalForm& n);
 
-// ---- simplify.cc
+// ---- one_term.cc
 // The a of max{a, 0}, or null.
 const NormalForm* PositivePartOf(const Atom& a);
 bool MentionedByAtoms(const Term& t, Var v);
@@ -42,7 +42,7 @@ bool HasPoint(Context& ctx, const Branch& family);
 // variable over a non-empty range that nothing else mentions. False when the family is empty.
 bool SimplifyFamily(Context& ctx, Branch* family, bool repeats);
 
-// ---- factors.cc
+// ---- product_laws.cc
 // One law of the term's factors, as long as one applies.
 bool SimplifyFactors(Context& ctx, Term* t);
 
@@ -52,13 +52,13 @@ bool IsNonnegativeAtom(Context& ctx, const Atom& a);
 // The product of the atoms is >= 0.
 bool IsNonnegativeTerm(Context& ctx, const Term& t);
 
-// ---- functions.cc
+// ---- function_laws.cc
 // Whether it is of integers: its name ends in their type.
 bool IsIntegerFunction(const std::string& name);
 // True if the type in the name holds the number.
 bool FitsType(const Rational& value, const std::string& name);
 
-// ---- increasing.cc
+// ---- monotone.cc
 // A function that increases on its domain, with its value num / den at `anchor`; den is 0 where no value is known.
 struct Increasing {
   enum class Domain : uint8_t { kReals, kNonnegative, kPositive };
@@ -82,7 +82,7 @@ NormalForm ApplySqrt(Context& ctx, const NormalForm& x);
 std::optional<NormalForm> PowerOfLog(Context& ctx, const Term& t);
 std::optional<NormalForm> TruthByCases(Context& ctx, const NormalForm& x, bool zero);
 
-// ---- maxima.cc
+// ---- extrema.cc
 // The positive rational that makes all coefficients coprime integers when they are divided by it.
 Rational ContentOf(const Branches& branches);
 // Removes one factor `factor` from each term; all terms have it.

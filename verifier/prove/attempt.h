@@ -1,5 +1,5 @@
-// One attempt at an instance under one strategy: the four obligations of verifier.h. The first three do not depend on
-// the strategy.
+// One attempt at an instance under one strategy: the four obligations of prove_instance.h. The first three do not
+// depend on the strategy.
 #pragma once
 
 #include <cstdint>

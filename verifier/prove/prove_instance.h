@@ -5,7 +5,7 @@
 //   2. Every output has the same shape and element type on both sides.
 //   3. Every read of every operator application lies within its operand.
 //   4. Every element of every output is equal over the real numbers.
-// A search for a counterexample at small sizes always comes first. The method: algebra.h (normal forms), prover.h
+// A search for a counterexample at small sizes always comes first. The method: normal_form.h (normal forms), prover.h
 // (alignment, one query per class), solver.h (arithmetic).
 // Thread-safe: a proof has no state outside its call except the memory that it is given to share
 // (ProofOptions::memory).

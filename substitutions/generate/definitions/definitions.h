@@ -1,6 +1,6 @@
-// Makes rules of operators' own definitions. There is no search: the meanings give them (definition_parts.h).
+// Makes rules of operators' own definitions. There is no search: the meanings give them (parts.h).
 //
-//   parts => operator            in each form in which the parts are written down (definition_forms.h)
+//   parts => operator            in each form in which the parts are written down (forms.h)
 //   operator => scale and shift  if the result is operand 0 times a factor plus a summand, both of weights: these are
 //                                computed once, when a model is loaded, which leaves a product and a sum
 //
