@@ -8,7 +8,7 @@
 namespace rewright::zoo {
 namespace {
 
-constexpr int64_t kPositions = 512;
+constexpr int64_t kBertPositions = 512;
 constexpr int64_t kHidden = 768;
 constexpr int64_t kHeads = kHidden / kHeadSize;
 constexpr int64_t kFeedForward = 3072;
@@ -20,7 +20,7 @@ Value Embeddings(Net& net, Value ids, Value token_types) {
   const std::string name = "embeddings.";
   const Value words = net.Weight(name + "word_embeddings.weight", {kVocabulary, kHidden}, 0, kEmbeddingStddev);
   const Value types = net.Weight(name + "token_type_embeddings.weight", {2, kHidden}, 0, kEmbeddingStddev);
-  const Value positions = net.Weight(name + "position_embeddings.weight", {kPositions, kHidden}, 0, kEmbeddingStddev);
+  const Value positions = net.Weight(name + "position_embeddings.weight", {kBertPositions, kHidden}, 0, kEmbeddingStddev);
   const Value position_ids = net.Positions(net.Dim(ids, 1));
   Value x = net.Add(net.Op("gather", {words, ids}, {{"axis", int64_t{0}}}),
                     net.Op("gather", {types, token_types}, {{"axis", int64_t{0}}}));
@@ -64,9 +64,9 @@ Value AdditiveMask(Net& net, Value attention_mask) {
 
 absl::StatusOr<Graph> BuildBertBase(const ZooOptions& options) {
   const int64_t length = Default(options.sequence_length, 128);
-  if (length > kPositions) {
+  if (length > kBertPositions) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the sequence length is ", length, "; expected at most ", kPositions));
+        absl::StrCat("the sequence length is ", length, "; expected at most ", kBertPositions));
   }
   Net net(options.seed);
   const Shape tokens = {Default(options.batch, 1), length};

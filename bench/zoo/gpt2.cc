@@ -8,7 +8,7 @@
 namespace rewright::zoo {
 namespace {
 
-constexpr int64_t kPositions = 1024;
+constexpr int64_t kGptPositions = 1024;
 constexpr double kGpt2Epsilon = 1e-5;
 
 // gelu(x) = 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
@@ -47,9 +47,9 @@ Value Attention(Net& net, Value x, Value mask, const std::string& name) {
 
 absl::StatusOr<Graph> BuildGpt2Small(const ZooOptions& options) {
   const int64_t length = Default(options.sequence_length, 128), width = Default(options.width, 768);
-  if (length > kPositions) {
+  if (length > kGptPositions) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the sequence length is ", length, "; expected at most ", kPositions));
+        absl::StrCat("the sequence length is ", length, "; expected at most ", kGptPositions));
   }
   if (width % kHeadSize != 0) {
     return absl::InvalidArgumentError(absl::StrCat("the width is ", width, "; expected a multiple of ", kHeadSize));
@@ -58,7 +58,7 @@ absl::StatusOr<Graph> BuildGpt2Small(const ZooOptions& options) {
   const Value ids = net.Input("input_ids", DType::kInt64, {Default(options.batch, 1), length});
   constexpr int64_t kVocabulary = 50257;
   const Value words = net.Weight("transformer.wte.weight", {kVocabulary, width}, 0, kEmbeddingStddev);
-  const Value positions = net.Weight("transformer.wpe.weight", {kPositions, width}, 0, kEmbeddingStddev);
+  const Value positions = net.Weight("transformer.wpe.weight", {kGptPositions, width}, 0, kEmbeddingStddev);
   Value x = net.Add(net.Op("gather", {words, ids}, {{"axis", int64_t{0}}}),
                     net.Op("gather", {positions, net.Positions(length)}, {{"axis", int64_t{0}}}));
   const Value mask = net.CausalMask(length);

@@ -9,7 +9,6 @@
 namespace rewright::interp {
 namespace {
 
-constexpr uint32_t kAxisMask = (1u << kFirstBound) - 1;
 
 // Nanoseconds, roughly; only ratios matter.
 struct UnitCost {

@@ -90,6 +90,7 @@ struct Node {
 };
 
 inline constexpr int kFirstBound = 16;
+inline constexpr uint32_t kAxisMask = (1u << kFirstBound) - 1;  // the bits before it
 inline constexpr int kMaxVariables = 64;
 
 // A reduction whose guard tells which position a term belongs to (scatter_add), computed by terms: the result is filled

@@ -10,7 +10,6 @@
 namespace rewright::interp {
 namespace {
 
-constexpr uint32_t kAxisMask = (1u << kFirstBound) - 1;
 
 // Conditions are cached for at most kMaxMemo values of bound variables, in at most kMaxMemoBytes bytes.
 constexpr int64_t kMaxMemo = 64;

@@ -24,7 +24,7 @@ constexpr double kTf32Rounding = 0x1p-11;
 // The number of columns whose sums the graph returns; they are added up here.
 constexpr int64_t kFewestColumns = 1024;
 // Denotes the element of the largest magnitude.
-constexpr int64_t kLargest = -1;
+constexpr int64_t kLargestElement = -1;
 
 // Returns the CPU time of all threads of the process.
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -153,7 +153,7 @@ class Estimator {
       const int64_t count = std::min<int64_t>(options_.elements, type.num_elements());
       for (int64_t e = 0; e < count && static_cast<int>(looks_.size()) < options_.most_looks; ++e) {
         const int64_t element =
-            e == 0 ? kLargest : static_cast<int64_t>(rng() % static_cast<uint64_t>(type.num_elements()));
+            e == 0 ? kLargestElement : static_cast<int64_t>(rng() % static_cast<uint64_t>(type.num_elements()));
         RETURN_IF_ERROR(AddLook(output, element));
       }
     }
@@ -171,7 +171,7 @@ class Estimator {
     const int64_t n = type.num_elements();
     Look look{.output = output.name};
     ASSIGN_OR_RETURN(const Value flat, Reshaped(y, {n}));
-    if (element != kLargest) {
+    if (element != kLargestElement) {
       look.at = arena_->AddConstant(Tensor::Int64s({element}));
     } else {
       ASSIGN_OR_RETURN(const Value magnitudes, arena_->Apply("abs", {flat}));

@@ -6,7 +6,7 @@
 namespace rewright {
 namespace {
 
-constexpr double kLargest = std::numeric_limits<double>::max();
+constexpr double kLargestFinite = std::numeric_limits<double>::max();
 
 double Below(double x) { return std::nextafter(x, -kUnbounded); }
 double Above(double x) { return std::nextafter(x, kUnbounded); }
@@ -15,7 +15,7 @@ double Above(double x) { return std::nextafter(x, kUnbounded); }
 Interval Around(double rounded, double error, bool finite_operands) {
   if (std::isinf(rounded)) {
     if (!finite_operands) return Interval::Of(rounded);
-    return rounded > 0 ? Interval{kLargest, rounded} : Interval{rounded, -kLargest};
+    return rounded > 0 ? Interval{kLargestFinite, rounded} : Interval{rounded, -kLargestFinite};
   }
   return {error < 0 ? Below(rounded) : rounded, error > 0 ? Above(rounded) : rounded};
 }

@@ -11,11 +11,6 @@ namespace {
 enum class Order : uint8_t { kFixed, kCommutative };
 enum class Result : uint8_t { kSameType, kBool };
 
-struct Domain {
-  double low = -2;
-  double high = 2;
-};
-
 using BinaryFn = std::function<Scalar(const Scalar& a, const Scalar& b)>;
 using ElementFn = std::function<Scalar(const std::vector<Scalar>& operands)>;
 

@@ -63,6 +63,12 @@ class Broadcast {
   std::vector<Index> shape_;
 };
 
+// The range from which samples draw elements.
+struct Domain {
+  double low = -2;
+  double high = 2;
+};
+
 // An axis whose indices are spread out: index k moves to k*step, with gaps between if the step exceeds one.
 struct SpreadAxis {
   Index size, step;

@@ -8,11 +8,6 @@
 namespace rewright {
 namespace {
 
-// The range from which samples draw elements.
-struct Domain {
-  double low = -2;
-  double high = 2;
-};
 constexpr Domain kPositive = {0.1, 3};
 
 using UnaryFn = std::function<Scalar(const OpBuilder& b, const Scalar& x)>;

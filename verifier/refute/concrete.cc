@@ -17,7 +17,7 @@
 namespace rewright::verifier {
 namespace {
 
-constexpr int64_t kMaxElements = 20000;
+constexpr int64_t kMaxConcreteElements = 20000;
 
 int64_t LinearIndex(const Shape& shape, const std::vector<int64_t>& at) {
   int64_t linear = 0;
@@ -89,7 +89,7 @@ ConcreteInstance::ConcreteInstance(const RuleInstance& instance, const std::vect
       if (!usable_) return;
       int64_t elements = 1;
       for (int64_t size : shape) {
-        usable_ = usable_ && CheckedMultiply(elements, size, &elements) && elements <= kMaxElements;
+        usable_ = usable_ && CheckedMultiply(elements, size, &elements) && elements <= kMaxConcreteElements;
       }
       if (!usable_) return;
       shapes_[k].push_back(std::move(shape));

@@ -18,7 +18,7 @@ namespace rewright::verifier {
 namespace {
 
 constexpr size_t kAssignments = 6;
-constexpr int64_t kMaxElements = 256;
+constexpr int64_t kMaxIntegerElements = 256;
 // Limits of SearchPositions.
 constexpr size_t kEnlargedAssignments = 3;
 constexpr int64_t kMostElements = 1 << 18;
@@ -179,7 +179,7 @@ std::optional<Counterexample> SearchIntegers(const RuleInstance& instance,
                                              std::mt19937_64* rng) {
   for (size_t a = 0; a < std::min(assignments.size(), kAssignments); ++a) {
     for (int draw = 0; draw < draws; ++draw) {
-      if (auto found = Compare(instance, assignments[a], kMaxElements, *rng)) return found;
+      if (auto found = Compare(instance, assignments[a], kMaxIntegerElements, *rng)) return found;
     }
   }
   return std::nullopt;

@@ -20,10 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kFirstLine[] = "rewright certificates 1";
+constexpr char kIndexFirstLine[] = "rewright certificates 1";
 
 std::string Print(const CertificateIndex& index) {
-  std::string text = absl::StrCat(kFirstLine, "\nrules ", index.size(), "\n");
+  std::string text = absl::StrCat(kIndexFirstLine, "\nrules ", index.size(), "\n");
   for (const auto& [file, seal] : index) absl::StrAppend(&text, file, " ", seal, "\n");
   return absl::StrCat(text, "seal ", SealOf(text), "\n");
 }

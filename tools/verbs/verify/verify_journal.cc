@@ -14,7 +14,7 @@
 namespace rewright {
 namespace {
 
-constexpr char kFirstLine[] = R"({"journal":"rewright verify 3"})";
+constexpr char kJournalFirstLine[] = R"({"journal":"rewright verify 3"})";
 
 bool ParseVerdict(const std::string& name, Verdict* verdict) {
   for (Verdict candidate : {Verdict::kProved, Verdict::kRefuted, Verdict::kUnknown}) {
@@ -93,7 +93,7 @@ absl::Status VerifyJournal::Open(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   std::istringstream lines(text);
   std::string line;
-  if (!text.empty() && (!std::getline(lines, line) || line != kFirstLine)) {
+  if (!text.empty() && (!std::getline(lines, line) || line != kJournalFirstLine)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ":1: found another file, expected a journal of `rewright verify --resume`"));
   }
@@ -102,7 +102,7 @@ absl::Status VerifyJournal::Open(const std::string& path) {
     JournalEntry entry;
     if (ParseEntry(line, &key, &entry)) entries_[key] = std::move(entry);
   }
-  if (text.empty()) RETURN_IF_ERROR(out.Write(absl::StrCat(kFirstLine, "\n")));
+  if (text.empty()) RETURN_IF_ERROR(out.Write(absl::StrCat(kJournalFirstLine, "\n")));
   if (!text.empty() && text.back() != '\n') RETURN_IF_ERROR(out.Write("\n"));
   out_.emplace(std::move(out));
   return absl::OkStatus();
