@@ -20,7 +20,8 @@ Value Embeddings(Net& net, Value ids, Value token_types) {
   const std::string name = "embeddings.";
   const Value words = net.Weight(name + "word_embeddings.weight", {kVocabulary, kHidden}, 0, kEmbeddingStddev);
   const Value types = net.Weight(name + "token_type_embeddings.weight", {2, kHidden}, 0, kEmbeddingStddev);
-  const Value positions = net.Weight(name + "position_embeddings.weight", {kBertPositions, kHidden}, 0, kEmbeddingStddev);
+  const Value positions =
+      net.Weight(name + "position_embeddings.weight", {kBertPositions, kHidden}, 0, kEmbeddingStddev);
   const Value position_ids = net.Positions(net.Dim(ids, 1));
   Value x = net.Add(net.Op("gather", {words, ids}, {{"axis", int64_t{0}}}),
                     net.Op("gather", {types, token_types}, {{"axis", int64_t{0}}}));

@@ -27,7 +27,7 @@ namespace rewright {
 namespace {
 
 constexpr double kUnitsPerSecond = 170000;  // of cvc5's resources, near those of a second of CPU time (2024)
-constexpr double kHangFactor = 10;                // times that time
+constexpr double kHangFactor = 10;          // times that time
 
 // A file descriptor that is closed.
 class Descriptor {
@@ -155,9 +155,9 @@ absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& quer
   for (size_t i = 0; i < queries.size(); ++i) {
     absl::StrAppend(&script, queries[i].text, "(echo \"end of ", i, "\")\n(reset)\n");
   }
-  std::vector<std::string> command = {"cvc5", "--lang=smt2", "--quiet",
-                                      absl::StrCat("--rlimit-per=", static_cast<int64_t>(kUnitsPerSecond * limit_s)),
-                                      absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * kHangFactor * limit_s))};
+  std::vector<std::string> command = {
+      "cvc5", "--lang=smt2", "--quiet", absl::StrCat("--rlimit-per=", static_cast<int64_t>(kUnitsPerSecond * limit_s)),
+      absl::StrCat("--tlimit-per=", static_cast<int64_t>(1000 * kHangFactor * limit_s))};
   command.insert(command.end(), options.begin(), options.end());
   command.emplace_back("-");
   const double longest_s = 60 + kHangFactor * limit_s * static_cast<double>(queries.size());

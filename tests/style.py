@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Counts what makes sources hard to read, and fails beyond the limits that docs/decisions/124 sets.
+
+Usage: style.py ROOT [--counts]     --counts: prints, and never fails; ROOT may be any checkout
+
+Lines above 120 columns; sentences of comments that begin with Of, What, Whether, That or So many; files that lie flat in
+one folder; sources without a header of their own; names at file scope that another source of the folder has as well;
+paragraphs of docs/ above 80 words.
+"""
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+
+COLUMNS = 120
+FILES = 30
+WORDS = 80
+BAD_SENTENCES = 1 / 200
+# Folders of one file an entry: operators, decisions, results; bench/ has an index.
+LISTS = {"core/ops", "docs/decisions", "bench/results", "bench"}
+# Rows of a table, and text of other languages inside C++.
+WIDE = {"core/ir/functions.def", "tools/report/graph_picture.cc", "tests/verifier/winograd_test.cc",
+        "tests/runtime/training/layouts_test.cc"}
+CODE = (".cc", ".h", ".inc", ".def")
+BEGINS = re.compile(r"(Of|What|Whether|That|So many)\b")
+# Folders whose sources a list of names or a registry makes: no header is to be included.
+REGISTERED = re.compile(r"core/ops/|core/onnx/(import|export)/|backends/cpu/(kernels|simd|winograd)/|backends/cuda/plugin/|"
+                        r"tools/verbs/|substitutions/generate/presets/|bench/|tests/|python/|tools/main")
+
+
+def sentences(text, mark):
+    """Sentences of the comments that begin with `mark`; lines that follow one another are one comment."""
+    comment = re.compile(r"(.*?)(?:^|\s)" + re.escape(mark) + r"+ ?(.*)$")
+    block = []
+    for line in [*text.split("\n"), ""]:
+        found = comment.match(line) if not line.startswith(("#include", "#!")) else None
+        alone = found is not None and not found.group(1).strip()
+        if block and not alone:
+            yield from re.split(r"(?<=[.:;?!])\s+(?=[A-Z])", " ".join(block))
+            block = []
+        if alone:
+            block.append(found.group(2).strip())
+        elif found is not None:
+            yield found.group(2).strip()
+
+
+def file_scope_names(text):
+    """Types and constants of the unnamed namespaces of a source."""
+    inside = 0
+    for line in text.split("\n"):
+        if line.startswith("namespace {"):
+            inside += 1
+        elif line.startswith("}  // namespace") and inside and line.rstrip().endswith("// namespace"):
+            inside -= 1
+        elif inside:
+            found = re.match(r"(?:template <.*> )?(?:struct|class|enum class) (\w+)(?![\w:]).*\{", line)
+            found = found or re.match(r"(?:constexpr|const) [\w:<>,* ]*?\b(k\w+)\b", line)
+            if found:
+                yield found.group(1)
+
+
+def paragraphs(text):
+    text = re.sub(r"```.*?```", "", text, flags=re.S)
+    for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) )", text):
+        code = all(line.startswith("    ") for line in part.split("\n") if line.strip())
+        if not code and not part.lstrip().startswith(("|", "#")):
+            yield len(part.split()), part.strip()[:60]
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    listed = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True)
+    paths = [path for path in listed.stdout.split("\n") if path and (root / path).is_file()]
+    flat = collections.Counter(path.rpartition("/")[0] for path in paths)
+    crowded = {folder: count for folder, count in flat.items() if count > FILES and folder not in LISTS}
+    total, bad, wide, headless = 0, [], [], []
+    scope = collections.defaultdict(set)
+    for path in paths:
+        if not path.endswith((*CODE, ".py", ".sh", ".cmake", "CMakeLists.txt")):
+            continue
+        text = (root / path).read_text(errors="replace")
+        for sentence in sentences(text, "//" if path.endswith(CODE) else "#"):
+            total += 1
+            if BEGINS.match(sentence):
+                bad.append(f"{path}: {sentence[:60]}")
+        if path.endswith(CODE):
+            wide += [f"{path}:{number}" for number, line in enumerate(text.split("\n"), 1)
+                     if len(line) > COLUMNS and path not in WIDE]
+        if path.endswith(".cc") and not REGISTERED.match(path) and not (root / path).with_suffix(".h").is_file():
+            headless.append(path)
+        if path.endswith(".cc") and not path.startswith("tests/") and not re.search(r"^int main\(", text, re.M):
+            for name in file_scope_names(text):
+                scope[path.rpartition("/")[0], name].add(path)
+    colliding = {name: files for name, files in scope.items() if len(files) > 1}
+    long = [f"{path}: {count} words: {begin}" for path in paths
+            if path.endswith(".md") and not path.startswith("docs/decisions/")
+            for count, begin in paragraphs((root / path).read_text()) if count > WORDS]
+    print(f"{total} sentences of comments, {len(bad)} begin with Of, What, Whether, That, So many")
+    print(f"{len(wide)} lines above {COLUMNS} columns")
+    print(f"{len(crowded)} folders with more than {FILES} files; {len(flat)} folders")
+    print(f"{len(headless)} sources without a header of their own, registered ones aside")
+    print(f"{len(colliding)} names at file scope that two sources of a folder have")
+    print(f"{len(long)} paragraphs above {WORDS} words")
+    if "--counts" in sys.argv:
+        return
+    faults = wide + [f"{folder}: found {count} files, expected at most {FILES}" for folder, count in crowded.items()]
+    if len(bad) > BAD_SENTENCES * total:
+        faults += bad
+    faults += [f"{name} in {folder}: {', '.join(sorted(files))}" for (folder, name), files in colliding.items()]
+    faults += long
+    for fault in faults:
+        print(fault)
+    sys.exit(1 if faults or not total else 0)
+
+
+main()
