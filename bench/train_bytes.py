@@ -46,7 +46,7 @@ LAYOUTS = [f"dp={n}{zero}" for n in (2, 3, 4) for zero in ("", ",zero=1", ",zero
 
 
 def sent(file):
-    """Of messages of the program, not of MPI's own."""
+    """Returns the bytes of the program's messages in the file of one rank; MPI's own are left out."""
     return sum(int(line.split()[3]) for line in file.read_text().splitlines() if line.startswith("E\t"))
 
 

@@ -61,7 +61,7 @@ struct MemoryPlan {
   std::vector<ResolvedBuffer> resolved;  // one per buffer of the schedule
   // One per buffer: bytes from the start of the memory; -1 for views, for buffers that lie elsewhere (constants, inputs
   // and outputs that were not asked for), and for activations that no step uses.
-  std::vector<int64_t> offsets;           // of what is stored: in the second tier
+  std::vector<int64_t> offsets;           // of stored buffers: from the start of the second tier's arena
   std::vector<Lifetime> lifetimes;        // one per buffer; without bytes where it is not in the arena
   std::vector<Section> sections;          // of steps that may run at the same time
   std::vector<std::vector<int>> expires;  // by step: the planned buffers that it uses last

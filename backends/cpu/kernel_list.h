@@ -40,8 +40,8 @@ struct KernelEntry {
   std::vector<std::string> derived = {};
   // Plans the steps of the group. False, and nothing is planned, where the kernel does not run it.
   absl::StatusOr<bool> (*plan)(Lowering& lowering, const FusedGroup& group) = nullptr;
-  // The layout in which the kernel gives the value; none where it does not run the group. Null: row-major. `plan` obeys
-  // it, and costs are told apart by it.
+  // The layout in which the kernel gives the value; none where it does not run the group. Null: row-major. `plan`
+  // must write this layout, and groups with different layouts have measured costs of their own.
   std::optional<Layout> (*layout)(const LayoutQuery& query) = nullptr;
   // Laws by which the kernel may compute the group through other operators, for example Winograd for conv2d. Only
   // licensed laws are returned; the kernel then runs where Lowering::LawOf names one of them. Null: the kernel uses no

@@ -6,10 +6,10 @@
 // stay open in proofs and are bound to numbers in a graph.
 //
 // The Meaning is the only source for the shape rule (InferTypes), the reference interpreter, the fingerprint evaluator,
-// the verifier, the cost features and the printed documentation. None of them names an operator. An operator that
-// expressions cannot state, or only at an excessive cost (top_k), is *opaque*: its Meaning has shapes and requirements
-// like any other, and a reference function instead of elements. A new operator needs one file in core/ops/ and one line
-// in core/ops/ops.cc.
+// the verifier, the cost features and the printed documentation. None of them needs to name an operator. An operator
+// that expressions cannot state, or only at an excessive cost (top_k), is *opaque*: its Meaning has shapes and
+// requirements like any other, and a reference function instead of elements. A new operator needs a declaration in
+// core/ops/, in a file of its own or beside its kin, and its name in core/ops/ops.h.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@ namespace rewright {
 
 const std::vector<OnnxFunction>& OnnxFunctions() {
   // The columns: the operator here, ONNX's, the first opset that has it, the newest version of its definition,
-  // operands, and attributes. If an older opset has another form of the operator, export_ops.cc has that form, and the
+  // operands, and attributes. If an older opset has another form of the operator, export/ops.cc has that form, and the
   // operator is not listed here.
   // clang-format off
   static const auto* const functions = new std::vector<OnnxFunction>{

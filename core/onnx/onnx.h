@@ -208,7 +208,7 @@ struct ExportOptions {
   // Writes large weights whose elements are all equal as ConstantOfShape nodes; with a source, only computed ones.
   bool compact_uniform = true;
   // The model that the graph was rewritten from, in the same arena: parts that no rule touched are written with their
-  // original nodes. Null: everything is written in the forms of export_ops.cc.
+  // original nodes. Null: everything is written in the forms of export/ops.cc.
   std::shared_ptr<const OnnxSource> source;
   // Writes the tail of the source as well; outputs that only the tail reads are then no outputs of the file.
   bool tail = false;

@@ -29,26 +29,26 @@ struct OnnxFunction {
 };
 const std::vector<OnnxFunction>& OnnxFunctions();
 
-OnnxOperatorList ElementwiseOperators();      // import_elementwise.cc
-OnnxOperatorList ProductOperators();          // import_product.cc: MatMul, Gemm, Conv, ConvTranspose
-OnnxOperatorList QuantizedOperators();        // import_quantize.cc: integers that stand for reals
-OnnxOperatorList MicrosoftOperators();        // import_microsoft.cc: onnxruntime's fused operators
-OnnxOperatorList EinsumOperators();           // import_einsum.cc
-OnnxOperatorList PoolOperators();             // import_pool.cc
-OnnxOperatorList NormOperators();             // import_norm.cc
-OnnxOperatorList TrainingOperators();         // import_training.cc: dropout, losses of labels
-OnnxOperatorList ReduceOperators();           // import_reduce.cc
-OnnxOperatorList ShapeOperators();            // import_shape.cc: the elements stay in their order
-OnnxOperatorList MoveOperators();             // import_move.cc: elements are cut, joined, moved, repeated
-OnnxOperatorList ResizeOperators();           // import_resize.cc
-OnnxOperatorList AttentionOperators();        // import_attention.cc: attention, rotary embeddings
-OnnxOperatorList LinearAttentionOperators();  // import_linear_attention.cc: LinearAttention, CausalConvWithState
-OnnxOperatorList RecurrentOperators();        // import_recurrent.cc: RNN, GRU, LSTM, step by step
-OnnxOperatorList SelectOperators();           // import_select.cc: elements by lists of indices, orders
-OnnxOperatorList GridOperators();             // import_grid.cc: images read at computed positions
-OnnxOperatorList SignalOperators();           // import_signal.cc: Fourier transforms, windows
-OnnxOperatorList ConstantOperators();         // import_constant.cc
-OnnxOperatorList PreprocessingOperators();    // import_preprocessing.cc: scikit-learn's, of the domain ai.onnx.ml
+OnnxOperatorList ElementwiseOperators();      // import/elementwise.cc
+OnnxOperatorList ProductOperators();          // import/product.cc: MatMul, Gemm, Conv, ConvTranspose
+OnnxOperatorList QuantizedOperators();        // import/quantize.cc: integers that stand for reals
+OnnxOperatorList MicrosoftOperators();        // import/microsoft.cc: onnxruntime's fused operators
+OnnxOperatorList EinsumOperators();           // import/einsum.cc
+OnnxOperatorList PoolOperators();             // import/pool.cc
+OnnxOperatorList NormOperators();             // import/norm.cc
+OnnxOperatorList TrainingOperators();         // import/training.cc: dropout, losses of labels
+OnnxOperatorList ReduceOperators();           // import/reduce.cc
+OnnxOperatorList ShapeOperators();            // import/shape.cc: the elements stay in their order
+OnnxOperatorList MoveOperators();             // import/move.cc: elements are cut, joined, moved, repeated
+OnnxOperatorList ResizeOperators();           // import/resize.cc
+OnnxOperatorList AttentionOperators();        // import/attention.cc: attention, rotary embeddings
+OnnxOperatorList LinearAttentionOperators();  // import/linear_attention.cc: LinearAttention, CausalConvWithState
+OnnxOperatorList RecurrentOperators();        // import/recurrent.cc: RNN, GRU, LSTM, step by step
+OnnxOperatorList SelectOperators();           // import/select.cc: elements by lists of indices, orders
+OnnxOperatorList GridOperators();             // import/grid.cc: images read at computed positions
+OnnxOperatorList SignalOperators();           // import/signal.cc: Fourier transforms, windows
+OnnxOperatorList ConstantOperators();         // import/constant.cc
+OnnxOperatorList PreprocessingOperators();    // import/preprocessing.cc: scikit-learn's, of the domain ai.onnx.ml
 
 // Returns the value of an axis attribute or input: attribute `axes` before opset `input_since`, from then on input 1.
 // No value if it is not given.

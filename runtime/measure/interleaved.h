@@ -21,11 +21,11 @@ struct MeasureOptions {
   double seconds = 0;
   // Runs after each pair: true ends the measurement with the pairs so far.
   std::function<bool()> stop;
-  double least_seconds = 0.2;  // of pairs, before `stop` ends them: compiling both took longer
-  // Ends early if above 0 and `seconds` is not given: as soon as the verdict of the sign test at this level after
-  // `pairs` pairs is certain or likely. It is certain with the wins that the test wants, or when they cannot be reached
-  // any more. It is likely behind a few pairs of which the candidate did not win more than half, if a gain that counts
-  // is excluded. Accidents pass for gains no more often than without it.
+  double least_seconds = 0.2;  // `stop` ends the measurement only after the pairs have run for this long
+  // The level of the sign test. If it is above 0 and `seconds` is 0, the measurement ends early: when the candidate has
+  // the wins that the test wants after `pairs` pairs, when it cannot reach them any more, or after a few pairs of which
+  // it has not won more than half, if a gain that counts is excluded. Accidents pass for gains no more often than
+  // without it.
   double significance = 0;
 };
 

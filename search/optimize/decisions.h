@@ -5,9 +5,9 @@
 
 namespace rewright {
 
-// Says of all applications before a rounding to integers of floating-point numbers (round, floor, a conversion), and
-// of sums that round on purpose (rounding_sums.h) with all before them, that they keep their bits (Arena::KeepBits);
-// how many these are.
+// Marks with Arena::KeepBits every application whose result reaches a rounding of floating-point numbers to integers
+// (round, floor, a conversion), or a sum that rounds on purpose (rounding_sums.h), and those sums themselves. Returns
+// the number of marked applications.
 int KeepRoundings(const Graph& graph);
 
 // Counts comparisons, and positions of extrema, of `rewritten` that read values which `original`, of the same arena,

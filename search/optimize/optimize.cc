@@ -124,7 +124,7 @@ class Optimizer {
     std::optional<GraphInFile> file;  // the graph that its file gives, which then stands for it
   };
 
-  // The graph that the search began with, timed before it.
+  // The baseline's graph, from which the search starts, timed before the search in case its time runs out.
   struct Insured {
     SearchResult search;
     TimedCandidate contender;

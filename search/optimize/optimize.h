@@ -52,9 +52,10 @@ struct OptimizeOptions {
   // Timings of earlier runs. A candidate that was not faster is dropped at once. Among those that were faster, the one
   // that is returned is timed again, briefly (docs/decisions/079). Null: nothing is known. Outlives the optimization.
   MeasurementCache* kept = nullptr;
-  // With `kept`: rules and options as a text, and the limit that `seconds_left` is for. If a limit as long has ended a
-  // run with that setting before, this run repeats it: it takes the kept costs and comparisons, and times only the
-  // graph that it returns (docs/decisions/086). Infinite: there is no limit.
+  // Used with `kept`. `setting` is a key: rules and options as text. `time_limit` is the whole limit in seconds, of
+  // which `seconds_left` counts the rest; infinite: there is none. If an equal limit ended a run with that setting
+  // before, this run repeats it: it takes the kept costs and comparisons, and times only the graph that it returns
+  // (docs/decisions/086).
   std::string setting;
   double time_limit = std::numeric_limits<double>::infinity();
   // Probability that some candidate which is no faster passes for faster, over all candidates together.

@@ -17,13 +17,14 @@ namespace rewright {
 // places of further outputs and, in an e-graph, the nodes of a class.
 //
 // A View is the graph that the search reads:
-//   kUniqueProducer                          a value is computed by one node
+//   kUniqueProducer                        a value is computed by one node
 //   arena()
-//   Class(value)                       equal for values that are known to be equal
-//   ForEachProducer(value, output, op, f) f(node) for applications of op whose output `output` is in the class of
-//   `value` PlaceOf(node), NodeAt(place)       numbers that give nodes an order AppendUsers(value, op, places)
-//   applications of op that read the class of `value` IsCyclic(rule, nodes)              the complete assignment would
-//   close a cycle, and that is not allowed
+//   Class(value)                           equal for values that are known to be equal
+//   ForEachProducer(value, output, op, f)  calls f(node) for applications of op whose output `output` is in the class
+//                                          of `value`
+//   PlaceOf(node), NodeAt(place)           numbers that give nodes an order
+//   AppendUsers(value, op, places)         applications of op that read the class of `value`
+//   IsCyclic(rule, nodes)                  the complete assignment would close a cycle, which is not allowed
 template <typename View>
 class MatchSearch {
  public:

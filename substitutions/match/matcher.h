@@ -83,7 +83,7 @@ class Matcher {
   bool TakesTypes(const Arena& arena, const std::vector<Value>& nodes) const;
   // The types that the law holds on beyond those it is proved for.
   struct OtherTypes {
-    bool halves = false;  // it is the same on 16-bit floats: nothing in it is another number there, or of another type
+    bool halves = false;  // 16-bit floats: no literal of the rule changes its value or its type there
     bool all = false;     // it only moves elements
   };
   const OtherTypes& other_types() const;

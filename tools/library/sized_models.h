@@ -49,8 +49,8 @@ class SizedModels {
 
   // Takes the result of an optimization of the original: `rewritten`, by `steps`. No steps: the original runs again.
   absl::Status SetPath(const Graph& rewritten, std::vector<ReplayStep> steps, const RuleIndex& rules);
-  // Gives a function that finds the steps with which no file could keep all names (NameKeeper); it lives no longer than
-  // this and the rules.
+  // Returns a function that finds the steps that hold only at some sizes, so that a file could not keep all names
+  // (NameKeeper). Do not call it after this object or the rules are gone.
   std::function<absl::StatusOr<std::vector<int>>(const Replay&, const std::vector<ReplayStep>&)> KeepsNames(
       const RuleIndex& rules);
   // The names that a file of SetPath's graph can keep; none without a path.

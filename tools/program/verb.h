@@ -1,4 +1,5 @@
-// A verb of the program: flags, and the work to do with them. One file per verb; tools/program/program.cc lists them.
+// A verb of the program: flags, and the work to do with them. One folder per verb (tools/verbs/);
+// tools/program/program.cc lists them.
 #pragma once
 
 #include <functional>

@@ -168,7 +168,7 @@ class Context {
   // Position of a parameter in the order of factors of product axes.
   int FactorRank(Var v) const;
   std::vector<Var> factor_order;
-  // Substitution inside the elements that index variables are; set by who knows terms.
+  // Substitutes inside variables that are elements (kValue). normal_form/ sets it: this folder does not know Term.
   std::function<Poly(Var, const Substitution&, bool rename)> substitute_value;
 
  private:

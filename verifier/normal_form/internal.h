@@ -1,6 +1,6 @@
 // Declarations that the sources of the algebra share: cases.cc (case analysis), one_term.cc (laws of one term),
-// product_laws.cc, signs.cc, extrema.cc, monotone.cc, products.cc, function_laws.cc, real_functions.cc. No other source
-// includes this.
+// product_laws.cc, signs.cc, extrema.cc, monotone.cc, products.cc, function_laws.cc, real_functions.cc. Sources that
+// compose or encode terms include this, too (prove/elements.cc, prove/reductions.cc, smt/encode_functions.cc).
 #pragma once
 
 #include <cstdint>

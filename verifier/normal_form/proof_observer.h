@@ -15,8 +15,8 @@
 
 namespace rewright::verifier {
 
-// A term of a sum by the variables of another one. `forward` gives the variables that the term alone binds by those of
-// `moved`, `backward` the reverse; others are the same in both.
+// A term of a sum, rewritten with the variables of another term. `forward` expresses the variables that the term alone
+// binds by those of `moved`, `backward` the reverse; all others are the same in both.
 struct MovedTerm {
   size_t place = 0;  // of the term in the sum
   Term moved;

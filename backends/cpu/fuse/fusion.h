@@ -69,7 +69,7 @@ struct FusedGroup {
   std::vector<EpilogueStep> epilogue;                 // kConv, kMatmul
   std::shared_ptr<const QuantizedProduct> quantized;  // kQuantized
   NodeId reduction = -1;                              // kRows
-  bool is_last = false;  // next values of states and what is fetched for them, behind all other groups
+  bool is_last = false;  // computes a state's next value, or a fetch for one; such groups run after all others
 };
 
 // All groups, operands before users.

@@ -52,7 +52,7 @@ WindowRow WindowRowAt(const PoolProblem& problem, const Layout& image, int64_t y
 // The problem of a pool, or of the gradient of one.
 PoolProblem PoolProblemOf(const Node& node, bool max, const Shape& windows);
 
-// ---------------------------------------------------------------- epilogue.cc
+// ---------------------------------------------------------------- ../onednn/epilogue.cc
 
 // The steps behind a product or convolution, element by element: bias, scale and shift per channel, then the residual
 // is added, then the functions apply.

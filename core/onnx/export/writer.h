@@ -44,10 +44,10 @@ struct OnnxForm {
   const char* op_type = "";  // for functions that serve several operators
   int min_opset = 13;
 };
-// Returns the form; null if the operator has none in ONNX (export_ops.cc).
+// Returns the form; null if the operator has none in ONNX (export/ops.cc).
 const OnnxForm* FindOnnxForm(const std::string& op);
-// Return the forms of operators that move elements (export_move.cc), and of those that training and its gradients add
-// (export_training.cc).
+// Return the forms of operators that move elements (export/move.cc), and of those that training and its gradients add
+// (export/training.cc).
 const absl::flat_hash_map<std::string, OnnxForm>& MovementForms();
 const absl::flat_hash_map<std::string, OnnxForm>& TrainingForms();
 
@@ -102,7 +102,7 @@ std::string Step(OnnxWriter& writer, const ExportedNode& node, absl::string_view
                  absl::Span<const std::string> inputs, const OnnxAttrs& attrs = {});
 std::string CastTo(OnnxWriter& writer, const ExportedNode& node, const std::string& x, DType to);
 
-// Writes a tensor spread out and padded (export_move.cc). Spreading appends zeros to every element, in a new axis, and
+// Writes a tensor spread out and padded (export/move.cc). Spreading appends zeros to every element, in a new axis, and
 // cuts off those after the last element.
 std::string WritePad(OnnxWriter& writer, const ExportedNode& node, std::string x, Shape shape,
                      const std::vector<int64_t>& before, std::vector<int64_t> after,

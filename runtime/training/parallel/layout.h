@@ -23,10 +23,10 @@ struct RankLayout {
 
   int group_size() const { return tp * pp; }
   // Rank r is number r mod group_size of group r div group_size; there the ranks of a stage are neighbours.
-  std::vector<int> GroupOfRank(int rank) const;     // those that work on a micro-batch with it
-  std::vector<int> TogetherOfRank(int rank) const;  // of them, those that compute the same stages
-  std::vector<int> LineOfRank(int rank) const;      // of them, those that have the same part of other stages
-  std::vector<int> PartnersOfRank(int rank) const;  // those of other groups that have the same part of the same stages
+  std::vector<int> GroupOfRank(int rank) const;     // model-parallel group: ranks that work on the same micro-batch
+  std::vector<int> TogetherOfRank(int rank) const;  // tensor-parallel group: those of them with the same stages
+  std::vector<int> LineOfRank(int rank) const;      // pipeline: those of them with the same part of other stages
+  std::vector<int> PartnersOfRank(int rank) const;  // data-parallel group: the same part in other groups
   // All ranks in the order in which they have blocks of what ZeRO cuts: the blocks of partners are neighbours.
   std::vector<int> BlocksOrder() const;
 };

@@ -174,7 +174,7 @@ struct OptimizeSettings {
 };
 
 struct OptimizeSummary {
-  bool rewritten = false;     // false: nothing was faster, and the model stays as it was
+  bool rewritten = false;     // false: the model stays as it was; `verdict` says why
   std::string verdict;        // one sentence
   double seconds_before = 0;  // median latencies; 0 where nothing was timed
   double seconds_after = 0;
@@ -238,7 +238,7 @@ class REWRIGHT_API Model {
 struct RuleJudgement {
   std::string name;
   std::string verdict;     // proved: for tensors of every size; refuted; unknown
-  std::string rule_class;  // of a proved one: exact, reassociating, finite-only
+  std::string rule_class;  // of a proved one: exact, reassociating, finite-only, numerically-risky
   // For a proved rule the ranks; else the open part, or sizes and values of a counterexample.
   std::string explanation;
 };

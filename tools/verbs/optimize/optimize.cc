@@ -190,9 +190,9 @@ std::string WhyTooLarge(int64_t before, int64_t after, double allowed, const Opt
   return absl::StrFormat("its file would be %.3g %% larger, and is %.3g times as fast", growth * 100, ratio);
 }
 
-// The file of the rewritten graph, which may be `written` already and then has the outputs that the report tells of.
-// The report takes the original back where that file is the one that was read, since a file does not tell all graphs
-// apart, and where onnxruntime is the device and does not run it faster.
+// Writes and checks the file of the rewritten graph; `written` may hold it already, checked. The report goes back to
+// the original if no time is left, if the file is the one that was read (a file does not tell all graphs apart), if it
+// is too large, if its outputs differ in onnxruntime, or if onnxruntime is the device and does not run it faster.
 absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile& input, const ImportedModel& original,
                                     const NamedModel& named, const Engine& engine, const OptimizeOptions& options,
                                     const TimeLimit& limit, WrittenModel written, OptimizeReport* report) {
