@@ -230,6 +230,7 @@ class Optimizer {
       ASSIGN_OR_RETURN(const ReducedPath reduced, WithoutSteps(graph_, made, steps, without, trace, path, rules));
       candidate->graph = reduced.graph;
       candidate->step = Append(reduced.steps);
+      if (candidate->step < 0) reduced_away_ = true;
       candidate->cost = report_.search.original_cost;
       if (candidate->step < 0 || !costs_known_) continue;
       if (const absl::StatusOr<GraphCost> cost = costs.Cost(candidate->graph); cost.ok()) candidate->cost = *cost;
@@ -615,6 +616,10 @@ class Optimizer {
     if (!in_time_) return "the time limit came before the costs of its parts were known";
     if (report_.dropped.empty()) {
       const SearchEnd end = report_.search.end;
+      if (end == SearchEnd::kExhausted && reduced_away_) {
+        return absl::StrFormat("no rewrite%s makes it cheaper by %.2g %%",
+                               report_.unwanted.empty() ? "" : " that is wanted", 100 * kGainOfNothing);
+      }
       if (end == SearchEnd::kExhausted) return "no rewrite makes it cheaper";
       return absl::StrCat("nothing cheaper was found before the end: ", SearchEndName(end));
     }
@@ -646,7 +651,8 @@ class Optimizer {
   std::unique_ptr<Executable> original_;  // likewise
   std::unique_ptr<Executable> timed_;     // the last that was timed
   const Candidate* timed_candidate_ = nullptr;
-  bool too_late_ = false;  // for all comparisons
+  bool too_late_ = false;      // for all comparisons
+  bool reduced_away_ = false;  // a candidate had only steps that gain nothing or are not wanted
   std::optional<Insured> insured_;
   double search_ends_ = 0;    // the device is asked for no costs once this many seconds are left
   bool costs_known_ = false;  // those of the last search
