@@ -167,7 +167,7 @@ int Main(int argc, char** argv) {
   options.image_size = flags["--image-size"];
   const auto graph = GraphOf(model, options);
   if (!graph.ok()) return Fail(graph.status());
-  auto licences = LoadLicences();
+  auto licences = LoadAllowedKernelRewrites();
   if (!licences.ok()) return Fail(licences.status());
   auto device = MakeDevice("cpu", {.threads = threads, .licences = *std::move(licences)});
   if (!device.ok()) return Fail(device.status());

@@ -96,7 +96,7 @@ int Run(int threads, int rounds, bool errors, int64_t batch, bool training) {
   context->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
   context->threads = threads;
   context->block = cpu::Simd().lanes < 16 ? 8 : 16;
-  absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadLicences();
+  absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadAllowedKernelRewrites();
   if (!licences.ok()) return Fail(licences.status());
   context->licences = *std::move(licences);
   const cpu::ThreadScope scope(threads);
@@ -191,7 +191,7 @@ int RunModel(const std::string& name, int threads, int rounds, bool errors) {
     DeviceOptions options;
     options.threads = threads;
     if (licensed) {
-      absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadLicences();
+      absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadAllowedKernelRewrites();
       if (!licences.ok()) return Fail(licences.status());
       options.licences = *std::move(licences);
     }

@@ -41,11 +41,11 @@ absl::StatusOr<RuleSet> LoadLaws() {
 }
 
 // Reads the laws when a kernel asks for the first time: most models have no use for them.
-class LazyLicences : public AllowedKernelRewrites {
+class LazyKernelRewrites : public AllowedKernelRewrites {
  public:
   bool Allow(const std::string& law, const Graph& graph, NodeId application, Value meaning) const override {
     std::call_once(once_, [this] {
-      if (absl::StatusOr<RuleSet> laws = LoadLaws(); laws.ok()) licences_ = MakeLicences(*std::move(laws));
+      if (absl::StatusOr<RuleSet> laws = LoadLaws(); laws.ok()) licences_ = MakeAllowedKernelRewrites(*std::move(laws));
     });
     return licences_ != nullptr && licences_->Allow(law, graph, application, meaning);
   }
@@ -57,19 +57,21 @@ class LazyLicences : public AllowedKernelRewrites {
 
 }  // namespace
 
-std::unique_ptr<AllowedKernelRewrites> MakeLicences(RuleSet rules, const std::vector<std::string>& switched_off) {
+std::unique_ptr<AllowedKernelRewrites> MakeAllowedKernelRewrites(RuleSet rules,
+                                                                 const std::vector<std::string>& switched_off) {
   return std::make_unique<ProvedKernelRewrites>(std::move(rules), switched_off);
 }
 
-absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> LoadLicences(const std::vector<std::string>& switched_off) {
-  if (switched_off.empty()) return std::make_unique<LazyLicences>();
+absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> LoadAllowedKernelRewrites(
+    const std::vector<std::string>& switched_off) {
+  if (switched_off.empty()) return std::make_unique<LazyKernelRewrites>();
   ASSIGN_OR_RETURN(RuleSet rules, LoadLaws());
   for (const std::string& name : switched_off) {
     if (rules.Find(name) != nullptr) continue;
     return absl::NotFoundError(
         absl::StrCat("found ", name, ", expected the name of a rule of winograd.rules, which license kernels"));
   }
-  return MakeLicences(std::move(rules), switched_off);
+  return MakeAllowedKernelRewrites(std::move(rules), switched_off);
 }
 
 }  // namespace rewright

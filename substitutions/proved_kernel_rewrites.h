@@ -13,11 +13,13 @@ namespace rewright {
 
 // AllowedKernelRewrites by the rules of a set, except those that are switched off by name; names of other rules are
 // ignored.
-std::unique_ptr<AllowedKernelRewrites> MakeLicences(RuleSet rules, const std::vector<std::string>& switched_off = {});
+std::unique_ptr<AllowedKernelRewrites> MakeAllowedKernelRewrites(RuleSet rules,
+                                                                 const std::vector<std::string>& switched_off = {});
 
 // AllowedKernelRewrites by winograd.rules. Rules that hold only for finite values are among them: the kernels that they
 // license compute a result anew, as the operator says, if it is not finite. Rules that cannot be read license nothing.
 // Errors: a name that none of them has.
-absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> LoadLicences(const std::vector<std::string>& switched_off = {});
+absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> LoadAllowedKernelRewrites(
+    const std::vector<std::string>& switched_off = {});
 
 }  // namespace rewright

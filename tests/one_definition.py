@@ -14,20 +14,22 @@ TYPE = re.compile(r"^(?:template <.*> )?(?:struct|class|union|enum class|enum st
 PROGRAM = re.compile(r"^int main\(", re.M)
 
 
-def definitions(path):
-    """Types at the outermost level of named namespaces, each as namespace::name."""
-    names, inside = [], []
-    for line in path.read_text().splitlines():
+def at_namespace_level(text, *patterns):
+    """Names that lines at the outermost level of namespaces define, each with these namespaces; None has no name."""
+    inside = []
+    for line in text.splitlines():
         opened = NAMESPACE.match(line)
         if opened:
-            inside.append(opened.group(1))  # None: without a name, in which each file has its own
+            inside.append(opened.group(1))
         elif line.startswith("}  // namespace") and inside:
             inside.pop()
-        else:
-            found = TYPE.match(line)
-            if found and None not in inside:
-                names.append("::".join([*inside, found.group(1)]))
-    return names
+        elif found := next(filter(None, (pattern.match(line) for pattern in patterns)), None):
+            yield tuple(inside), found.group(1)
+
+
+def definitions(text):
+    """Types of named namespaces, each as namespace::name. Each file has its own in a namespace without a name."""
+    return ["::".join([*inside, name]) for inside, name in at_namespace_level(text, TYPE) if None not in inside]
 
 
 def main():
@@ -37,9 +39,10 @@ def main():
         for path in sorted((root / folder).rglob("*")):
             if path.suffix not in (".h", ".cc", ".cu"):
                 continue
-            if PROGRAM.search(path.read_text()):
+            text = path.read_text()
+            if PROGRAM.search(text):
                 continue  # a program of its own
-            for name in definitions(path):
+            for name in definitions(text):
                 places[name].add(str(path.relative_to(root)))
     twice = {name: files for name, files in places.items() if len(files) > 1}
     for name, files in sorted(twice.items()):
@@ -48,4 +51,5 @@ def main():
     sys.exit(1 if twice or not places else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -13,16 +13,17 @@ import re
 import subprocess
 import sys
 
+import one_definition
+
 COLUMNS = 120
 FILES = 30
 WORDS = 80
 BAD_SENTENCES = 1 / 200
 # Folders of one file an entry: operators, decisions, results; bench/ has an index.
 LISTS = {"core/ops", "docs/decisions", "bench/results", "bench"}
-# Rows of a table, and text of other languages inside C++.
-WIDE = {"core/ir/functions.def", "tools/report/graph_picture.cc", "tests/verifier/winograd_test.cc",
-        "tests/runtime/training/layouts_test.cc"}
+WIDE = {"core/ir/functions.def"}  # rows of a table
 CODE = (".cc", ".h", ".inc", ".def")
+CONSTANT = re.compile(r"(?:constexpr|const) [\w:<>,* ]*?\b(k\w+)\b")
 BEGINS = re.compile(r"(Of|What|Whether|That|So many)\b")
 # Folders whose sources a list of names or a registry makes: no header is to be included.
 REGISTERED = re.compile(r"core/ops/|core/onnx/(import|export)/|backends/cpu/(kernels|simd|winograd)/|backends/cuda/plugin/|"
@@ -47,17 +48,8 @@ def sentences(text, mark):
 
 def file_scope_names(text):
     """Types and constants of the unnamed namespaces of a source."""
-    inside = 0
-    for line in text.split("\n"):
-        if line.startswith("namespace {"):
-            inside += 1
-        elif line.startswith("}  // namespace") and inside and line.rstrip().endswith("// namespace"):
-            inside -= 1
-        elif inside:
-            found = re.match(r"(?:template <.*> )?(?:struct|class|enum class) (\w+)(?![\w:]).*\{", line)
-            found = found or re.match(r"(?:constexpr|const) [\w:<>,* ]*?\b(k\w+)\b", line)
-            if found:
-                yield found.group(1)
+    return {name for inside, name in one_definition.at_namespace_level(text, one_definition.TYPE, CONSTANT)
+            if None in inside}
 
 
 def paragraphs(text):
@@ -89,7 +81,7 @@ def main():
                      if len(line) > COLUMNS and path not in WIDE]
         if path.endswith(".cc") and not REGISTERED.match(path) and not (root / path).with_suffix(".h").is_file():
             headless.append(path)
-        if path.endswith(".cc") and not path.startswith("tests/") and not re.search(r"^int main\(", text, re.M):
+        if path.endswith(".cc") and not path.startswith("tests/") and not one_definition.PROGRAM.search(text):
             for name in file_scope_names(text):
                 scope[path.rpartition("/")[0], name].add(path)
     colliding = {name: files for name, files in scope.items() if len(files) > 1}

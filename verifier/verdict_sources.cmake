@@ -3,27 +3,22 @@
 # Rooms of the verifier that are left out (check, equal, infer, claims) make no rule proved or refuted; a test sees that
 # none of the rooms below includes one of them.
 set(verdict_sources "")
-foreach(room core/index verifier verifier/integer verifier/normal_form verifier/smt verifier/prove verifier/refute
-        verifier/classify verifier/certificate)
-  file(GLOB found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${room}/*.cc
-       ${PROJECT_SOURCE_DIR}/${room}/*.h)
-  if(NOT found)
-    message(FATAL_ERROR "verifier/verdict_sources.cmake: found no source in ${room}")
-  endif()
-  list(APPEND verdict_sources ${found})
-endforeach()
-# Index expressions, element types, scalar functions; from the text of a rule to its instances.
-foreach(name core/base/integer core/base/work core/ir/derivative core/tensor/dtype core/ir/expr core/tensor/float16
+foreach(name core/index/* verifier/* verifier/integer/* verifier/normal_form/* verifier/smt/* verifier/prove/*
+        verifier/refute/* verifier/classify/* verifier/certificate/*
+        # Index expressions, element types, scalar functions; from the text of a rule to its instances.
+        core/base/integer core/base/work core/ir/derivative core/tensor/dtype core/ir/expr core/tensor/float16
         core/ir/functions core/ir/function_values core/ir/index_range core/ir/index_value core/ir/op
-        core/tensor/random_bits core/ir/rewrite substitutions/instance/arg_eval substitutions/instance/binding_order
-        substitutions/instance/compiled_rule substitutions/instance/instance substitutions/instance/instances
+        core/tensor/random_bits core/ir/rewrite substitutions/instance/arg_eval
+        substitutions/instance/binding_order substitutions/instance/compiled_rule
+        substitutions/instance/instance substitutions/instance/instances
         substitutions/instance/symbolic_builder substitutions/language/number
-        substitutions/language/operator_variables substitutions/language/rule substitutions/language/rule_expressions
-        substitutions/language/rule_lexer substitutions/language/rule_names substitutions/language/rule_parser
+        substitutions/language/operator_variables substitutions/language/rule
+        substitutions/language/rule_expressions substitutions/language/rule_lexer
+        substitutions/language/rule_names substitutions/language/rule_parser
         substitutions/language/rule_printer substitutions/language/rule_terms substitutions/language/siblings
         substitutions/language/stand_ins)
-  file(GLOB found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${name}.h
-       ${PROJECT_SOURCE_DIR}/${name}.cc ${PROJECT_SOURCE_DIR}/${name}.def ${PROJECT_SOURCE_DIR}/${name}.inc)
+  set(stem ${PROJECT_SOURCE_DIR}/${name})
+  file(GLOB found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${stem}.h ${stem}.cc ${stem}.def ${stem}.inc)
   if(NOT found)
     message(FATAL_ERROR "verifier/verdict_sources.cmake: found no source ${name}")
   endif()

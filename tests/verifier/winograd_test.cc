@@ -75,9 +75,12 @@ TEST(WinogradLaws, SumsOverLiteralRangesAreTheirTerms) {
   const char* const text = R"(
 rule conv-taps
   conv2d(x[n, c, h, w + 2], k[o, c, r, 3])
-  => add(add(conv2d(slice(x, starts=[0, 0, 0, 0], stops=[n, c, h, w]), slice(k, starts=[0, 0, 0, 0], stops=[o, c, r, 1])),
-             conv2d(slice(x, starts=[0, 0, 0, 1], stops=[n, c, h, w + 1]), slice(k, starts=[0, 0, 0, 1], stops=[o, c, r, 2]))),
-         conv2d(slice(x, starts=[0, 0, 0, 2], stops=[n, c, h, w + 2]), slice(k, starts=[0, 0, 0, 2], stops=[o, c, r, 3])))
+  => add(add(conv2d(slice(x, starts=[0, 0, 0, 0], stops=[n, c, h, w]),
+                    slice(k, starts=[0, 0, 0, 0], stops=[o, c, r, 1])),
+             conv2d(slice(x, starts=[0, 0, 0, 1], stops=[n, c, h, w + 1]),
+                    slice(k, starts=[0, 0, 0, 1], stops=[o, c, r, 2]))),
+         conv2d(slice(x, starts=[0, 0, 0, 2], stops=[n, c, h, w + 2]),
+                slice(k, starts=[0, 0, 0, 2], stops=[o, c, r, 3])))
 
 rule columns
   matmul(x[m, 2], [[1, 2], [3, 4]])

@@ -79,7 +79,8 @@ constexpr char kControls[] = R"html(<div class="bar" role="toolbar" aria-label="
 <button id="previous" title="previous change (p)">&#8249; change</button>
 <button id="next" title="next change (n)">change &#8250;</button>
 <span id="which" class="note" aria-live="polite"></span>
-<input id="search" type="search" placeholder="Search operators, names, types, attributes" aria-label="Search the graphs">
+<input id="search" type="search" placeholder="Search operators, names, types, attributes"
+ aria-label="Search the graphs">
 <span id="found" class="note" aria-live="polite"></span>
 <button id="farther" title="zoom out (-)" aria-label="zoom out">&#8722;</button>
 <button id="closer" title="zoom in (+)" aria-label="zoom in">+</button>
@@ -89,7 +90,10 @@ constexpr char kControls[] = R"html(<div class="bar" role="toolbar" aria-label="
 </div>
 )html";
 constexpr char kKeys[] =
-    R"html(<p class="note keys">Drag, scroll and pinch move and zoom; so do <kbd>&#8592;</kbd> <kbd>&#8593;</kbd> <kbd>&#8594;</kbd> <kbd>&#8595;</kbd> <kbd>+</kbd> <kbd>-</kbd> in a picture. <kbd>j</kbd> <kbd>k</kbd> next and last node, <kbd>n</kbd> <kbd>p</kbd> next and last change, <kbd>0</kbd> all of it, <kbd>/</kbd> search, <kbd>Enter</kbd> next that was found, <kbd>t</kbd> light or dark.</p>
+    R"html(<p class="note keys">Drag, scroll and pinch move and zoom; so do <kbd>&#8592;</kbd> <kbd>&#8593;</kbd>
+<kbd>&#8594;</kbd> <kbd>&#8595;</kbd> <kbd>+</kbd> <kbd>-</kbd> in a picture. <kbd>j</kbd> <kbd>k</kbd> next and last
+node, <kbd>n</kbd> <kbd>p</kbd> next and last change, <kbd>0</kbd> all of it, <kbd>/</kbd> search, <kbd>Enter</kbd>
+next that was found, <kbd>t</kbd> light or dark.</p>
 )html";
 
 std::string Pane(int number, const char* title, size_t nodes) {

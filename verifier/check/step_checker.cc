@@ -28,8 +28,8 @@ constexpr unsigned kLimit = 500000;  // of Z3, for one question
 constexpr unsigned kLittle = 3000;   // the same, where there is another way to ask
 // Seconds of work (work.h) on one checker's questions that stay open; later ones are not asked.
 constexpr double kMostLostSeconds = 20;
-constexpr double kQuestionHangSeconds =
-    1;  // seconds on the clock, for a question on which Z3 counts nothing; it stays open then
+// Seconds on the clock, for a question on which Z3 counts nothing; it stays open then.
+constexpr double kQuestionHangSeconds = 1;
 constexpr size_t kMostRefused = 20;
 
 bool Has(const std::vector<verifier::Var>& vars, verifier::Var v) {

@@ -192,7 +192,7 @@ TEST(CpuWinograd, ComputesAnewWhatIsNotFinite) {
 
 TEST(CpuWinograd, RunsByLicenceAlone) {
   if (Forms().empty()) GTEST_SKIP() << "no kernels without AVX2";
-  const absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadLicences();
+  const absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadAllowedKernelRewrites();
   ASSERT_TRUE(licences.ok()) << licences.status();
   const WinogradForm three{2, 3, 2, 3};
   const Graph graph = GraphOf({{1, 64, 28, 28}, 64, {1, 1, 1, 1}, "relu"}, three, 1);
@@ -200,10 +200,10 @@ TEST(CpuWinograd, RunsByLicenceAlone) {
   ASSERT_EQ(groups.size(), 1u);
   const auto context = Context(1);
   EXPECT_THAT(LicensedLaws(*context, graph, groups[0]), testing::IsEmpty());
-  context->licences = *LoadLicences();
+  context->licences = *LoadAllowedKernelRewrites();
   EXPECT_THAT(LicensedLaws(*context, graph, groups[0]),
               testing::ElementsAre("conv-winograd-2x2-3x3", "conv-winograd-4x4-3x3", "conv-winograd-6x6-3x3"));
-  context->licences = *LoadLicences({"conv-winograd-4x4-3x3"});
+  context->licences = *LoadAllowedKernelRewrites({"conv-winograd-4x4-3x3"});
   EXPECT_THAT(LicensedLaws(*context, graph, groups[0]),
               testing::ElementsAre("conv-winograd-2x2-3x3", "conv-winograd-6x6-3x3"));
 }
@@ -212,7 +212,7 @@ TEST(CpuWinograd, RunsByLicenceAlone) {
 TEST(CpuWinograd, WeightsThatChangeAreForSmallTiles) {
   if (Forms().empty()) GTEST_SKIP() << "no kernels without AVX2";
   const auto context = Context(1);
-  context->licences = *LoadLicences();
+  context->licences = *LoadAllowedKernelRewrites();
   const auto laws = [&](Shape x, int64_t outputs) {
     const Graph graph = GraphOf({x, outputs, {1, 1, 1, 1}, "relu"}, {2, 3, 2, 3}, 1, LeafKind::kInput);
     return LicensedLaws(*context, graph, FuseGraph(graph)[0]);
@@ -228,7 +228,7 @@ TEST(CpuWinograd, WeightsThatChangeAreForSmallTiles) {
 
 // A law licenses what it says and nothing else.
 TEST(CpuWinograd, ALicenceIsForOneMeaning) {
-  const absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadLicences();
+  const absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadAllowedKernelRewrites();
   ASSERT_TRUE(licences.ok()) << licences.status();
   for (const WinogradForm& form : Forms()) {
     auto arena = std::make_shared<Arena>();

@@ -58,7 +58,8 @@ TEST(LayoutTest, IsReadAndChecked) {
 TEST(LayoutTest, MicroBatchesMayBeSaidByIt) {
   const auto config = [](const char* data) {
     const std::string text = absl::StrCat(R"({"model": {"mlp": {"sizes": [4, 2]}}, "steps": 1, "loss": "cross_entropy",
-        "optimizer": {"kind": "sgd", "learning_rate": 0.1}, "data": {"inputs": {"x": "x.npy"}, "target": "y.npy", "batch": 12)",
+        "optimizer": {"kind": "sgd", "learning_rate": 0.1},
+        "data": {"inputs": {"x": "x.npy"}, "target": "y.npy", "batch": 12)",
                                           data, "}}");
     return *ParseTrainConfig(text);
   };

@@ -13,7 +13,8 @@ struct Outcome {
   int status = -1;  // exit status; 128 + signal where one killed it
   std::string out;
   std::string err;
-  // The object on standard output; a test failure where there is none.
+  // The object on standard output; a test failure where there is none. A key that it lacks is null in a variable that
+  // is not const, and ends the whole program of tests in one that is.
   nlohmann::json Json() const;
 };
 
