@@ -2,11 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <thread>
 
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/operator_variables.h"
@@ -278,35 +275,6 @@ TEST(Stop, EndsTheMeasurementOfAClass) {
   const auto found = ClassifyRule(**compiled, DomainLimits(), /*instances=*/8, /*used_finite_only_step=*/false,
                                   &rounding, /*operators=*/nullptr, &stop);
   EXPECT_TRUE(absl::IsCancelled(found.status())) << found.status();
-}
-
-std::atomic<int> interrupts{0};
-
-// Z3 by default has a handler of its own during a check, which swallows the signal.
-TEST(Stop, InterruptsReachTheProgramDuringChecks) {
-  constexpr int kInterrupts = 500;
-  struct sigaction action = {}, before = {};
-  action.sa_handler = [](int) { ++interrupts; };
-  action.sa_flags = SA_RESTART;
-  ASSERT_EQ(sigaction(SIGINT, &action, &before), 0);
-  std::atomic<bool> done{false};
-  std::thread sender([&] {
-    for (int sent = 1; sent <= kInterrupts && !done; ++sent) {
-      kill(getpid(), SIGINT);
-      while (interrupts < sent && !done) std::this_thread::yield();
-    }
-  });
-  // Proofs until all signals have come; one that was swallowed never does.
-  constexpr int kMostProofs = 1000;
-  for (int proofs = 0; interrupts < kInterrupts && proofs < kMostProofs; ++proofs) {
-    ProveText(
-        "rule r { matmul(x[b.., m, k], y[k, n1]), matmul(x, z[k, n2]) } "
-        "=> split(matmul(x, concat(y, z, axis=1)), axis=len(b) + 1, sizes=[n1, n2])");
-  }
-  done = true;
-  sender.join();
-  sigaction(SIGINT, &before, nullptr);
-  EXPECT_EQ(interrupts, kInterrupts);
 }
 
 TEST(ProveRule, ARuleThatCannotBeUnderstoodIsUnknown) {

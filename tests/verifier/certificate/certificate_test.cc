@@ -3,8 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -150,6 +155,43 @@ TEST(QuerySolver, AnswersOfBothSolvers) {
   if (absl::IsNotFound(answers.status())) GTEST_SKIP() << "cvc5 is not installed";
   ASSERT_TRUE(answers.ok()) << answers.status();
   EXPECT_EQ(*answers, expected);
+}
+
+std::atomic<int> interrupts{0};
+
+// Z3 has by default a handler of its own during a check, which swallows the signal and ends the check.
+TEST(QuerySolver, LeavesInterruptsToTheProgram) {
+  struct sigaction action = {}, before = {};
+  action.sa_handler = [](int) { ++interrupts; };
+  action.sa_flags = SA_RESTART;
+  ASSERT_EQ(sigaction(SIGINT, &action, &before), 0);
+  std::atomic<bool> done{false};
+  int sent = 0;
+  std::thread sender([&] {
+    while (!done) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      kill(getpid(), SIGINT);
+      ++sent;
+      while (interrupts < sent && !done) std::this_thread::yield();
+    }
+  });
+  // Sums of three cubes: Z3 finds no answer, and counts no units meanwhile.
+  const SmtQuery cubes = {"guards", "QF_NIA",
+                          "(set-logic QF_NIA)\n(declare-fun x () Int)\n(declare-fun y () Int)\n(declare-fun z () Int)\n"
+                          "(assert (and (> x 1) (> y x) (< z 0) (= (+ (* x x x) (* y y y) (* z z z)) 42)))\n"
+                          "(check-sat)\n"};
+  const auto answer = AskZ3(cubes, /*limit=*/50000000, /*hang_s=*/0.3);
+  done = true;
+  sender.join();
+  // The last signal may still be on its way; one that was swallowed never comes.
+  for (int wait = 0; interrupts < sent && wait < 100; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  sigaction(SIGINT, &before, nullptr);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(*answer, SmtAnswer::kUnknown);
+  EXPECT_GT(sent, 0);
+  EXPECT_EQ(interrupts, sent);
 }
 
 TEST(QuerySolver, TextThatIsNoQuestion) {
