@@ -2,10 +2,11 @@
 """Time and memory of `optimize` on a decoder-only language model whose weights are many.
 
     bench/large_model.py build/release/rewright [--width 2048] [--layers 20] [--vocabulary 43000] [--tokens 16]
-                         [--inside] [--folder DIR] [--cost measured analytic:zen3] [--out bench/results/large_model.csv]
+                         [--inside] [--two-products] [--folder DIR] [--cost measured analytic:zen3] [--out bench/results/large_model.csv]
 
 The model is made of f32 weights in external data, or with --inside in the model file itself, which then has to stay
-below 2 GiB. One line a cost: seconds on the clock, the peak of resident memory as /usr/bin/time measures it, which
+below 2 GiB. With --two-products the feed-forward part multiplies two inputs by one weight, as an adapter beside the
+norm does, so that a rewrite gains what a measurement tells. One line a cost: seconds on the clock, the peak of resident memory as /usr/bin/time measures it, which
 counts pages of files as well, and its ratio to the bytes of model and external data.
 """
 import argparse
@@ -55,7 +56,7 @@ class Weights:
         return name
 
 
-def make_model(path, width, layers, vocabulary, tokens, inside):
+def make_model(path, width, layers, vocabulary, tokens, inside, two_products):
     """Gives the bytes of the files."""
     heads = width // 64
     data = None if inside else open(str(path) + ".weights", "wb")
@@ -96,6 +97,8 @@ def make_model(path, width, layers, vocabulary, tokens, inside):
         mixed = node("Reshape", node("Transpose", mixed, perm=[0, 2, 1, 3]), merged)
         x = node("Add", x, linear(mixed, name + ".out", width, width))
         wide = linear(norm(x, name + ".norm2"), name + ".up", width, 4 * width)
+        if two_products:
+            wide = node("Add", node("MatMul", mixed, name + ".up.weight"), wide)
         wide = node("Mul", node("Mul", wide, node("Add", node("Erf", node("Div", wide, root)), one)), half)
         x = node("Add", x, linear(wide, name + ".down", 4 * width, width))
     nodes.append(helper.make_node("MatMul", [norm(x, "norm"), weights.add("head", width, vocabulary)], ["logits"]))
@@ -127,6 +130,7 @@ def main():
     parser.add_argument("--vocabulary", type=int, default=43000)
     parser.add_argument("--tokens", type=int, default=16)
     parser.add_argument("--inside", action="store_true")
+    parser.add_argument("--two-products", action="store_true")
     parser.add_argument("--folder", default=None)
     parser.add_argument("--cost", nargs="+", default=["measured", "analytic:zen3"])
     parser.add_argument("--more", nargs="*", default=[], help="further flags of optimize, such as time-limit=100")
@@ -136,7 +140,7 @@ def main():
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         path = pathlib.Path(folder) / "model.onnx"
         size = make_model(path, arguments.width, arguments.layers, arguments.vocabulary, arguments.tokens,
-                          arguments.inside)
+                          arguments.inside, arguments.two_products)
         for cost in arguments.cost:
             seconds, resident, report = measure(
                 [arguments.rewright, "optimize", str(path), "-o", str(pathlib.Path(folder) / "out.onnx"), "--cost",
