@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/files.h"
 #include "core/ir/rewrite.h"
 #include "core/numerics/compose.h"
 
@@ -54,6 +55,7 @@ Facts FactsOfElements(const Tensor& elements) {
     using Computed = typename DTypeTag<Tag::kComputed>::Type;
     return FactsOf<typename Tag::Type, Computed>(elements.as<typename Tag::Type>(), elements.num_elements());
   });
+  ReleasePages(elements.data(), elements.num_bytes());
   if (IsFloating(dtype)) facts.held_by = TypesAbove(dtype);
   Round(dtype, &facts);
   return facts;

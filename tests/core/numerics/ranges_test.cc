@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
 
 #include "core/autodiff/autodiff.h"
+#include "core/base/files.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensors.h"
 #include "tests/core/ops/ops_util.h"
@@ -31,6 +36,29 @@ void ExpectRange(const Facts& facts, double lo, double hi, double tolerance = 1e
   if (std::isfinite(hi)) {
     EXPECT_NEAR(facts.range.hi, hi, tolerance) << facts.ToString();
   }
+}
+
+// Returns the kilobytes of files that lie in this process's memory.
+int64_t KilobytesOfFiles() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssFile:")) return std::stoll(line.substr(8));
+  }
+  return -1;
+}
+
+TEST(Facts, OfMappedWeightsGiveTheirPagesBack) {
+  constexpr int64_t kElements = int64_t{1} << 22;
+  const std::string path = ::testing::TempDir() + "/mapped_weights";
+  ASSERT_TRUE(WriteText(path, std::string(size_t{4} * kElements, '\0')).ok());
+  const auto mapped = InputFile::Open(path)->Map();
+  ASSERT_TRUE(mapped.ok()) << mapped.status();
+  const std::shared_ptr<void> owner = std::const_pointer_cast<void>(*mapped);
+  const Tensor weight({DType::kFloat32, {kElements}}, owner, owner.get());
+  const int64_t before = KilobytesOfFiles();
+  EXPECT_TRUE(FactsOfElements(weight).range == Interval::Of(0));
+  EXPECT_LT(KilobytesOfFiles() - before, 1024);  // of 16,384
+  std::remove(path.c_str());
 }
 
 TEST(Intervals, AreRoundedOutwardsAndExactWhereNumbersAre) {
