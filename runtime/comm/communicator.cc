@@ -12,7 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/integer.h"
 #include "core/base/status_macros.h"
-#include "runtime/comm/background.h"
+#include "runtime/comm/worker_thread.h"
 
 namespace rewright {
 

@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "core/device/device.h"
-#include "runtime/comm/background.h"
+#include "runtime/comm/worker_thread.h"
 #include "runtime/host_memory.h"
 
 namespace rewright {

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "core/device/device.h"
 #include "core/ir/graph.h"
-#include "runtime/parallel/pieces.h"
+#include "runtime/parallel/subgraphs.h"
 
 namespace rewright {
 

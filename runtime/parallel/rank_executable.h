@@ -17,7 +17,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/executor.h"
 #include "runtime/parallel/run_collective.h"
-#include "runtime/parallel/stages.h"
+#include "runtime/parallel/segments.h"
 #include "runtime/signature.h"
 
 namespace rewright {

@@ -5,7 +5,7 @@
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/cpu/kernels/turn.h"
+#include "backends/cpu/kernels/transpose.h"
 
 namespace rewright::cpu {
 namespace {

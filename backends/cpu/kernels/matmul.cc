@@ -12,7 +12,7 @@
 #include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/cpu/kernels/turn.h"
+#include "backends/cpu/kernels/transpose.h"
 #include "backends/cpu/onednn/epilogue.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"

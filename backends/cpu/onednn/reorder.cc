@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "backends/cpu/kernels/strided.h"
-#include "backends/cpu/kernels/turn.h"
+#include "backends/cpu/kernels/transpose.h"
 #include "backends/cpu/onednn/dnnl_util.h"
 
 namespace rewright::cpu {

@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/background.h"
+#include "runtime/comm/worker_thread.h"
 #include "runtime/parallel/layers.h"
 #include "runtime/parallel/rank_executable.h"
-#include "runtime/training/parallel/micro_batches.h"
+#include "runtime/training/parallel/gradient_sums.h"
 
 namespace rewright {
 

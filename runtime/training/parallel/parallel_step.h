@@ -13,7 +13,7 @@
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/training/config.h"
 #include "runtime/training/parallel/layout.h"
-#include "runtime/training/parallel/micro_batches.h"
+#include "runtime/training/parallel/gradient_sums.h"
 #include "runtime/training/parallel/pipeline.h"
 
 namespace rewright {

@@ -28,9 +28,9 @@
 #include <vector>
 
 #include "runtime/parallel/layers.h"
-#include "runtime/parallel/owned_executable.h"
+#include "runtime/parallel/owner_computes_executable.h"
 #include "runtime/training/parallel/layout.h"
-#include "runtime/training/parallel/micro_batches.h"
+#include "runtime/training/parallel/gradient_sums.h"
 #include "runtime/training/parallel/pipeline_schedule.h"
 
 namespace rewright {

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "runtime/comm/background.h"
+#include "runtime/comm/worker_thread.h"
 #include "runtime/comm/ranks.h"
 
 namespace rewright {

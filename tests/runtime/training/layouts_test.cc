@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ir/text.h"
-#include "runtime/parallel/owned_executable.h"
+#include "runtime/parallel/owner_computes_executable.h"
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/training/parallel/layered_gradients.h"
 #include "runtime/training/parallel/layout.h"

@@ -15,7 +15,7 @@
 #include "runtime/memory_plan.h"
 #include "runtime/offload/offload.h"
 #include "runtime/parallel/layers.h"
-#include "runtime/parallel/stages.h"
+#include "runtime/parallel/segments.h"
 #include "substitutions/rule_set.h"
 #include "tools/verbs/train/ranks.h"
 

@@ -32,7 +32,7 @@ absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device, const St
 // The memory of a graph beside its states as one of several pieces, by itself or as a rank's part.
 absl::StatusOr<PieceBytes> BytesOfPiece(const Graph& graph, Device& device);
 absl::StatusOr<PieceBytes> BytesOfPiece(const RankGraph& part, Device& device);
-// Likewise for a rank's part of a graph where that runs as `graph`, in stages (runtime/parallel/stages.h).
+// Likewise for a rank's part of a graph where that runs as `graph`, in stages (runtime/parallel/segments.h).
 absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& graph, Device& device);
 
 // Values that are free to compute are computed again where that lowers the peak. `limit` 0: no others are; else as many

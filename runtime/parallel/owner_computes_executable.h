@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "core/device/device.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/parallel/pieces.h"
+#include "runtime/parallel/subgraphs.h"
 #include "runtime/parallel/rank_graph.h"
 #include "runtime/parallel/run_collective.h"
 #include "runtime/signature.h"

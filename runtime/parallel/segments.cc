@@ -1,4 +1,4 @@
-#include "runtime/parallel/stages.h"
+#include "runtime/parallel/segments.h"
 
 #include <algorithm>
 #include <utility>

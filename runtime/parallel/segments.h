@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/parallel/pieces.h"
+#include "runtime/parallel/subgraphs.h"
 #include "runtime/parallel/rank_graph.h"
 
 namespace rewright {

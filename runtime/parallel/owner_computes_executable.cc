@@ -1,4 +1,4 @@
-#include "runtime/parallel/owned_executable.h"
+#include "runtime/parallel/owner_computes_executable.h"
 
 #include <algorithm>
 #include <set>

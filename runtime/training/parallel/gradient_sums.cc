@@ -1,4 +1,4 @@
-#include "runtime/training/parallel/micro_batches.h"
+#include "runtime/training/parallel/gradient_sums.h"
 
 #include <algorithm>
 #include <utility>

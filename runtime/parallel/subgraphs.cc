@@ -1,4 +1,4 @@
-#include "runtime/parallel/pieces.h"
+#include "runtime/parallel/subgraphs.h"
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,5 @@
 // Tests that pieces of a graph share one memory, in which buffers that are in use at the same time do not overlap.
-#include "runtime/parallel/pieces.h"
+#include "runtime/parallel/subgraphs.h"
 
 #include <gtest/gtest.h>
 

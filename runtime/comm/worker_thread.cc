@@ -1,4 +1,4 @@
-#include "runtime/comm/background.h"
+#include "runtime/comm/worker_thread.h"
 
 #include <utility>
 
