@@ -167,9 +167,9 @@ int Main(int argc, char** argv) {
   options.image_size = flags["--image-size"];
   const auto graph = GraphOf(model, options);
   if (!graph.ok()) return Fail(graph.status());
-  auto licences = LoadAllowedKernelRewrites();
-  if (!licences.ok()) return Fail(licences.status());
-  auto device = MakeDevice("cpu", {.threads = threads, .licences = *std::move(licences)});
+  auto allowed_rewrites = LoadAllowedKernelRewrites();
+  if (!allowed_rewrites.ok()) return Fail(allowed_rewrites.status());
+  auto device = MakeDevice("cpu", {.threads = threads, .allowed_rewrites = *std::move(allowed_rewrites)});
   if (!device.ok()) return Fail(device.status());
   const double start = Now();
   auto schedule = (*device)->Compile(*graph);

@@ -5,7 +5,7 @@
 // out of the caches, as they are in a model that has many. Prints the least processor time of the rounds (of all
 // threads, per thread), the ratio of the best algorithm to the direct one, and with --errors the largest difference
 // from float64 over the largest element. With --training weights change with every run. With --model a whole model of
-// the zoo: the graph as the CPU device runs it with licences and without, in turns.
+// the zoo: the graph as the CPU device runs it with the kernel rewrites that are proved and without, in turns.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -96,9 +96,9 @@ int Run(int threads, int rounds, bool errors, int64_t batch, bool training) {
   context->engine = dnnl::engine(dnnl::engine::kind::cpu, 0);
   context->threads = threads;
   context->block = cpu::Simd().lanes < 16 ? 8 : 16;
-  absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadAllowedKernelRewrites();
-  if (!licences.ok()) return Fail(licences.status());
-  context->licences = *std::move(licences);
+  absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> allowed_rewrites = LoadAllowedKernelRewrites();
+  if (!allowed_rewrites.ok()) return Fail(allowed_rewrites.status());
+  context->allowed_rewrites = *std::move(allowed_rewrites);
   const cpu::ThreadScope scope(threads);
   std::printf("%s, %d thread%s, least of %d rounds; us of processor time of a thread (and by the clock)\n",
               cpu::Simd().name, threads, threads == 1 ? "" : "s", rounds);
@@ -191,9 +191,9 @@ int RunModel(const std::string& name, int threads, int rounds, bool errors) {
     DeviceOptions options;
     options.threads = threads;
     if (licensed) {
-      absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadAllowedKernelRewrites();
-      if (!licences.ok()) return Fail(licences.status());
-      options.licences = *std::move(licences);
+      absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> allowed_rewrites = LoadAllowedKernelRewrites();
+      if (!allowed_rewrites.ok()) return Fail(allowed_rewrites.status());
+      options.allowed_rewrites = *std::move(allowed_rewrites);
     }
     absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice("cpu", options);
     if (!device.ok()) return Fail(device.status());

@@ -138,7 +138,7 @@ class MeaningBuilder {
             if (id >= variables.size()) variables.resize(id + 1);
             variables[id] = position[axis].node();
           }
-          Transplant here(b_, std::move(variables), [&](int operand, const std::vector<Index>& at, DType dtype) {
+          ExprReindexer here(b_, std::move(variables), [&](int operand, const std::vector<Index>& at, DType dtype) {
             return ReadOperand(operands_[operand], at, dtype);
           });
           for (const ExprPtr& shift : derivative.shifts) b_.Shift(Scalar(here(shift)));

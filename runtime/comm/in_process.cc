@@ -95,7 +95,7 @@ class InProcess : public Communicator {
     int& waits_for = group_->waits_for[rank()];
     while (!may_go_on()) {
       waits_for = from;
-      const double left = limit() - std::chrono::duration<double>(Clock::now() - start).count();
+      const double left = timeout() - std::chrono::duration<double>(Clock::now() - start).count();
       if (left <= 0) return Fail(WaitedFor(what, ChainFrom(from)));
       // An hour at a time: no limit is no point in time.
       group_->changed.wait_for(lock, std::chrono::duration<double>(std::min(left, 3600.0)), may_go_on);

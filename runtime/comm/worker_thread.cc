@@ -6,7 +6,7 @@
 
 namespace rewright {
 
-Background::~Background() {
+WorkerThread::~WorkerThread() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ends_ = true;
@@ -15,7 +15,7 @@ Background::~Background() {
   if (thread_.joinable()) thread_.join();
 }
 
-int64_t Background::Start(std::function<absl::Status()> work) {
+int64_t WorkerThread::Start(std::function<absl::Status()> work) {
   if (at_once_) {
     if (failure_.ok()) failure_ = Guarded(work);
     done_ = ++started_;
@@ -28,13 +28,13 @@ int64_t Background::Start(std::function<absl::Status()> work) {
   return ++started_;
 }
 
-absl::Status Background::Wait(int64_t number) {
+absl::Status WorkerThread::Wait(int64_t number) {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [&] { return done_ >= number; });
   return failure_;
 }
 
-void Background::Work() {
+void WorkerThread::Work() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return ends_ || !waiting_.empty(); });

@@ -1,4 +1,4 @@
-// Communication beside computation: a thread that does what it is given, one thing after the other.
+// A thread that does what it is given, one thing after the other: communication beside computation, copies.
 #pragma once
 
 #include <condition_variable>
@@ -15,15 +15,15 @@ namespace rewright {
 
 // The communicator must not be used otherwise until all started work has been waited for. Where that is for one thread,
 // work is done when it is started.
-class Background {
+class WorkerThread {
  public:
-  explicit Background(const Communicator& ranks) : Background(ranks.for_one_thread()) {}
+  explicit WorkerThread(const Communicator& ranks) : WorkerThread(ranks.for_one_thread()) {}
   // `at_once`: work is done when it is started.
-  explicit Background(bool at_once) : at_once_(at_once) {}
+  explicit WorkerThread(bool at_once) : at_once_(at_once) {}
   // Waits for the end of what was begun; nothing more is.
-  ~Background();
-  Background(const Background&) = delete;
-  Background& operator=(const Background&) = delete;
+  ~WorkerThread();
+  WorkerThread(const WorkerThread&) = delete;
+  WorkerThread& operator=(const WorkerThread&) = delete;
 
   // Begins when all that was started before is done, and gives the number to wait for; after an error nothing more is
   // begun.

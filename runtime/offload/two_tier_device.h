@@ -44,7 +44,7 @@ class TwoTierMemory : public HostDeviceMemory {
   std::mutex mutex_;
   absl::flat_hash_map<const void*, int64_t> copies_;  // numbers of the last ones, by address
   int64_t last_ = 0;
-  Background queue_{/*at_once=*/false};
+  WorkerThread queue_{/*at_once=*/false};
 };
 
 struct TwoTierOptions {

@@ -1,10 +1,10 @@
-// A graph in training whose states and inputs belong to ranks. Each rank computes the nodes that depend on its own
-// states and inputs alone. Nodes that depend on those of several ranks, such as the norm of all gradients, are computed
-// by all ranks, from the values that each sends to the others. So the operations and their order are those of one rank,
-// and so are the bits.
+// A graph in training whose states and inputs belong to ranks, by the owner-computes rule. Each rank computes the nodes
+// that depend on its own states and inputs alone. Nodes that depend on those of several ranks, such as the norm of all
+// gradients, are computed by all ranks, from the values that each sends to the others. So the operations and their
+// order are those of one rank, and so are the bits.
 //
-// The graph may be cut, besides, over partners: ranks that own the same in other groups. Each partner then has its
-// blocks of the cut tensors, and collectives on a rank's values run between its partners and itself. Thread-safe: calls
+// The graph may be cut, besides, over replicas: ranks that own the same in other groups. Each replica then has its
+// blocks of the cut tensors, and collectives on a rank's values run between its replicas and itself. Thread-safe: calls
 // of several threads take turns, and a call that is made during a run waits until the run has ended all its exchanges.
 #pragma once
 
@@ -18,24 +18,24 @@
 #include "absl/status/statusor.h"
 #include "core/device/device.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/parallel/subgraphs.h"
 #include "runtime/parallel/rank_graph.h"
 #include "runtime/parallel/run_collective.h"
+#include "runtime/parallel/subgraphs.h"
 #include "runtime/signature.h"
 
 namespace rewright {
 
-class OwnedExecutable : public ExecutableOfRanks {
+class OwnerComputesExecutable : public DistributedExecutable {
  public:
   // `owners` are ranks by name of a state or input; what has none all ranks have. `graph` is cut over as many devices
-  // as there are partners, where these are several. The communicators and the runner's device outlive the executable.
+  // as there are replicas, where these are several. The communicators and the runner's device outlive the executable.
   // Errors: those of GraphOfRank and of the runner.
-  static absl::StatusOr<std::unique_ptr<OwnedExecutable>> Create(const Graph& graph,
-                                                                 const std::map<std::string, int>& owners,
-                                                                 Communicator& ranks, Communicator& partners,
-                                                                 GraphRunner& runner);
+  static absl::StatusOr<std::unique_ptr<OwnerComputesExecutable>> Create(const Graph& graph,
+                                                                         const std::map<std::string, int>& owners,
+                                                                         Communicator& ranks, Communicator& replicas,
+                                                                         GraphRunner& runner);
 
-  // Called by all ranks together, partners included. Inputs of others may be empty, of what is cut a rank gives its
+  // Called by all ranks together, replicas included. Inputs of others may be empty, of what is cut a rank gives its
   // block; results are whole and there for all.
   absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override;
   // Called by all ranks together: from who has it to all.
@@ -43,8 +43,8 @@ class OwnedExecutable : public ExecutableOfRanks {
   // Called by each rank for itself, with the whole value.
   absl::Status WriteState(const std::string& name, const Tensor& value) override;
   // This rank's part of a state, until the next run; an empty tensor if another rank owns the state.
-  absl::StatusOr<RankPart> LocalState(const std::string& name) const;
-  // The axis along which partners have their blocks of an input; -1: all of it.
+  absl::StatusOr<Shard> LocalState(const std::string& name) const;
+  // The axis along which replicas have their blocks of an input; -1: all of it.
   int AxisOfInput(size_t number) const { return inputs_[number].axis; }
 
   int64_t arena_bytes() const override { return memory_.bytes(); }
@@ -60,29 +60,29 @@ class OwnedExecutable : public ExecutableOfRanks {
     int axis = -1;
     int owner = -1;  // -1: all
   };
-  // Between partners, behind its level.
+  // Between replicas, behind its level.
   struct Gather {
     size_t collective = 0;  // its number
     int operand = 0, result = 0;
   };
 
-  OwnedExecutable(const Graph& graph, Communicator& ranks, Communicator& partners)
-      : signature_(graph), ranks_(ranks), partners_(partners) {}
+  OwnerComputesExecutable(const Graph& graph, Communicator& ranks, Communicator& replicas)
+      : signature_(graph), ranks_(ranks), replicas_(replicas) {}
   absl::Status Init(const Graph& graph, const std::map<std::string, int>& owners, GraphRunner& runner);
   // Splits rank_.graph.
-  absl::Status MakePieces(const std::map<std::string, int>& owners, GraphRunner& runner);
+  absl::Status MakeSubgraphs(const std::map<std::string, int>& owners, GraphRunner& runner);
   void FindExchanges();
   absl::Status PlanTensors();
   bool IsMine(int owner) const { return owner < 0 || owner == ranks_.rank(); }
-  // Pieces of a level: that of all ranks, then those of each.
-  int PieceOf(int level, int owner) const { return level * (ranks_.size() + 1) + owner + 1; }
+  // Subgraphs of a level: that of all ranks, then those of each.
+  int SubgraphOf(int level, int owner) const { return level * (ranks_.size() + 1) + owner + 1; }
   absl::Status Share(int level);
   absl::Status RunCollectives(int level);
   absl::Status Update();
 
   const Signature signature_;
   Communicator& ranks_;
-  Communicator& partners_;
+  Communicator& replicas_;
   RankGraph rank_;
   std::vector<Leaf> inputs_, states_;
   // The rank that has a tensor, and the level behind which it has it.
@@ -93,15 +93,15 @@ class OwnedExecutable : public ExecutableOfRanks {
   static std::vector<Place> PlacesOf(const RankGraph& rank, const std::map<std::string, int>& owners);
   std::vector<Place> places_;
   int levels_ = 0;
-  Pieces pieces_;
-  PieceExecutables executables_;
+  Subgraphs subgraphs_;
+  SubgraphExecutables executables_;
   std::vector<std::vector<std::pair<int, int>>> shared_;  // by level: tensors that all need behind it, and who has them
   std::vector<std::vector<Gather>> collectives_;          // by level, this rank's
   std::vector<std::pair<int, size_t>> updates_;           // tensors that become states of this rank, by number
   std::vector<int> results_;
   mutable std::mutex mutex_;  // of what follows: calls take turns
   std::vector<Tensor> tensors_;
-  SharedMemory memory_;  // of pieces
+  SharedMemory memory_;  // of subgraphs
   int64_t runs_ = 0;
 };
 

@@ -41,7 +41,7 @@ absl::StatusOr<Levels> FirstLevels(const Graph& graph, size_t collectives) {
   return levels;
 }
 
-// A node runs as soon as it may, or when the first that reads it does where that hands on fewer bytes between stages:
+// A node runs as soon as it may, or when the first that reads it does where that hands on fewer bytes between segments:
 // where what it reads is there anyway, or smaller than what it gives. So the next values of states are not computed
 // before it is known whether they will be taken.
 class LevelsOfNodes {
@@ -104,45 +104,45 @@ class LevelsOfNodes {
 
 }  // namespace
 
-absl::StatusOr<Stages> StagesOf(const RankGraph& rank) {
+absl::StatusOr<Segments> SegmentsOf(const RankGraph& rank) {
   const Graph& graph = rank.graph;
   ASSIGN_OR_RETURN(Levels levels, FirstLevels(graph, rank.collectives.size()));
   const int count = *std::max_element(levels.nodes.begin(), levels.nodes.end()) + 1;
   levels.nodes = LevelsOfNodes(graph, levels, count - 1).Run();
-  Stages stages;
-  stages.pieces = PiecesOf(graph, levels.nodes, count, rank.StatesInOrder());
-  const auto operands = stages.pieces.outputs.end() - static_cast<std::ptrdiff_t>(rank.collectives.size());
-  stages.outputs.assign(stages.pieces.outputs.begin(), operands);
-  stages.operands.assign(operands, stages.pieces.outputs.end());
-  stages.collectives.resize(static_cast<size_t>(count));
+  Segments segments;
+  segments.subgraphs = SplitGraph(graph, levels.nodes, count, rank.StatesInOrder());
+  const auto operands = segments.subgraphs.outputs.end() - static_cast<std::ptrdiff_t>(rank.collectives.size());
+  segments.outputs.assign(segments.subgraphs.outputs.begin(), operands);
+  segments.operands.assign(operands, segments.subgraphs.outputs.end());
+  segments.collectives.resize(static_cast<size_t>(count));
   for (size_t k = 0; k < rank.collectives.size(); ++k) {
-    stages.collectives[levels.collectives[k]].push_back(static_cast<int>(k));
+    segments.collectives[levels.collectives[k]].push_back(static_cast<int>(k));
   }
-  return stages;
+  return segments;
 }
 
-StageUses UsesOf(const RankGraph& rank, const Stages& stages) {
-  const std::vector<Pieces::Piece>& pieces = stages.pieces.pieces;
-  const int end = 2 * static_cast<int>(pieces.size());
+SegmentUses UsesOf(const RankGraph& rank, const Segments& segments) {
+  const std::vector<Subgraphs::Subgraph>& subgraphs = segments.subgraphs.subgraphs;
+  const int end = 2 * static_cast<int>(subgraphs.size());
   const size_t first_result = rank.inputs.size(), first_state = rank.graph.inputs().size();
-  StageUses result;
-  result.uses.resize(stages.pieces.tensors.size());
-  for (int s = 0; s < static_cast<int>(pieces.size()); ++s) {
-    AddUses(pieces[s], 2 * s, &result.uses);
-    for (int collective : stages.collectives[s]) {
-      result.uses[stages.operands[collective]].Add(2 * s + 1);
+  SegmentUses result;
+  result.uses.resize(segments.subgraphs.tensors.size());
+  for (int s = 0; s < static_cast<int>(subgraphs.size()); ++s) {
+    AddUses(subgraphs[s], 2 * s, &result.uses);
+    for (int collective : segments.collectives[s]) {
+      result.uses[segments.operands[collective]].Add(2 * s + 1);
       result.uses[first_result + collective].Add(2 * s + 1);
     }
   }
-  for (int tensor : stages.outputs) result.uses[tensor].Add(end);
+  for (int tensor : segments.outputs) result.uses[tensor].Add(end);
   const auto leave_out = [&](size_t begin, size_t count) { std::fill_n(result.uses.begin() + begin, count, Use()); };
   leave_out(0, first_result);
   leave_out(first_state, rank.states.size());
   // All next values are there at the end of a run, so they could share memory with little else. Inputs and states that
   // are next values of states are copied.
   result.has_next.assign(result.uses.size(), false);
-  for (size_t k = 0; k < stages.outputs.size(); ++k) {
-    const auto from = static_cast<size_t>(stages.outputs[k]);
+  for (size_t k = 0; k < segments.outputs.size(); ++k) {
+    const auto from = static_cast<size_t>(segments.outputs[k]);
     if (rank.graph.outputs()[k].updates.node < 0 || result.uses[from].last < 0) continue;
     result.uses[from].last = -1;
     result.has_next[from] = true;

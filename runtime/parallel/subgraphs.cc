@@ -28,37 +28,37 @@ class Cutter {
   Cutter(const Graph& graph, const std::vector<int>& numbers, int count) : graph_(graph), numbers_(numbers) {
     CHECK(numbers.size() == graph.nodes().size()) << numbers.size();
     for (int k = 0; k < count; ++k) building_.push_back({std::make_shared<Arena>(graph.mode()), {}, {}, {}});
-    result_.pieces.resize(static_cast<size_t>(count));
-    // The graph may be a piece itself.
+    result_.subgraphs.resize(static_cast<size_t>(count));
+    // The graph may be a subgraph itself.
     const auto is_taken = [&](NodeId id) { return graph.node(id).name.starts_with(prefix_); };
     while (std::any_of(graph.nodes().begin(), graph.nodes().end(), is_taken)) prefix_.insert(0, "value.");
   }
 
-  Pieces Run(const std::vector<Value>& states) {
+  Subgraphs Run(const std::vector<Value>& states) {
     for (Value input : graph_.inputs()) Number(input, -1);
     if (graph_.mode() == Mode::kTraining) {
       for (Value state : states) Number(state, -1);
     }
-    FindKeepers();
+    FindStateOwners();
     for (NodeId id : graph_.nodes()) {
-      if (IsComputed(id)) Add(PieceOf({id, 0}), id);
+      if (IsComputed(id)) Add(SubgraphOf({id, 0}), id);
     }
     for (const Output& output : graph_.outputs()) {
-      const auto keeper = keepers_.find(output.updates);
-      if (keeper == keepers_.end()) {
+      const auto owner = state_owners_.find(output.updates);
+      if (owner == state_owners_.end()) {
         result_.outputs.push_back(Escaping(output.value));
         continue;
       }
-      Building& piece = building_[keeper->second];
-      piece.outputs.push_back({In(keeper->second, output.value), output.name, In(keeper->second, output.updates)});
+      Building& subgraph = building_[owner->second];
+      subgraph.outputs.push_back({In(owner->second, output.value), output.name, In(owner->second, output.updates)});
       result_.outputs.push_back(tensors_.at(output.updates));
-      result_.keepers[result_.outputs.back()] = {static_cast<int>(keeper->second),
-                                                 graph_.node(output.updates.node).name};
+      result_.state_owners[result_.outputs.back()] = {static_cast<int>(owner->second),
+                                                      graph_.node(output.updates.node).name};
     }
     for (size_t k = 0; k < building_.size(); ++k) {
-      Building& piece = building_[k];
-      for (const auto& [value, here] : piece.here) result_.pieces[k].origins.emplace(here.node, value.node);
-      result_.pieces[k].graph = Graph(piece.arena, std::move(piece.inputs), std::move(piece.outputs));
+      Building& subgraph = building_[k];
+      for (const auto& [value, here] : subgraph.here) result_.subgraphs[k].origins.emplace(here.node, value.node);
+      result_.subgraphs[k].graph = Graph(subgraph.arena, std::move(subgraph.inputs), std::move(subgraph.outputs));
     }
     return std::move(result_);
   }
@@ -76,26 +76,26 @@ class Cutter {
     return graph_.IsRun(node) && !OnlyRearranges(graph_, node);
   }
 
-  // A state is kept by the piece that makes its next value if no other piece reads either of them.
-  void FindKeepers() {
+  // A state is kept by the subgraph that makes its next value if no other subgraph reads either of them.
+  void FindStateOwners() {
     absl::flat_hash_map<Value, int> uses;  // as outputs
     for (const Output& output : graph_.outputs()) ++uses[output.value];
     for (const Output& output : graph_.outputs()) {
       if (output.updates.node < 0 || !graph_.contains(output.updates.node)) continue;
       if (!IsComputed(output.value.node) || uses[output.value] > 1 || uses.contains(output.updates)) continue;
-      const size_t piece = PieceOf(output.value);
+      const size_t subgraph = SubgraphOf(output.value);
       const auto here = [&](int user) {
-        return IsComputed(graph_.nodes()[user]) && numbers_[user] == static_cast<int>(piece);
+        return IsComputed(graph_.nodes()[user]) && numbers_[user] == static_cast<int>(subgraph);
       };
       const auto all_here = [&](Value value) {
         const std::vector<int>& users = graph_.users(graph_.index(value.node));
         return std::all_of(users.begin(), users.end(), here);
       };
-      if (all_here(output.value) && all_here(output.updates)) keepers_[output.updates] = piece;
+      if (all_here(output.value) && all_here(output.updates)) state_owners_[output.updates] = subgraph;
     }
   }
 
-  size_t PieceOf(Value value) const { return static_cast<size_t>(numbers_[graph_.index(value.node)]); }
+  size_t SubgraphOf(Value value) const { return static_cast<size_t>(numbers_[graph_.index(value.node)]); }
 
   int Number(Value value, int maker) {
     const auto [found, is_new] = tensors_.try_emplace(value, static_cast<int>(result_.tensors.size()));
@@ -106,42 +106,42 @@ class Cutter {
     return found->second;
   }
 
-  // The tensor of a value that is needed outside of its piece.
+  // The tensor of a value that is needed outside of its subgraph.
   int Escaping(Value value) {
     if (const auto found = tensors_.find(value); found != tensors_.end()) return found->second;
-    const size_t piece = PieceOf(value);
-    const Value here = In(piece, value);
-    const int number = Number(value, static_cast<int>(piece));
-    building_[piece].outputs.push_back({here, absl::StrCat(prefix_, number)});
-    result_.pieces[piece].outputs.push_back(number);
+    const size_t subgraph = SubgraphOf(value);
+    const Value here = In(subgraph, value);
+    const int number = Number(value, static_cast<int>(subgraph));
+    building_[subgraph].outputs.push_back({here, absl::StrCat(prefix_, number)});
+    result_.subgraphs[subgraph].outputs.push_back(number);
     return number;
   }
 
-  // The value in a piece: its own, known before the run, or an input.
+  // The value in a subgraph: its own, known before the run, or an input.
   Value In(size_t number, Value value) {
-    Building& piece = building_[number];
-    if (const auto found = piece.here.find(value); found != piece.here.end()) return found->second;
+    Building& subgraph = building_[number];
+    if (const auto found = subgraph.here.find(value); found != subgraph.here.end()) return found->second;
     const Node& node = graph_.node(value.node);
-    if (graph_.IsKnown(value) || keepers_.contains(value) || OnlyRearranges(graph_, node)) {
+    if (graph_.IsKnown(value) || state_owners_.contains(value) || OnlyRearranges(graph_, node)) {
       Add(number, value.node);
-      return piece.here.at(value);
+      return subgraph.here.at(value);
     }
     const int tensor = Escaping(value);
     const int maker = result_.makers[tensor];
-    CHECK(maker < static_cast<int>(number)) << "piece " << number << " reads what piece " << maker << " makes";
+    CHECK(maker < static_cast<int>(number)) << "subgraph " << number << " reads what subgraph " << maker << " makes";
     const std::string name = node.name.empty() ? absl::StrCat(prefix_, tensor) : node.name;
-    const Value here = piece.arena->AddInput(name, graph_.type(value)).value();
-    piece.inputs.push_back(here);
-    result_.pieces[number].inputs.push_back(tensor);
-    piece.here[value] = here;
+    const Value here = subgraph.arena->AddInput(name, graph_.type(value)).value();
+    subgraph.inputs.push_back(here);
+    result_.subgraphs[number].inputs.push_back(tensor);
+    subgraph.here[value] = here;
     return here;
   }
 
-  // The node to a piece, and what it reads.
+  // The node to a subgraph, and what it reads.
   void Add(size_t number, NodeId id) {
-    Building& piece = building_[number];
+    Building& subgraph = building_[number];
     for (Value operand : graph_.node(id).operands) In(number, operand);
-    const absl::Status copied = CopyNode(*graph_.arena(), id, *piece.arena, &piece.here);
+    const absl::Status copied = CopyNode(*graph_.arena(), id, *subgraph.arena, &subgraph.here);
     CHECK(copied.ok()) << copied.ToString();
   }
 
@@ -149,57 +149,59 @@ class Cutter {
   const std::vector<int>& numbers_;
   std::string prefix_ = "value.";  // of names of what is handed on, which no leaf has
   absl::flat_hash_map<Value, int> tensors_;
-  absl::flat_hash_map<Value, size_t> keepers_;  // of states
+  absl::flat_hash_map<Value, size_t> state_owners_;  // of states
   std::vector<Building> building_;
-  Pieces result_;
+  Subgraphs result_;
 };
 
 }  // namespace
 
-Pieces PiecesOf(const Graph& graph, const std::vector<int>& numbers, int count, const std::vector<Value>& states) {
+Subgraphs SplitGraph(const Graph& graph, const std::vector<int>& numbers, int count, const std::vector<Value>& states) {
   return Cutter(graph, numbers, count).Run(states);
 }
 
-absl::Status ViewKept(const Pieces& pieces, const PieceExecutables& executables, std::vector<Tensor>* tensors) {
-  for (const auto& [tensor, keeper] : pieces.keepers) {
-    if (executables[keeper.piece] == nullptr) continue;
-    ASSIGN_OR_RETURN((*tensors)[tensor], executables[keeper.piece]->ViewState(keeper.state));
+absl::Status ViewOwnedStates(const Subgraphs& subgraphs, const SubgraphExecutables& executables,
+                             std::vector<Tensor>* tensors) {
+  for (const auto& [tensor, owner] : subgraphs.state_owners) {
+    if (executables[owner.subgraph] == nullptr) continue;
+    ASSIGN_OR_RETURN((*tensors)[tensor], executables[owner.subgraph]->ViewState(owner.state));
   }
   return absl::OkStatus();
 }
 
-absl::Status WriteState(const Pieces& pieces, const PieceExecutables& executables, int tensor, const Tensor& value,
-                        int axis, int rank, std::vector<Tensor>* tensors) {
-  const auto keeper = pieces.keepers.find(tensor);
-  const bool is_kept = keeper != pieces.keepers.end();
-  Tensor part = is_kept ? Tensor(pieces.tensors[tensor]) : (*tensors)[tensor];
+absl::Status WriteState(const Subgraphs& subgraphs, const SubgraphExecutables& executables, int tensor,
+                        const Tensor& value, int axis, int rank, std::vector<Tensor>* tensors) {
+  const auto owner = subgraphs.state_owners.find(tensor);
+  const bool is_kept = owner != subgraphs.state_owners.end();
+  Tensor part = is_kept ? Tensor(subgraphs.tensors[tensor]) : (*tensors)[tensor];
   if (axis < 0) {
     CopyElements(value, &part);
   } else {
     CopyBlock(value, axis, rank, &part);
   }
   if (!is_kept) return absl::OkStatus();
-  RETURN_IF_ERROR(executables[keeper->second.piece]->WriteState(keeper->second.state, part));
-  return ViewKept(pieces, executables, tensors);
+  RETURN_IF_ERROR(executables[owner->second.subgraph]->WriteState(owner->second.state, part));
+  return ViewOwnedStates(subgraphs, executables, tensors);
 }
 
-absl::Status RunPiece(Executable* executable, const Pieces::Piece& piece, const std::function<Tensor&(int)>& at) {
+absl::Status RunSubgraph(Executable* executable, const Subgraphs::Subgraph& subgraph,
+                         const std::function<Tensor&(int)>& at) {
   if (executable == nullptr) return absl::OkStatus();
   std::vector<Tensor> inputs, outputs;
-  for (int tensor : piece.inputs) inputs.push_back(at(tensor));
-  for (int tensor : piece.outputs) outputs.push_back(at(tensor));
+  for (int tensor : subgraph.inputs) inputs.push_back(at(tensor));
+  for (int tensor : subgraph.outputs) outputs.push_back(at(tensor));
   RETURN_IF_ERROR(executable->Run(inputs, &outputs));
-  for (size_t k = 0; k < outputs.size(); ++k) at(piece.outputs[k]) = std::move(outputs[k]);
+  for (size_t k = 0; k < outputs.size(); ++k) at(subgraph.outputs[k]) = std::move(outputs[k]);
   return absl::OkStatus();
 }
 
-void AddUses(const Pieces::Piece& piece, int time, std::vector<Use>* uses) {
-  for (int tensor : piece.inputs) (*uses)[tensor].Add(time);
-  for (int tensor : piece.outputs) (*uses)[tensor].Add(time);
+void AddUses(const Subgraphs::Subgraph& subgraph, int time, std::vector<Use>* uses) {
+  for (int tensor : subgraph.inputs) (*uses)[tensor].Add(time);
+  for (int tensor : subgraph.outputs) (*uses)[tensor].Add(time);
 }
 
 absl::StatusOr<SharedMemory> SharedMemory::Place(const std::vector<TensorType>& types, const std::vector<Use>& uses,
-                                                 const std::vector<PieceRun>& runs, std::vector<Tensor>* tensors) {
+                                                 const std::vector<SubgraphRun>& runs, std::vector<Tensor>* tensors) {
   SharedMemory shared;
   std::vector<Lifetime> lifetimes;
   for (size_t k = 0; k < types.size(); ++k) {
@@ -226,7 +228,7 @@ absl::StatusOr<SharedMemory> SharedMemory::Place(const std::vector<TensorType>& 
   return shared;
 }
 
-void SharedMemory::MoveTo(std::shared_ptr<void> memory, const std::vector<PieceRun>& runs,
+void SharedMemory::MoveTo(std::shared_ptr<void> memory, const std::vector<SubgraphRun>& runs,
                           std::vector<Tensor>* tensors) {
   char* const begin = static_cast<char*>(memory.get());
   size_t next = 0;
@@ -236,13 +238,14 @@ void SharedMemory::MoveTo(std::shared_ptr<void> memory, const std::vector<PieceR
   }
 }
 
-Tensor TakeOutput(const Pieces& pieces, size_t output, std::vector<Tensor>* tensors) {
-  const int number = pieces.outputs[output];
+Tensor TakeOutput(const Subgraphs& subgraphs, size_t output, std::vector<Tensor>* tensors) {
+  const int number = subgraphs.outputs[output];
   Tensor& made = (*tensors)[number];
-  const bool is_read = std::any_of(pieces.pieces.begin(), pieces.pieces.end(), [&](const Pieces::Piece& piece) {
-    return std::count(piece.inputs.begin(), piece.inputs.end(), number) > 0;
-  });
-  if (!is_read && std::count(pieces.outputs.begin(), pieces.outputs.end(), number) == 1) {
+  const bool is_read =
+      std::any_of(subgraphs.subgraphs.begin(), subgraphs.subgraphs.end(), [&](const Subgraphs::Subgraph& subgraph) {
+        return std::count(subgraph.inputs.begin(), subgraph.inputs.end(), number) > 0;
+      });
+  if (!is_read && std::count(subgraphs.outputs.begin(), subgraphs.outputs.end(), number) == 1) {
     return std::exchange(made, Tensor());
   }
   Tensor copy(made.type());

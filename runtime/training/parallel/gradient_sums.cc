@@ -22,15 +22,16 @@ std::vector<int64_t> MicroBatchesOf(int zero, int64_t count, const Communicator&
   return own;
 }
 
-MicroBatches::MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
-                           std::vector<TensorType> sums, int64_t count, Communicator& ranks)
+MicroBatchGradients::MicroBatchGradients(std::unique_ptr<Executable> executable,
+                                         const std::vector<std::string>& updated, std::vector<TensorType> sums,
+                                         int64_t count, Communicator& ranks)
     : executable_(std::move(executable)),
       ranks_(ranks),
       updated_(updated),
       sums_(std::move(sums)),
       leaves_(LeavesOfRanks(count, ranks.size())) {}
 
-absl::Status MicroBatches::ReadWeights(Executable& from) {
+absl::Status MicroBatchGradients::ReadWeights(Executable& from) {
   for (const std::string& name : updated_) {
     ASSIGN_OR_RETURN(const Tensor value, from.ViewState(name));
     RETURN_IF_ERROR(executable_->WriteState(name, value));
@@ -38,14 +39,14 @@ absl::Status MicroBatches::ReadWeights(Executable& from) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Tensor>> MicroBatches::Leaf(Prefetcher& batches) {
+absl::StatusOr<std::vector<Tensor>> MicroBatchGradients::Leaf(Prefetcher& batches) {
   ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
   std::vector<Tensor> results;
   RETURN_IF_ERROR(executable_->Run(batch, &results));
   return results;
 }
 
-absl::StatusOr<std::vector<Tensor>> MicroBatches::SumsOfOwn(Prefetcher& batches) {
+absl::StatusOr<std::vector<Tensor>> MicroBatchGradients::SumsOfOwn(Prefetcher& batches) {
   std::vector<TreeSum> sums;
   for (int64_t i = 0; i < leaves_[ranks_.rank()].count; ++i) {
     ASSIGN_OR_RETURN(std::vector<Tensor> leaf, Leaf(batches));
@@ -57,39 +58,40 @@ absl::StatusOr<std::vector<Tensor>> MicroBatches::SumsOfOwn(Prefetcher& batches)
   return totals;
 }
 
-absl::StatusOr<std::vector<Tensor>> MicroBatches::Sums(const std::string& what, Prefetcher& batches) {
+absl::StatusOr<std::vector<Tensor>> MicroBatchGradients::Sums(const std::string& what, Prefetcher& batches) {
   ASSIGN_OR_RETURN(std::vector<Tensor> totals, SumsOfOwn(batches));
   const std::string of = absl::StrCat(what, ", sum of gradients");
   for (Tensor& total : totals) RETURN_IF_ERROR(AllReduce(ranks_, of, leaves_, &total));
   return ViewsOf(totals, sums_);
 }
 
-int64_t MicroBatches::BytesOfPasses(int64_t micro_batches, const Executable& from) const {
+int64_t MicroBatchGradients::BytesOfPasses(int64_t micro_batches, const Executable& from) const {
   int64_t bytes = micro_batches * BytesSentBy(*executable_);
   for (const std::string& name : updated_) bytes += BytesSentToRead(from, name);
   return bytes;
 }
 
-int64_t MicroBatches::BytesSent(const Executable& from) const {
+int64_t MicroBatchGradients::BytesSent(const Executable& from) const {
   return BytesOfPasses(leaves_[ranks_.rank()].count, from) +
          BytesOfSumOverRanks(sums_, std::vector<int>(sums_.size(), -1), ranks_.rank(), ranks_.size());
 }
 
-GroupGradients::GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
-                               std::vector<TensorType> sums, std::vector<int> axes, int zero, int64_t count,
-                               Communicator& group, Communicator& partners)
-    : MicroBatches(std::move(executable), updated, std::move(sums), count, partners),
+ModelParallelGradients::ModelParallelGradients(std::unique_ptr<Executable> executable,
+                                               const std::vector<std::string>& updated, std::vector<TensorType> sums,
+                                               std::vector<int> axes, int zero, int64_t count, Communicator& group,
+                                               Communicator& replicas)
+    : MicroBatchGradients(std::move(executable), updated, std::move(sums), count, replicas),
       axes_(std::move(axes)),
       zero_(zero),
       count_(count),
       group_(group) {}
 
-TensorType GroupGradients::LeafType(size_t sum) const {
+TensorType ModelParallelGradients::LeafType(size_t sum) const {
   return axes_[sum] < 0 ? sums_[sum] : BlockType(sums_[sum], axes_[sum], group_.size());
 }
 
-absl::StatusOr<std::vector<Tensor>> GroupGradients::Leaf(Prefetcher& batches) {
-  ASSIGN_OR_RETURN(const std::vector<Tensor> results, MicroBatches::Leaf(batches));
+absl::StatusOr<std::vector<Tensor>> ModelParallelGradients::Leaf(Prefetcher& batches) {
+  ASSIGN_OR_RETURN(const std::vector<Tensor> results, MicroBatchGradients::Leaf(batches));
   std::vector<Tensor> leaf;
   const std::vector<Tensor> views = ViewsOf(results, sums_);
   for (size_t k = 0; k < sums_.size(); ++k) {
@@ -103,14 +105,14 @@ absl::StatusOr<std::vector<Tensor>> GroupGradients::Leaf(Prefetcher& batches) {
   return leaf;
 }
 
-absl::StatusOr<std::vector<Tensor>> GroupGradients::Sums(const std::string& what, Prefetcher& batches) {
+absl::StatusOr<std::vector<Tensor>> ModelParallelGradients::Sums(const std::string& what, Prefetcher& batches) {
   const std::string of = absl::StrCat(what, ", sum of gradients");
   if (zero_ >= 2) return SumsInTurns(of, batches);
   ASSIGN_OR_RETURN(std::vector<Tensor> totals, SumsOfOwn(batches));
   return SumOverRanks(ranks_, of, leaves_, std::move(totals), axes_);
 }
 
-absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsInTurns(const std::string& what, Prefetcher& batches) {
+absl::StatusOr<std::vector<Tensor>> ModelParallelGradients::SumsInTurns(const std::string& what, Prefetcher& batches) {
   std::vector<TreeSum> sums(sums_.size());
   std::vector<LeafSum> tensors;
   for (size_t k = 0; k < sums.size(); ++k) tensors.push_back({LeafType(k), axes_[k], &sums[k]});
@@ -120,14 +122,14 @@ absl::StatusOr<std::vector<Tensor>> GroupGradients::SumsInTurns(const std::strin
     if (ranks_.rank() < givers) {
       ASSIGN_OR_RETURN(leaf, Leaf(batches));
     }
-    RETURN_IF_ERROR(AddLeaves(ranks_, what, givers, tensors, leaf));
+    RETURN_IF_ERROR(ReduceScatterLeaves(ranks_, what, givers, tensors, leaf));
   }
   std::vector<Tensor> inputs;
   for (TreeSum& sum : sums) inputs.push_back(sum.Take());
-  return JoinStretches(ranks_, what, sums_, axes_, std::move(inputs));
+  return GatherShards(ranks_, what, sums_, axes_, std::move(inputs));
 }
 
-int64_t GroupGradients::BytesSent(const Executable& from) const {
+int64_t ModelParallelGradients::BytesSent(const Executable& from) const {
   const int rank = ranks_.rank(), size = ranks_.size();
   const auto own = static_cast<int64_t>(MicroBatchesOf(zero_, count_, ranks_).size());
   std::vector<TensorType> types;
@@ -144,7 +146,7 @@ absl::StatusOr<std::vector<Tensor>> SumOverRanks(Communicator& ranks, const std:
       RETURN_IF_ERROR(AllReduce(ranks, what, leaves, &sums[k]));
       continue;
     }
-    RETURN_IF_ERROR(ReduceOwnBlocks(ranks, what, leaves, {{&sums[k], axes[k]}}));
+    RETURN_IF_ERROR(ReduceScatterInPlace(ranks, what, leaves, {{&sums[k], axes[k]}}));
     Tensor block(BlockType(sums[k].type(), axes[k], ranks.size()));
     CopyBlock(sums[k], axes[k], ranks.rank(), &block);
     sums[k] = std::move(block);
@@ -152,10 +154,10 @@ absl::StatusOr<std::vector<Tensor>> SumOverRanks(Communicator& ranks, const std:
   return sums;
 }
 
-absl::StatusOr<std::vector<Tensor>> JoinStretches(Communicator& ranks, const std::string& what,
-                                                  const std::vector<TensorType>& types, const std::vector<int>& axes,
-                                                  std::vector<Tensor> sums) {
-  std::vector<Joined> whole;
+absl::StatusOr<std::vector<Tensor>> GatherShards(Communicator& ranks, const std::string& what,
+                                                 const std::vector<TensorType>& types, const std::vector<int>& axes,
+                                                 std::vector<Tensor> sums) {
+  std::vector<GatheredTensor> whole;
   for (size_t k = 0; k < sums.size(); ++k) {
     if (axes[k] >= 0) continue;
     whole.push_back({sums[k], -1, Tensor(types[k])});
@@ -177,7 +179,7 @@ int64_t BytesOfTurns(const std::vector<TensorType>& types, const std::vector<int
                      int64_t leaves) {
   int64_t bytes = 0;
   for (size_t k = 0; k < types.size(); ++k) {
-    const int64_t own = PartOfRank(types[k], axes[k], rank, size).num_bytes();
+    const int64_t own = ShardType(types[k], axes[k], rank, size).num_bytes();
     bytes += leaves * (types[k].num_bytes() - own) + (axes[k] < 0 ? own * (size - 1) : 0);
   }
   return bytes;

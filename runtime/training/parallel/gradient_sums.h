@@ -36,12 +36,12 @@ class GradientSums {
 std::vector<int64_t> MicroBatchesOf(int zero, int64_t count, const Communicator& ranks);
 
 // By one graph for a micro-batch, whose results are added when all are there.
-class MicroBatches : public GradientSums {
+class MicroBatchGradients : public GradientSums {
  public:
   // `executable` computes StepGraphs::gradients by the states `updated`. REQUIRES: a micro-batch for each rank.
   // `sums` are the inputs of the step, in the order in which the results have them one after another.
-  MicroBatches(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
-               std::vector<TensorType> sums, int64_t count, Communicator& ranks);
+  MicroBatchGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
+                      std::vector<TensorType> sums, int64_t count, Communicator& ranks);
 
   absl::Status ReadWeights(Executable& from) override;
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
@@ -63,26 +63,26 @@ class MicroBatches : public GradientSums {
   const std::vector<LeafRange> leaves_;  // micro-batches by rank
 };
 
-// Where a group of ranks computes a micro-batch together and what the optimizer keeps is cut over all ranks (ZeRO), so
+// Where a group of ranks computes a micro-batch together and the optimizer state is cut over all ranks (ZeRO), so
 // that every rank gets its blocks of the sums alone.
 //
 //   zero 1     A group adds the gradients of its micro-batches itself; behind the last one they are summed over groups.
 //   zero 2, 3  The groups take the micro-batches in turns, and behind each turn every rank gets its blocks of all
 //              groups' gradients: sums of whole gradients are kept nowhere.
-class GroupGradients : public MicroBatches {
+class ModelParallelGradients : public MicroBatchGradients {
  public:
-  // `executable` is run by `group`; `partners` have the same part in other groups. A rank needs the block of each sum
-  // along its axis of `axes`, or all (-1): block `group.rank() * partners.size() + partners.rank()`.
-  GroupGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
-                 std::vector<TensorType> sums, std::vector<int> axes, int zero, int64_t count, Communicator& group,
-                 Communicator& partners);
+  // `executable` is run by `group`; `replicas` have the same part in other groups. A rank needs the block of each sum
+  // along its axis of `axes`, or all (-1): block `group.rank() * replicas.size() + replicas.rank()`.
+  ModelParallelGradients(std::unique_ptr<Executable> executable, const std::vector<std::string>& updated,
+                         std::vector<TensorType> sums, std::vector<int> axes, int zero, int64_t count,
+                         Communicator& group, Communicator& replicas);
 
   // The sums; cut sums are the rank's blocks.
   absl::StatusOr<std::vector<Tensor>> Sums(const std::string& what, Prefetcher& batches) override;
   int64_t BytesSent(const Executable& from) const override;
 
  private:
-  // The gradients of a micro-batch; cut gradients are the blocks of this rank and its partners, in one tensor.
+  // The gradients of a micro-batch; cut gradients are the blocks of this rank and its replicas, in one tensor.
   absl::StatusOr<std::vector<Tensor>> Leaf(Prefetcher& batches) override;
   TensorType LeafType(size_t sum) const;
   absl::StatusOr<std::vector<Tensor>> SumsInTurns(const std::string& what, Prefetcher& batches);
@@ -99,14 +99,14 @@ absl::StatusOr<std::vector<Tensor>> SumOverRanks(Communicator& ranks, const std:
                                                  const std::vector<LeafRange>& leaves, std::vector<Tensor> sums,
                                                  const std::vector<int>& axes);
 
-// Completes sums that AddLeaves made: a sum with an axis stays this rank's block; the stretches of all ranks of every
-// other sum are joined.
-absl::StatusOr<std::vector<Tensor>> JoinStretches(Communicator& ranks, const std::string& what,
-                                                  const std::vector<TensorType>& types, const std::vector<int>& axes,
-                                                  std::vector<Tensor> sums);
+// Completes sums that ReduceScatterLeaves made: a sum with an axis stays this rank's block; of every other sum the flat
+// shards of all ranks are gathered.
+absl::StatusOr<std::vector<Tensor>> GatherShards(Communicator& ranks, const std::string& what,
+                                                 const std::vector<TensorType>& types, const std::vector<int>& axes,
+                                                 std::vector<Tensor> sums);
 
-// Bytes that rank `rank` of `size` sends for SumOverRanks; and for `leaves` calls of AddLeaves to which it gives a
-// leaf, with JoinStretches.
+// Bytes that rank `rank` of `size` sends for SumOverRanks; and for `leaves` calls of ReduceScatterLeaves to which it
+// gives a leaf, with GatherShards.
 int64_t BytesOfSumOverRanks(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size);
 int64_t BytesOfTurns(const std::vector<TensorType>& types, const std::vector<int>& axes, int rank, int size,
                      int64_t leaves);

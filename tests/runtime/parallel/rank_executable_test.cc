@@ -322,7 +322,7 @@ TEST(RankExecutable, ARankThatFailsIsNamedWithWhatTheOthersWaitedFor) {
       output y = %3)");
   const auto inputs = RandomInputs(graph, 3);
   const std::vector<absl::Status> status = OnRanks(2, [&](Communicator& ranks) -> absl::Status {
-    ranks.set_limit(1);
+    ranks.set_timeout(1);
     const std::unique_ptr<GraphRunner> runner = MakeReferenceRunner(1);
     auto executable = RankExecutable::Create(graph, ranks, *runner);
     if (!executable.ok()) return executable.status();

@@ -1,4 +1,4 @@
-// Tests that pieces of a graph share one memory, in which buffers that are in use at the same time do not overlap.
+// Tests that subgraphs of a graph share one memory, in which buffers that are in use at the same time do not overlap.
 #include "runtime/parallel/subgraphs.h"
 
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@ namespace rewright {
 namespace {
 
 // Runs in given memory, or allocates its own.
-class FakePiece : public Executable, public ArenaUser {
+class FakeSubgraph : public Executable, public ArenaUser {
  public:
-  FakePiece(int64_t shared, int64_t own) : shared_(shared), own_(own) {}
+  FakeSubgraph(int64_t shared, int64_t own) : shared_(shared), own_(own) {}
   absl::Status Run(const std::vector<Tensor>&, std::vector<Tensor>*) override { return absl::OkStatus(); }
   int64_t arena_bytes() const override { return shared_ + own_; }
   int64_t peak_live_bytes() const override { return arena_bytes(); }
@@ -28,8 +28,8 @@ class FakePiece : public Executable, public ArenaUser {
 };
 
 TEST(SharedMemory, HoldsArenasAndWhatIsHandedOn) {
-  FakePiece first(4096, 0), second(1024, 0), last(6144, 512), own(0, 100);
-  const std::vector<PieceRun> runs = {{&first, 0}, {&second, 1}, {nullptr, 1}, {&last, 2}, {&own, 3}};
+  FakeSubgraph first(4096, 0), second(1024, 0), last(6144, 512), own(0, 100);
+  const std::vector<SubgraphRun> runs = {{&first, 0}, {&second, 1}, {nullptr, 1}, {&last, 2}, {&own, 3}};
   const std::vector<TensorType> types(4, {DType::kFloat32, {256}});
   const std::vector<Use> uses = {{0, 2}, {0, 1}, {2, 2}, {0, -1}};
   std::vector<Tensor> tensors(types.size());
@@ -51,9 +51,9 @@ TEST(SharedMemory, HoldsArenasAndWhatIsHandedOn) {
     if (moved) memory->MoveTo(other, runs, &tensors);
     std::vector<Span> spans;
     for (size_t k = 0; k < 3; ++k) spans.push_back({static_cast<char*>(tensors[k].data()), 1024, uses[k]});
-    for (const auto& [piece, time] : {std::pair(&first, 0), std::pair(&second, 1), std::pair(&last, 2)}) {
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(piece->begin()) % DeviceMemory::kAlignment, 0u);
-      spans.push_back({piece->begin(), piece->shared_bytes(), {time, time}});
+    for (const auto& [subgraph, time] : {std::pair(&first, 0), std::pair(&second, 1), std::pair(&last, 2)}) {
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(subgraph->begin()) % DeviceMemory::kAlignment, 0u);
+      spans.push_back({subgraph->begin(), subgraph->shared_bytes(), {time, time}});
     }
     for (size_t a = 0; a < spans.size(); ++a) {
       for (size_t b = 0; b < a; ++b) {

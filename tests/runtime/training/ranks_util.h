@@ -58,7 +58,7 @@ class RanksTest : public ::testing::Test {
     std::vector<Trained> outcomes(static_cast<size_t>(size));
     const auto statuses = OnRanks(size, [&](Communicator& ranks) {
       omp_set_num_threads(1);
-      ranks.set_limit(limit);
+      ranks.set_timeout(limit);
       Trained& outcome = outcomes[static_cast<size_t>(ranks.rank())];
       Json own = json;
       TrainerOptions options;

@@ -516,7 +516,7 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   if (flags.sample > 1 && !flags.count_only) {
     return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");
   }
-  ProcessRanks().set_limit(flags.hang_limit);
+  ProcessRanks().set_timeout(flags.hang_limit);
   return OnProcessRanks("generate", ProcessRanks(), session.console,
                         [&] { return Generation(flags, *std::move(spaces), session).Run(); });
 }

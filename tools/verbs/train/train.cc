@@ -418,7 +418,7 @@ Action DeclareTrain(CommandLine& line) {
   return [flags, line](Session& session) {
     flags->seed_given = line.Given("--seed");
     Communicator& ranks = ProcessRanks();
-    ranks.set_limit(flags->hang_limit);
+    ranks.set_timeout(flags->hang_limit);
     if (ranks.rank() != 0) session.console.Mute();
     return OnProcessRanks("train", ranks, session.console, [&] { return Train(*flags, ranks, session); });
   };
