@@ -12,7 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/tensor/memory.h"
 #include "runtime/comm/all_reduce.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/mpi.h"
 #include "search/resources.h"
 
 namespace rewright {

@@ -51,6 +51,7 @@
 #include "substitutions/instance/random_application.h"
 #include "substitutions/language/operator_variables.h"
 #include "substitutions/language/rule_parser.h"
+#include "substitutions/match/applier.h"
 #include "substitutions/match/matcher.h"
 #include "verifier/classify/classify_rule.h"
 #include "verifier/refute/counterexample.h"

@@ -1,9 +1,10 @@
+#include "core/adjoint/derived_meaning.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/adjoint.h"
-#include "core/adjoint/layout.h"
 #include "core/base/status_macros.h"
 #include "core/ir/rewrite.h"
 

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/adjoint/derived_meaning.h"
 #include "core/adjoint/layout.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"

@@ -1,7 +1,7 @@
 // Several ranks that work on one thing, and the bytes that go between them.
 //
-// A rank is a process that mpirun started or a thread of this one (ranks.h). Every rank makes the same calls in the
-// same order. Nothing here adds numbers: the order of sums is all_reduce.h's.
+// A rank is a process that mpirun started or a thread of this one (mpi.h, in_process.h). Every rank makes the same
+// calls in the same order. Nothing here adds numbers: the order of sums is all_reduce.h's.
 #pragma once
 
 #include <cstddef>

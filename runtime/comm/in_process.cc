@@ -1,3 +1,5 @@
+#include "runtime/comm/in_process.h"
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -11,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "runtime/comm/ranks.h"
 
 namespace rewright {
 namespace {

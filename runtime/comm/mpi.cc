@@ -1,9 +1,11 @@
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/mpi.h"
 
 #ifndef REWRIGHT_MPI
 
 #include <memory>
 #include <utility>
+
+#include "runtime/comm/in_process.h"
 
 namespace rewright {
 

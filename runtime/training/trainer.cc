@@ -16,7 +16,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
 #include "core/tensor/compare.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/in_process.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/parallel/run_collective.h"
 

@@ -85,12 +85,6 @@ class DnnlKernel : public Kernel {
   const std::vector<DnnlArg> args_;
 };
 
-// ---------------------------------------------------------------- reorder.cc
-
-// Buffers: from, to. An error where oneDNN has no fast way.
-absl::StatusOr<KernelPtr> MakeReorder(const std::shared_ptr<const DnnlContext>& context, const dnnl::memory::desc& from,
-                                      const dnnl::memory::desc& to);
-
 // Runs `make`, which may throw dnnl::error, and gives its result or the error as a Status that starts with `what`.
 template <typename F>
 auto CatchDnnl(const char* what, F make) -> absl::StatusOr<decltype(make())> {

@@ -1,10 +1,10 @@
-// Changes of layout: weights of 1x1 kernels from oneDNN's blocks to rows here, all others by oneDNN.
+#include "backends/cpu/onednn/reorder.h"
+
 #include <cstring>
 #include <optional>
 
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/kernels/transpose.h"
-#include "backends/cpu/onednn/dnnl_util.h"
 
 namespace rewright::cpu {
 namespace {

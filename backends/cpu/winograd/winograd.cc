@@ -22,6 +22,7 @@
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/onednn/epilogue.h"
+#include "backends/cpu/onednn/reorder.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/cpu/winograd/meaning.h"
 #include "core/base/status_macros.h"

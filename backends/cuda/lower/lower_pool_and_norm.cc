@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/common/node_access.h"
+#include "backends/cuda/codegen/kernel_prelude.h"
 #include "backends/cuda/codegen/kernel_text.h"
 #include "backends/cuda/lower/lowering.h"
 #include "backends/cuda/measure.h"

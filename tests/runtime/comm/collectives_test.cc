@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "core/ir/random_tensors.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/in_process.h"
 
 namespace rewright {
 namespace {

@@ -14,7 +14,7 @@
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "core/tensor/compare.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/in_process.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
 #include "substitutions/rule_set.h"

@@ -13,7 +13,7 @@
 
 #include "backends/device_factory.h"
 #include "core/base/status_macros.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/in_process.h"
 #include "runtime/executor.h"
 #include "runtime/training/trainer.h"
 #include "tests/tools/program/program_util.h"

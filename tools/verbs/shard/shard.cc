@@ -20,7 +20,7 @@
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "core/tensor/compare.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/mpi.h"
 #include "runtime/measure/timing.h"
 #include "runtime/parallel/rank_executable.h"
 #include "tools/program/flags.h"

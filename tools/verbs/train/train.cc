@@ -19,7 +19,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/mpi.h"
 #include "runtime/offload/two_tier_device.h"
 #include "runtime/training/files/tensorboard.h"
 #include "runtime/training/parallel/layout.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/mpi.h"
 
 namespace rewright {
 namespace {
