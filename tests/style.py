@@ -20,8 +20,8 @@ FILES = 30
 WORDS = 80
 BAD_SENTENCES = 1 / 200
 HEADLESS = 31  # parts of one class, or of one header, that are read one by one
-# Folders of one file an entry: operators, decisions, results; bench/ has an index.
-LISTS = {"core/ops", "docs/decisions", "bench/results", "bench"}
+# Folders of one file an entry: operators, decisions, results.
+LISTS = {"core/ops", "docs/decisions", "bench/results"}
 WIDE = {"core/ir/functions.def"}  # rows of a table
 CODE = (".cc", ".h", ".inc", ".def")
 CONSTANT = re.compile(r"(?:constexpr|const) [\w:<>,* ]*?\b(k\w+)\b")

@@ -5,7 +5,7 @@ For each model of the zoo: the model against its optimized graph, against what o
 of it, and against what onnxsim makes of it. Then the same files with one seeded change each (an element of a weight, an
 attribute, the order of operands, an axis): none of these may be proved unless the change changes nothing.
 
-  .venv/bin/python bench/equal.py [--models a,b] [--damaged 200] [--out bench/results/equal.txt]
+  .venv/bin/python bench/equality/equal.py [--models a,b] [--damaged 200] [--out bench/results/equal.txt]
 
 Needs the packages onnx, onnxruntime and (left out where it is missing) onnxsim.
 """
@@ -25,14 +25,16 @@ import onnx
 import onnxruntime
 from onnx import numpy_helper
 
-from table import machine
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine  # noqa: E402
+
 
 try:
     import onnxsim
 except ImportError:
     onnxsim = None
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.join(ROOT, "build", "release", "rewright")
 SMALL = {  # for --small and the damaged files
     "resnet50": "--image-size 64", "resnext50": "--image-size 64", "squeezenet": "--image-size 64",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `rewright equal` says of pairs of small models that are equal, and of pairs that are not.
 
-    python bench/equal_pairs.py build/release/rewright [--out TABLE.csv] [--pairs 200] [--part K/N] [--only PATTERN]
+    python bench/equality/equal_pairs.py build/release/rewright [--out TABLE.csv] [--pairs 200] [--part K/N] [--only PATTERN]
                                                        [--seed N] [--keep DIR]
 
 200 pairs compute the same over the real numbers: constants are folded, applications are ordered otherwise, elements go
@@ -26,8 +26,10 @@ import sys
 import tempfile
 
 import onnx
-from equal_kinds import CHANGED, EQUAL, Draw
-from table import machine, write_table
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from equality.equal_kinds import CHANGED, EQUAL, Draw  # noqa: E402
+from table import machine, write_table  # noqa: E402
 
 
 def pair_of(number, seed, changed):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What it costs `rewright optimize` to prove its own result equal to the original, over the zoo.
 
-  .venv/bin/python bench/result_proofs.py [--models a,b] [--small] [--limit 60] [--out bench/results/result_proofs.txt]
+  .venv/bin/python bench/equality/result_proofs.py [--models a,b] [--small] [--limit 60] [--out bench/results/result_proofs.txt]
 
 For each model: the seconds of the whole command without the proof, those of the proof, and what became of it; the
 search's costs are those of an analytic device, and outputs are not compared, so that the command is as short as it gets.
@@ -14,8 +14,10 @@ import sys
 import tempfile
 import time
 
-from equal import SMALL, rewright
-from table import machine
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from equality.equal import SMALL, rewright  # noqa: E402
+from table import machine  # noqa: E402
+
 
 
 def main():

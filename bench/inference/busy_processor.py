@@ -5,7 +5,7 @@ A thread that waits for others at a barrier waits for the whole time slice of wh
 threads may be slower than one. Both are run in turns, in processes of their own; a figure is the median over the rounds
 of each round's median.
 
-    bench/busy_processor.py --rewright build/release/rewright --out bench/results/busy_processor.csv
+    bench/inference/busy_processor.py --rewright build/release/rewright --out bench/results/busy_processor.csv
 """
 import argparse
 import contextlib
@@ -13,10 +13,13 @@ import multiprocessing
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 
-from table import machine, write_table
-from vs_onnxruntime import time_ours
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from inference.vs_onnxruntime import time_ours  # noqa: E402
+from table import machine, write_table  # noqa: E402
+
 
 
 def spin():

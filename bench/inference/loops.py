@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Loops that are compiled while the program runs against tiles, on chains of pointwise operators: one run of both, in turns.
 
-    .venv/bin/python bench/loops.py [--rewright PROGRAM] [--rounds N] > bench/results/loops.txt
+    .venv/bin/python bench/inference/loops.py [--rewright PROGRAM] [--rounds N] > bench/results/loops.txt
 
 A chain of eight cheap operations, a norm of rows by their root mean square (768 columns) as models have it and as it is
 rewritten, by the reciprocal of the root, and the update of a weight by AdamW (16 operations, of which three divide and
@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CHAIN = "Mul x a 1;Add 1 y 2;Sub 2 b 3;Mul 3 x 4;Max 4 c 5;Add 5 y 6;Mul 6 a 7;Sub 7 x z"
 ADAMW = ("Mul m b1 1;Mul g c1 2;Add 1 2 m';Mul v b2 3;Mul g g 4;Mul 4 c2 5;Add 3 5 v';Div m' k1 6;Div v' k2 7;Sqrt 7 8;"
          "Add 8 e 9;Div 6 9 10;Mul w d 11;Add 10 11 12;Mul 12 l 13;Sub w 13 w'")

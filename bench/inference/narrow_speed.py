@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Three models in narrow types: our CPU device beside onnxruntime, in CPU time a run.
 
-    bench/narrow_speed.py build/release/rewright [--folder FOLDER] [--runs N]
+    bench/inference/narrow_speed.py build/release/rewright [--folder FOLDER] [--runs N]
 
 A convolutional network, a perceptron and attention with random weights, written as PyTorch's older exporter writes them, as
 float32, float16 and bfloat16, and quantized by onnxruntime: in its quantized operators, and with scales that the data tell.
@@ -165,7 +165,7 @@ def main():
     parser.add_argument("--runs", type=int, default=50)
     arguments = parser.parse_args()
     cpu = next(line for line in open("/proc/cpuinfo") if line.startswith("model name")).split(":")[1].strip()
-    print(f"# bench/narrow_speed.py on {cpu}, onnxruntime {ort.__version__}; ms of CPU time a run, one thread")
+    print(f"# bench/inference/narrow_speed.py on {cpu}, onnxruntime {ort.__version__}; ms of CPU time a run, one thread")
     print("model,type,ours_ms,onnxruntime_ms,ratio,difference")
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(arguments.folder or scratch)

@@ -2,7 +2,7 @@
 """What `rewright optimize --device onnxruntime` gains in onnxruntime: the file that was read and the file that was
 written, run in turn by onnxruntime's own Python package in one process, on one thread.
 
-    bench/onnxruntime_gains.py --rewright build/release/rewright --out gains.csv MODEL.onnx...
+    bench/inference/onnxruntime_gains.py --rewright build/release/rewright --out gains.csv MODEL.onnx...
 
 The times are CPU times of the process, which other processes on the machine disturb less than the clock's; a sample has
 so many runs that it lasts two milliseconds. `ratio` is the median over the pairs of written / original: below 1 the
@@ -16,13 +16,16 @@ import math
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
 import numpy as np
 import onnxruntime as ort
 
-from table import machine, write_table
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine, write_table  # noqa: E402
+
 
 SAMPLE_SECONDS = 0.002
 

@@ -7,7 +7,7 @@ onnxruntime with all its optimizations, our executor on the unrewritten graph, a
 law that licenses Winograd's kernels. A figure is the median over the rounds of each round's median; the spread is their
 range. DNNL_MAX_CPU_ISA=AVX2 in the environment holds our side to that instruction set.
 
-    bench/vs_onnxruntime.py --rewright build/release/rewright --out results.csv
+    bench/inference/vs_onnxruntime.py --rewright build/release/rewright --out results.csv
 """
 import argparse
 import json
@@ -18,11 +18,13 @@ import subprocess
 import sys
 import tempfile
 
-from table import machine, write_table
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine, write_table  # noqa: E402
+
 
 MODELS = ["resnet50", "squeezenet", "vgg19", "inception_v3", "mobilenet_v2", "bert_base", "resnext50", "nasnet_a",
           "gpt2_small", "nasrnn", "convnext_tiny", "llama_small"]
-LAWS = os.path.join(os.path.dirname(__file__), "../substitutions/rules/winograd.rules")
+LAWS = os.path.join(os.path.dirname(__file__), "../../substitutions/rules/winograd.rules")
 
 ORT_CHILD = r"""
 import json, sys, time

@@ -2,7 +2,7 @@
 that is written: whether the model is read, whether the checker accepts the file, whether onnxruntime gives the same on
 it, its nodes after onnxruntime's own extended optimization, and its size.
 
-    python bench/exports.py build/release/rewright OUT.csv [--only PATTERN] [--keep FOLDER] [--time-limit 10]
+    python bench/models/exports.py build/release/rewright OUT.csv [--only PATTERN] [--keep FOLDER] [--time-limit 10]
                             [--dtype float16|bfloat16] [--quantized qdq|qoperator|dynamic]
                             [--device onnxruntime] [--pairs 40]
 
@@ -20,6 +20,7 @@ import argparse
 import csv
 import json
 import logging
+import os
 import pathlib
 import re
 import statistics
@@ -32,8 +33,10 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import torch
-from narrow_types import is_valid
-from onnxruntime_gains import timed
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from inference.onnxruntime_gains import timed  # noqa: E402
+from models.narrow_types import is_valid  # noqa: E402
 
 try:
     import torchvision

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Time and memory of `optimize` on a decoder-only language model whose weights are many.
 
-    bench/large_model.py build/release/rewright [--width 2048] [--layers 20] [--vocabulary 43000] [--tokens 16]
+    bench/models/large_model.py build/release/rewright [--width 2048] [--layers 20] [--vocabulary 43000] [--tokens 16]
                          [--inside] [--folder DIR] [--cost measured analytic:zen3] [--out bench/results/large_model.csv]
 
 The model is made of f32 weights in external data, or with --inside in the model file itself, which then has to stay
@@ -10,16 +10,20 @@ counts pages of files as well, and its ratio to the bytes of model and external 
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 import numpy
 import onnx
 from onnx import TensorProto, helper
 
-import table
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import table  # noqa: E402
+
 
 ALIGNMENT = 4096
 

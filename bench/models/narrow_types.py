@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models of narrow types beside onnxruntime: the interpreter's outputs, and those of the file that is written.
 
-    bench/narrow_types.py build/release/tests/core/onnx/onnx_program [--folder FOLDER]
+    bench/models/narrow_types.py build/release/tests/core/onnx/onnx_program [--folder FOLDER]
 
 Five small models with random weights are exported by PyTorch (as float16, as bfloat16, by both exporters where onnxscript
 is there), quantized by onnxruntime (QDQ, its own quantized operators, integer operators with dynamic scales), and fused by
@@ -12,6 +12,7 @@ instead.
 """
 import argparse
 import logging
+import os
 import pathlib
 import sys
 import tempfile
@@ -21,10 +22,12 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import torch
-from narrow_speed import Samples
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests/core/onnx"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from inference.narrow_speed import Samples  # noqa: E402
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/core/onnx"))
 from onnx_jobs import Program  # noqa: E402
 
 nn = torch.nn

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Small graphs after public bug reports of other runtimes and compilers, through all that the program does to one.
 
-    python bench/reported_graphs.py build/release/rewright [--out TABLE.csv] [--only PATTERN] [--part K/N] [--jobs N]
+    python bench/models/reported_graphs.py build/release/rewright [--out TABLE.csv] [--only PATTERN] [--part K/N] [--jobs N]
 
 The graphs are those of bench/reported/: each family names the reports whose kind it is, and no two graphs have the same
 structure. For each, on several sets of inputs (ordinary, large, with ties, with infinities, NaN and zeros of both
@@ -39,9 +39,11 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from reported.differences import Differences, loss_added
-from reported.graph import all_graphs
-from table import machine, write_table
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from reported.differences import Differences, loss_added  # noqa: E402
+from reported.graph import all_graphs  # noqa: E402
+from table import machine, write_table  # noqa: E402
 
 onnxruntime.set_default_logger_severity(4)
 warnings.filterwarnings("ignore")

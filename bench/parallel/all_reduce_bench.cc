@@ -1,6 +1,6 @@
 // An all-reduce between processes: mpirun -n 2 all_reduce_bench [--megabytes 100] [--repeats 10]
 // Rank 0 prints, of the repeats, the median of the seconds that one takes (until the slowest rank has it) and the
-// seconds of processor time of a rank. Every sum is checked. Beside Gloo's: bench/vs_gloo.py.
+// seconds of processor time of a rank. Every sum is checked. Beside Gloo's: bench/parallel/vs_gloo.py.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

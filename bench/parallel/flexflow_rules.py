@@ -2,7 +2,7 @@
 """The rules with parallel operators that FlexFlow released (Unity, OSDI 2022), restated for any degree, each with a
 verdict.
 
-    python3 bench/flexflow_rules.py graph_subst_3_v2.json --out bench/results/flexflow_rules.txt
+    python3 bench/parallel/flexflow_rules.py graph_subst_3_v2.json --out bench/results/flexflow_rules.txt
 
 The file is substitutions/graph_subst_3_v2.json of github.com/flexflow/FlexFlow; every degree in it is 2. Tensors there
 have three axes: copies, samples, channels. What a parallel operator does to the elements of the whole tensor is read off
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PARALLEL = {"OP_PARTITION", "OP_COMBINE", "OP_REPLICATE", "OP_REDUCE"}
 
 
@@ -255,7 +255,7 @@ def main():
             by_degree[name], seconds[name] = verdicts(args.program, rules, degree, kept)
     counts = collections.Counter((by_degree["any"][number][0], by_degree["2"][number][0]) for number, _ in rules)
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout
-    lines.append(f"# bench/flexflow_rules.py, {datetime.date.today()}, commit {commit.strip()}; "
+    lines.append(f"# bench/parallel/flexflow_rules.py, {datetime.date.today()}, commit {commit.strip()}; "
                  f"{seconds['any']:.0f} s and {seconds['2']:.0f} s of CPU time")
     lines.append(f"# {len(rules)} rules with parallel operators; verdict for any degree, for degree 2: how many")
     for (for_any, for_two), count in sorted(counts.items(), key=lambda item: -item[1]):

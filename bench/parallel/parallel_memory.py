@@ -2,7 +2,7 @@
 """Memory that ranks take in a step, against what docs/training.md says that they keep. It is the peak of resident
 memory in some steps, less that of the same run of the same model with layers of a few numbers: program and libraries.
 
-    python3 bench/parallel_memory.py [--rewright build/release/rewright] [--out bench/results/parallel_memory.csv]
+    python3 bench/parallel/parallel_memory.py [--rewright build/release/rewright] [--out bench/results/parallel_memory.csv]
 
 zero: a perceptron of equal layers with Adam in float32 and hardly an activation, one layer a bucket. `kept_mb` is what
   the table says: a rank's weights, sums of gradients, moments, and for zero 2 and 3 two layers' gradients and weights;
@@ -15,11 +15,14 @@ import argparse
 import json
 import os
 import pathlib
+import sys
 import tempfile
 
 import numpy as np
-from ranks import Training, ranks_of
-from table import machine, write_table
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from parallel.ranks import Training, ranks_of  # noqa: E402
+from table import machine, write_table  # noqa: E402
 
 STEPS = 4
 # With zero 0 to 3, bytes of a parameter: those that every rank keeps, and those that are cut. With zero 1 and 2 a rank

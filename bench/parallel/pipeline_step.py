@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A step of a pipeline of two stages, one core each, against the least that its schedule allows.
 
-    python3 bench/pipeline_step.py [--rewright build/release/rewright] [--out FILE.csv] [MODEL...]
+    python3 bench/parallel/pipeline_step.py [--rewright build/release/rewright] [--out FILE.csv] [MODEL...]
 
 With m micro-batches and p stages the slower stage computes for (m + p - 1) / m of its own time if nothing else is
 waited for, with C chunks a rank for (m + (p - 1) / C) / m. That is `bound_ms`; `over_bound` is the step over it.
@@ -16,11 +16,14 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
-from ranks import Training, ranks_of
-from table import machine, write_table
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from parallel.ranks import Training, ranks_of  # noqa: E402
+from table import machine, write_table  # noqa: E402
 
 MICRO = 8
 SCHEDULES = {"1f1b": 1, "gpipe": 1, "interleaved": 2}  # chunks of a rank

@@ -3,7 +3,7 @@
 in layouts of all kinds on 2, 3 and 4 ranks. What is sent once (at the start and the end) is taken off by the difference
 of two runs, of which one has twice the steps.
 
-    python3 bench/train_bytes.py --out bench/results/train_bytes.csv
+    python3 bench/parallel/train_bytes.py --out bench/results/train_bytes.csv
 
 Where a layout has a formula that knows nothing of the plan, it is held against that, too: data parallel, ZeRO 1 and 2
 send 2 (N - 1) / N of the bytes of the gradients, ZeRO 3 at most 3 (N - 1) / N, with one micro-batch a rank. It fails
@@ -12,15 +12,18 @@ where a rank is off its plan by more than 2 %, and says how far the worst is ove
 import argparse
 import csv
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-from ranks import ENVIRONMENT, ranks_of
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from parallel.ranks import ENVIRONMENT, ranks_of  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "tools/examples"
 STEPS = 4
 OPTIMIZER = {"kind": "adamw", "learning_rate": 0.01, "weight_decay": 0.01}

@@ -6,7 +6,7 @@ has to name the rank; no process may be left over; the weights have to be those 
 memory the time counts from its death, since it dies when it next asks for some. A quarter of the stops are in the last
 steps of a run.
 
-    python3 bench/train_faults.py --out bench/results/train_faults.csv
+    python3 bench/parallel/train_faults.py --out bench/results/train_faults.csv
 
 Writes a line for each fault; full disks need the right to mount a file system.
 """
@@ -25,9 +25,11 @@ import sys
 import tempfile
 import time
 
-from ranks import ENVIRONMENT, processes_by_rank, ranks_of
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from parallel.ranks import ENVIRONMENT, processes_by_rank, ranks_of  # noqa: E402
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "tools/examples/digits"
 # Layouts of one kind give the same bits: of the first that of one rank, of the others those of the ranks that compute
 # together. A run goes on in a layout of the same kind.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """All-reduce between two processes of one core each, beside that of torch.distributed over Gloo, in turns.
 
-    python bench/vs_gloo.py --bench build/release/bench/all_reduce_bench [--out FILE.csv] [--megabytes 100 1 ...]
+    python bench/parallel/vs_gloo.py --bench build/release/bench/all_reduce_bench [--out FILE.csv] [--megabytes 100 1 ...]
 
 Each turn starts both, one after the other; a process repeats the all-reduce, on a vector that it fills anew, and gives
 the median, until the slower rank is done, and its processor time. `ratio` is our time over Gloo's: the median of the
@@ -15,8 +15,10 @@ import sys
 import tempfile
 import time
 
-from ranks import ENVIRONMENT
-from table import machine, write_table
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from parallel.ranks import ENVIRONMENT  # noqa: E402
+from table import machine, write_table  # noqa: E402
+
 
 RANKS = 2
 BOUND = ["mpirun", "--bind-to", "core", "-n", str(RANKS)]

@@ -2,9 +2,9 @@
 """Data parallel on two ranks of one core each, beside PyTorch's DistributedDataParallel over Gloo, interleaved in one
 run.
 
-    python bench/vs_pytorch_ddp.py --rewright build/release/rewright [--out bench/results/vs_pytorch_ddp.csv] [MODEL...]
+    python bench/parallel/vs_pytorch_ddp.py --rewright build/release/rewright [--out bench/results/vs_pytorch_ddp.csv] [MODEL...]
 
-Wants torch and onnx. The models are those of bench/vs_pytorch_training.py and a wide perceptron, with as many samples a
+Wants torch and onnx. The models are those of bench/training/vs_pytorch_training.py and a wide perceptron, with as many samples a
 rank as in a batch there says; PyTorch's side is the same architecture in its own modules, in eager mode with the fused
 AdamW. Sides take turns of some steps; all others are stopped meanwhile, or wait for a line of their input. `ratio` is
 our throughput over PyTorch's: the median over the turns of the ratio of medians. `scaling` is the throughput of our two
@@ -23,10 +23,12 @@ import tempfile
 
 import numpy as np
 import torch
-from ranks import Training, Usage
-from table import machine, write_table
-from training_memory import BertBase, resnet50
-from vs_pytorch_training import MODELS, RATE, Mlp, Own, Torch, Zoo, normal, tokens
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from parallel.ranks import Training, Usage  # noqa: E402
+from table import machine, write_table  # noqa: E402
+from training.training_memory import BertBase, resnet50  # noqa: E402
+from training.vs_pytorch_training import MODELS, RATE, Mlp, Own, Torch, Zoo, normal, tokens  # noqa: E402
 
 RANKS = 2
 

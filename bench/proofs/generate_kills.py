@@ -4,7 +4,7 @@
 The rule file has to be, byte for byte, that of an undisturbed run. Prints a line for every kill: after how many seconds
 it came and what the run was at, by the files it had written.
 
-    python3 bench/generate_kills.py --kills 20 -- --ops matmul,relu,concat0_2d,split0 --max-ops 4
+    python3 bench/proofs/generate_kills.py --kills 20 -- --ops matmul,relu,concat0_2d,split0 --max-ops 4
 """
 import argparse
 import pathlib
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def main():

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """The true laws of tests/verifier/prototype_rules.txt that have a rule, as a file of goals for `rewright derive`.
 
-    bench/prototype_goals.py > goals.rules
+    bench/proofs/prototype_goals.py > goals.rules
     rewright derive --rules substitutions/rules/core.rules --rules substitutions/rules/laws.rules --rules ... --goals goals.rules
 """
 import pathlib
 import re
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests" / "verifier"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "verifier"
 FILES = ["matmul", "conv", "elementwise", "structure", "taso_axioms"]
 
 

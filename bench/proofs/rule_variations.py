@@ -5,14 +5,14 @@ A variation has a name of its own, and one of: another condition on sizes (true 
 exchanged for another (nearly always false), or nothing else. Half of the rules therefore take a proof, and a good part
 of the others a counterexample.
 
-    python3 bench/rule_variations.py 1000 --seed 1 > variations.rules
+    python3 bench/proofs/rule_variations.py 1000 --seed 1 > variations.rules
 """
 import argparse
 import pathlib
 import random
 import re
 
-RULES = pathlib.Path(__file__).resolve().parent.parent / "substitutions/rules/core.rules"
+RULES = pathlib.Path(__file__).resolve().parents[2] / "substitutions/rules/core.rules"
 ELEMENTWISE = ["relu", "tanh", "sigmoid", "exp", "neg", "abs"]
 
 
@@ -62,7 +62,7 @@ def main():
     arguments = parser.parse_args()
     rng = random.Random(arguments.seed)
     rules = list(shipped_rules())
-    print(f"# {arguments.count} variations, seed {arguments.seed}: made by bench/rule_variations.py\n")
+    print(f"# {arguments.count} variations, seed {arguments.seed}: made by bench/proofs/rule_variations.py\n")
     for number in range(arguments.count):
         name, law = rng.choice(rules)
         change = rng.choice([with_condition, with_condition, with_other_operator, lambda same, _: same])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lines that must be right for "proved" to be true, the operators' declarations and the solvers aside.
 
-    bench/trusted_lines.py
+    bench/proofs/trusted_lines.py
 
 Counts where the prover is believed, where its steps are checked as well (`rewright check --rules`), and where the
 certificate of a proof is checked with its steps (`rewright check DIR`). A file counts whole, with its comments. A
@@ -10,7 +10,7 @@ source of the verifier that stands in no list below is an error, so that a new o
 import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Modules that read the text of a rule. They need not be right where the law is printed again and compared with the
 # text.

@@ -2,7 +2,7 @@
 """The estimate of rounding (docs/rounding.md) beside what rounding does: models of the zoo, and the exports of
 foreign_models.py by both of PyTorch's exporters.
 
-  .venv/bin/python bench/error_estimate.py [--program build/release/rewright] [--only PATTERN] [--no-exports]
+  .venv/bin/python bench/rounding/error_estimate.py [--program build/release/rewright] [--only PATTERN] [--no-exports]
                                            [--out bench/results/error_estimate.csv]
 
 Each model is taken as it is (f32) and as if it were stored in f16 and in bf16. Four elements of its outputs are looked
@@ -22,9 +22,11 @@ import subprocess
 import sys
 import tempfile
 
-from table import machine, write_table
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine, write_table  # noqa: E402
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ZOO = {
     "resnet50": "--image-size 64", "resnext50": "--image-size 64", "squeezenet": "--image-size 64",
     "inception_v3": "--image-size 107", "mobilenet_v2": "--image-size 64", "convnext_tiny": "--image-size 64",

@@ -2,14 +2,18 @@
 import contextlib
 import io
 import logging
+import os
 import pathlib
+import sys
 import tempfile
 
 import numpy as np
 import onnx
 import onnxruntime.quantization as quantization
 from onnx import TensorProto, helper, numpy_helper
-from rounding_kinds import Builder, Sample
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from rounding.rounding_kinds import Builder, Sample  # noqa: E402
 
 COUNT = 300
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What onnxruntime's QLinearAdd computes: how many elements of random sums differ from formulas with other roundings.
 
-    bench/quantized_sums.py [--sums N]
+    bench/rounding/quantized_sums.py [--sums N]
 
 With the ratios r = scale / scale of the result and f = zero - (r_a * zero_a + r_b * zero_b): (a * r_a + f) + b * r_b with a
 rounding after every operation, as the importer reads it, and a * r_a + (b * r_b + f) with one rounding for each product
@@ -46,7 +46,7 @@ def main():
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)
     cpu = next(line for line in open("/proc/cpuinfo") if line.startswith("model name")).split(":")[1].strip()
-    print(f"# bench/quantized_sums.py on {cpu}, onnxruntime {ort.__version__}")
+    print(f"# bench/rounding/quantized_sums.py on {cpu}, onnxruntime {ort.__version__}")
     for shape in ((64, 1024), (1024,)):
         differ = {"separate roundings": 0, "fused ones": 0}
         for _ in range(arguments.sums):

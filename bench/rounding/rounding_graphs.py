@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models that round on purpose, and quantized ones, before and after `rewright optimize`: every integer and every bit.
 
-    python bench/rounding_graphs.py build/release/rewright [cases] [roundings] [exports] [quantized]
+    python bench/rounding/rounding_graphs.py build/release/rewright [cases] [roundings] [exports] [quantized]
                                     [--out TABLE.csv] [--part K/N] [--only PATTERN] [--rules FILE ..]
 
 cases      four small models that failed once
@@ -30,12 +30,14 @@ import tempfile
 import numpy as np
 import onnx
 import onnxruntime
-import quantized_models
-import rounding_kinds
-from reported_graphs import in_onnxruntime, part_of
-from table import machine, write_table
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from models.reported_graphs import in_onnxruntime, part_of  # noqa: E402
+from rounding import quantized_models  # noqa: E402
+from rounding import rounding_kinds  # noqa: E402
+from table import machine, write_table  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 WAYS = [("zen3", ["--cost", "analytic:zen3"]), ("v100", ["--cost", "analytic:v100"])]
 DEVICE = ("onnxruntime", ["--device", "onnxruntime", "--cost", "analytic:zen3"])
 QUANTIZERS = {"QuantizeLinear", "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv", "QGemm", "QLinearAdd"}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether `optimize` says the same again and again beside a process that keeps one processor busy.
 
-    bench/busy_verdicts.py --rewright build/release/rewright --out bench/results/busy_verdicts.csv
+    bench/search/busy_verdicts.py --rewright build/release/rewright --out bench/results/busy_verdicts.csv
 
 Each run has an empty profile, so that it measures everything itself. A verdict is that the model was rewritten, that it
 was not, or that the machine is too busy to tell; `same` counts the more frequent of the first two and the third.
@@ -11,10 +11,13 @@ import collections
 import json
 import os
 import subprocess
+import sys
 import tempfile
 
-from busy_processor import busy
-from table import machine, write_table
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from inference.busy_processor import busy  # noqa: E402
+from table import machine, write_table  # noqa: E402
+
 
 
 def verdict_of(args, path):

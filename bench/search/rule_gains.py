@@ -1,20 +1,24 @@
 """Which model gains by which rule: the cost of the graph that `rewright optimize` finds without the rule, relative to
 the cost with it, for every rule on the way to a best graph.
 
-    python bench/rule_gains.py build/release/rewright OUT.txt MODEL.onnx.. [--rules FILE ..] [--devices v100 zen3]
+    python bench/search/rule_gains.py build/release/rewright OUT.txt MODEL.onnx.. [--rules FILE ..] [--devices v100 zen3]
                                [--only PATTERN]
 
-Models are ONNX files, such as those of `rewright zoo` and of bench/exports.py --keep. Costs are those of described
+Models are ONNX files, such as those of `rewright zoo` and of bench/models/exports.py --keep. Costs are those of described
 devices, so the figures are the same on every machine. A search that is forced to another way may end lower: a negative
 figure says that.
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import subprocess
+import sys
 
-from table import machine
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine  # noqa: E402
+
 
 GAIN = 1e-4  # Less than this part of a model's cost is no gain.
 SHOWN = 3
@@ -74,7 +78,7 @@ def main():
     rows = sorted(((gains[name][0][0], name) for name in names if name in gains), reverse=True)
     with open(arguments.out, "w") as out:
         out.write(f"# {machine()}\n# {len(arguments.models)} models; devices {', '.join(arguments.devices)}; "
-                  "bench/rule_gains.py\n# Cost without the rule relative to that with it, the largest three of those that "
+                  "bench/search/rule_gains.py\n# Cost without the rule relative to that with it, the largest three of those that "
                   "have it on their way.\n")
         for gain, name in rows:
             gaining = sum(part >= GAIN for part, _, _ in gains[name])

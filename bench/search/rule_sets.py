@@ -1,17 +1,21 @@
 """The cost of the graph that `rewright optimize` finds with each of several rule sets.
 
-    python bench/rule_sets.py build/release/rewright OUT.txt MODEL.onnx.. --sets FILE[,FILE] FILE[,FILE] ..
+    python bench/search/rule_sets.py build/release/rewright OUT.txt MODEL.onnx.. --sets FILE[,FILE] FILE[,FILE] ..
                               [--devices v100 zen3 h100 k80 v100-roofline]
 
 Costs are those of described devices, so the figures are the same on every machine; the baseline is carried out first
 with every set, as by default. CPU time is that of `optimize` as a whole, the reading of the model included.
 """
 import argparse
+import os
 import pathlib
 import resource
+import sys
 
-from rule_gains import optimize
-from table import machine
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from search.rule_gains import optimize  # noqa: E402
+from table import machine  # noqa: E402
+
 
 DEVICES = ["v100", "zen3", "h100", "k80", "v100-roofline"]
 
@@ -40,7 +44,7 @@ def main():
         print(pathlib.Path(model).stem, flush=True)
     names = [" + ".join(pathlib.Path(file).name for file in files.split(",")) for files in arguments.sets]
     with open(arguments.out, "w") as out:
-        out.write(f"# {machine()}\n# Cost in ms with {'; with '.join(names)}, relative to the first; bench/rule_sets.py\n"
+        out.write(f"# {machine()}\n# Cost in ms with {'; with '.join(names)}, relative to the first; bench/search/rule_sets.py\n"
                   f"# CPU seconds: {', '.join(f'{all_of_it:.1f}' for all_of_it in seconds)}\n")
         out.writelines(line + "\n" for line in lines)
 

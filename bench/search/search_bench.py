@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """What the search finds and what it takes: `rewright optimize` on models of the zoo, with costs by formula.
 
-    bench/search_bench.py taso      the graphs that TASO is timed on, beside what TASO finds on the same formula
-    bench/search_bench.py growth    transformers of 1 to 96 layers, medians of three runs
-    bench/search_bench.py random    a random graph of 10,000 operators, on one and on two threads
-    bench/search_bench.py gap       by windows beside as a whole, every model that has under 200 nodes or has with two layers
-    bench/search_bench.py determinism   20 runs on one and on two threads, half of them on a machine under load
-    bench/search_bench.py strategies   backtrack, greedy and eqsat side by side on the zoo
-    bench/search_bench.py rules     hand-written and generated rule sets on the zoo
-    bench/search_bench.py block     a residual block on described devices: which graph is the cheapest where
+    bench/search/search_bench.py taso      the graphs that TASO is timed on, beside what TASO finds on the same formula
+    bench/search/search_bench.py growth    transformers of 1 to 96 layers, medians of three runs
+    bench/search/search_bench.py random    a random graph of 10,000 operators, on one and on two threads
+    bench/search/search_bench.py gap       by windows beside as a whole, every model that has under 200 nodes or has with two layers
+    bench/search/search_bench.py determinism   20 runs on one and on two threads, half of them on a machine under load
+    bench/search/search_bench.py strategies   backtrack, greedy and eqsat side by side on the zoo
+    bench/search/search_bench.py rules     hand-written and generated rule sets on the zoo
+    bench/search/search_bench.py block     a residual block on described devices: which graph is the cheapest where
 
 Every row is a process of its own; search time is CPU time, memory is the process's peak without the weights. A second
 process checks the outputs against the original's where --check is given.
@@ -22,7 +22,9 @@ import subprocess
 import sys
 import tempfile
 
-from table import machine, write_table
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine, write_table  # noqa: E402
+
 
 # Cost before and after by TASO's own search, in ms, under the formula of analytic:v100 (Jia et al., SOSP'19, run by us
 # on its published rules with alpha 1.05). NasNet-A: 5.6742 rests on merges of grouped convolutions that are not equal.
@@ -180,7 +182,7 @@ GENERATED = ["linear", "conv", "reduce-softmax", "elementwise", "shape", "defini
 
 def rules(program, args):
     """Costs with core.rules, with the generated files in its place, and with all.rules, which is made of both."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "substitutions", "rules")
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "substitutions", "rules")
     generated = [flag for name in GENERATED for flag in ("--rules", os.path.join(folder, f"{name}.rules"))]
     core = ["--rules", os.path.join(folder, "core.rules")]
     combined = ["--rules", os.path.join(folder, "all.rules")]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long `optimize --time-limit` takes, with an empty profile and again with what the first run measured.
 
-    bench/time_limits.py build/release/rewright MODEL.onnx... [--limits 3 10] [--threads 2] [--device cpu]
+    bench/search/time_limits.py build/release/rewright MODEL.onnx... [--limits 3 10] [--threads 2] [--device cpu]
 
 One line a model and limit: seconds on the clock and of CPU time of both runs, how the search ended. The last line counts
 the runs that were longer than their limit and two seconds.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether models that users built and exported are trained as PyTorch trains them: the twenty of foreign_models.py.
 
-    python bench/foreign_training.py [--rewright build/release/rewright] [--out TABLE.csv] [MODEL...]
+    python bench/training/foreign_training.py [--rewright build/release/rewright] [--out TABLE.csv] [MODEL...]
 
 Each is exported by both exporters of torch.onnx with their defaults and trained for 30 steps, and so is the module, in
 float64 and float32, on the same batches. A deviation is the length of the difference from float64, over the length of
@@ -22,6 +22,7 @@ import copy
 import io
 import json
 import logging
+import os
 import pathlib
 import re
 import statistics
@@ -35,11 +36,13 @@ import onnx
 import onnxruntime
 import torch
 import torch.nn.functional as F
-from foreign_models import BATCH, MODELS, make
 from onnx import numpy_helper
-from table import machine, write_table
 from torch.nn.utils.fusion import fuse_conv_bn_eval
-from training_equal import load
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine, write_table  # noqa: E402
+from training.foreign_models import BATCH, MODELS, make  # noqa: E402
+from training.training_equal import load  # noqa: E402
 
 STEPS = 30
 FLOOR = 1e-7

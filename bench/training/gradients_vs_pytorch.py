@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Exported gradients beside PyTorch's: `rewright grad` writes the backward graph of a model as ONNX, onnxruntime runs it.
 
-    python bench/gradients_vs_pytorch.py --rewright build/release/rewright --runner PYTHON [MODEL...] > FILE
+    python bench/training/gradients_vs_pytorch.py --rewright build/release/rewright --runner PYTHON [MODEL...] > FILE
 
 Wants torch, torchvision, transformers and onnx, and at PYTHON (default: this one) onnxruntime. The models are those of
 `rewright zoo`, with the zoo's weights in both; the loss is the sum of one output's elements, each times a random number
@@ -12,6 +12,7 @@ elements, relative to the largest element of all gradients; relative to the larg
 of the difference, all gradients as one vector. Fails where the last figure exceeds 1e-4.
 """
 import argparse
+import os
 import pathlib
 import subprocess
 import sys
@@ -21,8 +22,10 @@ import numpy as np
 import onnx
 import torch
 from onnx import helper
-from table import machine
-from vs_pytorch_training import bert, resnet50, tokens, weights_of, normal, Zoo
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine  # noqa: E402
+from training.vs_pytorch_training import bert, resnet50, tokens, weights_of, normal, Zoo  # noqa: E402
 
 MODELS = {
     "bert_base": Zoo("bert_base", ["--batch", "1", "--sequence-length", "32"], bert,

@@ -1,23 +1,27 @@
 #!/usr/bin/env python3
 """A step of training in half of its activation peak, with a second tier of memory beside it (docs/decisions/074).
 
-    python bench/offload.py --rewright build/release/rewright [--out bench/results/offload.csv] [MODEL...]
+    python bench/training/offload.py --rewright build/release/rewright [--out bench/results/offload.csv] [MODEL...]
 
-Wants numpy. For models of the zoo, at the sizes of bench/vs_pytorch_training.py, steps are trained in turn with all kept
+Wants numpy. For models of the zoo, at the sizes of bench/training/vs_pytorch_training.py, steps are trained in turn with all kept
 (`--keep-all`) and under a limit: states and half of what the arena has where all is kept (or `--share`), with a second
 tier. Seconds of a step are medians over the steps of all runs but each run's first; losses are compared bit by bit. What
 is reached without a second tier is said beside it.
 """
 import argparse
 import json
+import os
 import pathlib
 import re
 import statistics
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
-from table import machine, write_table
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine, write_table  # noqa: E402
 
 STEPS, RUNS = 8, 2
 

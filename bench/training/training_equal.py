@@ -2,7 +2,7 @@
 """Whether training is PyTorch's: the four examples of tools/examples from PyTorch's initial weights, on the same
 batches, for 200 steps, with dropout off and the samples in the order of the file.
 
-    python bench/training_equal.py [--rewright build/release/rewright] [--out TABLE.csv] [EXAMPLE...]
+    python bench/training/training_equal.py [--rewright build/release/rewright] [--out TABLE.csv] [EXAMPLE...]
 
 Per step the weights are compared with those that PyTorch has in float64: the length of the difference over the length
 of the weights, once for ours and once for PyTorch's own float32, each the median over five seeds. `worst_ratio` is the
@@ -13,6 +13,7 @@ import argparse
 import fnmatch
 import json
 import math
+import os
 import pathlib
 import statistics
 import struct
@@ -23,10 +24,12 @@ import tempfile
 import numpy as np
 import torch
 import torch.nn.functional as F
-from table import machine, write_table
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine, write_table  # noqa: E402
 
 STEPS, SEEDS, WARMUP = 200, 5, 40
-EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "tools" / "examples"
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "tools" / "examples"
 
 
 class Mlp:

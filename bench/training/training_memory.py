@@ -2,9 +2,9 @@
 """The memory of a step of training: what is planned, what a process takes beside PyTorch's eager mode, and what a limit
 costs in time.
 
-    python bench/training_memory.py --rewright build/release/rewright [--out bench/results/training_memory.csv] [MODEL...]
+    python bench/training/training_memory.py --rewright build/release/rewright [--out bench/results/training_memory.csv] [MODEL...]
 
-Wants torch and onnx; the models are those of bench/vs_pytorch_training.py. PyTorch's side is the same architecture in
+Wants torch and onnx; the models are those of bench/training/vs_pytorch_training.py. PyTorch's side is the same architecture in
 its own modules, with its own weights: what they are changes no memory. Planned: activations and gradients in the arena,
 against the largest sum of live tensors, states (weights, AdamW's moments) added to both. Processes: the largest resident
 memory of a process that trains some steps, of PyTorch's less what it had before there was a model. Four ways: all is kept
@@ -25,8 +25,10 @@ import time
 
 import numpy as np
 import torch
-from table import machine, write_table
-from vs_pytorch_training import MODELS, RATE, Torch
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine, write_table  # noqa: E402
+from training.vs_pytorch_training import MODELS, RATE, Torch  # noqa: E402
 
 STEPS = 3, 8  # two lengths of a run
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The time of a step of training beside PyTorch's, on the same models, weights and batches, in one run.
 
-    python bench/vs_pytorch_training.py --rewright build/release/rewright [--compile] [MODEL...]
+    python bench/training/vs_pytorch_training.py --rewright build/release/rewright [--compile] [MODEL...]
 
 Wants torch, torchvision, transformers and onnx. PyTorch runs its own modules (torchvision's resnet50, transformers'
 BERT and GPT-2) in training mode with the fused AdamW; ours runs the same architecture from the model zoo, with batch
@@ -29,7 +29,9 @@ import onnx
 import torch
 import torch.utils.flop_counter
 from onnx import helper, numpy_helper
-from table import machine, write_table
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from table import machine, write_table  # noqa: E402
 
 FIRST_STEPS = 3  # whose losses are compared
 RATE = 1e-4
