@@ -18,7 +18,7 @@ struct DeviceOptions {
   int threads = 0;                               // 0: one per processor that this process may use
   std::shared_ptr<ProfileDb> profile = nullptr;  // of measured costs; null: they are kept in memory only
   std::string precision = "fp32";                // on a GPU: "fp32", "tf32", "fp16", "bf16"
-  std::shared_ptr<const AllowedKernelRewrites> licences =
+  std::shared_ptr<const AllowedKernelRewrites> allowed_rewrites =
       nullptr;  // of kernels that compute by other operators; null: none may
   std::shared_ptr<const ort::OpaqueNodes> opaque = nullptr;  // of nodes that are not known here; null: none may run
 

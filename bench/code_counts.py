@@ -51,7 +51,7 @@ CONCERNS = [
     ("+ sums where data says, orders, random numbers", r"core/(index/solve|interpreter/.*scatter|(ir|tensor)/random_bits|ops/(scatter|top_k|random_uniform|cumsum|placement))|core/onnx/import_scatter"),
     ("+ operators of ONNX", r"core/onnx/(import/)?(control_flow|(import_)?(attention|grid|linear_attention|recurrent|resize|select|signal))\."),
     ("+ nodes and sizes of the file that was read", r"core/onnx/(source|named_sizes)\.|core/index/fit\."),
-    ("+ CPU: Winograd, general contractions, compiled loops, argmax", r"backends/cpu/(jit|codegen/(plugin|jit)|.*tile_text|.*winograd|kernels/(turn|convolution|dot_general|argmax|cumsum)\.)|core/ir/licences"),
+    ("+ CPU: Winograd, general contractions, compiled loops, argmax", r"backends/cpu/(jit|codegen/(plugin|jit)|.*tile_text|.*winograd|kernels/(turn|transpose|convolution|dot_general|argmax|cumsum)\.)|core/ir/licences"),
     ("+ onnxruntime as a device", r"backends/onnxruntime/"),
     ("+ the oracle (in tests before)", r"core/interpreter/oracle\."),
     ("interpreter", r"core/(interpreter|evaluate)|core/folded_values"),

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "substitutions/match/applier.h"
 
 namespace rewright {
 

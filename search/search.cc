@@ -5,7 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "search/saturation/eqsat.h"
+#include "search/strategies/backtrack.h"
+#include "search/strategies/descent.h"
 #include "search/strategies/explorer.h"
+#include "search/windows/windows.h"
 
 namespace rewright {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "substitutions/match/applier.h"
 
 namespace rewright {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "substitutions/match/applier.h"
 
 namespace rewright {
 namespace {
@@ -45,14 +46,15 @@ class LazyKernelRewrites : public AllowedKernelRewrites {
  public:
   bool Allow(const std::string& law, const Graph& graph, NodeId application, Value meaning) const override {
     std::call_once(once_, [this] {
-      if (absl::StatusOr<RuleSet> laws = LoadLaws(); laws.ok()) licences_ = MakeAllowedKernelRewrites(*std::move(laws));
+      if (absl::StatusOr<RuleSet> laws = LoadLaws(); laws.ok())
+        allowed_rewrites_ = MakeAllowedKernelRewrites(*std::move(laws));
     });
-    return licences_ != nullptr && licences_->Allow(law, graph, application, meaning);
+    return allowed_rewrites_ != nullptr && allowed_rewrites_->Allow(law, graph, application, meaning);
   }
 
  private:
   mutable std::once_flag once_;
-  mutable std::unique_ptr<AllowedKernelRewrites> licences_;
+  mutable std::unique_ptr<AllowedKernelRewrites> allowed_rewrites_;
 };
 
 }  // namespace

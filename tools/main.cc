@@ -1,8 +1,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/program/program.h"
 #include "tools/program/thread_wait.h"
-#include "tools/program/verb.h"
 
 int main(int argc, char** argv) {
   rewright::ShortenThreadWaiting(argv);

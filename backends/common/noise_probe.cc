@@ -16,7 +16,7 @@ constexpr int kDepth = 64;  // of a block of a matrix product; its operands stay
 constexpr int kBlocks = 100;
 constexpr double kTolerance = 1.15;   // times the least time
 constexpr double kCalibration = 0.2;  // seconds
-constexpr double kMostPatience = 0.25, kLeastPatience = 0.002;
+constexpr double kMostWait = 0.25, kLeastWait = 0.002;
 constexpr double kAgreement = 1.03;
 constexpr double kTimeCap = 0.1;  // seconds of samples
 
@@ -24,7 +24,7 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 }  // namespace
 
-NoiseProbe::NoiseProbe(int threads) : threads_(threads), least_(Seconds()), patience_(kMostPatience) {
+NoiseProbe::NoiseProbe(int threads) : threads_(threads), least_(Seconds()), longest_wait_(kMostWait) {
   for (const double end = Now() + kCalibration; Now() < end;) least_ = std::min(least_, Seconds());
 }
 
@@ -35,7 +35,7 @@ bool NoiseProbe::Quiet() {
 }
 
 void NoiseProbe::Waited(bool in_vain) {
-  patience_ = std::clamp(patience_ * (in_vain ? 0.5 : 2), kLeastPatience, kMostPatience);
+  longest_wait_ = std::clamp(longest_wait_ * (in_vain ? 0.5 : 2), kLeastWait, kMostWait);
 }
 
 double NoiseProbe::Seconds() const {
@@ -67,17 +67,17 @@ absl::StatusOr<ProfileEntry> TakeSamples(const std::function<absl::StatusOr<doub
   const auto settled = [&] {
     return samples.size() > 2 && (samples[2] <= samples[0] * kAgreement || samples[0] > limits.enough);
   };
-  const double deadline = Now() + probe.patience();
-  const auto patient = [&] { return limits.patient && Now() < deadline; };
+  const double deadline = Now() + probe.longest_wait();
+  const auto waits = [&] { return limits.wait_for_quiet && Now() < deadline; };
   while (samples.size() < limits.least || (!settled() && total < kTimeCap && samples.size() < limits.most)) {
-    while (patient() && !probe.Quiet()) {
+    while (waits() && !probe.Quiet()) {
     }
     ASSIGN_OR_RETURN(const double seconds, sample());
-    if (patient() && !probe.Quiet()) continue;
+    if (waits() && !probe.Quiet()) continue;
     samples.insert(std::upper_bound(samples.begin(), samples.end(), seconds), seconds);
     total += seconds * repetitions;
   }
-  if (limits.patient) probe.Waited(/*in_vain=*/!patient());
+  if (limits.wait_for_quiet) probe.Waited(/*in_vain=*/!waits());
   return EntryOf(samples, repetitions);
 }
 

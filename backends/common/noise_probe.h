@@ -26,7 +26,7 @@ class NoiseProbe {
 
   // Seconds that the next measurement should wait for quiet at most: half as long after each wait in vain, so that a
   // machine that is busy all the time is not waited for again and again.
-  double patience() const { return patience_; }
+  double longest_wait() const { return longest_wait_; }
   void Waited(bool in_vain);
 
  private:
@@ -34,14 +34,15 @@ class NoiseProbe {
 
   int threads_;
   double least_ = 0;  // seconds
-  double patience_;
+  double longest_wait_;
 };
 
 struct SampleLimits {
   size_t least = 5;
   size_t most = 60;
   double enough = std::numeric_limits<double>::infinity();  // seconds; who takes longer need not be known well
-  bool patient = true;  // a sample counts that was taken between two signs of a quiet machine, unless it never is
+  bool wait_for_quiet =
+      true;  // a sample counts that was taken between two signs of a quiet machine, unless it never is
 };
 
 // The entry for sorted samples of `repetitions` runs each.

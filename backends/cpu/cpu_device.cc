@@ -70,7 +70,7 @@ class CpuDevice : public Device {
  private:
   absl::StatusOr<Schedule> Lowered(const Graph& graph, LoweringOptions options) {
     const ThreadScope threads(context_->threads);
-    if (context_->licences != nullptr) {
+    if (context_->allowed_rewrites != nullptr) {
       options.law_of = [&](const FusedGroup& group) -> absl::StatusOr<std::string> {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (LicensedLaws(*context_, graph, group).empty()) return std::string();
@@ -129,7 +129,7 @@ class CpuDevice : public Device {
   }
 
   std::vector<std::string> Laws(const Graph& graph, const Group& group) {
-    if (context_->licences == nullptr || graph.node(group.nodes[0]).op != ops::Conv2d()) return {};
+    if (context_->allowed_rewrites == nullptr || graph.node(group.nodes[0]).op != ops::Conv2d()) return {};
     const std::optional<FusedGroup> fused = layouts_.FusedOf(graph, group);
     return fused ? LicensedLaws(*context_, graph, *fused) : std::vector<std::string>();
   }
@@ -184,7 +184,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& optio
   });
   if (!made.ok()) return made.status();
   context->block = Simd().lanes < 16 ? 8 : 16;
-  context->licences = options.licences;
+  context->allowed_rewrites = options.allowed_rewrites;
   context->opaque = options.opaque;
   context->threads = options.NumThreads();
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(context), options.profile));

@@ -85,7 +85,7 @@ absl::StatusOr<ProfileEntry> MeasureGroup(const std::shared_ptr<const DnnlContex
   const int repetitions = how.cold ? 1 : std::clamp(static_cast<int>(kSampleTime / std::max(first, 1e-8)), 1, 1000);
   SampleLimits limits{.enough = how.enough};
   if (how.cold) limits.most = kMaxColdSamples;
-  if (how.brief) limits = {.least = kBriefSamples, .most = kBriefSamples, .patient = false};
+  if (how.brief) limits = {.least = kBriefSamples, .most = kBriefSamples, .wait_for_quiet = false};
   return TakeSamples(
       [&] {
         if (how.cold) Cool(schedule);

@@ -1,9 +1,10 @@
+#include "core/adjoint/derived_meaning.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/adjoint/adjoint.h"
-#include "core/adjoint/layout.h"
 #include "core/base/status_macros.h"
 #include "core/ir/rewrite.h"
 
@@ -138,7 +139,7 @@ class MeaningBuilder {
             if (id >= variables.size()) variables.resize(id + 1);
             variables[id] = position[axis].node();
           }
-          Transplant here(b_, std::move(variables), [&](int operand, const std::vector<Index>& at, DType dtype) {
+          ExprReindexer here(b_, std::move(variables), [&](int operand, const std::vector<Index>& at, DType dtype) {
             return ReadOperand(operands_[operand], at, dtype);
           });
           for (const ExprPtr& shift : derivative.shifts) b_.Shift(Scalar(here(shift)));

@@ -49,7 +49,7 @@ absl::Status DeclareFree(FreeShift& made, OpBuilder& b) {
   if (static_cast<int>(meaning.shifts.size()) != made.shifts) return b.Error("another number of shifts");
 
   const std::vector<ExprPtr> symbols = SymbolsOf(b, meaning, [&](int input, int axis) { return b.size(input, axis); });
-  Transplant here(b, symbols, nullptr);
+  ExprReindexer here(b, symbols, nullptr);
   for (const Requirement& requirement : meaning.requirements) {
     b.Require(Cond(here(requirement.condition)), requirement.message);
   }
@@ -84,7 +84,7 @@ absl::Status DeclareFree(FreeShift& made, OpBuilder& b) {
       for (size_t axis = 0; axis < output.index_vars.size(); ++axis) {
         variables[output.index_vars[axis]] = position[axis].node();
       }
-      Transplant at_position(b, std::move(variables), ReadOperand);
+      ExprReindexer at_position(b, std::move(variables), ReadOperand);
       return Scalar(at_position(freed));
     };
     b.Output(output.dtype, shape, element);
@@ -134,7 +134,7 @@ std::vector<TensorType> ShiftTypes(const Application& application) {
 }
 
 absl::StatusOr<const OpDef*> FreeShiftOp(const OpDef& op) {
-  static auto* const all = new MadeOnce<const OpDef*, absl::StatusOr<std::unique_ptr<FreeShift>>>;
+  static auto* const all = new Memo<const OpDef*, absl::StatusOr<std::unique_ptr<FreeShift>>>;
   const auto& made = all->Get(&op, [&] { return Make(op); });
   if (!made.ok()) return made.status();
   return &(*made)->op;

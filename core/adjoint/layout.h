@@ -61,7 +61,4 @@ struct OriginalApplication {
 };
 OriginalApplication OriginalOf(const DerivedLayout& layout, const StructuralKey& key);
 
-// The meaning function of the derived operator.
-absl::Status DeriveMeaning(const DerivedLayout& layout, OpBuilder& b);
-
 }  // namespace rewright

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/adjoint/derived_meaning.h"
 #include "core/adjoint/layout.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
@@ -161,7 +162,7 @@ absl::StatusOr<std::unique_ptr<Derived>> Make(const OpDef& base, DerivedKind kin
 
 absl::StatusOr<const Derived*> DerivedFrom(const OpDef& base, DerivedKind kind, int input) {
   using Key = std::tuple<const OpDef*, DerivedKind, int>;
-  static auto* const all = new MadeOnce<Key, absl::StatusOr<std::unique_ptr<Derived>>>;
+  static auto* const all = new Memo<Key, absl::StatusOr<std::unique_ptr<Derived>>>;
   if (BlockFrom(base) != nullptr) {
     return Unimplemented(base.name, ": has no gradient; a graph is cut over devices when its gradients are in it");
   }

@@ -1,14 +1,13 @@
-// Chooses the blocks of a stage by a simple model of the cost of nodes: a fixed part per evaluation, a part per row and
-// a part per lane. Large boxes spread the fixed parts. A box that extends along an axis on which few nodes depend lets
-// the other nodes be shared along it.
+#include "core/interpreter/box.h"
+
 #include <algorithm>
 #include <bit>
 
-#include "core/interpreter/run.h"
+#include "core/interpreter/kernels.h"
+#include "core/interpreter/panel.h"
 
 namespace rewright::interp {
 namespace {
-
 
 // Nanoseconds, roughly; only ratios matter.
 struct UnitCost {

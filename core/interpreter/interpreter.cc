@@ -3,13 +3,22 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <map>
 #include <mutex>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
+#include "core/interpreter/box.h"
 #include "core/interpreter/program.h"
 #include "core/interpreter/run.h"
+#include "core/interpreter/scatter.h"
+#include "core/ir/index_range.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/memory.h"
 
@@ -210,6 +219,110 @@ absl::StatusOr<std::vector<Tensor>> Interpret(const Meaning& meaning, const Bind
   std::vector<TensorType> types;
   for (const Tensor& input : inputs) types.push_back(input.type());
   return Interpret(meaning, bindings, outputs, types, inputs, options);
+}
+
+namespace {
+
+// Key of equal compilations, which share one result: models repeat their layers.
+struct CompileKey {
+  const Meaning* meaning;
+  std::vector<int64_t> variables;
+  std::vector<double> params;
+  std::vector<Shape> shapes;
+  friend bool operator<(const CompileKey& a, const CompileKey& b) {
+    return std::tie(a.meaning, a.variables, a.params, a.shapes) < std::tie(b.meaning, b.variables, b.params, b.shapes);
+  }
+};
+
+// Returns a leaf's tensor as the precision stores it.
+absl::StatusOr<Tensor> LeafTensor(const Arena& arena, NodeId id, const absl::flat_hash_map<std::string, Tensor>& inputs,
+                                  Precision precision) {
+  const Node& leaf = arena.node(id);
+  const auto it = leaf.leaf == LeafKind::kConstant ? inputs.end() : inputs.find(leaf.name);
+  const Tensor* elements = arena.Elements(id);
+  const bool has_value = elements != nullptr && (elements->data() != nullptr || elements->num_bytes() == 0);
+  if (it == inputs.end() && has_value) return ToPrecision(*elements, precision);
+  if (it == inputs.end()) return InvalidArgument("input ", leaf.name, " is not given");
+  TensorType stored = leaf.outputs[0];
+  stored.dtype = StoredDType(precision, stored.dtype);
+  if (it->second.type() == leaf.outputs[0]) return ToPrecision(it->second, precision);
+  if (it->second.type() == stored) return it->second;
+  return InvalidArgument("input ", leaf.name, " is ", it->second.type().ToString(), ", expected ",
+                         leaf.outputs[0].ToString());
+}
+
+// Returns the positions in graph.nodes() after which a node's outputs are no longer needed; outputs of the graph stay.
+std::vector<std::vector<int>> DyingAfter(const Graph& graph) {
+  std::vector<std::vector<int>> dying(graph.nodes().size());
+  std::vector<bool> kept(graph.nodes().size(), false);
+  for (const Output& output : graph.outputs()) kept[graph.index(output.value.node)] = true;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    if (kept[i]) continue;
+    const std::vector<int>& users = graph.users(static_cast<int>(i));
+    dying[users.empty() ? i : static_cast<size_t>(users.back())].push_back(static_cast<int>(i));
+  }
+  return dying;
+}
+
+absl::Status CheckIndices(const Graph& graph, NodeId id, const std::vector<Tensor>& operands) {
+  const auto is_integer = [](const Tensor& operand) { return IsInteger(operand.dtype()); };
+  if (std::none_of(operands.begin(), operands.end(), is_integer)) return absl::OkStatus();
+  for (const IndexedAxis& at : IndexedAxes(*graph.node(id).meaning)) {
+    if (!at.wraps) continue;
+    const absl::Status status = IndexRange(graph, id, at).Check(operands[at.indices]);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Tensor>> InterpretGraph(const Graph& graph,
+                                                   const absl::flat_hash_map<std::string, Tensor>& inputs,
+                                                   const InterpretOptions& options) {
+  std::map<CompileKey, CompiledMeaning> compiled;
+  std::vector<std::vector<Tensor>> values(graph.nodes().size());
+  const auto value_of = [&](Value value) -> const Tensor& { return values[graph.index(value.node)][value.output]; };
+  const std::vector<std::vector<int>> dying = DyingAfter(graph);
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.node(graph.nodes()[i]);
+    if (node.op == nullptr) {
+      ASSIGN_OR_RETURN(Tensor tensor, LeafTensor(*graph.arena(), graph.nodes()[i], inputs, options.precision));
+      values[i] = {std::move(tensor)};
+      continue;
+    }
+    std::vector<TensorType> types;
+    std::vector<Tensor> operands;
+    CompileKey key{node.meaning.get(), {}, {}, {}};
+    for (Value operand : node.operands) {
+      types.push_back(graph.type(operand));
+      operands.push_back(value_of(operand));
+      key.shapes.push_back(types.back().shape);
+    }
+    const Bindings bindings = BindingsOf(*node.meaning, types, node.attrs);
+    key.variables = bindings.variables;
+    key.params = bindings.params;
+    auto it = compiled.find(key);
+    absl::Status status;
+    if (it == compiled.end()) {
+      auto made = CompiledMeaning::Compile(*node.meaning, bindings, types, node.outputs, options.precision);
+      status = made.status();
+      if (made.ok()) it = compiled.emplace(std::move(key), *std::move(made)).first;
+    }
+    RETURN_IF_ERROR(CheckIndices(graph, graph.nodes()[i], operands));
+    if (status.ok()) {
+      auto results = it->second.Run(operands, options.threads);
+      status = results.status();
+      if (results.ok()) values[i] = *std::move(results);
+    }
+    if (!status.ok()) {
+      return ErrorAt(absl::StrCat(node.op->name, " (node ", graph.nodes()[i], ")"), status);
+    }
+    for (int dead : dying[i]) values[dead].clear();
+  }
+  std::vector<Tensor> outputs;
+  for (const Output& output : graph.outputs()) outputs.push_back(value_of(output.value));
+  return outputs;
 }
 
 }  // namespace rewright

@@ -31,21 +31,6 @@ using AccumulateKernel = void (*)(void* acc, const void* value, int64_t stride, 
                                   int64_t stride_mask, int64_t n);
 // acc = acc + a * b.
 using MulAddKernel = void (*)(void* acc, const void* a, int64_t stride_a, const void* b, int64_t stride_b, int64_t n);
-// Several such steps at once, in order, on rows of n lanes that lie n apart in acc: for row r in step k, the factors
-// are at a[k] + r * row_a and b[k] + r * row_b (in elements).
-struct MulAddPanel {
-  static constexpr int kSteps = 8;
-  int steps = 0;
-  const void* a[kSteps];
-  const void* b[kSteps];
-  int64_t rows = 1;
-  int64_t n = 1;
-  int64_t row_a = 0;
-  int64_t row_b = 0;
-  int64_t stride_a = 0;
-  int64_t stride_b = 0;
-};
-using PanelKernel = void (*)(void* acc, const MulAddPanel& panel);
 // argmax, argmin: if `value` beats `best`, or `position` is still negative, both are replaced.
 using ArgKernel = void (*)(void* best, int64_t* position, const void* value, int64_t stride, const uint8_t* mask,
                            int64_t stride_mask, int64_t at, int64_t n);
@@ -61,7 +46,6 @@ FnKernels KernelsOf(Rep rep, Fn fn);
 AccumulateKernel FindAccumulate(Rep rep, ReduceKind kind);
 ArgKernel FindArg(Rep rep, ReduceKind kind);
 MulAddKernel FindMulAdd(Rep rep);
-PanelKernel FindPanel(Rep rep);  // of floats; null for the rest
 UnaryKernel FindCast(Rep from, Rep to);
 
 // One element of the representation.

@@ -1,6 +1,5 @@
-// The inner loop of products of matrices and convolutions: sums of products, several steps at a time, so that partial
-// sums stay in registers. Every lane adds its products one after the other, each rounded, with the same result as
-// single steps.
+#include "core/interpreter/panel.h"
+
 #include <algorithm>
 #include <utility>
 

@@ -16,16 +16,10 @@
 #include "absl/status/status.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/kernels.h"
+#include "core/interpreter/panel.h"
 #include "core/interpreter/program.h"
 
 namespace rewright::interp {
-
-// The box of a stage's blocks: a size per axis, chosen by estimated cost, with at most `max_lanes` positions. Results
-// do not depend on it.
-std::vector<int64_t> ChooseBox(const Stage& stage, int64_t max_lanes);
-
-// Fills `out`, the result of a stage that scatters.
-void RunScatter(const Stage& stage, const std::vector<const void*>& operands, void* out);
 
 // Loops over positions in a box for up to kArgs operands, adjacent axes merged where all strides allow it.
 struct Nest {

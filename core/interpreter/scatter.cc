@@ -1,4 +1,5 @@
-// Stages that scatter.
+#include "core/interpreter/scatter.h"
+
 #include "core/interpreter/kernels.h"
 #include "core/interpreter/run.h"
 

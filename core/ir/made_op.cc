@@ -26,13 +26,13 @@ std::vector<ExprPtr> SymbolsOf(OpBuilder& b, const Meaning& meaning,
   return symbols;
 }
 
-ExprPtr Transplant::operator()(const ExprPtr& expr) {
+ExprPtr ExprReindexer::operator()(const ExprPtr& expr) {
   if (const auto found = done_.find(expr); found != done_.end()) return found->second;
   ExprPtr written = Written(expr);
   return done_[expr] = std::move(written);
 }
 
-ExprPtr Transplant::Written(const ExprPtr& expr) {
+ExprPtr ExprReindexer::Written(const ExprPtr& expr) {
   if (expr->IsVariable()) return VariableHere(expr->variable(), expr->name());
   if (expr->kind() == ExprKind::kParam) return b_.Real(expr->name(), expr->dtype()).node();
   std::vector<ExprPtr> args;
@@ -45,7 +45,7 @@ ExprPtr Transplant::Written(const ExprPtr& expr) {
   return WithChildren(expr, std::move(args), std::move(bound));
 }
 
-ExprPtr Transplant::VariableHere(int id, const std::string& name) {
+ExprPtr ExprReindexer::VariableHere(int id, const std::string& name) {
   if (static_cast<size_t>(id) >= variables_.size()) variables_.resize(id + 1);
   if (variables_[id] == nullptr) variables_[id] = b_.NewBound(name).node();
   return variables_[id];

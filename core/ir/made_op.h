@@ -33,7 +33,7 @@ class SharedMeanings {
 
 // A cache of made objects by key: each is made once and kept for good. Thread-safe.
 template <typename Key, typename Made>
-class MadeOnce {
+class Memo {
  public:
   // Makes the object without holding the lock, so that other keys can be served meanwhile. If two threads make one key,
   // the first result is kept.
@@ -64,7 +64,7 @@ std::vector<ExprPtr> SymbolsOf(OpBuilder& b, const Meaning& meaning,
 
 // Writes expressions of another declaration in the variables and parameters of the one that `b` builds. Rewrite and
 // Substitute do not serve: they would make nodes that mix old and new variable numbers.
-class Transplant {
+class ExprReindexer {
  public:
   // Gives the replacement of a read of the other declaration's operand at those indices, which are in the variables of
   // `b`.
@@ -72,7 +72,7 @@ class Transplant {
 
   // `variables` gives the replacement of each variable of the other declaration, by number; null: the variable is
   // bound, and gets a number of its own.
-  Transplant(OpBuilder& b, std::vector<ExprPtr> variables, Read read)
+  ExprReindexer(OpBuilder& b, std::vector<ExprPtr> variables, Read read)
       : b_(b), variables_(std::move(variables)), read_(std::move(read)) {}
 
   ExprPtr operator()(const ExprPtr& expr);

@@ -90,7 +90,7 @@ class Lift {
     for (int k = 1; k < b_.num_inputs(); ++k) {
       b_.Require(devices_ == b_.size(k, 0), "all operands must be on as many devices");
     }
-    Transplant here(b_, symbols_, nullptr);
+    ExprReindexer here(b_, symbols_, nullptr);
     for (const Requirement& requirement : meaning_.requirements) {
       b_.Require(Cond(here(requirement.condition)), requirement.message);
     }
@@ -113,7 +113,7 @@ class Lift {
     return axis == CutOf(operand) ? degree_ * Own(operand) : b_.size(operand, axis + 1);
   }
 
-  std::vector<Index> OnDevices(const std::vector<ExprPtr>& shape, Transplant& here) const {
+  std::vector<Index> OnDevices(const std::vector<ExprPtr>& shape, ExprReindexer& here) const {
     std::vector<Index> sizes = {devices_};
     for (const ExprPtr& size : shape) sizes.emplace_back(here(size));
     return sizes;
@@ -138,7 +138,7 @@ class Lift {
     return Select(has, ReadOperand(operand, there, dtype), Constant(0, dtype));
   }
 
-  void Output(const OutputMeaning& output, int64_t cut, Transplant& here) {
+  void Output(const OutputMeaning& output, int64_t cut, ExprReindexer& here) {
     std::vector<std::string> names = {"p"};
     for (int variable : output.index_vars) names.push_back(meaning_.variables[variable].name);
     std::vector<Index> shape = OnDevices(output.shape, here);
@@ -154,7 +154,7 @@ class Lift {
         if (static_cast<int64_t>(axis) == cut) at = (first_ + position[0]) * shape[cut + 1] + at;
         variables[output.index_vars[axis]] = at.node();
       }
-      Transplant element(b_, std::move(variables), [&](int operand, const std::vector<Index>& at, DType dtype) {
+      ExprReindexer element(b_, std::move(variables), [&](int operand, const std::vector<Index>& at, DType dtype) {
         return ReadOf(operand, position[0], at, dtype);
       });
       for (const ExprPtr& shift : meaning_.shifts) {
@@ -167,7 +167,7 @@ class Lift {
   }
 
   // Computes the devices one after another.
-  void Opaque(Transplant& here) {
+  void Opaque(ExprReindexer& here) {
     std::vector<std::pair<DType, std::vector<Index>>> outputs;
     for (const OutputMeaning& output : meaning_.outputs) {
       outputs.emplace_back(output.dtype, OnDevices(output.shape, here));

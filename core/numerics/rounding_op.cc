@@ -163,10 +163,10 @@ absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& mean
   std::vector<ExprPtr> symbols = SymbolsOf(b, *meaning, [&](int input, int axis) { return b.size(input, axis); });
   const auto read = [&b](int operand, const std::vector<Index>& at, DType) { return b.Read(operand, at); };
   for (const Requirement& requirement : meaning->requirements) {
-    b.Require(Cond(Transplant(b, symbols, read)(requirement.condition)), requirement.message);
+    b.Require(Cond(ExprReindexer(b, symbols, read)(requirement.condition)), requirement.message);
   }
   std::vector<Index> shape;
-  for (const ExprPtr& size : output.shape) shape.emplace_back(Transplant(b, symbols, read)(size));
+  for (const ExprPtr& size : output.shape) shape.emplace_back(ExprReindexer(b, symbols, read)(size));
   const LocalError error = ErrorBuilder(*meaning).Of(output.element);
   std::vector<Scalar> parts = {error.worst};
   if (output.element->Reduces()) parts.push_back(error.square);
@@ -177,7 +177,7 @@ absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& mean
       for (size_t axis = 0; axis < position.size(); ++axis) {
         variables[static_cast<size_t>(output.index_vars[axis])] = position[axis].node();
       }
-      return Scalar(Transplant(b, std::move(variables), read)(element.node()));
+      return Scalar(ExprReindexer(b, std::move(variables), read)(element.node()));
     });
   }
   return absl::OkStatus();
@@ -203,7 +203,7 @@ absl::Status ExtremumTermsMeaning(const OpDef& base, SharedMeanings& meanings, O
     for (size_t axis = 0; axis < here.size(); ++axis) {
       variables[static_cast<size_t>(output.index_vars[axis])] = here[axis].node();
     }
-    return Scalar(Transplant(b, variables, read)(terms.node()));
+    return Scalar(ExprReindexer(b, variables, read)(terms.node()));
   });
   return absl::OkStatus();
 }
@@ -272,7 +272,7 @@ Roundings RoundingsOf(const ExprNode& call) {
 }
 
 absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output) {
-  static auto* const all = new MadeOnce<std::pair<const OpDef*, int>, std::unique_ptr<Made>>;
+  static auto* const all = new Memo<std::pair<const OpDef*, int>, std::unique_ptr<Made>>;
   const std::unique_ptr<Made>& made = all->Get({&op, output}, [&] {
     auto fresh = std::make_unique<Made>();
     fresh->op = op;
@@ -296,7 +296,7 @@ bool IsExtremumOfReads(const OpDef& op, const Meaning& meaning) {
 }
 
 const OpDef& ExtremumTermsOp(const OpDef& op) {
-  static auto* const all = new MadeOnce<const OpDef*, std::unique_ptr<Made>>;
+  static auto* const all = new Memo<const OpDef*, std::unique_ptr<Made>>;
   const std::unique_ptr<Made>& made = all->Get(&op, [&] {
     auto fresh = std::make_unique<Made>();
     fresh->op = op;

@@ -1,6 +1,4 @@
-// Elementwise functions that are an operator both here and in ONNX, with the same operands and real attributes: for
-// import and export.
-#include "core/onnx/operators.h"
+#include "core/onnx/functions.h"
 
 namespace rewright {
 

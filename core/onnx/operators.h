@@ -18,17 +18,6 @@ inline constexpr int64_t kMaxRecurrentSteps = 1024;
 
 using OnnxOperatorList = std::vector<std::pair<std::string, OnnxOperator>>;
 
-// functions.cc: a table for import and export.
-struct OnnxFunction {
-  const char* op;       // our operator
-  const char* op_type;  // ONNX's
-  int first_opset;
-  int newest_version;
-  int operands = 1;
-  std::vector<std::pair<const char*, float>> attrs = {};  // real numbers, in places of one name; ONNX's defaults
-};
-const std::vector<OnnxFunction>& OnnxFunctions();
-
 OnnxOperatorList ElementwiseOperators();      // import/elementwise.cc
 OnnxOperatorList ProductOperators();          // import/product.cc: MatMul, Gemm, Conv, ConvTranspose
 OnnxOperatorList QuantizedOperators();        // import/quantize.cc: integers that stand for reals

@@ -70,7 +70,7 @@ const OpDef* ForeignOp(const std::string& name) {
 
 const OpDef* FindForeignOp(const std::string& name, const OpDef* (*)(const std::string&)) {
   if (!absl::StartsWith(name, kMark) || name.size() == sizeof kMark - 1) return nullptr;
-  static auto* const made = new MadeOnce<std::string, std::unique_ptr<const OpDef>>;
+  static auto* const made = new Memo<std::string, std::unique_ptr<const OpDef>>;
   return made->Get(name, [&] { return Make(name); }).get();
 }
 

@@ -12,14 +12,14 @@
 namespace rewright {
 namespace {
 
-// A stretch of positions along one axis of a tensor, as bytes: `rows` pieces of `bytes` each, `pitch` apart.
-struct Stretch {
+// A range of positions along one axis of a tensor, as bytes: `rows` pieces of `bytes` each, `pitch` apart.
+struct StridedRange {
   char* first = nullptr;
   int64_t rows = 0, bytes = 0, pitch = 0;
   size_t total() const { return static_cast<size_t>(rows * bytes); }
 };
 
-Stretch StretchOf(const Tensor& tensor, int axis, int64_t begin, int64_t count) {
+StridedRange RangeOf(const Tensor& tensor, int axis, int64_t begin, int64_t count) {
   const Shape& shape = tensor.shape();
   CHECK(axis >= 0 && axis < tensor.type().rank()) << axis << " of " << tensor.type().ToString();
   const int64_t size = shape[axis];
@@ -30,18 +30,18 @@ Stretch StretchOf(const Tensor& tensor, int axis, int64_t begin, int64_t count) 
   return {data + begin * inner, rows, count * inner, size * inner};
 }
 
-Stretch AllOf(const Tensor& tensor) {
+StridedRange AllOf(const Tensor& tensor) {
   char* const data = const_cast<char*>(static_cast<const char*>(tensor.data()));
   return {data, 1, tensor.num_bytes(), tensor.num_bytes()};
 }
 
-// The bytes of the part that PartOfRank describes.
-Stretch PartOf(const Tensor& whole, int axis, int rank, int size) {
+// The bytes of the part that ShardType describes.
+StridedRange PartOf(const Tensor& whole, int axis, int rank, int size) {
   if (axis >= 0) {
     const int64_t block = whole.shape()[axis] / size;
-    return StretchOf(whole, axis, rank * block, block);
+    return RangeOf(whole, axis, rank * block, block);
   }
-  Stretch part = AllOf(whole);
+  StridedRange part = AllOf(whole);
   const int64_t count = whole.num_elements(), element = static_cast<int64_t>(DTypeSize(whole.dtype()));
   const int64_t begin = count * rank / size;
   part.first += begin * element;
@@ -49,16 +49,16 @@ Stretch PartOf(const Tensor& whole, int axis, int rank, int size) {
   return part;
 }
 
-void Copy(const Stretch& from, const Stretch& to) {
+void Copy(const StridedRange& from, const StridedRange& to) {
   CHECK(from.rows == to.rows && from.bytes == to.bytes) << from.bytes << " and " << to.bytes;
   for (int64_t row = 0; from.bytes > 0 && row < from.rows; ++row) {
     std::memcpy(to.first + row * to.pitch, from.first + row * from.pitch, static_cast<size_t>(from.bytes));
   }
 }
 
-// Copies one stretch to another of as many bytes; either may be contiguous.
-void CopyPart(Stretch from, Stretch to) {
-  const auto split = [](Stretch& whole, const Stretch& like) {
+// Copies one range to another of as many bytes; either may be contiguous.
+void CopyPart(StridedRange from, StridedRange to) {
+  const auto split = [](StridedRange& whole, const StridedRange& like) {
     if (whole.rows == like.rows) return;
     CHECK(whole.rows == 1 && whole.bytes == like.rows * like.bytes) << whole.bytes;
     whole = {whole.first, like.rows, like.bytes, like.bytes};
@@ -67,39 +67,39 @@ void CopyPart(Stretch from, Stretch to) {
   Copy(from, to);
 }
 
-// A stretch whose bytes lie in one piece of memory for the time of an exchange: its own where they do already.
+// A range whose bytes lie in one piece of memory for the time of an exchange: its own where they do already.
 class Message {
  public:
-  Message(const Stretch& stretch, MemoryPool& memory) : stretch_(stretch) {
-    if (stretch.rows > 1) packed_ = memory.Take(stretch.total());
+  Message(const StridedRange& range, MemoryPool& memory) : range_(range) {
+    if (range.rows > 1) packed_ = memory.Take(range.total());
   }
-  char* data() { return stretch_.rows > 1 ? static_cast<char*>(packed_.get()) : stretch_.first; }
-  size_t bytes() const { return stretch_.total(); }
+  char* data() { return range_.rows > 1 ? static_cast<char*>(packed_.get()) : range_.first; }
+  size_t bytes() const { return range_.total(); }
   Message& Pack() {
-    if (stretch_.rows > 1) Copy(stretch_, Packed());
+    if (range_.rows > 1) Copy(range_, Packed());
     return *this;
   }
   void Unpack() {
-    if (stretch_.rows > 1) Copy(Packed(), stretch_);
+    if (range_.rows > 1) Copy(Packed(), range_);
   }
 
  private:
-  Stretch Packed() { return {data(), stretch_.rows, stretch_.bytes, stretch_.bytes}; }
+  StridedRange Packed() { return {data(), range_.rows, range_.bytes, range_.bytes}; }
 
-  const Stretch stretch_;
+  const StridedRange range_;
   std::shared_ptr<void> packed_;
 };
 
-// The messages of an exchange: one stretch to and one from every other rank; empty ones are not sent.
+// The messages of an exchange: one range to and one from every other rank; empty ones are not sent.
 class Transfers {
  public:
   explicit Transfers(Communicator& ranks) : ranks_(ranks) {}
 
-  void Send(int to, const Stretch& stretch) {
-    if (stretch.total() > 0) out_.emplace_back(to, Message(stretch, ranks_.memory())).second.Pack();
+  void Send(int to, const StridedRange& range) {
+    if (range.total() > 0) out_.emplace_back(to, Message(range, ranks_.memory())).second.Pack();
   }
-  void Receive(int from, const Stretch& stretch) {
-    if (stretch.total() > 0) in_.emplace_back(from, Message(stretch, ranks_.memory()));
+  void Receive(int from, const StridedRange& range) {
+    if (range.total() > 0) in_.emplace_back(from, Message(range, ranks_.memory()));
   }
   absl::Status Run(const std::string& what) {
     std::vector<Outgoing> out;
@@ -125,8 +125,8 @@ class Parts {
   Parts(const Tensor& tensor, int axis, Communicator& ranks, bool in_place, Transfers* transfers)
       : dtype_(tensor.dtype()) {
     const int64_t size = SizeOf(tensor, axis) / ranks.size();
-    const auto block = [&](int rank) { return StretchOf(tensor, axis, rank * size, size); };
-    const Stretch own = block(ranks.rank());
+    const auto block = [&](int rank) { return RangeOf(tensor, axis, rank * size, size); };
+    const StridedRange own = block(ranks.rank());
     const bool is_there = in_place && own.rows == 1;
     bytes_ = own.total();
     memory_ = ranks.memory().Take(bytes_ * static_cast<size_t>(ranks.size() - is_there));
@@ -137,7 +137,7 @@ class Parts {
         continue;
       }
       parts_.push_back(next);
-      const Stretch part = {next, 1, own.rows * own.bytes, own.rows * own.bytes};
+      const StridedRange part = {next, 1, own.rows * own.bytes, own.rows * own.bytes};
       next += bytes_;
       if (rank == ranks.rank()) {
         CopyPart(own, part);
@@ -147,7 +147,7 @@ class Parts {
       }
     }
   }
-  void Reduce(Reduction reduction, const std::vector<LeafRange>& leaves, const Stretch& result) {
+  void Reduce(Reduction reduction, const std::vector<LeafRange>& leaves, const StridedRange& result) {
     void* const to = result.rows == 1 ? result.first : parts_[0];
     const auto count = static_cast<int64_t>(bytes_ / DTypeSize(dtype_));
     ReduceParts(reduction, dtype_, leaves, parts_, count, to);
@@ -181,12 +181,12 @@ absl::StatusOr<Tensor> CopyOf(const Tensor& tensor, const std::string& what) {
 }
 
 void CopyPositions(const Tensor& from, int axis, int64_t from_begin, int64_t count, Tensor* to, int64_t to_begin) {
-  Copy(StretchOf(from, axis, from_begin, count), StretchOf(*to, axis, to_begin, count));
+  Copy(RangeOf(from, axis, from_begin, count), RangeOf(*to, axis, to_begin, count));
 }
 
 void CopyBlock(const Tensor& whole, int axis, int64_t number, Tensor* block) {
   const int64_t size = SizeOf(*block, axis);
-  Copy(StretchOf(whole, axis, number * size, size), StretchOf(*block, axis, 0, size));
+  Copy(RangeOf(whole, axis, number * size, size), RangeOf(*block, axis, 0, size));
 }
 
 absl::Status AllGather(Communicator& ranks, const std::string& what, const Tensor& block, int axis, Tensor* whole) {
@@ -202,8 +202,8 @@ absl::Status ReduceScatter(Communicator& ranks, const std::string& what, Reducti
   return absl::OkStatus();
 }
 
-absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
-                             const std::vector<std::pair<Tensor*, int>>& tensors) {
+absl::Status ReduceScatterInPlace(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
+                                  const std::vector<std::pair<Tensor*, int>>& tensors) {
   if (ranks.size() == 1) return absl::OkStatus();
   Transfers transfers(ranks);
   std::vector<Parts> parts;
@@ -216,18 +216,18 @@ absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const
   return absl::OkStatus();
 }
 
-TensorType PartOfRank(const TensorType& whole, int axis, int rank, int size) {
+TensorType ShardType(const TensorType& whole, int axis, int rank, int size) {
   if (axis >= 0) return BlockType(whole, axis, size);
   const int64_t count = whole.num_elements();
   return {whole.dtype, {count * (rank + 1) / size - count * rank / size}};
 }
 
-absl::Status AllGather(Communicator& ranks, const std::string& what, const std::vector<Joined>& tensors) {
+absl::Status AllGather(Communicator& ranks, const std::string& what, const std::vector<GatheredTensor>& tensors) {
   Transfers transfers(ranks);
-  for (const Joined& tensor : tensors) {
-    const Stretch own = AllOf(tensor.part);
+  for (const GatheredTensor& tensor : tensors) {
+    const StridedRange own = AllOf(tensor.part);
     for (int rank = 0; rank < ranks.size(); ++rank) {
-      const Stretch there = PartOf(tensor.whole, tensor.axis, rank, ranks.size());
+      const StridedRange there = PartOf(tensor.whole, tensor.axis, rank, ranks.size());
       if (rank == ranks.rank()) {
         CopyPart(own, there);
         continue;
@@ -239,8 +239,8 @@ absl::Status AllGather(Communicator& ranks, const std::string& what, const std::
   return transfers.Run(what);
 }
 
-absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers, const std::vector<LeafSum>& tensors,
-                       const std::vector<Tensor>& leaf) {
+absl::Status ReduceScatterLeaves(Communicator& ranks, const std::string& what, int givers,
+                                 const std::vector<LeafSum>& tensors, const std::vector<Tensor>& leaf) {
   const int self = ranks.rank(), size = ranks.size();
   Transfers transfers(ranks);
   std::vector<std::vector<Tensor>> parts(tensors.size());
@@ -248,7 +248,7 @@ absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers,
     const auto& [type, axis, sum] = tensors[k];
     for (int rank = 0; rank < size; ++rank) {
       const bool gives = rank < givers;
-      if (gives) parts[k].push_back(ranks.memory().Take(PartOfRank(type, axis, self, size)));
+      if (gives) parts[k].push_back(ranks.memory().Take(ShardType(type, axis, self, size)));
       if (rank == self && gives) {
         CopyPart(PartOf(leaf[k], axis, self, size), AllOf(parts[k].back()));
       } else if (rank != self) {
@@ -270,16 +270,16 @@ absl::Status AllToAll(Communicator& ranks, const std::string& what, const Tensor
   const int64_t of_part = SizeOf(*block, cut), of_block = SizeOf(part, joined);
   Transfers transfers(ranks);
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    const Stretch from = StretchOf(part, cut, rank * of_part, of_part);
+    const StridedRange from = RangeOf(part, cut, rank * of_part, of_part);
     if (rank != ranks.rank()) {
       transfers.Send(rank, from);
-      transfers.Receive(rank, StretchOf(*block, joined, rank * of_block, of_block));
+      transfers.Receive(rank, RangeOf(*block, joined, rank * of_block, of_block));
       continue;
     }
     // Rows of the two differ in length: by way of a tensor that is a block along both axes.
     Tensor own(BlockType(part.type(), cut, ranks.size()));
-    Copy(from, StretchOf(own, cut, 0, of_part));
-    Copy(StretchOf(own, joined, 0, of_block), StretchOf(*block, joined, rank * of_block, of_block));
+    Copy(from, RangeOf(own, cut, 0, of_part));
+    Copy(RangeOf(own, joined, 0, of_block), RangeOf(*block, joined, rank * of_block, of_block));
   }
   return transfers.Run(what);
 }
@@ -296,11 +296,11 @@ absl::Status ExchangeHalo(Communicator& ranks, const std::string& what, const Te
   };
   const auto here = [&](int from, int to) {
     const auto [begin, count] = meet(from, to);
-    return StretchOf(block, axis, count > 0 ? begin - from * size : 0, count);
+    return RangeOf(block, axis, count > 0 ? begin - from * size : 0, count);
   };
   const auto there = [&](int from, int to) {
     const auto [begin, count] = meet(from, to);
-    return StretchOf(*extended, axis, count > 0 ? begin - (to * size - before) : 0, count);
+    return RangeOf(*extended, axis, count > 0 ? begin - (to * size - before) : 0, count);
   };
   const int self = ranks.rank();
   Transfers transfers(ranks);

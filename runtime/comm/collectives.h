@@ -45,30 +45,30 @@ absl::Status ReduceScatter(Communicator& ranks, const std::string& what, Reducti
 // Replaces this rank's block of each tensor along its axis by the block of the sum over the ranks, in place, in the
 // order of the tree (runtime/comm/all_reduce.h); the other ranks' blocks stay as they are. All tensors go in one
 // exchange, which needs as much memory as bytes arrive. REQUIRES: floating-point elements.
-absl::Status ReduceOwnBlocks(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
-                             const std::vector<std::pair<Tensor*, int>>& tensors);
+absl::Status ReduceScatterInPlace(Communicator& ranks, const std::string& what, const std::vector<LeafRange>& leaves,
+                                  const std::vector<std::pair<Tensor*, int>>& tensors);
 
-// The part of a rank of a tensor: its block along the axis; where that is -1 a stretch of the elements in their order,
-// as a vector, so that the stretches of all ranks are as even as can be.
-TensorType PartOfRank(const TensorType& whole, int axis, int rank, int size);
+// The type of a rank's shard of a tensor: its block along the axis; where that is -1 a flat shard, a vector of
+// successive elements, so that the shards of all ranks are as even as can be.
+TensorType ShardType(const TensorType& whole, int axis, int rank, int size);
 
-// Several tensors in one exchange, from the parts of all ranks to the whole at all of them.
-struct Joined {
+// Several tensors in one exchange, from the shards of all ranks to the whole at all of them.
+struct GatheredTensor {
   Tensor part;
   int axis = -1;
   Tensor whole;
 };
-absl::Status AllGather(Communicator& ranks, const std::string& what, const std::vector<Joined>& tensors);
+absl::Status AllGather(Communicator& ranks, const std::string& what, const std::vector<GatheredTensor>& tensors);
 
 // One leaf of each of the ranks 0..givers-1, several tensors of it: every rank adds its part of each tensor to the
 // sums, leaf by leaf in the order of ranks. `leaf` is empty for a rank that gives none.
 struct LeafSum {
   TensorType type;
-  int axis = -1;  // PartOfRank
+  int axis = -1;  // ShardType
   TreeSum* sum = nullptr;
 };
-absl::Status AddLeaves(Communicator& ranks, const std::string& what, int givers, const std::vector<LeafSum>& tensors,
-                       const std::vector<Tensor>& leaf);
+absl::Status ReduceScatterLeaves(Communicator& ranks, const std::string& what, int givers,
+                                 const std::vector<LeafSum>& tensors, const std::vector<Tensor>& leaf);
 
 // Turns blocks along the axis `joined` into blocks along the axis `cut`. REQUIRES: these differ.
 absl::Status AllToAll(Communicator& ranks, const std::string& what, const Tensor& part, int joined, int cut,

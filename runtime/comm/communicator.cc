@@ -12,7 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/integer.h"
 #include "core/base/status_macros.h"
-#include "runtime/comm/background.h"
+#include "runtime/comm/worker_thread.h"
 
 namespace rewright {
 
@@ -22,8 +22,8 @@ class MemberRanks : public Communicator {
   MemberRanks(Communicator& all, const std::vector<int>& members, int rank)
       : Communicator(rank, static_cast<int>(members.size())), all_(all), members_(members), channel_(ChannelOf(all)) {}
 
-  void set_limit(double seconds) override { all_.set_limit(seconds); }
-  double limit() const override { return all_.limit(); }
+  void set_timeout(double seconds) override { all_.set_timeout(seconds); }
+  double timeout() const override { return all_.timeout(); }
 
   void Abort(const absl::Status& reason) override { all_.Abort(reason); }
   bool for_one_thread() const override { return all_.for_one_thread(); }
@@ -93,7 +93,7 @@ absl::Status Communicator::Barrier(const std::string& what) {
 }
 
 absl::Status Communicator::WaitedFor(const std::string& what, const std::vector<int>& chain) const {
-  return absl::DeadlineExceededError(absl::StrCat(what, ": rank ", rank_, " waited ", limit(), " s for rank ",
+  return absl::DeadlineExceededError(absl::StrCat(what, ": rank ", rank_, " waited ", timeout(), " s for rank ",
                                                   absl::StrJoin(chain, ", which waits for rank "), ", which may hang"));
 }
 
@@ -152,9 +152,9 @@ absl::StatusOr<std::string> FromRankZero(Communicator& ranks, const std::string&
                                          const std::function<absl::StatusOr<std::string>()>& make) {
   constexpr char kAtWork = 0, kDone = 1;
   if (ranks.rank() != 0) {
-    const double limit = ranks.limit();
-    if (ranks.for_one_thread()) ranks.set_limit(std::numeric_limits<double>::infinity());
-    const auto restore = absl::MakeCleanup([&] { ranks.set_limit(limit); });
+    const double limit = ranks.timeout();
+    if (ranks.for_one_thread()) ranks.set_timeout(std::numeric_limits<double>::infinity());
+    const auto restore = absl::MakeCleanup([&] { ranks.set_timeout(limit); });
     for (char sign = kAtWork; sign == kAtWork;) RETURN_IF_ERROR(ranks.Receive(what, 0, &sign, sizeof sign));
     ASSIGN_OR_RETURN(std::vector<std::string> all, AllGather(ranks, what, ""));
     return std::move(all[0]);
@@ -162,8 +162,8 @@ absl::StatusOr<std::string> FromRankZero(Communicator& ranks, const std::string&
   const auto tell = [&](char sign) { return FromZero(ranks, what, &sign, sizeof sign); };
   std::promise<void> end;
   std::future<void> ended = end.get_future();
-  const std::chrono::duration<double> period(std::min(1.0, ranks.limit() / 4));
-  Background signs(ranks);
+  const std::chrono::duration<double> period(std::min(1.0, ranks.timeout() / 4));
+  WorkerThread signs(ranks);
   if (!ranks.for_one_thread()) {
     signs.Start([&]() -> absl::Status {
       while (ended.wait_for(period) == std::future_status::timeout) RETURN_IF_ERROR(tell(kAtWork));

@@ -1,7 +1,7 @@
 // Several ranks that work on one thing, and the bytes that go between them.
 //
-// A rank is a process that mpirun started or a thread of this one (ranks.h). Every rank makes the same calls in the
-// same order. Nothing here adds numbers: the order of sums is all_reduce.h's.
+// A rank is a process that mpirun started or a thread of this one (mpi.h, in_process.h). Every rank makes the same
+// calls in the same order. Nothing here adds numbers: the order of sums is all_reduce.h's.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct Incoming {
 };
 
 // Seconds that a rank waits for another one where nothing else is said.
-constexpr double kDefaultHangLimit = 300;
+constexpr double kDefaultTimeout = 300;
 
 // Messages on their way.
 class Transfer {
@@ -51,8 +51,8 @@ class Communicator {
   int size() const { return size_; }
 
   // Seconds that this rank waits for another one before it gives up, and all others with it.
-  virtual void set_limit(double seconds) { limit_ = seconds; }
-  virtual double limit() const { return limit_; }
+  virtual void set_timeout(double seconds) { timeout_ = seconds; }
+  virtual double timeout() const { return timeout_; }
 
   virtual bool for_one_thread() const { return false; }
 
@@ -102,7 +102,7 @@ class Communicator {
                                                           const std::vector<Incoming>& in) = 0;
 
   const int rank_, size_;
-  double limit_ = kDefaultHangLimit;
+  double timeout_ = kDefaultTimeout;
   int64_t bytes_sent_ = 0;
   MemoryPool memory_;
 };

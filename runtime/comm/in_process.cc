@@ -1,3 +1,5 @@
+#include "runtime/comm/in_process.h"
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -11,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "runtime/comm/ranks.h"
 
 namespace rewright {
 namespace {
@@ -95,7 +96,7 @@ class InProcess : public Communicator {
     int& waits_for = group_->waits_for[rank()];
     while (!may_go_on()) {
       waits_for = from;
-      const double left = limit() - std::chrono::duration<double>(Clock::now() - start).count();
+      const double left = timeout() - std::chrono::duration<double>(Clock::now() - start).count();
       if (left <= 0) return Fail(WaitedFor(what, ChainFrom(from)));
       // An hour at a time: no limit is no point in time.
       group_->changed.wait_for(lock, std::chrono::duration<double>(std::min(left, 3600.0)), may_go_on);

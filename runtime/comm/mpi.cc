@@ -1,9 +1,11 @@
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/mpi.h"
 
 #ifndef REWRIGHT_MPI
 
 #include <memory>
 #include <utility>
+
+#include "runtime/comm/in_process.h"
 
 namespace rewright {
 
@@ -294,12 +296,12 @@ void MpiRanks::End() {
   processes_ = *std::move(processes);
   std::promise<void> left;
   auto look = [&, done = left.get_future()] {
-    for (Waited waited; waited.Seconds() <= limit();) {
+    for (Waited waited; waited.Seconds() <= timeout();) {
       if (done.wait_for(kLook) != std::future_status::timeout) return;
     }
     const std::vector<int> stopped = OnThisMachine([](const std::string&, char state) { return state == 'T'; });
-    SayAndLeave(stopped.empty() ? absl::DeadlineExceededError(absl::StrCat(what, ": rank ", rank(), " waited ", limit(),
-                                                                           " s for others to leave MPI"))
+    SayAndLeave(stopped.empty() ? absl::DeadlineExceededError(absl::StrCat(what, ": rank ", rank(), " waited ",
+                                                                           timeout(), " s for others to leave MPI"))
                                 : WaitedFor(what, {stopped[0]}));
   };
   std::thread watch(std::move(look));
@@ -312,7 +314,7 @@ void MpiRanks::End() {
   for (Waited waited;;) {
     const std::vector<int> there = OnThisMachine(is_there);
     if (there.empty()) return;
-    if (waited.Seconds() > limit()) SayAndLeave(WaitedFor(what, {there[0]}));
+    if (waited.Seconds() > timeout()) SayAndLeave(WaitedFor(what, {there[0]}));
     std::this_thread::sleep_for(kLongestNap);
   }
 }
@@ -357,7 +359,7 @@ absl::Status MpiRanks::Wait(Transfer& transfer) {
     const int other = under_way.parts[0].other;
     if (code != MPI_SUCCESS) return Checked(under_way.what, other, code);
     const double seconds = waited.Seconds();
-    if (seconds > limit()) return HangOf(under_way.what, other);
+    if (seconds > timeout()) return HangOf(under_way.what, other);
     if (seconds < kSpinSeconds) {
       sched_yield();
     } else {

@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "core/device/device.h"
-#include "runtime/comm/background.h"
+#include "runtime/comm/worker_thread.h"
 #include "runtime/host_memory.h"
 
 namespace rewright {
@@ -44,7 +44,7 @@ class TwoTierMemory : public HostDeviceMemory {
   std::mutex mutex_;
   absl::flat_hash_map<const void*, int64_t> copies_;  // numbers of the last ones, by address
   int64_t last_ = 0;
-  Background queue_{/*at_once=*/false};
+  WorkerThread queue_{/*at_once=*/false};
 };
 
 struct TwoTierOptions {

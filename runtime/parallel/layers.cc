@@ -295,18 +295,18 @@ Layers CutIntoLayers(const Graph& graph, const Passes& passes, const std::vector
   std::vector<int> numbers;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const auto place = passes.nodes.find(graph.nodes()[i]);
-    int piece = 0;
+    int subgraph = 0;
     if (place == passes.nodes.end()) {
-      for (int producer : graph.producers(static_cast<int>(i))) piece = std::max(piece, numbers[producer]);
+      for (int producer : graph.producers(static_cast<int>(i))) subgraph = std::max(subgraph, numbers[producer]);
     } else {
-      piece = cut.PieceOf(place->second.forward, layers[place->second.position]);
+      subgraph = cut.SubgraphOf(place->second.forward, layers[place->second.position]);
     }
-    numbers.push_back(piece);
+    numbers.push_back(subgraph);
   }
-  cut.pieces = PiecesOf(graph, numbers, 2 * cut.count, graph.states());
+  cut.subgraphs = SplitGraph(graph, numbers, 2 * cut.count, graph.states());
   for (const Output& output : graph.outputs()) {
-    const int piece = numbers[graph.index(output.value.node)];
-    cut.homes.push_back(cut.LayerOf(piece));
+    const int subgraph = numbers[graph.index(output.value.node)];
+    cut.homes.push_back(cut.LayerOf(subgraph));
   }
   return cut;
 }

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "core/device/device.h"
 #include "core/ir/graph.h"
-#include "runtime/parallel/pieces.h"
+#include "runtime/parallel/subgraphs.h"
 
 namespace rewright {
 
@@ -52,11 +52,11 @@ absl::StatusOr<std::vector<int>> LayersByTime(const Passes& passes, int count);
 
 struct Layers {
   int count = 0;
-  Pieces pieces;           // forward passes 0..count-1, then backward passes count-1..0; the latter may be empty
+  Subgraphs subgraphs;     // forward passes 0..count-1, then backward passes count-1..0; the latter may be empty
   std::vector<int> homes;  // by output of the graph, the layer that makes it
-  // The piece of a pass of a layer, and the layer of a piece.
-  int PieceOf(bool forward, int layer) const { return forward ? layer : 2 * count - 1 - layer; }
-  int LayerOf(int piece) const { return PieceOf(piece < count, piece); }
+  // The subgraph of a pass of a layer, and the layer of a subgraph.
+  int SubgraphOf(bool forward, int layer) const { return forward ? layer : 2 * count - 1 - layer; }
+  int LayerOf(int subgraph) const { return SubgraphOf(subgraph < count, subgraph); }
 };
 
 // `layers` are by position, as above. Nodes that the passes do not know, such as those that pack gradients, are where

@@ -117,7 +117,7 @@ class Projector {
 
   absl::Status AddLeaf(Value leaf) {
     const Node& node = cut_.node(leaf.node);
-    RankLeaf here{node.name, node.outputs[0], BlockAxis(leaf)};
+    ShardedLeaf here{node.name, node.outputs[0], BlockAxis(leaf)};
     TensorType type = here.whole;
     if (here.axis >= 0) {
       block_axis_[leaf] = here.axis;
@@ -393,7 +393,7 @@ std::vector<Value> RankGraph::StatesInOrder() const {
   std::map<std::string, Value> by_name;
   for (Value state : graph.states()) by_name[graph.node(state.node).name] = state;
   std::vector<Value> ordered;
-  for (const RankLeaf& state : states) ordered.push_back(by_name.at(state.name));
+  for (const ShardedLeaf& state : states) ordered.push_back(by_name.at(state.name));
   return ordered;
 }
 

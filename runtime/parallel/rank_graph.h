@@ -40,13 +40,13 @@ struct Collective {
 const char* CollectiveName(Collective::Kind kind);  // "all-gather"
 
 // A rank's part of a tensor: its block along the axis, or all of it where that is -1.
-struct RankPart {
+struct Shard {
   Tensor tensor;
   int axis = -1;
 };
 
 // A leaf of the cut graph.
-struct RankLeaf {
+struct ShardedLeaf {
   std::string name;
   TensorType whole;
   int axis = -1;  // along which the rank has its block; -1: it has all of it
@@ -57,8 +57,8 @@ struct RankGraph {
   // graph, where results are whole and next values are of the types that states have here, then the collectives'
   // operands.
   Graph graph;
-  std::vector<RankLeaf> inputs;         // of the cut graph, in order
-  std::vector<RankLeaf> states;         // in training; at inference they are in the graph's arena
+  std::vector<ShardedLeaf> inputs;      // of the cut graph, in order
+  std::vector<ShardedLeaf> states;      // in training; at inference they are in the graph's arena
   std::vector<Collective> collectives;  // in an order in which they can be run; the same one on every rank
 
   // The number of a state in `states`. Error: there is none of that name.

@@ -24,12 +24,12 @@ absl::Status RunCollective(Communicator& ranks, const std::string& when, const C
 }
 
 int64_t BytesSentBy(const Executable& executable) {
-  const auto* of_ranks = dynamic_cast<const ExecutableOfRanks*>(&executable);
+  const auto* of_ranks = dynamic_cast<const DistributedExecutable*>(&executable);
   return of_ranks == nullptr ? 0 : of_ranks->bytes_sent();
 }
 
 int64_t BytesSentToRead(const Executable& executable, const std::string& name) {
-  const auto* of_ranks = dynamic_cast<const ExecutableOfRanks*>(&executable);
+  const auto* of_ranks = dynamic_cast<const DistributedExecutable*>(&executable);
   return of_ranks == nullptr ? 0 : of_ranks->BytesSentToRead(name);
 }
 

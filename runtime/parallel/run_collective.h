@@ -13,7 +13,7 @@
 namespace rewright {
 
 // An executable that several ranks run together.
-class ExecutableOfRanks : public Executable {
+class DistributedExecutable : public Executable {
  public:
   // Bytes that this rank sends in a run, and when a state is read.
   virtual int64_t bytes_sent() const = 0;

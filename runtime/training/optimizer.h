@@ -88,7 +88,7 @@ double LargestGradient(DType dtype);
 bool MayOverflow(const OptimizerOptions& options, DType dtype);
 
 struct OptimizerGraph {
-  // Next values: of the weights in their order, of what the optimizer keeps, then those that the model gives.
+  // Next values: of the weights in their order, of the optimizer state, then those that the model gives.
   std::vector<Output> updates;
   Value learning_rate;  // f64[]: of this update
   // f64[1 + weights]: the magnitude of the loss and the largest one of each gradient before clipping. Not finite
@@ -103,14 +103,13 @@ struct OptimizerGraph {
 };
 
 // `gradients[i]` is of the type of weights[i], a state; `model_next` are the next values that the model gives its own
-// states. Errors: a group that fits no weight, a state of the model that
-// has the name of one that the optimizer keeps.
+// states. Errors: a group that fits no weight, a state of the model that has the name of an optimizer state.
 absl::StatusOr<OptimizerGraph> AddOptimizer(Arena& arena, const OptimizerOptions& options,
                                             const std::vector<Value>& weights, const std::vector<Value>& gradients,
                                             Value loss, const std::vector<std::string>& names_taken,
                                             const std::vector<Output>& model_next = {});
 
-// A step at values of what the optimizer keeps where next values hardly depend on how gradients are rounded: what it is
+// A step at values of the optimizer state where next values hardly depend on how gradients are rounded: what it is
 // checked at. Adam divides by the root of adam_v, which is zero before the first update, as gradients may nearly be.
 absl::StatusOr<Graph> AtSmoothStates(const Graph& step);
 

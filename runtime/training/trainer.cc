@@ -16,7 +16,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/text.h"
 #include "core/tensor/compare.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/in_process.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/parallel/run_collective.h"
 
@@ -150,7 +150,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, Train
       alone_(options.ranks == nullptr ? std::move(InProcessRanks(1)[0]) : nullptr),
       ranks_(options.ranks == nullptr ? *alone_ : *options.ranks),
       groups_(ranks_, options.sharing.layout),
-      own_(MicroBatchesOf(options.sharing.layout.zero, config.step.micro_batches, groups_.partners())) {}
+      own_(MicroBatchesOf(options.sharing.layout.zero, config.step.micro_batches, groups_.data_parallel())) {}
 
 absl::Status Trainer::Init(GraphRunner& runner) {
   total_steps_ = config_.steps > 0 ? config_.steps : config_.epochs * batches_per_epoch();

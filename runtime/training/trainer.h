@@ -166,7 +166,7 @@ class Trainer {
 
   const std::unique_ptr<Communicator> alone_;  // where there are no ranks
   Communicator& ranks_;
-  const RankGroups groups_;
+  const MeshCommunicators groups_;
   const std::vector<int64_t> own_;  // micro-batches of this rank
 
   std::optional<CheckpointLock> lock_;  // of the checkpoint folder, on rank 0

@@ -124,7 +124,7 @@ std::vector<int> ActivationLifetimes::OperandsOf(int tensor) const {
 
 class ActivationLifetimes::Rewriting {
  public:
-  Rewriting(const ActivationLifetimes& waiting, const Kept& kept)
+  Rewriting(const ActivationLifetimes& waiting, const Residencies& kept)
       : waiting_(waiting), graph_(waiting.graph_), arena_(*graph_.arena()), kept_(kept) {}
 
   absl::StatusOr<Rewritten> Run() {
@@ -190,7 +190,7 @@ class ActivationLifetimes::Rewriting {
   // The value as it is kept, or computed early.
   absl::StatusOr<Value> There(Value value) {
     const Tensor& root = RootOf(value);
-    if (kept_[root.root] != Keep::kAway || now_ <= root.from || !trigger_) return Early(value);
+    if (kept_[root.root] != Residency::kOffloaded || now_ <= root.from || !trigger_) return Early(value);
     const auto [stay, is_new] = stays_.try_emplace(root.root, Stay{now_, num_stays_});
     if (is_new || now_ - stay->second.last >= kLongWait) stay->second.number = num_stays_++;
     stay->second.last = now_;
@@ -231,7 +231,7 @@ class ActivationLifetimes::Rewriting {
   // It need not be computed again.
   bool IsThere(Value value) const {
     const Tensor& root = RootOf(value);
-    return !root.may_drop || kept_[root.root] != Keep::kNot;
+    return !root.may_drop || kept_[root.root] != Residency::kRecomputed;
   }
 
   absl::StatusOr<Value> Late(Value value) {
@@ -271,7 +271,7 @@ class ActivationLifetimes::Rewriting {
   const ActivationLifetimes& waiting_;
   const Graph& graph_;
   Arena& arena_;
-  const Kept& kept_;
+  const Residencies& kept_;
   Rewritten result_;
   absl::flat_hash_map<NodeId, NodeId> late_;
   // A time for which a tensor is back.
@@ -286,7 +286,7 @@ class ActivationLifetimes::Rewriting {
   std::optional<Value> trigger_;
 };
 
-absl::StatusOr<ActivationLifetimes::Rewritten> ActivationLifetimes::Rewrite(const Kept& kept) const {
+absl::StatusOr<ActivationLifetimes::Rewritten> ActivationLifetimes::Rewrite(const Residencies& kept) const {
   return Rewriting(*this, kept).Run();
 }
 

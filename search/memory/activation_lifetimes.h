@@ -26,12 +26,12 @@ namespace rewright {
 inline constexpr int kLongWait = 8;
 
 // The place of a tensor while it waits.
-enum class Keep : uint8_t {
-  kNot,   // it is computed again
-  kHere,  // it stays in memory
-  kAway,  // it is in the second tier meanwhile
+enum class Residency : uint8_t {
+  kRecomputed,  // it is computed again
+  kResident,    // it stays in memory
+  kOffloaded,   // it is in the second tier meanwhile
 };
-using Kept = std::vector<Keep>;  // by position in graph.nodes()
+using Residencies = std::vector<Residency>;  // by position in graph.nodes()
 
 class ActivationLifetimes {
  public:
@@ -71,7 +71,7 @@ class ActivationLifetimes {
   std::vector<int> OperandsOf(int tensor) const;
 
   // All that late readers need and that is not kept is computed again.
-  absl::StatusOr<Rewritten> Rewrite(const Kept& kept) const;
+  absl::StatusOr<Rewritten> Rewrite(const Residencies& kept) const;
 
  private:
   class Rewriting;

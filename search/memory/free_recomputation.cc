@@ -15,7 +15,7 @@ using InMemory = ActivationLifetimes::Tensor;
 // readers have it.
 class KeptCut {
  public:
-  KeptCut(const ActivationLifetimes& waiting, const Kept& kept)
+  KeptCut(const ActivationLifetimes& waiting, const Residencies& kept)
       : waiting_(waiting), kept_(kept), flow_(2 * waiting.tensors().size() + 2) {
     for (int i = 0; i < static_cast<int>(waiting.tensors().size()); ++i) {
       if (IsHere(i)) Add(i);
@@ -81,7 +81,7 @@ class KeptCut {
 
   void Add(int i) {
     // The cut may keep only tensors that are kept now: others have no memory of their own.
-    Connect(Known(i), Late(i), kept_[i] != Keep::kNot ? std::max<int64_t>(1, tensor(i).bytes) : kNever);
+    Connect(Known(i), Late(i), kept_[i] != Residency::kRecomputed ? std::max<int64_t>(1, tensor(i).bytes) : kNever);
     if (tensor(i).late >= 0) Connect(Late(i), Sink(), kNever);
     if (!IsFree(i)) {
       Connect(Source(), Known(i), kNever);
@@ -93,15 +93,15 @@ class KeptCut {
   }
 
   const ActivationLifetimes& waiting_;
-  const Kept& kept_;
+  const Residencies& kept_;
   Flow flow_;
 };
 
 }  // namespace
 
-Kept KeptWithoutFree(const ActivationLifetimes& waiting, const Kept& kept) {
-  Kept left = kept;
-  for (int i : KeptCut(waiting, kept).Dropped()) left[i] = Keep::kNot;
+Residencies KeptWithoutFree(const ActivationLifetimes& waiting, const Residencies& kept) {
+  Residencies left = kept;
+  for (int i : KeptCut(waiting, kept).Dropped()) left[i] = Residency::kRecomputed;
   return left;
 }
 

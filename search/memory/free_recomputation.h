@@ -7,6 +7,6 @@ namespace rewright {
 
 // `kept` without the pointwise tensors that late readers can compute from the other kept ones, so that the fewest bytes
 // wait at its end.
-Kept KeptWithoutFree(const ActivationLifetimes& waiting, const Kept& kept);
+Residencies KeptWithoutFree(const ActivationLifetimes& waiting, const Residencies& kept);
 
 }  // namespace rewright

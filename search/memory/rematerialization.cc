@@ -16,7 +16,7 @@ namespace {
 using InMemory = ActivationLifetimes::Tensor;
 
 struct MemoryChoice {
-  Kept kept;
+  Residencies kept;
   ActivationLifetimes::Rewritten rewritten;
   RunPlan plan;
 };
@@ -42,7 +42,7 @@ class Chooser {
   absl::StatusOr<Rematerialization> Run() {
     ASSIGN_OR_RETURN(best_, Judge(All()));
     const MemoryChoice unchanged = best_;
-    const Kept free = KeptWithoutFree(waiting_, All());
+    const Residencies free = KeptWithoutFree(waiting_, All());
     ASSIGN_OR_RETURN(const MemoryChoice cheap, Judge(free));
     if (cheap.plan.bytes < best_.plan.bytes) best_ = cheap;
     if (options_.limit && best_.plan.bytes > *options_.limit) RETURN_IF_ERROR(Trade(cheap));
@@ -70,10 +70,10 @@ class Chooser {
   }
 
   // All tensors in memory: those that escape from the group that computes them.
-  Kept All() const {
-    Kept kept(waiting_.tensors().size(), Keep::kNot);
+  Residencies All() const {
+    Residencies kept(waiting_.tensors().size(), Residency::kRecomputed);
     for (const Group& group : first_.groups) {
-      for (Value output : group.outputs) kept[waiting_.graph().index(output.node)] = Keep::kHere;
+      for (Value output : group.outputs) kept[waiting_.graph().index(output.node)] = Residency::kResident;
     }
     return kept;
   }
@@ -91,7 +91,7 @@ class Chooser {
 
   // ---- judging
 
-  absl::StatusOr<MemoryChoice> Judge(Kept kept) {
+  absl::StatusOr<MemoryChoice> Judge(Residencies kept) {
     ++plans_;
     MemoryChoice candidate;
     for (bool again = true; again;) {
@@ -106,7 +106,7 @@ class Chooser {
 
   // Keeps the tensors that a group was joined with if the group runs by another kernel than before; true if there are
   // any. Pointwise kernels give the same bits however they are cut.
-  bool Pin(const ActivationLifetimes::Rewritten& rewritten, const Group& group, Kept* kept) const {
+  bool Pin(const ActivationLifetimes::Rewritten& rewritten, const Group& group, Residencies* kept) const {
     std::vector<NodeId> origins;
     int library = -1;  // position of the last node that is not pointwise
     for (NodeId id : group.nodes) {
@@ -127,7 +127,7 @@ class Chooser {
 
   // Likewise keeps tensors that are computed together with an operator that is not pointwise, and would be computed
   // again.
-  bool PinOthers(const ActivationLifetimes::Rewritten& rewritten, Kept* kept) const {
+  bool PinOthers(const ActivationLifetimes::Rewritten& rewritten, Residencies* kept) const {
     bool pinned = false;
     for (const auto& [id, origin] : rewritten.origins) {
       const int i = waiting_.graph().index(origin);
@@ -139,12 +139,12 @@ class Chooser {
   }
 
   // True where one of them would not have been kept.
-  bool KeepEscaping(const std::vector<NodeId>& nodes, Kept* kept) const {
+  bool KeepEscaping(const std::vector<NodeId>& nodes, Residencies* kept) const {
     bool changed = false;
     for (NodeId id : nodes) {
       const int i = waiting_.graph().index(id);
-      if ((*kept)[i] != Keep::kNot || !Escapes(i)) continue;
-      (*kept)[i] = Keep::kHere;
+      if ((*kept)[i] != Residency::kRecomputed || !Escapes(i)) continue;
+      (*kept)[i] = Residency::kResident;
       changed = true;
     }
     return changed;
@@ -160,22 +160,22 @@ class Chooser {
 
   absl::Status Trade(const MemoryChoice& cheap) {
     std::vector<MemoryChoice> starts = {cheap};
-    Kept waits = All();  // what late readers read, and nothing that it is computed from
+    Residencies waits = All();  // what late readers read, and nothing that it is computed from
     for (int i = 0; i < static_cast<int>(waits.size()); ++i) {
-      if (tensor(i).late < 0 && tensor(i).written <= end_ && tensor(i).may_drop) waits[i] = Keep::kNot;
+      if (tensor(i).late < 0 && tensor(i).written <= end_ && tensor(i).may_drop) waits[i] = Residency::kRecomputed;
     }
     ASSIGN_OR_RETURN(starts.emplace_back(), Judge(waits));
     if (options_.second_tier) {
-      Kept away = cheap.kept;
+      Residencies away = cheap.kept;
       for (int i = 0; i < static_cast<int>(away.size()); ++i) {
-        if (away[i] == Keep::kHere && MayLeave(i)) away[i] = Keep::kAway;
+        if (away[i] == Residency::kResident && MayLeave(i)) away[i] = Residency::kOffloaded;
       }
       ASSIGN_OR_RETURN(starts.emplace_back(), Judge(away));
     }
     const int most = static_cast<int>(waiting_.waiting().size());
     // The fewer there are, the less is computed again: the first that fit are the best.
     for (int segments = 2; segments <= most && plans_ < most_plans_; segments += std::max(1, segments / 3)) {
-      const Kept kept = InSegments(segments, cheap.kept);
+      const Residencies kept = InSegments(segments, cheap.kept);
       const bool known =
           std::any_of(starts.begin(), starts.end(), [&](const MemoryChoice& c) { return c.kept == kept; });
       if (known) continue;
@@ -249,18 +249,18 @@ class Chooser {
   }
 
   // Keeps tensors that cross the narrow places, and small ones; behind the last place it does as `behind` does.
-  Kept InSegments(int segments, const Kept& behind) const {
+  Residencies InSegments(int segments, const Residencies& behind) const {
     const std::vector<int> places = NarrowPlaces(segments);
-    const Kept all = All();
-    Kept kept(all.size(), Keep::kNot);
+    const Residencies all = All();
+    Residencies kept(all.size(), Residency::kRecomputed);
     for (int i = 0; i < static_cast<int>(kept.size()); ++i) {
-      if (all[i] == Keep::kNot || tensor(i).root != i || tensor(i).written < 0) continue;
+      if (all[i] == Residency::kRecomputed || tensor(i).root != i || tensor(i).written < 0) continue;
       const bool crosses = std::any_of(places.begin(), places.end(), [&](int place) {
         return tensor(i).written <= place && place < LastEarlyUse(i);
       });
       const bool last = places.empty() || tensor(i).written > places.back();
       const bool small = tensor(i).late >= 0 && IsSmall(i);
-      if (crosses || small || (last && behind[i] != Keep::kNot)) kept[i] = Keep::kHere;
+      if (crosses || small || (last && behind[i] != Residency::kRecomputed)) kept[i] = Residency::kResident;
     }
     return kept;
   }
@@ -269,22 +269,22 @@ class Chooser {
 
   // Drops the tensor, and the tensors that it is computed from and that are kept for it alone. Gives the seconds of all
   // that.
-  double Drop(int i, Kept* kept) const {
+  double Drop(int i, Residencies* kept) const {
     double seconds = seconds_[i];
-    (*kept)[i] = Keep::kNot;
+    (*kept)[i] = Residency::kRecomputed;
     for (int operand : waiting_.OperandsOf(i)) {
       const bool waits = tensor(operand).late >= 0 || !tensor(operand).may_drop;
-      if ((*kept)[operand] == Keep::kNot || waits || tensor(operand).bytes * 4 < tensor(i).bytes) continue;
+      if ((*kept)[operand] == Residency::kRecomputed || waits || tensor(operand).bytes * 4 < tensor(i).bytes) continue;
       seconds += Drop(operand, kept);
     }
     return seconds;
   }
 
   // The tensor is dropped, or goes where it is told.
-  double Change(int i, Keep to, Kept* kept) const {
-    if (to == Keep::kNot) return Drop(i, kept);
+  double Change(int i, Residency to, Residencies* kept) const {
+    if (to == Residency::kRecomputed) return Drop(i, kept);
     (*kept)[i] = to;
-    return to == Keep::kAway ? SecondsAwayPerByte() * static_cast<double>(tensor(i).bytes) : 0;
+    return to == Residency::kOffloaded ? SecondsAwayPerByte() * static_cast<double>(tensor(i).bytes) : 0;
   }
 
   // A tensor of the graph, in memory, and the groups of a candidate between which it waits.
@@ -314,7 +314,7 @@ class Chooser {
       if (!now.graph().contains(new_id)) continue;
       const InMemory& there = now.tensors()[now.graph().index(new_id)];
       const int i = waiting_.graph().index(old_id);
-      if (there.root != now.graph().index(new_id) || candidate.kept[i] != Keep::kHere) continue;
+      if (there.root != now.graph().index(new_id) || candidate.kept[i] != Residency::kResident) continue;
       if (tensor(i).late >= 0 || MayLeave(i)) tensors.emplace_back(i, there);
     }
     std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -324,19 +324,19 @@ class Chooser {
   struct Move {
     double seconds = 0;  // for a byte
     Wait wait;
-    Keep to = Keep::kNot;
+    Residency to = Residency::kRecomputed;
   };
   // The possible changes for these tensors, by seconds per byte.
-  std::vector<Move> MovesOf(const std::vector<Wait>& waits, const Kept& kept) const {
+  std::vector<Move> MovesOf(const std::vector<Wait>& waits, const Residencies& kept) const {
     std::vector<Move> moves;
-    const auto add = [&](const Wait& wait, Keep to) {
-      Kept changed = kept;
+    const auto add = [&](const Wait& wait, Residency to) {
+      Residencies changed = kept;
       const auto bytes = static_cast<double>(std::max<int64_t>(1, tensor(wait.tensor).bytes));
       moves.push_back({Change(wait.tensor, to, &changed) / bytes, wait, to});
     };
     for (const Wait& wait : waits) {
-      if (tensor(wait.tensor).late >= 0) add(wait, Keep::kNot);
-      if (MayLeave(wait.tensor) && wait.is_longest) add(wait, Keep::kAway);
+      if (tensor(wait.tensor).late >= 0) add(wait, Residency::kRecomputed);
+      if (MayLeave(wait.tensor) && wait.is_longest) add(wait, Residency::kOffloaded);
     }
     std::stable_sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) { return a.seconds < b.seconds; });
     return moves;
@@ -344,8 +344,8 @@ class Chooser {
 
   // Lowers the memory: at every group at which too much is alive, the fullest first, the cheapest tensors leave until
   // the rest has room.
-  Kept Lowered(const MemoryChoice& candidate, std::set<std::pair<int, Keep>>* tried) const {
-    Kept kept = candidate.kept;
+  Residencies Lowered(const MemoryChoice& candidate, std::set<std::pair<int, Residency>>* tried) const {
+    Residencies kept = candidate.kept;
     std::vector<int64_t> live = candidate.plan.live;
     const int64_t room = *options_.limit - (BytesOf(candidate) - *std::max_element(live.begin(), live.end()));
     std::vector<int> groups(live.size());
@@ -357,7 +357,7 @@ class Chooser {
       for (const Move& move : MovesOf(WaitsAt(group, tensors), kept)) {
         const int i = move.wait.tensor;
         if (live[group] <= room) break;
-        if (kept[i] != Keep::kHere || !tried->insert({i, move.to}).second) continue;
+        if (kept[i] != Residency::kResident || !tried->insert({i, move.to}).second) continue;
         Change(i, move.to, &kept);
         for (int at = move.wait.after + 1; at < move.wait.before; ++at) live[at] -= tensor(i).bytes;
       }
@@ -366,9 +366,9 @@ class Chooser {
   }
 
   absl::Status Lower(MemoryChoice* candidate, int until) {
-    std::set<std::pair<int, Keep>> tried;
+    std::set<std::pair<int, Residency>> tried;
     while (!Fits(*candidate) && plans_ < until) {
-      const Kept kept = Lowered(*candidate, &tried);
+      const Residencies kept = Lowered(*candidate, &tried);
       if (kept == candidate->kept) break;
       ASSIGN_OR_RETURN(MemoryChoice next, Judge(kept));
       if (BytesOf(next) < BytesOf(*candidate)) *candidate = std::move(next);
@@ -378,12 +378,12 @@ class Chooser {
 
   // Keeps again the tensors that save most seconds for a byte, as many at once as fit.
   absl::Status Raise(MemoryChoice candidate, int until) {
-    const Kept all = All();
+    const Residencies all = All();
     std::vector<std::pair<double, int>> moves;
     for (int i = 0; i < static_cast<int>(all.size()); ++i) {
-      const bool kept = all[i] == Keep::kNot || candidate.kept[i] == Keep::kHere;
+      const bool kept = all[i] == Residency::kRecomputed || candidate.kept[i] == Residency::kResident;
       if (kept || tensor(i).root != i || !tensor(i).may_drop) continue;
-      const double seconds = candidate.kept[i] == Keep::kAway
+      const double seconds = candidate.kept[i] == Residency::kOffloaded
                                  ? SecondsAwayPerByte()
                                  : seconds_[i] / static_cast<double>(std::max<int64_t>(1, tensor(i).bytes));
       moves.emplace_back(-seconds, i);
@@ -391,8 +391,8 @@ class Chooser {
     std::sort(moves.begin(), moves.end());
     for (size_t at = 0, step = std::max<size_t>(1, moves.size() / 2); at < moves.size() && plans_ < until;) {
       const size_t end = std::min(moves.size(), at + step);
-      Kept kept = candidate.kept;
-      for (size_t k = at; k < end; ++k) kept[moves[k].second] = Keep::kHere;
+      Residencies kept = candidate.kept;
+      for (size_t k = at; k < end; ++k) kept[moves[k].second] = Residency::kResident;
       ASSIGN_OR_RETURN(MemoryChoice next, Judge(kept));
       if (Fits(next) && IsBetter(next, candidate)) {
         candidate = std::move(next);
@@ -412,17 +412,18 @@ class Chooser {
   absl::Status Polish() {
     std::vector<int> order = waiting_.waiting();
     for (int i = 0; i < static_cast<int>(waiting_.tensors().size()); ++i) {
-      if (tensor(i).late < 0 && best_.kept[i] != Keep::kNot && MayLeave(i)) order.push_back(i);
+      if (tensor(i).late < 0 && best_.kept[i] != Residency::kRecomputed && MayLeave(i)) order.push_back(i);
     }
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return tensor(a).bytes > tensor(b).bytes; });
     for (bool improved = true; improved;) {
       improved = false;
       for (int i : order) {
-        for (Keep to : {Keep::kNot, Keep::kHere, Keep::kAway}) {
-          const bool may = to == Keep::kNot ? tensor(i).late >= 0 : to == Keep::kHere || MayLeave(i);
+        for (Residency to : {Residency::kRecomputed, Residency::kResident, Residency::kOffloaded}) {
+          const bool may =
+              to == Residency::kRecomputed ? tensor(i).late >= 0 : to == Residency::kResident || MayLeave(i);
           if (!may || best_.kept[i] == to) continue;
           if (plans_ >= most_plans_) return absl::OkStatus();
-          Kept kept = best_.kept;
+          Residencies kept = best_.kept;
           Change(i, to, &kept);
           ASSIGN_OR_RETURN(const MemoryChoice next, Judge(kept));
           if (!IsBetter(next, best_)) continue;

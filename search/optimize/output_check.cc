@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "core/ir/random_tensors.h"
 #include "core/ops/foreign.h"
 #include "core/tensor/compare.h"

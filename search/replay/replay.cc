@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "search/replay/replacement_text.h"
+#include "substitutions/match/applier.h"
 
 namespace rewright {
 

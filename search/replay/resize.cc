@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "substitutions/match/applier.h"
 
 namespace rewright {
 namespace {

@@ -1,4 +1,5 @@
-// Equality saturation, see search.h.
+#include "search/saturation/eqsat.h"
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "core/base/check.h"
 #include "search/saturation/extraction.h"
 #include "search/saturation/tiles.h"
+#include "search/strategies/descent.h"
 #include "search/strategies/explorer.h"
 #include "substitutions/egraph/saturate.h"
 

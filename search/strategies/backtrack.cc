@@ -1,4 +1,5 @@
-// Cost-guided backtracking around local optima, see search.h.
+#include "search/strategies/backtrack.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "search/strategies/descent.h"
 #include "search/strategies/explorer.h"
 
 namespace rewright {

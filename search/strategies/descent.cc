@@ -1,7 +1,5 @@
-// Greedy descent, in rounds.
-//
-// A round judges all rewrites of the graph, picks the ones that promise to pay, the best of those that overlap, and
-// carries them out all at once (Explorer::Take).
+#include "search/strategies/descent.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>

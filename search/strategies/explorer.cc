@@ -12,6 +12,7 @@
 #include "core/base/check.h"
 #include "core/base/threads.h"
 #include "search/resources.h"
+#include "search/strategies/descent.h"
 
 namespace rewright {
 namespace {

@@ -172,23 +172,4 @@ class Explorer {
   double start_cpu_;
 };
 
-// The proposals that do not overlap with one before them, sorted from the outputs towards the inputs.
-std::vector<Proposal> Disjoint(std::vector<Proposal> proposals);
-
-// Descends from the original and from the second start. The cheaper end, of which `graph` becomes the view.
-SearchState DescendFromStarts(Explorer& explorer, Graph* graph);
-
-// Takes cheaper rewrites until there is none, see search.h. `state`, of which `graph` is the view, becomes the local
-// optimum.
-void Descend(Explorer& explorer, SearchState* state, Graph* graph);
-
-// Descends, then searches around the optimum.
-void Backtrack(Explorer& explorer);
-
-// Descends, then extracts from e-graphs.
-void SaturateAndExtract(Explorer& explorer);
-
-// Either, window by window.
-void SearchWindows(Explorer& explorer);
-
 }  // namespace rewright

@@ -1,4 +1,5 @@
-// Search by windows, see search.h.
+#include "search/windows/windows.h"
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
+#include "search/strategies/descent.h"
 #include "search/strategies/explorer.h"
 #include "search/windows/window.h"
 #include "search/windows/window_cuts.h"

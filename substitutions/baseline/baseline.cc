@@ -16,6 +16,7 @@
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
 #include "substitutions/language/operator_variables.h"
+#include "substitutions/match/applier.h"
 
 namespace rewright {
 namespace {

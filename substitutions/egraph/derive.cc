@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "substitutions/instance/random_application.h"
+#include "substitutions/match/applier.h"
 
 namespace rewright {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "substitutions/language/rule_terms.h"
 #include "substitutions/language/siblings.h"
+#include "substitutions/match/applier.h"
 
 namespace rewright {
 namespace {

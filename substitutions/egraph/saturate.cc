@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "substitutions/egraph/reverse_rule.h"
+#include "substitutions/match/applier.h"
 
 namespace rewright {
 namespace {

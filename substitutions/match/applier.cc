@@ -1,4 +1,5 @@
-// Building the right side of a match.
+#include "substitutions/match/applier.h"
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -7,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "substitutions/match/match_scope.h"
-#include "substitutions/match/matcher.h"
 #include "substitutions/match/new_values.h"
 
 namespace rewright {

@@ -16,6 +16,7 @@
 #include "core/base/status_macros.h"
 #include "core/lift/lift.h"
 #include "core/ops/ops.h"
+#include "substitutions/match/applier.h"
 
 namespace rewright::sharding {
 namespace {

@@ -13,6 +13,7 @@
 #include "core/ir/text.h"
 #include "substitutions/instance/random_application.h"
 #include "substitutions/language/operator_variables.h"
+#include "substitutions/match/applier.h"
 #include "substitutions/match/matcher.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"

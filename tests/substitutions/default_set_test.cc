@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr double kGain = 0.01;  // percent of a model's cost; a smaller gain does not count (bench/rule_gains.py)
+constexpr double kGain = 0.01;  // percent of a model's cost; a smaller gain does not count (bench/search/rule_gains.py)
 constexpr size_t kMostRules = 200;
 
 std::vector<Rule> RulesOf(const std::string& file) {

@@ -12,7 +12,7 @@ namespace rewright {
 namespace {
 
 constexpr char kTwice[] = "rule twice\n  relu(relu(x)) => relu(x)\n";
-constexpr char kTurned[] = "rule turned\n  transpose(transpose(x: ?t[m, n], perm=[1, 0]), perm=[1, 0]) => x\n";
+constexpr char kTransposed[] = "rule turned\n  transpose(transpose(x: ?t[m, n], perm=[1, 0]), perm=[1, 0]) => x\n";
 
 // Returns the rule as a file holds it after a proof of that class.
 std::string ProvedFor(const std::string& text, RuleClass rule_class, std::optional<RuleClass> halves = std::nullopt) {
@@ -75,7 +75,7 @@ TEST(NarrowTypes, ARecordThatWasAlteredIsRefused) {
 }
 
 TEST(NarrowTypes, RulesThatMoveElementsAreUsedOnEveryType) {
-  const std::string turned = ProvedFor(kTurned, RuleClass::kExact);
+  const std::string turned = ProvedFor(kTransposed, RuleClass::kExact);
   for (const char* dtype : {"f32", "i64", "f16", "bf16", "i8", "u8", "i16", "u16", "u32", "u64"}) {
     EXPECT_EQ(Matches(turned, dtype, {.exact_only = true}), 1u) << dtype;
   }

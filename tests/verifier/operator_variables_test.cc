@@ -16,6 +16,7 @@
 #include "substitutions/language/rule_parser.h"
 #include "substitutions/language/rule_printer.h"
 #include "substitutions/language/stand_ins.h"
+#include "substitutions/match/applier.h"
 #include "substitutions/rule_set.h"
 #include "tests/verifier/rules_util.h"
 #include "verifier/check/bounded_check.h"

@@ -60,7 +60,7 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   options.precision = precision;
   options.opaque = engine.opaque_;
   if (name == "cpu") {
-    ASSIGN_OR_RETURN(options.licences, LoadAllowedKernelRewrites(switched_off));
+    ASSIGN_OR_RETURN(options.allowed_rewrites, LoadAllowedKernelRewrites(switched_off));
   }
   absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(name, options);
   if (!device.ok()) return device.status();

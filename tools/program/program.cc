@@ -1,4 +1,4 @@
-// The program around the verbs: parses flags, runs the verb, turns its outcome into words and an exit status.
+#include "tools/program/program.h"
 
 #include <omp.h>
 
@@ -18,7 +18,6 @@
 #include "core/tensor/memory.h"
 #include "tools/program/flags.h"
 #include "tools/program/suggest.h"
-#include "tools/program/verb.h"
 
 namespace rewright {
 namespace {

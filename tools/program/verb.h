@@ -50,10 +50,4 @@ Action DeclareInspect(CommandLine& line);
 Action DeclareGrad(CommandLine& line);
 Action DeclareShard(CommandLine& line);
 
-// All verbs in the order of the help page.
-std::vector<Verb> AllVerbs();
-
-// The program: parses `arguments` (without the program's name), runs the verb, gives the exit status.
-int RunProgram(const std::vector<std::string>& arguments);
-
 }  // namespace rewright

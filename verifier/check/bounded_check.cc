@@ -17,6 +17,7 @@
 #include "core/ir/index_value.h"
 #include "substitutions/instance/random_application.h"
 #include "substitutions/language/stand_ins.h"
+#include "substitutions/match/applier.h"
 #include "verifier/smt/watchdog.h"
 
 namespace rewright {

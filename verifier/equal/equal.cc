@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "core/ir/random_tensors.h"
 #include "core/tensor/compare.h"
 #include "substitutions/language/rule_printer.h"

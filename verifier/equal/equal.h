@@ -121,15 +121,6 @@ struct EqualResult {
   bool time_out = false;
 };
 
-// A claimed step from a graph to an equal one: values, and their replacements.
-using EqualityClaim = std::vector<std::pair<Value, Value>>;
-
-// The same for two graphs of one arena, from claims that are proved one by one. The outputs are equal if they are
-// congruent by the proved claims. An unproved claim is not used; the outputs may be proved all the same. Nothing is run
-// and nothing attacked: the answer is kProved or kOpen.
-absl::StatusOr<EqualResult> ProveByClaims(const Graph& a, const Graph& b, const std::vector<EqualityClaim>& claims,
-                                          const EqualOptions& options);
-
 // Nodes that this project does not compute are taken for unknown functions (custom_op_cut.h): equal models have the
 // same ones. A difference that shows only in the draws of their results leaves the verdict open. Errors: those of
 // JoinModels; other such nodes; the models cannot be run.

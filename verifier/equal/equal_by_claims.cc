@@ -1,4 +1,4 @@
-// Equality along a path of claims, by congruence.
+#include "verifier/equal/equal_by_claims.h"
 
 #include <optional>
 #include <set>

@@ -9,6 +9,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "core/tensor/compare.h"
 
 namespace rewright {

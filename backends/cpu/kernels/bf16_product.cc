@@ -7,6 +7,7 @@
 #include "backends/common/group.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/onednn/epilogue.h"
+#include "backends/cpu/onednn/reorder.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"

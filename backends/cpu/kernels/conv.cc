@@ -9,6 +9,7 @@
 #include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/onednn/epilogue.h"
+#include "backends/cpu/onednn/reorder.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"

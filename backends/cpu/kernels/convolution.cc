@@ -10,6 +10,7 @@
 #include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/onednn/epilogue.h"
+#include "backends/cpu/onednn/reorder.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 

@@ -5,7 +5,7 @@
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/cpu/kernels/turn.h"
+#include "backends/cpu/kernels/transpose.h"
 
 namespace rewright::cpu {
 namespace {
@@ -129,9 +129,9 @@ class CopyKernel : public Kernel {
   void Square(const T* src, T* dst) const {
     if constexpr (sizeof(T) == sizeof(uint32_t)) {
       if (middle_.from == 1 && last_.to == 1) {
-        for (int64_t c = 0; c < kSquare; c += kTurned) {
-          for (int64_t r = 0; r < kSquare; r += kTurned) {
-            Turn4(src + r + c * last_.from, last_.from, dst + c + r * middle_.to, middle_.to);
+        for (int64_t c = 0; c < kSquare; c += kTransposed) {
+          for (int64_t r = 0; r < kSquare; r += kTransposed) {
+            Transpose4(src + r + c * last_.from, last_.from, dst + c + r * middle_.to, middle_.to);
           }
         }
         return;

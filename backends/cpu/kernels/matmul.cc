@@ -12,7 +12,7 @@
 #include "backends/common/node_access.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
-#include "backends/cpu/kernels/turn.h"
+#include "backends/cpu/kernels/transpose.h"
 #include "backends/cpu/onednn/epilogue.h"
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
@@ -36,17 +36,17 @@ int64_t PanelElements(int64_t k) { return k * Simd().gemm_columns; }
 // Columns of four turned lines, from one whose elements along the depth lie side by side.
 void PackTurned(const float* b, int64_t depth, int64_t columns, int64_t n_stride, float* to) {
   constexpr int64_t kStep = 16;  // a line of the cache
-  const int64_t width = Simd().gemm_columns, whole = columns / kTurned * kTurned;
+  const int64_t width = Simd().gemm_columns, whole = columns / kTransposed * kTransposed;
   const auto words = [](auto* floats) { return reinterpret_cast<uint32_t*>(const_cast<float*>(floats)); };
   for (int64_t k0 = 0; k0 < depth; k0 += kStep) {
-    const int64_t k1 = std::min(depth, k0 + kStep), turned = k0 + (k1 - k0) / kTurned * kTurned;
-    for (int64_t j = 0; j < whole; j += kTurned) {
-      for (int64_t i = j; i < j + kTurned; ++i) __builtin_prefetch(b + k0 + 4 * kStep + i * n_stride);
-      for (int64_t k = k0; k < turned; k += kTurned) {
-        Turn4(words(b + k + j * n_stride), n_stride, words(to + k * width + j), width);
+    const int64_t k1 = std::min(depth, k0 + kStep), turned = k0 + (k1 - k0) / kTransposed * kTransposed;
+    for (int64_t j = 0; j < whole; j += kTransposed) {
+      for (int64_t i = j; i < j + kTransposed; ++i) __builtin_prefetch(b + k0 + 4 * kStep + i * n_stride);
+      for (int64_t k = k0; k < turned; k += kTransposed) {
+        Transpose4(words(b + k + j * n_stride), n_stride, words(to + k * width + j), width);
       }
       for (int64_t k = turned; k < k1; ++k) {
-        for (int64_t i = j; i < j + kTurned; ++i) to[k * width + i] = b[k + i * n_stride];
+        for (int64_t i = j; i < j + kTransposed; ++i) to[k * width + i] = b[k + i * n_stride];
       }
     }
     for (int64_t k = k0; k < k1; ++k) {

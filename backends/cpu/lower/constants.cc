@@ -5,6 +5,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "core/ops/ops.h"
 #include "core/tensor/memory.h"
 #include "runtime/instance.h"

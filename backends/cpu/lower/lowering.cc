@@ -6,6 +6,7 @@
 #include "backends/common/group.h"
 #include "backends/common/group_order.h"
 #include "backends/cpu/kernel_list.h"
+#include "backends/cpu/onednn/reorder.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
 #include "core/tensor/memory.h"

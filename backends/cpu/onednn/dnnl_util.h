@@ -24,8 +24,9 @@ struct DnnlContext {
   dnnl::engine engine;
   int threads = 1;
   int64_t block = 8;  // channels per block of the layouts that oneDNN's convolutions run in
-  std::shared_ptr<const AllowedKernelRewrites> licences;  // of kernels that compute by other operators; null: none may
-  std::shared_ptr<const ort::OpaqueNodes> opaque;         // which run nodes that are not known here; null: none may
+  std::shared_ptr<const AllowedKernelRewrites>
+      allowed_rewrites;                            // of kernels that compute by other operators; null: none may
+  std::shared_ptr<const ort::OpaqueNodes> opaque;  // which run nodes that are not known here; null: none may
   const std::shared_ptr<PackedWeights> packed = std::make_shared<PackedWeights>();
 };
 
@@ -83,12 +84,6 @@ class DnnlKernel : public Kernel {
   const dnnl::primitive primitive_;
   const std::vector<DnnlArg> args_;
 };
-
-// ---------------------------------------------------------------- reorder.cc
-
-// Buffers: from, to. An error where oneDNN has no fast way.
-absl::StatusOr<KernelPtr> MakeReorder(const std::shared_ptr<const DnnlContext>& context, const dnnl::memory::desc& from,
-                                      const dnnl::memory::desc& to);
 
 // Runs `make`, which may throw dnnl::error, and gives its result or the error as a Status that starts with `what`.
 template <typename F>

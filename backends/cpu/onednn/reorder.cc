@@ -1,10 +1,10 @@
-// Changes of layout: weights of 1x1 kernels from oneDNN's blocks to rows here, all others by oneDNN.
+#include "backends/cpu/onednn/reorder.h"
+
 #include <cstring>
 #include <optional>
 
 #include "backends/cpu/kernels/strided.h"
-#include "backends/cpu/kernels/turn.h"
-#include "backends/cpu/onednn/dnnl_util.h"
+#include "backends/cpu/kernels/transpose.h"
 
 namespace rewright::cpu {
 namespace {
@@ -29,7 +29,7 @@ std::optional<Blocks> BlocksOf(const dnnl::memory::desc& from, const dnnl::memor
     return std::nullopt;
   }
   const bool in_blocks = blocked.inner_nblks == 2 && blocked.inner_idxs[0] == 1 && blocked.inner_idxs[1] == 0 &&
-                         blocked.inner_blks[0] == blocked.inner_blks[1] && blocked.inner_blks[0] % kTurned == 0;
+                         blocked.inner_blks[0] == blocked.inner_blks[1] && blocked.inner_blks[0] % kTransposed == 0;
   if (!in_blocks) return std::nullopt;
   for (int k = 0; k < a.ndims; ++k) {
     const bool is_whole = a.dims[k] == b.dims[k] && a.dims[k] == a.padded_dims[k] && b.dims[k] == b.padded_dims[k];
@@ -63,9 +63,9 @@ class Unblock : public Kernel {
   void Block(const uint32_t* from, uint32_t* to) const {
     const int64_t side = blocks_.side;
     if (blocks_.to_b == 1) {
-      for (int64_t a = 0; a < side; a += kTurned) {
-        for (int64_t b = 0; b < side; b += kTurned) {
-          Turn4(from + b * side + a, side, to + a * blocks_.to_a + b, blocks_.to_a);
+      for (int64_t a = 0; a < side; a += kTransposed) {
+        for (int64_t b = 0; b < side; b += kTransposed) {
+          Transpose4(from + b * side + a, side, to + a * blocks_.to_a + b, blocks_.to_a);
         }
       }
       return;

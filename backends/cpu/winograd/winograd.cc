@@ -22,6 +22,7 @@
 #include "backends/cpu/kernels/conv.h"
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/onednn/epilogue.h"
+#include "backends/cpu/onednn/reorder.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/cpu/winograd/meaning.h"
 #include "core/base/status_macros.h"
@@ -430,7 +431,7 @@ bool PaysInEveryRun(const WinogradForm& form, const ConvProblem& problem) {
 
 std::vector<std::string> Laws(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
   std::vector<std::string> laws;
-  if (context.licences == nullptr || group.kind != FusedGroup::Kind::kConv) return laws;
+  if (context.allowed_rewrites == nullptr || group.kind != FusedGroup::Kind::kConv) return laws;
   const ConvProblem problem = ConvProblemOf(graph, group);
   if (!IsPossible(context, graph, group, problem)) return laws;
   absl::StatusOr<Alone> alone = AloneOf(graph, graph.node(group.group.nodes[0]));
@@ -446,7 +447,8 @@ std::vector<std::string> Laws(const DnnlContext& context, const Graph& graph, co
     const absl::StatusOr<Value> meaning =
         WinogradMeaning(*alone->graph.arena(), alone->x, alone->w, problem.pads, form);
     const std::string law = WinogradLaw(form);
-    if (meaning.ok() && context.licences->Allow(law, alone->graph, alone->application, *meaning)) laws.push_back(law);
+    if (meaning.ok() && context.allowed_rewrites->Allow(law, alone->graph, alone->application, *meaning))
+      laws.push_back(law);
   }
   return laws;
 }

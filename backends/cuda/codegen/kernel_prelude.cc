@@ -1,7 +1,8 @@
+#include "backends/cuda/codegen/kernel_prelude.h"
+
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "backends/cuda/codegen/kernel_text.h"
 #include "core/ir/functions.h"
 
 namespace rewright::cuda {

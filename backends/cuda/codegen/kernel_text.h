@@ -1,4 +1,4 @@
-// The text of generated kernels: a prelude, and words for types, functions, literals.
+// The text of generated kernels: words for types, functions, literals.
 #pragma once
 
 #include <string>
@@ -7,12 +7,6 @@
 #include "core/ir/expr.h"
 
 namespace rewright::cuda {
-
-// The functions that a kernel's source calls, as CUDA C++. Element types are float, double, long long, int and unsigned
-// char (truth values, 0 or 1). The functions are those of core/ir/functions.def: integers wrap around, division
-// truncates (by zero it gives 0, where the interpreter reports an error), max and min propagate NaN, conversions to
-// integers clamp.
-const std::string& KernelPrelude();
 
 const char* TypeName(DType dtype);
 const char* StorageName(DType dtype, Storage storage);

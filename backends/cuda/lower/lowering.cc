@@ -5,12 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "backends/common/group.h"
 #include "backends/common/node_access.h"
+#include "backends/cuda/codegen/kernel_prelude.h"
 #include "backends/cuda/codegen/kernel_text.h"
 #include "backends/cuda/memory/queues.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "runtime/instance.h"
 
 namespace rewright::cuda {

@@ -12,6 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "core/onnx/export/writer.h"
 #include "core/onnx/import/graph_importer.h"
 #include "core/onnx/named_sizes.h"

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "core/onnx/export/writer.h"
+#include "core/onnx/functions.h"
 #include "core/onnx/operators.h"
 #include "core/onnx/proto.h"
 

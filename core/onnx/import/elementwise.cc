@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/base/status_macros.h"
+#include "core/onnx/functions.h"
 #include "core/onnx/operators.h"
 
 namespace rewright {

@@ -8,6 +8,7 @@
 #include "core/base/integer.h"
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "core/onnx/proto.h"
 
 namespace rewright {

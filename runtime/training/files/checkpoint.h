@@ -3,7 +3,7 @@
 // A checkpoint is a folder of four or five files inside the checkpoint folder:
 //
 //   step-00000120/weights.safetensors    the model's weights, under their names
-//   step-00000120/optimizer.safetensors  what the optimizer keeps
+//   step-00000120/optimizer.safetensors  optimizer state
 //   step-00000120/program.txt            the graph of a step that runs, in its printed form (core/ir/text.h)
 //   step-00000120/gradients.txt          likewise that of a micro-batch, where a step is cut into these
 //   step-00000120/train.json             where the run stands, and the SHA-256 of the others

@@ -24,11 +24,11 @@ struct LayersOfGraph {
   Layers layers;
   Passes passes;
   std::vector<int> by_position;  // the layer
-  // The piece in which a node runs; the last one where it is none of the passes.
-  int PieceOf(NodeId id) const {
+  // The subgraph in which a node runs; the last one where it is none of the passes.
+  int SubgraphOf(NodeId id) const {
     const auto place = passes.nodes.find(id);
     if (place == passes.nodes.end()) return 2 * layers.count - 1;
-    return layers.PieceOf(place->second.forward, by_position[place->second.position]);
+    return layers.SubgraphOf(place->second.forward, by_position[place->second.position]);
   }
 };
 
@@ -49,20 +49,20 @@ LayersOfGraph LayersOf(const Graph& unpacked, const Graph& step, const std::vect
 }
 
 // When tensors that are handed on are used; the first `leaves`, and the sums, lie elsewhere.
-std::vector<Use> UsesOf(const Pieces& cut, size_t leaves) {
-  const std::vector<Pieces::Piece>& pieces = cut.pieces;
+std::vector<Use> UsesOf(const Subgraphs& cut, size_t leaves) {
+  const std::vector<Subgraphs::Subgraph>& subgraphs = cut.subgraphs;
   std::vector<Use> uses(cut.tensors.size());
-  for (int p = 0; p < static_cast<int>(pieces.size()); ++p) AddUses(pieces[p], p, &uses);
+  for (int p = 0; p < static_cast<int>(subgraphs.size()); ++p) AddUses(subgraphs[p], p, &uses);
   for (size_t k = 0; k < leaves; ++k) uses[k].last = -1;
   for (int tensor : cut.outputs) uses[tensor].last = -1;
   return uses;
 }
 
-// By piece, those of these states that it reads, by number.
-std::vector<std::vector<size_t>> ReadsOf(const Pieces& cut, size_t first_state, const std::vector<bool>& states) {
-  std::vector<std::vector<size_t>> reads(cut.pieces.size());
+// By subgraph, those of these states that it reads, by number.
+std::vector<std::vector<size_t>> ReadsOf(const Subgraphs& cut, size_t first_state, const std::vector<bool>& states) {
+  std::vector<std::vector<size_t>> reads(cut.subgraphs.size());
   for (size_t p = 0; p < reads.size(); ++p) {
-    for (int tensor : cut.pieces[p].inputs) {
+    for (int tensor : cut.subgraphs[p].inputs) {
       const size_t state = static_cast<size_t>(tensor) - first_state;
       if (static_cast<size_t>(tensor) >= first_state && state < states.size() && states[state]) {
         reads[p].push_back(state);
@@ -73,7 +73,7 @@ std::vector<std::vector<size_t>> ReadsOf(const Pieces& cut, size_t first_state, 
 }
 
 // Bytes of memory for weights while they are gathered, less the bytes of their blocks that other ranks keep.
-int64_t GatheredBytes(const Graph& unpacked, const Graph& step, const Pieces& cut, int ranks) {
+int64_t GatheredBytes(const Graph& unpacked, const Graph& step, const Subgraphs& cut, int ranks) {
   std::set<std::string> names;
   for (const auto& [name, axis] : ZeroAxes(step, ranks, 3)) names.insert(name);
   std::vector<bool> in_blocks;
@@ -99,33 +99,33 @@ int64_t GatheredBytes(const Graph& unpacked, const Graph& step, const Pieces& cu
 
 absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,
                                        const std::vector<std::string>& updated, const LayeredOptions& options,
-                                       int ranks, const PieceBytesOf& bytes_of) {
+                                       int ranks, const SubgraphBytesOf& bytes_of) {
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
   const LayersOfGraph found = LayersOf(unpacked, step, updated, options);
-  const Pieces& pieces = found.layers.pieces;
-  const std::vector<Use> uses = UsesOf(pieces, unpacked.inputs().size() + unpacked.states().size());
+  const Subgraphs& subgraphs = found.layers.subgraphs;
+  const std::vector<Use> uses = UsesOf(subgraphs, unpacked.inputs().size() + unpacked.states().size());
   std::vector<Lifetime> lifetimes;
   for (size_t k = 0; k < uses.size(); ++k) {
-    if (uses[k].last >= 0) lifetimes.push_back({pieces.tensors[k].num_bytes(), uses[k].first, uses[k].last});
+    if (uses[k].last >= 0) lifetimes.push_back({subgraphs.tensors[k].num_bytes(), uses[k].first, uses[k].last});
   }
   LayeredPlan plan;
-  for (int p = 0; p < static_cast<int>(pieces.pieces.size()); ++p) {
-    const Pieces::Piece& piece = pieces.pieces[p];
-    if (piece.outputs.empty()) continue;
-    ASSIGN_OR_RETURN(const PieceBytes bytes, bytes_of(piece.graph));
+  for (int p = 0; p < static_cast<int>(subgraphs.subgraphs.size()); ++p) {
+    const Subgraphs::Subgraph& subgraph = subgraphs.subgraphs[p];
+    if (subgraph.outputs.empty()) continue;
+    ASSIGN_OR_RETURN(const SubgraphBytes bytes, bytes_of(subgraph.graph));
     plan.bytes += bytes.own;
     lifetimes.push_back({bytes.shared, p, p});
   }
   plan.bytes += PlaceLifetimes(lifetimes).arena_bytes;
-  if (options.zero == 3) plan.bytes += GatheredBytes(unpacked, step, pieces, ranks);
+  if (options.zero == 3) plan.bytes += GatheredBytes(unpacked, step, subgraphs, ranks);
   if (options.groups == nullptr) return plan;
   plan.groups = options.groups(gradients);
-  const auto piece_of = [&](const Group& group) { return found.PieceOf(group.nodes.back()); };
+  const auto subgraph_of = [&](const Group& group) { return found.SubgraphOf(group.nodes.back()); };
   std::stable_sort(plan.groups.begin(), plan.groups.end(),
-                   [&](const Group& a, const Group& b) { return piece_of(a) < piece_of(b); });
+                   [&](const Group& a, const Group& b) { return subgraph_of(a) < subgraph_of(b); });
   std::vector<int64_t> live = LiveBytes(lifetimes);
-  live.resize(pieces.pieces.size() + 1, 0);
-  for (const Group& group : plan.groups) plan.live.push_back(live[piece_of(group)]);
+  live.resize(subgraphs.subgraphs.size() + 1, 0);
+  for (const Group& group : plan.groups) plan.live.push_back(live[subgraph_of(group)]);
   return plan;
 }
 
@@ -133,7 +133,7 @@ LayeredGradients::LayeredGradients(const LayeredOptions& options, Communicator& 
     : options_(options),
       ranks_(ranks),
       leaves_(LeavesOfRanks(options.micro_batches, ranks.size())),
-      background_(ranks) {}
+      comm_thread_(ranks) {}
 
 absl::StatusOr<std::unique_ptr<LayeredGradients>> LayeredGradients::Create(const Graph& gradients, const Graph& step,
                                                                            const std::vector<std::string>& updated,
@@ -153,12 +153,13 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
   update_ = update;
   ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
   layers_ = LayersOf(unpacked, step, updated, options_).layers;
-  buckets_.resize(layers_.pieces.pieces.size());
-  for (size_t k = 0; k < sums_.size(); ++k) buckets_[layers_.PieceOf(/*forward=*/false, layers_.homes[k])].push_back(k);
-  for (const Pieces::Piece& piece : layers_.pieces.pieces) {
+  buckets_.resize(layers_.subgraphs.subgraphs.size());
+  for (size_t k = 0; k < sums_.size(); ++k)
+    buckets_[layers_.SubgraphOf(/*forward=*/false, layers_.homes[k])].push_back(k);
+  for (const Subgraphs::Subgraph& subgraph : layers_.subgraphs.subgraphs) {
     executables_.emplace_back();
-    if (piece.outputs.empty()) continue;
-    ASSIGN_OR_RETURN(executables_.back(), runner.Prepare(piece.graph));
+    if (subgraph.outputs.empty()) continue;
+    ASSIGN_OR_RETURN(executables_.back(), runner.Prepare(subgraph.graph));
   }
   first_state_ = unpacked.inputs().size();
   for (Value state : unpacked.states()) {
@@ -166,7 +167,7 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
     weight.updated = std::find(updated.begin(), updated.end(), weight.name) != updated.end();
     weight.local = *unpacked.arena()->Elements(state.node);
     if (weight.updated && update != nullptr) {
-      ASSIGN_OR_RETURN(const RankPart local, update->LocalState(weight.name));
+      ASSIGN_OR_RETURN(const Shard local, update->LocalState(weight.name));
       weight.axis = local.axis;
       weight.local = local.tensor;
     }
@@ -176,35 +177,35 @@ absl::Status LayeredGradients::Init(const Graph& gradients, const Graph& step, c
 }
 
 absl::Status LayeredGradients::PlanTensors() {
-  const std::vector<Pieces::Piece>& pieces = layers_.pieces.pieces;
-  tensors_.resize(layers_.pieces.tensors.size());
-  const std::vector<Use> uses = UsesOf(layers_.pieces, first_state_ + weights_.size());
-  std::vector<PieceRun> runs;
+  const std::vector<Subgraphs::Subgraph>& subgraphs = layers_.subgraphs.subgraphs;
+  tensors_.resize(layers_.subgraphs.tensors.size());
+  const std::vector<Use> uses = UsesOf(layers_.subgraphs, first_state_ + weights_.size());
+  std::vector<SubgraphRun> runs;
   for (size_t p = 0; p < executables_.size(); ++p) runs.push_back({executables_[p].get(), static_cast<int>(p)});
-  ASSIGN_OR_RETURN(memory_, SharedMemory::Place(layers_.pieces.tensors, uses, runs, &tensors_));
+  ASSIGN_OR_RETURN(memory_, SharedMemory::Place(layers_.subgraphs.tensors, uses, runs, &tensors_));
   for (size_t k = 0; k < weights_.size(); ++k) {
     const bool gathered = weights_[k].axis >= 0 && options_.zero < 3;
-    tensors_[first_state_ + k] = gathered ? Tensor(layers_.pieces.tensors[first_state_ + k]) : weights_[k].local;
+    tensors_[first_state_ + k] = gathered ? Tensor(layers_.subgraphs.tensors[first_state_ + k]) : weights_[k].local;
   }
 
-  // Weights that are gathered for pieces of even and of odd number share one memory each.
+  // Weights that are gathered for subgraphs of even and of odd number share one memory each.
   std::vector<bool> in_blocks;
   for (const Weight& weight : weights_) in_blocks.push_back(weight.axis >= 0 && options_.zero == 3);
-  gathers_ = ReadsOf(layers_.pieces, first_state_, in_blocks);
-  gathered_views_.resize(pieces.size());
+  gathers_ = ReadsOf(layers_.subgraphs, first_state_, in_blocks);
+  gathered_views_.resize(subgraphs.size());
   for (size_t parity : {0, 1}) {
     std::vector<TensorType> types;
     std::vector<Use> times;
-    for (size_t p = parity; p < pieces.size(); p += 2) {
+    for (size_t p = parity; p < subgraphs.size(); p += 2) {
       for (size_t weight : gathers_[p]) {
-        types.push_back(layers_.pieces.tensors[first_state_ + weight]);
+        types.push_back(layers_.subgraphs.tensors[first_state_ + weight]);
         times.push_back({static_cast<int>(p), static_cast<int>(p)});
       }
     }
     std::vector<Tensor> views(types.size());
     ASSIGN_OR_RETURN(gathered_[parity], SharedMemory::Place(types, times, {}, &views));
     size_t next = 0;
-    for (size_t p = parity; p < pieces.size(); p += 2) {
+    for (size_t p = parity; p < subgraphs.size(); p += 2) {
       for (size_t k = 0; k < gathers_[p].size(); ++k) gathered_views_[p].push_back(views[next++]);
     }
   }
@@ -232,7 +233,7 @@ int64_t LayeredGradients::BytesSent(const Executable&) const {
 }
 
 absl::Status LayeredGradients::ReadWeights(Executable& from) {
-  std::vector<Joined> joined;
+  std::vector<GatheredTensor> joined;
   for (size_t k = 0; k < weights_.size(); ++k) {
     Weight& weight = weights_[k];
     Tensor& whole = tensors_[first_state_ + k];
@@ -241,7 +242,7 @@ absl::Status LayeredGradients::ReadWeights(Executable& from) {
       ASSIGN_OR_RETURN(whole, from.ViewState(weight.name));
       continue;
     }
-    ASSIGN_OR_RETURN(const RankPart local, update_->LocalState(weight.name));
+    ASSIGN_OR_RETURN(const Shard local, update_->LocalState(weight.name));
     weight.local = local.tensor;
     if (weight.axis >= 0 && options_.zero < 3) {
       joined.push_back({weight.local, weight.axis, whole});
@@ -252,12 +253,14 @@ absl::Status LayeredGradients::ReadWeights(Executable& from) {
   return AllGather(ranks_, "the weights of a step", joined);
 }
 
-absl::Status LayeredGradients::RunPiece(size_t number) {
-  return rewright::RunPiece(executables_[number].get(), layers_.pieces.pieces[number], [&](int tensor) -> Tensor& {
-    Tensor& there = tensors_[tensor];
-    if (there.data() == nullptr) there = ranks_.memory().Take(layers_.pieces.tensors[tensor]);
-    return there;
-  });
+absl::Status LayeredGradients::RunSubgraph(size_t number) {
+  return rewright::RunSubgraph(executables_[number].get(), layers_.subgraphs.subgraphs[number],
+                               [&](int tensor) -> Tensor& {
+                                 Tensor& there = tensors_[tensor];
+                                 if (there.data() == nullptr)
+                                   there = ranks_.memory().Take(layers_.subgraphs.tensors[tensor]);
+                                 return there;
+                               });
 }
 
 absl::StatusOr<std::vector<Tensor>> LayeredGradients::Sums(const std::string& what, Prefetcher& batches) {
@@ -303,12 +306,12 @@ void LayeredGradients::StartSum(const std::string& what, const std::vector<size_
     }
     whole.erase(whole.begin(), others);
   }
-  background_.Start([this, what, vectors, cut, axes]() -> absl::Status {
+  comm_thread_.Start([this, what, vectors, cut, axes]() -> absl::Status {
     for (Tensor vector : vectors) RETURN_IF_ERROR(AllReduce(ranks_, what, leaves_, &vector));
     std::vector<Tensor> blocks = cut;
     std::vector<std::pair<Tensor*, int>> to;
     for (size_t i = 0; i < blocks.size(); ++i) to.emplace_back(&blocks[i], axes[i]);
-    return ReduceOwnBlocks(ranks_, what, leaves_, to);
+    return ReduceScatterInPlace(ranks_, what, leaves_, to);
   });
 }
 
@@ -320,26 +323,26 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsOfOwn(const std::strin
     ASSIGN_OR_RETURN(const std::vector<Tensor> batch, batches.Next());
     std::copy(batch.begin(), batch.end(), tensors_.begin());
     for (size_t p = 0; p < executables_.size(); ++p) {
-      RETURN_IF_ERROR(RunPiece(p));
-      for (size_t k : buckets_[p]) sums[k].Add(TakeOutput(layers_.pieces, k, &tensors_));
+      RETURN_IF_ERROR(RunSubgraph(p));
+      for (size_t k : buckets_[p]) sums[k].Add(TakeOutput(layers_.subgraphs, k, &tensors_));
       if (i + 1 < count || buckets_[p].empty()) continue;
       for (size_t k : buckets_[p]) inputs[k] = sums[k].Take();
       StartSum(absl::StrCat(what, ", sum of gradients"), buckets_[p], &inputs);
     }
   }
-  RETURN_IF_ERROR(background_.WaitForAll());
+  RETURN_IF_ERROR(comm_thread_.WaitForAll());
   return inputs;
 }
 
-int64_t LayeredGradients::StartGather(const std::string& what, size_t piece) {
-  if (piece >= gathers_.size() || gathers_[piece].empty()) return 0;
-  return background_.Start([this, what, piece] {
-    std::vector<Joined> joined;
-    for (size_t k = 0; k < gathers_[piece].size(); ++k) {
-      const Weight& weight = weights_[gathers_[piece][k]];
-      joined.push_back({weight.local, weight.axis, gathered_views_[piece][k]});
+int64_t LayeredGradients::StartGather(const std::string& what, size_t subgraph) {
+  if (subgraph >= gathers_.size() || gathers_[subgraph].empty()) return 0;
+  return comm_thread_.Start([this, what, subgraph] {
+    std::vector<GatheredTensor> joined;
+    for (size_t k = 0; k < gathers_[subgraph].size(); ++k) {
+      const Weight& weight = weights_[gathers_[subgraph][k]];
+      joined.push_back({weight.local, weight.axis, gathered_views_[subgraph][k]});
     }
-    return AllGather(ranks_, absl::StrCat(what, ", weights of layer ", layers_.LayerOf(static_cast<int>(piece))),
+    return AllGather(ranks_, absl::StrCat(what, ", weights of layer ", layers_.LayerOf(static_cast<int>(subgraph))),
                      joined);
   });
 }
@@ -357,32 +360,32 @@ absl::StatusOr<std::vector<Tensor>> LayeredGradients::SumsInTurns(const std::str
     int64_t gathered = StartGather(what, 0);
     for (size_t p = 0; p < executables_.size(); ++p) {
       const int64_t next = StartGather(what, p + 1);
-      RETURN_IF_ERROR(background_.Wait(gathered));
+      RETURN_IF_ERROR(comm_thread_.Wait(gathered));
       gathered = next;
       for (size_t k = 0; k < gathers_[p].size(); ++k) tensors_[first_state_ + gathers_[p][k]] = gathered_views_[p][k];
-      if (gives) RETURN_IF_ERROR(RunPiece(p));
+      if (gives) RETURN_IF_ERROR(RunSubgraph(p));
       const std::vector<size_t>& bucket = buckets_[p];
       if (bucket.empty()) continue;
       std::vector<Tensor> leaf;
       int64_t bytes = 0;
       for (size_t k : bucket) {
         bytes += sums_[k].num_bytes();
-        if (gives) leaf.push_back(TakeOutput(layers_.pieces, k, &tensors_));
+        if (gives) leaf.push_back(TakeOutput(layers_.subgraphs, k, &tensors_));
       }
       most_gradient_bytes_ = std::max(most_gradient_bytes_, bytes + std::exchange(bytes_on_their_way, bytes));
       // Whole are those that were made just now, and those that were on their way meanwhile.
-      RETURN_IF_ERROR(background_.Wait(last_sum));
-      last_sum = background_.Start([this, what, givers, &bucket, leaf = std::move(leaf), sums] {
+      RETURN_IF_ERROR(comm_thread_.Wait(last_sum));
+      last_sum = comm_thread_.Start([this, what, givers, &bucket, leaf = std::move(leaf), sums] {
         std::vector<LeafSum> tensors;
         for (size_t k : bucket) tensors.push_back({sums_[k], axes_[k], &(*sums)[k]});
-        return AddLeaves(ranks_, absl::StrCat(what, ", sum of gradients"), givers, tensors, leaf);
+        return ReduceScatterLeaves(ranks_, absl::StrCat(what, ", sum of gradients"), givers, tensors, leaf);
       });
     }
   }
-  RETURN_IF_ERROR(background_.WaitForAll());
+  RETURN_IF_ERROR(comm_thread_.WaitForAll());
   std::vector<Tensor> inputs;
   for (TreeSum& sum : *sums) inputs.push_back(sum.Take());
-  return JoinStretches(ranks_, absl::StrCat(what, ", sum of gradients"), sums_, axes_, std::move(inputs));
+  return GatherShards(ranks_, absl::StrCat(what, ", sum of gradients"), sums_, axes_, std::move(inputs));
 }
 
 }  // namespace rewright

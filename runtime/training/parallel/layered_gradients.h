@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/background.h"
+#include "runtime/comm/worker_thread.h"
 #include "runtime/parallel/layers.h"
 #include "runtime/parallel/rank_executable.h"
-#include "runtime/training/parallel/micro_batches.h"
+#include "runtime/training/parallel/gradient_sums.h"
 
 namespace rewright {
 
@@ -44,7 +44,7 @@ struct LayeredPlan {
 // Arguments and errors otherwise as in LayeredGradients::Create.
 absl::StatusOr<LayeredPlan> PlanLayers(const Graph& gradients, const Graph& step,
                                        const std::vector<std::string>& updated, const LayeredOptions& options,
-                                       int ranks, const PieceBytesOf& bytes_of);
+                                       int ranks, const SubgraphBytesOf& bytes_of);
 
 class LayeredGradients : public GradientSums {
  public:
@@ -80,9 +80,9 @@ class LayeredGradients : public GradientSums {
   absl::Status Init(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
                     GraphRunner& runner, RankExecutable* update);
   absl::Status PlanTensors();
-  absl::Status RunPiece(size_t piece);
-  // Starts to gather the weights that a piece reads.
-  int64_t StartGather(const std::string& what, size_t piece);
+  absl::Status RunSubgraph(size_t subgraph);
+  // Starts to gather the weights that a subgraph reads.
+  int64_t StartGather(const std::string& what, size_t subgraph);
   absl::StatusOr<std::vector<Tensor>> SumsOfOwn(const std::string& what, Prefetcher& batches);
   absl::StatusOr<std::vector<Tensor>> SumsInTurns(const std::string& what, Prefetcher& batches);
   // Starts to sum these of the step's inputs over the ranks; they may be moved.
@@ -94,17 +94,17 @@ class LayeredGradients : public GradientSums {
   std::vector<TensorType> sums_;         // the inputs of the step
   std::vector<int> axes_;                // of their blocks
   Layers layers_;
-  std::vector<std::vector<size_t>> buckets_;  // by piece, the step's inputs that it completes
+  std::vector<std::vector<size_t>> buckets_;  // by subgraph, the step's inputs that it completes
   std::vector<std::unique_ptr<Executable>> executables_;
   std::vector<Weight> weights_;  // by state
   RankExecutable* update_ = nullptr;
   size_t first_state_ = 0;  // tensor
   std::vector<Tensor> tensors_;
   SharedMemory memory_, gathered_[2];
-  std::vector<std::vector<size_t>> gathers_;         // by piece, the weights that are gathered
+  std::vector<std::vector<size_t>> gathers_;         // by subgraph, the weights that are gathered
   std::vector<std::vector<Tensor>> gathered_views_;  // likewise, where to
   int64_t most_gradient_bytes_ = 0;
-  Background background_;  // ends before what it uses
+  WorkerThread comm_thread_;  // ends before what it uses
 };
 
 }  // namespace rewright

@@ -38,20 +38,22 @@ std::string WeightOf(const std::string& state) {
   return state;
 }
 
-std::vector<int> RankLayout::GroupOfRank(int rank) const {
+std::vector<int> RankLayout::ModelParallelGroup(int rank) const {
   return Stepping(rank / group_size() * group_size(), 1, group_size());
 }
-std::vector<int> RankLayout::TogetherOfRank(int rank) const { return Stepping(rank / tp * tp, 1, tp); }
-std::vector<int> RankLayout::LineOfRank(int rank) const {
+std::vector<int> RankLayout::TensorParallelGroup(int rank) const { return Stepping(rank / tp * tp, 1, tp); }
+std::vector<int> RankLayout::PipelineGroup(int rank) const {
   return Stepping(rank / group_size() * group_size() + rank % tp, tp, pp);
 }
-std::vector<int> RankLayout::PartnersOfRank(int rank) const { return Stepping(rank % group_size(), group_size(), dp); }
+std::vector<int> RankLayout::DataParallelGroup(int rank) const {
+  return Stepping(rank % group_size(), group_size(), dp);
+}
 
-std::vector<int> RankLayout::BlocksOrder() const {
+std::vector<int> RankLayout::ShardOrder() const {
   std::vector<int> order;
   for (int number = 0; number < group_size(); ++number) {
-    const std::vector<int> partners = PartnersOfRank(number);
-    order.insert(order.end(), partners.begin(), partners.end());
+    const std::vector<int> group = DataParallelGroup(number);
+    order.insert(order.end(), group.begin(), group.end());
   }
   return order;
 }

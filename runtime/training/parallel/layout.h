@@ -16,19 +16,21 @@ struct RankLayout {
   int dp = 1;         // groups of ranks that share the micro-batches of a step
   int tp = 1;         // ranks of such a group that compute a micro-batch, or a stage of it, together
   int pp = 1;         // parts of such a group, each of which has stages of the model
-  int zero = 0;       // cut over the ranks are 1: what the optimizer keeps, 2: gradients, too, 3: and weights
+  int zero = 0;       // cut over the ranks are 1: the optimizer state, 2: gradients, too, 3: and weights
   int64_t micro = 0;  // micro-batches of a step; 0: as the configuration says
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
   int chunks = 1;  // stages of a rank; more than one where the schedule is interleaved
 
   int group_size() const { return tp * pp; }
   // Rank r is number r mod group_size of group r div group_size; there the ranks of a stage are neighbours.
-  std::vector<int> GroupOfRank(int rank) const;     // model-parallel group: ranks that work on the same micro-batch
-  std::vector<int> TogetherOfRank(int rank) const;  // tensor-parallel group: those of them with the same stages
-  std::vector<int> LineOfRank(int rank) const;      // pipeline: those of them with the same part of other stages
-  std::vector<int> PartnersOfRank(int rank) const;  // data-parallel group: the same part in other groups
-  // All ranks in the order in which they have blocks of what ZeRO cuts: the blocks of partners are neighbours.
-  std::vector<int> BlocksOrder() const;
+  // The ranks, this one among them, that
+  std::vector<int> ModelParallelGroup(int rank) const;   // work on the same micro-batch
+  std::vector<int> TensorParallelGroup(int rank) const;  // and have the same stages
+  std::vector<int> PipelineGroup(int rank) const;        // and have the same part of other stages
+  std::vector<int> DataParallelGroup(int rank) const;    // have the same part in other model-parallel groups
+  // All ranks in the order in which they have blocks of what ZeRO cuts: the blocks of a data-parallel group are
+  // neighbours.
+  std::vector<int> ShardOrder() const;
 };
 
 // "dp=4", "dp=2,tp=2", "dp=2,tp=2,zero=1", "pp=2,tp=2,micro=8,schedule=gpipe", "pp=2,schedule=interleaved,chunks=2";

@@ -29,11 +29,11 @@ absl::StatusOr<std::unique_ptr<RankExecutable>> PrepareInGroup(const Graph& grap
   RETURN_IF_ERROR(CheckPlaces(config, group.size()));
   ASSIGN_OR_RETURN(const StateAxes axes, PlacedStates(graph, config.places, inputs));
   ASSIGN_OR_RETURN(const Graph cut, sharing.cut(graph, axes, group.size(), group, /*exact_only=*/false));
-  return RankExecutable::Create(cut, group, runner, RankExecutable::Takes::kWhole, sharing.rewrite_part);
+  return RankExecutable::Create(cut, group, runner, RankExecutable::InputForm::kWhole, sharing.rewrite_part);
 }
 
 // With the seconds that rank 0 says, for all: they have to cut alike.
-DeviceCosts KnownByAll(const SharingOptions& sharing, const RankGroups& ranks) {
+DeviceCosts KnownByAll(const SharingOptions& sharing, const MeshCommunicators& ranks) {
   DeviceCosts device = sharing.device;
   if (device.seconds == nullptr) return device;
   device.seconds = [&](const Graph& graph) -> absl::StatusOr<std::vector<double>> {
@@ -51,26 +51,27 @@ DeviceCosts KnownByAll(const SharingOptions& sharing, const RankGroups& ranks) {
 }
 
 // A pass of a stage, cut over those that compute it together where it reads weights that are placed.
-absl::StatusOr<std::unique_ptr<Executable>> PrepareTogether(const Graph& pass, const StateAxes& placed,
-                                                            const SharingOptions& sharing, Communicator& together,
-                                                            GraphRunner& runner) {
+absl::StatusOr<std::unique_ptr<Executable>> PrepareTensorParallel(const Graph& pass, const StateAxes& placed,
+                                                                  const SharingOptions& sharing, Communicator& ranks,
+                                                                  GraphRunner& runner) {
   const StateAxes axes = PlacesOfPass(pass, placed);
   if (axes.empty()) return runner.Prepare(pass);
   ASSIGN_OR_RETURN(const Graph cut,
-                   sharing.cut(WithoutTriggers(pass), axes, together.size(), together, /*exact_only=*/false));
-  return RankExecutable::Create(cut, together, runner);
+                   sharing.cut(WithoutTriggers(pass), axes, ranks.size(), ranks, /*exact_only=*/false));
+  return RankExecutable::Create(cut, ranks, runner);
 }
 
 absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradients,
                                           const std::vector<std::string>& updated, const TrainConfig& config,
-                                          const SharingOptions& sharing, const RankGroups& ranks, GraphRunner& runner) {
+                                          const SharingOptions& sharing, const MeshCommunicators& ranks,
+                                          GraphRunner& runner) {
   const RankLayout& layout = sharing.layout;
   const int64_t micro_batches = config.step.micro_batches;
   StateAxes placed;
   if (layout.tp > 1) {
     ASSIGN_OR_RETURN(placed, PlacesOfPasses(gradients, config, layout.tp));
   }
-  const PipelineShape shape{.ranks = layout.pp, .together = layout.tp, .chunks = layout.chunks};
+  const PipelineShape shape{.ranks = layout.pp, .tensor_parallel = layout.tp, .chunks = layout.chunks};
   absl::StatusOr<PipelinePlan> plan = PlanPipeline(gradients, step, updated, shape, KnownByAll(sharing, ranks));
   if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
   ParallelStep made;
@@ -80,50 +81,54 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradie
     ASSIGN_OR_RETURN(cut, sharing.cut(step, PipelineZeroAxes(step, *plan, layout.dp, zero), layout.dp, ranks.all(),
                                       /*exact_only=*/true));
   }
-  ASSIGN_OR_RETURN(auto update, OwnedExecutable::Create(cut, plan->owners, ranks.group(), ranks.partners(), runner));
+  ASSIGN_OR_RETURN(auto update, OwnerComputesExecutable::Create(cut, plan->owners, ranks.model_parallel(),
+                                                                ranks.data_parallel(), runner));
   const PreparePass prepare = [&](const Graph& pass) {
-    return PrepareTogether(pass, placed, sharing, ranks.together(), runner);
+    return PrepareTensorParallel(pass, placed, sharing, ranks.tensor_parallel(), runner);
   };
-  ASSIGN_OR_RETURN(made.sums, Pipeline::Create(*std::move(plan), {micro_batches, layout.schedule, zero},
-                                               {ranks.group(), ranks.line(), ranks.partners()}, prepare, *update));
+  ASSIGN_OR_RETURN(
+      made.sums, Pipeline::Create(*std::move(plan), {micro_batches, layout.schedule, zero},
+                                  {ranks.model_parallel(), ranks.pipeline(), ranks.data_parallel()}, prepare, *update));
   made.step = std::move(update);
   return made;
 }
 
-// Tensor parallel in groups, and what the optimizer keeps cut over all ranks.
+// Tensor parallel in groups, and the optimizer state cut over all ranks.
 absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph& gradients,
                                               const std::vector<std::string>& updated, const TrainConfig& config,
-                                              const SharingOptions& sharing, const RankGroups& ranks,
+                                              const SharingOptions& sharing, const MeshCommunicators& ranks,
                                               GraphRunner& runner) {
   const RankLayout& layout = sharing.layout;
   const int64_t count = config.step.micro_batches;
-  ASSIGN_OR_RETURN(auto together,
-                   PrepareInGroup(gradients, Signature(gradients).input_names, config, sharing, ranks.group(), runner));
-  const StateAxes blocks = ZeroAxes(step, ranks.blocks().size(), layout.zero);
-  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, blocks, ranks.blocks().size(), ranks.blocks(), true));
-  ASSIGN_OR_RETURN(auto update, RankExecutable::Create(cut, ranks.blocks(), runner, RankExecutable::Takes::kParts));
+  ASSIGN_OR_RETURN(auto passes, PrepareInGroup(gradients, Signature(gradients).input_names, config, sharing,
+                                               ranks.model_parallel(), runner));
+  const StateAxes blocks = ZeroAxes(step, ranks.shards().size(), layout.zero);
+  ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, blocks, ranks.shards().size(), ranks.shards(), true));
+  ASSIGN_OR_RETURN(auto update,
+                   RankExecutable::Create(cut, ranks.shards(), runner, RankExecutable::InputForm::kShards));
   std::vector<TensorType> sums;
   std::vector<int> axes;
-  for (const RankLeaf& input : update->inputs()) {
+  for (const ShardedLeaf& input : update->inputs()) {
     sums.push_back(input.whole);
     axes.push_back(input.axis);
   }
   ParallelStep made;
-  made.sums = std::make_unique<GroupGradients>(std::move(together), updated, std::move(sums), std::move(axes),
-                                               layout.zero, count, ranks.group(), ranks.partners());
+  made.sums =
+      std::make_unique<ModelParallelGradients>(std::move(passes), updated, std::move(sums), std::move(axes),
+                                               layout.zero, count, ranks.model_parallel(), ranks.data_parallel());
   made.step = std::move(update);
   return made;
 }
 
 }  // namespace
 
-RankGroups::RankGroups(Communicator& all, const RankLayout& layout)
+MeshCommunicators::MeshCommunicators(Communicator& all, const RankLayout& layout)
     : all_(all),
-      group_(GroupOf(all, layout.GroupOfRank(all.rank()))),
-      together_(GroupOf(all, layout.TogetherOfRank(all.rank()))),
-      line_(GroupOf(all, layout.LineOfRank(all.rank()))),
-      partners_(GroupOf(all, layout.PartnersOfRank(all.rank()))),
-      blocks_(GroupOf(all, layout.BlocksOrder())) {}
+      model_parallel_(GroupOf(all, layout.ModelParallelGroup(all.rank()))),
+      tensor_parallel_(GroupOf(all, layout.TensorParallelGroup(all.rank()))),
+      pipeline_(GroupOf(all, layout.PipelineGroup(all.rank()))),
+      data_parallel_(GroupOf(all, layout.DataParallelGroup(all.rank()))),
+      shards_(GroupOf(all, layout.ShardOrder())) {}
 
 absl::StatusOr<StateAxes> PlacesOfPasses(const Graph& gradients, const TrainConfig& config, int tp) {
   RETURN_IF_ERROR(CheckPlaces(config, tp));
@@ -176,7 +181,7 @@ absl::Status ApplyLayout(const RankLayout& layout, TrainConfig* config) {
 
 absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gradients,
                                               const std::vector<std::string>& updated, const TrainConfig& config,
-                                              const SharingOptions& sharing, const RankGroups& ranks,
+                                              const SharingOptions& sharing, const MeshCommunicators& ranks,
                                               GraphRunner& runner) {
   const RankLayout& layout = sharing.layout;
   const int64_t count = config.step.micro_batches;
@@ -192,12 +197,12 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
   ParallelStep made;
   if (layout.tp > 1) {
     ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, Signature(gradients == nullptr ? step : *gradients).input_names,
-                                               config, sharing, ranks.group(), runner));
+                                               config, sharing, ranks.model_parallel(), runner));
     if (gradients == nullptr) return made;
-    ASSIGN_OR_RETURN(auto together, PrepareInGroup(*gradients, Signature(*gradients).input_names, config, sharing,
-                                                   ranks.group(), runner));
-    made.sums = std::make_unique<MicroBatches>(std::move(together), updated, step.types(step.inputs()), count,
-                                               ranks.partners());
+    ASSIGN_OR_RETURN(auto passes, PrepareInGroup(*gradients, Signature(*gradients).input_names, config, sharing,
+                                                 ranks.model_parallel(), runner));
+    made.sums = std::make_unique<MicroBatchGradients>(std::move(passes), updated, step.types(step.inputs()), count,
+                                                      ranks.data_parallel());
     return made;
   }
   const int zero = ranks.all().size() > 1 ? layout.zero : 0;
@@ -207,11 +212,11 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
   if (zero > 0) {
     const int size = ranks.all().size();
     ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, ZeroAxes(step, size, zero), size, ranks.all(), true));
-    const auto takes = zero > 1 ? RankExecutable::Takes::kParts : RankExecutable::Takes::kWhole;
-    ASSIGN_OR_RETURN(auto together, RankExecutable::Create(cut, ranks.all(), runner, takes));
-    for (const RankLeaf& input : together->inputs()) layers.block_axes.push_back(input.axis);
-    update = together.get();
-    made.step = std::move(together);
+    const auto takes = zero > 1 ? RankExecutable::InputForm::kShards : RankExecutable::InputForm::kWhole;
+    ASSIGN_OR_RETURN(auto passes, RankExecutable::Create(cut, ranks.all(), runner, takes));
+    for (const ShardedLeaf& input : passes->inputs()) layers.block_axes.push_back(input.axis);
+    update = passes.get();
+    made.step = std::move(passes);
   } else {
     ASSIGN_OR_RETURN(made.step, runner.Prepare(step));
   }

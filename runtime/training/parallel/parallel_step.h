@@ -12,8 +12,8 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/training/config.h"
+#include "runtime/training/parallel/gradient_sums.h"
 #include "runtime/training/parallel/layout.h"
-#include "runtime/training/parallel/micro_batches.h"
 #include "runtime/training/parallel/pipeline.h"
 
 namespace rewright {
@@ -35,21 +35,21 @@ struct SharingOptions {
 };
 
 // The ranks of a layout, as this one sees them.
-class RankGroups {
+class MeshCommunicators {
  public:
   // REQUIRES: `all` are as many as the layout has.
-  RankGroups(Communicator& all, const RankLayout& layout);
+  MeshCommunicators(Communicator& all, const RankLayout& layout);
 
   Communicator& all() const { return all_; }
-  Communicator& group() const { return *group_; }        // RankLayout::GroupOfRank
-  Communicator& together() const { return *together_; }  // TogetherOfRank
-  Communicator& line() const { return *line_; }          // LineOfRank
-  Communicator& partners() const { return *partners_; }  // PartnersOfRank
-  Communicator& blocks() const { return *blocks_; }      // all, in the order of their blocks
+  Communicator& model_parallel() const { return *model_parallel_; }    // RankLayout::ModelParallelGroup
+  Communicator& tensor_parallel() const { return *tensor_parallel_; }  // TensorParallelGroup
+  Communicator& pipeline() const { return *pipeline_; }                // PipelineGroup
+  Communicator& data_parallel() const { return *data_parallel_; }      // DataParallelGroup
+  Communicator& shards() const { return *shards_; }                    // all, in the order of their shards
 
  private:
   Communicator& all_;
-  const std::unique_ptr<Communicator> group_, together_, line_, partners_, blocks_;
+  const std::unique_ptr<Communicator> model_parallel_, tensor_parallel_, pipeline_, data_parallel_, shards_;
 };
 
 // Takes the number of micro-batches from the layout where that says one. Errors: a configuration that says another one,
@@ -72,7 +72,7 @@ struct ParallelStep {
 // outlive what is made. Errors: a layout that does not fit the graphs, those of the runner and of `cut`.
 absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gradients,
                                               const std::vector<std::string>& updated, const TrainConfig& config,
-                                              const SharingOptions& sharing, const RankGroups& ranks,
+                                              const SharingOptions& sharing, const MeshCommunicators& ranks,
                                               GraphRunner& runner);
 
 }  // namespace rewright

@@ -17,11 +17,11 @@ enum class PipelineSchedule : uint8_t { k1F1B, kGPipe, kInterleaved };
 
 // The number of ranks that have stages, of ranks that compute each stage together, and of stages of each rank.
 struct PipelineShape {
-  int ranks = 1, together = 1, chunks = 1;
+  int ranks = 1, tensor_parallel = 1, chunks = 1;
 
   int stages() const { return ranks * chunks; }
-  // The rank within a group of ranks * together; ranks that compute a stage together are neighbours.
-  int RankOf(int stage, int number) const { return stage % ranks * together + number; }
+  // The rank within a group of ranks * tensor_parallel; ranks that compute a stage together are neighbours.
+  int RankOf(int stage, int number) const { return stage % ranks * tensor_parallel + number; }
 };
 
 // The next action of a rank.

@@ -5,7 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/mpi.h"
 
 namespace rewright::generate {
 

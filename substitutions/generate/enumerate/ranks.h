@@ -1,4 +1,4 @@
-// Processes that work on one enumeration (runtime/comm/ranks.h), and the words that they exchange.
+// Processes that work on one enumeration (runtime/comm/mpi.h), and the words that they exchange.
 #pragma once
 
 #include <cstdint>

@@ -17,6 +17,7 @@
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/language/operator_variables.h"
 #include "substitutions/language/siblings.h"
+#include "substitutions/match/applier.h"
 #include "substitutions/match/matcher.h"
 
 namespace rewright::generate {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/ir/rewrite.h"
+#include "substitutions/match/applier.h"
 
 namespace rewright::generate {
 namespace {

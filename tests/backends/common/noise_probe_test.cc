@@ -15,7 +15,7 @@ int SamplesTaken(const SampleLimits& limits, NoiseProbe& probe) {
 
 TEST(Sampling, WhoTakesMoreThanEnoughIsNotMeasuredWell) {
   NoiseProbe probe(1);
-  SampleLimits limits{.least = 5, .most = 10, .patient = false};
+  SampleLimits limits{.least = 5, .most = 10, .wait_for_quiet = false};
   EXPECT_EQ(SamplesTaken(limits, probe), 10);
   limits.enough = 1e-3;
   EXPECT_EQ(SamplesTaken(limits, probe), 10);
@@ -25,16 +25,16 @@ TEST(Sampling, WhoTakesMoreThanEnoughIsNotMeasuredWell) {
 
 TEST(Sampling, PatienceEndsOnABusyMachineAndComesBack) {
   NoiseProbe probe(1);
-  const double full = probe.patience();
+  const double full = probe.longest_wait();
   double waited = 0;
   for (int i = 0; i < 1000; ++i) {
-    waited += probe.patience();
+    waited += probe.longest_wait();
     probe.Waited(/*in_vain=*/true);
   }
   EXPECT_LT(waited, 2 * full + 1000 * 0.01 * full);
-  EXPECT_GT(probe.patience(), 0);
+  EXPECT_GT(probe.longest_wait(), 0);
   for (int i = 0; i < 20; ++i) probe.Waited(/*in_vain=*/false);
-  EXPECT_EQ(probe.patience(), full);
+  EXPECT_EQ(probe.longest_wait(), full);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/onednn/dnnl_util.h"
+#include "backends/cpu/onednn/reorder.h"
 #include "runtime/instance.h"
 
 namespace rewright::cpu {

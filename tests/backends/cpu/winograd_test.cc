@@ -1,4 +1,5 @@
-// Winograd's convolutions: against the interpreter and double precision, on what is not finite, and only by licence.
+// Winograd's convolutions: against the interpreter and double precision, on what is not finite, and only by allowed
+// rewrites.
 #include "backends/cpu/simd/winograd.h"
 
 #include <cmath>
@@ -190,20 +191,20 @@ TEST(CpuWinograd, ComputesAnewWhatIsNotFinite) {
   }
 }
 
-TEST(CpuWinograd, RunsByLicenceAlone) {
+TEST(CpuWinograd, RunsByAllowedRewritesAlone) {
   if (Forms().empty()) GTEST_SKIP() << "no kernels without AVX2";
-  const absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadAllowedKernelRewrites();
-  ASSERT_TRUE(licences.ok()) << licences.status();
+  const absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> allowed_rewrites = LoadAllowedKernelRewrites();
+  ASSERT_TRUE(allowed_rewrites.ok()) << allowed_rewrites.status();
   const WinogradForm three{2, 3, 2, 3};
   const Graph graph = GraphOf({{1, 64, 28, 28}, 64, {1, 1, 1, 1}, "relu"}, three, 1);
   const std::vector<FusedGroup> groups = FuseGraph(graph);
   ASSERT_EQ(groups.size(), 1u);
   const auto context = Context(1);
   EXPECT_THAT(LicensedLaws(*context, graph, groups[0]), testing::IsEmpty());
-  context->licences = *LoadAllowedKernelRewrites();
+  context->allowed_rewrites = *LoadAllowedKernelRewrites();
   EXPECT_THAT(LicensedLaws(*context, graph, groups[0]),
               testing::ElementsAre("conv-winograd-2x2-3x3", "conv-winograd-4x4-3x3", "conv-winograd-6x6-3x3"));
-  context->licences = *LoadAllowedKernelRewrites({"conv-winograd-4x4-3x3"});
+  context->allowed_rewrites = *LoadAllowedKernelRewrites({"conv-winograd-4x4-3x3"});
   EXPECT_THAT(LicensedLaws(*context, graph, groups[0]),
               testing::ElementsAre("conv-winograd-2x2-3x3", "conv-winograd-6x6-3x3"));
 }
@@ -212,7 +213,7 @@ TEST(CpuWinograd, RunsByLicenceAlone) {
 TEST(CpuWinograd, WeightsThatChangeAreForSmallTiles) {
   if (Forms().empty()) GTEST_SKIP() << "no kernels without AVX2";
   const auto context = Context(1);
-  context->licences = *LoadAllowedKernelRewrites();
+  context->allowed_rewrites = *LoadAllowedKernelRewrites();
   const auto laws = [&](Shape x, int64_t outputs) {
     const Graph graph = GraphOf({x, outputs, {1, 1, 1, 1}, "relu"}, {2, 3, 2, 3}, 1, LeafKind::kInput);
     return LicensedLaws(*context, graph, FuseGraph(graph)[0]);
@@ -227,9 +228,9 @@ TEST(CpuWinograd, WeightsThatChangeAreForSmallTiles) {
 }
 
 // A law licenses what it says and nothing else.
-TEST(CpuWinograd, ALicenceIsForOneMeaning) {
-  const absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> licences = LoadAllowedKernelRewrites();
-  ASSERT_TRUE(licences.ok()) << licences.status();
+TEST(CpuWinograd, AnAllowedRewriteIsForOneMeaning) {
+  const absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> allowed_rewrites = LoadAllowedKernelRewrites();
+  ASSERT_TRUE(allowed_rewrites.ok()) << allowed_rewrites.status();
   for (const WinogradForm& form : Forms()) {
     auto arena = std::make_shared<Arena>();
     const Value x = *arena->AddInput("x", {DType::kFloat32, {2, 3, 12, 17}});
@@ -240,12 +241,12 @@ TEST(CpuWinograd, ALicenceIsForOneMeaning) {
     const std::string law = WinogradLaw(form);
     const absl::StatusOr<Value> meaning = WinogradMeaning(*arena, x, w, pads, form);
     ASSERT_TRUE(meaning.ok()) << meaning.status();
-    EXPECT_TRUE((*licences)->Allow(law, graph, y.node, *meaning)) << law;
+    EXPECT_TRUE((*allowed_rewrites)->Allow(law, graph, y.node, *meaning)) << law;
     const absl::StatusOr<Value> other = WinogradMeaning(*arena, x, w, {1, 0, 2, 2}, form);
     ASSERT_TRUE(other.ok()) << other.status();
-    EXPECT_FALSE((*licences)->Allow(law, graph, y.node, *other)) << law;
-    EXPECT_FALSE((*licences)->Allow("no-such-law", graph, y.node, *meaning));
-    EXPECT_FALSE((*licences)->Allow(law, graph, y.node, y));
+    EXPECT_FALSE((*allowed_rewrites)->Allow(law, graph, y.node, *other)) << law;
+    EXPECT_FALSE((*allowed_rewrites)->Allow("no-such-law", graph, y.node, *meaning));
+    EXPECT_FALSE((*allowed_rewrites)->Allow(law, graph, y.node, y));
   }
 }
 

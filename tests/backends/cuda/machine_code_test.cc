@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/codegen/kernel_prelude.h"
 #include "backends/cuda/codegen/kernel_text.h"
 #include "backends/cuda/lower/lowering.h"
 #include "backends/cuda/plugin/context.h"

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "backends/cuda/codegen/kernel_prelude.h"
 #include "backends/cuda/codegen/kernel_text.h"
 #include "backends/cuda/cuda_device.h"
 #include "backends/cuda/plugin/context.h"

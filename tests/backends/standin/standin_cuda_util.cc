@@ -9,6 +9,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "backends/cuda/codegen/kernel_prelude.h"
 #include "backends/cuda/codegen/kernel_text.h"
 #include "core/base/check.h"
 #include "tests/backends/host_kernels_util.h"

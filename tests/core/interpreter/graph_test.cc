@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "core/ir/random_tensors.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/in_process.h"
 
 namespace rewright {
 namespace {

@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "core/ir/random_tensors.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/in_process.h"
 
 namespace rewright {
 namespace {
@@ -78,9 +78,9 @@ TEST(CollectivesTest, SeveralTensorsAreGatheredAtOnce) {
     const Tensor b = RandomTensor({DType::kFloat64, {3, 5}}, rng, -1, 1),
                  c = RandomTensor({DType::kFloat32, {2}}, rng, -1, 1);
     SentOnRanks(size, [&](Communicator& ranks) {
-      std::vector<Joined> joined;
+      std::vector<GatheredTensor> joined;
       for (const auto& [tensor, axis] : {std::pair(a, 1), std::pair(b, -1), std::pair(c, -1)}) {
-        Joined one{Tensor(PartOfRank(tensor.type(), axis, ranks.rank(), size)), axis, Tensor(tensor.type())};
+        GatheredTensor one{Tensor(ShardType(tensor.type(), axis, ranks.rank(), size)), axis, Tensor(tensor.type())};
         if (axis >= 0) {
           CopyBlock(tensor, axis, ranks.rank(), &one.part);
         } else {
@@ -122,8 +122,8 @@ TEST(CollectivesTest, LeavesOfSeveralRanksAreAddedInTheOrderOfTheTree) {
         const int givers = std::min(size, kLeaves - first), own = first + ranks.rank();
         std::vector<Tensor> leaf;
         if (own < kLeaves) leaf = {leaves[static_cast<size_t>(own)], odd[static_cast<size_t>(own)]};
-        const absl::Status done =
-            AddLeaves(ranks, "leaves", givers, {{leaves[0].type(), 1, &sum}, {odd[0].type(), -1, &sum_odd}}, leaf);
+        const absl::Status done = ReduceScatterLeaves(
+            ranks, "leaves", givers, {{leaves[0].type(), 1, &sum}, {odd[0].type(), -1, &sum_odd}}, leaf);
         if (!done.ok()) return done;
       }
       EXPECT_TRUE(sum.Take().BitEqual(Block(expected, 1, size, ranks.rank()))) << size;
@@ -277,7 +277,7 @@ TEST(CollectivesTest, OwnBlocksAreReducedInPlace) {
     Tensor a(own.type()), b(own.type()), all(own.type());
     for (Tensor* copy : {&a, &b, &all}) std::copy_n(own.as<char>(), own.num_bytes(), copy->as<char>());
     const std::vector<LeafRange> leaves = LeavesOfRanks(3, 3);
-    absl::Status done = ReduceOwnBlocks(ranks, "reduce", leaves, {{&a, 1}, {&b, 1}});
+    absl::Status done = ReduceScatterInPlace(ranks, "reduce", leaves, {{&a, 1}, {&b, 1}});
     if (done.ok()) done = AllReduce(ranks, "reduce", leaves, &all);
     const Tensor expected = Block(all, 1, 3, ranks.rank());
     EXPECT_TRUE(Block(a, 1, 3, ranks.rank()).BitEqual(expected));

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "runtime/comm/background.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/in_process.h"
+#include "runtime/comm/worker_thread.h"
 
 namespace rewright {
 namespace {
@@ -66,7 +66,7 @@ TEST(CommunicatorTest, MessagesUnderWayArriveInTheOrderOfTheirStarts) {
 
 TEST(BackgroundTest, DoesOneThingAfterTheOtherBesideItsOwner) {
   const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
-    Background background(ranks);
+    WorkerThread background(ranks);
     std::vector<std::string> done;
     int64_t last = 0;
     for (int i = 0; i < 20; ++i) {
@@ -86,7 +86,7 @@ TEST(BackgroundTest, DoesOneThingAfterTheOtherBesideItsOwner) {
 
 TEST(BackgroundTest, AnErrorEndsWhatComesBehindIt) {
   const auto ranks = InProcessRanks(1);
-  Background background(*ranks[0]);
+  WorkerThread background(*ranks[0]);
   bool later = false;
   background.Start([] { return absl::InternalError("first"); });
   background.Start([]() -> absl::Status { throw std::runtime_error("second"); });
@@ -96,7 +96,7 @@ TEST(BackgroundTest, AnErrorEndsWhatComesBehindIt) {
   });
   EXPECT_EQ(background.WaitForAll().message(), "first");
   EXPECT_FALSE(later);
-  Background thrown(*ranks[0]);
+  WorkerThread thrown(*ranks[0]);
   EXPECT_THAT(
       std::string(thrown.Wait(thrown.Start([]() -> absl::Status { throw std::runtime_error("thrown"); })).message()),
       HasSubstr("thrown"));
@@ -155,7 +155,7 @@ TEST(CommunicatorTest, ARankThatIsGoneIsNamed) {
 
 TEST(CommunicatorTest, ARankThatHangsEndsTheOthersBehindTheLimit) {
   const auto statuses = OnRanks(3, [](Communicator& ranks) {
-    ranks.set_limit(0.2);
+    ranks.set_timeout(0.2);
     if (ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
     return ranks.Barrier("step 9");
   });
@@ -167,7 +167,7 @@ TEST(CommunicatorTest, ARankThatHangsEndsTheOthersBehindTheLimit) {
 // Rank 0 waits for rank 1, which waits for rank 2, which does something else.
 TEST(CommunicatorTest, WhoHangsIsNamedByThoseWhoWaitForOthers) {
   const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
-    ranks.set_limit(ranks.rank() == 0 ? 1 : 60);
+    ranks.set_timeout(ranks.rank() == 0 ? 1 : 60);
     char byte = 0;
     if (ranks.rank() < 2) return ranks.Receive("wait", ranks.rank() + 1, &byte, 1);
     std::this_thread::sleep_for(std::chrono::seconds(2));
@@ -180,7 +180,7 @@ TEST(CommunicatorTest, WhoHangsIsNamedByThoseWhoWaitForOthers) {
 // Rank 0 works longer than the limit, once for all ranks and once for a group.
 TEST(CommunicatorTest, OthersWaitAsLongAsRankZeroIsAtWork) {
   const auto statuses = OnRanks(3, [](Communicator& ranks) -> absl::Status {
-    ranks.set_limit(1.5);
+    ranks.set_timeout(1.5);
     const auto group = GroupOf(ranks, ranks.rank() < 2 ? std::vector<int>{0, 1} : std::vector<int>{2});
     for (Communicator* of : {&ranks, group.get()}) {
       int calls = 0;
@@ -216,12 +216,12 @@ TEST(CommunicatorTest, SizesThatDifferAreAnError) {
 
 TEST(CommunicatorTest, NoCommunicatorWaitsWithoutEndUnlessItIsTold) {
   const auto ranks = InProcessRanks(2);
-  EXPECT_EQ(ranks[0]->limit(), kDefaultHangLimit);
-  EXPECT_LT(ranks[0]->limit(), 3600);
+  EXPECT_EQ(ranks[0]->timeout(), kDefaultTimeout);
+  EXPECT_LT(ranks[0]->timeout(), 3600);
   const auto group = GroupOf(*ranks[1], {1, 0});
-  EXPECT_EQ(group->limit(), kDefaultHangLimit);
-  ranks[1]->set_limit(7);
-  EXPECT_EQ(group->limit(), 7);
+  EXPECT_EQ(group->timeout(), kDefaultTimeout);
+  ranks[1]->set_timeout(7);
+  EXPECT_EQ(group->timeout(), 7);
 }
 
 // A message within a group is not taken for one to all, though it comes first and has the same size.
@@ -279,7 +279,7 @@ TEST(CommunicatorTest, WhatEachHasReachesAllInFewMessages) {
 // Three messages, each well within the limit, together take longer than it.
 TEST(CommunicatorTest, TheLimitCountsFromTheLastArrival) {
   const auto statuses = OnRanks(2, [](Communicator& ranks) -> absl::Status {
-    ranks.set_limit(2);
+    ranks.set_timeout(2);
     int numbers[] = {0, 0, 0};
     if (ranks.rank() == 0) {
       std::vector<Incoming> in;

@@ -1,4 +1,4 @@
-// Tests a loss and its gradients cut into layers: run piece by piece they give the same as at once.
+// Tests a loss and its gradients cut into layers: run subgraph by subgraph they give the same as at once.
 #include "runtime/parallel/layers.h"
 
 #include <gmock/gmock.h>
@@ -60,25 +60,25 @@ output loss = %9
   return Graph(graph->arena(), graph->inputs(), std::move(outputs));
 }
 
-// Computes the outputs, piece by piece, by the interpreter.
-std::vector<Tensor> RunPieces(const Graph& graph, const Layers& layers, const std::vector<Tensor>& inputs) {
-  const Pieces& pieces = layers.pieces;
+// Computes the outputs, subgraph by subgraph, by the interpreter.
+std::vector<Tensor> RunSubgraphs(const Graph& graph, const Layers& layers, const std::vector<Tensor>& inputs) {
+  const Subgraphs& subgraphs = layers.subgraphs;
   std::vector<Tensor> tensors = inputs;
   for (Value state : graph.states()) tensors.push_back(*graph.arena()->Elements(state.node));
-  tensors.resize(pieces.tensors.size());
-  for (const Pieces::Piece& piece : pieces.pieces) {
+  tensors.resize(subgraphs.tensors.size());
+  for (const Subgraphs::Subgraph& subgraph : subgraphs.subgraphs) {
     absl::flat_hash_map<std::string, Tensor> in;
-    for (size_t k = 0; k < piece.inputs.size(); ++k) {
-      const Tensor& tensor = tensors[static_cast<size_t>(piece.inputs[k])];
-      EXPECT_NE(tensor.data(), nullptr) << "tensor " << piece.inputs[k] << " is not made yet";
-      in[piece.graph.node(piece.graph.inputs()[k].node).name] = tensor;
+    for (size_t k = 0; k < subgraph.inputs.size(); ++k) {
+      const Tensor& tensor = tensors[static_cast<size_t>(subgraph.inputs[k])];
+      EXPECT_NE(tensor.data(), nullptr) << "tensor " << subgraph.inputs[k] << " is not made yet";
+      in[subgraph.graph.node(subgraph.graph.inputs()[k].node).name] = tensor;
     }
-    const auto out = InterpretGraph(piece.graph, in);
+    const auto out = InterpretGraph(subgraph.graph, in);
     EXPECT_TRUE(out.ok()) << out.status();
-    for (size_t k = 0; k < piece.outputs.size(); ++k) tensors[static_cast<size_t>(piece.outputs[k])] = (*out)[k];
+    for (size_t k = 0; k < subgraph.outputs.size(); ++k) tensors[static_cast<size_t>(subgraph.outputs[k])] = (*out)[k];
   }
   std::vector<Tensor> outputs;
-  for (int tensor : pieces.outputs) outputs.push_back(tensors[static_cast<size_t>(tensor)]);
+  for (int tensor : subgraphs.outputs) outputs.push_back(tensors[static_cast<size_t>(tensor)]);
   return outputs;
 }
 
@@ -93,14 +93,14 @@ TEST(LayersTest, AnyCutGivesTheSameBits) {
   for (int mask = 0; mask < 1 << 8; ++mask) {
     std::vector<int> layers(9, 0);
     for (int i = 1; i < 9; ++i) layers[i] = layers[i - 1] + (mask >> (i - 1) & 1);
-    const std::vector<Tensor> found = RunPieces(graph, CutIntoLayers(graph, passes, layers), inputs);
+    const std::vector<Tensor> found = RunSubgraphs(graph, CutIntoLayers(graph, passes, layers), inputs);
     ASSERT_EQ(found.size(), expected->size());
     for (size_t k = 0; k < found.size(); ++k) EXPECT_TRUE(found[k].BitEqual((*expected)[k])) << "cut " << mask;
   }
 }
 
-// A piece like the pass of a stage that several ranks compute.
-TEST(PiecesTest, APieceMayBeCutAgain) {
+// A subgraph like the pass of a stage that several ranks compute.
+TEST(SubgraphsTest, ASubgraphMayBeCutAgain) {
   const auto graph = ParseGraph(R"(training
 input value.2: f32[2,2]
 input value.value.2: f32[2,2]
@@ -117,17 +117,17 @@ output out = %4
     const Node& node = graph->node(graph->nodes()[i]);
     if (node.op != nullptr && node.op->name == "mul") numbers[i] = 1;
   }
-  const Pieces pieces = PiecesOf(*graph, numbers, 2, {});
-  EXPECT_EQ(pieces.pieces[1].inputs.size(), 3u);
+  const Subgraphs subgraphs = SplitGraph(*graph, numbers, 2, {});
+  EXPECT_EQ(subgraphs.subgraphs[1].inputs.size(), 3u);
   // Leaves of equal name and type would be one leaf.
   std::set<NodeId> leaves;
-  for (Value input : pieces.pieces[1].graph.inputs()) leaves.insert(input.node);
+  for (Value input : subgraphs.subgraphs[1].graph.inputs()) leaves.insert(input.node);
   EXPECT_EQ(leaves.size(), 3u);
 }
 
-// Piece 0 alone reads and updates a. Piece 1 also reads b and the next value of c; the old value of d is needed at the
-// end, and the next value of e is also a result.
-TEST(PiecesTest, APieceKeepsAStateThatItAloneReads) {
+// Subgraph 0 alone reads and updates a. Subgraph 1 also reads b and the next value of c; the old value of d is needed
+// at the end, and the next value of e is also a result.
+TEST(SubgraphsTest, ASubgraphKeepsAStateThatItAloneReads) {
   const auto graph = ParseGraph(R"(training
 input x: f32[2]
 state a: f32[2]
@@ -157,22 +157,22 @@ update e = %7
   for (NodeId id : graph->nodes()) {
     numbers.push_back(graph->node(id).op != nullptr && graph->node(id).op->name == "mul" ? 1 : 0);
   }
-  const Pieces pieces = PiecesOf(*graph, numbers, 2, graph->states());
-  ASSERT_EQ(pieces.keepers.size(), 1u);
-  const auto& [kept, by] = *pieces.keepers.begin();
+  const Subgraphs subgraphs = SplitGraph(*graph, numbers, 2, graph->states());
+  ASSERT_EQ(subgraphs.state_owners.size(), 1u);
+  const auto& [kept, by] = *subgraphs.state_owners.begin();
   EXPECT_EQ(graph->node(graph->states()[static_cast<size_t>(kept) - 1].node).name, "a");
   EXPECT_EQ(by.state, "a");
-  EXPECT_EQ(by.piece, 0);
-  EXPECT_EQ(pieces.outputs[3], kept);
-  const Graph& keeper = pieces.pieces[0].graph;
-  ASSERT_EQ(keeper.states().size(), 1u);
-  EXPECT_EQ(keeper.node(keeper.states()[0].node).name, "a");
-  EXPECT_EQ(keeper.results().size(), pieces.pieces[0].outputs.size());
-  EXPECT_EQ(pieces.pieces[0].inputs.size(), 5u);
+  EXPECT_EQ(by.subgraph, 0);
+  EXPECT_EQ(subgraphs.outputs[3], kept);
+  const Graph& owner = subgraphs.subgraphs[0].graph;
+  ASSERT_EQ(owner.states().size(), 1u);
+  EXPECT_EQ(owner.node(owner.states()[0].node).name, "a");
+  EXPECT_EQ(owner.results().size(), subgraphs.subgraphs[0].outputs.size());
+  EXPECT_EQ(subgraphs.subgraphs[0].inputs.size(), 5u);
 }
 
-// A value that a piece still reads, or that is two outputs at once, stays as it is.
-TEST(PiecesTest, AnOutputIsTakenWhereNobodyElseHasIt) {
+// A value that a subgraph still reads, or that is two outputs at once, stays as it is.
+TEST(SubgraphsTest, AnOutputIsTakenWhereNobodyElseHasIt) {
   const auto graph = ParseGraph(R"(input x: f32[2]
 %1 = relu(x)
 %2 = tanh(%1)
@@ -184,14 +184,14 @@ output second = %2
 )",
                                 {});
   ASSERT_TRUE(graph.ok()) << graph.status();
-  const Pieces pieces = PiecesOf(*graph, {0, 0, 1, 1}, 2, {});
+  const Subgraphs subgraphs = SplitGraph(*graph, {0, 0, 1, 1}, 2, {});
   Rng rng(3);
   std::vector<Tensor> tensors;
-  for (const TensorType& type : pieces.tensors) tensors.push_back(RandomTensor(type, rng, -1, 1));
+  for (const TensorType& type : subgraphs.tensors) tensors.push_back(RandomTensor(type, rng, -1, 1));
   const std::vector<Tensor> before = tensors;
   for (size_t output = 0; output < 4; ++output) {
-    const auto number = static_cast<size_t>(pieces.outputs[output]);
-    const Tensor taken = TakeOutput(pieces, output, &tensors);
+    const auto number = static_cast<size_t>(subgraphs.outputs[output]);
+    const Tensor taken = TakeOutput(subgraphs, output, &tensors);
     EXPECT_TRUE(taken.BitEqual(before[number])) << output;
     const bool moves = output == 1;
     EXPECT_EQ(taken.data() == before[number].data(), moves) << output;

@@ -14,7 +14,7 @@
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "core/tensor/compare.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/in_process.h"
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
 #include "substitutions/rule_set.h"
@@ -322,7 +322,7 @@ TEST(RankExecutable, ARankThatFailsIsNamedWithWhatTheOthersWaitedFor) {
       output y = %3)");
   const auto inputs = RandomInputs(graph, 3);
   const std::vector<absl::Status> status = OnRanks(2, [&](Communicator& ranks) -> absl::Status {
-    ranks.set_limit(1);
+    ranks.set_timeout(1);
     const std::unique_ptr<GraphRunner> runner = MakeReferenceRunner(1);
     auto executable = RankExecutable::Create(graph, ranks, *runner);
     if (!executable.ok()) return executable.status();

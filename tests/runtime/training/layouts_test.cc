@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ir/text.h"
-#include "runtime/parallel/owned_executable.h"
+#include "runtime/parallel/owner_computes_executable.h"
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/training/parallel/layered_gradients.h"
 #include "runtime/training/parallel/layout.h"
@@ -24,24 +24,24 @@ using ::testing::Pair;
 TEST(LayoutTest, IsReadAndChecked) {
   const auto layout = ParseLayout("dp=3,tp=2", 6);
   ASSERT_TRUE(layout.ok()) << layout.status();
-  EXPECT_THAT(layout->GroupOfRank(3), ElementsAre(2, 3));
-  EXPECT_THAT(layout->PartnersOfRank(3), ElementsAre(1, 3, 5));
+  EXPECT_THAT(layout->ModelParallelGroup(3), ElementsAre(2, 3));
+  EXPECT_THAT(layout->DataParallelGroup(3), ElementsAre(1, 3, 5));
   EXPECT_EQ(ParseLayout("", 4)->dp, 4);
   EXPECT_EQ(ParseLayout("dp=2,zero=1", 2)->zero, 1);
   const auto pipeline = ParseLayout("dp=2,pp=3,micro=8,schedule=gpipe", 6);
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
   EXPECT_EQ(pipeline->micro, 8);
   EXPECT_EQ(pipeline->schedule, PipelineSchedule::kGPipe);
-  EXPECT_THAT(pipeline->GroupOfRank(4), ElementsAre(3, 4, 5));
-  EXPECT_THAT(pipeline->PartnersOfRank(4), ElementsAre(1, 4));
+  EXPECT_THAT(pipeline->ModelParallelGroup(4), ElementsAre(3, 4, 5));
+  EXPECT_THAT(pipeline->DataParallelGroup(4), ElementsAre(1, 4));
   const auto all = ParseLayout("dp=2,tp=2,pp=3,schedule=interleaved", 12);
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(all->chunks, 2);
-  EXPECT_THAT(all->GroupOfRank(9), ElementsAre(6, 7, 8, 9, 10, 11));
-  EXPECT_THAT(all->TogetherOfRank(9), ElementsAre(8, 9));
-  EXPECT_THAT(all->LineOfRank(9), ElementsAre(7, 9, 11));
-  EXPECT_THAT(all->PartnersOfRank(9), ElementsAre(3, 9));
-  EXPECT_THAT(ParseLayout("dp=2,tp=2,zero=1", 4)->BlocksOrder(), ElementsAre(0, 2, 1, 3));
+  EXPECT_THAT(all->ModelParallelGroup(9), ElementsAre(6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(all->TensorParallelGroup(9), ElementsAre(8, 9));
+  EXPECT_THAT(all->PipelineGroup(9), ElementsAre(7, 9, 11));
+  EXPECT_THAT(all->DataParallelGroup(9), ElementsAre(3, 9));
+  EXPECT_THAT(ParseLayout("dp=2,tp=2,zero=1", 4)->ShardOrder(), ElementsAre(0, 2, 1, 3));
   const auto error = [](const char* text, int ranks) {
     return std::string(ParseLayout(text, ranks).status().message());
   };
@@ -521,7 +521,7 @@ TEST_F(LayoutsTest, ZeroOfPipelinesKeepsItsBlocksAlone) {
       std::vector<int64_t> states(4, 0), gathered(4, 0);
       look_ = [&](int rank, Trainer& trainer) {
         const auto number = static_cast<size_t>(rank);
-        states[number] = dynamic_cast<const OwnedExecutable&>(*trainer.running().step).state_bytes() - 8;
+        states[number] = dynamic_cast<const OwnerComputesExecutable&>(*trainer.running().step).state_bytes() - 8;
         gathered[number] = dynamic_cast<const Pipeline&>(*trainer.running().sums).gathered_bytes();
       };
       Use(absl::StrCat("dp=2,pp=2,zero=", zero, interleaved ? ",schedule=interleaved" : ""));
@@ -564,7 +564,8 @@ TEST_F(LayoutsTest, RanksOfAStageShareItsUpdate) {
   json_.merge_patch(Json::parse(R"({"model": {"mlp": {"sizes": [64, 24, 16, 24, 10]}}, "steps": 1})"));
   std::vector<int64_t> states(4, 0);
   look_ = [&](int rank, Trainer& trainer) {
-    states[static_cast<size_t>(rank)] = dynamic_cast<const OwnedExecutable&>(*trainer.running().step).state_bytes();
+    states[static_cast<size_t>(rank)] =
+        dynamic_cast<const OwnerComputesExecutable&>(*trainer.running().step).state_bytes();
   };
   Use("pp=2,tp=2", kColumnsThenRows);
   Common(Train(json_, 4));

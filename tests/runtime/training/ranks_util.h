@@ -13,7 +13,7 @@
 
 #include "backends/device_factory.h"
 #include "core/base/status_macros.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/in_process.h"
 #include "runtime/executor.h"
 #include "runtime/training/trainer.h"
 #include "tests/tools/program/program_util.h"
@@ -58,7 +58,7 @@ class RanksTest : public ::testing::Test {
     std::vector<Trained> outcomes(static_cast<size_t>(size));
     const auto statuses = OnRanks(size, [&](Communicator& ranks) {
       omp_set_num_threads(1);
-      ranks.set_limit(limit);
+      ranks.set_timeout(limit);
       Trained& outcome = outcomes[static_cast<size_t>(ranks.rank())];
       Json own = json;
       TrainerOptions options;

@@ -30,7 +30,7 @@ output y = %5
   };
   const std::vector<Group> groups = {group({ids[0]}), group({ids[2]}), group({ids[1], ids[3]}), group({ids[4]})};
   const ActivationLifetimes waiting(*graph, groups);
-  const auto rewritten = waiting.Rewrite(Kept(graph->nodes().size(), Keep::kHere));
+  const auto rewritten = waiting.Rewrite(Residencies(graph->nodes().size(), Residency::kResident));
   ASSERT_TRUE(rewritten.ok()) << rewritten.status();
   EXPECT_EQ(PrintGraph(rewritten->graph), PrintGraph(*graph));
 }

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "substitutions/match/applier.h"
 #include "tests/search/fake_device_util.h"
 
 namespace rewright {

@@ -5,6 +5,7 @@
 
 #include "core/ir/text.h"
 #include "substitutions/language/rule_parser.h"
+#include "substitutions/match/applier.h"
 #include "substitutions/match/matcher.h"
 
 namespace rewright {

@@ -16,6 +16,7 @@
 #include "substitutions/egraph/reverse_rule.h"
 #include "substitutions/language/rule_parser.h"
 #include "substitutions/language/rule_printer.h"
+#include "substitutions/match/applier.h"
 #include "substitutions/match/matcher.h"
 #include "tests/support/parsed_graph.h"
 

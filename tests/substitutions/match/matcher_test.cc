@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/ir/text.h"
 #include "substitutions/language/rule_parser.h"
+#include "substitutions/match/applier.h"
 #include "tests/support/parsed_graph.h"
 
 namespace rewright {

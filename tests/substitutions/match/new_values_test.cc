@@ -7,6 +7,7 @@
 
 #include "core/ir/text.h"
 #include "substitutions/language/rule_parser.h"
+#include "substitutions/match/applier.h"
 #include "substitutions/match/matcher.h"
 #include "substitutions/prover_hash.h"
 

@@ -10,10 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "substitutions/rule_set.h"
 #include "tests/support/parsed_graph.h"
+#include "verifier/equal/equal_by_claims.h"
 #include "verifier/equal/known_equal.h"
 #include "verifier/prove_rule.h"
 

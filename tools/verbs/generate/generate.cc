@@ -14,7 +14,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/mpi.h"
 #include "search/resources.h"
 #include "substitutions/generate/definitions/definitions.h"
 #include "substitutions/generate/enumerate/find_pairs.h"
@@ -516,7 +516,7 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   if (flags.sample > 1 && !flags.count_only) {
     return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");
   }
-  ProcessRanks().set_limit(flags.hang_limit);
+  ProcessRanks().set_timeout(flags.hang_limit);
   return OnProcessRanks("generate", ProcessRanks(), session.console,
                         [&] { return Generation(flags, *std::move(spaces), session).Run(); });
 }

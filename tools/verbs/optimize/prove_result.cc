@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tools/program/interrupt.h"
+#include "verifier/equal/equal_by_claims.h"
 
 namespace rewright {
 namespace {

@@ -20,7 +20,7 @@
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "core/tensor/compare.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/mpi.h"
 #include "runtime/measure/timing.h"
 #include "runtime/parallel/rank_executable.h"
 #include "tools/program/flags.h"
@@ -200,7 +200,7 @@ absl::StatusOr<Answer> RunModel(const ShardFlags& flags, Communicator& ranks, Se
   ASSIGN_OR_RETURN(const Summary seconds, TimeRuns(*executable, inputs, options));
   console.Result(absl::StrFormat("latency:  median %.3f ms, min %.3f, p90 %.3f over %d runs on %d ranks, %d stages",
                                  seconds.median * 1e3, seconds.min * 1e3, seconds.p90 * 1e3, seconds.count,
-                                 ranks.size(), executable->num_stages()));
+                                 ranks.size(), executable->num_segments()));
   console.json()["latency_ms"] = {
       {"median", seconds.median * 1e3}, {"min", seconds.min * 1e3}, {"p90", seconds.p90 * 1e3}};
   RETURN_IF_ERROR(ReportRanks(ranks, *executable, sent, console));
@@ -233,7 +233,7 @@ Action DeclareShard(CommandLine& line) {
   return [flags](Session& session) -> absl::StatusOr<Answer> {
     if (!flags->run) return ShardModel(*flags, session);
     Communicator& ranks = ProcessRanks();
-    ranks.set_limit(flags->hang_limit);
+    ranks.set_timeout(flags->hang_limit);
     if (ranks.rank() != 0) session.console.Mute();
     return OnProcessRanks("shard", ranks, session.console, [&] { return RunModel(*flags, ranks, session); });
   };

@@ -15,7 +15,7 @@
 #include "runtime/memory_plan.h"
 #include "runtime/offload/offload.h"
 #include "runtime/parallel/layers.h"
-#include "runtime/parallel/stages.h"
+#include "runtime/parallel/segments.h"
 #include "substitutions/rule_set.h"
 #include "tools/verbs/train/ranks.h"
 
@@ -38,9 +38,9 @@ std::string TensorText(const Graph& graph, const Schedule& schedule, const Lifet
   return absl::StrCat(Megabytes(life.bytes), " ", type, "of ", step.label);
 }
 
-// The memory of one of several pieces, from the bytes of its arena. A device's own memory is not shared with the
-// tensors that pieces hand on.
-PieceBytes InPieces(int64_t arena, Device& device) {
+// The memory of one of several subgraphs, from the bytes of its arena. A device's own memory is not shared with the
+// tensors that subgraphs hand on.
+SubgraphBytes AmongSubgraphs(int64_t arena, Device& device) {
   const bool is_shared = device.memory() == nullptr || device.memory()->is_host();
   return {is_shared ? arena : 0, is_shared ? 0 : arena};
 }
@@ -121,24 +121,24 @@ absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device, const St
   return memory;
 }
 
-absl::StatusOr<PieceBytes> BytesOfPiece(const Graph& graph, Device& device) {
+absl::StatusOr<SubgraphBytes> BytesOfSubgraph(const Graph& graph, Device& device) {
   ASSIGN_OR_RETURN(const StepMemory memory, MemoryOf(graph, device));
-  return InPieces(memory.run.bytes - memory.state_bytes, device);
+  return AmongSubgraphs(memory.run.bytes - memory.state_bytes, device);
 }
 
-absl::StatusOr<PieceBytes> BytesOfPiece(const RankGraph& part, Device& device) {
+absl::StatusOr<SubgraphBytes> BytesOfSubgraph(const RankGraph& part, Device& device) {
   ASSIGN_OR_RETURN(const StepMemory memory, MemoryOfPart(part, part.graph, device));
-  return InPieces(memory.run.bytes - memory.state_bytes, device);
+  return AmongSubgraphs(memory.run.bytes - memory.state_bytes, device);
 }
 
 absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& graph, Device& device) {
   RankGraph rank = part;
   rank.graph = graph;
-  ASSIGN_OR_RETURN(const Stages stages, StagesOf(rank));
-  const StageUses uses = UsesOf(rank, stages);
-  const std::vector<TensorType>& types = stages.pieces.tensors;
+  ASSIGN_OR_RETURN(const Segments segments, SegmentsOf(rank));
+  const SegmentUses uses = UsesOf(rank, segments);
+  const std::vector<TensorType>& types = segments.subgraphs.tensors;
   StepMemory memory;
-  std::vector<Lifetime> lifetimes;  // of what stages hand on, then of their arenas
+  std::vector<Lifetime> lifetimes;  // of what segments hand on, then of their arenas
   for (size_t k = 0; k < types.size(); ++k) {
     if (uses.has_next[k]) memory.run.bytes += types[k].num_bytes();
     if (uses.uses[k].last >= 0) lifetimes.push_back({types[k].num_bytes(), uses.uses[k].first, uses.uses[k].last});
@@ -146,28 +146,28 @@ absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& grap
   const size_t num_handed_on = lifetimes.size();
   for (size_t k = 0; k < rank.states.size(); ++k) memory.state_bytes += types[graph.inputs().size() + k].num_bytes();
   memory.run.bytes += memory.state_bytes;
-  absl::flat_hash_set<NodeId> placed;  // what only moves elements may be in several stages
-  for (int s = 0; s < static_cast<int>(stages.pieces.pieces.size()); ++s) {
-    const Pieces::Piece& piece = stages.pieces.pieces[static_cast<size_t>(s)];
-    if (piece.graph.outputs().empty()) continue;
-    ASSIGN_OR_RETURN(StepMemory stage, MemoryOf(piece.graph, device));
-    const PieceBytes bytes = InPieces(stage.run.bytes - stage.state_bytes, device);
+  absl::flat_hash_set<NodeId> placed;  // what only moves elements may be in several segments
+  for (int s = 0; s < static_cast<int>(segments.subgraphs.subgraphs.size()); ++s) {
+    const Subgraphs::Subgraph& subgraph = segments.subgraphs.subgraphs[static_cast<size_t>(s)];
+    if (subgraph.graph.outputs().empty()) continue;
+    ASSIGN_OR_RETURN(StepMemory segment, MemoryOf(subgraph.graph, device));
+    const SubgraphBytes bytes = AmongSubgraphs(segment.run.bytes - segment.state_bytes, device);
     memory.run.bytes += bytes.own;
     lifetimes.push_back({bytes.shared, 2 * s, 2 * s});
     int64_t handed_on = 0;
     for (size_t k = 0; k < num_handed_on; ++k) {
       handed_on += lifetimes[k].first <= 2 * s && 2 * s <= lifetimes[k].last ? lifetimes[k].bytes : 0;
     }
-    if (handed_on + stage.live_bytes > memory.live_bytes) {
-      memory.live_bytes = handed_on + stage.live_bytes;
-      memory.largest = std::move(stage.largest);
+    if (handed_on + segment.live_bytes > memory.live_bytes) {
+      memory.live_bytes = handed_on + segment.live_bytes;
+      memory.largest = std::move(segment.largest);
     }
-    for (int64_t live : stage.run.live) memory.run.live.push_back(handed_on + live);
-    for (Group& group : stage.run.groups) {
-      for (NodeId& id : group.nodes) id = piece.origins.at(id);
+    for (int64_t live : segment.run.live) memory.run.live.push_back(handed_on + live);
+    for (Group& group : segment.run.groups) {
+      for (NodeId& id : group.nodes) id = subgraph.origins.at(id);
       std::erase_if(group.nodes, [&](NodeId id) { return !placed.insert(id).second; });
       for (auto* values : {&group.inputs, &group.outputs}) {
-        for (Value& value : *values) value.node = piece.origins.at(value.node);
+        for (Value& value : *values) value.node = subgraph.origins.at(value.node);
       }
       memory.run.groups.push_back(std::move(group));
     }

@@ -19,7 +19,7 @@ namespace rewright {
 // The memory of a step by the plan of the schedule that the device compiles.
 struct StepMemory {
   RunPlan run;                       // `bytes`: states, activations and gradients
-  int64_t state_bytes = 0;           // weights, and what the optimizer keeps
+  int64_t state_bytes = 0;           // weights and optimizer state
   int64_t live_bytes = 0;            // the largest sum of live tensors beside them
   std::vector<std::string> largest;  // that are alive then: "6.3 MB f32[512,3072] of matmul"
 };
@@ -29,10 +29,10 @@ struct StepCosts {
   std::optional<SecondTier> second_tier;
 };
 absl::StatusOr<StepMemory> MemoryOf(const Graph& graph, Device& device, const StepCosts* costs = nullptr);
-// The memory of a graph beside its states as one of several pieces, by itself or as a rank's part.
-absl::StatusOr<PieceBytes> BytesOfPiece(const Graph& graph, Device& device);
-absl::StatusOr<PieceBytes> BytesOfPiece(const RankGraph& part, Device& device);
-// Likewise for a rank's part of a graph where that runs as `graph`, in stages (runtime/parallel/stages.h).
+// The memory of a graph beside its states as one of several subgraphs, by itself or as a rank's part.
+absl::StatusOr<SubgraphBytes> BytesOfSubgraph(const Graph& graph, Device& device);
+absl::StatusOr<SubgraphBytes> BytesOfSubgraph(const RankGraph& part, Device& device);
+// Likewise for a rank's part of a graph where that runs as `graph`, in segments (runtime/parallel/segments.h).
 absl::StatusOr<StepMemory> MemoryOfPart(const RankGraph& part, const Graph& graph, Device& device);
 
 // Values that are free to compute are computed again where that lowers the peak. `limit` 0: no others are; else as many

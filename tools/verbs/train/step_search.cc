@@ -265,12 +265,12 @@ absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step
   if (layout.pp > 1 && layout.tp > 1) {
     ASSIGN_OR_RETURN(placed, PlacesOfPasses(gradients, config, layout.tp));
   }
-  const auto bytes_of = [&](const Graph& piece) -> absl::StatusOr<PieceBytes> {
-    const StateAxes axes = PlacesOfPass(piece, placed);
-    if (axes.empty()) return BytesOfPiece(piece, *engine.device());
-    ASSIGN_OR_RETURN(const Graph cut, sharing.cut_alone(WithoutTriggers(piece), axes, layout.tp));
+  const auto bytes_of = [&](const Graph& subgraph) -> absl::StatusOr<SubgraphBytes> {
+    const StateAxes axes = PlacesOfPass(subgraph, placed);
+    if (axes.empty()) return BytesOfSubgraph(subgraph, *engine.device());
+    ASSIGN_OR_RETURN(const Graph cut, sharing.cut_alone(WithoutTriggers(subgraph), axes, layout.tp));
     ASSIGN_OR_RETURN(const RankGraph part, GraphOfRank(cut, 0, layout.tp));
-    return BytesOfPiece(part, *engine.device());
+    return BytesOfSubgraph(part, *engine.device());
   };
   Keeping keeping{.chosen = layout.tp == 1 || layout.pp > 1, .limit = flags.memory_limit};
   keeping.pointwise_only = layout.tp > 1;
@@ -278,7 +278,7 @@ absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step
     const int64_t micro_batches = config.step.micro_batches;
     const int64_t count = micro_batches / layout.dp + (micro_batches % layout.dp == 0 ? 0 : 1);  // of a group
     keeping.layers = [&, count](const Graph& candidate) -> absl::StatusOr<LayeredPlan> {
-      const PipelineShape shape{.ranks = layout.pp, .together = layout.tp, .chunks = layout.chunks};
+      const PipelineShape shape{.ranks = layout.pp, .tensor_parallel = layout.tp, .chunks = layout.chunks};
       const auto plan = PlanPipeline(candidate, step, updated, shape, sharing.device);
       if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
       LayeredPlan made;

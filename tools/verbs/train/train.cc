@@ -19,7 +19,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/mpi.h"
 #include "runtime/offload/two_tier_device.h"
 #include "runtime/training/files/tensorboard.h"
 #include "runtime/training/parallel/layout.h"
@@ -418,7 +418,7 @@ Action DeclareTrain(CommandLine& line) {
   return [flags, line](Session& session) {
     flags->seed_given = line.Given("--seed");
     Communicator& ranks = ProcessRanks();
-    ranks.set_limit(flags->hang_limit);
+    ranks.set_timeout(flags->hang_limit);
     if (ranks.rank() != 0) session.console.Mute();
     return OnProcessRanks("train", ranks, session.console, [&] { return Train(*flags, ranks, session); });
   };

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/ranks.h"
+#include "runtime/comm/mpi.h"
 
 namespace rewright {
 namespace {
@@ -53,7 +53,7 @@ absl::Status Many(Communicator& ranks) {
 
 int Run(const std::string& what) {
   Communicator& ranks = ProcessRanks();
-  ranks.set_limit(20);
+  ranks.set_timeout(20);
   const absl::Status status = what == "short"   ? WithSizes(ranks, kSmall, kLarge)
                               : what == "long"  ? WithSizes(ranks, kLarge, kSmall)
                               : what == "group" ? ByGroup(ranks)

@@ -113,7 +113,7 @@ TEST(PipelinePlanTest, StagesAreBalancedAndSendOneActivationEach) {
   ASSERT_EQ(plan->messages.size(), 6u);
   for (const PipelinePlan::Message& message : plan->messages) {
     EXPECT_EQ(message.to, message.stage + (message.forward ? 1 : -1));
-    EXPECT_EQ(plan->layers.pieces.tensors[static_cast<size_t>(message.tensor)].ToString(), "f32[6,512]");
+    EXPECT_EQ(plan->layers.subgraphs.tensors[static_cast<size_t>(message.tensor)].ToString(), "f32[6,512]");
   }
   EXPECT_TRUE(plan->weight_messages.empty());
   EXPECT_EQ(plan->BytesSent(0, 4), 4 * 6 * 512 * 4);
@@ -227,8 +227,9 @@ TEST_F(PipelineTest, SendsWhatThePlanSays) {
       double planned = 0;
       look_ = [&](int of, Trainer& trainer) {
         if (of != rank) return;
-        planned = static_cast<double>(dynamic_cast<const Pipeline&>(*trainer.running().sums).plan().BytesSent(rank, 4) +
-                                      dynamic_cast<const OwnedExecutable&>(*trainer.running().step).bytes_sent());
+        planned =
+            static_cast<double>(dynamic_cast<const Pipeline&>(*trainer.running().sums).plan().BytesSent(rank, 4) +
+                                dynamic_cast<const OwnerComputesExecutable&>(*trainer.running().step).bytes_sent());
       };
       // Each step also asks whether to stop.
       const double sent = BytesOfStep(rank, size);
@@ -242,7 +243,8 @@ TEST_F(PipelineTest, ARankHasItsStageAlone) {
   json_["steps"] = 1;
   std::vector<int64_t> states(4, 0);
   look_ = [&](int rank, Trainer& trainer) {
-    states[static_cast<size_t>(rank)] = dynamic_cast<const OwnedExecutable&>(*trainer.running().step).state_bytes();
+    states[static_cast<size_t>(rank)] =
+        dynamic_cast<const OwnerComputesExecutable&>(*trainer.running().step).state_bytes();
   };
   Use("pp=4");
   Common(Train(json_, 4));

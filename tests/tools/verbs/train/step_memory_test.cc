@@ -137,7 +137,7 @@ TEST(StepMemory, MicroBatchesAreJudgedByTheMemoryOfTheirLayers) {
   layers.groups = [&](const Graph& graph) { return device->Partition(graph); };
   const auto plan = [&](const Graph& graph) {
     return PlanLayers(graph, graphs->step, graphs->updated, layers, /*ranks=*/1,
-                      [&](const Graph& piece) { return BytesOfPiece(piece, *device); });
+                      [&](const Graph& subgraph) { return BytesOfSubgraph(subgraph, *device); });
   };
   const auto bytes = [&](const Graph& graph) -> absl::StatusOr<int64_t> {
     const auto made = plan(graph);
@@ -206,25 +206,26 @@ struct Exact {
   explicit Exact(const Graph& step, Device& device) {
     const StepMemory before = Memory(step, device);
     const ActivationLifetimes waiting(step, before.run.groups);
-    Kept all(waiting.tensors().size(), Keep::kNot);
+    Residencies all(waiting.tensors().size(), Residency::kRecomputed);
     std::vector<int> free;
     for (const Group& group : before.run.groups) {
-      for (Value output : group.outputs) all[step.index(output.node)] = Keep::kHere;
+      for (Value output : group.outputs) all[step.index(output.node)] = Residency::kResident;
     }
     for (int i = 0; i < static_cast<int>(all.size()); ++i) {
       const ActivationLifetimes::Tensor& tensor = waiting.tensors()[i];
-      if (all[i] == Keep::kNot || tensor.root != i || !tensor.may_drop) continue;
+      if (all[i] == Residency::kRecomputed || tensor.root != i || !tensor.may_drop) continue;
       if (tensor.late > 0 && tensor.bytes > 8192) free.push_back(i);
       // A tensor that no late node reads is no checkpoint: it would take as much as the values computed from it.
-      if (tensor.late < 0 && tensor.written <= waiting.end()) all[i] = Keep::kNot;
+      if (tensor.late < 0 && tensor.written <= waiting.end()) all[i] = Residency::kRecomputed;
     }
     if (free.size() > 12) {
       ADD_FAILURE() << free.size() << " tensors are too many";
       return;
     }
     for (unsigned choice = 0; choice < 1u << free.size(); ++choice) {
-      Kept kept = all;
-      for (size_t k = 0; k < free.size(); ++k) kept[free[k]] = (choice >> k & 1) == 0 ? Keep::kHere : Keep::kNot;
+      Residencies kept = all;
+      for (size_t k = 0; k < free.size(); ++k)
+        kept[free[k]] = (choice >> k & 1) == 0 ? Residency::kResident : Residency::kRecomputed;
       const auto rewritten = waiting.Rewrite(kept);
       EXPECT_TRUE(rewritten.ok()) << rewritten.status();
       const std::vector<double> seconds = GuessedSeconds(rewritten->graph);
@@ -283,11 +284,11 @@ TEST(StepMemory, AllThatWaitsMayBeAway) {
     const auto tiers = TwoTiers(0, int64_t{1} << 28);
     const StepMemory before = Memory(step, *tiers);
     const ActivationLifetimes waiting(step, before.run.groups);
-    Kept kept(waiting.tensors().size(), Keep::kHere);
+    Residencies kept(waiting.tensors().size(), Residency::kResident);
     for (size_t i = 0; i < kept.size(); ++i) {
       const ActivationLifetimes::Tensor& tensor = waiting.tensors()[i];
       if (tensor.may_drop && tensor.root == static_cast<int>(i) && tensor.to - tensor.from >= kLongWait)
-        kept[i] = Keep::kAway;
+        kept[i] = Residency::kOffloaded;
     }
     const auto away = waiting.Rewrite(kept);
     ASSERT_TRUE(away.ok()) << away.status();
