@@ -532,7 +532,7 @@ const char* EqualityName(Equality equality) {
   return "";
 }
 
-// True if each of the models has floating numbers that the other one does not have.
+// True if one of the models has floating numbers that the other one does not have.
 static bool HaveOwnNumbers(const JointModels& joint) {
   const auto has = [](const Graph& one, const Graph& other) {
     return std::any_of(one.nodes().begin(), one.nodes().end(), [&](NodeId id) {
@@ -540,7 +540,7 @@ static bool HaveOwnNumbers(const JointModels& joint) {
       return elements != nullptr && IsFloating(elements->dtype()) && !other.contains(id);
     });
   };
-  return has(joint.a, joint.b) && has(joint.b, joint.a);
+  return has(joint.a, joint.b) || has(joint.b, joint.a);
 }
 
 absl::StatusOr<EqualResult> ProveEqual(const Graph& a, const Graph& b, const EqualOptions& options) {

@@ -127,14 +127,14 @@ absl::StatusOr<std::optional<KnownPair>> KnownValues::RelateLeaf(Value leaf, Val
   ASSIGN_OR_RETURN(const RunningError exact, ExactOf(computed));
   const DType dtype = stored.value.dtype();
   const bool same_bits = stored.value.BitEqual(rounded.value);
-  KnownPair pair{KnownRelation::kFolded, same_bits ? 0 : Apart(exact.value, stored.value)};
+  ASSIGN_OR_RETURN(const RunningError as_stored, ExactOf(leaf));
+  const KnownPair pair{KnownRelation::kFolded, same_bits ? 0 : Apart(exact.value, as_stored.value)};
   for (const auto& [other, its_computation] : folded_) {
     if (other != leaf) continue;
     ASSIGN_OR_RETURN(const RunningError before, ExactOf(its_computation));
     if (!SameReals(exact, before, dtype)) return std::nullopt;
     return pair;
   }
-  ASSIGN_OR_RETURN(const RunningError as_stored, ExactOf(leaf));
   if (exact.bounded && !exact.error && Explained(exact, as_stored, 0)) return KnownPair();
   if (!same_bits && (!exact.bounded || !Explained(exact, as_stored, 1 + kSecondOrder))) return std::nullopt;
   if (DependsOn(computed, leaf)) return std::nullopt;

@@ -28,7 +28,9 @@ class RegionProver {
     }
     egraph_.Rebuild();
     for (Value value : egraph_.Classes()) {
-      if (region_.arena->IsKnown(value)) given_.push_back(value);
+      if (!region_.arena->IsKnown(value)) continue;
+      given_.push_back(value);
+      if (IsLeaf(value)) given_leaves_.insert(value.node);
     }
     RETURN_IF_ERROR(JoinKnown());
     SaturationLimits limits = kLimits;
@@ -84,12 +86,18 @@ class RegionProver {
                        [&](const auto& pair) { return egraph_.Equal(pair.first, pair.second); });
   }
 
-  // The number that stands for a class: one that a model has as it is, where there is any.
+  // The value that stands for a class of known values: a leaf of the region, else what computes it. Constants that rules
+  // fold are rounded.
   Value KnownOf(Value value) const {
+    std::optional<Value> computed;
     for (const NodeId id : egraph_.Nodes(value)) {
-      if (region_.arena->node(id).op == nullptr) return {id, 0};
+      if (given_leaves_.contains(id)) return {id, 0};
+      if (computed || region_.arena->node(id).op == nullptr) continue;
+      int32_t output = 0;
+      while (egraph_.Find(Value{id, output}) != value) ++output;
+      computed = Value{id, output};
     }
-    return value;
+    return computed.value_or(value);
   }
 
   // Known classes that are the same numbers become one, where the region itself has one of them. A weight that is
@@ -263,7 +271,8 @@ class RegionProver {
   const EqualOptions& options_;
   KnownValues known_;
   EGraph egraph_;
-  std::vector<Value> given_;  // known values of the region
+  std::vector<Value> given_;                  // known values of the region
+  absl::flat_hash_set<NodeId> given_leaves_;  // of them
   std::set<std::pair<Value, Value>> compared_;
   std::vector<Joined> joined_;
 };
