@@ -20,7 +20,9 @@ class RunningErrors {
 
   absl::StatusOr<RunningError> Run() {
     for (const NodeId id : graph_.nodes()) {
-      if (graph_.node(id).op == nullptr) {
+      if (const auto given = options_.instead.find(Value{id, 0}); given != options_.instead.end()) {
+        values_[{id, 0}] = given->second;
+      } else if (graph_.node(id).op == nullptr) {
         RETURN_IF_ERROR(AddLeaf(id));
       } else {
         RETURN_IF_ERROR(AddApplication(id));
@@ -32,10 +34,6 @@ class RunningErrors {
  private:
   absl::Status AddLeaf(NodeId id) {
     const Value value{id, 0};
-    if (const auto given = options_.leaves.find(value); given != options_.leaves.end()) {
-      values_[value] = given->second;
-      return absl::OkStatus();
-    }
     const Tensor& elements = *graph_.arena()->Elements(id);
     RunningError& leaf = values_[value];
     ASSIGN_OR_RETURN(leaf.value, ToPrecision(elements, Precision::kFloat64));

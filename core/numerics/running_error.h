@@ -26,8 +26,8 @@ struct RunningError {
 double HalfUnitAt(DType dtype, double x);
 
 struct RunningErrorOptions {
-  // Stand-ins for leaves: their numbers over the reals, and their errors.
-  absl::flat_hash_map<Value, RunningError> leaves;
+  // Values that are these numbers over the reals, with these errors: leaves, or results of operators that have one.
+  absl::flat_hash_map<Value, RunningError> instead;
   bool leaves_rounded = false;  // all other leaves are off by half a unit in the last place
   int threads = 1;
 };

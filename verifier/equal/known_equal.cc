@@ -93,54 +93,51 @@ bool KnownValues::DependsOn(Value value, Value leaf) const {
 }
 
 absl::StatusOr<RunningError> KnownValues::ExactOf(Value value, bool leaves_rounded) {
-  RunningErrorOptions options{.leaves = {}, .leaves_rounded = leaves_rounded, .threads = threads_};
+  RunningErrorOptions options{.instead = {}, .leaves_rounded = leaves_rounded, .threads = threads_};
   const Graph graph(arena_, {}, {{value, ""}});
   for (const auto& [leaf, computed] : folded_) {
     if (leaf == value || !graph.contains(leaf.node)) continue;
     ASSIGN_OR_RETURN(RunningError stand_in, ExactOf(computed));
-    const Tensor& stored = *arena_->Elements(leaf.node);
+    ASSIGN_OR_RETURN(const Rounded rounded, RoundedOf(leaf));
+    const Tensor& stored = rounded.value;
     stand_in.error = Tensor(stand_in.value.type());
     for (int64_t i = 0; i < stored.num_elements(); ++i) {
       const double by = std::abs(stored.At(i) - stand_in.value.At(i));
       stand_in.error->Set(i, std::isnan(by) ? 0 : by);
     }
-    options.leaves.emplace(leaf, std::move(stand_in));
+    options.instead.emplace(leaf, std::move(stand_in));
   }
   return RunningErrorOf(arena_, value, options);
 }
 
-absl::StatusOr<bool> KnownValues::IsTaken(Value leaf, const RunningError& computed) {
-  const Tensor& stored = *arena_->Elements(leaf.node);
+absl::StatusOr<bool> KnownValues::IsTaken(const Tensor& given, const RunningError& computed) {
   for (const auto& [other, its_computation] : folded_) {
-    const Tensor& its_elements = *arena_->Elements(other.node);
-    if (its_elements.type() != stored.type() || SameNumbers(stored, its_elements)) continue;
-    if (!CoarselyEqual(stored, its_elements, LargestMagnitude(stored))) continue;
+    ASSIGN_OR_RETURN(const Rounded rounded, RoundedOf(other));
+    if (rounded.value.type() != given.type() || SameNumbers(given, rounded.value)) continue;
+    if (!CoarselyEqual(given, rounded.value, rounded.largest)) continue;
     ASSIGN_OR_RETURN(const RunningError exact, ExactOf(its_computation));
-    if (SameReals(exact, computed, stored.dtype())) return true;
+    if (SameReals(exact, computed, given.dtype())) return true;
   }
   return false;
 }
 
-absl::StatusOr<std::optional<KnownPair>> KnownValues::RelateLeaf(Value leaf, Value computed) {
-  ASSIGN_OR_RETURN(const Rounded stored, RoundedOf(leaf));
+absl::StatusOr<std::optional<KnownPair>> KnownValues::RelateGiven(Value given, const RunningError& as_given,
+                                                                  Value computed, const RunningError& exact) {
+  ASSIGN_OR_RETURN(const Rounded stored, RoundedOf(given));
   ASSIGN_OR_RETURN(const Rounded rounded, RoundedOf(computed));
-  ASSIGN_OR_RETURN(const RunningError exact, ExactOf(computed));
-  const DType dtype = stored.value.dtype();
   const bool same_bits = stored.value.BitEqual(rounded.value);
-  ASSIGN_OR_RETURN(const RunningError as_stored, ExactOf(leaf));
-  const KnownPair pair{KnownRelation::kFolded, same_bits ? 0 : Apart(exact.value, as_stored.value)};
+  const KnownPair pair{KnownRelation::kFolded, same_bits ? 0 : Apart(exact.value, as_given.value)};
   for (const auto& [other, its_computation] : folded_) {
-    if (other != leaf) continue;
+    if (other != given) continue;
     ASSIGN_OR_RETURN(const RunningError before, ExactOf(its_computation));
-    if (!SameReals(exact, before, dtype)) return std::nullopt;
+    if (!SameReals(exact, before, stored.value.dtype())) return std::nullopt;
     return pair;
   }
-  if (exact.bounded && !exact.error && Explained(exact, as_stored, 0)) return KnownPair();
-  if (!same_bits && (!exact.bounded || !Explained(exact, as_stored, 1 + kSecondOrder))) return std::nullopt;
-  if (DependsOn(computed, leaf)) return std::nullopt;
-  ASSIGN_OR_RETURN(const bool taken, IsTaken(leaf, exact));
+  if (!same_bits && (!exact.bounded || !Explained(exact, as_given, 1 + kSecondOrder))) return std::nullopt;
+  if (DependsOn(computed, given)) return std::nullopt;
+  ASSIGN_OR_RETURN(const bool taken, IsTaken(stored.value, exact));
   if (taken) return std::nullopt;
-  folded_.emplace_back(leaf, computed);
+  folded_.emplace_back(given, computed);
   return pair;
 }
 
@@ -160,17 +157,17 @@ absl::StatusOr<std::optional<KnownPair>> KnownValues::Relate(Value a, Value b, b
     return std::nullopt;
   }
   if (!CoarselyEqual(of_a.value, of_b.value, std::max(of_a.largest, of_b.largest))) return std::nullopt;
-  if (IsLeaf(a) && IsLeaf(b)) {
-    if (SameNumbers(of_a.value, of_b.value)) return KnownPair();
-  } else if (IsLeaf(a) || IsLeaf(b)) {
-    ASSIGN_OR_RETURN(const std::optional<KnownPair> pair, IsLeaf(a) ? RelateLeaf(a, b) : RelateLeaf(b, a));
+  ASSIGN_OR_RETURN(const RunningError x, ExactOf(a));
+  ASSIGN_OR_RETURN(const RunningError y, ExactOf(b));
+  const auto is_given = [](const RunningError& value) { return value.bounded && !value.error; };
+  if (is_given(x) && is_given(y)) {
+    if (SameNumbers(x.value, y.value)) return KnownPair();
+  } else if (is_given(x) || is_given(y)) {
+    ASSIGN_OR_RETURN(const std::optional<KnownPair> pair,
+                     is_given(x) ? RelateGiven(a, x, b, y) : RelateGiven(b, y, a, x));
     if (pair) return pair;
-  } else {
-    ASSIGN_OR_RETURN(const RunningError x, ExactOf(a));
-    ASSIGN_OR_RETURN(const RunningError y, ExactOf(b));
-    if (SameReals(x, y, of_a.value.dtype())) {
-      return KnownPair{KnownRelation::kSame, of_a.value.BitEqual(of_b.value) ? 0 : Apart(of_a.value, of_b.value)};
-    }
+  } else if (SameReals(x, y, of_a.value.dtype())) {
+    return KnownPair{KnownRelation::kSame, of_a.value.BitEqual(of_b.value) ? 0 : Apart(of_a.value, of_b.value)};
   }
   if (!near) return std::nullopt;
   ASSIGN_OR_RETURN(const bool is_near, IsNear(a, b));

@@ -52,14 +52,14 @@ class KnownValues {
   };
   absl::StatusOr<Rounded> RoundedOf(Value value);
   absl::StatusOr<RunningError> ExactOf(Value value, bool leaves_rounded = false);
-  absl::StatusOr<std::optional<KnownPair>> RelateLeaf(Value leaf, Value computed);
+  // `given` is a value that nothing rounds, and `computed` another one.
+  absl::StatusOr<std::optional<KnownPair>> RelateGiven(Value given, const RunningError& as_given, Value computed,
+                                                       const RunningError& exact);
   absl::StatusOr<bool> IsNear(Value a, Value b);
   // True if another weight is already folded from the same numbers.
-  absl::StatusOr<bool> IsTaken(Value leaf, const RunningError& computed);
+  absl::StatusOr<bool> IsTaken(const Tensor& given, const RunningError& computed);
   // True if the value is computed from the leaf, folded weights counted as what they are computed from.
   bool DependsOn(Value value, Value leaf) const;
-
-  bool IsLeaf(Value value) const { return arena_->node(value.node).op == nullptr; }
 
   std::shared_ptr<Arena> arena_;
   int threads_;

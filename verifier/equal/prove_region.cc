@@ -86,9 +86,10 @@ class RegionProver {
                        [&](const auto& pair) { return egraph_.Equal(pair.first, pair.second); });
   }
 
-  // The value that stands for a class of known values: a leaf of the region, else what computes it. Constants that rules
-  // fold are rounded.
-  Value KnownOf(Value value) const {
+  // The value that stands for a class of known values: a leaf of the region, else what computes it. Constants that
+  // rules fold are rounded.
+  Value KnownOf(Value member) const {
+    const Value value = egraph_.Find(member);
     std::optional<Value> computed;
     for (const NodeId id : egraph_.Nodes(value)) {
       if (given_leaves_.contains(id)) return {id, 0};
