@@ -124,7 +124,8 @@ absl::StatusOr<Region> PartWeights(const Region& region) {
   for (const auto& [place, cuts] : tracer.known()) {
     const auto& [value, axis] = place;
     if (parted.contains(value)) continue;
-    const Tensor* leaf = region.arena->Elements(value.node);
+    const Tensor* const elements = region.arena->Elements(value.node);
+    const std::optional<Tensor> leaf = elements == nullptr ? std::nullopt : std::optional(*elements);
     const Shape shape = region.arena->type(value).shape;
     Cuts ends = cuts;
     ends.insert(shape[axis]);
@@ -132,7 +133,7 @@ absl::StatusOr<Region> PartWeights(const Region& region) {
     int64_t begin = 0;
     for (int64_t end : ends) {
       absl::StatusOr<Value> part;
-      if (leaf != nullptr) {
+      if (leaf) {
         const std::string name = absl::StrCat("part", region.arena->size(), "_", parts.size());
         part = region.arena->AddState(name, PartOf(*leaf, axis, begin, end - begin));
       } else {

@@ -114,6 +114,32 @@ TEST(Equal, MergedWeightsAreTakenApart) {
   EXPECT_THAT(alone.regions, Not(IsEmpty()));
 }
 
+// Parts are added to the arena that has the whole weight.
+TEST(Equal, AWeightIsTakenIntoManyParts) {
+  constexpr int kParts = 40;
+  std::string apart = "input x: f32[4,6]\n", merged = "input x: f32[4,6]\n";
+  std::map<std::string, Tensor> states;
+  Tensor all(TensorType{DType::kFloat32, {6, 0}});
+  std::string sizes, parts, outputs, of_merged;
+  for (int k = 0; k < kParts; ++k) {
+    const Tensor part = Elements({6, 2}, static_cast<uint64_t>(k) + 1);
+    states[absl::StrCat("w", k)] = part;
+    all = SideBySide(all, part);
+    absl::StrAppend(&apart, "state w", k, ": f32[6,2]\n");
+    absl::StrAppend(&parts, "%", k, " = matmul(x, w", k, ")\n");
+    absl::StrAppend(&outputs, "output y", k, " = %", k, "\n");
+    absl::StrAppend(&of_merged, k == 0 ? "" : ", ", "%1.", k);
+    absl::StrAppend(&sizes, k == 0 ? "" : ",", 2);
+  }
+  const std::string type = all.type().ToString();
+  absl::StrAppend(&merged, "state all: ", type, "\n%0 = matmul(x, all)\n", of_merged, " = split(%0, axis=1, sizes=[",
+                  sizes, "])\n");
+  for (int k = 0; k < kParts; ++k) absl::StrAppend(&merged, "output y", k, " = %1.", k, "\n");
+  const EqualResult result =
+      Prove(GraphOf(absl::StrCat(apart, parts, outputs), states), GraphOf(merged, {{"all", all}}));
+  EXPECT_EQ(result.equality, Equality::kProved);
+}
+
 TEST(Equal, OneElementOfAMergedWeightIsFound) {
   const Tensor w = Elements({6, 8}, 1), v = Elements({6, 10}, 2);
   Tensor all = SideBySide(w, v);
