@@ -192,18 +192,32 @@ class Case:
         return " ".join(sorted(found))
 
     def unequal(self):
-        """The first output that has elements, changed by a node behind it."""
+        """The first output that has elements, changed by a node behind it: by 3, and by what its type can tell."""
         places = [k for k, value in enumerate(self.expected[0]) if np.asarray(value).size]
         if not places:
             return "nothing to change"
-        name = self.results[places[0]]
+        known = np.asarray(self.expected[0][places[0]])
+        finite = np.abs(known[np.isfinite(known)].astype(np.float64)) if known.dtype.kind == "f" else np.zeros(0)
+        verdicts = []
+        for change in sorted({3.0, max(3.0, finite.max(initial=0) / 1000)}):
+            if not self.write_changed(places[0], change):
+                return "nothing to change"
+            verdicts.append(rewright(self.program, "equal", self.path, self.folder / "other.onnx", "--time-limit", 5,
+                                     *self.dims)["answer"])
+            if verdicts[-1] == "proved":
+                raise Fault("WRONG: equal proves two graphs that differ")
+        return verdicts[-1]
+
+    def write_changed(self, place, change):
+        """Writes other.onnx, with that much added to the output; false where no node computes it."""
+        name = self.results[place]
         other = onnx.ModelProto()
         other.CopyFrom(self.model)
-        kind = other.graph.output[places[0]].type.tensor_type.elem_type
+        kind = other.graph.output[place].type.tensor_type.elem_type
         if name in {value.name for value in other.graph.input} | {tensor.name for tensor in other.graph.initializer}:
-            return "nothing to change"
+            return False
         known = other.graph.value_info.add()
-        known.CopyFrom(other.graph.output[places[0]])
+        known.CopyFrom(other.graph.output[place])
         known.name = "before"
         for node in other.graph.node:
             for names in (node.input, node.output):
@@ -213,19 +227,11 @@ class Case:
         if kind == onnx.TensorProto.BOOL:
             other.graph.node.append(helper.make_node("Not", ["before"], [name]))
         else:
-            dtype = helper.tensor_dtype_to_np_dtype(kind)
-            # Weights that differ by a few units in the last place count as computed beforehand (docs/equal.md).
-            known = np.asarray(self.expected[0][places[0]])
-            finite = np.abs(known[np.isfinite(known)].astype(np.float64)) if known.dtype.kind == "f" else np.zeros(0)
-            one = numpy_helper.from_array(np.array(max(3, finite.max(initial=0) / 1000), dtype), "three")
+            one = numpy_helper.from_array(np.array(change, helper.tensor_dtype_to_np_dtype(kind)), "change")
             other.graph.initializer.append(one)
-            other.graph.node.append(helper.make_node("Add", ["before", "three"], [name]))
+            other.graph.node.append(helper.make_node("Add", ["before", "change"], [name]))
         onnx.save(other, self.folder / "other.onnx")
-        verdict = rewright(self.program, "equal", self.path, self.folder / "other.onnx", "--time-limit", 5,
-                           *self.dims)["answer"]
-        if verdict == "proved":
-            raise Fault("WRONG: equal proves two graphs that differ")
-        return verdict
+        return True
 
     def grad(self):
         if not self.graph.gradients or not any(x.dtype == np.float32 for x in self.graph.inputs.values()):

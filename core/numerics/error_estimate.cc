@@ -242,16 +242,6 @@ class Estimator {
     return node.operands.size() >= 2 && IsSumOfProducts(*node.meaning, &terms);
   }
 
-  // Returns the roundings of an element that is one call of a function of reads and numbers, or none.
-  static std::optional<Roundings> RoundingsOfOneCall(const ExprNode& element) {
-    if (element.kind() == ExprKind::kCast || element.IsRead()) return Roundings();
-    if (!element.IsCall()) return std::nullopt;
-    for (const ExprPtr& arg : element.args()) {
-      if (!arg->IsRead() && !arg->IsConst()) return std::nullopt;
-    }
-    return RoundingsOf(element);
-  }
-
   // Returns the local errors of a value, whose elements in the reference graph are `made`.
   absl::StatusOr<std::vector<Part>> PartsOf(Value value, Value made) {
     const Node& node = graph_.node(value.node);
@@ -291,10 +281,10 @@ class Estimator {
       if (roundings->worst == 0 && store == 0) of_value.worst = u, of_value.square = u2;
     } else {
       const Node& application = arena_->node(reference_.applications.at(value.node));
-      ASSIGN_OR_RETURN(const OpDef* rounding, RoundingOp(*application.op, value.output));
+      const OpDef& rounding = RoundingOp(*application.op, value.output);
       const std::vector<Value> operands = application.operands;
       const Attrs attrs = application.attrs;
-      ASSIGN_OR_RETURN(const NodeId errors, arena_->Add(*rounding, operands, attrs));
+      ASSIGN_OR_RETURN(const NodeId errors, arena_->Add(rounding, operands, attrs));
       if (arena_->node(errors).outputs.size() == 2) {
         parts.push_back({ErrorSum::kPair, {{errors, 0}, {errors, 1}}, u, u * u});
       } else {

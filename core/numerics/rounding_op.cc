@@ -34,7 +34,8 @@ struct LocalError {
 
 class ErrorBuilder {
  public:
-  explicit ErrorBuilder(const Meaning& meaning) : meaning_(meaning) {}
+  // Errors of the operations alone, or with `operands` those alone that stand as operand k + `operands` for operand k.
+  explicit ErrorBuilder(std::optional<int> operands = std::nullopt) : operands_(operands) {}
 
   LocalError Of(const ExprPtr& node) {
     const auto found = done_.find(node);
@@ -45,7 +46,8 @@ class ErrorBuilder {
   }
 
  private:
-  static LocalError Rounded(Roundings roundings, const Scalar& result) {
+  LocalError Rounded(Roundings roundings, const Scalar& result) const {
+    if (operands_) return {};
     const Scalar size = Limited(AbsOf(result));
     return {roundings.worst == 1 ? size : roundings.worst * size,
             roundings.square * kMeanSquareOfRounding * (size * size)};
@@ -61,6 +63,7 @@ class ErrorBuilder {
   LocalError Make(const ExprPtr& node) {
     if (!IsScalarKind(node->kind()) || !IsFloating(node->dtype())) return {};
     switch (node->kind()) {
+      case ExprKind::kRead: return OfRead(node);
       case ExprKind::kConst:
         if (!std::isfinite(node->real()) || NearestOf(node->dtype(), node->real()) == node->real()) return {};
         return Rounded({1, 1}, Scalar(node));
@@ -81,6 +84,14 @@ class ErrorBuilder {
     }
   }
 
+  LocalError OfRead(const ExprPtr& node) const {
+    if (!operands_) return {};
+    std::vector<Index> at;
+    for (const ExprPtr& index : node->args()) at.emplace_back(index);
+    const Scalar error = Limited(AbsOf(ReadOperand(node->operand() + *operands_, at, node->dtype())));
+    return {error, error * error};
+  }
+
   LocalError OfCast(const ExprPtr& node) {
     const ExprPtr& from = node->arg(0);
     if (IsFloating(from->dtype())) {
@@ -92,6 +103,7 @@ class ErrorBuilder {
     const Scalar value(node);
     const Cond large = Holds(Call(Fn::kLess, {Constant(0x1p24, node->dtype()), AbsOf(value)}));
     const LocalError rounded = Rounded({1, 1}, value);
+    if (rounded.IsZero()) return {};
     return {Select(large, rounded.worst, 0.0), Select(large, rounded.square, 0.0)};
   }
 
@@ -123,6 +135,7 @@ class ErrorBuilder {
         if (!term.IsZero()) {
           total = {over(ReduceKind::kSum, term.worst), over(ReduceKind::kSum, term.square)};
         }
+        if (operands_) return total;
         const Scalar n = Points(*node);
         const Scalar squares = over(ReduceKind::kSum, one * one);
         const Scalar order = n * squares - value * value;
@@ -131,7 +144,8 @@ class ErrorBuilder {
       }
       case ReduceKind::kProd: {
         const Scalar n = Points(*node);
-        LocalError total{n * AbsOf(value), kMeanSquareOfRounding * (n * (value * value))};
+        LocalError total;
+        if (!operands_) total = {n * AbsOf(value), kMeanSquareOfRounding * (n * (value * value))};
         if (!term.IsZero()) {
           const LocalError one_term = Scaled(value / one, term);
           total = Sum(total, {over(ReduceKind::kSum, one_term.worst), over(ReduceKind::kSum, one_term.square)});
@@ -152,24 +166,24 @@ class ErrorBuilder {
     return FromIndex(points, reduction.dtype());
   }
 
-  const Meaning& meaning_;
+  const std::optional<int> operands_;
   absl::flat_hash_map<ExprPtr, LocalError> done_;
 };
 
-absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& meanings, OpBuilder& b) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, b.key()));
-  const OutputMeaning& output = meaning->outputs.at(static_cast<size_t>(number));
-  if (meaning->IsOpaque() || !IsFloating(output.dtype)) return b.Error("has no roundings");
-  std::vector<ExprPtr> symbols = SymbolsOf(b, *meaning, [&](int input, int axis) { return b.size(input, axis); });
+// Writes the errors of output `number` of another operator, whose operands are the first ones here.
+absl::Status ErrorMeaning(const Meaning& meaning, int number, std::optional<int> operands, OpBuilder& b) {
+  const OutputMeaning& output = meaning.outputs.at(static_cast<size_t>(number));
+  if (meaning.IsOpaque() || !IsFloating(output.dtype)) return b.Error("has no roundings");
+  std::vector<ExprPtr> symbols = SymbolsOf(b, meaning, [&](int input, int axis) { return b.size(input, axis); });
   const auto read = [&b](int operand, const std::vector<Index>& at, DType) { return b.Read(operand, at); };
-  for (const Requirement& requirement : meaning->requirements) {
+  for (const Requirement& requirement : meaning.requirements) {
     b.Require(Cond(ExprReindexer(b, symbols, read)(requirement.condition)), requirement.message);
   }
   std::vector<Index> shape;
   for (const ExprPtr& size : output.shape) shape.emplace_back(ExprReindexer(b, symbols, read)(size));
-  const LocalError error = ErrorBuilder(*meaning).Of(output.element);
+  const LocalError error = ErrorBuilder(operands).Of(output.element);
   std::vector<Scalar> parts = {error.worst};
-  if (output.element->Reduces()) parts.push_back(error.square);
+  if (!operands && output.element->Reduces()) parts.push_back(error.square);
   for (const Scalar& part : parts) {
     const Scalar element = part.node() == nullptr ? Constant(0, output.dtype) : part;
     b.Output(output.dtype, shape, [&](const std::vector<Index>& position) {
@@ -181,6 +195,24 @@ absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& mean
     });
   }
   return absl::OkStatus();
+}
+
+absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& meanings, OpBuilder& b) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, b.key()));
+  return ErrorMeaning(*meaning, number, std::nullopt, b);
+}
+
+absl::Status CarriedMeaning(const OpDef& base, int number, SharedMeanings& meanings, OpBuilder& b) {
+  const size_t operands = static_cast<size_t>(b.num_inputs()) / 2;
+  StructuralKey key = b.key();
+  key.ranks.resize(operands);
+  key.dtypes.resize(operands);
+  if (!key.units.empty()) {
+    const auto errors = key.units.begin() + static_cast<std::ptrdiff_t>(operands);
+    key.units.erase(errors, errors + static_cast<std::ptrdiff_t>(operands));
+  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, key));
+  return ErrorMeaning(*meaning, number, static_cast<int>(operands), b);
 }
 
 absl::Status ExtremumTermsMeaning(const OpDef& base, SharedMeanings& meanings, OpBuilder& b) {
@@ -252,6 +284,33 @@ struct Made {
   OpDef op;
 };
 
+// By operator and output.
+using MadeOps = Memo<std::pair<const OpDef*, int>, std::unique_ptr<Made>>;
+using MeaningOfOutput = absl::Status (*)(const OpDef& base, int number, SharedMeanings& meanings, OpBuilder& b);
+
+// Returns the operator over `inputs` with that meaning, whose name ends in `suffix`; made once.
+const OpDef& MadeOf(const OpDef& op, int output, MadeOps& all, const char* suffix, const std::string& summary,
+                    MeaningOfOutput meaning, bool with_errors = false) {
+  const std::unique_ptr<Made>& made = all.Get({&op, output}, [&] {
+    auto fresh = std::make_unique<Made>();
+    fresh->op = op;
+    fresh->op.name = absl::StrCat(op.name, suffix, output == 0 ? "" : absl::StrCat(output));
+    fresh->op.summary = summary;
+    if (with_errors) {
+      fresh->op.commutative = false;
+      for (size_t k = 0; k < op.inputs.size() && !op.variadic; ++k) {
+        fresh->op.inputs.push_back(absl::StrCat("error_of_", op.inputs[k]));
+      }
+    }
+    Made* const self = fresh.get();
+    fresh->op.meaning = [self, base = &op, output, meaning](OpBuilder& b) {
+      return meaning(*base, output, self->meanings, b);
+    };
+    return fresh;
+  });
+  return made->op;
+}
+
 }  // namespace
 
 Roundings RoundingsOf(const ExprNode& call) {
@@ -271,20 +330,27 @@ Roundings RoundingsOf(const ExprNode& call) {
   }
 }
 
-absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output) {
-  static auto* const all = new Memo<std::pair<const OpDef*, int>, std::unique_ptr<Made>>;
-  const std::unique_ptr<Made>& made = all->Get({&op, output}, [&] {
-    auto fresh = std::make_unique<Made>();
-    fresh->op = op;
-    fresh->op.name = absl::StrCat(op.name, "_rounding", output == 0 ? "" : absl::StrCat(output));
-    fresh->op.summary = absl::StrCat("What roundings inside of ", op.name, " do to its result, to first order.");
-    Made* const self = fresh.get();
-    fresh->op.meaning = [self, base = &op, output](OpBuilder& b) {
-      return RoundingMeaning(*base, output, self->meanings, b);
-    };
-    return fresh;
-  });
-  return &made->op;
+std::optional<Roundings> RoundingsOfOneCall(const ExprNode& element) {
+  if (element.kind() == ExprKind::kCast || element.IsRead()) return Roundings();
+  if (!element.IsCall()) return std::nullopt;
+  for (const ExprPtr& arg : element.args()) {
+    if (!arg->IsRead() && !arg->IsConst()) return std::nullopt;
+  }
+  return RoundingsOf(element);
+}
+
+const OpDef& RoundingOp(const OpDef& op, int output) {
+  static auto* const all = new MadeOps;
+  return MadeOf(op, output, *all, "_rounding",
+                absl::StrCat("What roundings inside of ", op.name, " do to its result, to first order."),
+                RoundingMeaning);
+}
+
+const OpDef& CarriedErrorOp(const OpDef& op, int output) {
+  static auto* const all = new MadeOps;
+  return MadeOf(op, output, *all, "_carried",
+                absl::StrCat("What errors of operands do to the result of ", op.name, ", to first order."),
+                CarriedMeaning, /*with_errors=*/true);
 }
 
 bool IsExtremumOfReads(const OpDef& op, const Meaning& meaning) {

@@ -18,6 +18,8 @@
 // The latter is the mean over all orders of the terms of the sum of squares of partial sums.
 #pragma once
 
+#include <optional>
+
 #include "absl/status/statusor.h"
 #include "core/ir/op.h"
 
@@ -35,9 +37,18 @@ Roundings RoundingsOf(const ExprNode& call);
 
 // Returns the operator op_rounding(inputs of op; attributes of op), which gives tensors of the shape of output
 // `output`: worst, and square if elements are made of reductions. They are in the type of that output, in units of the
-// unit roundoff of the type in which op is computed. Magnitudes beyond 1e18 count as 1e18. Error: the output is no
-// float, or opaque.
-absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output);
+// unit roundoff of the type in which op is computed. Magnitudes beyond 1e18 count as 1e18. Applying it is an error
+// where the output is no float, or opaque.
+const OpDef& RoundingOp(const OpDef& op, int output);
+
+// Returns the roundings of an element that is one call of a function of reads and numbers, or none.
+std::optional<Roundings> RoundingsOfOneCall(const ExprNode& element);
+
+// Returns the operator op_carried(x of op.., e..; attributes of op), with an error e of the type of x for each operand
+// x: by how much, to first order, the elements of output `output` move at most when those of operands move by |e|.
+// Errors of integers are not read. Decisions that fall otherwise are left out. Applying it is an error where the
+// output is no float, or opaque.
+const OpDef& CarriedErrorOp(const OpDef& op, int output);
 
 // Returns the identity with derivative 0.
 const OpDef& HoldOp();

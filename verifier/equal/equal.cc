@@ -38,7 +38,7 @@ constexpr int kMostDraws = 3;
 class ModelComparison {
  public:
   ModelComparison(JointModels joint, const EqualOptions& options)
-      : joint_(std::move(joint)), options_(options), arena_(joint_.a.arena()), known_(arena_, options.threads) {}
+      : joint_(std::move(joint)), options_(options), arena_(joint_.a.arena()) {}
 
   absl::StatusOr<EqualResult> Run() {
     ASSIGN_OR_RETURN(NamedTensors inputs, Draw(0));
@@ -62,8 +62,8 @@ class ModelComparison {
     bool proved = true;
     for (size_t o = 0; o < joint_.b.outputs().size(); ++o) proved = proved && IsProved(o);
     if (proved) {
-      result_.equality = Equality::kProved;
-      result_.within_rounding.reset();
+      result_.equality = result_.constants.empty() ? Equality::kProved : Equality::kUpToConstants;
+      if (result_.constants.empty()) result_.within_rounding.reset();
     } else {
       RETURN_IF_ERROR(Attack());
       if (!result_.difference) NoteOpen();
@@ -314,8 +314,9 @@ class ModelComparison {
     return frontier;
   }
 
-  // Known values of B that are the same numbers as one of A.
+  // Known values of B that are the same numbers as one of A, or one of A but for rounding where no other is that near.
   absl::Status MatchKnown() {
+    KnownValues known(arena_, options_.threads);
     std::map<TypeKey, std::vector<Value>> of_a;
     for (Value value : KnownFrontier(joint_.a)) of_a[KeyOf(value)].push_back(value);
     for (Value value : KnownFrontier(joint_.b)) {
@@ -323,16 +324,25 @@ class ModelComparison {
         equal_[value] = value;
         continue;
       }
+      std::optional<std::pair<Value, KnownPair>> match;
+      int rounded = 0;
       for (Value other : of_a[KeyOf(value)]) {
-        if (arena_->node(value.node).op == nullptr && arena_->node(other.node).op == nullptr) continue;
-        ASSIGN_OR_RETURN(const std::optional<double> error, known_.Difference(other, value));
-        if (!error) continue;
-        equal_[value] = other;
-        if (*error > 0) {
-          result_.foldings.push_back(
-              {NameOf(other, joint_.names_a), NameOf(value, joint_.names_b), arena_->type(value), *error});
+        ASSIGN_OR_RETURN(const std::optional<KnownPair> pair, known.Relate(other, value, /*near=*/true));
+        if (!pair) continue;
+        if (pair->relation == KnownRelation::kSame) {
+          match = {other, *pair};
+          rounded = 0;
+          break;
         }
-        break;
+        ++rounded;
+        if (pair->relation == KnownRelation::kFolded) match = {other, *pair};
+      }
+      if (!match || rounded > 1) continue;
+      const auto& [other, pair] = *match;
+      equal_[value] = other;
+      if (pair.error > 0) {
+        result_.foldings.push_back(
+            {NameOf(other, joint_.names_a), NameOf(value, joint_.names_b), arena_->type(value), pair.error});
       }
     }
     return absl::OkStatus();
@@ -498,7 +508,6 @@ class ModelComparison {
   JointModels joint_;
   const EqualOptions& options_;
   std::shared_ptr<Arena> arena_;
-  KnownValues known_;
   int64_t least_integer_ = 0;  // that is drawn where it indexes nothing: 1 where a model divides by it
   absl::Time deadline_;        // of proofs
   std::optional<bool> chooses_;
@@ -519,8 +528,20 @@ const char* EqualityName(Equality equality) {
     case Equality::kProved: return "proved";
     case Equality::kDifferent: return "different";
     case Equality::kOpen: return "open";
+    case Equality::kUpToConstants: return "equal up to constants";
   }
   return "";
+}
+
+// True if one of the models has floating numbers that the other one does not have.
+static bool HaveOwnNumbers(const JointModels& joint) {
+  const auto has = [](const Graph& one, const Graph& other) {
+    return std::any_of(one.nodes().begin(), one.nodes().end(), [&](NodeId id) {
+      const Tensor* elements = one.arena()->Elements(id);
+      return elements != nullptr && IsFloating(elements->dtype()) && !other.contains(id);
+    });
+  };
+  return has(joint.a, joint.b) || has(joint.b, joint.a);
 }
 
 absl::StatusOr<EqualResult> ProveEqual(const Graph& a, const Graph& b, const EqualOptions& options) {
@@ -534,7 +555,20 @@ absl::StatusOr<EqualResult> ProveEqual(const Graph& a, const Graph& b, const Equ
                                                    ": nodes that are not read have to be the same"));
   }
   ASSIGN_OR_RETURN(JointModels joint, JoinModels(cut_a.graph, cut_b.graph));
-  ASSIGN_OR_RETURN(EqualResult result, ModelComparison(std::move(joint), options).Run());
+  ASSIGN_OR_RETURN(EqualResult result, ModelComparison(joint, options).Run());
+  if (result.equality == Equality::kOpen && !result.time_out && !options.near_constants && HaveOwnNumbers(joint)) {
+    EqualOptions near = options;
+    near.near_constants = true;
+    near.own_precision = false;  // these were run
+    ASSIGN_OR_RETURN(EqualResult other, ModelComparison(joint, near).Run());
+    if (other.equality == Equality::kUpToConstants) {
+      other.within_rounding = std::move(result.within_rounding);
+      other.run = std::move(result.run);
+      other.infinite = std::move(result.infinite);
+      other.trials += result.trials;
+      result = std::move(other);
+    }
+  }
   if (!result.difference) return result;
   const std::string output = result.difference->output;
   if (!cut_a.Concerns(output) && !cut_b.Concerns(output)) return result;

@@ -7,9 +7,10 @@
 // proofs if one is found. A proof is about a region (region.h): equality saturation with proved rules first, then the
 // prover, which takes the region as a rule. Weights that one side folded are recomputed (known_equal.h).
 //
-// The proof shows equality over the real numbers of models whose known values agree up to the rounding that is
-// reported. A run in the models' own types shows the rest: the greatest difference beside the estimate of what both
-// round, and infinities that only one of them has.
+// The proof shows equality over the real numbers, once each weight that one side folded is what the other one computes
+// in its place. Where it needs that other constants be equal, which differ by a few units in the last place, the answer
+// is another one (kUpToConstants). A run in the models' own types shows the rest: the greatest difference beside the
+// estimate of what both round, and infinities that only one of them has.
 #pragma once
 
 #include <atomic>
@@ -41,6 +42,9 @@ struct EqualOptions {
   // Weights that one side computed beforehand are recognized by their elements. Off where both sides have the same
   // ones.
   bool folded_weights = true;
+  // Known values that differ by a few units in the last place are taken for equal, and named in EqualResult::constants.
+  // ProveEqual does so by itself where all else is proved.
+  bool near_constants = false;
   // Both run in their own precision as well, for EqualResult::run and infinite.
   bool own_precision = true;
   // Both models' rounding is estimated before they are called different: a few passes of the interpreter.
@@ -48,10 +52,11 @@ struct EqualOptions {
   const std::atomic<bool>* stop = nullptr;
 };
 
-enum class Equality : uint8_t { kProved, kDifferent, kOpen };
-const char* EqualityName(Equality equality);  // "proved", "different", "open"
+enum class Equality : uint8_t { kProved, kDifferent, kOpen, kUpToConstants };
+// "proved", "different", "open", "equal up to constants"
+const char* EqualityName(Equality equality);
 
-// A known value that the models have in different bits.
+// A known value that the models have in different bits, or that one of them computes.
 struct Folding {
   std::string a, b;  // how each has it: a name of a weight, or the operator that computes it
   TensorType type;
@@ -110,7 +115,8 @@ struct EqualResult {
   std::vector<std::string> rules;  // that were applied there
   std::vector<RegionProof> regions;
   std::vector<Folding> foldings;
-  std::vector<OpenRegion> open;  // smallest first
+  std::vector<Folding> constants;  // taken for equal, of kUpToConstants: neither is what the other model computes
+  std::vector<OpenRegion> open;    // smallest first
   std::optional<ModelDifference> difference;
   // Outputs that differ over the real numbers by more than the known weights explain, and not by more than both round
   // when they run: the largest such difference.

@@ -17,6 +17,7 @@ void AddProved(RegionOutcome outcome, EqualResult* result) {
   }
   for (RegionProof& proof : outcome.proof) result->regions.push_back(std::move(proof));
   for (Folding& folding : outcome.foldings) result->foldings.push_back(std::move(folding));
+  for (Folding& constant : outcome.constants) result->constants.push_back(std::move(constant));
 }
 
 void AddOpen(const Arena& arena, const std::vector<std::pair<Value, Value>>& pairs,

@@ -10,8 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "core/interpreter/interpreter.h"
-#include "core/interpreter/known_values.h"
 #include "core/ir/index_value.h"
 #include "core/ir/rewrite.h"
 
@@ -111,7 +109,7 @@ Tensor PartOf(const Tensor& whole, size_t axis, int64_t begin, int64_t size) {
 
 }  // namespace
 
-absl::StatusOr<Region> PartWeights(const Region& region, int threads) {
+absl::StatusOr<Region> PartWeights(const Region& region) {
   std::vector<Output> roots;
   for (const auto& [a, b] : region.pairs) {
     roots.push_back({a, ""});
@@ -126,21 +124,26 @@ absl::StatusOr<Region> PartWeights(const Region& region, int threads) {
   for (const auto& [place, cuts] : tracer.known()) {
     const auto& [value, axis] = place;
     if (parted.contains(value)) continue;
-    Tensor whole;
-    if (const Tensor* leaf = region.arena->Elements(value.node)) {
-      whole = *leaf;
-    } else {
-      ASSIGN_OR_RETURN(const std::vector<Tensor> computed, ComputeKnown(region.arena, {value}, threads));
-      whole = computed[0];
-    }
+    const Tensor* const elements = region.arena->Elements(value.node);
+    const std::optional<Tensor> leaf = elements == nullptr ? std::nullopt : std::optional(*elements);
+    const Shape shape = region.arena->type(value).shape;
     Cuts ends = cuts;
-    ends.insert(whole.shape()[axis]);
+    ends.insert(shape[axis]);
     std::vector<Value> parts;
     int64_t begin = 0;
     for (int64_t end : ends) {
-      const std::string name = absl::StrCat("part", region.arena->size(), "_", parts.size());
-      ASSIGN_OR_RETURN(const Value part, region.arena->AddState(name, PartOf(whole, axis, begin, end - begin)));
-      parts.push_back(part);
+      absl::StatusOr<Value> part;
+      if (leaf) {
+        const std::string name = absl::StrCat("part", region.arena->size(), "_", parts.size());
+        part = region.arena->AddState(name, PartOf(*leaf, axis, begin, end - begin));
+      } else {
+        Shape starts(shape.size()), stops = shape;
+        starts[axis] = begin;
+        stops[axis] = end;
+        part = region.arena->Apply("slice", {value}, {{"starts", starts}, {"stops", stops}});
+      }
+      RETURN_IF_ERROR(part.status());
+      parts.push_back(*part);
       begin = end;
     }
     ASSIGN_OR_RETURN(parted[value],

@@ -7,9 +7,9 @@
 namespace rewright {
 
 // Builds the region in which every known value that is read in parts is the concatenation of these parts, each a leaf
-// of its own: for split(matmul(x, w), axis=1, sizes=[n1, n2]) these are columns of w. Then a part can be found equal to
-// a value that the other side computes. The meanings of the operators between tell which parts of a weight become which
-// parts of the split value. Errors: a known value cannot be computed.
-absl::StatusOr<Region> PartWeights(const Region& region, int threads);
+// of its own, or a slice of what the model computes: for split(matmul(x, w), axis=1, sizes=[n1, n2]) these are columns
+// of w. Then a part can be found equal to a value that the other side computes. The meanings of the operators between
+// tell which parts of a weight become which parts of the split value.
+absl::StatusOr<Region> PartWeights(const Region& region);
 
 }  // namespace rewright

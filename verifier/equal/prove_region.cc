@@ -28,7 +28,9 @@ class RegionProver {
     }
     egraph_.Rebuild();
     for (Value value : egraph_.Classes()) {
-      if (region_.arena->IsKnown(value)) given_.push_back(value);
+      if (!region_.arena->IsKnown(value)) continue;
+      given_.push_back(value);
+      if (IsLeaf(value)) given_leaves_.insert(value.node);
     }
     RETURN_IF_ERROR(JoinKnown());
     SaturationLimits limits = kLimits;
@@ -76,7 +78,7 @@ class RegionProver {
  private:
   struct Joined {
     Value a, b;
-    double error;
+    KnownPair pair;
   };
 
   bool Met() const {
@@ -84,9 +86,34 @@ class RegionProver {
                        [&](const auto& pair) { return egraph_.Equal(pair.first, pair.second); });
   }
 
-  // Known classes that are the same numbers become one, where the region itself has one of them.
+  // The value that stands for a class of known values: a leaf of the region, else what computes it. Constants that
+  // rules fold are rounded.
+  Value KnownOf(Value member) const {
+    const Value value = egraph_.Find(member);
+    std::optional<Value> computed;
+    for (const NodeId id : egraph_.Nodes(value)) {
+      if (given_leaves_.contains(id)) return {id, 0};
+      if (computed || region_.arena->node(id).op == nullptr) continue;
+      int32_t output = 0;
+      while (egraph_.Find(Value{id, output}) != value) ++output;
+      computed = Value{id, output};
+    }
+    return computed.value_or(value);
+  }
+
+  // Known classes that are the same numbers become one, where the region itself has one of them. A weight that is
+  // folded may make others equal.
   absl::Status JoinKnown() {
     if (!options_.folded_weights) return absl::OkStatus();
+    for (size_t folded = known_.folded() + 1; folded != known_.folded();) {
+      folded = known_.folded();
+      RETURN_IF_ERROR(JoinOnce());
+      if (folded != known_.folded()) compared_.clear();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status JoinOnce() {
     std::map<std::pair<DType, Shape>, std::vector<Value>> by_type;
     absl::flat_hash_set<Value> given;
     for (Value value : given_) given.insert(egraph_.Find(value));
@@ -98,10 +125,12 @@ class RegionProver {
       for (size_t i = 0; i < values.size(); ++i) {
         for (size_t k = 0; k < i; ++k) {
           if (!given.contains(values[i]) && !given.contains(values[k])) continue;
-          if (egraph_.Equal(values[i], values[k]) || !compared_.emplace(values[k], values[i]).second) continue;
-          ASSIGN_OR_RETURN(const std::optional<double> error, known_.Difference(values[k], values[i]));
-          if (!error) continue;
-          joined_.push_back({values[k], values[i], *error});
+          if (egraph_.Equal(values[i], values[k])) continue;
+          const Value first = KnownOf(values[k]), second = KnownOf(values[i]);
+          if (!compared_.emplace(first, second).second) continue;
+          ASSIGN_OR_RETURN(const std::optional<KnownPair> pair, known_.Relate(first, second, options_.near_constants));
+          if (!pair) continue;
+          joined_.push_back({first, second, *pair});
           egraph_.Union(values[k], values[i]);
         }
       }
@@ -228,10 +257,12 @@ class RegionProver {
       return node.op != nullptr ? node.op->name : node.name.empty() ? "constant" : node.name;
     };
     for (const Joined& joined : joined_) {
+      const bool near = joined.pair.relation == KnownRelation::kNear;
       // A value that only moves data is no folding.
-      if (joined.error == 0 && IsLeaf(joined.a) == IsLeaf(joined.b)) continue;
+      if (!near && joined.pair.error == 0 && IsLeaf(joined.a) == IsLeaf(joined.b)) continue;
       const auto [a, b] = InOrder(joined, of_a, of_b);
-      outcome->foldings.push_back({text(a), text(b), region_.arena->type(a), joined.error});
+      (near ? outcome->constants : outcome->foldings)
+          .push_back({text(a), text(b), region_.arena->type(a), joined.pair.error});
     }
   }
 
@@ -241,7 +272,8 @@ class RegionProver {
   const EqualOptions& options_;
   KnownValues known_;
   EGraph egraph_;
-  std::vector<Value> given_;  // known values of the region
+  std::vector<Value> given_;                  // known values of the region
+  absl::flat_hash_set<NodeId> given_leaves_;  // of them
   std::set<std::pair<Value, Value>> compared_;
   std::vector<Joined> joined_;
 };
@@ -260,7 +292,7 @@ absl::StatusOr<RegionOutcome> ProveRegion(const Region& region, const std::strin
   RegionOutcome outcome;
   Region parted = region;
   if (options.folded_weights) {
-    ASSIGN_OR_RETURN(parted, PartWeights(region, options.threads));
+    ASSIGN_OR_RETURN(parted, PartWeights(region));
   }
   RegionProver prover(parted, options);
   RETURN_IF_ERROR(prover.ByRules(&outcome));

@@ -16,7 +16,8 @@ struct RegionOutcome {
   bool by_rules = false;
   std::vector<std::string> rules;  // by rules: those that made values equal
   std::vector<RegionProof> proof;  // by the prover: one
-  std::vector<Folding> foldings;   // known values that were taken for equal
+  std::vector<Folding> foldings;   // known values that are equal but for the rounding of those that are computed
+  std::vector<Folding> constants;  // known values that are not, and were taken for equal (EqualOptions)
 };
 
 // `name` is the name of the rule that the region becomes.

@@ -33,11 +33,17 @@ struct ReduceAxis {
 // Returns whether the elements that are joined to one number lie side by side.
 bool IsByRows(const std::vector<ReduceAxis>& axes) { return axes.empty() || axes.back().reduced; }
 
-constexpr int64_t kPiece = 8192;   // elements of a row that one thread takes at a time
-constexpr int64_t kFewUnits = 8;   // sums below which each is shared by threads
-constexpr int64_t kBlock = 3072;   // elements of a few rows that stay in the first level of cache
-constexpr int64_t kMaxParts = 16;  // into which one sum is cut, whatever the threads: they round alike
+constexpr int64_t kPiece = 8192;      // elements of a row, or lines of a block, that one thread takes at a time
+constexpr int64_t kFewUnits = 8;      // sums below which each is shared by threads
+constexpr int64_t kWidest = 16;       // columns of a block: the channels of an image that lie side by side
+constexpr int64_t kBlock = 3072;      // elements of a few rows that stay in the first level of cache
+constexpr int64_t kMostNumbers = 64;  // 4 * lanes
+constexpr int64_t kMaxParts = 16;     // into which one sum is cut, whatever the threads: they round alike
 
+// The order in which elements are joined. Rows, and columns of up to kWidest that lie in lines, have the same one, so
+// that an image has the same sums for its channels whether it lies row by row or in blocks of channels: element i of an
+// image's channel goes to the number i % (4 * lanes), for all images; the numbers are joined at the end as join_all
+// joins them. Sums that are shared by threads are cut at the same places.
 class ReduceKernel : public Kernel {
  public:
   // Buffers: x, out, or the operands of the program that gives x, out. out[kept..] = reduction of x. `axes` as AxesOf
@@ -61,24 +67,27 @@ class ReduceKernel : public Kernel {
       if (axis.reduced) reduced_count_ *= axis.size;
     }
     scale_ = reduction == Reduction::kMean ? 1.0f / static_cast<float>(reduced) : 1.0f;
+    const bool in_blocks = lines_ > 1 && inner_.size <= kWidest;
+    numbers_ = rows_ || in_blocks ? 4 * Simd().lanes : 0;
     chunk_ = rows_ ? 1 : std::min(inner_.size, kTile / 2);
     // Columns that few sums have are shared by threads in smaller chunks.
     if (!rows_ && kept_count_ < kFewUnits) chunk_ = std::min(chunk_, std::max<int64_t>(64, inner_.size / kFewUnits));
     if (lines_ > 1) chunk_ = inner_.size;
     chunks_ = rows_ ? 1 : (inner_.size + chunk_ - 1) / chunk_;
     tile_lines_ = lines_ > 1 ? kTile / inner_.size : 1;
-    const int64_t whole = rows_ ? inner_.size : lines_, step = rows_ ? kPiece : tile_lines_ * 16;
+    const int64_t whole = rows_ ? inner_.size : lines_, step = numbers_ != 0 ? kPiece : tile_lines_ * 16;
     pieces_ = (whole + step - 1) / step;
     piece_ = step;
     const int64_t work = kept_count_ * reduced_count_ * inner_.size * lines_, units = kept_count_ * chunks_;
-    if (work >= kSharedElements && units < kFewUnits) parts_ = std::min(kMaxParts, reduced_count_ * pieces_);
-    threads_ = ThreadsFor(work, kSharedElements, std::max(units, parts_), threads);
+    const bool few = numbers_ != 0 ? units * chunk_ < kFewUnits * kWidest : units < kFewUnits;
+    if (work >= kSharedElements && few) parts_ = std::min(kMaxParts, reduced_count_ * pieces_);
+    threads_ = ThreadsFor(work, kSharedElements, units * parts_, threads);
   }
 
   absl::Status Run(void* const* buffers, RunContext&) const override {
     float* out = static_cast<float*>(buffers[program_ ? program_->program().operands.size() : 1]);
     const int64_t units = kept_count_ * chunks_, terms = reduced_count_ * pieces_;
-    float partial[kMaxParts][kTile];
+    float partial[kMaxParts * kFewUnits * kTile / 2];
 #pragma omp parallel num_threads(threads_) if (threads_ > 1)
     {
       const int64_t all = omp_get_num_threads(), me = omp_get_thread_num();
@@ -90,18 +99,18 @@ class ReduceKernel : public Kernel {
           Store(unit, sums, out);
         }
       } else {
-        for (int64_t unit = 0; unit < units; ++unit) {
-          for (int64_t part = parts_ * me / all; part < parts_ * (me + 1) / all; ++part) {
-            Add(elements, unit, terms * part / parts_, terms * (part + 1) / parts_, partial[part]);
-          }
+        const int64_t tasks = units * parts_;
+        for (int64_t task = tasks * me / all; task < tasks * (me + 1) / all; ++task) {
+          const int64_t part = task % parts_;
+          Add(elements, task / parts_, terms * part / parts_, terms * (part + 1) / parts_, partial + task * chunk_);
+        }
 #pragma omp barrier
-          if (me == 0) {
-            for (int64_t part = 1; part < parts_; ++part) {
-              for (int64_t i = 0; i < Width(unit); ++i) partial[0][i] = Join(partial[0][i], partial[part][i]);
-            }
-            Store(unit, partial[0], out);
+        for (int64_t unit = units * me / all; unit < units * (me + 1) / all; ++unit) {
+          float* const sums = partial + unit * parts_ * chunk_;
+          for (int64_t part = 1; part < parts_; ++part) {
+            for (int64_t i = 0; i < Width(unit); ++i) sums[i] = Join(sums[i], sums[part * chunk_ + i]);
           }
-#pragma omp barrier
+          Store(unit, sums, out);
         }
       }
     }
@@ -178,35 +187,53 @@ class ReduceKernel : public Kernel {
       rest /= kept_[k].size;
     }
     if (rows_) {
-      sums[0] = Start();
-      ForTerms(begin, end, [&](int64_t offset, int64_t piece) {
-        sums[0] = Join(sums[0], Row(elements, from + offset, piece * piece_));
-      });
+      alignas(64) float numbers[kMostNumbers];
+      Simd().start_join[JoinOf(reduction_)](numbers);
+      ForTerms(begin, end, [&](int64_t offset, int64_t piece) { JoinRow(elements, from + offset, piece, numbers); });
+      sums[0] = Simd().join_all[JoinOf(reduction_)](numbers);
+    } else if (numbers_ != 0) {
+      Blocks(elements, from, begin, end, sums);
     } else {
       Columns(elements, from, Width(unit), begin, end, sums);
     }
   }
 
-  float Row(Elements& elements, int64_t from, int64_t first) const {
-    const int64_t end = std::min(first + piece_, inner_.size);
-    if (inner_.x != 1) {  // of no program
-      float result = Start();
-      const float* x = elements.At(from, inner_.size);
-      for (int64_t i = first; i < end; ++i) result = Join(result, x[i * inner_.x]);
-      return result;
+  void JoinRow(Elements& elements, int64_t from, int64_t piece, float* numbers) const {
+    const int64_t first = piece * piece_, end = std::min(first + piece_, inner_.size);
+    if (inner_.x == 1) return elements.JoinTo(numbers, from + first, end - first, JoinOf(reduction_));
+    const float* x = elements.At(from, inner_.size);  // of no program
+    for (int64_t i = first; i < end; ++i) numbers[i % numbers_] = Join(numbers[i % numbers_], x[i * inner_.x]);
+  }
+
+  // Lines of a few columns: the numbers of a row, for each column.
+  void Blocks(Elements& elements, int64_t from, int64_t begin, int64_t end, float* sums) const {
+    const int64_t width = inner_.size;
+    const int64_t step = std::min(kTile / width, numbers_);
+    float columns[kMostNumbers * kWidest];
+    std::fill(columns, columns + numbers_ * width, Start());
+    ForTerms(begin, end, [&](int64_t offset, int64_t piece) {
+      const int64_t last = std::min((piece + 1) * piece_, lines_);
+      for (int64_t line = piece * piece_; line < last;) {
+        const int64_t number = line % numbers_, count = std::min({step, last - line, numbers_ - number});
+        const float* x = elements.At(from + offset + line * width, count * width);
+        JoinFn()(columns + number * width, columns + number * width, x, nullptr, count * width);
+        line += count;
+      }
+    });
+    for (int64_t i = 0; i < width; ++i) {
+      alignas(64) float numbers[kMostNumbers];
+      for (int64_t k = 0; k < numbers_; ++k) numbers[k] = columns[k * width + i];
+      sums[i] = Simd().join_all[JoinOf(reduction_)](numbers);
     }
-    alignas(64) float numbers[64];
-    const TileJoin join = JoinOf(reduction_);
-    Simd().start_join[join](numbers);
-    elements.JoinTo(numbers, from + first, end - first, join);
-    return Simd().join_all[join](numbers);
+  }
+
+  TileFn JoinFn() const {
+    return Simd().f32[reduction_ == Reduction::kMax ? kTileMax : reduction_ == Reduction::kMin ? kTileMin : kTileAdd];
   }
 
   // Lines of short columns are added many at a time, each to a sum of its own.
   void Columns(Elements& elements, int64_t from, int64_t width, int64_t begin, int64_t end, float* sums) const {
-    const TileFn join = Simd().f32[reduction_ == Reduction::kMax   ? kTileMax
-                                   : reduction_ == Reduction::kMin ? kTileMin
-                                                                   : kTileAdd];
+    const TileFn join = JoinFn();
     float sum[kTile];
     std::fill(sum, sum + tile_lines_ * width, Start());
     ForTerms(begin, end, [&](int64_t offset, int64_t piece) {
@@ -260,6 +287,7 @@ class ReduceKernel : public Kernel {
   int64_t lines_ = 1, tile_lines_ = 1;  // of columns that lie one behind another: all, and those of a tile
   int64_t chunk_ = 1, chunks_ = 1;      // columns that are accumulated together
   int64_t piece_ = 1, pieces_ = 1;      // of a row, or of the lines
+  int64_t numbers_ = 0;                 // to which the elements of a row go in turn; 0: columns in no blocks
   int64_t parts_ = 1;                   // of a sum
   float scale_ = 1;
   int threads_ = 1;
@@ -335,14 +363,25 @@ class RowsKernel : public Kernel {
 };
 
 // The axes of x that do not fall together, by descending stride. `reduced` marks those that are; `kept` has the sizes
-// of x with 1 there. `x` is not padded; the result is row-major.
+// of x with 1 there. `x` is not padded; the result is row-major. Images of a batch do not fall together, so that
+// elements are joined in one order wherever their channels lie.
 std::vector<ReduceAxis> AxesOf(const Layout& x, const std::vector<bool>& reduced, const Shape& kept) {
   Layout out{x.dims, Layout::RowMajor(kept).strides, 0};  // the number that each element of x goes to
   for (size_t k = 0; k < reduced.size(); ++k) {
     if (reduced[k]) out.strides[k] = 0;
   }
+  int64_t image = 1;
+  for (size_t k = 2; k < reduced.size(); ++k) image *= reduced[k] ? x.dims[k] : 0;
   std::vector<ReduceAxis> axes;
-  for (const CopyAxis& axis : CopyAxes(out, x)) axes.push_back({axis.size, axis.to, axis.from, axis.from == 0});
+  for (const CopyAxis& axis : CopyAxes(out, x)) {
+    const bool joined = axis.from == 0;
+    if (joined && image > 1 && !reduced[1] && x.dims[0] > 1 && axis.size == x.dims[0] * image) {
+      axes.push_back({x.dims[0], axis.to * image, 0, true});
+      axes.push_back({image, axis.to, 0, true});
+    } else {
+      axes.push_back({axis.size, axis.to, axis.from, joined});
+    }
+  }
   return axes;
 }
 
@@ -454,8 +493,8 @@ KernelEntry RowsEntry() { return {.ops = {}, .plan = PlanRows}; }
 KernelEntry ReduceEntry() {
   return {.ops = {ops::ReduceSum(), ops::ReduceMean(), ops::ReduceMax(), ops::ReduceMin()},
           .plan = PlanReduce,
-          .version = 3};
+          .version = 4};
 }
-KernelEntry FusedReduceEntry() { return {.ops = {}, .plan = PlanFused, .version = 2}; }
+KernelEntry FusedReduceEntry() { return {.ops = {}, .plan = PlanFused, .version = 3}; }
 
 }  // namespace rewright::cpu

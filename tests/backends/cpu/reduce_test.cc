@@ -79,5 +79,52 @@ TEST(CpuReduce, ReadsBlockedLayouts) {
   }
 }
 
+std::vector<Tensor> Outputs(Device& device, const Graph& graph, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> outputs;
+  auto schedule = device.Compile(graph);
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+  const auto executor = MakeHostile(graph, *std::move(schedule));
+  EXPECT_TRUE(executor.ok()) << executor.status();
+  const absl::Status status = (*executor)->Run(inputs, &outputs);
+  EXPECT_TRUE(status.ok()) << status;
+  return outputs;
+}
+
+// The channels of a convolution lie in blocks where they are summed at once, and row by row where they were an output:
+// the stages of a pipeline. Batches of one image and of several, one block and several, sums that threads share.
+TEST(CpuReduce, SumsOverImagesAreTheSameBitsInBlocksAndRowByRow) {
+  for (const int threads : {1, 3}) {
+    const auto device = MakeDevice("cpu", {threads});
+    ASSERT_TRUE(device.ok()) << device.status();
+    Rng rng(5);
+    for (const Shape& image :
+         {Shape{1, 16, 8, 8}, {3, 16, 13, 11}, {2, 48, 7, 7}, {5, 32, 56, 56}, {1, 16, 120, 100}}) {
+      const std::string type = absl::StrCat("f32[", absl::StrJoin(image, ","), "]");
+      const std::string channels = absl::StrCat(image[1]);
+      for (const char* axes : {"[0,2,3]", "[2,3]"}) {
+        for (const char* terms : {"%1 = identity(%0)", "%1 = mul(%0, %0)"}) {
+          const std::string sum =
+              absl::StrCat(terms, "\n%2 = reduce_sum(%1, axes=", axes, ")\n%3 = reduce_mean(%1, axes=", axes, ")\n");
+          const Graph whole = GraphWithWeights(absl::StrCat("input x: ", type, "\ninput w: f32[", channels, ",",
+                                                            channels, ",3,3]\n%0 = conv2d(x, w, pads=[1,1,1,1])\n", sum,
+                                                            "output image = %0\noutput sum = %2\noutput mean = %3\n"),
+                                               -1, 1, 3);
+          std::string later = sum;
+          for (size_t at; (at = later.find("%0")) != std::string::npos;) later.replace(at, 2, "y");
+          const Graph second = GraphWithWeights(
+              absl::StrCat("input y: ", type, "\n", later, "output sum = %2\noutput mean = %3\n"), -1, 1, 3);
+          const std::vector<Tensor> inputs = {RandomTensor(whole.type(whole.inputs()[0]), -1, 1, rng),
+                                              RandomTensor(whole.type(whole.inputs()[1]), -1, 1, rng)};
+          const std::vector<Tensor> at_once = Outputs(**device, whole, inputs);
+          const std::vector<Tensor> behind = Outputs(**device, second, {at_once[0]});
+          for (size_t k = 0; k < 2; ++k) {
+            EXPECT_TRUE(behind[k].BitEqual(at_once[k + 1])) << type << axes << terms << ", " << threads << " threads";
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rewright

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -63,6 +64,20 @@ class LayoutsTest : public RanksTest {
       sent.push_back(static_cast<double>(two[k].bytes_sent - one[k].bytes_sent) / static_cast<double>(steps));
     }
     return sent;
+  }
+
+  // Expects the weights of one rank in these layouts on as many ranks, with layers of any length.
+  void ExpectBitsOfOneRank(const std::vector<std::pair<const char*, int>>& layouts) {
+    Use("");
+    const Trained alone = Common(Train(json_, 1));
+    for (const int64_t bytes : {int64_t{25} << 20, int64_t{1} << 10}) {
+      bucket_bytes_ = bytes;
+      for (const auto& [layout, size] : layouts) {
+        Use(layout);
+        EXPECT_EQ(Common(Train(json_, size)).sha256, alone.sha256)
+            << json_["model"].dump() << ", " << layout << ", " << bytes;
+      }
+    }
   }
 
   // Resumes from the checkpoint on one rank, and expects weights near these.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -113,6 +114,32 @@ TEST(Equal, MergedWeightsAreTakenApart) {
   const EqualResult alone = Prove(a, b, /*with_rules=*/false);
   EXPECT_EQ(alone.equality, Equality::kProved);
   EXPECT_THAT(alone.regions, Not(IsEmpty()));
+}
+
+// Parts are added to the arena that has the whole weight.
+TEST(Equal, AWeightIsTakenIntoManyParts) {
+  constexpr int kParts = 40;
+  std::string apart = "input x: f32[4,6]\n", merged = "input x: f32[4,6]\n";
+  std::map<std::string, Tensor> states;
+  Tensor all(TensorType{DType::kFloat32, {6, 0}});
+  std::string sizes, parts, outputs, of_merged;
+  for (int k = 0; k < kParts; ++k) {
+    const Tensor part = Elements({6, 2}, static_cast<uint64_t>(k) + 1);
+    states[absl::StrCat("w", k)] = part;
+    all = SideBySide(all, part);
+    absl::StrAppend(&apart, "state w", k, ": f32[6,2]\n");
+    absl::StrAppend(&parts, "%", k, " = matmul(x, w", k, ")\n");
+    absl::StrAppend(&outputs, "output y", k, " = %", k, "\n");
+    absl::StrAppend(&of_merged, k == 0 ? "" : ", ", "%1.", k);
+    absl::StrAppend(&sizes, k == 0 ? "" : ",", 2);
+  }
+  const std::string type = all.type().ToString();
+  absl::StrAppend(&merged, "state all: ", type, "\n%0 = matmul(x, all)\n", of_merged, " = split(%0, axis=1, sizes=[",
+                  sizes, "])\n");
+  for (int k = 0; k < kParts; ++k) absl::StrAppend(&merged, "output y", k, " = %1.", k, "\n");
+  const EqualResult result =
+      Prove(GraphOf(absl::StrCat(apart, parts, outputs), states), GraphOf(merged, {{"all", all}}));
+  EXPECT_EQ(result.equality, Equality::kProved);
 }
 
 TEST(Equal, OneElementOfAMergedWeightIsFound) {
@@ -277,7 +304,7 @@ TEST(Equal, WhatBothRoundIsNoDifference) {
         absl::StrCat("input x: bf16[5]\nconst %0: bf16[] = [", number, "]\n%1 = add(x, %0)\noutput y = %1\n"));
   };
   const EqualResult near = Prove(plus(200), plus(201));
-  EXPECT_EQ(near.equality, Equality::kOpen);
+  EXPECT_EQ(near.equality, Equality::kUpToConstants);
   ASSERT_TRUE(near.within_rounding.has_value());
   EXPECT_NEAR(std::abs(near.within_rounding->a - near.within_rounding->b), 1, 1e-9);
   EXPECT_GT(near.within_rounding->tolerance, 1);
@@ -364,6 +391,138 @@ TEST(Equal, SignaturesThatDifferAreNamed) {
   EXPECT_THAT(result.status().message(), HasSubstr("output z: missing in A, f32[6] in B"));
 }
 
+Tensor Numbers(const Shape& shape, const std::vector<double>& numbers, DType dtype = DType::kFloat32) {
+  Tensor tensor(TensorType{dtype, shape});
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.Set(i, numbers[static_cast<size_t>(i)]);
+  return tensor;
+}
+
+// The tensor with one element moved by units in the last place.
+Tensor Moved(const Tensor& tensor, int64_t element, int units) {
+  Tensor moved = As(tensor.dtype(), tensor);
+  const double x = tensor.At(element);
+  moved.Set(element, x + units * 2 * RoundingOf(tensor.dtype()) * std::exp2(std::ilogb(x)));
+  return moved;
+}
+
+Graph WithConstant(const std::string& how, const Tensor& constant) {
+  const std::string type = DTypeName(constant.dtype());
+  return GraphOf(
+      absl::StrCat("input x: ", type, "[4,6]\nstate w: ", constant.type().ToString(), "\n", how, "\noutput y = %0\n"),
+      {{"w", constant}});
+}
+
+// No model computes what the other has: numbers are what they are.
+TEST(Equal, ConstantsThatDifferInTheLastPlaceAreNoWeightsComputedBeforehand) {
+  const auto plus = [](int number) {
+    return GraphOf(absl::StrCat("input x: f32[5]\nconst %0: f32[] = [", number, "]\n%1 = add(x, %0)\noutput y = %1\n"));
+  };
+  const EqualResult near = Prove(plus(16777216), plus(16777219));
+  EXPECT_EQ(near.equality, Equality::kUpToConstants);
+  ASSERT_THAT(near.constants, SizeIs(1));
+  EXPECT_GT(near.constants[0].error, 1e-7);
+  EXPECT_THAT(near.foldings, IsEmpty());
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
+    const Tensor scale = As(dtype, Numbers({1}, {0.3})), row = As(dtype, Elements({6}, 3));
+    const Tensor weight = As(dtype, Elements({6, 8}, 1));
+    for (const auto& [how, constant] :
+         {std::pair("%0 = mul(x, w)", scale), {"%0 = add(x, w)", row}, {"%0 = matmul(x, w)", weight}}) {
+      for (const int units : {-1, 1}) {
+        const EqualResult result =
+            Prove(WithConstant(how, constant), WithConstant(how, Moved(constant, constant.num_elements() / 2, units)));
+        EXPECT_EQ(result.equality, Equality::kUpToConstants) << how << " " << DTypeName(dtype) << " " << units;
+        EXPECT_THAT(result.constants, Not(IsEmpty()));
+      }
+      EXPECT_EQ(Prove(WithConstant(how, constant), WithConstant(how, As(dtype, constant))).equality, Equality::kProved);
+    }
+  }
+  const auto whole = [](int number) {
+    return GraphOf(absl::StrCat("input x: i32[5]\nconst %0: i32[] = [", number, "]\n%1 = mul(x, %0)\noutput y = %1\n"));
+  };
+  EXPECT_EQ(Prove(whole(5), whole(6)).equality, Equality::kDifferent);
+}
+
+// A weight is what one side computes where it lies within the roundings of that computation.
+TEST(Equal, AFoldedWeightLiesWithinTheRoundingsOfItsComputation) {
+  struct Case {
+    const char* computed;  // from p and q
+    std::function<double(double, double)> folded;
+    bool exact;
+  };
+  const std::vector<Case> cases = {
+      {"%1 = add(p, q)", [](double p, double q) { return p + q; }, false},
+      {"%1 = mul(p, q)", [](double p, double q) { return p * q; }, false},
+      {"%2 = sqrt(p)\n%1 = div(q, %2)", [](double p, double q) { return q / std::sqrt(p); }, false},
+      {"const %2: f32[] = [0.5]\n%1 = mul(p, %2)", [](double p, double) { return 0.5 * p; }, true}};
+  const Tensor p = Elements({6}, 1, 0.25), q = Elements({6}, 2, 0.25);
+  for (const Case& one : cases) {
+    const Graph computed = GraphOf(absl::StrCat("input x: f32[4,6]\nstate p: f32[6]\nstate q: f32[6]\n", one.computed,
+                                                "\n%0 = mul(x, %1)\noutput y = %0\n"),
+                                   {{"p", p}, {"q", q}});
+    Tensor folded(p.type());
+    for (int64_t i = 0; i < 6; ++i) folded.Set(i, one.folded(p.At(i), q.At(i)));
+    for (const int units : {0, 1, -1, 3}) {
+      const Graph given = WithConstant("%0 = mul(x, w)", Moved(folded, 2, units));
+      for (const bool exchanged : {false, true}) {
+        const EqualResult result = exchanged ? Prove(given, computed) : Prove(computed, given);
+        if (units == 0) {
+          EXPECT_EQ(result.equality, Equality::kProved) << one.computed;
+        } else if (std::abs(units) == 3 || one.exact) {
+          EXPECT_EQ(result.equality, Equality::kUpToConstants) << one.computed << " " << units;
+        } else {
+          EXPECT_NE(result.equality, Equality::kDifferent) << one.computed << " " << units;
+        }
+      }
+    }
+  }
+}
+
+// A has a weight and, elsewhere, a computation that is near to it; B has another weight that is near to both.
+TEST(Equal, TwoWeightsAreNotEqualByWayOfAComputation) {
+  const Tensor p = Elements({6}, 1, 0.25), q = Elements({6}, 2, 0.25), r = Elements({6}, 3, 0.25);
+  Tensor folded(p.type());
+  for (int64_t i = 0; i < 6; ++i) folded.Set(i, p.At(i) * q.At(i) * r.At(i));
+  const auto both = [&](const Tensor& weight) {
+    return GraphOf(
+        "input x: f32[4,6]\nstate p: f32[6]\nstate q: f32[6]\nstate r: f32[6]\nstate w: f32[6]\n%1 = mul(p, q)\n"
+        "%2 = mul(%1, r)\n%3 = exp(x)\n%4 = mul(x, w)\n%5 = mul(%3, %2)\n%0 = add(%4, %5)\noutput y = %0\n",
+        {{"p", p}, {"q", q}, {"r", r}, {"w", weight}});
+  };
+  const auto alone = [&](const Tensor& weight) {
+    return WithConstant("%3 = exp(x)\n%4 = mul(x, w)\n%5 = mul(%3, w)\n%0 = add(%4, %5)", weight);
+  };
+  EXPECT_EQ(Prove(both(folded), alone(folded)).equality, Equality::kProved);
+  for (const int first : {-1, 0, 1}) {
+    for (const int second : {-1, 0, 1}) {
+      if (first == second) continue;
+      const Graph a = both(Moved(folded, 2, first)), b = alone(Moved(folded, 2, second));
+      EXPECT_NE(Prove(a, b).equality, Equality::kProved) << first << " " << second;
+      EXPECT_NE(Prove(b, a).equality, Equality::kProved) << first << " " << second;
+    }
+  }
+}
+
+// A table of cosines that a graph computes, and that was computed in f64.
+TEST(Equal, ATableIsFoldedThroughLargeArguments) {
+  const Tensor position = Numbers({3, 1}, {100, 250, 511}), frequency = Numbers({1, 4}, {1, 0.31, 0.01, 0.003});
+  Tensor table(TensorType{DType::kFloat32, {3, 4}});
+  for (int64_t i = 0; i < 12; ++i) table.Set(i, std::cos(position.At(i / 4) * frequency.At(i % 4)));
+  const Graph computed = GraphOf(
+      "input x: f32[3,4]\nstate p: f32[3,1]\nstate f: f32[1,4]\n%1 = mul(p, f)\n%2 = cos(%1)\n%0 = mul(x, %2)\n"
+      "output y = %0\n",
+      {{"p", position}, {"f", frequency}});
+  const auto given = [](const Tensor& elements) {
+    return GraphOf("input x: f32[3,4]\nstate w: f32[3,4]\n%0 = mul(x, w)\noutput y = %0\n", {{"w", elements}});
+  };
+  const EqualResult result = Prove(computed, given(table));
+  EXPECT_EQ(result.equality, Equality::kProved);
+  ASSERT_THAT(result.foldings, SizeIs(1));
+  EXPECT_LT(result.foldings[0].error, 1e-4);
+  Tensor damaged = As(DType::kFloat32, table);
+  damaged.Set(3, damaged.At(3) + 1e-4);  // near 1, of a small argument
+  EXPECT_NE(Prove(computed, given(damaged)).equality, Equality::kProved);
+}
+
 // Weights that only move must agree in every bit: nothing rounds them.
 TEST(KnownEqual, MovementsAreExact) {
   const auto arena = std::make_shared<Arena>();
@@ -372,11 +531,36 @@ TEST(KnownEqual, MovementsAreExact) {
   const Value turned = *arena->Apply("transpose", {state}, {{"perm", std::vector<int64_t>{1, 0}}});
   Tensor copy = *ComputeKnown(arena, {turned})->begin();
   KnownValues known(arena, 1);
-  EXPECT_EQ(**known.Difference(turned, *arena->AddState("same", copy)), 0);
-  Tensor off(copy.type());
-  for (int64_t i = 0; i < off.num_elements(); ++i) off.Set(i, copy.At(i));
-  off.Set(3, std::nextafter(static_cast<float>(off.At(3)), 2.0F));
-  EXPECT_FALSE(known.Difference(turned, *arena->AddState("off", off))->has_value());
+  const auto same = known.Relate(turned, *arena->AddState("same", copy));
+  ASSERT_TRUE(same.ok() && same->has_value());
+  EXPECT_EQ((*same)->relation, KnownRelation::kSame);
+  const Value off = *arena->AddState("off", Moved(copy, 3, 1));
+  EXPECT_FALSE(known.Relate(turned, off)->has_value());
+  const auto near = known.Relate(turned, off, /*near=*/true);
+  ASSERT_TRUE(near.ok() && near->has_value());
+  EXPECT_EQ((*near)->relation, KnownRelation::kNear);
+}
+
+// The weight that a computation stands for is the first one; another that is as near is none.
+TEST(KnownEqual, AComputationStandsForOneWeight) {
+  const auto arena = std::make_shared<Arena>();
+  const Value p = *arena->AddState("p", Elements({3}, 1, 0.25)), q = *arena->AddState("q", Elements({3}, 2, 0.25));
+  const Value r = *arena->AddState("r", Elements({3}, 3, 0.25));
+  const Value product = *arena->Apply("mul", {*arena->Apply("mul", {p, q}), r});
+  const Value other = *arena->Apply("mul", {p, *arena->Apply("mul", {q, r})});  // the same real numbers
+  const Tensor folded = *ComputeKnown(arena, {product})->begin();
+  KnownValues known(arena, 1);
+  EXPECT_EQ((*known.Relate(product, other))->relation, KnownRelation::kSame);
+  const Value first = *arena->AddState("first", folded);
+  EXPECT_EQ((*known.Relate(first, product))->relation, KnownRelation::kFolded);
+  EXPECT_EQ((*known.Relate(first, other))->relation, KnownRelation::kFolded);
+  for (const int64_t element : {0, 1, 2}) {
+    for (const int units : {-1, 1}) {
+      const Value second = *arena->AddState(absl::StrCat("second", element, units), Moved(folded, element, units));
+      EXPECT_FALSE(known.Relate(product, second)->has_value());
+      EXPECT_FALSE(known.Relate(other, second)->has_value());
+    }
+  }
 }
 
 // Equal operands far below equal operators, one by one: a call within a call for each would be more than a stack holds.

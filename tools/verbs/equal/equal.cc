@@ -103,6 +103,15 @@ absl::Status WriteResult(const std::string& folder, const EqualResult& result) {
   return WriteText(PathIn(folder, "open.rules"), text);
 }
 
+const Folding& FurthestApart(const std::vector<Folding>& list) {
+  return *std::max_element(list.begin(), list.end(),
+                           [](const Folding& a, const Folding& b) { return a.error < b.error; });
+}
+
+std::string NamesOf(const Folding& folding) {
+  return absl::StrFormat("(%s %s in A, %s in B)", folding.a, folding.type.ToString(), folding.b);
+}
+
 void ReportProof(const EqualResult& result, Session& session) {
   Console& console = session.console;
   console.Result(
@@ -110,17 +119,20 @@ void ReportProof(const EqualResult& result, Session& session) {
   console.Result(absl::StrFormat("regions:   %d by %s, %d by the prover", result.regions_by_rules,
                                  Counted(result.rules.size(), "rule"), result.regions.size()));
   if (!result.rules.empty()) console.Detail(absl::StrCat("rules: ", absl::StrJoin(result.rules, ", ")));
-  if (result.foldings.empty()) return;
-  const Folding* worst = &result.foldings[0];
-  for (const Folding& folding : result.foldings) {
-    if (folding.error > worst->error) worst = &folding;
+  if (!result.foldings.empty()) {
+    const Folding& worst = FurthestApart(result.foldings);
+    console.Result(absl::StrFormat(
+        "weights:   %d were computed beforehand, %s", result.foldings.size(),
+        worst.error == 0 ? absl::StrCat("to the same bits ", NamesOf(worst))
+                         : absl::StrFormat("rounding put them apart by %.2g of the largest element at most %s",
+                                           worst.error, NamesOf(worst))));
   }
-  const std::string names = absl::StrFormat("(%s %s in A, %s in B)", worst->a, worst->type.ToString(), worst->b);
-  console.Result(absl::StrFormat(
-      "weights:   %d were computed beforehand, %s", result.foldings.size(),
-      worst->error == 0
-          ? absl::StrCat("to the same bits ", names)
-          : absl::StrFormat("rounding put them apart by %.2g of the largest element at most %s", worst->error, names)));
+  if (!result.constants.empty()) {
+    const Folding& worst = FurthestApart(result.constants);
+    console.Result(absl::StrFormat(
+        "constants: %d differ, by %.2g of the largest element at most %s; neither model computes what the other has",
+        result.constants.size(), worst.error, NamesOf(worst)));
+  }
 }
 
 // A number of an output; infinities and what is none by name.
@@ -214,6 +226,14 @@ Json DifferenceJson(const ModelDifference& difference) {
           {"first", difference.first}};
 }
 
+Json FoldingsJson(const std::vector<Folding>& foldings) {
+  Json list = Json::array();
+  for (const Folding& folding : foldings) {
+    list.push_back({{"a", folding.a}, {"b", folding.b}, {"type", folding.type.ToString()}, {"error", folding.error}});
+  }
+  return list;
+}
+
 Json ToJson(const EqualResult& result) {
   Json json;
   json["answer"] = EqualityName(result.equality);
@@ -223,12 +243,8 @@ Json ToJson(const EqualResult& result) {
   json["regions_by_prover"] = result.regions.size();
   json["rules"] = result.rules;
   json["trials"] = result.trials;
-  Json foldings = Json::array();
-  for (const Folding& folding : result.foldings) {
-    foldings.push_back(
-        {{"a", folding.a}, {"b", folding.b}, {"type", folding.type.ToString()}, {"error", folding.error}});
-  }
-  json["foldings"] = std::move(foldings);
+  json["foldings"] = FoldingsJson(result.foldings);
+  json["constants"] = FoldingsJson(result.constants);
   if (result.difference) json["difference"] = DifferenceJson(*result.difference);
   if (result.within_rounding) json["within_rounding"] = DifferenceJson(*result.within_rounding);
   AddRun(result, &json);

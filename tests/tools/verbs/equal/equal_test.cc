@@ -192,8 +192,14 @@ TEST_F(EqualProgram, SaysWhatRoundingExplains) {
   }
   const Outcome outcome = Rewright("equal " + Path("200.onnx") + " " + Path("201.onnx") + " --threads 1");
   EXPECT_EQ(outcome.status, 1) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("open"));
+  EXPECT_THAT(outcome.out, HasSubstr("equal up to constants  "));
+  EXPECT_THAT(outcome.out, HasSubstr("constants: 1 differ, by 0.005 of the largest element at most"));
   EXPECT_THAT(outcome.out, HasSubstr("apart:     y["));
+  const Outcome json = Rewright("equal " + Path("200.onnx") + " " + Path("201.onnx") + kQuickEqual);
+  EXPECT_EQ(json.status, 1);
+  EXPECT_EQ(json.Json()["answer"], "equal up to constants");
+  EXPECT_EQ(json.Json()["constants"].size(), 1u);
+  EXPECT_EQ(json.Json()["foldings"].size(), 0u);
 }
 
 }  // namespace
