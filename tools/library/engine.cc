@@ -43,6 +43,8 @@ absl::StatusOr<std::shared_ptr<ProfileDb>> OpenProfile(const std::string& path) 
 absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile,
                                     const std::string& precision, const std::vector<std::string>& switched_off) {
   Engine engine;
+  engine.threads_ = threads;
+  engine.switched_off_ = switched_off;
   if (precision != "fp32" && !absl::StartsWith(name, "cuda")) {
     return absl::InvalidArgumentError(absl::StrCat("precision ", precision, ": found device ", name,
                                                    ", expected a GPU; all others compute in the types of the model"));

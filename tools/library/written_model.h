@@ -32,16 +32,13 @@ struct WrittenModel {
 // The options to write the rewritten graph of a model: with the nodes of its file, and with the names that it keeps.
 ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& named);
 
-// The bytes of a rewritten graph, with `read` read back. Errors: they cannot be read (kInternal). `name` stands in
-// errors for the path.
+// The bytes of a rewritten graph, with `read` read back. Errors: they cannot be read (kInternal).
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
-                                          const NamedModel& named, const std::string& name, const Engine& engine,
-                                          bool read);
+                                          const NamedModel& named, const Engine& engine, bool read);
 
-// Compares what was read back with the original, by `checker` where it is given, unless that was done, and where names
-// are kept also with all of them 1. Errors: the outputs differ (kInternal).
-absl::Status CheckWritten(const Graph& rewritten, const ImportedModel& original, const NamedModel& named,
-                          const std::string& name, const Engine& engine, const OutputCheckOptions& checking,
-                          OutputChecker* checker, WrittenModel* written);
+// Compares what was read back with the original, by `checker`, unless that was done, and where names are kept also with
+// all of them 1. Errors: the outputs differ (kInternal).
+absl::Status CheckWritten(const Graph& rewritten, const NamedModel& named, const Engine& engine,
+                          const OutputCheckOptions& checking, OutputChecker& checker, WrittenModel* written);
 
 }  // namespace rewright

@@ -91,7 +91,8 @@ void Summary(const ReportPage& page, const OptimizeReport& report, Page& html) {
   } else if (!report.check.done) {
     html.Note(report.rewritten ? absl::StrCat("not checked: ", report.check.text) : "the graph is the original");
   } else {
-    html.Raw(report.equal ? "<p class=\"good\">equal within tolerance</p>\n" : "<p class=\"bad\">they differ</p>\n");
+    html.Raw(report.check.equal ? "<p class=\"good\">equal within tolerance</p>\n"
+                                : "<p class=\"bad\">they differ</p>\n");
     html.Note(absl::StrFormat("largest difference %.3g, %.3g of the largest element; %s", report.check.max_abs_diff,
                               report.check.max_rel_diff, report.check.text));
   }

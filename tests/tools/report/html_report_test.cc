@@ -60,7 +60,7 @@ TEST(HtmlReportTest, NamesOfAModelAreNoMarkup) {
   page.original = &original;
   report.graph = Graph(arena, {x}, {{y, evil}});
   report.rewritten = true;
-  report.check.done = true;
+  report.check.done = report.check.equal = true;
   report.check.text = evil;
   report.rewrites = {{evil, 1}};
   report.search.trace = {{-1, evil, evil, 2e-3, 1e-3, {}}};
