@@ -73,30 +73,6 @@ Tensor TensorOf(const InputView& view) {
   return copy;
 }
 
-OptimizeModelOptions OptionsOf(const OptimizeSettings& settings) {
-  OptimizeModelOptions options;
-  options.cost = settings.cost;
-  options.search = settings.search;
-  options.windows = settings.windows;
-  options.egraph_nodes = settings.egraph_nodes;
-  options.budget = settings.budget;
-  options.alpha = settings.alpha;
-  options.growth = settings.growth;
-  options.memory_limit = settings.memory_limit_bytes;
-  options.fix_sizes = settings.fix_sizes;
-  options.move_roundings = settings.move_roundings;
-  for (const auto& [name, range] : settings.ranges) options.ranges[name] = {range.first, range.second};
-  options.check = settings.check;
-  options.rtol = settings.rtol;
-  options.atol = settings.atol;
-  options.seed = settings.seed;
-  options.prove = settings.prove;
-  options.proof_limit = settings.proof_limit_seconds;
-  options.stop = settings.stop;
-  options.stop_discards = true;
-  return options;
-}
-
 RuleFlags RulesOf(const OptimizeSettings& settings) {
   return {.files = settings.rules,
           .disabled = settings.disabled_rules,
@@ -241,7 +217,7 @@ struct Model::Impl {
     constexpr double kNoLimit = std::numeric_limits<double>::infinity();
     const TimeLimit limit(settings.time_limit_seconds > 0 ? settings.time_limit_seconds : kNoLimit);
     const OptimizerRules rules = Take(LoadOptimizerRules(RulesOf(settings)));
-    OptimizedModel result = Take(OptimizeModel(models->source(), rules, engine, OptionsOf(settings), limit));
+    OptimizedModel result = Take(OptimizeModel(models->source(), rules, engine, settings, limit));
     const OptimizeReport& report = result.report;
     std::vector<ReplayStep> steps;
     if (report.rewritten) steps = Take(MakeReplay(graph(), report.search.trace, report.path, rules.all));

@@ -26,13 +26,15 @@ constexpr double kPairSeconds = 0.5;
 constexpr double kSearchedShare = 0.75;
 
 // The settings on which a search depends besides the graph and its costs.
-std::string SearchSetting(const OptimizeModelOptions& asked, const OptimizerRules& rules, const Engine& engine) {
+std::string SearchSetting(const OptimizeSettings& settings, const OptimizerRules& rules, const Engine& engine) {
   std::string ranges;
-  for (const auto& [name, range] : asked.ranges) absl::StrAppend(&ranges, " ", name, "=", range.lo, ":", range.hi);
-  return absl::StrCat(asked.search, " alpha ", asked.alpha, " budget ", asked.budget, " growth ", asked.growth, " fix ",
-                      asked.fix_sizes, " move roundings ", asked.move_roundings, ranges, " windows ", asked.windows,
-                      " egraph nodes ", asked.egraph_nodes, " memory ", asked.memory_limit, " without ",
-                      absl::StrJoin(engine.switched_off(), ","), " rules ", HashOf(rules));
+  for (const auto& [name, range] : settings.ranges)
+    absl::StrAppend(&ranges, " ", name, "=", range.first, ":", range.second);
+  return absl::StrCat(settings.search, " alpha ", settings.alpha, " budget ", settings.budget, " growth ",
+                      settings.growth, " fix ", settings.fix_sizes, " move roundings ", settings.move_roundings, ranges,
+                      " windows ", settings.windows, " egraph nodes ", settings.egraph_nodes, " memory ",
+                      settings.memory_limit_bytes, " without ", absl::StrJoin(engine.switched_off(), ","), " rules ",
+                      HashOf(rules));
 }
 
 // The objection to a file of `after` bytes in the place of one of `before`: it grows by more than is allowed, or by
@@ -52,13 +54,19 @@ std::string WhyTooLarge(int64_t before, int64_t after, double allowed, const Opt
 class ModelOptimizer {
  public:
   ModelOptimizer(SourceModel& model, const OptimizerRules& rules, const Engine& engine,
-                 const OptimizeModelOptions& asked, const TimeLimit& limit)
-      : model_(model), original_(model.original), rules_(rules), engine_(engine), asked_(asked), limit_(limit) {}
+                 const OptimizeSettings& settings, const TimeLimit& limit, const OptimizeObserver& observer)
+      : model_(model),
+        original_(model.original),
+        rules_(rules),
+        engine_(engine),
+        settings_(settings),
+        limit_(limit),
+        observer_(observer) {}
 
   absl::StatusOr<OptimizedModel> Run() {
     RETURN_IF_ERROR(SetOptions());
     engine_.Use(original_);
-    RuleRewriter rewriter(rules_.rules, NumericsOptions{.inputs = asked_.ranges});
+    RuleRewriter rewriter(rules_.rules, std::move(numerics_));
     ASSIGN_OR_RETURN(report_, Optimize(original_.graph, rewriter, *costs_, &engine_.runner(), options_));
     RETURN_IF_ERROR(CheckWanted());
     result_.failed_matches = rewriter.failures();
@@ -71,9 +79,9 @@ class ModelOptimizer {
     if (!report_.rewritten) {
       result_.named = {};
       result_.written = {};
-    } else if (asked_.prove) {
-      const double seconds = std::clamp(limit_.Left(), 0.0, asked_.proof_limit);
-      result_.proof = ProveResult(original_.graph, report_, rules_.all, seconds, asked_.stop);
+    } else if (settings_.prove) {
+      const double seconds = std::clamp(limit_.Left(), 0.0, settings_.proof_limit_seconds);
+      result_.proof = ProveResult(original_.graph, report_, rules_.all, seconds, settings_.stop);
     }
     RETURN_IF_ERROR(CheckWanted());
     return std::move(result_);
@@ -85,57 +93,58 @@ class ModelOptimizer {
       return InvalidArgument("device reference: a model is optimized for a device; expected cpu or cuda:N");
     }
     SearchOptions& search = options_.search;
-    if (!ParseSearchStrategy(asked_.search, &search.strategy)) {
-      return InvalidArgument("search: found ", asked_.search, ", expected backtrack, greedy or eqsat");
+    if (!ParseSearchStrategy(settings_.search, &search.strategy)) {
+      return InvalidArgument("search: found ", settings_.search, ", expected backtrack, greedy or eqsat");
     }
-    if (!ParseWindowUse(asked_.windows, &search.windows)) {
-      return InvalidArgument("windows: found ", asked_.windows, ", expected auto, always or never");
+    if (!ParseWindowUse(settings_.windows, &search.windows)) {
+      return InvalidArgument("windows: found ", settings_.windows, ", expected auto, always or never");
     }
-    for (const auto& [name, range] : asked_.ranges) {
+    for (const auto& [name, range] : settings_.ranges) {
       const std::vector<Value>& inputs = original_.graph.inputs();
       const bool known = std::any_of(inputs.begin(), inputs.end(), [&, &name = name](Value input) {
         return original_.graph.node(input.node).name == name;
       });
       if (!known) return InvalidArgument("range ", name, ": the model has no such input");
+      numerics_.inputs[name] = {range.first, range.second};
     }
-    if (!asked_.measured()) {
-      ASSIGN_OR_RETURN(analytic_, MakeDevice(asked_.cost));
+    if (!IsMeasured(settings_)) {
+      ASSIGN_OR_RETURN(analytic_, MakeDevice(settings_.cost));
     }
     costs_ = analytic_ != nullptr ? analytic_.get() : engine_.device();
-    search.egraph_nodes = static_cast<int>(asked_.egraph_nodes);
-    search.alpha = asked_.alpha;
-    search.growth = asked_.growth;
-    search.budget = asked_.budget;
-    search.memory_limit_bytes = asked_.memory_limit;
-    search.stop = asked_.stop;
-    search.progress = asked_.progress;
+    search.egraph_nodes = static_cast<int>(settings_.egraph_nodes);
+    search.alpha = settings_.alpha;
+    search.growth = settings_.growth;
+    search.budget = settings_.budget;
+    search.memory_limit_bytes = settings_.memory_limit_bytes;
+    search.stop = settings_.stop;
+    search.progress = observer_.progress;
     // Measurements are taken one at a time, and nothing else runs meanwhile.
-    search.threads = asked_.measured() ? 1 : NumThreads(engine_.threads());
-    options_.stop_discards = asked_.stop_discards;
-    options_.phase = asked_.phase;
-    options_.measure = asked_.measured() && costs_->runs();
-    options_.keep_roundings = !asked_.move_roundings;
-    options_.check = asked_.check;
-    options_.checking.rtol = asked_.rtol;
-    options_.checking.atol = asked_.atol;
-    options_.checking.seed = asked_.seed;
+    search.threads = IsMeasured(settings_) ? 1 : NumThreads(engine_.threads());
+    options_.stop_discards = !observer_.wants_stopped;
+    options_.phase = observer_.phase;
+    options_.measure = IsMeasured(settings_) && costs_->runs();
+    options_.keep_roundings = !settings_.move_roundings;
+    options_.check = settings_.check;
+    options_.checking.rtol = settings_.rtol;
+    options_.checking.atol = settings_.atol;
+    options_.checking.seed = settings_.seed;
     options_.checking.defaults = original_.metadata.defaults;
     if (engine_.threads() > 0) options_.checking.threads = engine_.threads();
     if (engine_.onnxruntime() != nullptr) options_.measuring.seconds = kPairSeconds;
     if (std::isfinite(limit_.seconds())) options_.seconds_left = [this] { return limit_.Left(kSearchedShare); };
     options_.kept = engine_.measurements();
-    if (asked_.measured()) {
-      options_.setting = SearchSetting(asked_, rules_, engine_);
+    if (IsMeasured(settings_)) {
+      options_.setting = SearchSetting(settings_, rules_, engine_);
       options_.time_limit = limit_.seconds();
     }
     if (rules_.baseline) options_.baseline = &*rules_.baseline;
     options_.rules = &rules_.all;
-    if (!original_.dims.empty() && !asked_.fix_sizes) {
+    if (!original_.dims.empty() && !settings_.fix_sizes) {
       options_.unwanted = [this](const Replay& made, const std::vector<ReplayStep>& steps) {
         return keeper_.StepsThatFixSizes(made, steps);
       };
     }
-    if (asked_.check && engine_.onnxruntime() == nullptr) {  // which runs files as they are
+    if (settings_.check && engine_.onnxruntime() == nullptr) {  // which runs files as they are
       options_.as_file = [this](const Graph& rewritten, const std::vector<TraceStep>& trace,
                                 const std::vector<int>& path) -> absl::StatusOr<std::optional<GraphInFile>> {
         RETURN_IF_ERROR(Write(rewritten, trace, path));
@@ -147,7 +156,7 @@ class ModelOptimizer {
   }
 
   absl::Status CheckWanted() const {
-    const bool discarded = asked_.stop_discards && asked_.stop != nullptr && *asked_.stop;
+    const bool discarded = !observer_.wants_stopped && settings_.stop != nullptr && *settings_.stop;
     return discarded ? absl::CancelledError("stopped by the caller") : absl::OkStatus();
   }
 
@@ -159,7 +168,7 @@ class ModelOptimizer {
       ASSIGN_OR_RETURN(const Replay made, Replay::Run(original_.graph, steps, rules_.all));
       ASSIGN_OR_RETURN(result_.named, keeper_.NameSizes(made, steps));
     }
-    ASSIGN_OR_RETURN(result_.written, BytesToWrite(rewritten, original_, result_.named, engine_, asked_.check));
+    ASSIGN_OR_RETURN(result_.written, BytesToWrite(rewritten, original_, result_.named, engine_, settings_.check));
     return absl::OkStatus();
   }
 
@@ -177,9 +186,9 @@ class ModelOptimizer {
     if (!written.bytes) return "";
     if (model_.file.Equals(*written.bytes)) return "its file would be the input byte for byte";
     const int64_t bytes = static_cast<int64_t>(written.bytes->size());
-    std::string too_large = WhyTooLarge(model_.file.TotalBytes(), bytes, asked_.growth, report_);
+    std::string too_large = WhyTooLarge(model_.file.TotalBytes(), bytes, settings_.growth, report_);
     if (!too_large.empty()) return too_large;
-    if (asked_.check) {
+    if (settings_.check) {
       const absl::Status checked =
           CheckWritten(report_.graph, result_.named, engine_, WithinSeconds(options_.checking, limit_.Left()),
                        *report_.checker, &written);
@@ -213,11 +222,13 @@ class ModelOptimizer {
   const ImportedModel& original_;
   const OptimizerRules& rules_;
   const Engine& engine_;
-  const OptimizeModelOptions& asked_;
+  const OptimizeSettings& settings_;
   const TimeLimit& limit_;
+  const OptimizeObserver& observer_;
   NameKeeper keeper_{model_.contents, original_, rules_.all};
   std::unique_ptr<Device> analytic_;  // null: costs are measured
   Device* costs_ = nullptr;
+  NumericsOptions numerics_;
   OptimizeOptions options_;
   OptimizedModel result_;
   OptimizeReport& report_ = result_.report;
@@ -226,8 +237,9 @@ class ModelOptimizer {
 }  // namespace
 
 absl::StatusOr<OptimizedModel> OptimizeModel(SourceModel& model, const OptimizerRules& rules, const Engine& engine,
-                                             const OptimizeModelOptions& asked, const TimeLimit& limit) {
-  return ModelOptimizer(model, rules, engine, asked, limit).Run();
+                                             const OptimizeSettings& settings, const TimeLimit& limit,
+                                             const OptimizeObserver& observer) {
+  return ModelOptimizer(model, rules, engine, settings, limit, observer).Run();
 }
 
 absl::Status WriteOptimized(const SourceModel& model, const OptimizedModel& result, const std::string& path) {

@@ -11,11 +11,8 @@
 // Nothing is written or printed here.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <limits>
-#include <map>
 #include <optional>
 #include <string>
 
@@ -23,42 +20,23 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "search/optimize/optimize.h"
-#include "search/optimize/weight_bytes.h"
 #include "tools/library/engine.h"
 #include "tools/library/named_model.h"
 #include "tools/library/optimizer_rules.h"
 #include "tools/library/prove_result.h"
+#include "tools/library/rewright/rewright.h"
 #include "tools/library/source_model.h"
 #include "tools/library/written_model.h"
 
 namespace rewright {
 
-struct OptimizeModelOptions {
-  std::string cost = "measured";     // or analytic:NAME: nothing is timed, the cheapest graph is taken
-  std::string search = "backtrack";  // SearchStrategyName
-  std::string windows = "auto";      // WindowUseName
-  int64_t egraph_nodes = SearchOptions().egraph_nodes;
-  int64_t budget = SearchOptions().budget;
-  double alpha = SearchOptions().alpha;
-  double growth = kDefaultGrowth;          // of the file, as a share of it
-  int64_t memory_limit = 0;                // bytes; 0: none
-  bool fix_sizes = false;                  // also rewrites that hold at these sizes alone
-  bool move_roundings = false;             // also rewrites that round otherwise in front of what rounds on purpose
-  std::map<std::string, Interval> ranges;  // where elements of inputs lie, by name
-  bool check = true;                       // compare outputs with the original's
-  double rtol = OutputCheckOptions().rtol;
-  double atol = OutputCheckOptions().atol;
-  uint64_t seed = 1;
-  bool prove = true;
-  double proof_limit = 10;  // seconds
-
-  // Ends the search with what it has; with `stop_discards` everything, with an error (kCancelled).
-  const std::atomic<bool>* stop = nullptr;
-  bool stop_discards = false;
-  std::function<void(const std::string&)> phase;  // as OptimizeOptions and SearchOptions have them
-  std::function<void(const SearchProgress&)> progress;
-
-  bool measured() const { return cost == "measured"; }
+// Hears of an optimization while it runs.
+struct OptimizeObserver {
+  std::function<void(const std::string&)> phase;        // as OptimizeOptions has it
+  std::function<void(const SearchProgress&)> progress;  // as SearchOptions has it
+  // OptimizeSettings::stop ends the search, and the result is what was found; else it ends all, with an error
+  // (kCancelled).
+  bool wants_stopped = false;
 };
 
 // Seconds for all of an optimization, from now on.
@@ -82,9 +60,13 @@ struct OptimizedModel {
   std::string first_failure;
 };
 
-// Errors: options that name nothing known, those of the device and of the runner with the original graph.
+// `rules` are those of the settings. Errors: settings that name nothing known, those of the device and of the runner
+// with the original graph.
 absl::StatusOr<OptimizedModel> OptimizeModel(SourceModel& model, const OptimizerRules& rules, const Engine& engine,
-                                             const OptimizeModelOptions& asked, const TimeLimit& limit);
+                                             const OptimizeSettings& settings, const TimeLimit& limit,
+                                             const OptimizeObserver& observer = {});
+// Returns whether candidates are timed, where the device runs; else their costs are calculated.
+inline bool IsMeasured(const OptimizeSettings& settings) { return settings.cost == "measured"; }
 
 // Writes the result to a file: a rewritten model, with its weights beside it where they need that, or the original byte
 // for byte, with its external data. Error: the model's file has changed since, and its bytes are needed.

@@ -16,16 +16,14 @@ namespace {
 // The files that the flags name, or those that come with the program.
 absl::StatusOr<std::vector<std::string>> FilesOf(const RuleFlags& flags) {
   if (!flags.files.empty()) return flags.files;
-  absl::StatusOr<std::string> all = FindRuleFile("core.rules");
-  if (!all.ok()) return all.status();
-  return std::vector<std::string>{*all};
+  ASSIGN_OR_RETURN(std::string all, FindRuleFile("core.rules"));
+  return std::vector<std::string>{std::move(all)};
 }
 
 // Drops names that `files` have and the files of the search do not.
 absl::Status KeepDisabled(const RuleFlags& flags, const std::vector<std::string>& files, RuleReader* reader,
                           std::vector<std::string>* disabled) {
-  absl::StatusOr<std::vector<std::string>> of_search = FilesOf(flags);
-  if (!of_search.ok()) return of_search.status();
+  ASSIGN_OR_RETURN(const std::vector<std::string> of_search, FilesOf(flags));
   const auto names_in = [&](const std::vector<std::string>& paths) -> absl::StatusOr<std::set<std::string>> {
     std::set<std::string> names;
     for (const std::string& path : paths) {
@@ -34,10 +32,9 @@ absl::Status KeepDisabled(const RuleFlags& flags, const std::vector<std::string>
     }
     return names;
   };
-  const auto own = names_in(*of_search), others = names_in(files);
-  if (!own.ok()) return own.status();
-  if (!others.ok()) return others.status();
-  std::erase_if(*disabled, [&](const std::string& name) { return others->contains(name) && !own->contains(name); });
+  ASSIGN_OR_RETURN(const std::set<std::string> own, names_in(of_search));
+  ASSIGN_OR_RETURN(const std::set<std::string> others, names_in(files));
+  std::erase_if(*disabled, [&](const std::string& name) { return others.contains(name) && !own.contains(name); });
   return absl::OkStatus();
 }
 
@@ -53,11 +50,9 @@ LoadOptions LoadOptionsOf(const RuleFlags& flags) {
 }
 
 absl::StatusOr<RuleIndex> LoadRules(const RuleFlags& flags, RuleReader* reader) {
-  absl::StatusOr<std::vector<std::string>> files = FilesOf(flags);
-  if (!files.ok()) return files.status();
-  absl::StatusOr<RuleSet> set = RuleSet::FromFiles(*files, LoadOptionsOf(flags), reader);
-  if (!set.ok()) return set.status();
-  return set->index();
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(flags));
+  ASSIGN_OR_RETURN(const RuleSet set, RuleSet::FromFiles(files, LoadOptionsOf(flags), reader));
+  return set.index();
 }
 
 absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags) {
@@ -65,21 +60,14 @@ absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags) {
   RuleReader reader;
   RuleFlags of_search = flags;
   if (flags.baseline.value_or(flags.files.empty())) {
-    absl::StatusOr<Baseline> baseline = Baseline::Load(LoadOptionsOf(flags), &reader);
-    if (!baseline.ok()) return baseline.status();
+    ASSIGN_OR_RETURN(loaded.baseline, Baseline::Load(LoadOptionsOf(flags), &reader));
     // A disabled rule may be one that only the baseline has.
     if (!flags.disabled.empty()) {
-      absl::Status status = KeepDisabled(flags, baseline->rule_files(), &reader, &of_search.disabled);
-      if (!status.ok()) return status;
+      RETURN_IF_ERROR(KeepDisabled(flags, loaded.baseline->rule_files(), &reader, &of_search.disabled));
     }
-    loaded.baseline = *std::move(baseline);
   }
-  absl::StatusOr<RuleIndex> rules = LoadRules(of_search, &reader);
-  if (!rules.ok()) return rules.status();
-  absl::StatusOr<std::vector<std::string>> files = FilesOf(flags);
-  if (!files.ok()) return files.status();
-  loaded.rules = *std::move(rules);
-  loaded.files = *std::move(files);
+  ASSIGN_OR_RETURN(loaded.rules, LoadRules(of_search, &reader));
+  ASSIGN_OR_RETURN(loaded.files, FilesOf(flags));
   std::vector<std::shared_ptr<const Matcher>> all = loaded.rules.matchers();
   if (loaded.baseline) {
     std::set<std::string> names;

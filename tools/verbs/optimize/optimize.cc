@@ -52,7 +52,8 @@ struct OptimizeFlags {
   std::string profile;
   std::string precision = "fp32";
   std::vector<std::string> no_rules;
-  OptimizeModelOptions options;
+  OptimizeSettings settings;  // apart from rules and limit of time
+  std::map<std::string, Interval> ranges;
   std::string mode = "inference";
   double time_limit = std::numeric_limits<double>::infinity();
   std::map<std::string, int64_t> dims;
@@ -62,15 +63,16 @@ struct OptimizeFlags {
 };
 
 // Shows what the pipeline does.
-class Watcher {
+class Watcher : public OptimizeObserver {
  public:
-  Watcher(Console& console, OptimizeModelOptions* options) : console_(console), progress_(console, "optimize") {
-    options->phase = [this](const std::string& phase) {
-      phase_ = phase;
-      console_.Detail(phase);
-      progress_.Update(-1, phase);
+  explicit Watcher(Console& console) : console_(console), progress_(console, "optimize") {
+    phase = [this](const std::string& name) {
+      phase_ = name;
+      console_.Detail(name);
+      progress_.Update(-1, name);
     };
-    options->progress = [this](const SearchProgress& now) {
+    wants_stopped = true;
+    progress = [this](const SearchProgress& now) {
       const double of_budget = static_cast<double>(now.steps) / static_cast<double>(std::max<int64_t>(1, now.budget));
       progress_.Update(of_budget, absl::StrFormat("%s, cost %.4g -> %.4g ms, %d graphs", phase_, now.first_cost * 1e3,
                                                   now.best_cost * 1e3, now.explored));
@@ -188,19 +190,19 @@ void FillJson(const OptimizedModel& result, Json* json) {
 
 // Times the written file in onnxruntime, before it may take the original's place. Nothing where nothing is timed, or
 // not on the processor.
-std::optional<Measurement> InOnnxRuntime(const OptimizeFlags& flags, const OptimizeModelOptions& options,
+std::optional<Measurement> InOnnxRuntime(const OptimizeFlags& flags, const OptimizeObserver& observer,
                                          const SourceModel& model, const OptimizedModel& result, const TimeLimit& limit,
                                          Session& session) {
   const OptimizeReport& report = result.report;
   // Onnxruntime would run the tail as well.
-  const bool timed = report.rewritten && result.written.bytes && options.measured() && flags.device == "cpu" &&
+  const bool timed = report.rewritten && result.written.bytes && IsMeasured(flags.settings) && flags.device == "cpu" &&
                      model.original.tail.empty();
   if (!timed) return std::nullopt;
-  options.phase("timing the file in onnxruntime");
+  observer.phase("timing the file in onnxruntime");
   const double seconds = std::min(limit.Left(), report.as_file ? kOnnxRuntimeSecondsAgain : HUGE_VAL);
   const absl::StatusOr<std::optional<Measurement>> measured =
       MeasureInOnnxRuntime(model.original.graph, model.file, report.graph, *result.written.bytes,
-                           {static_cast<int>(session.flags.threads), flags.profile, options.seed, seconds});
+                           {static_cast<int>(session.flags.threads), flags.profile, session.flags.seed, seconds});
   if (measured.ok()) return *measured;
   session.console.Detail(absl::StrCat("not timed in onnxruntime: ", measured.status().message()));
   return std::nullopt;
@@ -242,7 +244,7 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const Optimi
   }
   if (!report.rewritten) {
     console.Result("outputs:  those of the original");
-  } else if (!flags.options.check) {
+  } else if (!flags.settings.check) {
     console.Result("outputs:  not checked");
   } else if (report.check.done) {
     console.Result(
@@ -289,7 +291,7 @@ void Report(const OptimizeFlags& flags, const ImportedModel& model, const Optimi
 // Reports the rounding of the outputs beside what the check of outputs allows, on inputs like its own.
 void ReportRounding(const OptimizeFlags& flags, const ImportedModel& model, const OptimizeReport& report,
                     const TimeLimit& limit, Session& session) {
-  if (!flags.options.check || limit.Left() < kRoundingSeconds || InterruptGuard::interrupted()) return;
+  if (!flags.settings.check || limit.Left() < kRoundingSeconds || InterruptGuard::interrupted()) return;
   const absl::StatusOr<std::vector<Tensor>> inputs = DrawInputs(model, session.flags.seed);
   if (!inputs.ok()) return;
   Json rounding;
@@ -307,10 +309,10 @@ TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
   setting.fold_defaults = flags.fold_defaults;
   setting.rules = flags.rules;
   setting.device = flags.device;
-  setting.cost = flags.options.cost;
-  setting.search = flags.options.search;
-  setting.alpha = flags.options.alpha;
-  setting.budget = flags.options.budget;
+  setting.cost = flags.settings.cost;
+  setting.search = flags.settings.search;
+  setting.alpha = flags.settings.alpha;
+  setting.budget = flags.settings.budget;
   setting.seed = common.seed;
   return setting;
 }
@@ -318,8 +320,8 @@ TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
 absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model, const OptimizedModel& result,
                          const OptimizerRules& rules, const Engine& engine, const CommonFlags& common) {
   std::unique_ptr<Device> analytic;
-  if (!flags.options.measured()) {
-    ASSIGN_OR_RETURN(analytic, MakeDevice(flags.options.cost));
+  if (!IsMeasured(flags.settings)) {
+    ASSIGN_OR_RETURN(analytic, MakeDevice(flags.settings.cost));
   }
   Device& device = analytic != nullptr ? *analytic : *engine.device();
   const OptimizeReport& report = result.report;
@@ -328,7 +330,7 @@ absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model,
   page.device = device.name();
   page.date = absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone());
   page.written = WrittenText(flags, model, result);
-  page.checked = flags.options.check;
+  page.checked = flags.settings.check;
   page.original = &model.graph;
   if (result.proof) page.proof = result.proof->text;
   for (auto [graph, lines] : {std::pair(&model.graph, &page.groups_before), {&report.graph, &page.groups_after}}) {
@@ -376,6 +378,14 @@ absl::Status CheckPlaces(const OptimizeFlags& flags, const CommonFlags& common, 
   return file.Holds(data) && !IsSameFile(flags.output, flags.input) ? lost("-o", data) : absl::OkStatus();
 }
 
+OptimizeSettings SettingsOf(const OptimizeFlags& flags, const CommonFlags& common) {
+  OptimizeSettings settings = flags.settings;
+  for (const auto& [name, range] : flags.ranges) settings.ranges[name] = {range.lo, range.hi};
+  settings.seed = common.seed;
+  settings.stop = &InterruptGuard::flag();
+  return settings;
+}
+
 absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session) {
   const TimeLimit limit(flags.time_limit);
   Console& console = session.console;
@@ -392,19 +402,16 @@ absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session)
   console.Note(Counted(rules.all.matchers().size(), "rule"));
   ASSIGN_OR_RETURN(const Engine engine,
                    Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision, flags.no_rules));
-  if (flags.options.measured() && !engine.device()->runs()) {
+  if (IsMeasured(flags.settings) && !engine.device()->runs()) {
     console.Note("no GPU here: costs are those that the profile holds, nothing is timed");
   }
   const InterruptGuard interrupt;
   OptimizedModel result;
   std::optional<Measurement> in_onnxruntime;
   {
-    OptimizeModelOptions options = flags.options;
-    options.seed = session.flags.seed;
-    options.stop = &InterruptGuard::flag();
-    const Watcher watcher(console, &options);
-    ASSIGN_OR_RETURN(result, OptimizeModel(model, rules, engine, options, limit));
-    in_onnxruntime = InOnnxRuntime(flags, options, model, result, limit, session);
+    const Watcher watcher(console);
+    ASSIGN_OR_RETURN(result, OptimizeModel(model, rules, engine, SettingsOf(flags, session.flags), limit, watcher));
+    in_onnxruntime = InOnnxRuntime(flags, watcher, model, result, limit, session);
   }
   const OptimizeReport& report = result.report;
   if (result.failed_matches > 0) {
@@ -459,7 +466,7 @@ Action DeclareOptimize(CommandLine& line) {
   AddPrecision(line, &flags->precision);
   AddNoRule(line, &flags->no_rules);
   line.AddOutputPath("--profile", &flags->profile, "Database of measured costs, read and filled").Type("DB");
-  line.Add("--cost", &flags->options.cost,
+  line.Add("--cost", &flags->settings.cost,
            "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "
            "analytic:v100-roofline, analytic:k80, analytic:h100, analytic:h200, analytic:zen3, "
            "analytic:FILE.json")
@@ -469,39 +476,40 @@ Action DeclareOptimize(CommandLine& line) {
             return known ? "" : absl::StrCat("found `", cost, "`, expected measured or analytic:NAME");
           },
           "measured|analytic:NAME");
-  line.AddChoice("--search", &flags->options.search, {"backtrack", "greedy", "eqsat"},
+  line.AddChoice("--search", &flags->settings.search, {"backtrack", "greedy", "eqsat"},
                  "The strategy (default backtrack)");
-  line.AddChoice("--windows", &flags->options.windows, {"auto", "always", "never"},
+  line.AddChoice("--windows", &flags->settings.windows, {"auto", "always", "never"},
                  "Search parts of the graph by themselves: always, never, or when it is large (default auto)");
-  line.AddReal("--alpha", &flags->options.alpha, 1, 1e6,
+  line.AddReal("--alpha", &flags->settings.alpha, 1, 1e6,
                "Graphs up to so many times the best cost are pursued (default 1.05)");
-  line.AddReal("--growth", &flags->options.growth, 0, HUGE_VAL,
+  line.AddReal("--growth", &flags->settings.growth, 0, HUGE_VAL,
                "How much larger the file may become, as a share of it; it has to gain as much (default 0.01; inf: any "
                "size, for any gain)");
-  line.AddInt("--budget", &flags->options.budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
-  line.AddInt("--egraph-nodes", &flags->options.egraph_nodes, 0, 1000000000,
+  line.AddInt("--budget", &flags->settings.budget, 0, INT64_MAX, "Graphs to build at most (default 1000)");
+  line.AddInt("--egraph-nodes", &flags->settings.egraph_nodes, 0, 1000000000,
               "E-nodes that one saturation of eqsat may add (default 2000)");
   line.AddReal("--time-limit", &flags->time_limit, 0, HUGE_VAL,
                "Seconds for all of it at most: search, timing, checks, proof");
-  line.AddBytes("--memory-limit", &flags->options.memory_limit, "Memory to use at most, such as 4G");
+  line.AddBytes("--memory-limit", &flags->settings.memory_limit_bytes, "Memory to use at most, such as 4G");
   line.AddChoice("--mode", &flags->mode, {"inference"}, "What the model is for: weights are constant");
   AddReading(line, &flags->dims, &flags->fold_defaults);
-  line.AddSwitch("--fix-sizes", &flags->options.fix_sizes,
+  line.AddSwitch("--fix-sizes", &flags->settings.fix_sizes,
                  "Also rewrites that hold at these sizes alone: the file has numbers in the place of names then");
-  line.AddRanges("--range", &flags->options.ranges,
+  line.AddRanges("--range", &flags->ranges,
                  "Where elements of an input lie: in 16 bits some rewrites are used only where nothing can overflow");
   line.AddSwitch(
-      "--move-roundings", &flags->options.move_roundings,
+      "--move-roundings", &flags->settings.move_roundings,
       "Also rewrites that round otherwise in front of roundings to integers, and in sums that take away what "
       "they added (default: quantizers and the "
       "like give the original's integers, bit for bit)");
-  line.AddSwitch("--check,!--no-check", &flags->options.check, "Compare outputs with the original's (default on)");
-  line.AddReal("--rtol", &flags->options.rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
-  line.AddReal("--atol", &flags->options.atol, 0, 1e300,
+  line.AddSwitch("--check,!--no-check", &flags->settings.check, "Compare outputs with the original's (default on)");
+  line.AddReal("--rtol", &flags->settings.rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");
+  line.AddReal("--atol", &flags->settings.atol, 0, 1e300,
                "Absolute tolerance (default: 1e-4 times the largest element)");
-  line.AddSwitch("--prove,!--no-prove", &flags->options.prove,
+  line.AddSwitch("--prove,!--no-prove", &flags->settings.prove,
                  "Prove the result equal to the original as a whole, over the real numbers (default on)");
-  line.AddReal("--proof-limit", &flags->options.proof_limit, 0, 1e9, "Seconds for that proof at most (default 10)");
+  line.AddReal("--proof-limit", &flags->settings.proof_limit_seconds, 0, 1e9,
+               "Seconds for that proof at most (default 10)");
   line.AddOutputPath("--trace", &flags->trace, "Write every step of the search, for blame; - is standard output")
       .Type("F.json");
   line.AddOutputPath("--report", &flags->report, "Write a page about the result; - is standard output").Type("F.html");
