@@ -96,9 +96,8 @@ class Optimizer {
       } else {
         RETURN_IF_ERROR(searched);
       }
-      absl::StatusOr<bool> blamed = MeasureAndChoose(rules);
-      if (!blamed.ok()) return blamed.status();
-      again = *blamed && in_time_ && !NoTimeLeft();
+      ASSIGN_OR_RETURN(const bool blamed, MeasureAndChoose(rules));
+      again = blamed && in_time_ && !NoTimeLeft();
     }
     if (EndedByTime()) options_.kept->KeepLimit(graph_, options_.setting, options_.time_limit);
     if (!report_.rewritten) RevertToOriginal(graph_, WhyOriginal(), &report_);
@@ -159,9 +158,7 @@ class Optimizer {
     const double left = std::max(0.0, SecondsLeft());
     search.time_limit_seconds = std::min(search.time_limit_seconds, kSearchShare * left);
     if (options_.seconds_left) search_ends_ = (1 - kSearchShare) * left;
-    absl::StatusOr<SearchResult> found = Search(graph_, rules, costs, search);
-    if (!found.ok()) return found.status();
-    report_.search = *std::move(found);
+    ASSIGN_OR_RETURN(report_.search, Search(graph_, rules, costs, search));
     costs_known_ = true;
     report_.search_cpu_seconds += ProcessCpuSeconds() - start_cpu;
     report_.graphs_explored += report_.search.explored;

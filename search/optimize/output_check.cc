@@ -13,6 +13,7 @@
 #include "core/ir/random_tensors.h"
 #include "core/ops/foreign.h"
 #include "core/tensor/compare.h"
+#include "search/optimize/weight_bytes.h"
 
 namespace rewright {
 namespace {
@@ -140,11 +141,7 @@ absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Interpret(con
 }
 
 absl::StatusOr<std::unique_ptr<Executable>> OutputChecker::Compile(const Graph& graph) const {
-  int64_t bytes = 0;
-  for (NodeId id : graph.nodes()) {
-    if (const Tensor* weight = graph.arena()->Elements(id)) bytes += weight->num_bytes();
-  }
-  return bytes >= options_.sparing_bytes ? runner_->PrepareSparing(graph) : runner_->Prepare(graph);
+  return BytesOfElements(graph) >= options_.sparing_bytes ? runner_->PrepareSparing(graph) : runner_->Prepare(graph);
 }
 
 absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Run(const Graph& graph, Executable* compiled) const {

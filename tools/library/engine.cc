@@ -64,16 +64,12 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   if (name == "cpu") {
     ASSIGN_OR_RETURN(options.licences, LoadAllowedKernelRewrites(switched_off));
   }
-  absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(name, options);
-  if (!device.ok()) return device.status();
-  engine.device_ = *std::move(device);
+  ASSIGN_OR_RETURN(engine.device_, MakeDevice(name, options));
   if (engine.device_->runs() && options.profile != nullptr) {
     engine.measurements_ = std::make_unique<ProfiledMeasurements>(options.profile, engine.device_->name());
   }
   if (!engine.device_->runs()) {
-    absl::StatusOr<std::unique_ptr<Device>> cpu = MakeDevice("cpu", {threads});
-    if (!cpu.ok()) return cpu.status();
-    engine.substitute_ = *std::move(cpu);
+    ASSIGN_OR_RETURN(engine.substitute_, MakeDevice("cpu", {threads}));
   }
   engine.runner_ = MakeGraphRunner(engine.substitute_ != nullptr ? *engine.substitute_ : *engine.device_);
   return engine;

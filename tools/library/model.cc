@@ -2,9 +2,9 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -71,15 +71,6 @@ Tensor TensorOf(const InputView& view) {
   Tensor copy(type);
   std::memcpy(copy.data(), view.data, static_cast<size_t>(copy.num_bytes()));
   return copy;
-}
-
-RuleFlags RulesOf(const OptimizeSettings& settings) {
-  return {.files = settings.rules,
-          .disabled = settings.disabled_rules,
-          .exact = settings.exact,
-          .trust_unverified = settings.trust_unverified,
-          .assume_finite = settings.assume_finite,
-          .baseline = settings.baseline};
 }
 
 OptimizeSummary SummaryOf(const OptimizedModel& result) {
@@ -214,9 +205,8 @@ struct Model::Impl {
   }
 
   OptimizeSummary Optimize(const OptimizeSettings& settings) {
-    constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-    const TimeLimit limit(settings.time_limit_seconds > 0 ? settings.time_limit_seconds : kNoLimit);
-    const OptimizerRules rules = Take(LoadOptimizerRules(RulesOf(settings)));
+    const TimeLimit limit(settings.time_limit_seconds > 0 ? settings.time_limit_seconds : HUGE_VAL);
+    const OptimizerRules rules = Take(LoadOptimizerRules(settings));
     OptimizedModel result = Take(OptimizeModel(models->source(), rules, engine, settings, limit));
     const OptimizeReport& report = result.report;
     std::vector<ReplayStep> steps;

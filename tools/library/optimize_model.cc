@@ -55,13 +55,7 @@ class ModelOptimizer {
  public:
   ModelOptimizer(SourceModel& model, const OptimizerRules& rules, const Engine& engine,
                  const OptimizeSettings& settings, const TimeLimit& limit, const OptimizeObserver& observer)
-      : model_(model),
-        original_(model.original),
-        rules_(rules),
-        engine_(engine),
-        settings_(settings),
-        limit_(limit),
-        observer_(observer) {}
+      : model_(model), rules_(rules), engine_(engine), settings_(settings), limit_(limit), observer_(observer) {}
 
   absl::StatusOr<OptimizedModel> Run() {
     RETURN_IF_ERROR(SetOptions());
@@ -177,28 +171,29 @@ class ModelOptimizer {
   // is the device and does not run it faster. Empty: it may.
   absl::StatusOr<std::string> ObjectionToFile() {
     if (limit_.Left() <= 0) return "no time was left to check its file";
-    WrittenModel& written = result_.written;
-    if (report_.as_file) {
-      written.check = report_.check;
-    } else {
-      RETURN_IF_ERROR(Write(report_.graph, report_.search.trace, report_.path));
-    }
+    const WrittenModel& written = result_.written;
+    if (!report_.as_file) RETURN_IF_ERROR(Write(report_.graph, report_.search.trace, report_.path));
     if (!written.bytes) return "";
     if (model_.file.Equals(*written.bytes)) return "its file would be the input byte for byte";
     const int64_t bytes = static_cast<int64_t>(written.bytes->size());
     std::string too_large = WhyTooLarge(model_.file.TotalBytes(), bytes, settings_.growth, report_);
     if (!too_large.empty()) return too_large;
     if (settings_.check) {
-      const absl::Status checked =
-          CheckWritten(report_.graph, result_.named, engine_, WithinSeconds(options_.checking, limit_.Left()),
-                       *report_.checker, &written);
+      const absl::Status checked = CheckFile();
       // Onnxruntime may fuse nodes of the file into one that rounds elsewhere.
       if (absl::IsInternal(checked)) return std::string(checked.message());
       RETURN_IF_ERROR(checked);
-      report_.check = written.check;
     }
     if (engine_.onnxruntime() == nullptr || !options_.measure) return "";
     return SlowerInOnnxRuntime();
+  }
+
+  // Compares the outputs of the file with the original's, unless the search has.
+  absl::Status CheckFile() {
+    if (!report_.as_file) {
+      ASSIGN_OR_RETURN(report_.check, CheckWritten(result_.written, report_.graph, *report_.checker));
+    }
+    return CheckWrittenAtOnes(result_.written, result_.named, engine_, WithinSeconds(options_.checking, limit_.Left()));
   }
 
   absl::StatusOr<std::string> SlowerInOnnxRuntime() {
@@ -219,13 +214,13 @@ class ModelOptimizer {
   }
 
   SourceModel& model_;
-  const ImportedModel& original_;
+  const ImportedModel& original_ = model_.original;
   const OptimizerRules& rules_;
   const Engine& engine_;
   const OptimizeSettings& settings_;
   const TimeLimit& limit_;
   const OptimizeObserver& observer_;
-  NameKeeper keeper_{model_.contents, original_, rules_.all};
+  NameKeeper keeper_{model_, rules_.all};
   std::unique_ptr<Device> analytic_;  // null: costs are measured
   Device* costs_ = nullptr;
   NumericsOptions numerics_;

@@ -25,7 +25,6 @@
 #include "tools/library/optimizer_rules.h"
 #include "tools/library/prove_result.h"
 #include "tools/library/rewright/rewright.h"
-#include "tools/library/source_model.h"
 #include "tools/library/written_model.h"
 
 namespace rewright {

@@ -14,7 +14,7 @@
 #include "core/onnx/onnx.h"
 #include "search/replay/replay.h"
 #include "tools/library/engine.h"
-#include "tools/library/source_model.h"
+#include "tools/library/named_model.h"
 
 namespace rewright {
 

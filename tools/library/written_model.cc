@@ -5,18 +5,11 @@
 #include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "core/ops/foreign.h"
+#include "search/optimize/weight_bytes.h"
 
 namespace rewright {
 
-int64_t WeightBytes(const Graph& graph) {
-  int64_t bytes = 0;
-  for (NodeId id : graph.nodes()) {
-    if (const Tensor* elements = graph.arena()->Elements(id)) bytes += elements->num_bytes();
-  }
-  return bytes;
-}
-
-bool NeedsFileForWeights(const Graph& graph) { return WeightBytes(graph) >= ExportOptions().max_inline_bytes; }
+bool NeedsFileForWeights(const Graph& graph) { return BytesOfElements(graph) >= ExportOptions().max_inline_bytes; }
 
 ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& named) {
   ExportOptions options;
@@ -79,19 +72,18 @@ absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const Imported
   return written;
 }
 
-absl::Status CheckWritten(const Graph& rewritten, const NamedModel& named, const Engine& engine,
-                          const OutputCheckOptions& checking, OutputChecker& checker, WrittenModel* written) {
-  if (!written->read) return absl::OkStatus();
-  if (!written->check.done) {
-    ASSIGN_OR_RETURN(written->check,
-                     Equal(written->read->graph, {.written = &rewritten, .computed = &written->computed}, checker));
-  }
+absl::StatusOr<OutputCheck> CheckWritten(const WrittenModel& written, const Graph& rewritten, OutputChecker& checker) {
+  return Equal(written.read->graph, {.written = &rewritten, .computed = &written.computed}, checker);
+}
+
+absl::Status CheckWrittenAtOnes(const WrittenModel& written, const NamedModel& named, const Engine& engine,
+                                const OutputCheckOptions& checking) {
   if (!named.smallest || !RunsAtAll(*named.smallest, engine)) return absl::OkStatus();
   const Graph& smallest = named.smallest->graph;
   index::NamedSizes ones;
   for (const std::string& kept : named.names) ones[kept] = 1;
   Complete(named.relations, &ones);
-  ASSIGN_OR_RETURN(const ImportedModel read, Read(*written->bytes, *named.smallest, ones, engine));
+  ASSIGN_OR_RETURN(const ImportedModel read, Read(*written.bytes, *named.smallest, ones, engine));
   OutputChecker checks(smallest, &engine.runner(), checking);
   return Equal(read.graph, {}, checks).status();
 }

@@ -157,25 +157,29 @@ struct ModelOptions {
   int cached_sizes = 8;                            // how many sizes stay compiled
 };
 
-// The flags of `rewright optimize` (--help explains them): the same model, settings and profile give the same graph.
-struct OptimizeSettings {
+// The rules of an optimization.
+struct RuleSettings {
   std::vector<std::string> rules;           // files; empty: those that come with the library
-  std::optional<bool> baseline;             // start from the baseline's graph too; else only where `rules` is empty
+  std::optional<bool> baseline;             // start from the baseline's graph too; not given: where `rules` is empty
   std::vector<std::string> disabled_rules;  // by name
   bool assume_finite = false;               // also rules that need every value to be finite
   bool exact = false;                       // only rules that keep every bit in the reference interpreter
   bool trust_unverified = false;            // also rules without a valid record of their proof
-  std::string search = "backtrack";         // backtrack, greedy, eqsat
-  std::string windows = "auto";             // search parts of the graph by themselves: auto, always, never
-  double alpha = 1.05;                      // graphs up to so many times the best cost are pursued
-  std::int64_t budget = 1000;               // graphs to build at most
-  std::int64_t egraph_nodes = 2000;         // that one saturation of eqsat may add
-  double growth = 0.01;                     // how much larger the file may become, as a share of it
-  std::string cost = "measured";            // or analytic:NAME: nothing is timed, the cheapest graph is taken
-  double time_limit_seconds = 0;            // for search, timing, checks and proof; 0: none
-  std::int64_t memory_limit_bytes = 0;      // of the process; 0: none
-  bool fix_sizes = false;                   // also rewrites that hold at these sizes alone, which Save() then fixes
-  bool move_roundings = false;              // also rewrites that round otherwise in front of what rounds on purpose
+};
+
+// The flags of `rewright optimize` (--help explains them): the same model, settings and profile give the same graph.
+struct OptimizeSettings : RuleSettings {
+  std::string search = "backtrack";     // backtrack, greedy, eqsat
+  std::string windows = "auto";         // search parts of the graph by themselves: auto, always, never
+  double alpha = 1.05;                  // graphs up to so many times the best cost are pursued
+  std::int64_t budget = 1000;           // graphs to build at most
+  std::int64_t egraph_nodes = 2000;     // that one saturation of eqsat may add
+  double growth = 0.01;                 // how much larger the file may become, as a share of it
+  std::string cost = "measured";        // or analytic:NAME: nothing is timed, the cheapest graph is taken
+  double time_limit_seconds = 0;        // for search, timing, checks and proof; 0: none
+  std::int64_t memory_limit_bytes = 0;  // of the process; 0: none
+  bool fix_sizes = false;               // also rewrites that hold at these sizes alone, which Save() then fixes
+  bool move_roundings = false;          // also rewrites that round otherwise in front of what rounds on purpose
   std::map<std::string, std::pair<double, double>> ranges;  // where elements of inputs lie
   bool check = true;                                        // compare outputs with the original's on seeded inputs
   double rtol = 1e-3;

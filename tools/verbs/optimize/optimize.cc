@@ -47,17 +47,11 @@ constexpr double kRoundingSeconds = 5;
 struct OptimizeFlags {
   std::string input;
   std::string output;
-  RuleFlags rules;
-  std::string device = "cpu";
-  std::string profile;
-  std::string precision = "fp32";
-  std::vector<std::string> no_rules;
-  OptimizeSettings settings;  // apart from rules and limit of time
+  ModelOptions model;
+  OptimizeSettings settings;
   std::map<std::string, Interval> ranges;
   std::string mode = "inference";
   double time_limit = std::numeric_limits<double>::infinity();
-  std::map<std::string, int64_t> dims;
-  bool fold_defaults = false;
   std::string trace;
   std::string report;
 };
@@ -195,14 +189,14 @@ std::optional<Measurement> InOnnxRuntime(const OptimizeFlags& flags, const Optim
                                          Session& session) {
   const OptimizeReport& report = result.report;
   // Onnxruntime would run the tail as well.
-  const bool timed = report.rewritten && result.written.bytes && IsMeasured(flags.settings) && flags.device == "cpu" &&
-                     model.original.tail.empty();
+  const bool timed = report.rewritten && result.written.bytes && IsMeasured(flags.settings) &&
+                     flags.model.device == "cpu" && model.original.tail.empty();
   if (!timed) return std::nullopt;
   observer.phase("timing the file in onnxruntime");
   const double seconds = std::min(limit.Left(), report.as_file ? kOnnxRuntimeSecondsAgain : HUGE_VAL);
   const absl::StatusOr<std::optional<Measurement>> measured =
       MeasureInOnnxRuntime(model.original.graph, model.file, report.graph, *result.written.bytes,
-                           {static_cast<int>(session.flags.threads), flags.profile, session.flags.seed, seconds});
+                           {static_cast<int>(session.flags.threads), flags.model.profile, session.flags.seed, seconds});
   if (measured.ok()) return *measured;
   session.console.Detail(absl::StrCat("not timed in onnxruntime: ", measured.status().message()));
   return std::nullopt;
@@ -301,20 +295,16 @@ void ReportRounding(const OptimizeFlags& flags, const ImportedModel& model, cons
   }
 }
 
+OptimizeSettings SettingsOf(const OptimizeFlags& flags, const CommonFlags& common) {
+  OptimizeSettings settings = flags.settings;
+  for (const auto& [name, range] : flags.ranges) settings.ranges[name] = {range.lo, range.hi};
+  settings.seed = common.seed;
+  settings.stop = &InterruptGuard::flag();
+  return settings;
+}
+
 TraceSetting SettingOf(const OptimizeFlags& flags, const CommonFlags& common) {
-  TraceSetting setting;
-  setting.model = flags.input;
-  setting.output = flags.output;
-  setting.dims = flags.dims;
-  setting.fold_defaults = flags.fold_defaults;
-  setting.rules = flags.rules;
-  setting.device = flags.device;
-  setting.cost = flags.settings.cost;
-  setting.search = flags.settings.search;
-  setting.alpha = flags.settings.alpha;
-  setting.budget = flags.settings.budget;
-  setting.seed = common.seed;
-  return setting;
+  return {flags.input, flags.output, flags.model, SettingsOf(flags, common)};
 }
 
 absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model, const OptimizedModel& result,
@@ -334,9 +324,7 @@ absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model,
   page.original = &model.graph;
   if (result.proof) page.proof = result.proof->text;
   for (auto [graph, lines] : {std::pair(&model.graph, &page.groups_before), {&report.graph, &page.groups_after}}) {
-    absl::StatusOr<std::vector<GroupLine>> groups = GroupsOf(device, *graph);
-    if (!groups.ok()) return groups.status();
-    *lines = *std::move(groups);
+    ASSIGN_OR_RETURN(*lines, GroupsOf(device, *graph));
   }
   return WriteOutput(flags.report, HtmlReport(page, report, rules.all));
 }
@@ -344,11 +332,11 @@ absl::Status WriteReport(const OptimizeFlags& flags, const ImportedModel& model,
 absl::Status CheckFiles(const OptimizeFlags& flags, Session& session) {
   using Use = OutputFlag::Use;
   std::vector<std::string> inputs = {flags.input};  // its place the result may take
-  inputs.insert(inputs.end(), flags.rules.files.begin(), flags.rules.files.end());
+  inputs.insert(inputs.end(), flags.settings.rules.begin(), flags.settings.rules.end());
   return CheckOutputs({{"-o", flags.output, Use::kReplaceInPlace, /*binary=*/true},
                        {"--trace", flags.trace},
                        {"--report", flags.report},
-                       {"--profile", flags.profile, Use::kKeep}},
+                       {"--profile", flags.model.profile, Use::kKeep}},
                       inputs, session);
 }
 
@@ -360,7 +348,7 @@ absl::Status CheckPlaces(const OptimizeFlags& flags, const CommonFlags& common, 
   };
   for (const auto& [flag, path] : {std::pair("--trace", flags.trace),
                                    {"--report", flags.report},
-                                   {"--profile", flags.profile},
+                                   {"--profile", flags.model.profile},
                                    {"--log-file", common.log_file}}) {
     if (!path.empty() && file.Holds(path)) return lost(flag, path);
   }
@@ -378,30 +366,22 @@ absl::Status CheckPlaces(const OptimizeFlags& flags, const CommonFlags& common, 
   return file.Holds(data) && !IsSameFile(flags.output, flags.input) ? lost("-o", data) : absl::OkStatus();
 }
 
-OptimizeSettings SettingsOf(const OptimizeFlags& flags, const CommonFlags& common) {
-  OptimizeSettings settings = flags.settings;
-  for (const auto& [name, range] : flags.ranges) settings.ranges[name] = {range.lo, range.hi};
-  settings.seed = common.seed;
-  settings.stop = &InterruptGuard::flag();
-  return settings;
-}
-
 absl::StatusOr<Answer> RunOptimize(const OptimizeFlags& flags, Session& session) {
   const TimeLimit limit(flags.time_limit);
   Console& console = session.console;
   RETURN_IF_ERROR(CheckFiles(flags, session));
   ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(flags.input));
   ASSIGN_OR_RETURN(OnnxModel contents, OnnxModel::Open(flags.input, /*map=*/true));
-  ImportOptions reading = OptionsToRead(flags.dims, flags.device, flags.fold_defaults);
-  reading.keep_tail = reading.keep_unknown && !IsOnnxRuntime(flags.device);  // which runs whole files
+  ImportOptions reading = OptionsToRead(flags.model.dims, flags.model.device, flags.model.fold_defaults);
+  reading.keep_tail = reading.keep_unknown && !IsOnnxRuntime(flags.model.device);  // which runs whole files
   ASSIGN_OR_RETURN(SourceModel model, ReadSource(std::move(file), std::move(contents), reading, /*mapped=*/true));
   const ImportedModel& original = model.original;
   ShowNotes(original, flags.input, console);
   RETURN_IF_ERROR(CheckPlaces(flags, session.flags, original, model.file));
-  ASSIGN_OR_RETURN(const OptimizerRules rules, LoadOptimizerRules(flags.rules));
+  ASSIGN_OR_RETURN(const OptimizerRules rules, LoadOptimizerRules(flags.settings));
   console.Note(Counted(rules.all.matchers().size(), "rule"));
-  ASSIGN_OR_RETURN(const Engine engine,
-                   Engine::Open(flags.device, session.flags.threads, flags.profile, flags.precision, flags.no_rules));
+  ASSIGN_OR_RETURN(const Engine engine, Engine::Open(flags.model.device, session.flags.threads, flags.model.profile,
+                                                     flags.model.precision, flags.model.disabled_kernel_rules));
   if (IsMeasured(flags.settings) && !engine.device()->runs()) {
     console.Note("no GPU here: costs are those that the profile holds, nothing is timed");
   }
@@ -458,14 +438,14 @@ Action DeclareOptimize(CommandLine& line) {
   line.AddOutputPath("-o,--output", &flags->output,
                      "Where to write the faster model; - is standard output (default: nowhere)")
       .Type("OUT.onnx");
-  AddRules(line, &flags->rules);
+  AddRules(line, &flags->settings);
   line.AddSwitch(
-      "--baseline,!--no-baseline", [flags](bool given) { flags->rules.baseline = given; },
+      "--baseline,!--no-baseline", [flags](bool given) { flags->settings.baseline = given; },
       "Start from what the rule-based baseline makes of the model as well (default: unless --rules is given)");
-  AddDevice(line, &flags->device, /*with_reference=*/false);
-  AddPrecision(line, &flags->precision);
-  AddNoRule(line, &flags->no_rules);
-  line.AddOutputPath("--profile", &flags->profile, "Database of measured costs, read and filled").Type("DB");
+  AddDevice(line, &flags->model.device, /*with_reference=*/false);
+  AddPrecision(line, &flags->model.precision);
+  AddNoRule(line, &flags->model.disabled_kernel_rules);
+  line.AddOutputPath("--profile", &flags->model.profile, "Database of measured costs, read and filled").Type("DB");
   line.Add("--cost", &flags->settings.cost,
            "What the search minimizes: measured (the default), or analytic:v100, analytic:v100-strict, "
            "analytic:v100-roofline, analytic:k80, analytic:h100, analytic:h200, analytic:zen3, "
@@ -492,7 +472,7 @@ Action DeclareOptimize(CommandLine& line) {
                "Seconds for all of it at most: search, timing, checks, proof");
   line.AddBytes("--memory-limit", &flags->settings.memory_limit_bytes, "Memory to use at most, such as 4G");
   line.AddChoice("--mode", &flags->mode, {"inference"}, "What the model is for: weights are constant");
-  AddReading(line, &flags->dims, &flags->fold_defaults);
+  AddReading(line, &flags->model.dims, &flags->model.fold_defaults);
   line.AddSwitch("--fix-sizes", &flags->settings.fix_sizes,
                  "Also rewrites that hold at these sizes alone: the file has numbers in the place of names then");
   line.AddRanges("--range", &flags->ranges,

@@ -91,18 +91,18 @@ absl::Status ReadSetting(const Json& json, const std::string& where, TraceSettin
   Reader reader(json, where);
   const Json& dims = reader.Object("dims");
   Reader sizes(dims, absl::StrCat(where, ": dims"));
-  for (const auto& [name, size] : dims.items()) setting->dims[name] = sizes.Integer(name.c_str(), 1, INT64_MAX);
+  for (const auto& [name, size] : dims.items()) setting->reading.dims[name] = sizes.Integer(name.c_str(), 1, INT64_MAX);
   if (!sizes.status().ok()) return sizes.status();
-  setting->fold_defaults = json.contains("fold_defaults") && reader.Truth("fold_defaults");
-  setting->rules.exact = reader.Truth("exact");
-  setting->rules.assume_finite = reader.Truth("assume_finite");
-  setting->rules.trust_unverified = reader.Truth("trust_unverified");
-  setting->device = reader.Text("device");
-  setting->cost = reader.Text("cost");
-  setting->search = reader.Text("search");
-  setting->alpha = reader.Number("alpha");
-  setting->budget = reader.Integer("budget", 0, INT64_MAX);
-  setting->seed = static_cast<uint64_t>(reader.Integer("seed", 0, INT64_MAX));
+  setting->reading.fold_defaults = json.contains("fold_defaults") && reader.Truth("fold_defaults");
+  setting->settings.exact = reader.Truth("exact");
+  setting->settings.assume_finite = reader.Truth("assume_finite");
+  setting->settings.trust_unverified = reader.Truth("trust_unverified");
+  setting->reading.device = reader.Text("device");
+  setting->settings.cost = reader.Text("cost");
+  setting->settings.search = reader.Text("search");
+  setting->settings.alpha = reader.Number("alpha");
+  setting->settings.budget = reader.Integer("budget", 0, INT64_MAX);
+  setting->settings.seed = static_cast<uint64_t>(reader.Integer("seed", 0, INT64_MAX));
   return reader.status();
 }
 
@@ -160,17 +160,17 @@ absl::StatusOr<std::string> TraceText(const TraceSetting& setting, const Graph& 
                 {"output", setting.output},
                 {"rules", std::move(rule_files)},
                 {"options",
-                 {{"dims", setting.dims},
-                  {"fold_defaults", setting.fold_defaults},
-                  {"exact", setting.rules.exact},
-                  {"assume_finite", setting.rules.assume_finite},
-                  {"trust_unverified", setting.rules.trust_unverified},
-                  {"device", setting.device},
-                  {"cost", setting.cost},
-                  {"search", setting.search},
-                  {"alpha", setting.alpha},
-                  {"budget", setting.budget},
-                  {"seed", setting.seed}}},
+                 {{"dims", setting.reading.dims},
+                  {"fold_defaults", setting.reading.fold_defaults},
+                  {"exact", setting.settings.exact},
+                  {"assume_finite", setting.settings.assume_finite},
+                  {"trust_unverified", setting.settings.trust_unverified},
+                  {"device", setting.reading.device},
+                  {"cost", setting.settings.cost},
+                  {"search", setting.settings.search},
+                  {"alpha", setting.settings.alpha},
+                  {"budget", setting.settings.budget},
+                  {"seed", setting.settings.seed}}},
                 {"cost_before_ms", report.cost_before * 1e3},
                 {"cost_after_ms", report.cost_after * 1e3},
                 {"steps", StepsJson(report.search.trace)}};
@@ -212,7 +212,7 @@ absl::StatusOr<TraceFile> ReadTrace(const std::string& path) {
     Reader file(item, absl::StrCat(path, ": rules"));
     trace.rule_files.push_back({file.Text("file"), file.Text("hash")});
     if (!file.status().ok()) return file.status();
-    trace.setting.rules.files.push_back(trace.rule_files.back().path);
+    trace.setting.settings.rules.push_back(trace.rule_files.back().path);
   }
   const absl::Status setting = ReadSetting(reader.Object("options"), absl::StrCat(path, ": options"), &trace.setting);
   RETURN_IF_ERROR(reader.status());
