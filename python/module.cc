@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -205,23 +206,35 @@ NB_MODULE(_rewright, m) {
       .def_rw("device", &ModelOptions::device)
       .def_rw("precision", &ModelOptions::precision)
       .def_rw("profile", &ModelOptions::profile)
+      .def_rw("disabled_kernel_rules", &ModelOptions::disabled_kernel_rules)
       .def_rw("threads", &ModelOptions::threads)
       .def_rw("cached_sizes", &ModelOptions::cached_sizes);
   nb::class_<OptimizeSettings>(m, "OptimizeSettings")
       .def(nb::init<>())
       .def_rw("rules", &OptimizeSettings::rules)
+      .def_rw("baseline", &OptimizeSettings::baseline, nb::arg().none())
       .def_rw("disabled_rules", &OptimizeSettings::disabled_rules)
       .def_rw("assume_finite", &OptimizeSettings::assume_finite)
       .def_rw("fix_sizes", &OptimizeSettings::fix_sizes)
       .def_rw("exact", &OptimizeSettings::exact)
+      .def_rw("trust_unverified", &OptimizeSettings::trust_unverified)
       .def_rw("search", &OptimizeSettings::search)
+      .def_rw("windows", &OptimizeSettings::windows)
+      .def_rw("alpha", &OptimizeSettings::alpha)
+      .def_rw("budget", &OptimizeSettings::budget)
+      .def_rw("egraph_nodes", &OptimizeSettings::egraph_nodes)
+      .def_rw("growth", &OptimizeSettings::growth)
       .def_rw("cost", &OptimizeSettings::cost)
       .def_rw("time_limit_seconds", &OptimizeSettings::time_limit_seconds)
+      .def_rw("memory_limit_bytes", &OptimizeSettings::memory_limit_bytes)
       .def_rw("move_roundings", &OptimizeSettings::move_roundings)
       .def_rw("ranges", &OptimizeSettings::ranges)
       .def_rw("check", &OptimizeSettings::check)
       .def_rw("rtol", &OptimizeSettings::rtol)
-      .def_rw("seed", &OptimizeSettings::seed);
+      .def_rw("atol", &OptimizeSettings::atol)
+      .def_rw("seed", &OptimizeSettings::seed)
+      .def_rw("prove", &OptimizeSettings::prove)
+      .def_rw("proof_limit_seconds", &OptimizeSettings::proof_limit_seconds);
   nb::class_<OptimizeSummary>(m, "OptimizeSummary")
       .def_ro("rewritten", &OptimizeSummary::rewritten)
       .def_ro("verdict", &OptimizeSummary::verdict)
@@ -229,6 +242,8 @@ NB_MODULE(_rewright, m) {
       .def_ro("seconds_after", &OptimizeSummary::seconds_after)
       .def_ro("checked", &OptimizeSummary::checked)
       .def_ro("max_abs_diff", &OptimizeSummary::max_abs_diff)
+      .def_ro("proved", &OptimizeSummary::proved)
+      .def_ro("proof", &OptimizeSummary::proof)
       .def_ro("rewrites", &OptimizeSummary::rewrites)
       .def("__repr__", [](const OptimizeSummary& summary) { return "<OptimizeSummary: " + summary.verdict + ">"; });
   nb::class_<RuleJudgement>(m, "RuleJudgement")

@@ -51,14 +51,14 @@ using Counts = std::map<std::pair<std::string, std::string>, int>;  // by rule a
 
 // `runner`: times what is found; null: costs decide.
 absl::StatusOr<OptimizeReport> Searched(const Graph& graph, Device& device, GraphRunner* runner, bool training_rules) {
-  RuleFlags flags;
-  flags.baseline = true;
+  RuleSettings settings;
+  settings.baseline = true;
   if (training_rules) {
     for (const char* name : {"core.rules", kTrainingRules}) {
-      ASSIGN_OR_RETURN(flags.files.emplace_back(), FindRuleFile(name));
+      ASSIGN_OR_RETURN(settings.rules.emplace_back(), FindRuleFile(name));
     }
   }
-  ASSIGN_OR_RETURN(OptimizerRules rules, LoadOptimizerRules(flags));
+  ASSIGN_OR_RETURN(OptimizerRules rules, LoadOptimizerRules(settings));
   RuleRewriter rewriter(rules.rules);
   OptimizeOptions options;
   options.measure = runner != nullptr;

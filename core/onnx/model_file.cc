@@ -44,8 +44,16 @@ bool LiesInside(const std::string& folder, const fs::path& path) {
 
 absl::StatusOr<ModelFile> ModelFile::Open(const std::string& path) {
   ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
-  ModelFile model(std::move(file));
-  ASSIGN_OR_RETURN(model.stamp_, StampOf(model.file_));
+  ModelFile model;
+  model.file_.emplace(std::move(file));
+  ASSIGN_OR_RETURN(model.stamp_, StampOf(*model.file_));
+  return model;
+}
+
+ModelFile ModelFile::OfBytes(std::string bytes) {
+  ModelFile model;
+  model.stamp_.size = static_cast<int64_t>(bytes.size());
+  model.bytes_ = std::move(bytes);
   return model;
 }
 
@@ -53,7 +61,7 @@ void ModelFile::set_external_files(std::vector<std::string> names) {
   external_files_ = std::move(names);
   watched_.clear();
   for (const std::string& name : external_files_) {
-    const absl::StatusOr<std::string> path = PathInside(FolderOf(file_.path()), name);
+    const absl::StatusOr<std::string> path = PathInside(FolderOf(this->path()), name);
     if (!path.ok()) continue;
     absl::StatusOr<InputFile> file = InputFile::Open(*path);
     if (!file.ok()) continue;
@@ -75,7 +83,7 @@ int64_t ModelFile::TotalBytes() const {
   int64_t bytes = stamp_.size;
   for (const std::string& name : external_files_) {
     std::error_code error;
-    const auto size = fs::file_size(fs::path(FolderOf(file_.path())) / name, error);
+    const auto size = fs::file_size(fs::path(FolderOf(this->path())) / name, error);
     if (!error) bytes += static_cast<int64_t>(size);
   }
   return bytes;
@@ -89,14 +97,15 @@ absl::Status ModelFile::CheckStamp(const InputFile& file, const Stamp& stamp) {
 }
 
 absl::Status ModelFile::CheckUnchanged() const {
-  RETURN_IF_ERROR(CheckStamp(file_, stamp_));
+  if (file_) RETURN_IF_ERROR(CheckStamp(*file_, stamp_));
   for (const Watched& external : watched_) RETURN_IF_ERROR(CheckStamp(external.file, external.stamp));
   return absl::OkStatus();
 }
 
 bool ModelFile::Holds(const std::string& path) const {
-  const std::string folder = FolderOf(file_.path());
-  return IsSameFile(path, file_.path()) ||
+  if (!file_) return false;
+  const std::string folder = FolderOf(this->path());
+  return IsSameFile(path, this->path()) ||
          std::any_of(external_files_.begin(), external_files_.end(),
                      [&](const std::string& name) { return IsSameFile(path, absl::StrCat(folder, "/", name)); });
 }
@@ -124,7 +133,7 @@ absl::StatusOr<std::vector<ModelFile::ExternalCopy>> ModelFile::MissingFiles(con
   std::vector<ExternalCopy> missing;
   if (external_files_.empty()) return missing;
   RETURN_IF_ERROR(CheckFilesBeside(path));
-  const std::string from_folder = FolderOf(file_.path());
+  const std::string from_folder = FolderOf(this->path());
   for (const std::string& name : external_files_) {
     const absl::StatusOr<std::string> from = PathInside(from_folder, name);
     // The file belongs to a tensor that nothing reads; it is missing for the copy as for the model.
@@ -144,7 +153,7 @@ absl::Status ModelFile::CheckCopy(const std::string& path) const { return Missin
 absl::Status ModelFile::CopyTo(const std::string& path) const {
   RETURN_IF_ERROR(CheckUnchanged());
   ASSIGN_OR_RETURN(const std::vector<ExternalCopy> missing, MissingFiles(path));
-  if (IsSameFile(path, file_.path())) return absl::OkStatus();
+  if (file_ && IsSameFile(path, this->path())) return absl::OkStatus();
   std::vector<OutputFile> files;
   for (const ExternalCopy& copy : missing) {
     RETURN_IF_ERROR(MakeFolder(FolderOf(copy.to)));
@@ -154,7 +163,7 @@ absl::Status ModelFile::CopyTo(const std::string& path) const {
     files.push_back(std::move(to));
   }
   ASSIGN_OR_RETURN(OutputFile to, OutputFile::Create(path));
-  RETURN_IF_ERROR(to.Write(file_));
+  RETURN_IF_ERROR(file_ ? to.Write(*file_) : to.Write(bytes_.data(), stamp_.size));
   RETURN_IF_ERROR(CheckUnchanged());
   files.push_back(std::move(to));  // last: it names the others
   std::vector<OutputFile*> all;
@@ -164,17 +173,18 @@ absl::Status ModelFile::CopyTo(const std::string& path) const {
 
 absl::StatusOr<std::string> ModelFile::Bytes() const {
   if (!external_files_.empty()) {
-    return InvalidArgument(file_.path(), ": its data lies in ", external_files_[0],
+    return InvalidArgument(this->path(), ": its data lies in ", external_files_[0],
                            " beside it; expected the name of a file to write, for its folder");
   }
-  std::string bytes(static_cast<size_t>(file_.size()), '\0');
-  RETURN_IF_ERROR(file_.Read(0, file_.size(), bytes.data()));
+  if (!file_) return bytes_;
+  std::string bytes(static_cast<size_t>(file_->size()), '\0');
+  RETURN_IF_ERROR(file_->Read(0, file_->size(), bytes.data()));
   RETURN_IF_ERROR(CheckUnchanged());
   return bytes;
 }
 
 bool ModelFile::Equals(const absl::Cord& bytes) const {
-  if (static_cast<int64_t>(bytes.size()) != file_.size()) return false;  // need not be read
+  if (static_cast<int64_t>(bytes.size()) != stamp_.size) return false;  // need not be read
   const absl::StatusOr<std::string> own = Bytes();
   return own.ok() && bytes == *own;
 }

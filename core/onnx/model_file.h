@@ -1,8 +1,9 @@
-// The file that a model was read from, to be written back unchanged: byte for byte, with the external data files that
-// it names. A copy written elsewhere can be read from there.
+// The file or the bytes that a model was read from, to be written back unchanged: byte for byte, with the external data
+// files that it names. A copy written elsewhere can be read from there.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,12 @@ class ModelFile {
  public:
   // Opens the file, before the model is read. It stays open: a file that takes its name later is another file.
   static absl::StatusOr<ModelFile> Open(const std::string& path);
+  // A model that is no file: nothing lies beside it, and it does not change.
+  static ModelFile OfBytes(std::string bytes);
   ModelFile(ModelFile&&) noexcept = default;
+
+  // Empty for bytes.
+  std::string path() const { return file_ ? file_->path() : ""; }
 
   // Sets the files of ImportedModel::external_files, after they were read or mapped.
   void set_external_files(std::vector<std::string> names);
@@ -54,14 +60,15 @@ class ModelFile {
     Stamp stamp;
   };
 
-  explicit ModelFile(InputFile file) : file_(std::move(file)) {}
+  ModelFile() = default;
   static absl::StatusOr<Stamp> StampOf(const InputFile& file);
   static absl::Status CheckStamp(const InputFile& file, const Stamp& stamp);
   // Returns the external files that a copy at `path` lacks.
   absl::StatusOr<std::vector<ExternalCopy>> MissingFiles(const std::string& path) const;
   absl::StatusOr<bool> IsMissing(const std::string& name, const std::string& from, const std::string& path) const;
 
-  InputFile file_;
+  std::optional<InputFile> file_;
+  std::string bytes_;  // where there is no file
   Stamp stamp_;
   std::vector<std::string> external_files_;
   std::vector<Watched> watched_;  // of these those that are there

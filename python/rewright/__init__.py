@@ -80,11 +80,13 @@ class Model:
         return self._handle.notes()
 
     def optimize(self, **settings):
-        """Searches for a faster graph, measures and checks it. Returns the summary, and keeps it.
+        """Searches for a faster graph, measures, checks and proves it. Returns the summary, and keeps it.
 
-        Settings: rules, disabled_rules, assume_finite, exact, fix_sizes, search, cost, time_limit_seconds,
-        move_roundings, ranges, check, rtol, seed, as `rewright optimize --help` explains them. After an error the model
-        is as before, and so it is after Ctrl-C, which ends the search at once.
+        Settings: rules, baseline, disabled_rules, assume_finite, exact, trust_unverified, search, windows, alpha,
+        budget, egraph_nodes, growth, cost, time_limit_seconds, memory_limit_bytes, fix_sizes, move_roundings, ranges,
+        check, rtol, atol, seed, prove, proof_limit_seconds, as `rewright optimize --help` explains them: the same
+        settings give the same model there. After an error the model is as before, and so it is after Ctrl-C, which ends
+        the search at once.
         """
         self.summary = self._handle.optimize(_filled(_rewright.OptimizeSettings(), settings, "setting"))
         return self.summary
@@ -111,14 +113,14 @@ class Model:
         return outputs
 
     def save(self, path):
-        """Writes the model as ONNX: the optimized one, read back and compared first, or the input byte for byte."""
+        """Writes the model as ONNX: the optimized one, which `optimize` has checked, or the input byte for byte."""
         self._handle.save(os.fspath(path))
 
 
 def load(model, **options):
     """Reads a model: the path of a file, its bytes, or an onnx.ModelProto.
 
-    Options: dims, fold_defaults, device, precision, profile, threads, cached_sizes, as `rewright optimize --help`
+    Options: dims, fold_defaults, device, precision, profile, disabled_kernel_rules, threads, cached_sizes, as `rewright optimize --help`
     explains them. Inputs with a default need not be given to `run`; with fold_defaults they are no inputs.
     """
     options = _filled(_rewright.ModelOptions(), options, "option")

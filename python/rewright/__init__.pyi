@@ -20,6 +20,10 @@ class OptimizeSummary:
     @property
     def max_abs_diff(self) -> float: ...
     @property
+    def proved(self) -> bool: ...
+    @property
+    def proof(self) -> str: ...
+    @property
     def rewrites(self) -> list[tuple[str, int]]: ...
 
 class RuleJudgement:
@@ -38,23 +42,35 @@ class ModelOptions(TypedDict, total=False):
     device: str
     precision: Literal["fp32", "tf32", "fp16", "bf16"]
     profile: str
+    disabled_kernel_rules: Sequence[str]
     threads: int
     cached_sizes: int
 
 class OptimizeSettings(TypedDict, total=False):
     rules: Sequence[str]
+    baseline: bool | None
     disabled_rules: Sequence[str]
     assume_finite: bool
     fix_sizes: bool
     exact: bool
+    trust_unverified: bool
     search: Literal["backtrack", "greedy", "eqsat"]
+    windows: Literal["auto", "always", "never"]
+    alpha: float
+    budget: int
+    egraph_nodes: int
+    growth: float
     cost: str
     time_limit_seconds: float
+    memory_limit_bytes: int
     move_roundings: bool
     ranges: Mapping[str, tuple[float, float]]
     check: bool
     rtol: float
+    atol: float
     seed: int
+    prove: bool
+    proof_limit_seconds: float
 
 class _ModelProto(Protocol):
     def SerializeToString(self) -> bytes: ...

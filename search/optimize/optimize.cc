@@ -1,6 +1,7 @@
 #include "search/optimize/optimize.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -43,6 +44,8 @@ constexpr double kTimesAsLong = 4;
 constexpr double kConfirmingSeconds = 1;
 constexpr double kFewestPairs = 3;
 
+bool IsSet(const std::atomic<bool>* flag) { return flag != nullptr && *flag; }
+
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
   for (int step : path) {
@@ -55,17 +58,6 @@ std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, con
   std::stable_sort(list.begin(), list.end(),
                    [](const RewriteCount& a, const RewriteCount& b) { return a.count > b.count; });
   return list;
-}
-
-void ReturnOriginal(const Graph& original, const std::string& why, OptimizeReport* report) {
-  report->graph = original;
-  report->verdict = absl::StrCat("the original: ", why);
-  report->nodes_after = report->nodes_before;
-  report->cost_after = report->cost_before;
-  if (report->measured) {
-    report->latency_before = report->measured->original_seconds;
-    report->latency_after = report->measured->original_seconds;
-  }
 }
 
 class Optimizer {
@@ -100,16 +92,15 @@ class Optimizer {
         report_.search = SearchResult();
         report_.search.end = SearchEnd::kTimeLimit;
         contenders_.clear();
-        if (!insured_) break;
+        if (!timed_baseline_) break;
       } else {
         RETURN_IF_ERROR(searched);
       }
-      absl::StatusOr<bool> blamed = MeasureAndChoose(rules);
-      if (!blamed.ok()) return blamed.status();
-      again = *blamed && in_time_ && !NoTimeLeft();
+      ASSIGN_OR_RETURN(const bool blamed, MeasureAndChoose(rules));
+      again = blamed && in_time_ && !NoTimeLeft();
     }
     if (EndedByTime()) options_.kept->KeepLimit(graph_, options_.setting, options_.time_limit);
-    if (!report_.rewritten) ReturnOriginal(graph_, WhyOriginal(), &report_);
+    if (!report_.rewritten) RevertToOriginal(graph_, WhyOriginal(), &report_);
     report_.moved_comparisons = ComparisonsAfter(graph_, report_.graph);
     report_.peak_rss_bytes = PeakResidentBytes();
     report_.checker = checker_;
@@ -125,10 +116,10 @@ class Optimizer {
   };
 
   // The baseline's graph, from which the search starts, timed before the search in case its time runs out.
-  struct Insured {
+  struct TimedBaseline {
     SearchResult search;
-    TimedCandidate contender;
-    const Graph& contender_graph() const { return search.candidates[0].graph; }
+    TimedCandidate timed;
+    const Graph& graph() const { return search.candidates[0].graph; }
   };
 
   void Phase(const std::string& text) const {
@@ -136,6 +127,7 @@ class Optimizer {
   }
 
   double SecondsLeft() const {
+    if (options_.stop_discards && IsSet(options_.search.stop)) return 0;
     return options_.seconds_left ? options_.seconds_left() : std::numeric_limits<double>::infinity();
   }
   bool NoTimeLeft() const { return SecondsLeft() <= 0; }
@@ -166,9 +158,7 @@ class Optimizer {
     const double left = std::max(0.0, SecondsLeft());
     search.time_limit_seconds = std::min(search.time_limit_seconds, kSearchShare * left);
     if (options_.seconds_left) search_ends_ = (1 - kSearchShare) * left;
-    absl::StatusOr<SearchResult> found = Search(graph_, rules, costs, search);
-    if (!found.ok()) return found.status();
-    report_.search = *std::move(found);
+    ASSIGN_OR_RETURN(report_.search, Search(graph_, rules, costs, search));
     costs_known_ = true;
     report_.search_cpu_seconds += ProcessCpuSeconds() - start_cpu;
     report_.graphs_explored += report_.search.explored;
@@ -256,7 +246,7 @@ class Optimizer {
     if (!options_.seconds_left || !options_.measure || report_.repeated || search.second_start->empty()) {
       return absl::OkStatus();
     }
-    insured_.reset();
+    timed_baseline_.reset();
     report_.search = SecondStartAlone(graph_, rules, costs, search);
     RETURN_IF_ERROR(ReduceAll(costs));
     if (report_.search.candidates.empty() || report_.search.candidates[0].step < 0) return absl::OkStatus();
@@ -266,30 +256,37 @@ class Optimizer {
     contender.earlier = contender.measured.has_value();
     if (!contender.earlier) {
       Phase("timing the baseline's graph");
-      MeasureOptions measuring = options_.measuring;
+      MeasureOptions measuring = MeasuringFor(share);
       measuring.significance = options_.significance / MostTests();
-      measuring.stop = [this, until = SecondsLeft() - share] { return SecondsLeft() < until; };
       ASSIGN_OR_RETURN(const bool measured, Measure(measuring, &contender));
       if (!measured) return absl::OkStatus();
       Keep(contender);
     }
-    insured_.emplace(Insured{report_.search, contender});
+    timed_baseline_.emplace(TimedBaseline{report_.search, contender});
     timed_candidate_ = nullptr;  // of a search that is over
     // Its weights would take much memory while the search measures.
     if (timed_ != nullptr && timed_->constant_bytes() >= options_.checking.sparing_bytes) timed_.reset();
     return absl::OkStatus();
   }
 
+  // Ends after so many seconds where time is limited.
+  MeasureOptions MeasuringFor(double seconds) const {
+    MeasureOptions measuring = MeasuringOf(options_);
+    const double until = options_.seconds_left ? SecondsLeft() - seconds : 0;
+    measuring.stop = [this, until] { return SecondsLeft() <= until; };
+    return measuring;
+  }
+
   double MostTests() const { return options_.search.candidates + 1; }
 
   // The baseline's graph as it was timed first, where it is faster and no contender is left.
-  void UseInsured() {
-    if (!insured_ || !contenders_.empty()) return;
-    TimedCandidate timed = insured_->contender;
+  void UseTimedBaseline() {
+    if (!timed_baseline_ || !contenders_.empty()) return;
+    TimedCandidate timed = timed_baseline_->timed;
     const bool faster =
         IsFaster(*timed.measured, options_.significance, timed.earlier ? 1 : static_cast<size_t>(MostTests()));
     if (!faster && costs_known_) return;  // the search has said so
-    SearchResult searched = std::exchange(report_.search, std::move(insured_->search));
+    SearchResult searched = std::exchange(report_.search, std::move(timed_baseline_->search));
     report_.search.end = searched.end;
     // Its cost was not asked for when it was timed.
     GraphCost& cost = report_.search.candidates[0].cost;
@@ -297,7 +294,7 @@ class Optimizer {
     for (const Candidate& candidate : searched.candidates) {
       if (candidate.second_start) cost = candidate.cost;
     }
-    insured_.reset();
+    timed_baseline_.reset();
     timed.candidate = &report_.search.candidates[0];
     if (timed_ != nullptr && timed_candidate_ == nullptr) timed_candidate_ = timed.candidate;
     if (faster) {
@@ -337,7 +334,7 @@ class Optimizer {
     if (options_.measure && !contenders_.empty()) {
       RETURN_IF_ERROR(TimeAll());
     }
-    UseInsured();
+    UseTimedBaseline();
     for (TimedCandidate& contender : contenders_) {
       const bool earlier = contender.earlier;
       if (earlier) {
@@ -402,9 +399,9 @@ class Optimizer {
       const double share = options_.seconds_left
                                ? (SecondsLeft() - reserve_) / static_cast<double>(contenders_.size() - i)
                                : std::numeric_limits<double>::infinity();
-      if (insured_ && SameResults(insured_->contender_graph(), contender.candidate->graph)) {
-        contender.measured = insured_->contender.measured;
-        contender.earlier = insured_->contender.earlier;
+      if (timed_baseline_ && SameResults(timed_baseline_->graph(), contender.candidate->graph)) {
+        contender.measured = timed_baseline_->timed.measured;
+        contender.earlier = timed_baseline_->timed.earlier;
       } else {
         ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, one_is_faster ? 0 : share));
         contender.earlier = contender.measured.has_value();
@@ -415,11 +412,8 @@ class Optimizer {
       }
       if (!contender.measured) {
         Phase(absl::StrCat("timing candidate ", i + 1, " of ", contenders_.size()));
-        MeasureOptions measuring = options_.measuring;
+        MeasureOptions measuring = MeasuringFor(share);
         measuring.significance = options_.significance / static_cast<double>(tests_);
-        if (options_.seconds_left) {
-          measuring.stop = [this, until = SecondsLeft() - share] { return SecondsLeft() < until; };
-        }
         ASSIGN_OR_RETURN(const bool measured, Measure(measuring, &contender));
         if (!measured) continue;
         Keep(contender);
@@ -468,7 +462,7 @@ class Optimizer {
   absl::StatusOr<bool> IsConfirmed(TimedCandidate* contender) {
     Phase("timing the candidate that was faster in an earlier run");
     const double pair = contender->measured->original_seconds + contender->measured->candidate_seconds;
-    MeasureOptions measuring = options_.measuring;
+    MeasureOptions measuring = MeasuringOf(options_);
     measuring.warmup = options_.check ? 0 : 1;  // the comparison of outputs has run both
     measuring.seconds = 0;
     measuring.significance = 0.5;  // ends with the majority, which decides
@@ -653,7 +647,7 @@ class Optimizer {
   const Candidate* timed_candidate_ = nullptr;
   bool too_late_ = false;      // for all comparisons
   bool reduced_away_ = false;  // a candidate had only steps that gain nothing or are not wanted
-  std::optional<Insured> insured_;
+  std::optional<TimedBaseline> timed_baseline_;
   double search_ends_ = 0;    // the device is asked for no costs once this many seconds are left
   bool costs_known_ = false;  // those of the last search
   bool in_time_ = true;       // the costs of the original were known before the limit
@@ -661,16 +655,33 @@ class Optimizer {
 
 }  // namespace
 
-void RevertToOriginal(const Graph& original, const std::string& text, OptimizeReport* report) {
-  report->dropped.push_back({Why::kNotFaster, text, report->cost_after, report->rewrites, report->baseline});
+void RevertToOriginal(const Graph& original, const std::string& why, OptimizeReport* report) {
+  if (report->rewritten) {
+    report->dropped.push_back({Why::kNotFaster, why, report->cost_after, report->rewrites, report->baseline});
+  }
+  report->graph = original;
   report->rewritten = false;
   report->baseline = false;
-  report->equal = true;
   report->as_file = false;
+  report->verdict = absl::StrCat("the original: ", why);
+  report->nodes_after = report->nodes_before;
+  report->cost_after = report->cost_before;
+  if (report->measured) report->latency_before = report->latency_after = report->measured->original_seconds;
   report->check = {};
   report->rewrites.clear();
   report->path.clear();
-  ReturnOriginal(original, text, report);
+  report->moved_comparisons = 0;
+}
+
+MeasureOptions MeasuringOf(const OptimizeOptions& options) {
+  MeasureOptions measuring = options.measuring;
+  if (IsSet(options.search.stop)) {
+    // Seven wins out of seven are enough for the sign test of three candidates and the baseline.
+    measuring.warmup = 1;
+    measuring.pairs = 7;
+    measuring.seconds = 0;
+  }
+  return measuring;
 }
 
 absl::StatusOr<OptimizeReport> Optimize(const Graph& graph, Rewriter& rewriter, Device& device, GraphRunner* runner,

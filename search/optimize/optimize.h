@@ -38,7 +38,8 @@ struct GraphInFile {
 };
 
 struct OptimizeOptions {
-  SearchOptions search;  // its second start is the baseline's graph
+  SearchOptions search;        // its second start is the baseline's graph; its `stop` also shortens measurements
+  bool stop_discards = false;  // the result is not wanted once `search.stop` is set: no time is left then
   // Null: without it. Outlives the optimization.
   const Baseline* baseline = nullptr;
   // The rules of the search and of the baseline, by which paths are made again without steps that gain nothing
@@ -110,8 +111,6 @@ struct OptimizeReport {
   // Median latency of the original and of the returned graph; nothing when nothing was timed.
   std::optional<double> latency_before;
   std::optional<double> latency_after;
-  // The original is equal to itself. Not checked: `check.done` is false, `equal` is true unless something differed.
-  bool equal = true;
   bool as_file = false;  // the graph that OptimizeOptions::as_file gave last was compared and timed
   OutputCheck check;
   double search_cpu_seconds = 0;
@@ -128,8 +127,11 @@ struct OptimizeReport {
   std::shared_ptr<OutputChecker> checker;  // knows the original's outputs; the runner has to live
 };
 
-// Gives the original back in place of a rewritten graph that was measured to be `text` (kNotFaster).
-void RevertToOriginal(const Graph& original, const std::string& text, OptimizeReport* report);
+// Makes the original the result; the verdict says why. A rewritten graph becomes a dropped candidate (kNotFaster).
+void RevertToOriginal(const Graph& original, const std::string& why, OptimizeReport* report);
+
+// Returns `options.measuring`, shortened once the search was told to stop.
+MeasureOptions MeasuringOf(const OptimizeOptions& options);
 
 // `runner` times and checks; it may be null when `measure` is off. Errors: those of the device and the runner with
 // the original graph.

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
@@ -13,6 +14,7 @@
 #include "core/ir/random_tensors.h"
 #include "core/ops/foreign.h"
 #include "core/tensor/compare.h"
+#include "search/optimize/weight_bytes.h"
 
 namespace rewright {
 namespace {
@@ -123,28 +125,24 @@ OutputCheckOptions WithinSeconds(OutputCheckOptions options, double seconds) {
 OutputChecker::OutputChecker(const Graph& original, GraphRunner* runner, const OutputCheckOptions& options)
     : original_(WithoutUpdates(original)), coarsest_(CoarsestRounding(original_)), runner_(runner), options_(options) {}
 
+absl::StatusOr<OutputChecker::Outputs> OutputChecker::InterpretOn(const Graph& graph, const std::vector<Tensor>& inputs,
+                                                                  Precision precision) const {
+  absl::flat_hash_map<std::string, Tensor> by_name;
+  for (size_t i = 0; i < inputs.size(); ++i) by_name[original_.node(original_.inputs()[i].node).name] = inputs[i];
+  return InterpretGraph(graph, by_name, {.precision = precision, .threads = options_.threads});
+}
+
 absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Interpret(const Graph& graph,
                                                                              Precision precision) const {
-  InterpretOptions options;
-  options.precision = precision;
-  options.threads = options_.threads;
   std::vector<Outputs> results;
   for (const std::vector<Tensor>& set : inputs_) {
-    absl::flat_hash_map<std::string, Tensor> by_name;
-    for (size_t i = 0; i < set.size(); ++i) by_name[original_.node(original_.inputs()[i].node).name] = set[i];
-    absl::StatusOr<Outputs> outputs = InterpretGraph(graph, by_name, options);
-    if (!outputs.ok()) return outputs.status();
-    results.push_back(*std::move(outputs));
+    ASSIGN_OR_RETURN(results.emplace_back(), InterpretOn(graph, set, precision));
   }
   return results;
 }
 
 absl::StatusOr<std::unique_ptr<Executable>> OutputChecker::Compile(const Graph& graph) const {
-  int64_t bytes = 0;
-  for (NodeId id : graph.nodes()) {
-    if (const Tensor* weight = graph.arena()->Elements(id)) bytes += weight->num_bytes();
-  }
-  return bytes >= options_.sparing_bytes ? runner_->PrepareSparing(graph) : runner_->Prepare(graph);
+  return BytesOfElements(graph) >= options_.sparing_bytes ? runner_->PrepareSparing(graph) : runner_->Prepare(graph);
 }
 
 absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Run(const Graph& graph, Executable* compiled) const {
@@ -164,31 +162,27 @@ absl::StatusOr<std::vector<OutputChecker::Outputs>> OutputChecker::Run(const Gra
 
 absl::Status OutputChecker::Prepare(Executable* compiled) {
   if (!inputs_.empty()) return absl::OkStatus();
+  absl::Cleanup undo = [this] { inputs_.clear(); };
   const auto draw = [&](int64_t least_integer) -> absl::Status {
     inputs_.clear();
     for (int i = 0; i < std::max(1, options_.input_sets); ++i) {
-      auto inputs = RandomInputs(original_, options_.seed + static_cast<uint64_t>(i), least_integer);
-      if (!inputs.ok()) {
-        inputs_.clear();
-        return inputs.status();
-      }
-      PutGiven(original_, options_.defaults, &*inputs);
-      inputs_.push_back(*std::move(inputs));
+      ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
+                       RandomInputs(original_, options_.seed + static_cast<uint64_t>(i), least_integer));
+      PutGiven(original_, options_.defaults, &inputs);
+      inputs_.push_back(std::move(inputs));
     }
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(draw(0));
-  interpreted_ = runner_ == nullptr || (*flops_ <= options_.interpreter_flops && CountForeign(original_) == 0);
+  interpreted_ = IsInterpreted();
   absl::StatusOr<std::vector<Outputs>> expected = interpreted_ ? Interpret(original_) : Run(original_, compiled);
   if (absl::IsOutOfRange(expected.status())) {  // an integer was divided by 0
     RETURN_IF_ERROR(draw(1));
     expected = Interpret(original_);
   }
-  if (!expected.ok()) {
-    inputs_.clear();
-    return expected.status();
-  }
+  RETURN_IF_ERROR(expected.status());
   expected_ = *std::move(expected);
+  std::move(undo).Cancel();
   return absl::OkStatus();
 }
 
@@ -229,9 +223,8 @@ absl::StatusOr<std::string> OutputChecker::FaultOfWeight(const Graph& candidate,
                                                          const Tensor& weight) const {
   if (!IsSuspicious(weight)) return "";
   const InterpretOptions in_f64{.precision = Precision::kFloat64, .threads = options_.threads};
-  absl::StatusOr<Outputs> exact = InterpretGraph(Graph(candidate.arena(), {}, {{value, ""}}), {}, in_f64);
-  if (!exact.ok()) return exact.status();
-  const std::string fault = FaultOf(weight, (*exact)[0]);
+  ASSIGN_OR_RETURN(const Outputs exact, InterpretGraph(Graph(candidate.arena(), {}, {{value, ""}}), {}, in_f64));
+  const std::string fault = FaultOf(weight, exact[0]);
   if (fault.empty()) return "";
   return absl::StrCat("weights of type ", weight.type().ToString(), " computed beforehand ", fault);
 }
@@ -269,23 +262,19 @@ OutputCheck OutputChecker::Held(const std::vector<Outputs>& actual) const {
 absl::StatusOr<OutputChecker::Outputs> OutputChecker::StressedOutputs(const Graph& graph,
                                                                       const std::vector<Tensor>& inputs,
                                                                       Executable* compiled) {
-  if (IsStressInterpreted()) {
-    absl::flat_hash_map<std::string, Tensor> by_name;
-    for (size_t i = 0; i < inputs.size(); ++i) by_name[original_.node(original_.inputs()[i].node).name] = inputs[i];
-    return InterpretGraph(graph, by_name, {.precision = Precision::kNative, .threads = options_.threads});
-  }
+  if (IsInterpreted()) return InterpretOn(graph, inputs, Precision::kNative);
   Outputs outputs;
   RETURN_IF_ERROR(compiled->Run(inputs, &outputs));
   return outputs;
 }
 
-bool OutputChecker::IsStressInterpreted() const {
+bool OutputChecker::IsInterpreted() const {
   return runner_ == nullptr || (*flops_ <= options_.interpreter_flops && CountForeign(original_) == 0);
 }
 
 absl::StatusOr<std::unique_ptr<Executable>> OutputChecker::CompileForStress(const Graph& graph, Executable** compiled) {
   std::unique_ptr<Executable> own;
-  if (*compiled != nullptr || IsStressInterpreted()) return own;
+  if (*compiled != nullptr || IsInterpreted()) return own;
   ASSIGN_OR_RETURN(own, Compile(graph));
   *compiled = own.get();
   return own;
@@ -339,14 +328,13 @@ absl::StatusOr<std::string> OutputChecker::Stress(const Graph& candidate, const 
 }
 
 absl::Status OutputChecker::MeasureRounding() {
-  const absl::StatusOr<std::vector<Outputs>> exact = Interpret(original_, Precision::kFloat64);
-  if (!exact.ok()) return exact.status();
+  ASSIGN_OR_RETURN(const std::vector<Outputs> exact, Interpret(original_, Precision::kFloat64));
   for (size_t set = 0; set < inputs_.size(); ++set) {
     rounding_.emplace_back();
     for (size_t i = 0; i < original_.outputs().size(); ++i) {
       double greatest = 0;
       for (int64_t k = 0; k < expected_[set][i].num_elements(); ++k) {
-        const double error = std::abs(expected_[set][i].At(k) - (*exact)[set][i].At(k));
+        const double error = std::abs(expected_[set][i].At(k) - exact[set][i].At(k));
         if (std::isfinite(error)) greatest = std::max(greatest, error);
       }
       rounding_.back().push_back(greatest);
@@ -369,19 +357,14 @@ absl::StatusOr<OutputCheck> OutputChecker::Check(const Graph& rewritten, const C
         absl::StrCat("not checked: no device runs it, and what ", foreign, " of its nodes compute is not known");
     return check;
   }
-  const absl::StatusOr<std::string> fault =
-      FaultOfWeights(compiled.written == nullptr ? candidate : *compiled.written, compiled.computed);
-  if (!fault.ok()) return fault.status();
-  if (!fault->empty()) {
-    check.done = true;
-    check.text = *fault;
-    return check;
-  }
+  ASSIGN_OR_RETURN(check.text,
+                   FaultOfWeights(compiled.written == nullptr ? candidate : *compiled.written, compiled.computed));
+  check.done = !check.text.empty();
+  if (check.done) return check;
   RETURN_IF_ERROR(Prepare(compiled.original));
-  absl::StatusOr<std::vector<Outputs>> actual =
-      runner_ == nullptr ? Interpret(candidate) : Run(candidate, compiled.candidate);
-  if (!actual.ok()) return actual.status();
-  ASSIGN_OR_RETURN(check, HeldWithRounding(*actual, compiled));
+  ASSIGN_OR_RETURN(const std::vector<Outputs> actual,
+                   runner_ == nullptr ? Interpret(candidate) : Run(candidate, compiled.candidate));
+  ASSIGN_OR_RETURN(check, HeldWithRounding(actual, compiled));
   if (!check.equal) return check;
   ASSIGN_OR_RETURN(const std::string lost, Stress(candidate, compiled));
   if (!lost.empty()) {
@@ -401,11 +384,10 @@ absl::StatusOr<OutputCheck> OutputChecker::HeldWithRounding(const std::vector<Ou
   }
   if (check.equal || runner_ == nullptr || !interpreted_) return check;
   interpreted_ = false;
-  absl::StatusOr<std::vector<Outputs>> original = Run(original_, compiled.original);
-  if (!original.ok()) return original.status();
-  if (const OutputCheck device = Held(*original); !device.equal) {
+  ASSIGN_OR_RETURN(std::vector<Outputs> original, Run(original_, compiled.original));
+  if (const OutputCheck device = Held(original); !device.equal) {
     device_fault_ = device.text;
-    expected_ = *std::move(original);
+    expected_ = std::move(original);
     check = Held(actual);
   }
   return check;

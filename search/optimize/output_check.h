@@ -88,6 +88,7 @@ class OutputChecker {
  private:
   using Outputs = std::vector<Tensor>;
 
+  absl::StatusOr<Outputs> InterpretOn(const Graph& graph, const std::vector<Tensor>& inputs, Precision precision) const;
   // One vector per set of inputs.
   absl::StatusOr<std::vector<Outputs>> Interpret(const Graph& graph, Precision precision = Precision::kNative) const;
   absl::StatusOr<std::vector<Outputs>> Run(const Graph& graph, Executable* compiled) const;
@@ -100,7 +101,8 @@ class OutputChecker {
   // Finds where inputs of other magnitudes tell the candidate from the original; empty: nowhere. Errors: it cannot run.
   absl::StatusOr<std::string> Stress(const Graph& candidate, const Compiled& compiled);
   absl::Status PrepareStress(const Compiled& compiled);
-  bool IsStressInterpreted() const;
+  // Returns whether the original is small enough for the interpreter to be the reference.
+  bool IsInterpreted() const;
   // Gives the executable that it puts into `*compiled`; null where there is one already, or none is needed.
   absl::StatusOr<std::unique_ptr<Executable>> CompileForStress(const Graph& graph, Executable** compiled);
   // Runs the graph on one set of inputs, by the interpreter or by `compiled`.

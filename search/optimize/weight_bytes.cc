@@ -20,6 +20,14 @@ GrowthPrice PriceOfGrowth(double growth, int64_t original, double seconds) {
   return {seconds / base, AllowedGrowth(growth, original)};
 }
 
+int64_t BytesOfElements(const Graph& graph) {
+  int64_t bytes = 0;
+  for (NodeId id : graph.nodes()) {
+    if (const Tensor* elements = graph.arena()->Elements(id)) bytes += elements->num_bytes();
+  }
+  return bytes;
+}
+
 // The known values that a run reads, and the weights behind them.
 class WeightBytes::Count {
  public:

@@ -21,6 +21,9 @@ inline constexpr double kDefaultGrowth = 0.01;
 // The number of bytes beyond `before` that may be written, where `growth` is the share of them.
 int64_t AllowedGrowth(double growth, int64_t before);
 
+// Bytes of states and constants in the memory of this machine.
+int64_t BytesOfElements(const Graph& graph);
+
 class WeightBytes {
  public:
   // Only weights of `original` count: its file computes the values that it computes from weights.

@@ -141,9 +141,9 @@ TEST(BaselineZooTest, ASearchThatStartsFromItHasItsGraphAndItsSteps) {
 }
 
 TEST(BaselineZooTest, FlagsSayWhetherThereIsOneAndOfWhichRules) {
-  RuleFlags flags;
-  flags.disabled = {"clip-of-relu"};  // a rule that the baseline alone has
-  absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(flags);
+  RuleSettings settings;
+  settings.disabled_rules = {"clip-of-relu"};  // a rule that the baseline alone has
+  absl::StatusOr<OptimizerRules> rules = LoadOptimizerRules(settings);
   ASSERT_TRUE(rules.ok()) << rules.status();
   const auto names = [](const OptimizerRules& of) {
     std::vector<std::string> all;
@@ -152,22 +152,22 @@ TEST(BaselineZooTest, FlagsSayWhetherThereIsOneAndOfWhichRules) {
   };
   EXPECT_THAT(names(*rules), ::testing::Not(::testing::Contains("clip-of-relu")));
   EXPECT_THAT(names(*rules), ::testing::Contains("add-of-expand"));
-  flags.disabled = {"no-such-rule"};
-  EXPECT_FALSE(LoadOptimizerRules(flags).ok());
-  flags.disabled.clear();
+  settings.disabled_rules = {"no-such-rule"};
+  EXPECT_FALSE(LoadOptimizerRules(settings).ok());
+  settings.disabled_rules.clear();
   flags.exact = true;
-  rules = LoadOptimizerRules(flags);
+  rules = LoadOptimizerRules(settings);
   ASSERT_TRUE(rules.ok()) << rules.status();
   for (const auto& matcher : rules->all.matchers()) {
     EXPECT_EQ(matcher->rule().rule().proof->rule_class, RuleClass::kExact) << matcher->rule().name();
   }
-  flags.baseline = false;
-  EXPECT_FALSE(LoadOptimizerRules(flags)->baseline.has_value());
-  flags.baseline.reset();
-  flags.files = {*FindRuleFile("core.rules")};
-  EXPECT_FALSE(LoadOptimizerRules(flags)->baseline.has_value());
-  flags.baseline = true;
-  EXPECT_TRUE(LoadOptimizerRules(flags)->baseline.has_value());
+  settings.baseline = false;
+  EXPECT_FALSE(LoadOptimizerRules(settings)->baseline.has_value());
+  settings.baseline.reset();
+  settings.rules = {*FindRuleFile("core.rules")};
+  EXPECT_FALSE(LoadOptimizerRules(settings)->baseline.has_value());
+  settings.baseline = true;
+  EXPECT_TRUE(LoadOptimizerRules(settings)->baseline.has_value());
 }
 
 }  // namespace

@@ -43,6 +43,8 @@ absl::StatusOr<std::shared_ptr<ProfileDb>> OpenProfile(const std::string& path) 
 absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const std::string& profile,
                                     const std::string& precision, const std::vector<std::string>& switched_off) {
   Engine engine;
+  engine.threads_ = threads;
+  engine.switched_off_ = switched_off;
   if (precision != "fp32" && !absl::StartsWith(name, "cuda")) {
     return absl::InvalidArgumentError(absl::StrCat("precision ", precision, ": found device ", name,
                                                    ", expected a GPU; all others compute in the types of the model"));
@@ -62,16 +64,12 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   if (name == "cpu") {
     ASSIGN_OR_RETURN(options.allowed_rewrites, LoadAllowedKernelRewrites(switched_off));
   }
-  absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(name, options);
-  if (!device.ok()) return device.status();
-  engine.device_ = *std::move(device);
+  ASSIGN_OR_RETURN(engine.device_, MakeDevice(name, options));
   if (engine.device_->runs() && options.profile != nullptr) {
     engine.measurements_ = std::make_unique<ProfiledMeasurements>(options.profile, engine.device_->name());
   }
   if (!engine.device_->runs()) {
-    absl::StatusOr<std::unique_ptr<Device>> cpu = MakeDevice("cpu", {threads});
-    if (!cpu.ok()) return cpu.status();
-    engine.substitute_ = *std::move(cpu);
+    ASSIGN_OR_RETURN(engine.substitute_, MakeDevice("cpu", {threads}));
   }
   engine.runner_ = MakeGraphRunner(engine.substitute_ != nullptr ? *engine.substitute_ : *engine.device_);
   return engine;

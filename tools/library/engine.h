@@ -37,6 +37,9 @@ class Engine {
   // Runs on what `wrap` makes of the device. REQUIRES: it is not the reference interpreter, and it runs.
   absl::Status Wrap(const std::function<absl::StatusOr<std::unique_ptr<Device>>(std::unique_ptr<Device>)>& wrap);
 
+  // As they were given to Open.
+  int threads() const { return threads_; }
+  const std::vector<std::string>& switched_off() const { return switched_off_; }
   // Null for the reference interpreter.
   Device* device() const { return device_.get(); }
   // Before graphs of the model, or rewritten from it, run here. The device onnxruntime writes them as their file is as
@@ -52,6 +55,8 @@ class Engine {
   GraphRunner& runner() const { return *runner_; }
 
  private:
+  int threads_ = 0;
+  std::vector<std::string> switched_off_;
   std::shared_ptr<ort::OpaqueNodes> opaque_ = std::make_shared<ort::OpaqueNodes>();
   std::unique_ptr<Device> device_;
   std::unique_ptr<Device> substitute_;

@@ -2,9 +2,9 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -12,22 +12,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
-#include "backends/device_factory.h"
 #include "core/base/check.h"
 #include "core/base/data_file.h"
-#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/onnx/model_file.h"
 #include "core/onnx/onnx.h"
-#include "search/optimize/optimize.h"
 #include "tools/library/border.h"
 #include "tools/library/engine.h"
-#include "tools/library/optimizer_rules.h"
+#include "tools/library/optimize_model.h"
 #include "tools/library/rewright/rewright.h"
 #include "tools/library/sized_models.h"
-#include "tools/library/written_model.h"
 
 namespace rewright {
 namespace {
@@ -79,32 +73,8 @@ Tensor TensorOf(const InputView& view) {
   return copy;
 }
 
-OptimizeOptions SearchOptionsOf(const OptimizeSettings& settings, int threads) {
-  OptimizeOptions options;
-  if (!ParseSearchStrategy(settings.search, &options.search.strategy)) {
-    Throw(absl::InvalidArgumentError(
-        absl::StrCat("search: found ", settings.search, ", expected backtrack, greedy or eqsat")));
-  }
-  if (settings.time_limit_seconds > 0 || settings.stop != nullptr) {
-    constexpr double kNoLimit = 1e9;  // finite: shares of it are taken
-    const double limit = settings.time_limit_seconds > 0 ? settings.time_limit_seconds : kNoLimit;
-    const absl::Time end = absl::Now() + absl::Seconds(limit);
-    options.seconds_left = [end, stop = settings.stop] {
-      return stop != nullptr && *stop ? 0 : absl::ToDoubleSeconds(end - absl::Now());
-    };
-    options.search.stop = settings.stop;
-  }
-  options.search.growth = kDefaultGrowth;
-  options.search.threads = 1;  // measurements are taken one at a time, and nothing else runs meanwhile
-  options.keep_roundings = !settings.move_roundings;
-  options.check = settings.check;
-  options.checking.rtol = settings.rtol;
-  options.checking.seed = settings.seed;
-  if (threads > 0) options.checking.threads = threads;
-  return options;
-}
-
-OptimizeSummary SummaryOf(const OptimizeReport& report) {
+OptimizeSummary SummaryOf(const OptimizedModel& result) {
+  const OptimizeReport& report = result.report;
   OptimizeSummary summary;
   summary.rewritten = report.rewritten;
   summary.verdict = report.verdict;
@@ -112,6 +82,10 @@ OptimizeSummary SummaryOf(const OptimizeReport& report) {
   summary.seconds_after = report.latency_after.value_or(0);
   summary.checked = report.check.done;
   summary.max_abs_diff = report.check.max_abs_diff;
+  if (result.proof) {
+    summary.proved = result.proof->proved;
+    summary.proof = result.proof->text;
+  }
   for (const RewriteCount& rewrite : report.rewrites) summary.rewrites.emplace_back(rewrite.rule, rewrite.count);
   return summary;
 }
@@ -138,26 +112,20 @@ struct Model::Impl {
   ModelOptions options;
   Engine engine;
   std::unique_ptr<SizedModels> models;
-  // The file or the bytes that the model was read from.
-  std::optional<ModelFile> file;
-  std::string bytes;
-  // Results of the last optimization that rewrote the model.
-  std::optional<Graph> rewritten;
-  std::optional<OutputCheckOptions> checking;
+  OptimizedModel optimized;                   // by the last optimization
   std::map<std::string, InputView> defaults;  // their elements are the original's
 
   const ImportedModel& original() const { return models->original(); }
   const Graph& graph() const { return original().graph; }
 
-  static std::unique_ptr<Impl> Make(OnnxModel source, const ModelOptions& options) {
+  static std::unique_ptr<Impl> Make(ModelFile file, OnnxModel contents, const ModelOptions& options) {
     auto impl = std::make_unique<Impl>();
     impl->options = options;
-    ImportOptions reading = OptionsToRead(options.dims, options.device, options.fold_defaults);
-    reading.keep_source = true;
-    ImportedModel original = Take(source.Import(reading));
-    impl->engine = Take(Engine::Open(options.device, options.threads, options.profile, options.precision));
-    impl->models =
-        std::make_unique<SizedModels>(std::move(source), std::move(original), impl->engine, options.cached_sizes);
+    const ImportOptions reading = OptionsToRead(options.dims, options.device, options.fold_defaults);
+    SourceModel source = Take(ReadSource(std::move(file), std::move(contents), reading));
+    impl->engine = Take(Engine::Open(options.device, options.threads, options.profile, options.precision,
+                                     options.disabled_kernel_rules));
+    impl->models = std::make_unique<SizedModels>(std::move(source), impl->engine, options.cached_sizes);
     for (const auto& [name, tensor] : impl->original().metadata.defaults) {
       impl->defaults[name] = {name, ElementTypeFrom(tensor.dtype()), tensor.shape(), tensor.data()};
     }
@@ -237,47 +205,17 @@ struct Model::Impl {
   }
 
   OptimizeSummary Optimize(const OptimizeSettings& settings) {
-    if (engine.device() == nullptr) {
-      Throw(absl::InvalidArgumentError("device reference: a model is optimized for a device; expected cpu or cuda:N"));
-    }
-    RuleFlags flags;
-    flags.files = settings.rules;
-    flags.disabled = settings.disabled_rules;
-    flags.exact = settings.exact;
-    flags.assume_finite = settings.assume_finite;
-    const OptimizerRules rules = Take(LoadOptimizerRules(flags));
-    OptimizeOptions search = SearchOptionsOf(settings, options.threads);
-    search.checking.defaults = original().metadata.defaults;
-    std::unique_ptr<Device> analytic;
-    if (settings.cost != "measured") analytic = Take(MakeDevice(settings.cost));
-    Device& device = analytic != nullptr ? *analytic : *engine.device();
-    search.measure = analytic == nullptr && device.runs();
-    if (rules.baseline) search.baseline = &*rules.baseline;
-    search.kept = engine.measurements();
-    search.rules = &rules.all;
-    if (!settings.fix_sizes) search.unwanted = models->KeepsNames(rules.all);
-    NumericsOptions numerics;
-    for (const auto& [name, range] : settings.ranges) numerics.inputs[name] = {range.first, range.second};
-    RuleRewriter rewriter(rules.rules, std::move(numerics));
-    const OptimizeReport report = Take(rewright::Optimize(graph(), rewriter, device, &engine.runner(), search));
-    ThrowIfStopped(settings.stop);
+    const TimeLimit limit(settings.time_limit_seconds > 0 ? settings.time_limit_seconds : HUGE_VAL);
+    const OptimizerRules rules = Take(LoadOptimizerRules(settings));
+    OptimizedModel result = Take(OptimizeModel(models->source(), rules, engine, settings, limit));
+    const OptimizeReport& report = result.report;
     std::vector<ReplayStep> steps;
     if (report.rewritten) steps = Take(MakeReplay(graph(), report.search.trace, report.path, rules.all));
     Take(models->SetPath(report.graph, std::move(steps), rules.all));
-    rewritten.reset();
-    if (report.rewritten) rewritten = report.graph;
-    checking.reset();
-    if (settings.check) checking = search.checking;
-    return SummaryOf(report);
-  }
-
-  void Save(const std::string& path) const {
-    if (!rewritten) return Take(file ? file->CopyTo(path) : WriteText(path, bytes));
-    const NamedModel named = Take(models->Names());
-    WrittenModel written = Take(BytesToWrite(*rewritten, original(), named, path, engine, checking.has_value()));
-    if (checking) Take(CheckWritten(*rewritten, original(), named, path, engine, *checking, nullptr, &written));
-    Take(written.bytes ? WriteSerialized(*written.bytes, path)
-                       : ExportOnnx(*rewritten, original().metadata, path, OptionsToWrite(original(), named)));
+    result.report.search = SearchResult();  // graphs that nobody asks for any more
+    result.written.read.reset();
+    optimized = std::move(result);
+    return SummaryOf(optimized);
   }
 };
 
@@ -290,10 +228,7 @@ Model Model::Load(const std::string& path, const ModelOptions& options) {
   return Call([&] {
     const ThreadCount threads(options.threads);
     ModelFile file = Take(ModelFile::Open(path));
-    std::unique_ptr<Impl> impl = Impl::Make(Take(OnnxModel::Open(path)), options);
-    file.set_external_files(impl->original().external_files);
-    impl->file.emplace(std::move(file));
-    return Model(std::move(impl));
+    return Model(Impl::Make(std::move(file), Take(OnnxModel::Open(path)), options));
   });
 }
 
@@ -301,9 +236,8 @@ Model Model::FromBytes(const void* data, size_t size, const ModelOptions& option
   return Call([&] {
     const ThreadCount threads(options.threads);
     std::string bytes(static_cast<const char*>(data), size);
-    std::unique_ptr<Impl> impl = Impl::Make(Take(OnnxModel::FromBytes(bytes, "model", "")), options);
-    impl->bytes = std::move(bytes);
-    return Model(std::move(impl));
+    OnnxModel contents = Take(OnnxModel::FromBytes(bytes, "model", ""));
+    return Model(Impl::Make(ModelFile::OfBytes(std::move(bytes)), std::move(contents), options));
   });
 }
 
@@ -376,7 +310,7 @@ SizeSummary Model::Prepare(const std::vector<InputView>& inputs) const {
 void Model::Save(const std::string& path) const {
   Call([&] {
     const ThreadCount threads(impl_->options.threads);
-    impl_->Save(path);
+    Take(WriteOptimized(impl_->models->source(), impl_->optimized, path));
   });
 }
 

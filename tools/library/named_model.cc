@@ -134,15 +134,8 @@ class RelationSearch {
   std::vector<SizeRelation> written_;  // names that are sums
 };
 
-}  // namespace
-
-std::string NamedModel::Text() const {
-  std::vector<std::string> parts = names;
-  for (const SizeRelation& relation : relations) parts.push_back(relation.ToString());
-  return absl::StrJoin(parts, ", ");
-}
-
-absl::StatusOr<ImportedModel> WithRelations(OnnxModel& source, ImportedModel original, const ImportOptions& options) {
+// `original` with its relations, read again where they give sizes that `options` do not.
+ImportedModel WithRelations(OnnxModel& source, ImportedModel original, const ImportOptions& options) {
   std::vector<SizeRelation> relations = RelationSearch(source, original).Find();
   ImportOptions reading = options;
   reading.dims = original.dims;
@@ -166,12 +159,30 @@ absl::StatusOr<ImportedModel> WithRelations(OnnxModel& source, ImportedModel ori
   return original;
 }
 
-NameKeeper::NameKeeper(OnnxModel& source, const ImportedModel& original, const RuleIndex& rules)
-    : source_(source),
-      original_(original),
+}  // namespace
+
+std::string NamedModel::Text() const {
+  std::vector<std::string> parts = names;
+  for (const SizeRelation& relation : relations) parts.push_back(relation.ToString());
+  return absl::StrJoin(parts, ", ");
+}
+
+absl::StatusOr<SourceModel> ReadSource(ModelFile file, OnnxModel contents, ImportOptions reading, bool mapped) {
+  reading.keep_source = true;
+  ASSIGN_OR_RETURN(ImportedModel original, contents.Import(reading));
+  const bool all_given = std::all_of(original.dims.begin(), original.dims.end(),
+                                     [&](const auto& dim) { return reading.dims.contains(dim.first); });
+  if (!all_given) original = WithRelations(contents, std::move(original), reading);
+  file.set_external_files(original.external_files);
+  return SourceModel{std::move(file), std::move(contents), std::move(original), mapped};
+}
+
+NameKeeper::NameKeeper(SourceModel& model, const RuleIndex& rules)
+    : source_(model.contents),
+      original_(model.original),
       rules_(rules),
-      relations_(original.relations ? *original.relations : RelationSearch(source, original).Find()) {
-  for (const auto& [name, size] : original.dims) {
+      relations_(original_.relations ? *original_.relations : RelationSearch(source_, original_).Find()) {
+  for (const auto& [name, size] : original_.dims) {
     const bool given = std::any_of(relations_.begin(), relations_.end(),
                                    [&, &name = name](const SizeRelation& r) { return r.name == name; });
     if (!given) free_.push_back(name);
@@ -198,10 +209,9 @@ absl::StatusOr<NameKeeper::Samples> NameKeeper::SamplesOf(const std::vector<std:
   return samples;
 }
 
-absl::StatusOr<const NameKeeper::Samples*> NameKeeper::AllSamples() {
+const absl::StatusOr<NameKeeper::Samples>& NameKeeper::AllSamples() {
   if (!all_) all_ = SamplesOf(free_);
-  if (!all_->ok()) return all_->status();
-  return &**all_;
+  return *all_;
 }
 
 absl::StatusOr<std::shared_ptr<NamedGraph>> NameKeeper::Try(const Samples& samples, const Replay& made,
@@ -238,21 +248,21 @@ absl::StatusOr<std::vector<int>> NameKeeper::StepsThatFixSizes(const Replay& mad
   std::iota(all.begin(), all.end(), 0);
   if (original_.dims.empty()) return std::vector<int>();
   if (original_.has_subgraphs) return all;
-  const absl::StatusOr<const Samples*> samples = AllSamples();
+  const absl::StatusOr<Samples>& samples = AllSamples();
   if (!samples.ok()) return all;
   std::vector<int> failed;
-  absl::Status kept = Try(**samples, made, steps, steps.size(), &failed).status();
+  absl::Status kept = Try(*samples, made, steps, steps.size(), &failed).status();
   if (kept.ok() || !absl::IsFailedPrecondition(kept)) {
     if (kept.ok()) return std::vector<int>();
     return kept;
   }
   if (!failed.empty()) return failed;
   // It is the file that would differ: the first step behind which it does.
-  if (!Try(**samples, made, steps, 0).ok()) return all;
+  if (!Try(*samples, made, steps, 0).ok()) return all;
   size_t good = 0, bad = steps.size();
   while (bad - good > 1) {
     const size_t middle = good + (bad - good) / 2;
-    (Try(**samples, made, steps, middle).ok() ? good : bad) = middle;
+    (Try(*samples, made, steps, middle).ok() ? good : bad) = middle;
   }
   return std::vector<int>{static_cast<int>(good)};
 }
@@ -265,22 +275,18 @@ absl::StatusOr<NamedModel> NameKeeper::NameSizes(const Replay& made, const std::
     return named;
   };
   if (original_.has_subgraphs) return fix("nodes that hold graphs may read it");
-  const auto attempt = [&](const Samples& samples) { return Try(samples, made, steps, steps.size()); };
-  std::optional<Samples> some;
-  const absl::StatusOr<const Samples*> every = AllSamples();
-  const Samples* samples = every.ok() ? *every : nullptr;
-  absl::StatusOr<std::shared_ptr<NamedGraph>> graph = nullptr;
-  if (samples != nullptr) {
-    graph = attempt(*samples);
-  } else {
-    graph = every.status();
-  }
+  const auto attempt = [&](const absl::StatusOr<Samples>& samples) -> absl::StatusOr<std::shared_ptr<NamedGraph>> {
+    if (!samples.ok()) return samples.status();
+    return Try(*samples, made, steps, steps.size());
+  };
+  const absl::StatusOr<Samples>* samples = &AllSamples();
+  absl::StatusOr<Samples> some;
+  absl::StatusOr<std::shared_ptr<NamedGraph>> graph = attempt(*samples);
   if (absl::IsFailedPrecondition(graph.status()) && free_.size() > 1) {
     // Each by itself, then together those that can be kept.
     std::vector<std::string> kept;
     for (const std::string& name : free_) {
-      const absl::StatusOr<Samples> one = SamplesOf({name});
-      const absl::Status alone = one.ok() ? attempt(*one).status() : one.status();
+      const absl::Status alone = attempt(SamplesOf({name})).status();
       if (alone.ok()) {
         kept.push_back(name);
       } else {
@@ -288,14 +294,9 @@ absl::StatusOr<NamedModel> NameKeeper::NameSizes(const Replay& made, const std::
       }
     }
     if (kept.empty()) return named;
-    absl::StatusOr<Samples> together = SamplesOf(kept);
-    if (!together.ok()) {
-      graph = together.status();
-    } else {
-      some = *std::move(together);
-      samples = &*some;
-      graph = attempt(*samples);
-    }
+    some = SamplesOf(kept);
+    samples = &some;
+    graph = attempt(some);
   }
   if (absl::IsFailedPrecondition(graph.status())) {
     named.fixed.clear();
@@ -303,8 +304,8 @@ absl::StatusOr<NamedModel> NameKeeper::NameSizes(const Replay& made, const std::
   }
   RETURN_IF_ERROR(graph.status());
   named.graph = *std::move(graph);
-  named.names = samples->names;
-  named.relations = samples->relations;
+  named.names = (*samples)->names;
+  named.relations = (*samples)->relations;
   NamedSizes smallest = original_.dims;
   for (const std::string& name : named.names) smallest[name] = 1;
   Complete(named.relations, &smallest);

@@ -1,4 +1,4 @@
-// The names of a rewritten model's symbolic dimensions: which of them its file can keep.
+// A model with named sizes, as `optimize` reads it, and which of the names the file of a rewritten one can keep.
 #pragma once
 
 #include <map>
@@ -9,10 +9,25 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/onnx/model_file.h"
 #include "core/onnx/onnx.h"
 #include "search/replay/replay.h"
 
 namespace rewright {
+
+// A model, its file and the contents of the file.
+struct SourceModel {
+  ModelFile file;
+  OnnxModel contents;
+  ImportedModel original;  // at some sizes, with the nodes of the file
+  bool mapped;             // large weights stay in the file, which must not change
+};
+
+// The model at the sizes of `reading`. Sizes that it does not give become what their relations say: total is 2 where
+// past is 1. Names that exporters write as sums tell their relations; of others, sums of one or two names and a number
+// are tried until the model can be read at sizes that have nothing else in common. `file` was opened before `contents`
+// was read from it.
+absl::StatusOr<SourceModel> ReadSource(ModelFile file, OnnxModel contents, ImportOptions reading, bool mapped = false);
 
 struct NamedModel {
   std::vector<std::string> names;                          // that are kept
@@ -25,16 +40,10 @@ struct NamedModel {
   std::string Text() const;
 };
 
-// `original` with what its names are to each other (ImportedModel::relations). Names that exporters write as sums tell
-// by themselves; of others, sums of one or two names and a number are tried until the model can be read at sizes that
-// have nothing else in common. Sizes that `options` do not give become what their relations say: total is 2 where past
-// is 1.
-absl::StatusOr<ImportedModel> WithRelations(OnnxModel& source, ImportedModel original, const ImportOptions& options);
-
-// The model at a few sizes of its names, read once. `source` and `original` outlive it.
+// The model at a few sizes of its names, read once. It outlives the object.
 class NameKeeper {
  public:
-  NameKeeper(OnnxModel& source, const ImportedModel& original, const RuleIndex& rules);
+  NameKeeper(SourceModel& model, const RuleIndex& rules);
 
   // Steps without which a file could keep all names: those that do not apply at all sizes. None: it can. To be asked
   // again for what is left, since one step may hide another. `made` is `steps` replayed on the original. Errors: the
@@ -62,7 +71,7 @@ class NameKeeper {
 
   // Samples of these names, and of those that they give; kFailedPrecondition where the model cannot be read there.
   absl::StatusOr<Samples> SamplesOf(const std::vector<std::string>& names);
-  absl::StatusOr<const Samples*> AllSamples();
+  const absl::StatusOr<Samples>& AllSamples();
   // The graph with those names, by the first steps alone; kFailedPrecondition where they cannot be kept, because of
   // `failed` where that is known.
   absl::StatusOr<std::shared_ptr<NamedGraph>> Try(const Samples& samples, const Replay& made,

@@ -13,19 +13,17 @@
 namespace rewright {
 namespace {
 
-// The files that the flags name, or those that come with the program.
-absl::StatusOr<std::vector<std::string>> FilesOf(const RuleFlags& flags) {
-  if (!flags.files.empty()) return flags.files;
-  absl::StatusOr<std::string> all = FindRuleFile("core.rules");
-  if (!all.ok()) return all.status();
-  return std::vector<std::string>{*all};
+// The files that the settings name, or those that come with the program.
+absl::StatusOr<std::vector<std::string>> FilesOf(const RuleSettings& settings) {
+  if (!settings.rules.empty()) return settings.rules;
+  ASSIGN_OR_RETURN(std::string all, FindRuleFile("core.rules"));
+  return std::vector<std::string>{std::move(all)};
 }
 
 // Drops names that `files` have and the files of the search do not.
-absl::Status KeepDisabled(const RuleFlags& flags, const std::vector<std::string>& files, RuleReader* reader,
+absl::Status KeepDisabled(const RuleSettings& settings, const std::vector<std::string>& files, RuleReader* reader,
                           std::vector<std::string>* disabled) {
-  absl::StatusOr<std::vector<std::string>> of_search = FilesOf(flags);
-  if (!of_search.ok()) return of_search.status();
+  ASSIGN_OR_RETURN(const std::vector<std::string> of_search, FilesOf(settings));
   const auto names_in = [&](const std::vector<std::string>& paths) -> absl::StatusOr<std::set<std::string>> {
     std::set<std::string> names;
     for (const std::string& path : paths) {
@@ -34,52 +32,42 @@ absl::Status KeepDisabled(const RuleFlags& flags, const std::vector<std::string>
     }
     return names;
   };
-  const auto own = names_in(*of_search), others = names_in(files);
-  if (!own.ok()) return own.status();
-  if (!others.ok()) return others.status();
-  std::erase_if(*disabled, [&](const std::string& name) { return others->contains(name) && !own->contains(name); });
+  ASSIGN_OR_RETURN(const std::set<std::string> own, names_in(of_search));
+  ASSIGN_OR_RETURN(const std::set<std::string> others, names_in(files));
+  std::erase_if(*disabled, [&](const std::string& name) { return others.contains(name) && !own.contains(name); });
   return absl::OkStatus();
 }
 
 }  // namespace
 
-LoadOptions LoadOptionsOf(const RuleFlags& flags) {
+LoadOptions LoadOptionsOf(const RuleSettings& settings) {
   LoadOptions options;
-  options.trust_unverified = flags.trust_unverified;
-  options.allow_finite_only = flags.assume_finite;
-  options.exact_only = flags.exact;
-  options.disabled = flags.disabled;
+  options.trust_unverified = settings.trust_unverified;
+  options.allow_finite_only = settings.assume_finite;
+  options.exact_only = settings.exact;
+  options.disabled = settings.disabled_rules;
   return options;
 }
 
-absl::StatusOr<RuleIndex> LoadRules(const RuleFlags& flags, RuleReader* reader) {
-  absl::StatusOr<std::vector<std::string>> files = FilesOf(flags);
-  if (!files.ok()) return files.status();
-  absl::StatusOr<RuleSet> set = RuleSet::FromFiles(*files, LoadOptionsOf(flags), reader);
-  if (!set.ok()) return set.status();
-  return set->index();
+absl::StatusOr<RuleIndex> LoadRules(const RuleSettings& settings, RuleReader* reader) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(settings));
+  ASSIGN_OR_RETURN(const RuleSet set, RuleSet::FromFiles(files, LoadOptionsOf(settings), reader));
+  return set.index();
 }
 
-absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags) {
+absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleSettings& settings) {
   OptimizerRules loaded;
   RuleReader reader;
-  RuleFlags of_search = flags;
-  if (flags.baseline.value_or(flags.files.empty())) {
-    absl::StatusOr<Baseline> baseline = Baseline::Load(LoadOptionsOf(flags), &reader);
-    if (!baseline.ok()) return baseline.status();
+  RuleSettings of_search = settings;
+  if (settings.baseline.value_or(settings.rules.empty())) {
+    ASSIGN_OR_RETURN(loaded.baseline, Baseline::Load(LoadOptionsOf(settings), &reader));
     // A disabled rule may be one that only the baseline has.
-    if (!flags.disabled.empty()) {
-      absl::Status status = KeepDisabled(flags, baseline->rule_files(), &reader, &of_search.disabled);
-      if (!status.ok()) return status;
+    if (!settings.disabled_rules.empty()) {
+      RETURN_IF_ERROR(KeepDisabled(settings, loaded.baseline->rule_files(), &reader, &of_search.disabled_rules));
     }
-    loaded.baseline = *std::move(baseline);
   }
-  absl::StatusOr<RuleIndex> rules = LoadRules(of_search, &reader);
-  if (!rules.ok()) return rules.status();
-  absl::StatusOr<std::vector<std::string>> files = FilesOf(flags);
-  if (!files.ok()) return files.status();
-  loaded.rules = *std::move(rules);
-  loaded.files = *std::move(files);
+  ASSIGN_OR_RETURN(loaded.rules, LoadRules(of_search, &reader));
+  ASSIGN_OR_RETURN(loaded.files, FilesOf(settings));
   std::vector<std::shared_ptr<const Matcher>> all = loaded.rules.matchers();
   if (loaded.baseline) {
     std::set<std::string> names;

@@ -8,20 +8,12 @@
 #include "absl/status/statusor.h"
 #include "substitutions/baseline/baseline.h"
 #include "substitutions/rule_set.h"
+#include "tools/library/rewright/rewright.h"
 
 namespace rewright {
 
-struct RuleFlags {
-  std::vector<std::string> files;  // empty: those that are shipped
-  std::vector<std::string> disabled;
-  bool exact = false;
-  bool trust_unverified = false;
-  bool assume_finite = false;
-  std::optional<bool> baseline;  // unless given: where `files` is empty
-};
-
 // Errors: those of RuleSet::FromFiles. `reader`: for who loads several sets.
-absl::StatusOr<RuleIndex> LoadRules(const RuleFlags& flags, RuleReader* reader = nullptr);
+absl::StatusOr<RuleIndex> LoadRules(const RuleSettings& settings, RuleReader* reader = nullptr);
 
 // The rules of an optimization.
 struct OptimizerRules {
@@ -30,11 +22,11 @@ struct OptimizerRules {
   RuleIndex all;                     // the rules of both
   std::vector<std::string> files;    // that they come from
 };
-absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleFlags& flags);
+absl::StatusOr<OptimizerRules> LoadOptimizerRules(const RuleSettings& settings);
 // The hash of the laws of all rules, in their order, and of whether there is a baseline.
 std::string HashOf(const OptimizerRules& rules);
 
 // The options to load rules, apart from the files.
-LoadOptions LoadOptionsOf(const RuleFlags& flags);
+LoadOptions LoadOptionsOf(const RuleSettings& settings);
 
 }  // namespace rewright

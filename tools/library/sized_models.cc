@@ -9,16 +9,13 @@
 
 namespace rewright {
 
-SizedModels::SizedModels(OnnxModel source, ImportedModel original, const Engine& engine, int kept)
-    : source_(std::move(source)),
-      original_(std::move(original)),
-      engine_(engine),
-      kept_(static_cast<size_t>(std::max(1, kept))) {
-  engine_.Use(original_);
+SizedModels::SizedModels(SourceModel source, const Engine& engine, int kept)
+    : source_(std::move(source)), engine_(engine), kept_(static_cast<size_t>(std::max(1, kept))) {
+  engine_.Use(original());
 }
 
 absl::StatusOr<DimSizes> SizedModels::SizesOf(const std::vector<TensorType>& inputs) const {
-  const Graph& graph = original_.graph;
+  const Graph& graph = original().graph;
   DimSizes dims;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorType& declared = graph.type(graph.inputs()[i]);
@@ -28,7 +25,7 @@ absl::StatusOr<DimSizes> SizedModels::SizesOf(const std::vector<TensorType>& inp
           absl::StrCat(where, ": found ", inputs[i].ToString(), ", expected ", declared.ToString()));
     }
     for (int axis = 0; axis < declared.rank(); ++axis) {
-      const std::string& name = original_.dim_names[i][axis];
+      const std::string& name = original().dim_names[i][axis];
       const int64_t found = inputs[i].shape[axis];
       const int64_t expected = name.empty() ? declared.shape[axis] : dims.emplace(name, found).first->second;
       if (found != expected) {
@@ -75,16 +72,16 @@ absl::StatusOr<std::shared_ptr<const SizedModel>> SizedModels::Make(const DimSiz
 }
 
 absl::Status SizedModels::FindGraph(SizedModel* model) {
-  if (model->dims == original_.dims) {
-    model->graph = path_ != nullptr ? path_->rewritten : original_.graph;
+  if (model->dims == original().dims) {
+    model->graph = path_ != nullptr ? path_->rewritten : original().graph;
     return absl::OkStatus();
   }
   ImportOptions options;
   options.dims = model->dims;
-  options.fold_defaults = original_.fold_defaults;
-  options.keep_unknown = !original_.opaque.empty();
+  options.fold_defaults = original().fold_defaults;
+  options.keep_unknown = !original().opaque.empty();
   options.keep_source = engine_.onnxruntime() != nullptr;
-  ASSIGN_OR_RETURN(const ImportedModel resized, source_.Import(options));
+  ASSIGN_OR_RETURN(const ImportedModel resized, source_.contents.Import(options));
   engine_.Use(resized);
   model->graph = resized.graph;
   model->source = resized.source;
@@ -98,28 +95,12 @@ absl::Status SizedModels::FindGraph(SizedModel* model) {
 absl::Status SizedModels::SetPath(const Graph& rewritten, std::vector<ReplayStep> steps, const RuleIndex& rules) {
   std::unique_ptr<const Path> path;
   if (!steps.empty()) {
-    ASSIGN_OR_RETURN(Replay made, Replay::Run(original_.graph, steps, rules));
+    ASSIGN_OR_RETURN(Replay made, Replay::Run(original().graph, steps, rules));
     path.reset(new Path{rewritten, std::move(steps), std::move(made), rules});
   }
   path_ = std::move(path);
   models_.clear();
   return absl::OkStatus();
-}
-
-std::function<absl::StatusOr<std::vector<int>>(const Replay&, const std::vector<ReplayStep>&)> SizedModels::KeepsNames(
-    const RuleIndex& rules) {
-  if (original_.dims.empty()) return nullptr;
-  return [this, keeper = std::make_shared<NameKeeper>(source_, original_, rules)](
-             const Replay& made, const std::vector<ReplayStep>& steps) {
-    const std::lock_guard<std::mutex> making(making_);
-    return keeper->StepsThatFixSizes(made, steps);
-  };
-}
-
-absl::StatusOr<NamedModel> SizedModels::Names() {
-  if (path_ == nullptr) return NamedModel();
-  const std::lock_guard<std::mutex> making(making_);
-  return NameKeeper(source_, original_, path_->rules).NameSizes(path_->made, path_->steps);
 }
 
 }  // namespace rewright

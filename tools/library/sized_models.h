@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -35,10 +34,12 @@ struct SizedModel {
 // ask for a size that is there do not wait for it.
 class SizedModels {
  public:
-  // `original` is `source` at the sizes of the template. The engine outlives the object. At least one size is kept.
-  SizedModels(OnnxModel source, ImportedModel original, const Engine& engine, int kept);
+  // `source` is at the sizes of the template. The engine outlives the object. At least one size is kept.
+  SizedModels(SourceModel source, const Engine& engine, int kept);
 
-  const ImportedModel& original() const { return original_; }
+  const ImportedModel& original() const { return source_.original; }
+  // For a caller that alone uses the object.
+  SourceModel& source() { return source_; }
 
   // The sizes of symbolic dimensions at which inputs, in the order of the model, have these types. Errors: another
   // element type or rank, another size of a fixed axis, two sizes for one dimension, a size of 0.
@@ -49,12 +50,6 @@ class SizedModels {
 
   // Takes the result of an optimization of the original: `rewritten`, by `steps`. No steps: the original runs again.
   absl::Status SetPath(const Graph& rewritten, std::vector<ReplayStep> steps, const RuleIndex& rules);
-  // Returns a function that finds the steps that hold only at some sizes, so that a file could not keep all names
-  // (NameKeeper). Do not call it after this object or the rules are gone.
-  std::function<absl::StatusOr<std::vector<int>>(const Replay&, const std::vector<ReplayStep>&)> KeepsNames(
-      const RuleIndex& rules);
-  // The names that a file of SetPath's graph can keep; none without a path.
-  absl::StatusOr<NamedModel> Names();
 
  private:
   struct Path {
@@ -68,8 +63,7 @@ class SizedModels {
   absl::StatusOr<std::shared_ptr<const SizedModel>> Make(const DimSizes& dims);
   absl::Status FindGraph(SizedModel* model);
 
-  OnnxModel source_;
-  const ImportedModel original_;
+  SourceModel source_;
   const Engine& engine_;
   const size_t kept_;
   std::unique_ptr<const Path> path_;

@@ -5,18 +5,11 @@
 #include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "core/ops/foreign.h"
+#include "search/optimize/weight_bytes.h"
 
 namespace rewright {
 
-int64_t WeightBytes(const Graph& graph) {
-  int64_t bytes = 0;
-  for (NodeId id : graph.nodes()) {
-    if (const Tensor* elements = graph.arena()->Elements(id)) bytes += elements->num_bytes();
-  }
-  return bytes;
-}
-
-bool NeedsFileForWeights(const Graph& graph) { return WeightBytes(graph) >= ExportOptions().max_inline_bytes; }
+bool NeedsFileForWeights(const Graph& graph) { return BytesOfElements(graph) >= ExportOptions().max_inline_bytes; }
 
 ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& named) {
   ExportOptions options;
@@ -29,11 +22,11 @@ ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& na
 namespace {
 
 // Reads the written bytes at those sizes.
-absl::StatusOr<ImportedModel> Read(const absl::Cord& bytes, const std::string& name, const ImportedModel& original,
+absl::StatusOr<ImportedModel> Read(const absl::Cord& bytes, const ImportedModel& original,
                                    const index::NamedSizes& dims, const Engine& engine) {
   const bool tail = !original.tail.empty(), keep = tail || CountForeign(original.graph) > 0;
-  absl::StatusOr<ImportedModel> again =
-      ImportSerialized(bytes, name, {.dims = dims, .keep_source = keep, .keep_unknown = keep, .keep_tail = tail});
+  absl::StatusOr<ImportedModel> again = ImportSerialized(
+      bytes, "the result", {.dims = dims, .keep_source = keep, .keep_unknown = keep, .keep_tail = tail});
   if (!again.ok()) {
     return absl::InternalError(absl::StrCat("what is written cannot be read: ", again.status().message()));
   }
@@ -64,8 +57,7 @@ bool RunsAtAll(const ImportedModel& model, const Engine& engine) {
 }  // namespace
 
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
-                                          const NamedModel& named, const std::string& name, const Engine& engine,
-                                          bool read) {
+                                          const NamedModel& named, const Engine& engine, bool read) {
   WrittenModel written;
   if (NeedsFileForWeights(rewritten)) return written;
   absl::StatusOr<SerializedModel> model = SerializeOnnx(rewritten, original.metadata, OptionsToWrite(original, named));
@@ -76,26 +68,22 @@ absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const Imported
   index::NamedSizes given;
   for (const std::string& kept : named.names) given[kept] = original.dims.at(kept);
   for (const SizeRelation& kept : named.relations) given[kept.name] = original.dims.at(kept.name);
-  ASSIGN_OR_RETURN(written.read, Read(*written.bytes, name, original, given, engine));
+  ASSIGN_OR_RETURN(written.read, Read(*written.bytes, original, given, engine));
   return written;
 }
 
-absl::Status CheckWritten(const Graph& rewritten, const ImportedModel& original, const NamedModel& named,
-                          const std::string& name, const Engine& engine, const OutputCheckOptions& checking,
-                          OutputChecker* checker, WrittenModel* written) {
-  if (!written->read) return absl::OkStatus();
-  if (!written->check.done) {
-    OutputChecker own(original.graph, &engine.runner(), checking);
-    ASSIGN_OR_RETURN(written->check,
-                     Equal(written->read->graph, {.written = &rewritten, .computed = &written->computed},
-                           checker != nullptr ? *checker : own));
-  }
+absl::StatusOr<OutputCheck> CheckWritten(const WrittenModel& written, const Graph& rewritten, OutputChecker& checker) {
+  return Equal(written.read->graph, {.written = &rewritten, .computed = &written.computed}, checker);
+}
+
+absl::Status CheckWrittenAtOnes(const WrittenModel& written, const NamedModel& named, const Engine& engine,
+                                const OutputCheckOptions& checking) {
   if (!named.smallest || !RunsAtAll(*named.smallest, engine)) return absl::OkStatus();
   const Graph& smallest = named.smallest->graph;
   index::NamedSizes ones;
   for (const std::string& kept : named.names) ones[kept] = 1;
   Complete(named.relations, &ones);
-  ASSIGN_OR_RETURN(const ImportedModel read, Read(*written->bytes, name, *named.smallest, ones, engine));
+  ASSIGN_OR_RETURN(const ImportedModel read, Read(*written.bytes, *named.smallest, ones, engine));
   OutputChecker checks(smallest, &engine.runner(), checking);
   return Equal(read.graph, {}, checks).status();
 }

@@ -15,9 +15,6 @@
 
 namespace rewright {
 
-// Bytes of states and constants in the memory of this machine.
-int64_t WeightBytes(const Graph& graph);
-
 // Returns whether its weights may be too many bytes for one message, so that they go to a file beside the model.
 bool NeedsFileForWeights(const Graph& graph);
 
@@ -26,22 +23,19 @@ struct WrittenModel {
   std::optional<absl::Cord> bytes;
   ComputedWeights computed;           // known values of the rewritten graph that the bytes hold
   std::optional<ImportedModel> read;  // from the bytes, at the sizes of the original; nothing: that was not asked for
-  OutputCheck check;                  // of its graph
 };
 
 // The options to write the rewritten graph of a model: with the nodes of its file, and with the names that it keeps.
 ExportOptions OptionsToWrite(const ImportedModel& original, const NamedModel& named);
 
-// The bytes of a rewritten graph, with `read` read back. Errors: they cannot be read (kInternal). `name` stands in
-// errors for the path.
+// The bytes of a rewritten graph, with `read` read back. Errors: they cannot be read (kInternal).
 absl::StatusOr<WrittenModel> BytesToWrite(const Graph& rewritten, const ImportedModel& original,
-                                          const NamedModel& named, const std::string& name, const Engine& engine,
-                                          bool read);
+                                          const NamedModel& named, const Engine& engine, bool read);
 
-// Compares what was read back with the original, by `checker` where it is given, unless that was done, and where names
-// are kept also with all of them 1. Errors: the outputs differ (kInternal).
-absl::Status CheckWritten(const Graph& rewritten, const ImportedModel& original, const NamedModel& named,
-                          const std::string& name, const Engine& engine, const OutputCheckOptions& checking,
-                          OutputChecker* checker, WrittenModel* written);
+// Compares what was read back with the checker's original. Errors: the outputs differ (kInternal).
+absl::StatusOr<OutputCheck> CheckWritten(const WrittenModel& written, const Graph& rewritten, OutputChecker& checker);
+// Where names are kept, compares with the original where all of them are 1. Errors: as above.
+absl::Status CheckWrittenAtOnes(const WrittenModel& written, const NamedModel& named, const Engine& engine,
+                                const OutputCheckOptions& checking);
 
 }  // namespace rewright

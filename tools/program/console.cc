@@ -20,10 +20,6 @@
 
 namespace rewright {
 
-std::string Counted(size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 absl::Status FlushStandardOutput(int known_error) {
   errno = 0;
   std::cout.flush();

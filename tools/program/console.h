@@ -15,6 +15,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/base/counted.h"
 #include "core/base/files.h"
 #include "nlohmann/json.hpp"
 
@@ -30,9 +31,6 @@ struct CommonFlags {
   uint64_t seed = 1;
   int64_t threads = 0;  // 0: all that the machine offers
 };
-
-// "1 rule", "2 rules".
-std::string Counted(size_t count, const std::string& noun);
 
 // Error: what was printed did not get there. `known_error`: the errno of an earlier failure, if any.
 absl::Status FlushStandardOutput(int known_error = 0);

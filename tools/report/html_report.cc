@@ -91,7 +91,8 @@ void Summary(const ReportPage& page, const OptimizeReport& report, Page& html) {
   } else if (!report.check.done) {
     html.Note(report.rewritten ? absl::StrCat("not checked: ", report.check.text) : "the graph is the original");
   } else {
-    html.Raw(report.equal ? "<p class=\"good\">equal within tolerance</p>\n" : "<p class=\"bad\">they differ</p>\n");
+    html.Raw(report.check.equal ? "<p class=\"good\">equal within tolerance</p>\n"
+                                : "<p class=\"bad\">they differ</p>\n");
     html.Note(absl::StrFormat("largest difference %.3g, %.3g of the largest element; %s", report.check.max_abs_diff,
                               report.check.max_rel_diff, report.check.text));
   }
@@ -104,8 +105,8 @@ void Summary(const ReportPage& page, const OptimizeReport& report, Page& html) {
   html.Heading("Search");
   html.BeginTable({"", ""});
   const SearchResult& search = report.search;
-  html.Row({"strategy",
-            absl::StrFormat("%s, alpha %g, budget %d", page.setting.search, page.setting.alpha, page.setting.budget)});
+  html.Row({"strategy", absl::StrFormat("%s, alpha %g, budget %d", page.setting.settings.search,
+                                        page.setting.settings.alpha, page.setting.settings.budget)});
   html.Row({"graphs built", absl::StrCat(search.steps)});
   html.Row({"rewrites judged", absl::StrCat(report.graphs_explored)});
   html.Row({"CPU time", absl::StrFormat("%.2f s", report.search_cpu_seconds)});
@@ -296,8 +297,8 @@ std::string HtmlReport(const ReportPage& page, const OptimizeReport& report, con
   html.Raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
   html.Raw(absl::StrCat("<title>", model, "</title>\n<style>", PageStyle(), "</style>\n</head>\n<body>\n"));
   html.Raw(absl::StrCat("<h1>", model, "</h1>\n<p>", HtmlEscape(report.verdict), "</p>\n"));
-  html.Note(
-      absl::StrCat(page.date, "; device ", page.device, "; cost ", page.setting.cost, "; written: ", page.written));
+  html.Note(absl::StrCat(page.date, "; device ", page.device, "; cost ", page.setting.settings.cost,
+                         "; written: ", page.written));
   GraphChanges changes;
   if (page.original != nullptr) {
     const Graph* const after = report.rewritten ? &report.graph : nullptr;

@@ -189,5 +189,17 @@ TEST_F(ModelFileTest, NothingStaysOfACopyThatFails) {
   EXPECT_TRUE(fs::is_empty(In("out")));
 }
 
+TEST_F(ModelFileTest, ThatIsBytesIsWrittenAsItIs) {
+  const ModelFile model = ModelFile::OfBytes("model");
+  EXPECT_EQ(model.path(), "");
+  EXPECT_EQ(model.TotalBytes(), 5);
+  EXPECT_TRUE(model.Equals(absl::Cord("model")));
+  EXPECT_FALSE(model.Equals(absl::Cord("other")));
+  EXPECT_EQ(*model.Bytes(), "model");
+  ASSERT_TRUE(model.CopyTo(In("copy.onnx")).ok());
+  EXPECT_EQ(FileContents(In("copy.onnx")), "model");
+  EXPECT_FALSE(model.Holds(In("copy.onnx")));
+}
+
 }  // namespace
 }  // namespace rewright

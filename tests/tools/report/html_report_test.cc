@@ -49,7 +49,7 @@ TEST(HtmlReportTest, EscapesWhatHtmlWouldRead) {
 TEST(HtmlReportTest, NamesOfAModelAreNoMarkup) {
   const std::string evil = "</td><script>alert(1)</script><img src=x onerror='f()'>\"&";
   ReportPage page;
-  page.setting.model = page.written = page.setting.search = page.setting.cost = page.device = evil;
+  page.setting.model = page.written = page.setting.settings.search = page.setting.settings.cost = page.device = evil;
   page.groups_before = {{evil, evil, evil, 2, 3e-3, 1, 1}};
   OptimizeReport report;
   report.verdict = evil;
@@ -60,7 +60,7 @@ TEST(HtmlReportTest, NamesOfAModelAreNoMarkup) {
   page.original = &original;
   report.graph = Graph(arena, {x}, {{y, evil}});
   report.rewritten = true;
-  report.check.done = true;
+  report.check.done = report.check.equal = true;
   report.check.text = evil;
   report.rewrites = {{evil, 1}};
   report.search.trace = {{-1, evil, evil, 2e-3, 1e-3, {}}};

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -149,26 +150,43 @@ struct ModelOptions {
   // onnxruntime runs them, which is looked for when they are to run ($REWRIGHT_ONNXRUNTIME, the loader, Python's
   // package).
   std::string device = "cpu";
-  std::string precision = "fp32";  // of reals on a GPU: fp32, tf32, fp16, bf16
-  std::string profile;             // database of measured costs, read and filled; empty: none is kept
-  int threads = 0;                 // 0: all of the machine
-  int cached_sizes = 8;            // how many sizes stay compiled
+  std::string precision = "fp32";                  // of reals on a GPU: fp32, tf32, fp16, bf16
+  std::string profile;                             // database of measured costs, read and filled; empty: none is kept
+  std::vector<std::string> disabled_kernel_rules;  // laws by which no kernel may compute an operator
+  int threads = 0;                                 // 0: all of the machine
+  int cached_sizes = 8;                            // how many sizes stay compiled
 };
 
-struct OptimizeSettings {
+// The rules of an optimization.
+struct RuleSettings {
   std::vector<std::string> rules;           // files; empty: those that come with the library
+  std::optional<bool> baseline;             // start from the baseline's graph too; not given: where `rules` is empty
   std::vector<std::string> disabled_rules;  // by name
   bool assume_finite = false;               // also rules that need every value to be finite
   bool exact = false;                       // only rules that keep every bit in the reference interpreter
-  std::string search = "backtrack";         // backtrack, greedy, eqsat
-  std::string cost = "measured";            // or analytic:NAME: nothing is timed, the cheapest graph is taken
-  double time_limit_seconds = 0;            // 0: none
-  bool fix_sizes = false;                   // also rewrites that hold at these sizes alone, which Save() then fixes
-  bool move_roundings = false;              // also rewrites that round otherwise in front of what rounds on purpose
+  bool trust_unverified = false;            // also rules without a valid record of their proof
+};
+
+// The flags of `rewright optimize` (--help explains them): the same model, settings and profile give the same graph.
+struct OptimizeSettings : RuleSettings {
+  std::string search = "backtrack";     // backtrack, greedy, eqsat
+  std::string windows = "auto";         // search parts of the graph by themselves: auto, always, never
+  double alpha = 1.05;                  // graphs up to so many times the best cost are pursued
+  std::int64_t budget = 1000;           // graphs to build at most
+  std::int64_t egraph_nodes = 2000;     // that one saturation of eqsat may add
+  double growth = 0.01;                 // how much larger the file may become, as a share of it
+  std::string cost = "measured";        // or analytic:NAME: nothing is timed, the cheapest graph is taken
+  double time_limit_seconds = 0;        // for search, timing, checks and proof; 0: none
+  std::int64_t memory_limit_bytes = 0;  // of the process; 0: none
+  bool fix_sizes = false;               // also rewrites that hold at these sizes alone, which Save() then fixes
+  bool move_roundings = false;          // also rewrites that round otherwise in front of what rounds on purpose
   std::map<std::string, std::pair<double, double>> ranges;  // where elements of inputs lie
   bool check = true;                                        // compare outputs with the original's on seeded inputs
   double rtol = 1e-3;
+  double atol = -1;  // negative: 1e-4 times the largest element
   std::uint64_t seed = 1;
+  bool prove = true;  // the result equal to the original as a whole, over the real numbers
+  double proof_limit_seconds = 10;
   // Set from elsewhere, a signal handler or another thread: Optimize ends soon, with an error of code kStopped.
   const std::atomic<bool>* stop = nullptr;
 };
@@ -180,6 +198,8 @@ struct OptimizeSummary {
   double seconds_after = 0;
   bool checked = false;
   double max_abs_diff = 0;
+  bool proved = false;  // a rewritten model equal to the original as a whole
+  std::string proof;    // "proved equal as a whole (12 regions)", or "open: " and why; empty: none was asked for
   std::vector<std::pair<std::string, int>> rewrites;  // rules and how often, most frequent first
 };
 
@@ -212,8 +232,9 @@ class REWRIGHT_API Model {
   // Notes of the reader of the file: symbolic sizes taken to be 1, parts left aside.
   std::vector<std::string> notes() const;
 
-  // Searches, measures and checks. Starts from the model as it was loaded, however often it is called. After an error
-  // the model is as before.
+  // Searches, measures, checks and proves, as `rewright optimize` does: the original stays where the file of the result
+  // would be the same, too large, or not faster. Starts from the model as it was loaded, however often it is called.
+  // After an error the model is as before.
   OptimizeSummary Optimize(const OptimizeSettings& settings = OptimizeSettings());
 
   // Inputs in any order, all of them; outputs in the order of the model.
@@ -223,9 +244,9 @@ class REWRIGHT_API Model {
   // Describes a run on these inputs; their data may be null. Compiles where it must.
   SizeSummary Prepare(const std::vector<InputView>& inputs) const;
 
-  // The optimized model, read back and compared with the original before it is written. It keeps the names of symbolic
-  // dimensions that no rewrite read the size of; the others have the sizes of ModelOptions::dims. A model that was not
-  // rewritten is written byte for byte, with the external data that it names.
+  // The optimized model: the file that Optimize has read back and compared with the original. It keeps the names of
+  // symbolic dimensions that no rewrite read the size of; the others have the sizes of ModelOptions::dims. A model that
+  // was not rewritten is written byte for byte, with the external data that it names.
   void Save(const std::string& path) const;
 
  private:

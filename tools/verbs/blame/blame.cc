@@ -119,20 +119,20 @@ absl::StatusOr<Answer> Blame(const BlameFlags& flags, Session& session) {
   absl::StatusOr<TraceFile> trace = ReadTrace(flags.trace);
   if (!trace.ok()) return trace.status();
   TraceSetting& setting = trace->setting;
-  if (!flags.rules.empty()) setting.rules.files = flags.rules;
+  if (!flags.rules.empty()) setting.settings.rules = flags.rules;
   const std::string path = flags.model.empty() ? setting.model : flags.model;
   absl::StatusOr<ImportedModel> model =
-      LoadModel(path, {.dims = setting.dims, .fold_defaults = setting.fold_defaults}, console);
+      LoadModel(path, {.dims = setting.reading.dims, .fold_defaults = setting.reading.fold_defaults}, console);
   if (!model.ok()) return model.status();
-  absl::StatusOr<RuleIndex> rules = LoadRules(setting.rules);
+  absl::StatusOr<RuleIndex> rules = LoadRules(setting.settings);
   if (!rules.ok()) return rules.status();
   absl::StatusOr<Replay> replay = ReplayTrace(*trace, path, model->graph, *rules, console);
   if (!replay.ok()) return replay.status();
   absl::StatusOr<Engine> engine =
-      Engine::Open(flags.device.empty() ? setting.device : flags.device, session.flags.threads, /*profile=*/"");
+      Engine::Open(flags.device.empty() ? setting.reading.device : flags.device, session.flags.threads, /*profile=*/"");
   if (!engine.ok()) return engine.status();
 
-  const uint64_t seed = flags.seed_given ? session.flags.seed : setting.seed;
+  const uint64_t seed = flags.seed_given ? session.flags.seed : setting.settings.seed;
   std::unique_ptr<Judge> judge;
   if (flags.what == "time") {
     judge = std::make_unique<TimeJudge>(model->graph, engine->runner(), seed, static_cast<int>(flags.pairs));

@@ -52,7 +52,7 @@ namespace {
 struct CompareFlags {
   std::vector<std::string> models;
   std::vector<std::string> optimized;  // none, or one for each model
-  RuleFlags rules;
+  RuleSettings rules;
   std::map<std::string, int64_t> dims;
   bool fold_defaults = false;
   std::string device = "cpu";

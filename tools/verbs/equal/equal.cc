@@ -48,7 +48,7 @@ struct EqualFlags {
   std::string output;
   std::map<std::string, int64_t> dims;
   bool fold_defaults = false;
-  RuleFlags rules;
+  RuleSettings rules;
   double time_limit = 60;
   double region_limit = 3;
 };
@@ -268,16 +268,16 @@ absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
     return absl::InvalidArgumentError(
         absl::StrCat("the models do not have the same inputs (of A and of B)\n  ", absl::StrJoin(defaults, "\n  ")));
   }
-  RuleFlags rule_flags = flags.rules;
-  rule_flags.assume_finite = true;  // laws of real numbers
-  if (rule_flags.files.empty()) {
+  RuleSettings settings = flags.rules;
+  settings.assume_finite = true;  // laws of real numbers
+  if (settings.rules.empty()) {
     // Rules without a gain for a search are laws all the same.
     ASSIGN_OR_RETURN(std::string core, FindRuleFile("core.rules"));
     ASSIGN_OR_RETURN(std::string laws, FindRuleFile("laws.rules"));
-    rule_flags.files = {std::move(core), std::move(laws)};
-    rule_flags.baseline = true;
+    settings.rules = {std::move(core), std::move(laws)};
+    settings.baseline = true;
   }
-  ASSIGN_OR_RETURN(const OptimizerRules rules, LoadOptimizerRules(rule_flags));
+  ASSIGN_OR_RETURN(const OptimizerRules rules, LoadOptimizerRules(settings));
   const InterruptGuard interrupt;
   EqualOptions options;
   options.rules = RulesForEqual(rules.all.matchers());
@@ -339,7 +339,7 @@ Action DeclareEqual(CommandLine& line) {
           "which the models differ, one .npy file each; or the regions that are left, as rules")
       .Type("DIR");
   AddReading(line, &flags->dims, &flags->fold_defaults);
-  line.Add("--rules", &flags->rules.files, "Proved rules (repeatable; default: those that come with the program)")
+  line.Add("--rules", &flags->rules.rules, "Proved rules (repeatable; default: those that come with the program)")
       .Map(RuleFile)
       .Type("FILE.rules")
       .OneAtATime();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/reference_runner.h"
+#include "search/optimize/weight_bytes.h"
 #include "tools/program/flags.h"
 #include "tools/program/models.h"
 #include "tools/program/verb.h"
@@ -55,7 +56,7 @@ void ReportGraph(const Graph& graph, Console& console) {
     outputs.push_back(TypeJson(output.name, graph.type(output.value)));
   }
   const GraphFeatures features = FeaturesOf(graph);
-  const int64_t weight_bytes = WeightBytes(graph);
+  const int64_t weight_bytes = BytesOfElements(graph);
   const int64_t peak = PeakLiveBytes(graph);
   const std::map<std::string, int> counts = CountOperators(graph);
   console.Result(absl::StrFormat("nodes:       %d, of which %d run with every input", graph.num_applications(),

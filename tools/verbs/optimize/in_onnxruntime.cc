@@ -28,7 +28,7 @@ constexpr double kSignificance = 0.05;
 
 }  // namespace
 
-absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& original, const std::string& path,
+absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& original, const ModelFile& file,
                                                                 const Graph& rewritten, const absl::Cord& bytes,
                                                                 const OnnxRuntimeRun& run) {
   std::optional<Measurement> measured;
@@ -49,8 +49,8 @@ absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& ori
     if (!began) began = absl::Now();
     return absl::ToDoubleSeconds(absl::Now() - *began) > kTimedSeconds;
   };
-  ASSIGN_OR_RETURN(measured, MeasureFiles(dynamic_cast<const ort::OrtDevice&>(**device), original, path,
-                                          std::string(bytes), measuring, run.seed));
+  ASSIGN_OR_RETURN(measured, MeasureFiles(dynamic_cast<const ort::OrtDevice&>(**device), original, file, bytes,
+                                          measuring, run.seed));
   if (kept) kept->Keep(original, rewritten, *measured);
   return measured;
 }

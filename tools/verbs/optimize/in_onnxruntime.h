@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
 #include "core/ir/graph.h"
+#include "core/onnx/model_file.h"
 #include "runtime/measure/interleaved.h"
 #include "tools/program/console.h"
 
@@ -21,10 +22,10 @@ struct OnnxRuntimeRun {
   double seconds = 0;   // that are left
 };
 
-// The file of the original, `path`, and the bytes of the rewritten graph's in turn, for about a second, or as an
+// The file of the original and the bytes of the rewritten graph's in turn, for about a second, or as an
 // earlier run with that profile measured them. Nothing where onnxruntime is not found, or too few seconds are left to
 // load both. Errors: those of onnxruntime and of the profile.
-absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& original, const std::string& path,
+absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& original, const ModelFile& file,
                                                                 const Graph& rewritten, const absl::Cord& bytes,
                                                                 const OnnxRuntimeRun& run);
 

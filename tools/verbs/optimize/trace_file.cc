@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
+#include "core/base/status_macros.h"
 #include "core/base/text_hash.h"
 
 namespace rewright {
@@ -90,18 +91,18 @@ absl::Status ReadSetting(const Json& json, const std::string& where, TraceSettin
   Reader reader(json, where);
   const Json& dims = reader.Object("dims");
   Reader sizes(dims, absl::StrCat(where, ": dims"));
-  for (const auto& [name, size] : dims.items()) setting->dims[name] = sizes.Integer(name.c_str(), 1, INT64_MAX);
+  for (const auto& [name, size] : dims.items()) setting->reading.dims[name] = sizes.Integer(name.c_str(), 1, INT64_MAX);
   if (!sizes.status().ok()) return sizes.status();
-  setting->fold_defaults = json.contains("fold_defaults") && reader.Truth("fold_defaults");
-  setting->rules.exact = reader.Truth("exact");
-  setting->rules.assume_finite = reader.Truth("assume_finite");
-  setting->rules.trust_unverified = reader.Truth("trust_unverified");
-  setting->device = reader.Text("device");
-  setting->cost = reader.Text("cost");
-  setting->search = reader.Text("search");
-  setting->alpha = reader.Number("alpha");
-  setting->budget = reader.Integer("budget", 0, INT64_MAX);
-  setting->seed = static_cast<uint64_t>(reader.Integer("seed", 0, INT64_MAX));
+  setting->reading.fold_defaults = json.contains("fold_defaults") && reader.Truth("fold_defaults");
+  setting->settings.exact = reader.Truth("exact");
+  setting->settings.assume_finite = reader.Truth("assume_finite");
+  setting->settings.trust_unverified = reader.Truth("trust_unverified");
+  setting->reading.device = reader.Text("device");
+  setting->settings.cost = reader.Text("cost");
+  setting->settings.search = reader.Text("search");
+  setting->settings.alpha = reader.Number("alpha");
+  setting->settings.budget = reader.Integer("budget", 0, INT64_MAX);
+  setting->settings.seed = static_cast<uint64_t>(reader.Integer("seed", 0, INT64_MAX));
   return reader.status();
 }
 
@@ -141,38 +142,35 @@ absl::Status ReadPath(Reader& top, const std::string& where, TraceFile* trace) {
 }  // namespace
 
 absl::StatusOr<std::string> FileHash(const std::string& path) {
-  absl::StatusOr<std::string> bytes = ReadText(path);
-  if (!bytes.ok()) return bytes.status();
-  return TextHash::HexOf(*bytes);
+  ASSIGN_OR_RETURN(const std::string bytes, ReadText(path));
+  return TextHash::HexOf(bytes);
 }
 
 absl::StatusOr<std::string> TraceText(const TraceSetting& setting, const Graph& original, const OptimizeReport& report,
                                       const OptimizerRules& rules, Console& console) {
-  absl::StatusOr<std::string> model_hash = FileHash(setting.model);
-  if (!model_hash.ok()) return model_hash.status();
+  ASSIGN_OR_RETURN(const std::string model_hash, FileHash(setting.model));
   Json rule_files = Json::array();
   for (const std::string& file : rules.files) {
-    absl::StatusOr<std::string> hash = FileHash(file);
-    if (!hash.ok()) return hash.status();
-    rule_files.push_back({{"file", file}, {"hash", *hash}});
+    ASSIGN_OR_RETURN(const std::string hash, FileHash(file));
+    rule_files.push_back({{"file", file}, {"hash", hash}});
   }
   Json trace = {{"model", setting.model},
-                {"model_hash", *model_hash},
+                {"model_hash", model_hash},
                 {"graph_hash", TextHash::Hex(original.CanonicalHash())},
                 {"output", setting.output},
                 {"rules", std::move(rule_files)},
                 {"options",
-                 {{"dims", setting.dims},
-                  {"fold_defaults", setting.fold_defaults},
-                  {"exact", setting.rules.exact},
-                  {"assume_finite", setting.rules.assume_finite},
-                  {"trust_unverified", setting.rules.trust_unverified},
-                  {"device", setting.device},
-                  {"cost", setting.cost},
-                  {"search", setting.search},
-                  {"alpha", setting.alpha},
-                  {"budget", setting.budget},
-                  {"seed", setting.seed}}},
+                 {{"dims", setting.reading.dims},
+                  {"fold_defaults", setting.reading.fold_defaults},
+                  {"exact", setting.settings.exact},
+                  {"assume_finite", setting.settings.assume_finite},
+                  {"trust_unverified", setting.settings.trust_unverified},
+                  {"device", setting.reading.device},
+                  {"cost", setting.settings.cost},
+                  {"search", setting.settings.search},
+                  {"alpha", setting.settings.alpha},
+                  {"budget", setting.settings.budget},
+                  {"seed", setting.settings.seed}}},
                 {"cost_before_ms", report.cost_before * 1e3},
                 {"cost_after_ms", report.cost_after * 1e3},
                 {"steps", StepsJson(report.search.trace)}};
@@ -197,9 +195,8 @@ absl::StatusOr<std::string> TraceText(const TraceSetting& setting, const Graph& 
 }
 
 absl::StatusOr<TraceFile> ReadTrace(const std::string& path) {
-  absl::StatusOr<std::string> text = ReadText(path);
-  if (!text.ok()) return text.status();
-  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": no trace, which is a JSON object"));
   }
@@ -215,23 +212,21 @@ absl::StatusOr<TraceFile> ReadTrace(const std::string& path) {
     Reader file(item, absl::StrCat(path, ": rules"));
     trace.rule_files.push_back({file.Text("file"), file.Text("hash")});
     if (!file.status().ok()) return file.status();
-    trace.setting.rules.files.push_back(trace.rule_files.back().path);
+    trace.setting.settings.rules.push_back(trace.rule_files.back().path);
   }
-  absl::Status status = ReadSetting(reader.Object("options"), absl::StrCat(path, ": options"), &trace.setting);
-  if (!reader.status().ok()) return reader.status();
-  if (!status.ok()) return status;
-  status = ReadPath(reader, path, &trace);
-  if (!status.ok()) return status;
+  const absl::Status setting = ReadSetting(reader.Object("options"), absl::StrCat(path, ": options"), &trace.setting);
+  RETURN_IF_ERROR(reader.status());
+  RETURN_IF_ERROR(setting);
+  RETURN_IF_ERROR(ReadPath(reader, path, &trace));
   return trace;
 }
 
 absl::StatusOr<Replay> ReplayTrace(const TraceFile& trace, const std::string& model_path, const Graph& original,
                                    const RuleIndex& rules, Console& console) {
-  absl::StatusOr<std::string> model_hash = FileHash(model_path);
-  if (!model_hash.ok()) return model_hash.status();
-  if (*model_hash != trace.model_hash || TextHash::Hex(original.CanonicalHash()) != trace.graph_hash) {
+  ASSIGN_OR_RETURN(const std::string model_hash, FileHash(model_path));
+  if (model_hash != trace.model_hash || TextHash::Hex(original.CanonicalHash()) != trace.graph_hash) {
     return absl::FailedPreconditionError(absl::StrCat(model_path, ": not the model that was optimized: its hash is ",
-                                                      *model_hash, ", the trace has ", trace.model_hash));
+                                                      model_hash, ", the trace has ", trace.model_hash));
   }
   for (const TraceFile::RuleFile& file : trace.rule_files) {
     const absl::StatusOr<std::string> hash = FileHash(file.path);

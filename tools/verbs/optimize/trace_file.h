@@ -27,15 +27,8 @@ namespace rewright {
 struct TraceSetting {
   std::string model;
   std::string output;
-  std::map<std::string, int64_t> dims;
-  bool fold_defaults = false;
-  RuleFlags rules;
-  std::string device;
-  std::string cost;
-  std::string search;
-  double alpha = 0;
-  int64_t budget = 0;
-  uint64_t seed = 1;
+  ModelOptions reading;
+  OptimizeSettings settings;
 };
 
 // Errors: files that cannot be read; a path that cannot be put down for replay is left out, with a warning.

@@ -11,17 +11,17 @@ std::string RuleFile(std::string name) {
   return FindRuleFile(name).value_or(name);
 }
 
-void AddRules(CommandLine& line, RuleFlags* flags) {
-  line.Add("--rules", &flags->files,
+void AddRules(CommandLine& line, RuleSettings* settings) {
+  line.Add("--rules", &settings->rules,
            "Rules to use, a file or the name of one that comes with the program (repeatable; default core.rules)")
       .Map(RuleFile)
       .Type("FILE")
       .OneAtATime();
-  line.Add("--disable-rule", &flags->disabled, "A rule not to use (repeatable)").Type("NAME").OneAtATime();
-  line.AddSwitch("--exact", &flags->exact,
+  line.Add("--disable-rule", &settings->disabled_rules, "A rule not to use (repeatable)").Type("NAME").OneAtATime();
+  line.AddSwitch("--exact", &settings->exact,
                  "Only rules that keep every bit in the reference interpreter's float32 and float64");
-  line.AddSwitch("--assume-finite", &flags->assume_finite, "Also rules that need every value to be finite");
-  line.AddSwitch("--trust-unverified", &flags->trust_unverified, "Also rules without a proof that is up to date");
+  line.AddSwitch("--assume-finite", &settings->assume_finite, "Also rules that need every value to be finite");
+  line.AddSwitch("--trust-unverified", &settings->trust_unverified, "Also rules without a proof that is up to date");
 }
 
 void AddNoRule(CommandLine& line, std::vector<std::string>* names) {

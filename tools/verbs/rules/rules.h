@@ -14,7 +14,7 @@ namespace rewright {
 std::string RuleFile(std::string name);
 
 // --rules, --disable-rule, --exact, --assume-finite, --trust-unverified.
-void AddRules(CommandLine& line, RuleFlags* flags);
+void AddRules(CommandLine& line, RuleSettings* settings);
 
 // --no-rule: laws by which no kernel of the device may compute an operator.
 void AddNoRule(CommandLine& line, std::vector<std::string>* names);

@@ -60,14 +60,14 @@ void Report(const Rematerialization& less, const Graph& step, const StepSearchFl
 
 // The rules of a step: beside those of `optimize` the ones about forward pass, backward pass and update together.
 absl::StatusOr<OptimizerRules> RulesOf(const StepSearchFlags& flags) {
-  RuleFlags rules = flags.rules;
-  if (rules.files.empty()) {
+  RuleSettings settings = flags.rules;
+  if (settings.rules.empty()) {
     for (const char* name : {"core.rules", kTrainingRules}) {
-      ASSIGN_OR_RETURN(rules.files.emplace_back(), FindRuleFile(name));
+      ASSIGN_OR_RETURN(settings.rules.emplace_back(), FindRuleFile(name));
     }
-    rules.baseline = rules.baseline.value_or(true);
+    settings.baseline = settings.baseline.value_or(true);
   }
-  return LoadOptimizerRules(rules);
+  return LoadOptimizerRules(settings);
 }
 
 class StepOptimizer {

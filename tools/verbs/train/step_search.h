@@ -18,7 +18,7 @@ namespace rewright {
 
 struct StepSearchFlags {
   double seconds = 0;  // of search; 0: none
-  RuleFlags rules;
+  RuleSettings rules;
   int64_t memory_limit = 0;  // of a step, in bytes; 0: none
   bool keep_all = false;     // nothing is computed again
   bool measured = false;     // costs of the device are known, or may be measured

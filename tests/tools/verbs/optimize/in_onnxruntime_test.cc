@@ -49,7 +49,7 @@ TEST_F(InOnnxRuntime, IsMeasuredOnceForAProfile) {
   ASSERT_TRUE(ExportOnnx(one, {}, path).ok());
   const absl::Cord bytes = SerializeOnnx(two, {})->bytes;
   const auto measure = [&](double seconds) {
-    return MeasureInOnnxRuntime(one, path, two, bytes, {1, folder_ / "p.db", 1, seconds});
+    return MeasureInOnnxRuntime(one, *ModelFile::Open(path), two, bytes, {1, folder_ / "p.db", 1, seconds});
   };
   EXPECT_EQ(*measure(0.5), std::nullopt);  // too few seconds
   const auto measured = measure(60);

@@ -92,9 +92,9 @@ TEST(JointSearch, AnUpdateOfJoinedWeightsIsOneAndKeepsEveryBit) {
 TEST(JointSearch, FindsFormsThatPayWhereLaunchesCount) {
   const StepGraphs graphs = GptStep();
   const auto device = *MakeDevice("analytic:h100");
-  RuleFlags flags;
-  for (const char* name : {"core.rules", kTrainingRules}) flags.files.push_back(*FindRuleFile(name));
-  const auto rules = LoadOptimizerRules(flags);
+  RuleSettings settings;
+  for (const char* name : {"core.rules", kTrainingRules}) settings.rules.push_back(*FindRuleFile(name));
+  const auto rules = LoadOptimizerRules(settings);
   ASSERT_TRUE(rules.ok()) << rules.status();
   const auto search = [&](const Graph& graph) {
     RuleRewriter rewriter(rules->rules);

@@ -1,4 +1,4 @@
-#include "tools/verbs/optimize/prove_result.h"
+#include "tools/library/prove_result.h"
 
 #include <memory>
 #include <set>
@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "tools/program/interrupt.h"
+#include "core/base/counted.h"
 #include "verifier/equal/equal_by_claims.h"
 
 namespace rewright {
@@ -37,12 +37,12 @@ std::vector<std::shared_ptr<const Matcher>> RulesOfPath(const OptimizeReport& re
   return named;
 }
 
-std::string TextOf(const EqualResult& result, double time_limit_s) {
+std::string TextOf(const EqualResult& result, double time_limit_s, const std::atomic<bool>* stop) {
   if (result.equality == Equality::kProved) {
     const size_t regions = result.regions.size() + static_cast<size_t>(result.regions_by_rules);
     return absl::StrCat("proved equal as a whole (", Counted(regions, "region"), ")");
   }
-  if (InterruptGuard::interrupted()) return "open: interrupted";
+  if (stop != nullptr && *stop) return "open: interrupted";
   if (result.time_out) return absl::StrFormat("open: not settled within %g s", time_limit_s);
   if (result.open.empty()) return "open: the steps of the search do not lead to the result";
   const OpenRegion& open = result.open[0];
@@ -53,14 +53,14 @@ std::string TextOf(const EqualResult& result, double time_limit_s) {
 }  // namespace
 
 ResultProof ProveResult(const Graph& original, const OptimizeReport& report, const RuleIndex& rules,
-                        double time_limit_s) {
+                        double time_limit_s, const std::atomic<bool>* stop) {
   ResultProof proof;
   const absl::Time start = absl::Now();
   EqualOptions options;
   options.rules = RulesForEqual(RulesOfPath(report, rules));
   options.time_limit_s = time_limit_s;
   options.folded_weights = false;  // they are folded when the result is written
-  options.stop = &InterruptGuard::flag();
+  options.stop = stop;
   absl::StatusOr<EqualResult> result = ProveByClaims(original, report.graph, ClaimsOf(report), options);
   proof.seconds = absl::ToDoubleSeconds(absl::Now() - start);
   if (!result.ok()) {
@@ -69,23 +69,8 @@ ResultProof ProveResult(const Graph& original, const OptimizeReport& report, con
   }
   proof.result = *std::move(result);
   proof.proved = proof.result.equality == Equality::kProved;
-  proof.text = TextOf(proof.result, time_limit_s);
+  proof.text = TextOf(proof.result, time_limit_s, stop);
   return proof;
-}
-
-Json ToJson(const ResultProof& proof) {
-  Json json;
-  json["answer"] = proof.proved ? "proved" : "open";
-  json["text"] = proof.text;
-  json["seconds"] = proof.seconds;
-  json["values"] = proof.result.values;
-  json["shared"] = proof.result.shared;
-  json["regions_by_rules"] = proof.result.regions_by_rules;
-  json["regions_by_prover"] = proof.result.regions.size();
-  Json open = Json::array();
-  for (const OpenRegion& region : proof.result.open) open.push_back(region.text);
-  json["open"] = std::move(open);
-  return json;
 }
 
 }  // namespace rewright

@@ -3,10 +3,10 @@
 // asked for (ProveByClaims in verifier/equal/equal.h): the steps of the search are the claims. Nothing is run.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "search/optimize/optimize.h"
-#include "tools/program/verb.h"
 #include "verifier/equal/equal.h"
 
 namespace rewright {
@@ -18,10 +18,9 @@ struct ResultProof {
   double seconds = 0;
 };
 
-// `rules` are all that steps of the search may name. `time_limit_s` is on the clock; a proof that needs longer is open.
+// `rules` are all that steps of the search may name. `time_limit_s` is on the clock; a proof that needs longer is open,
+// and so is one that `stop` ends (null: nothing does).
 ResultProof ProveResult(const Graph& original, const OptimizeReport& report, const RuleIndex& rules,
-                        double time_limit_s);
-
-Json ToJson(const ResultProof& proof);
+                        double time_limit_s, const std::atomic<bool>* stop = nullptr);
 
 }  // namespace rewright
