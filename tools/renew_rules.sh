@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves again the rules of all rule files that come with the program whose records are stale, after a change of the
-# prover, of an operator or of a rule (docs/decisions/068). Flags go to `rewright verify`, such as --threads 2.
+# Proves again the rules of all rule files that people wrote whose records are stale, after a change of the prover, of an
+# operator or of a rule (docs/decisions/068); the generator's sets are made anew (tools/make_rule_sets.sh). Flags go to `rewright verify`, such as --threads 2.
 # Usage: tools/renew_rules.sh [PROGRAM] [FLAG..]
 set -eu
 cd "$(dirname "$0")/.."

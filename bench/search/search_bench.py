@@ -182,10 +182,8 @@ GENERATED = ["linear", "conv", "reduce-softmax", "elementwise", "shape", "defini
 
 def rules(program, args):
     """Costs with core.rules, with the generated files in its place, and with all.rules, which is made of both."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "substitutions", "rules")
-    generated = [flag for name in GENERATED for flag in ("--rules", os.path.join(folder, f"{name}.rules"))]
-    core = ["--rules", os.path.join(folder, "core.rules")]
-    combined = ["--rules", os.path.join(folder, "all.rules")]
+    generated = [flag for name in GENERATED for flag in ("--rules", name)]  # made by the target rule_sets
+    core, combined = ["--rules", "core"], ["--rules", "all"]
     for name in args.models or ZOO:
         model = program.model(name)
         row = {"model": name, "device": "v100"}

@@ -1,10 +1,11 @@
-// Random graphs over all operators, searched with all rules that the program uses by default: the result is as near to
-// the original's as the classes of the applied rules promise. A failure prints the seed, the graph and the rule at
-// fault.
+// Random graphs over all operators, searched with all rules that people wrote and, with REWRIGHT_FULL, the generator's:
+// the result is as near to the original's as the classes of the applied rules promise. A failure prints the seed, the
+// graph and the rule at fault.
 #include "tests/support/random_graph.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <set>
@@ -18,6 +19,7 @@
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/search/fake_device_util.h"
+#include "tests/support/made_sets.h"
 
 namespace rewright {
 namespace {
@@ -25,11 +27,13 @@ namespace {
 constexpr uint64_t kSeed = 4000;
 const int kGraphs = Cases(10000);
 
-RuleSet DefaultRules() {
+RuleSet AllRules() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(REWRIGHT_SOURCE_DIR "/substitutions/rules")) {
-    const bool combined = entry.path().filename() == "all.rules";  // of the others
-    if (entry.path().extension() == ".rules" && !combined) files.push_back(entry.path().string());
+    if (entry.path().extension() == ".rules") files.push_back(entry.path().string());
+  }
+  if (std::getenv("REWRIGHT_FULL") != nullptr) {
+    for (const std::string& name : MadeSets()) files.push_back(MadeSet(name));
   }
   std::sort(files.begin(), files.end());
   auto rules = RuleSet::FromFiles(files);
@@ -95,7 +99,7 @@ FakeDevice WhimsicalDevice(uint64_t seed) {
 
 class RandomGraphTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { rules_ = new RuleSet(DefaultRules()); }
+  static void SetUpTestSuite() { rules_ = new RuleSet(AllRules()); }
   static void TearDownTestSuite() {
     delete rules_;
     rules_ = nullptr;

@@ -405,6 +405,19 @@ TEST_F(Verbs, RulesThatComeWithTheProgramAreFoundByName) {
   const Outcome none = Rewright(optimize + "no.rules");
   EXPECT_EQ(none.status, 2);
   EXPECT_THAT(none.err, HasSubstr("no.rules: No such file"));
+  // The ending may be left out.
+  EXPECT_EQ(Rewright(optimize + "laws").Json()["rewrites"], laws.Json()["rewrites"]);
+}
+
+// No build makes TASO's set.
+TEST_F(Verbs, TheErrorOfASetThatIsNotThereSaysHowItIsMade) {
+  for (const char* name : {"taso", "taso.rules"}) {
+    const Outcome outcome =
+        Rewright("optimize --rules " + std::string(name) + " " + Path("net.onnx") + " -o /tmp/x.onnx");
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(std::string(name) + ": this set has not been made; "
+                                                           "`rewright generate --preset taso -o taso.rules` makes it"));
+  }
 }
 
 TEST_F(Verbs, OptimizeRefusesBadOutputsBeforeItStarts) {

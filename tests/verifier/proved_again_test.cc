@@ -5,21 +5,20 @@
 #include <string>
 
 #include "substitutions/rule_set.h"
+#include "tests/support/made_sets.h"
 #include "tests/verifier/rules_util.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {
 namespace {
 
-class ProvedAgainTest : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(ProvedAgainTest, AreProvedAgainAsTheFileSays) {
-  const auto rules = ReadRules(GetParam());
+void ExpectProvedAgain(const std::string& file) {
+  const auto rules = ReadRules(file);
   ASSERT_TRUE(rules.ok()) << rules.status();
   ASSERT_FALSE(rules->empty());
   LoadOptions all;
   all.allow_risky = all.allow_finite_only = true;
-  const auto loaded = RuleSet::FromFiles({GetParam()}, all);  // proofs that are missing or stale are refused
+  const auto loaded = RuleSet::FromFiles({file}, all);  // proofs that are missing or stale are refused
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   const size_t step = std::getenv("REWRIGHT_FULL") != nullptr ? 1 : 10;
   RuleProofOptions options;
@@ -31,6 +30,14 @@ TEST_P(ProvedAgainTest, AreProvedAgainAsTheFileSays) {
     EXPECT_EQ(verdict.limits, rule.proof->domain) << rule.name;
     EXPECT_EQ(verdict.instances, rule.proof->instances) << rule.name;
   }
+}
+
+class ProvedAgainTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ProvedAgainTest, AreProvedAgainAsTheFileSays) { ExpectProvedAgain(GetParam()); }
+
+TEST(ProvedAgain, MadeSets) {
+  for (const std::string& name : MadeSets()) ExpectProvedAgain(MadeSet(name));
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, ProvedAgainTest, ::testing::ValuesIn(ShippedRuleFiles()),

@@ -76,13 +76,12 @@ size_t FirstOfToday(size_t step) {
   return static_cast<size_t>(day) % step;
 }
 
-std::vector<std::string> ShippedRuleFiles(bool combined) {
+std::vector<std::string> ShippedRuleFiles() {
   std::vector<std::string> files;
   for (const char* folder : {"rules", "baseline"}) {
     for (const auto& entry :
          std::filesystem::directory_iterator(absl::StrCat(REWRIGHT_SOURCE_DIR, "/substitutions/", folder))) {
-      if (entry.path().extension() != ".rules") continue;
-      if (combined || entry.path().filename() != "all.rules") files.push_back(entry.path().string());
+      if (entry.path().extension() == ".rules") files.push_back(entry.path().string());
     }
   }
   std::sort(files.begin(), files.end());

@@ -33,9 +33,8 @@ std::vector<Rule> HandWrittenRules();
 // go by. REWRIGHT_DAY=N asks for another day.
 size_t FirstOfToday(size_t step);
 
-// The rule files that come with the program, in order of their paths. `combined`: all.rules, too, which is made of the
-// others.
-std::vector<std::string> ShippedRuleFiles(bool combined = true);
+// The rule files that people wrote and that come with the program, in order of their paths.
+std::vector<std::string> ShippedRuleFiles();
 
 // The name of the file at `path` as googletest takes it.
 std::string TestNameOf(const std::string& path);

@@ -15,6 +15,7 @@
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/support/distinguish.h"
+#include "tests/support/made_sets.h"
 #include "tests/verifier/rules_util.h"
 
 namespace rewright {
@@ -43,14 +44,12 @@ std::vector<RuleInstance> Sample(const CompiledRule& rule, std::mt19937_64& rng)
   return sample;
 }
 
-class ShippedRulesTest : public ::testing::TestWithParam<std::string> {};
-
 // Values that differ in f32 may be equal in 16 bits.
-TEST_P(ShippedRulesTest, AreInNoBetterClassOnHalves) {
+void ExpectNoBetterClassOnHalves(const std::string& file) {
   constexpr RuleClass kBestFirst[] = {RuleClass::kExact, RuleClass::kReassociating, RuleClass::kFiniteOnly,
                                       RuleClass::kNumericallyRisky};
   const auto place = [&](RuleClass c) { return std::find(std::begin(kBestFirst), std::end(kBestFirst), c); };
-  const auto rules = ReadRules(GetParam());
+  const auto rules = ReadRules(file);
   ASSERT_TRUE(rules.ok()) << rules.status();
   for (const Rule& rule : *rules) {
     if (!rule.proof || !rule.proof->halves) continue;
@@ -58,8 +57,8 @@ TEST_P(ShippedRulesTest, AreInNoBetterClassOnHalves) {
   }
 }
 
-TEST_P(ShippedRulesTest, AreNotToldApart) {
-  const auto rules = ReadRules(GetParam());
+void ExpectNotToldApart(const std::string& file) {
+  const auto rules = ReadRules(file);
   ASSERT_TRUE(rules.ok()) << rules.status();
   std::mt19937_64 rng(kSeed);
   int64_t total = 0;
@@ -85,13 +84,26 @@ TEST_P(ShippedRulesTest, AreNotToldApart) {
     short_of += computed < trials;
     total += computed;
   }
-  std::cout << std::filesystem::path(GetParam()).filename().string() << ", seed " << kSeed << ": " << all.size()
+  std::cout << std::filesystem::path(file).filename().string() << ", seed " << kSeed << ": " << all.size()
             << " rules, both sides computed " << total << " times; " << short_of << " rules less than they should be\n";
 }
 
-// The rules of the combined set are those of the others.
-INSTANTIATE_TEST_SUITE_P(Files, ShippedRulesTest, ::testing::ValuesIn(ShippedRuleFiles(/*combined=*/false)),
+class ShippedRulesTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ShippedRulesTest, AreInNoBetterClassOnHalves) { ExpectNoBetterClassOnHalves(GetParam()); }
+
+TEST_P(ShippedRulesTest, AreNotToldApart) { ExpectNotToldApart(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Files, ShippedRulesTest, ::testing::ValuesIn(ShippedRuleFiles()),
                          [](const auto& info) { return TestNameOf(info.param); });
+
+TEST(ShippedRules, MadeSetsAreInNoBetterClassOnHalves) {
+  for (const std::string& name : MadeSets()) ExpectNoBetterClassOnHalves(MadeSet(name));
+}
+
+TEST(ShippedRules, MadeSetsAreNotToldApart) {
+  for (const std::string& name : MadeSets()) ExpectNotToldApart(MadeSet(name));
+}
 
 }  // namespace
 }  // namespace rewright

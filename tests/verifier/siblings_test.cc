@@ -57,7 +57,7 @@ TEST(SiblingsTest, PartsOfAllArePartsOfTwo) {
 
 std::vector<Rule> SiblingRules() {
   std::vector<Rule> rules;
-  for (const std::string& file : ShippedRuleFiles(/*combined=*/false)) {
+  for (const std::string& file : ShippedRuleFiles()) {
     const auto read = ReadRules(file);
     EXPECT_TRUE(read.ok()) << read.status();
     for (const Rule& rule : read.ok() ? *read : std::vector<Rule>()) {

@@ -465,8 +465,9 @@ NormalForm Elements::ToOpaque(const ExprPtr& e, Scope& scope) {
   for (const ExprPtr& arg : e->args()) {
     args.push_back(IsIndexKind(arg->kind()) ? IndexForm(ctx_, ToPoly(arg, scope)) : ToForm(arg, scope));
   }
+  // A stand-in for an operator is of elements alone; the value of an attribute or constant is of no node.
+  if (scope.node < 0 || !instance_.nodes[scope.node].meaning->IsOpaque()) return Apply(ctx_, e->name(), args);
   const SymbolicNode& n = instance_.nodes[scope.node];
-  if (!n.meaning->IsOpaque()) return Apply(ctx_, e->name(), args);  // of elements alone: a stand-in for an operator
   for (SymbolicValue input : n.inputs) {
     absl::StrAppend(&name, " ", DTypeName(instance_.nodes[input.node].dtypes[input.output]));
     for (const Poly& size : Shape(input)) args.push_back(IndexForm(ctx_, size));

@@ -13,6 +13,7 @@
 #include "substitutions/language/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
+#include "tests/support/made_sets.h"
 #include "tests/verifier/rules_util.h"
 
 namespace rewright {
@@ -74,10 +75,8 @@ void ExpectSame(const Rule& rule, DomainLimits limits) {
 
 constexpr DomainLimits kSmall{.max_rank = 3, .max_perm_rank = 3, .max_broadcast_rank = 2};
 
-class LawsOfFile : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(LawsOfFile, HaveTheSameInstances) {
-  const auto rules = ReadRules(GetParam());
+void ExpectSameInstances(const std::string& file) {
+  const auto rules = ReadRules(file);
   ASSERT_TRUE(rules.ok()) << rules.status();
   const size_t step = std::max<size_t>(1, rules->size() / static_cast<size_t>(Cases(2000, 100)));
   for (size_t i = FirstOfToday(step); i < rules->size(); i += step) {
@@ -85,7 +84,15 @@ TEST_P(LawsOfFile, HaveTheSameInstances) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shipped, LawsOfFile, ::testing::ValuesIn(ShippedRuleFiles(/*combined=*/false)),
+class LawsOfFile : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(LawsOfFile, HaveTheSameInstances) { ExpectSameInstances(GetParam()); }
+
+TEST(LawInstances, OfMadeSetsAreTheSame) {
+  for (const std::string& name : MadeSets()) ExpectSameInstances(MadeSet(name));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, LawsOfFile, ::testing::ValuesIn(ShippedRuleFiles()),
                          [](const auto& info) { return TestNameOf(info.param); });
 
 // Expressions that no shipped rule uses.

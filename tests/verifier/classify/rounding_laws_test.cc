@@ -47,6 +47,10 @@ TEST_P(Operations, AreTheSame) {
 INSTANTIATE_TEST_SUITE_P(
     Rules, Operations,
     ::testing::Values(
+        // A constant that is computed: the prover meets a stand-in for its operation outside of every node.
+        OperationsCase{"rule r avg_pool2d(x[n, c, h, w], kernel=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1) => "
+                       "conv2d(x, scalar(1 / 9)[c, 1, 3, 3], pads=[1, 1, 1, 1], groups=c)",
+                       false, false},
         // Products of one matrix side by side; a sum in another order, and the same sum.
         OperationsCase{"rule r { matmul(x[m, k], y[k, n]), matmul(x, z[k, l]) } "
                        "=> split(matmul(x, concat(y, z, axis=1)), axis=1, sizes=[n, l])",

@@ -163,10 +163,8 @@ Action DeclareBlame(CommandLine& line) {
   auto flags = std::make_shared<BlameFlags>();
   line.Add("trace", &flags->trace, "What optimize --trace wrote").Required().Type("TRACE.json");
   line.Add("--model", &flags->model, "The original model (default: where it was)").Type("IN.onnx");
-  line.Add("--rules", &flags->rules, "The rules (repeatable; default: the files that were used)")
-      .Map(RuleFile)
-      .Type("FILE")
-      .OneAtATime();
+  RuleFiles(line.Add("--rules", &flags->rules, "The rules (repeatable; default: the files that were used)"))
+      .Type("FILE");
   line.AddChoice("--what", &flags->what, {"outputs", "time"}, "What is wrong with the result (default outputs)");
   line.AddChoice("--device", &flags->device, {"cpu", "reference"}, "Where to run (default: as optimized)");
   line.AddReal("--rtol", &flags->rtol, 0, 1e9, "Relative tolerance of an element (default 1e-3)");

@@ -173,7 +173,7 @@ absl::StatusOr<Answer> Derive(const DeriveFlags& flags, Session& session) {
 
 Action DeclareDerive(CommandLine& line) {
   auto flags = std::make_shared<DeriveFlags>();
-  line.Add("--rules", &flags->rules, "The set (repeatable)").Required().Map(RuleFile).Type("FILE.rules").OneAtATime();
+  RuleFiles(line.Add("--rules", &flags->rules, "The set (repeatable)")).Required().Type("FILE.rules");
   line.Add("--goals", &flags->goals, "The rules in question; they need no proofs").Required().Type("FILE.rules");
   line.AddChoice("--format", &flags->format, {"rewright", "taso"}, "Of the goals; taso: a protobuf rule file of TASO");
   line.AddSwitch("--one-way", &flags->one_way,

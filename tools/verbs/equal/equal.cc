@@ -339,10 +339,9 @@ Action DeclareEqual(CommandLine& line) {
           "which the models differ, one .npy file each; or the regions that are left, as rules")
       .Type("DIR");
   AddReading(line, &flags->dims, &flags->fold_defaults);
-  line.Add("--rules", &flags->rules.rules, "Proved rules (repeatable; default: those that come with the program)")
-      .Map(RuleFile)
-      .Type("FILE.rules")
-      .OneAtATime();
+  RuleFiles(
+      line.Add("--rules", &flags->rules.rules, "Proved rules (repeatable; default: those that come with the program)"))
+      .Type("FILE.rules");
   line.AddReal("--time-limit", &flags->time_limit, 0.001, 1e9, "Seconds for proofs, on the clock (default 60)");
   line.AddReal("--region-limit", &flags->region_limit, 0.001, 1e6,
                "Seconds of work that the prover gets for one region (default 3; see docs/verifier.md)");

@@ -2,21 +2,53 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "substitutions/generate/enumerate/space.h"
 #include "substitutions/rule_set.h"
 
 namespace rewright {
+namespace {
 
+constexpr absl::string_view kEnding = ".rules";
+// The set that is made of those of the presets (docs/generator.md).
+constexpr absl::string_view kCombinedSet = "all";
+
+bool IsFile(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+// A name without a folder that is no file here is that of a file that comes with the program.
 std::string RuleFile(std::string name) {
-  if (name.find('/') != std::string::npos || access(name.c_str(), F_OK) == 0) return name;
-  return FindRuleFile(name).value_or(name);
+  if (name.find('/') != std::string::npos || IsFile(name)) return name;
+  for (const std::string& file : {name, absl::StrCat(name, kEnding)}) {
+    if (const absl::StatusOr<std::string> path = FindRuleFile(file); path.ok()) return *path;
+  }
+  return name;
 }
 
+// Empty, or how a set of the generator that is not there is made.
+std::string MissingSet(const std::string& path) {
+  const std::string set(absl::StripSuffix(path, kEnding));
+  const std::vector<std::string> presets = generate::PresetNames();
+  const bool of_preset = std::find(presets.begin(), presets.end(), set) != presets.end();
+  if (IsFile(path) || !(of_preset || set == kCombinedSet)) return "";
+  const std::string all = "`cmake --build build/release --target rule_sets` makes the sets of the generator";
+  return absl::StrCat(
+      path, ": this set has not been made; ",
+      of_preset ? absl::StrCat("`rewright generate --preset ", set, " -o ", set, kEnding, "` makes it, and ", all)
+                : all);
+}
+
+}  // namespace
+
+Flag RuleFiles(Flag flag) { return flag.Map(RuleFile).Check(MissingSet, "").OneAtATime(); }
+
 void AddRules(CommandLine& line, RuleSettings* settings) {
-  line.Add("--rules", &settings->rules,
-           "Rules to use, a file or the name of one that comes with the program (repeatable; default core.rules)")
-      .Map(RuleFile)
-      .Type("FILE")
-      .OneAtATime();
+  RuleFiles(line.Add("--rules", &settings->rules,
+                     "Rules to use, a file or the name of one that comes with the program or was made beside it "
+                     "(repeatable; default core.rules)"))
+      .Type("FILE");
   line.Add("--disable-rule", &settings->disabled_rules, "A rule not to use (repeatable)").Type("NAME").OneAtATime();
   line.AddSwitch("--exact", &settings->exact,
                  "Only rules that keep every bit in the reference interpreter's float32 and float64");

@@ -9,9 +9,9 @@
 
 namespace rewright {
 
-// A name without a folder that is no file here is the file of that name that comes with the program, such as
-// laws.rules.
-std::string RuleFile(std::string name);
+// Lets each value of a flag be a file, or the name of a set that comes with the program or was made beside it: shape or
+// shape.rules. The error of a set of the generator that is not there says how it is made.
+Flag RuleFiles(Flag flag);
 
 // --rules, --disable-rule, --exact, --assume-finite, --trust-unverified.
 void AddRules(CommandLine& line, RuleSettings* settings);

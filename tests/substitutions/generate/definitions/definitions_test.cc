@@ -2,12 +2,9 @@
 #include "substitutions/generate/definitions/definitions.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 
-#include "core/base/files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "substitutions/egraph/derive.h"
@@ -15,7 +12,6 @@
 #include "substitutions/language/rule_printer.h"
 #include "substitutions/match/matcher.h"
 #include "substitutions/rule_set.h"
-#include "tests/support/temporary_folder.h"
 
 namespace rewright::generate {
 namespace {
@@ -190,21 +186,6 @@ TEST(Definitions, ElementaryOperatorsDefineNothing) {
   const DefinitionRules found = RulesOf({FindOp("add"), FindOp("exp"), FindOp("reduce_mean"), FindOp("identity")});
   EXPECT_THAT(found.rules, IsEmpty());
   EXPECT_EQ(found.counts.elementary, 4);
-}
-
-// If the operators have changed, the command at the beginning of definitions.rules must be run again.
-TEST(Definitions, TheShippedFileIsWhatTheCommandMakes) {
-  const auto text = [](const std::string& path) {
-    std::ifstream file(path);
-    std::stringstream all;
-    all << file.rdbuf();
-    return all.str();
-  };
-  const std::string shipped = text(RulesFolder() + "definitions.rules");
-  const std::string command = "rewright generate --preset definitions -o definitions.rules";
-  const std::string again = TemporaryFile("definitions_again.rules");
-  ASSERT_TRUE(WriteText(again, PrintRules({command}, RulesOf(AllOps()).rules)).ok());
-  EXPECT_EQ(text(again), shipped) << "to be made again, in substitutions/rules:\n" << command;
 }
 
 }  // namespace
