@@ -4,13 +4,13 @@
 
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "verifier/normal_form/normal_form.h"
-#include "verifier/prove/elements.h"
 #include "verifier/refute/concrete.h"
 #include "verifier/refute/counterexample.h"
-#include "verifier/smt/solver.h"
 
 namespace rewright::verifier {
 namespace {
@@ -140,6 +140,50 @@ class FormEvaluator {
 
 }  // namespace
 
+std::string Skipped(const Counts& counts) {
+  if (counts.skipped == 0 && counts.compared > 0) return "";
+  return absl::StrCat(counts.skipped, " of ", counts.skipped + counts.compared, " values skipped");
+}
+
+ElementScene::ElementScene(const RuleInstance& instance, const Strategy& strategy, uint64_t seed,
+                           const std::vector<int64_t>& symbols)
+    : session_{.work_limit_s = 5, .memory = &memory_},
+      context_(&session_, strategy, seed),
+      elements_(&context_, instance) {
+  std::vector<Guard> facts = elements_.Conditions();
+  for (const Guard& g : elements_.Requirements(0, instance.num_lhs_nodes)) facts.push_back(g);
+  context_.samples.emplace_back();
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    context_.factor_order.push_back(static_cast<Var>(s));
+    context_.samples[0][static_cast<Var>(s)] = symbols[s];
+  }
+  elements_.SolveEquations(facts);
+}
+
+std::vector<Poly> ElementScene::Positions(SymbolicValue output) {
+  constexpr const char* kNames[] = {"i", "j", "k", "l"};
+  std::vector<Poly> at;
+  for (const Poly& size : elements_.Shape(output)) {
+    std::vector<Var> digits;
+    Poly index;
+    const std::string name = kNames[at.size() % std::size(kNames)];
+    if (!SplitProduct(context_, name, size, &digits, &index)) {
+      digits = {context_.NewRanged(name, Poly(), size)};
+      index = Poly::Of(digits[0]);
+    }
+    context_.positions.insert(context_.positions.end(), digits.begin(), digits.end());
+    for (size_t d = 0; d < digits.size(); ++d) names_[digits[d]] = name + std::string(d, '\'');
+    at.push_back(index);
+  }
+  return at;
+}
+
+NormalForm ElementScene::Form(SymbolicValue output, const std::vector<Poly>& at) {
+  return LiftConditions(context_, elements_.Element(output, at));
+}
+
+std::string ElementScene::Print(const NormalForm& form) const { return NormalFormKey(context_, form, names_); }
+
 void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t seed, Counts* counts) {
   std::mt19937_64 rng(seed);
   CounterexampleSearch search(instance, seed);
@@ -149,30 +193,13 @@ void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t
   for (const std::vector<int64_t>& symbols : assignments) {
     ConcreteInstance concrete(instance, symbols, RoundsToIntegers(instance), &rng);
     if (!concrete.usable()) continue;
-    ProofSession session;
-    QueryCache memory;
-    session.memory = &memory;
-    session.work_limit_s = 5;
-    Context ctx(&session, strategy, seed);
-    Elements elements(&ctx, instance);
-    std::vector<Guard> facts = elements.Conditions();
-    for (const Guard& g : elements.Requirements(0, instance.num_lhs_nodes)) facts.push_back(g);
-    for (size_t s = 0; s < instance.symbols.size(); ++s) ctx.factor_order.push_back(static_cast<Var>(s));
-    ctx.samples.emplace_back();
-    for (size_t s = 0; s < symbols.size(); ++s) ctx.samples[0][static_cast<Var>(s)] = symbols[s];
-    elements.SolveEquations(facts);
+    ElementScene scene(instance, strategy, seed, symbols);
+    const Context& ctx = scene.context();
     std::vector<SymbolicValue> outputs = instance.lhs;
     outputs.insert(outputs.end(), instance.rhs.begin(), instance.rhs.end());
     for (const SymbolicValue& output : outputs) {
-      std::vector<Poly> at;
-      std::vector<std::vector<Var>> digits;
-      for (const Poly& size : elements.Shape(output)) {
-        std::vector<Var> vars;
-        Poly index;
-        if (!SplitProduct(ctx, "i", size, &vars, &index)) index = Poly::Of(ctx.NewRanged("i", Poly(), size));
-        at.push_back(index);
-      }
-      NormalForm form = LiftConditions(ctx, elements.Element(output, at));
+      const std::vector<Poly> at = scene.Positions(output);
+      const NormalForm form = scene.Form(output, at);
       for (int point = 0; point < 3; ++point) {
         Assignment values = ctx.samples[0];
         std::vector<int64_t> position;
@@ -184,7 +211,7 @@ void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t
         if (!usable) continue;
         concrete.Clear();
         const double expected = concrete.Element(output, position);
-        FormEvaluator evaluator(ctx, instance, elements, concrete);
+        FormEvaluator evaluator(ctx, instance, scene.elements(), concrete);
         const double found = evaluator.Form(form, values);
         if (concrete.undefined() || evaluator.undefined || !std::isfinite(expected)) {
           ++counts->skipped;
@@ -193,7 +220,7 @@ void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t
         ++counts->compared;
         EXPECT_NEAR(found, expected, 1e-6 * std::max(1.0, std::abs(expected)))
             << instance.rule << " " << instance.description << "\n"
-            << NormalFormKey(ctx, form);
+            << scene.Print(form);
       }
     }
   }
