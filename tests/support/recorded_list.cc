@@ -64,6 +64,7 @@ void Write(const std::string& path, const ListFile& file) {
 std::string OneLine(const std::string& text) {
   std::string line = text;
   std::replace(line.begin(), line.end(), '|', '/');
+  std::replace(line.begin(), line.end(), '\n', ' ');
   absl::RemoveExtraAsciiWhitespace(&line);
   return line;
 }

@@ -327,7 +327,7 @@ std::vector<MutantCase> TodaysMutants(const std::vector<std::string>& names, int
 }
 
 JudgedMutants JudgeMutants(const std::vector<Rule>& rules, int whole, size_t instances, uint64_t seed) {
-  constexpr int kAttempts = 30;
+  constexpr int kAttempts = 10;
   std::vector<std::string> names;
   for (const Rule& rule : rules) names.push_back(rule.name);
   JudgedMutants judged;

@@ -48,4 +48,19 @@ class ElementScene {
 // Compares both sides of the instance at a few assignments and positions, under one strategy. May throw GiveUp.
 void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t seed, Counts* counts);
 
+// A row of the table of normal forms (lists/normal_form_table.txt):
+//
+//   a variable that an equation determines [quotients]
+//     reduce_sum(x[m, n], axes=[1])
+//     => 1S1[...]x@0[...]
+struct TableRow {
+  std::string before;  // the lines above: comments and empty ones
+  std::string law;     // and the choices of the attempt in brackets
+  std::string term, form;
+};
+std::string TablePath();
+std::vector<TableRow> ReadTable();
+// The normal form of the term's element, at its first instance; or why there is none.
+std::string PrintedForm(const TableRow& row);
+
 }  // namespace rewright::verifier
