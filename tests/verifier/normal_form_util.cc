@@ -215,7 +215,9 @@ std::string ElementScene::Print(const NormalForm& form) const { return NormalFor
 void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t seed, Counts* counts) {
   std::mt19937_64 rng(seed);
   CounterexampleSearch search(instance, seed);
-  std::vector<std::vector<int64_t>> assignments = search.Draw(20);
+  search.Run(4, 1);
+  std::vector<std::vector<int64_t>> assignments = search.assignments();
+  if (assignments.empty()) assignments = search.Draw(20);
   if (assignments.size() > 2) assignments.resize(2);
   for (const std::vector<int64_t>& symbols : assignments) {
     ConcreteInstance concrete(instance, symbols, RoundsToIntegers(instance), &rng);
