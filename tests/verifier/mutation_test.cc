@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -26,7 +27,13 @@ TEST_P(MutationTest, NoMutantThatDiffersIsProved) {
   constexpr uint64_t kSeed = 20240607;
   constexpr int kMutantsPerRule = 20;
   std::vector<RuleCase> rules = LoadRules(GetParam());
-  std::erase_if(rules, [](const RuleCase& rule) { return rule.expect != "proved" || rule.instances.empty(); });
+  // Rules whose right side applies an operator.
+  std::erase_if(rules, [](const RuleCase& rule) {
+    if (rule.expect != "proved" || rule.instances.empty()) return true;
+    const RuleInstance& instance = rule.instances[rule.instances.size() / 2];
+    return std::none_of(instance.nodes.begin() + instance.num_lhs_nodes, instance.nodes.end(),
+                        [](const SymbolicNode& node) { return node.meaning != nullptr; });
+  });
   std::vector<std::string> names;
   for (const RuleCase& rule : rules) names.push_back(rule.name);
   Findings findings;
