@@ -1,15 +1,20 @@
 #include "tests/support/rule_mutation.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/text_hash.h"
 #include "core/ir/expr.h"
 #include "core/ops/ops.h"
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/rule_printer.h"
+#include "tests/counts.h"
 #include "tests/support/distinguish.h"
 #include "verifier/prove/prove_instance.h"
 
@@ -254,19 +259,37 @@ std::optional<Mutant> MutateRule(const Rule& rule, MutationRng& rng) {
 
 namespace {
 
-void JudgeMutant(const RuleInstance& mutant, const std::string& what, MutationRng& rng, MutantCounts* counts) {
+struct Verdicts {
+  bool all_proved = true, told_apart = false;
+};
+
+void JudgeInstance(const RuleInstance& mutant, const std::string& what, MutationRng& rng, Verdicts* verdicts,
+                   std::vector<std::string>* false_proofs) {
   ProofOptions proof;
   proof.search_counterexample = false;  // only the proof is tested
-  proof.work_limit_s = 0.5;
+  proof.work_limit_s = 0.3;
   const bool accepted = Prove(mutant, proof).verdict == Verdict::kProved;
-  const std::optional<std::string> apart = Distinguished(mutant, 100, rng);
-  if (accepted && apart) counts->false_proofs.push_back(absl::StrCat(what, mutant.description, "\n", *apart));
-  ++(apart ? counts->refuted : accepted ? counts->equivalent : counts->open);
+  const std::optional<std::string> apart = Distinguished(mutant, 150, rng);
+  if (accepted && apart) false_proofs->push_back(absl::StrCat(what, "\n", mutant.description, "\n", *apart));
+  verdicts->all_proved = verdicts->all_proved && accepted;
+  verdicts->told_apart = verdicts->told_apart || apart;
 }
 
-void PrintCounts(const MutantCounts& counts) {
-  std::cout << counts.refuted + counts.open << " mutants: " << counts.refuted << " told apart by the interpreter, "
-            << counts.open << " open; besides them " << counts.equivalent << " proved (equivalent)\n";
+void AddFinding(const MutantCase& mutant, const std::string& found, JudgedMutants* judged) {
+  EXPECT_TRUE(judged->findings.emplace(mutant.name, found).second) << "two rules are called " << mutant.name;
+}
+
+std::string FoundBy(const Verdicts& verdicts, const std::string& change) {
+  if (verdicts.told_apart) return "";
+  return absl::StrCat(verdicts.all_proved ? "proved" : "open", change.empty() ? "" : ": ", change);
+}
+
+void PrintCounts(const JudgedMutants& judged) {
+  std::map<std::string, int> counts;
+  for (const auto& [name, found] : judged.findings) ++counts[found.substr(0, found.find(':'))];
+  std::cout << judged.findings.size() << " mutants: " << counts[""] << " told apart by the interpreter, "
+            << counts["proved"] << " proved (equivalent), " << counts["open"] << " open, " << counts["none"]
+            << " that are no rules\n";
 }
 
 }  // namespace
@@ -293,36 +316,64 @@ bool MutateDeclaration(const RuleInstance& instance, MutationRng& rng, RuleInsta
   return false;
 }
 
-MutantCounts JudgeMutants(const std::vector<Rule>& rules, int wanted, uint64_t seed) {
-  MutationRng rng(seed);
-  MutantCounts counts;
-  while (counts.refuted + counts.open < wanted) {
-    const std::optional<Mutant> mutant = MutateRule(rules[rng() % rules.size()], rng);
-    if (!mutant) continue;
-    const auto compiled = CompileRule(mutant->rule, RuleUse::kProof);
-    if (!compiled.ok()) continue;
-    std::vector<RuleInstance> instances;
-    (void)ForEachInstance(**compiled, SmallLimits(**compiled), [&](RuleInstance instance) {
-      instances.push_back(std::move(instance));
-      return instances.size() < 2 ? absl::OkStatus() : absl::CancelledError("enough");
-    });
-    if (instances.empty()) continue;
-    JudgeMutant(instances.back(), absl::StrCat(mutant->change, "\n", PrintLaw(mutant->rule)), rng, &counts);
-  }
-  PrintCounts(counts);
-  return counts;
+std::vector<MutantCase> TodaysMutants(const std::vector<std::string>& names, int whole, uint64_t seed) {
+  std::vector<MutantCase> mutants;
+  ForTodaysCases(whole, [&](size_t k) {
+    const size_t place = k % names.size();
+    std::string name = absl::StrCat(names[place], " #", k / names.size());
+    mutants.push_back({place, name, MutationRng(seed ^ Fnv1a(name))});
+  });
+  return mutants;
 }
 
-MutantCounts JudgeDeclarationMutants(const std::vector<RuleInstance>& instances, int wanted, uint64_t seed) {
-  MutationRng rng(seed);
-  MutantCounts counts;
-  while (counts.refuted + counts.open < wanted) {
-    const RuleInstance& instance = instances[rng() % instances.size()];
-    RuleInstance mutant;
-    if (MutateDeclaration(instance, rng, &mutant)) JudgeMutant(mutant, "", rng, &counts);
+JudgedMutants JudgeMutants(const std::vector<Rule>& rules, int whole, size_t instances, uint64_t seed) {
+  constexpr int kAttempts = 10;
+  std::vector<std::string> names;
+  for (const Rule& rule : rules) names.push_back(rule.name);
+  JudgedMutants judged;
+  for (MutantCase& one : TodaysMutants(names, whole, seed)) {
+    std::optional<std::string> found;
+    for (int attempt = 0; attempt < kAttempts && !found; ++attempt) {
+      const std::optional<Mutant> mutant = MutateRule(rules[one.place], one.rng);
+      if (!mutant) continue;
+      const auto compiled = CompileRule(mutant->rule, RuleUse::kProof);
+      if (!compiled.ok()) continue;
+      std::vector<RuleInstance> first;
+      (void)ForEachInstance(**compiled, SmallLimits(**compiled), [&](RuleInstance instance) {
+        first.push_back(std::move(instance));
+        return first.size() < instances ? absl::OkStatus() : absl::CancelledError("enough");
+      });
+      if (first.empty()) continue;
+      Verdicts verdicts;
+      const std::string what = absl::StrCat("seed ", seed, ", ", one.name, ": ", mutant->change, "\n");
+      for (const RuleInstance& instance : first) {
+        JudgeInstance(instance, what + PrintLaw(mutant->rule), one.rng, &verdicts, &judged.false_proofs);
+      }
+      found = FoundBy(verdicts, mutant->change);
+    }
+    AddFinding(one, found.value_or("none"), &judged);
   }
-  PrintCounts(counts);
-  return counts;
+  PrintCounts(judged);
+  return judged;
+}
+
+JudgedMutants JudgeDeclarationMutants(const std::vector<RuleInstance>& instances, int whole, uint64_t seed) {
+  std::vector<std::string> names;
+  for (const RuleInstance& instance : instances)
+    names.push_back(absl::StrCat(instance.rule, " ", instance.description));
+  JudgedMutants judged;
+  for (MutantCase& one : TodaysMutants(names, whole, seed)) {
+    RuleInstance mutant;
+    if (!MutateDeclaration(instances[one.place], one.rng, &mutant)) {
+      AddFinding(one, "none", &judged);
+      continue;
+    }
+    Verdicts verdicts;
+    JudgeInstance(mutant, absl::StrCat("seed ", seed, ", ", one.name), one.rng, &verdicts, &judged.false_proofs);
+    AddFinding(one, FoundBy(verdicts, ""), &judged);
+  }
+  PrintCounts(judged);
+  return judged;
 }
 
 }  // namespace rewright

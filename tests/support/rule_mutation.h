@@ -9,6 +9,7 @@
 
 #include "substitutions/instance/instance.h"
 #include "substitutions/language/rule.h"
+#include "tests/support/recorded_list.h"
 
 namespace rewright {
 
@@ -27,16 +28,24 @@ std::optional<Mutant> MutateRule(const Rule& rule, MutationRng& rng);
 // found.
 bool MutateDeclaration(const RuleInstance& instance, MutationRng& rng, RuleInstance* mutant);
 
-// Tests rules changed at one place: the prover must not accept those whose sides the interpreter distinguishes.
-struct MutantCounts {
-  int refuted = 0;                        // told apart by the interpreter
-  int open = 0;                           // neither told apart nor proved
-  int equivalent = 0;                     // proved and not told apart
-  std::vector<std::string> false_proofs;  // proved and told apart
+// A mutant of a list of rules: number `number` of the rule at `place`. Its draws follow from the rule's name and the
+// numbers alone, so that mutants stay as they are when rules join the list.
+struct MutantCase {
+  size_t place = 0;
+  std::string name;
+  MutationRng rng;
 };
-// Tests `wanted` mutants that are refuted or open, of rules drawn at random; prints the counts.
-MutantCounts JudgeMutants(const std::vector<Rule>& rules, int wanted, uint64_t seed);
+// Today's part of `whole` mutants of rules of these names, as many of each rule as of any other.
+std::vector<MutantCase> TodaysMutants(const std::vector<std::string>& names, int whole, uint64_t seed);
+
+// Rules changed at one place. The prover must not accept those whose sides the interpreter distinguishes.
+struct JudgedMutants {
+  std::vector<std::string> false_proofs;  // proved and told apart by the interpreter
+  Findings findings;  // "proved" or "open", with the change; "none" where no rule came of it; "" where told apart
+};
+// Tests today's part of `whole` mutants, each at its first `instances` instances; prints how many are of which kind.
+JudgedMutants JudgeMutants(const std::vector<Rule>& rules, int whole, size_t instances, uint64_t seed);
 // Does the same for proved instances of which a declaration is changed.
-MutantCounts JudgeDeclarationMutants(const std::vector<RuleInstance>& instances, int wanted, uint64_t seed);
+JudgedMutants JudgeDeclarationMutants(const std::vector<RuleInstance>& instances, int whole, uint64_t seed);
 
 }  // namespace rewright

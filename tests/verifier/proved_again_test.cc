@@ -1,10 +1,11 @@
-// The rules that come with the program are proved again: a tenth of each file, all with REWRIGHT_FULL (bench/full).
+// The rules that come with the program are proved again: a tenth of each file, another one each day, all with
+// REWRIGHT_FULL (bench/full).
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "substitutions/rule_set.h"
+#include "tests/counts.h"
 #include "tests/support/made_sets.h"
 #include "tests/verifier/rules_util.h"
 #include "verifier/prove_rule.h"
@@ -20,16 +21,15 @@ void ExpectProvedAgain(const std::string& file) {
   all.allow_risky = all.allow_finite_only = true;
   const auto loaded = RuleSet::FromFiles({file}, all);  // proofs that are missing or stale are refused
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  const size_t step = std::getenv("REWRIGHT_FULL") != nullptr ? 1 : 10;
   RuleProofOptions options;
   options.classify = false;
-  for (size_t i = 0; i < rules->size(); i += step) {
+  ForTodaysCases(static_cast<int>(rules->size()), [&](size_t i) {
     const Rule& rule = (*rules)[i];
     const RuleVerdict verdict = ProveRule(rule, options);
     EXPECT_EQ(verdict.verdict, Verdict::kProved) << rule.name << ": " << verdict.reason;
     EXPECT_EQ(verdict.limits, rule.proof->domain) << rule.name;
     EXPECT_EQ(verdict.instances, rule.proof->instances) << rule.name;
-  }
+  });
 }
 
 class ProvedAgainTest : public ::testing::TestWithParam<std::string> {};

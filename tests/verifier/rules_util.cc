@@ -4,12 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdint>
-#include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -66,14 +62,6 @@ std::vector<Rule> HandWrittenRules() {
     if (rules.ok()) all.insert(all.end(), rules->begin(), rules->end());
   }
   return all;
-}
-
-size_t FirstOfToday(size_t step) {
-  constexpr int64_t kDay = 24 * 60 * 60;
-  const char* asked = std::getenv("REWRIGHT_DAY");
-  const int64_t day = asked != nullptr ? std::atoll(asked) : std::time(nullptr) / kDay;
-  std::cout << "REWRIGHT_DAY=" << day << "\n";
-  return static_cast<size_t>(day) % step;
 }
 
 std::vector<std::string> ShippedRuleFiles() {

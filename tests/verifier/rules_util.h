@@ -1,7 +1,6 @@
 // Rules of text files, for the verifier's tests.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -28,10 +27,6 @@ RuleVerdict ProveUnclassified(const Rule& rule);
 
 // core.rules and laws.rules.
 std::vector<Rule> HandWrittenRules();
-
-// The first element of today's part of a list: every `step`-th element is tested, and each one in its turn as the days
-// go by. REWRIGHT_DAY=N asks for another day.
-size_t FirstOfToday(size_t step);
 
 // The rule files that people wrote and that come with the program, in order of their paths.
 std::vector<std::string> ShippedRuleFiles();

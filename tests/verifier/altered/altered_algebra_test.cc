@@ -16,8 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "substitutions/language/rule_parser.h"
 #include "tests/counts.h"
+#include "tests/support/recorded_list.h"
 #include "tests/verifier/altered/algebra_claims.h"
 #include "tests/verifier/altered/altered_law.h"
+#include "tests/verifier/normal_form_util.h"
 #include "tests/verifier/rules_util.h"
 #include "verifier/check/certificate_check.h"
 #include "verifier/check/step_checker.h"
@@ -162,6 +164,23 @@ TEST_F(AlteredAlgebra, StepsOfTrueLawsAreTaken) {
       EXPECT_EQ(RefusedAt(name), "") << kLaws[law].text << " at " << name;
     }
   }
+}
+
+// The table of normal forms shows most laws of the algebra: rows change with them. The list has those that no row
+// shows.
+TEST_F(AlteredAlgebra, LawsHaveRowsInTheTable) {
+  Findings findings;
+  for (const Row& law : kLaws) findings[law.text] = "not shown";
+  for (const verifier::TableRow& row : verifier::ReadTable()) {
+    met.clear();
+    const std::string form = verifier::PrintedForm(row);
+    for (int law : std::set<int>(met)) {
+      altered = law;
+      if (verifier::PrintedForm(row) != form) findings[kLaws[law].text] = "";
+    }
+    altered = -1;
+  }
+  ExpectRecorded("verifier/lists/laws_without_row.txt", "laws", findings, /*whole=*/true);
 }
 
 // Finds a claim that shows a law to be false: REWRIGHT_LAW=N tries them all.

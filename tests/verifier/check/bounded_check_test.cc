@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <iostream>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/support/distinguish.h"
+#include "tests/support/recorded_list.h"
 #include "tests/support/rule_mutation.h"
 #include "tests/verifier/rules_util.h"
 
@@ -94,60 +94,63 @@ TEST(BoundedCheck, SaysWhatItGivesUp) {
   EXPECT_THAT(derivation.reason, HasSubstr("law of a function"));
 }
 
-// A tenth of the hand-written rules, another one each day, all with REWRIGHT_FULL.
 TEST(BoundedCheck, ConfirmsShippedRules) {
   const std::vector<Rule> rules = HandWrittenRules();
-  const size_t step = std::getenv("REWRIGHT_FULL") != nullptr ? 1 : 10;
-  int confirmed = 0, given_up = 0;
-  for (size_t i = FirstOfToday(step); i < rules.size(); i += step) {
+  Findings findings;
+  ForTodaysCases(static_cast<int>(rules.size()), [&](size_t i) {
     const auto compiled = CompileRule(rules[i]);
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     const auto derivation = CheckAtSmallSizes(**compiled);
     ASSERT_TRUE(derivation.ok()) << derivation.status();
     EXPECT_NE(derivation->verdict, BoundedVerdict::kDenied) << rules[i].name << ": " << derivation->reason;
-    ++(derivation->verdict == BoundedVerdict::kConfirmed ? confirmed : given_up);
-  }
-  std::cout << confirmed << " confirmed, " << given_up << " given up\n";
-  EXPECT_GE(confirmed, 3 * given_up);
+    const bool confirmed = derivation->verdict == BoundedVerdict::kConfirmed;
+    findings[rules[i].name] = confirmed ? "" : "given up: " + derivation->reason;
+  });
+  ExpectRecorded("verifier/lists/bounded_check.txt", "rules given up", findings, AllCases());
 }
 
 // Shipped rules changed at one place: a change that the interpreter sees is never confirmed.
 TEST(BoundedCheck, ConfirmsNoFalseMutant) {
-  const std::vector<Rule> rules = HandWrittenRules();
-  MutationRng rng(20261123);
+  constexpr int kWhole = 600, kAttempts = 30;
+  constexpr size_t kMostInstances = 3;
+  std::vector<Rule> rules;
+  std::vector<std::string> names;
+  for (const Rule& rule : HandWrittenRules()) {
+    const auto compiled = CompileRule(rule);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    const auto instances = Instances(**compiled, SmallLimits(**compiled));
+    ASSERT_TRUE(instances.ok()) << instances.status();
+    if (instances->size() > kMostInstances) continue;
+    rules.push_back(rule);
+    names.push_back(rule.name);
+  }
   BoundedCheckOptions options;
   options.structures = 3;  // all at which the interpreter looks
   options.draws.most_elements = 200;
   options.resource_limit = 200000;
-  int denied = 0, confirmed = 0, given_up = 0;
-  for (int made = 0; made < Cases(600);) {
-    const std::optional<Mutant> mutant = MutateRule(rules[rng() % rules.size()], rng);
-    if (!mutant) continue;
-    const auto compiled = CompileRule(mutant->rule);
-    if (!compiled.ok()) continue;
-    std::vector<RuleInstance> instances;
-    const absl::Status status = ForEachInstance(**compiled, SmallLimits(**compiled), [&](RuleInstance instance) {
-      instances.push_back(std::move(instance));
-      return absl::OkStatus();
-    });
-    if (!status.ok() || instances.empty() || instances.size() > 3) continue;
-    bool apart = false;
-    for (const RuleInstance& instance : instances) apart = apart || Distinguished(instance, 20, rng).has_value();
-    if (!apart) continue;
-    ++made;
-    const auto derivation = CheckAtSmallSizes(**compiled, options);
-    if (!derivation.ok()) continue;
-    switch (derivation->verdict) {
-      case BoundedVerdict::kConfirmed:
-        ++confirmed;
-        ADD_FAILURE() << mutant->change << "\n" << PrintLaw(mutant->rule) << derivation->applications;
-        break;
-      case BoundedVerdict::kDenied: ++denied; break;
-      case BoundedVerdict::kGivenUp: ++given_up; break;
+  Findings findings;
+  for (MutantCase& one : TodaysMutants(names, kWhole, /*seed=*/20261123)) {
+    std::string& found = findings[one.name] = "none";
+    for (int attempt = 0; attempt < kAttempts && found == "none"; ++attempt) {
+      const std::optional<Mutant> mutant = MutateRule(rules[one.place], one.rng);
+      if (!mutant) continue;
+      const auto compiled = CompileRule(mutant->rule);
+      if (!compiled.ok()) continue;
+      const auto instances = Instances(**compiled, SmallLimits(**compiled));
+      if (!instances.ok() || instances->empty() || instances->size() > kMostInstances) continue;
+      if (std::none_of(instances->begin(), instances->end(), [&](const RuleInstance& instance) {
+            return Distinguished(instance, 20, one.rng).has_value();
+          })) {
+        continue;
+      }
+      const auto derivation = CheckAtSmallSizes(**compiled, options);
+      if (!derivation.ok()) continue;
+      EXPECT_NE(derivation->verdict, BoundedVerdict::kConfirmed) << one.name << ": " << mutant->change << "\n"
+                                                                 << PrintLaw(mutant->rule) << derivation->applications;
+      found = derivation->verdict == BoundedVerdict::kDenied ? "" : "given up: " + mutant->change;
     }
   }
-  std::cout << denied << " denied, " << given_up << " given up, " << confirmed << " confirmed\n";
-  EXPECT_GT(denied, given_up);
+  ExpectRecorded("verifier/lists/bounded_check.txt", "mutants given up", findings, AllCases());
 }
 
 }  // namespace
