@@ -37,7 +37,7 @@ REASONING = "one_term eliminate align inverse context nonnegativity print".split
 COMPUTED = """elements elements_internal reductions normal_form internal product_laws function_laws real_functions extrema
 cases products signs monotone substitute prover encode encode_functions solver""".split()
 # Modules that check those steps: questions, values, and the laws of sums; the listener tells them.
-CHECKING = """step_checker step_checker_values step_queries step_values proof_observer index_observer concrete query_solver
+CHECKING = """step_checker step_checker_values step_queries step_values proof_observer index_observer law concrete query_solver
 smt_query""".split()
 # Nothing that these say makes a rule proved.
 OTHER = """witness certificate certificate_text classify_rule condition_family cvc5_query_solver counterexample equal equal_by_claims

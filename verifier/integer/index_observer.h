@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "verifier/integer/guard.h"
+#include "verifier/integer/law.h"
 #include "verifier/integer/polynomial.h"
 
 namespace rewright::verifier {
@@ -18,7 +19,7 @@ class IndexObserver {
 
   // Tells that all goals hold under the facts, the assumptions of the context and `also`. Ranges of `hidden` variables
   // are not known.
-  virtual void Decided(Context& ctx, const char* what, const std::vector<Guard>& also, const std::vector<Guard>& goals,
+  virtual void Decided(Context& ctx, Law law, const std::vector<Guard>& also, const std::vector<Guard>& goals,
                        const std::vector<Var>& hidden) = 0;
   // result = floor(num / den) and min(a, b), under the facts and the assumptions.
   virtual void Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) = 0;

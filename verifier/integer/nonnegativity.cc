@@ -178,7 +178,7 @@ bool Context::ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guar
   if (proved && record->observer != nullptr) {
     std::vector<Guard> told;
     for (const Poly& goal : goals) told.push_back(Guard::Ge(goal));
-    record->observer->Decided(*this, "index", extra, told, hidden);
+    record->observer->Decided(*this, Law::kIndex, extra, told, hidden);
   }
   return proved;
 }

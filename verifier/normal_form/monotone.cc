@@ -191,7 +191,7 @@ NormalForm ArgmaxOver(Context& ctx, const Branch& family) {
   }
   NormalForm out = AtomForm(MakeBinderAtom(ctx, "argmax", {b}));
   if (ProofObserver* observer = ObserverOf(ctx)) {
-    observer->Equal(ctx, "argmax", Guard::True(), AtomForm(MakeBinderAtom(ctx, "argmax", {family})), out);
+    observer->Equal(ctx, Law::kArgmax, Guard::True(), AtomForm(MakeBinderAtom(ctx, "argmax", {family})), out);
   }
   return out;
 }

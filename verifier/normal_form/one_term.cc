@@ -74,7 +74,7 @@ void ShortenGuard(Context& ctx, Term* t) {
     if (shorter.IsFalse()) {
       observer->Vanished(ctx, *t);
     } else {
-      Restated(ctx, "guard", *t, Term{t->coef, t->bound, shorter, t->atoms});
+      Restated(ctx, Law::kGuard, *t, Term{t->coef, t->bound, shorter, t->atoms});
     }
   }
   t->guard = std::move(shorter);

@@ -201,7 +201,7 @@ bool SimplifyFactors(Context& ctx, Term* t) {
   const NormalForm before = observer == nullptr ? NormalForm() : NormalForm{*t};
   const bool changed = SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t) ||
                        PositiveParts(ctx, t) || TruthTimesOperand(ctx, t) || CancelSums(ctx, t);
-  if (changed && observer != nullptr) observer->Equal(ctx, "factors", Guard::True(), before, {*t});
+  if (changed && observer != nullptr) observer->Equal(ctx, Law::kFactors, Guard::True(), before, {*t});
   return changed;
 }
 

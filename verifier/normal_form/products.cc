@@ -66,7 +66,7 @@ NormalForm Product(Context& ctx, const Branch& family) {
 NormalForm ProdOver(Context& ctx, const Branch& family) {
   NormalForm out = Product(ctx, family);
   if (ProofObserver* observer = ObserverOf(ctx)) {
-    observer->Equal(ctx, "product", Guard::True(), AtomForm(MakeBinderAtom(ctx, "prod", {family})), out);
+    observer->Equal(ctx, Law::kProduct, Guard::True(), AtomForm(MakeBinderAtom(ctx, "prod", {family})), out);
   }
   return out;
 }

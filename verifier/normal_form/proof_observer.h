@@ -33,8 +33,8 @@ class ProofObserver : public IndexObserver {
   virtual void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) = 0;
   // The sum `before` is `after`: by other variables (one-point rule), or by another way to write its guard. The maps
   // are those of MovedTerm.
-  virtual void Resummed(Context& ctx, const char* law, const Term& before, const Term& after,
-                        const Substitution& forward, const Substitution& backward) = 0;
+  virtual void Resummed(Context& ctx, Law law, const Term& before, const Term& after, const Substitution& forward,
+                        const Substitution& backward) = 0;
   // No atom of before mentions v, which takes `count` values.
   virtual void Counted(Context& ctx, const Term& before, const Term& after, Var v, const Poly& count) = 0;
   // The guard never holds.
@@ -44,8 +44,7 @@ class ProofObserver : public IndexObserver {
                          const NormalForm& sum) = 0;
   // Equal elements, by laws of functions, maxima, products and truth values, under the facts, the assumptions and
   // `also`.
-  virtual void Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
-                     const NormalForm& after) = 0;
+  virtual void Equal(Context& ctx, Law law, const Guard& also, const NormalForm& before, const NormalForm& after) = 0;
   // Tells that under the facts the sum is 0: the terms of each class are equal products whose coefficients cancel. The
   // terms that are in no class cancel by a query in which elements are uninterpreted (encode.h).
   virtual void Zero(Context& ctx, const std::vector<Guard>& facts, const NormalForm& sum,

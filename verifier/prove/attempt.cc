@@ -21,9 +21,9 @@ Attempt::Attempt(const RuleInstance& instance, const Strategy& strategy, const P
   OrderFactors(strategy.factor_order);
 }
 
-bool Attempt::Holds(const Guard& goal, const char* tag) {
+bool Attempt::Holds(const Guard& goal, const char* tag, Law law) {
   if (!Prover(ctx_, solver_, facts_).Holds(goal, tag)) return false;
-  if (ProofObserver* observer = ObserverOf(ctx_)) observer->Decided(ctx_, tag, facts_, {goal}, {});
+  if (ProofObserver* observer = ObserverOf(ctx_)) observer->Decided(ctx_, law, facts_, {goal}, {});
   return true;
 }
 
@@ -68,7 +68,7 @@ void Attempt::AssumeConstantsHaveElements() {
     if (!IsLeaf(k)) continue;
     for (const Poly& size : elements_.Shape({k, 0})) {
       const Guard nonempty = Guard::Ge(size - Poly(1));
-      if (Holds(nonempty, "a constant has elements")) continue;
+      if (Holds(nonempty, "a constant has elements", Law::kConstantHasElements)) continue;
       Step("provided that a constant of the right side has elements: ", Text(nonempty));
       provisos_.push_back(absl::StrCat(ctx_.Print(size), " >= 1"));
       facts_.push_back(nonempty);
@@ -86,7 +86,7 @@ void Attempt::OrderFactors(int order) {
 bool Attempt::WellFormed(std::string* reason) {
   for (const Guard& g : elements_.Requirements(instance_.num_lhs_nodes, static_cast<int>(instance_.nodes.size()))) {
     Step("the right side is legal: ", Text(g));
-    if (Holds(g, "legal")) continue;
+    if (Holds(g, "legal", Law::kLegal)) continue;
     *reason = absl::StrCat("not proved: the right side is legal: ", ctx_.Print(g));
     return false;
   }
@@ -111,7 +111,7 @@ bool Attempt::EqualTypes(std::string* reason) {
     }
     for (size_t k = 0; k < a.size(); ++k) {
       Step("equal sizes of output ", o, ": ", Text(a[k]), " = ", Text(b[k]));
-      if (Holds(Guard::Eq(a[k] - b[k]), "shape")) continue;
+      if (Holds(Guard::Eq(a[k] - b[k]), "shape", Law::kShape)) continue;
       *reason = absl::StrCat("not proved: sizes of output ", o, ": ", ctx_.Print(a[k]), " = ", ctx_.Print(b[k]));
       return false;
     }
@@ -138,7 +138,7 @@ bool Attempt::ReadsInBounds(std::string* reason) {
 bool Attempt::InRange(const Guard& path, const Poly& index, const Poly& size) {
   if (!DecideInRange(path, index, size)) return false;
   if (ProofObserver* observer = ObserverOf(ctx_)) {
-    observer->Decided(ctx_, "in bounds", {path}, {Guard::InRange(index, Poly(), size)}, {});
+    observer->Decided(ctx_, Law::kInBounds, {path}, {Guard::InRange(index, Poly(), size)}, {});
   }
   return true;
 }
@@ -300,7 +300,7 @@ Outcome Attempt::EqualAt(size_t output, const std::vector<Poly>& at, const std::
     t.coef = -t.coef;
     sides.push_back(std::move(t));
   }
-  observer->Equal(ctx_, "difference", Guard::And(facts), sides, difference);
+  observer->Equal(ctx_, Law::kDifference, Guard::And(facts), sides, difference);
   observer->Zero(ctx_, facts, difference, classes);
   return Outcome::kProved;
 }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "verifier/integer/context.h"
+#include "verifier/integer/law.h"
 #include "verifier/normal_form/term.h"
 #include "verifier/prove/elements.h"
 #include "verifier/prove/prove_instance.h"
@@ -61,7 +62,7 @@ class Attempt {
   void OrderFactors(int order);
 
   // The facts imply it.
-  bool Holds(const Guard& goal, const char* tag);
+  bool Holds(const Guard& goal, const char* tag, Law law);
   bool WellFormed(std::string* reason);
   DType TypeOf(SymbolicValue v) const;
   bool EqualTypes(std::string* reason);
