@@ -177,6 +177,7 @@ ElementScene::ElementScene(const RuleInstance& instance, const Strategy& strateg
                            const std::vector<int64_t>& symbols)
     : session_{.work_limit_s = 5, .memory = &memory_},
       context_(&session_, strategy, seed),
+      solver_(&context_),
       elements_(&context_, instance) {
   std::vector<Guard> facts = elements_.Conditions();
   for (const Guard& g : elements_.Requirements(0, instance.num_lhs_nodes)) facts.push_back(g);

@@ -41,6 +41,7 @@ class ElementScene {
   QueryCache memory_;
   ProofSession session_;
   Context context_;
+  Solver solver_;  // of the context
   Elements elements_;
   Context::Names names_;  // of the positions
 };

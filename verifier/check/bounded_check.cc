@@ -18,7 +18,7 @@
 #include "substitutions/instance/random_application.h"
 #include "substitutions/language/stand_ins.h"
 #include "substitutions/match/applier.h"
-#include "verifier/smt/watchdog.h"
+#include "verifier/z3/watchdog.h"
 
 namespace rewright {
 namespace {

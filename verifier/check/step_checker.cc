@@ -19,6 +19,7 @@ using verifier::Branch;
 using verifier::ElementValues;
 using verifier::IndexEnvironment;
 using verifier::IndexSum;
+using verifier::Law;
 using verifier::StepQueryBuilder;
 using verifier::VarInfo;
 
@@ -344,32 +345,50 @@ std::string StepChecker::Subject::ToString(const Context& ctx) const {
   return absl::StrJoin(parts, ", ");
 }
 
-void StepChecker::Note(const Context& ctx, Finding finding, const std::string& law,
-                       absl::FunctionRef<Subject()> subject) {
+void StepChecker::Note(const Context& ctx, Finding finding, Law law, absl::FunctionRef<Subject()> subject) {
+  LawSteps& own = report_.by_law[law];
+  const auto open = [&] {
+    ++own.open;
+    ++report_.open[verifier::LawName(law)];
+  };
   ++report_.steps;
+  ++own.steps;
   switch (finding) {
-    case Finding::kText: ++report_.by_text; return;
-    case Finding::kQuestion: ++report_.by_question; return;
-    case Finding::kOpen: ++report_.open[law]; return;
+    case Finding::kText:
+      ++report_.by_text;
+      ++own.by_text;
+      return;
+    case Finding::kQuestion:
+      ++report_.by_question;
+      ++own.by_question;
+      return;
+    case Finding::kValue:
+      ++report_.by_value;
+      ++own.by_value;
+      return;
+    case Finding::kOpen: open(); return;
     case Finding::kWrong: break;
   }
   const Subject wrong = subject();
   // This checker knows nothing of the assumptions that rules make of indices that are elements, nor of the results of
   // opaque operators.
   if (wrong.HasElements(ctx)) {
-    ++report_.open[law];
+    ++own.excused;
+    open();
     return;
   }
+  ++own.refused;
   if (report_.refused.size() < kMostRefused) {
-    report_.refused.push_back(absl::StrCat(law, ": ", wrong.ToString(ctx), instance_ == nullptr ? "" : " at ",
+    report_.refused.push_back(absl::StrCat(verifier::LawName(law), ": ", wrong.ToString(ctx),
+                                           instance_ == nullptr ? "" : " at ",
                                            instance_ == nullptr ? "" : instance_->description));
   }
 }
 
 // ---------------------------------------------------------------- laws of sums
 
-void StepChecker::Resummed(Context& ctx, const char* law, const Term& before, const Term& after,
-                           const Substitution& forward, const Substitution& backward) {
+void StepChecker::Resummed(Context& ctx, Law law, const Term& before, const Term& after, const Substitution& forward,
+                           const Substitution& backward) {
   Finding finding = before.coef == after.coef ? Finding::kText : Finding::kWrong;
   // From after to before: u are the variables of after.
   {
@@ -453,7 +472,7 @@ void StepChecker::Counted(Context& ctx, const Term& before, const Term& after, V
                   {absl::StrCat("(= ", claim.Of(before.guard, {}), " (and ", range, " ", rest, "))"),
                    absl::StrCat("(=> ", rest, " ", claim.AtLeastZero(n), ")")});
   }
-  Note(ctx, finding, "counting", [&] { return Subject{.terms = {before, after}}; });
+  Note(ctx, finding, Law::kCounting, [&] { return Subject{.terms = {before, after}}; });
 }
 
 void StepChecker::Vanished(Context& ctx, const Term& term) {
@@ -462,7 +481,7 @@ void StepChecker::Vanished(Context& ctx, const Term& term) {
   std::vector<std::string> facts = FactsOf(ctx, claim);
   for (const Guard& part : Parts(term.guard)) facts.push_back(claim.Of(part, {}));
   const Finding finding = Ask(claim, facts, {"false"});
-  Note(ctx, finding, "empty guard", [&] { return Subject{.terms = {term}}; });
+  Note(ctx, finding, Law::kEmptyGuard, [&] { return Subject{.terms = {term}}; });
 }
 
 void StepChecker::Collected(Context& ctx, const NormalForm& parts, const std::vector<size_t>& place,
@@ -476,13 +495,13 @@ void StepChecker::Collected(Context& ctx, const NormalForm& parts, const std::ve
       StepQueryBuilder claim(ctx);
       Comparison same(*this, claim, FactsOf(ctx, claim));
       const Finding finding = same.OfTerms(parts[i], {}, sum[at], {});
-      Note(ctx, finding, "equal terms", [&] { return Subject{.terms = {parts[i], sum[at]}}; });
+      Note(ctx, finding, Law::kEqualTerms, [&] { return Subject{.terms = {parts[i], sum[at]}}; });
     }
     met[at] = true;
   }
   for (size_t i = 0; i < sum.size(); ++i) {
     if (coefs[i] != sum[i].coef) {
-      Note(ctx, Finding::kWrong, "coefficients",
+      Note(ctx, Finding::kWrong, Law::kCoefficients,
            [&] { return Subject{.note = absl::StrCat(coefs[i].ToString(), " is expected of"), .terms = {sum[i]}}; });
     }
   }
@@ -495,11 +514,11 @@ void StepChecker::Zero(Context& ctx, const std::vector<Guard>& facts, const Norm
     NormalForm members;
     for (const verifier::MovedTerm& t : terms) {
       if (t.place >= sum.size() || met[t.place]) {
-        Note(ctx, Finding::kWrong, "classes of terms", [&] { return Subject{.terms = {t.moved}}; });
+        Note(ctx, Finding::kWrong, Law::kClassesOfTerms, [&] { return Subject{.terms = {t.moved}}; });
         continue;
       }
       met[t.place] = true;
-      Resummed(ctx, "alignment", sum[t.place], t.moved, t.forward, t.backward);
+      Resummed(ctx, Law::kAlignment, sum[t.place], t.moved, t.forward, t.backward);
       members.push_back(t.moved);
     }
     if (!members.empty()) Cancelled(ctx, facts, members);
@@ -510,7 +529,7 @@ void StepChecker::Zero(Context& ctx, const std::vector<Guard>& facts, const Norm
   }
   if (rest.empty()) return;
   ++report_.joint;
-  Equal(ctx, "joint query", Guard::And(facts), rest, {});
+  Equal(ctx, Law::kJointQuery, Guard::And(facts), rest, {});
 }
 
 void StepChecker::Cancelled(Context& ctx, const std::vector<Guard>& given, const NormalForm& members) {
@@ -535,13 +554,13 @@ void StepChecker::Cancelled(Context& ctx, const std::vector<Guard>& given, const
                     coef < 0 ? absl::StrCat("(- ", -coef, ")") : absl::StrCat(coef), " 0)");
   }
   if (finding != Finding::kWrong) finding = std::max(finding, Ask(claim, facts, {absl::StrCat("(= ", total, ") 0)")}));
-  Note(ctx, finding, "cancelling coefficients", [&] { return Subject{.terms = members}; });
+  Note(ctx, finding, Law::kCancelling, [&] { return Subject{.terms = members}; });
 }
 
 // ---------------------------------------------------------------- indices
 
-void StepChecker::Decided(Context& ctx, const char* what, const std::vector<Guard>& also,
-                          const std::vector<Guard>& goals, const std::vector<Var>& hidden) {
+void StepChecker::Decided(Context& ctx, Law law, const std::vector<Guard>& also, const std::vector<Guard>& goals,
+                          const std::vector<Var>& hidden) {
   StepQueryBuilder claim(ctx);
   claim.Hide(hidden);
   std::vector<std::string> facts = FactsOf(ctx, claim), wanted;
@@ -552,7 +571,7 @@ void StepChecker::Decided(Context& ctx, const char* what, const std::vector<Guar
     for (const Guard& part : Parts(g)) wanted.push_back(claim.Of(part, {}));
   }
   const Finding finding = Ask(claim, facts, wanted);
-  Note(ctx, finding, absl::StrCat("decision (", what, ")"), [&] { return Subject{.guards = goals}; });
+  Note(ctx, finding, law, [&] { return Subject{.guards = goals}; });
 }
 
 void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) {
@@ -566,7 +585,7 @@ void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const 
       Ask(claim, facts,
           {claim.AtLeastZero(rest),
            claim.AtLeastZero(verifier::PlusTimes(verifier::PlusTimes(d, rest, -1), {{{}, 1}}, -1))});
-  Note(ctx, finding, "quotient", [&] { return Subject{.indices = {num, den, result}}; });
+  Note(ctx, finding, Law::kQuotient, [&] { return Subject{.indices = {num, den, result}}; });
 }
 
 void StepChecker::Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) {
@@ -576,7 +595,7 @@ void StepChecker::Least(Context& ctx, const Poly& a, const Poly& b, const Poly& 
       Ask(claim, FactsOf(ctx, claim),
           {claim.AtLeastZero(verifier::PlusTimes(x, least, -1)), claim.AtLeastZero(verifier::PlusTimes(y, least, -1)),
            absl::StrCat("(or ", claim.Equal(least, x), " ", claim.Equal(least, y), ")")});
-  Note(ctx, finding, "minimum", [&] { return Subject{.indices = {a, b, result}}; });
+  Note(ctx, finding, Law::kMinimum, [&] { return Subject{.indices = {a, b, result}}; });
 }
 
 }  // namespace rewright

@@ -31,6 +31,16 @@
 
 namespace rewright {
 
+// Steps of one law.
+struct LawSteps {
+  int64_t steps = 0;
+  int64_t by_text = 0, by_question = 0, by_value = 0;  // as in CheckedSteps
+  int64_t open = 0;
+  int64_t excused = 0;  // of the open: wrong as they stand, but about elements of which the checker knows nothing
+  int64_t refused = 0;
+  int64_t repeated = 0;  // beside the steps: the same text on both sides, or computed before
+};
+
 struct CheckedSteps {
   int64_t steps = 0;
   int64_t by_text = 0;                  // nothing was left to ask
@@ -38,8 +48,9 @@ struct CheckedSteps {
   int64_t by_value = 0;                 // computed on both sides
   int64_t joint = 0;                    // of those: sums that the prover settled by a joint query
   std::map<std::string, int64_t> open;  // by law: no solver answers, or no values were found
-  std::vector<std::string> refused;     // steps that are wrong
-  std::vector<SmtQuery> questions;      // distinct, each found unsatisfiable by Z3
+  std::map<verifier::Law, LawSteps> by_law;
+  std::vector<std::string> refused;  // steps that are wrong
+  std::vector<SmtQuery> questions;   // distinct, each found unsatisfiable by Z3
 };
 
 // Not thread-safe. One for the proofs of one rule.
@@ -58,24 +69,24 @@ class StepChecker : public verifier::ProofObserver {
   const CheckedSteps& report() const { return report_; }
 
   void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) override;
-  void Resummed(Context& ctx, const char* law, const Term& before, const Term& after, const Substitution& forward,
+  void Resummed(Context& ctx, verifier::Law law, const Term& before, const Term& after, const Substitution& forward,
                 const Substitution& backward) override;
   void Counted(Context& ctx, const Term& before, const Term& after, Var v, const Poly& count) override;
   void Vanished(Context& ctx, const Term& term) override;
   void Collected(Context& ctx, const NormalForm& parts, const std::vector<size_t>& place,
                  const NormalForm& sum) override;
-  void Decided(Context& ctx, const char* what, const std::vector<Guard>& also, const std::vector<Guard>& goals,
+  void Decided(Context& ctx, verifier::Law law, const std::vector<Guard>& also, const std::vector<Guard>& goals,
                const std::vector<Var>& hidden) override;
   void Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) override;
   void Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) override;
-  void Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
+  void Equal(Context& ctx, verifier::Law law, const Guard& also, const NormalForm& before,
              const NormalForm& after) override;
   void Zero(Context& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
             const std::vector<std::vector<verifier::MovedTerm>>& classes) override;
   void Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) override;
 
  private:
-  enum class Finding : uint8_t { kText, kQuestion, kOpen, kWrong };
+  enum class Finding : uint8_t { kText, kQuestion, kValue, kOpen, kWrong };
   class Comparison;
   // The objects that a step speaks about.
   struct Subject {
@@ -96,7 +107,7 @@ class StepChecker : public verifier::ProofObserver {
   Finding Ask(verifier::StepQueryBuilder& claim, const std::vector<std::string>& facts,
               const std::vector<std::string>& goals);
   // Counts the step; `subject` is asked for where it is wrong.
-  void Note(const Context& ctx, Finding finding, const std::string& law, absl::FunctionRef<Subject()> subject);
+  void Note(const Context& ctx, Finding finding, verifier::Law law, absl::FunctionRef<Subject()> subject);
   static std::vector<std::string> FactsOf(const Context& ctx, verifier::StepQueryBuilder& claim);
 
   std::mt19937_64 rng_;

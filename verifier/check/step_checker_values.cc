@@ -86,11 +86,15 @@ bool DrawVariable(const verifier::Context& ctx, verifier::Var v, ElementValues* 
 
 }  // namespace
 
-void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
+void StepChecker::Equal(Context& ctx, verifier::Law law, const Guard& also, const NormalForm& before,
                         const NormalForm& after) {
   // Once for every text: the names of variables are the same in all attempts at an instance.
   const std::string left = verifier::NormalFormKey(ctx, before), right = verifier::NormalFormKey(ctx, after);
-  if (left == right || !equal_.insert(absl::StrCat(law, "|", ctx.Print(also), "|", left, "|", right)).second) return;
+  if (left == right ||
+      !equal_.insert(absl::StrCat(verifier::LawName(law), "|", ctx.Print(also), "|", left, "|", right)).second) {
+    ++report_.by_law[law].repeated;
+    return;
+  }
   std::vector<Var> free = verifier::FreeVars(ctx, before);
   for (Var v : verifier::FreeVars(ctx, after)) free.push_back(v);
   for (Var v : ctx.BaseVars(also)) free.push_back(v);
@@ -132,19 +136,12 @@ void StepChecker::Equal(Context& ctx, const char* law, const Guard& also, const 
       where = absl::StrCat(*a, " and ", *b, " for the two sides, which are");
     }
   }
-  ++report_.steps;
-  if (computed == 0) {
-    ++report_.open[law];
-  } else if (wrong == 0) {
-    ++report_.by_value;
-  } else {
-    --report_.steps;
-    Note(ctx, Finding::kWrong, law, [&] {
-      Subject subject{.note = where, .terms = before};
-      subject.terms.insert(subject.terms.end(), after.begin(), after.end());
-      return subject;
-    });
-  }
+  const Finding finding = computed == 0 ? Finding::kOpen : wrong == 0 ? Finding::kValue : Finding::kWrong;
+  Note(ctx, finding, law, [&] {
+    Subject subject{.note = where, .terms = before};
+    subject.terms.insert(subject.terms.end(), after.begin(), after.end());
+    return subject;
+  });
 }
 
 void StepChecker::Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) {
@@ -206,15 +203,8 @@ void StepChecker::Composed(Context& ctx, int node, int output, const std::vector
       where = absl::StrCat(*found, " for ", expected, " at [", absl::StrJoin(position, ", "), "] of");
     }
   }
-  ++report_.steps;
-  if (computed == 0 && wrong == 0) {
-    ++report_.open["composition"];
-  } else if (wrong == 0) {
-    ++report_.by_value;
-  } else {
-    --report_.steps;
-    Note(ctx, Finding::kWrong, "composition", [&] { return Subject{.note = where, .terms = form}; });
-  }
+  const Finding finding = wrong > 0 ? Finding::kWrong : computed == 0 ? Finding::kOpen : Finding::kValue;
+  Note(ctx, finding, verifier::Law::kComposition, [&] { return Subject{.note = where, .terms = form}; });
 }
 
 }  // namespace rewright

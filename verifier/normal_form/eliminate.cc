@@ -15,8 +15,8 @@ std::optional<Poly> SolvedFor(const Context& ctx, const Poly& p, Var v) {
   return index::Laws<Context>::Solve(factor, rest);
 }
 
-void Restated(Context& ctx, const char* law, const Term& before, const Term& after) {
-  if (ctx.record->observer != nullptr) ctx.record->observer->Resummed(ctx, law, before, after, {}, {});
+void Restated(Context& ctx, Law law, const Term& before, const Term& after) {
+  if (ProofObserver* observer = ObserverOf(ctx)) observer->Resummed(ctx, law, before, after, {}, {});
 }
 
 namespace {
@@ -30,7 +30,7 @@ void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>&
   Substitution s;
   s.Set(v, value);
   Term shorter = SubstFree(ctx, open, s);
-  if (ctx.record->observer != nullptr) ctx.record->observer->Resummed(ctx, "one point", *t, shorter, s, {});
+  if (ProofObserver* observer = ObserverOf(ctx)) observer->Resummed(ctx, Law::kOnePoint, *t, shorter, s, {});
   *t = std::move(shorter);
 }
 
@@ -86,10 +86,10 @@ bool EliminateByScale(Context& ctx, Term* t, bool with_elements) {
       Term open{t->coef, t->bound, Guard::And(rest), t->atoms};
       open.bound.erase(std::find(open.bound.begin(), open.bound.end(), v));
       Term shorter = SubstQuotient(ctx, open, v, d, e, conclusion.value[0]);
-      if (ctx.record->observer != nullptr) {
+      if (ProofObserver* observer = ObserverOf(ctx)) {
         Substitution s;
         s.Set(v, conclusion.value[0]);
-        ctx.record->observer->Resummed(ctx, "scale", *t, shorter, s, {});
+        observer->Resummed(ctx, Law::kScale, *t, shorter, s, {});
       }
       *t = std::move(shorter);
       return true;
@@ -128,7 +128,7 @@ bool EliminateSingleton(Context& ctx, Term* t) {
         open.guard = Guard::And(rest);
         const Term restated = open;
         if (!EliminateByEquation(ctx, &open)) continue;
-        Restated(ctx, "range of one point", *t, restated);
+        Restated(ctx, Law::kRangeOfOnePoint, *t, restated);
         *t = std::move(open);
         return true;
       }
@@ -181,7 +181,7 @@ bool OpenQuotient(Context& ctx, Term* t) {
       Substitution s;
       s.Set(q, e);
       Term opened = SubstFree(ctx, Term{t->coef, t->bound, Guard::And(parts), t->atoms}, s);
-      Restated(ctx, "open quotient", *t, opened);
+      Restated(ctx, Law::kOpenQuotient, *t, opened);
       *t = std::move(opened);
       return true;
     }
@@ -211,10 +211,10 @@ bool CountMultiples(Context& ctx, Term* t) {
         Substitution s;
         s.Set(v, index::Laws<Context>::Multiple(e, info.b, Poly::Of(w)) * Poly(sign));
         Term counted = SubstFree(ctx, open, s);
-        if (ctx.record->observer != nullptr) {
+        if (ProofObserver* observer = ObserverOf(ctx)) {
           Substitution back;
           back.Set(w, Poly::Of(q));
-          ctx.record->observer->Resummed(ctx, "multiples", *t, counted, s, back);
+          observer->Resummed(ctx, Law::kMultiples, *t, counted, s, back);
         }
         *t = std::move(counted);
         return true;
@@ -274,7 +274,7 @@ bool SplitEquation(Context& ctx, Term* t) {
       for (const Poly& zero : index::Laws<Context>::Apart(way.a, way.b).zero) others.push_back(Guard::Eq(zero));
       const Term before = *t;
       t->guard = Guard::And(others);
-      Restated(ctx, "split equation", before, *t);
+      Restated(ctx, Law::kSplitEquation, before, *t);
       return true;
     }
   }
@@ -300,7 +300,7 @@ bool SplitRange(Context& ctx, Term* t) {
         for (const Poly& zero : index::Laws<Context>::Within(way.a).zero) others.push_back(Guard::Eq(zero));
         const Term before = *t;
         t->guard = Guard::And(others);
-        Restated(ctx, "split range", before, *t);
+        Restated(ctx, Law::kSplitRange, before, *t);
         return true;
       }
     }

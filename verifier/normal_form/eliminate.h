@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "verifier/integer/law.h"
 #include "verifier/normal_form/term.h"
 
 namespace rewright::verifier {
@@ -23,6 +24,6 @@ bool EliminateSingleton(Context& ctx, Term* t);
 bool EliminateByDivision(Context& ctx, Term* t);
 
 // Tells the observer that two terms are the same sum: guards or indices differ, but are the same where the guard holds.
-void Restated(Context& ctx, const char* law, const Term& before, const Term& after);
+void Restated(Context& ctx, Law law, const Term& before, const Term& after);
 
 }  // namespace rewright::verifier

@@ -62,7 +62,7 @@ bool CountUnused(Context& ctx, Term* t) {
     t->bound.erase(std::find(t->bound.begin(), t->bound.end(), v));
     t->guard = rest;
     t->atoms.push_back(MakeIntAtom(ctx, count));
-    if (ctx.record->observer != nullptr) ctx.record->observer->Counted(ctx, before, *t, v, count);
+    if (ProofObserver* observer = ObserverOf(ctx)) observer->Counted(ctx, before, *t, v, count);
     return true;
   }
   return false;
@@ -70,11 +70,11 @@ bool CountUnused(Context& ctx, Term* t) {
 
 void ShortenGuard(Context& ctx, Term* t) {
   Guard shorter = SimplifyGuard(ctx, t->guard, t->bound);
-  if (ctx.record->observer != nullptr && shorter != t->guard) {
+  if (ProofObserver* observer = shorter != t->guard ? ObserverOf(ctx) : nullptr) {
     if (shorter.IsFalse()) {
-      ctx.record->observer->Vanished(ctx, *t);
+      observer->Vanished(ctx, *t);
     } else {
-      Restated(ctx, "guard", *t, Term{t->coef, t->bound, shorter, t->atoms});
+      Restated(ctx, Law::kGuard, *t, Term{t->coef, t->bound, shorter, t->atoms});
     }
   }
   t->guard = std::move(shorter);
@@ -232,13 +232,13 @@ NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
   ctx.record->CheckLimit();
   NormalForm out, parts;
   std::vector<size_t> places;
-  const bool told = ctx.record->observer != nullptr;
+  ProofObserver* const observer = ObserverOf(ctx);
   std::map<std::string, size_t> place;
   for (const Term& original : n) {
     Term t = original;
     if (!prepare(&t)) continue;
     auto [it, inserted] = place.emplace(TermKey(ctx, t), out.size());
-    if (told) {
+    if (observer != nullptr) {
       parts.push_back(t);
       places.push_back(it->second);
     }
@@ -248,7 +248,7 @@ NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
       out[it->second].coef = out[it->second].coef + t.coef;
     }
   }
-  if (told) ctx.record->observer->Collected(ctx, parts, places, out);
+  if (observer != nullptr) observer->Collected(ctx, parts, places, out);
   out.erase(std::remove_if(out.begin(), out.end(), [](const Term& t) { return t.coef.IsZero(); }), out.end());
   return out;
 }

@@ -197,11 +197,11 @@ bool CancelSums(Context& ctx, Term* t) {
 }  // namespace
 
 bool SimplifyFactors(Context& ctx, Term* t) {
-  ProofObserver* const observer = ctx.record->observer;
+  ProofObserver* const observer = ObserverOf(ctx);
   const NormalForm before = observer == nullptr ? NormalForm() : NormalForm{*t};
   const bool changed = SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t) ||
                        PositiveParts(ctx, t) || TruthTimesOperand(ctx, t) || CancelSums(ctx, t);
-  if (changed && observer != nullptr) observer->Equal(ctx, "factors", Guard::True(), before, {*t});
+  if (changed && observer != nullptr) observer->Equal(ctx, Law::kFactors, Guard::True(), before, {*t});
   return changed;
 }
 

@@ -9,9 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "verifier/integer/context.h"
+#include "verifier/integer/law.h"
 #include "verifier/normal_form/term.h"
 #include "verifier/prove/elements.h"
 #include "verifier/prove/prove_instance.h"
+#include "verifier/smt/solver.h"
 
 namespace rewright::verifier {
 
@@ -60,7 +62,7 @@ class Attempt {
   void OrderFactors(int order);
 
   // The facts imply it.
-  bool Holds(const Guard& goal, const char* tag);
+  bool Holds(const Guard& goal, const char* tag, Law law);
   bool WellFormed(std::string* reason);
   DType TypeOf(SymbolicValue v) const;
   bool EqualTypes(std::string* reason);
@@ -82,6 +84,7 @@ class Attempt {
 
   const RuleInstance& instance_;
   Context ctx_;
+  Solver solver_;
   Elements elements_;
   std::vector<Guard> facts_;
   std::vector<std::string> provisos_;

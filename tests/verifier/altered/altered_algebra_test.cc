@@ -24,6 +24,7 @@
 #include "verifier/check/certificate_check.h"
 #include "verifier/check/step_checker.h"
 #include "verifier/integer/context.h"
+#include "verifier/integer/law.h"
 #include "verifier/prove/prove_instance.h"
 #include "verifier/prove_rule.h"
 
@@ -67,6 +68,16 @@ const std::map<std::string, std::string> kLawsOfText = {
     {"law-of-parentheses", "relu(relu(x[n, m])) => relu(x) when n - (m - n) > 0"},
 };
 
+// Laws of which a step was refused.
+std::set<verifier::Law> refused_laws;
+
+std::string FirstRefusal(const StepChecker& checker) {
+  for (const auto& [law, steps] : checker.report().by_law) {
+    if (steps.refused > 0) refused_laws.insert(law);
+  }
+  return checker.report().refused.empty() ? "" : checker.report().refused[0];
+}
+
 // The first step that is refused while the instance is tried, "" where none is.
 std::string Refused(const RuleInstance& instance) {
   StepChecker checker;
@@ -75,14 +86,14 @@ std::string Refused(const RuleInstance& instance) {
   options.observer = &checker;
   options.tell_attempts = true;
   Prove(instance, options);
-  return checker.report().refused.empty() ? "" : checker.report().refused[0];
+  return FirstRefusal(checker);
 }
 
 std::string Refused(const verifier::AlgebraClaim& claim) {
   StepChecker checker;
   verifier::AlgebraScene scene(&checker, claim.strategy);
   claim.work(scene);
-  return checker.report().refused.empty() ? "" : checker.report().refused[0];
+  return FirstRefusal(checker);
 }
 
 // Why the certificate of the law is refused; "" where it is not, or where there is no proof.
@@ -135,15 +146,23 @@ class AlteredAlgebra : public ::testing::Test {
 
 TEST_F(AlteredAlgebra, StepsOfAlteredLawsAreRefused) {
   std::set<std::string> names;
+  std::map<std::string, std::set<verifier::Law>> refused_at;
   for (int law = 0; law < static_cast<int>(std::size(kLaws)); ++law) {
     const std::string name = kLaws[law].shown_by;
     if (name.empty()) continue;
     ASSERT_TRUE(Knows(name)) << kLaws[law].text << ": found `" << name << "`, expected a claim or a rule of the tests";
     altered = law;
+    refused_laws.clear();
     EXPECT_NE(RefusedAt(name), "") << kLaws[law].text << ": taken at " << name;
+    for (const verifier::Law refused : refused_laws) refused_at[name].insert(refused);
     names.insert(name);
   }
   altered = -1;
+  // The list of laws names a witness at which some row has the law's own steps refused.
+  for (const verifier::LawInfo& info : verifier::kAllLaws) {
+    if (std::string(info.shown_by).starts_with("= ")) continue;
+    EXPECT_EQ(refused_at[info.shown_by].count(info.law), 1u) << info.text << " at " << info.shown_by;
+  }
   for (const std::string& name : names) EXPECT_EQ(RefusedAt(name), "") << name;
 }
 

@@ -25,6 +25,7 @@ namespace {
 
 using verifier::Context;
 using verifier::Guard;
+using verifier::Law;
 using verifier::NormalForm;
 using verifier::Poly;
 using verifier::Substitution;
@@ -41,8 +42,7 @@ class StepCheckerTest : public ::testing::Test {
   bool Refused() { return !checker_.report().refused.empty(); }
   bool Settled() { return !Refused() && checker_.report().open.empty() && checker_.report().steps > 0; }
 
-  verifier::QueryCache memory_;
-  verifier::ProofSession session_{.work_limit_s = verifier::kNoLimit, .memory = &memory_};
+  verifier::ProofSession session_{.work_limit_s = verifier::kNoLimit};
   Context ctx_{&session_, {}, 1};
   StepChecker checker_;
   const Var n_ = ctx_.NewParam("n", 1), d_ = ctx_.NewParam("d", 1);
@@ -53,12 +53,12 @@ TEST_F(StepCheckerTest, OnePointRule) {
   const Term before = Sum(Guard::And(Guard::Eq(V(v_) - V(i_)), Guard::InRange(V(v_), Poly(), V(n_))), {v_}, V(v_));
   Substitution s;
   s.Set(v_, V(i_));
-  checker_.Resummed(ctx_, "one point", before, Sum(Guard::True(), {}, V(i_)), s, {});
+  checker_.Resummed(ctx_, Law::kOnePoint, before, Sum(Guard::True(), {}, V(i_)), s, {});
   EXPECT_TRUE(Settled());
   // This step drops the condition that i is below n - 1, which does not follow.
   const Term shorter =
       Sum(Guard::And(Guard::Eq(V(v_) - V(i_)), Guard::InRange(V(v_), Poly(), V(n_) - Poly(1))), {v_}, V(v_));
-  checker_.Resummed(ctx_, "one point", shorter, Sum(Guard::True(), {}, V(i_)), s, {});
+  checker_.Resummed(ctx_, Law::kOnePoint, shorter, Sum(Guard::True(), {}, V(i_)), s, {});
   EXPECT_TRUE(Refused());
 }
 
@@ -68,13 +68,13 @@ TEST_F(StepCheckerTest, ChangeOfVariablesMustBeABijection) {
   forward.Set(v_, V(n_) - Poly(1) - V(u_));
   backward.Set(u_, V(n_) - Poly(1) - V(v_));
   const Term reversed = Sum(Guard::InRange(V(u_), Poly(), V(n_)), {u_}, V(n_) - Poly(1) - V(u_));
-  checker_.Resummed(ctx_, "reversed", before, reversed, forward, backward);
+  checker_.Resummed(ctx_, Law::kAlignment, before, reversed, forward, backward);
   EXPECT_TRUE(Settled());
   // u = v div 2 takes two points to one.
   const Term doubled = Sum(Guard::InRange(V(u_), Poly(), V(n_)), {u_}, V(u_) * Poly(2));
   forward.Set(v_, V(u_) * Poly(2));
   backward.Set(u_, ctx_.FloorDiv(V(v_), Poly(2)));
-  checker_.Resummed(ctx_, "halved", before, doubled, forward, backward);
+  checker_.Resummed(ctx_, Law::kAlignment, before, doubled, forward, backward);
   EXPECT_TRUE(Refused());
 }
 
@@ -83,7 +83,7 @@ TEST_F(StepCheckerTest, RangesOfWhatIsBoundAreNotKnown) {
   const Var ranged = ctx_.NewRanged("r", Poly(), V(n_));
   const Term before = Sum(Guard::InRange(V(ranged), Poly(), V(n_)), {ranged}, V(ranged));
   const Term after = Sum(Guard::Ge(V(ranged)), {ranged}, V(ranged));
-  checker_.Resummed(ctx_, "guard", before, after, {}, {});
+  checker_.Resummed(ctx_, Law::kGuard, before, after, {}, {});
   EXPECT_TRUE(Refused());
 }
 
@@ -155,11 +155,11 @@ TEST_F(StepCheckerTest, SumsThatAreZero) {
 
 TEST_F(StepCheckerTest, QuotientsAndDecisions) {
   checker_.Divided(ctx_, V(n_) * V(d_) + V(d_) - Poly(1), V(d_), V(n_));
-  checker_.Decided(ctx_, "index", {}, {Guard::Ge(V(n_) * V(d_) - V(n_))}, {});
+  checker_.Decided(ctx_, Law::kIndex, {}, {Guard::Ge(V(n_) * V(d_) - V(n_))}, {});
   EXPECT_TRUE(Settled());
   checker_.Divided(ctx_, V(n_) * V(d_) + V(d_), V(d_), V(n_));
   EXPECT_EQ(checker_.report().refused.size(), 1u);
-  checker_.Decided(ctx_, "index", {}, {Guard::Ge(V(n_) - V(d_))}, {});
+  checker_.Decided(ctx_, Law::kIndex, {}, {Guard::Ge(V(n_) - V(d_))}, {});
   EXPECT_EQ(checker_.report().refused.size(), 2u);
 }
 
@@ -169,10 +169,10 @@ TEST_F(StepCheckerTest, ProductsOfSizes) {
   const Poly flat = V(ctx_.NewRanged("f", Poly(), all * V(n_)));
   const Poly coarse = ctx_.FloorDiv(flat, all), fine = ctx_.FloorDiv(flat, rows);
   checker_.Divided(ctx_, fine, m, coarse);
-  checker_.Decided(ctx_, "index", {}, {Guard::InRange(coarse, Poly(), V(n_))}, {});
-  checker_.Decided(ctx_, "index", {}, {Guard::InRange(fine - m * coarse, Poly(), m)}, {});
+  checker_.Decided(ctx_, Law::kIndex, {}, {Guard::InRange(coarse, Poly(), V(n_))}, {});
+  checker_.Decided(ctx_, Law::kIndex, {}, {Guard::InRange(fine - m * coarse, Poly(), m)}, {});
   EXPECT_TRUE(Settled());
-  checker_.Decided(ctx_, "index", {}, {Guard::InRange(fine - m * coarse, Poly(), V(d_))}, {});
+  checker_.Decided(ctx_, Law::kIndex, {}, {Guard::InRange(fine - m * coarse, Poly(), V(d_))}, {});
   EXPECT_TRUE(Refused());
 }
 
@@ -188,18 +188,18 @@ TEST_F(StepCheckerTest, LawsOfFunctionsAreComputed) {
   };
   Term square = of("exp", x);
   square.atoms.push_back(square.atoms[0]);
-  checker_.Equal(ctx_, "function", Guard::True(), {of("exp", twice)}, {square});
+  checker_.Equal(ctx_, Law::kFunction, Guard::True(), {of("exp", twice)}, {square});
   EXPECT_TRUE(Settled());
-  checker_.Equal(ctx_, "function", Guard::True(), {of("exp", twice)}, {of("exp", x)});
+  checker_.Equal(ctx_, Law::kFunction, Guard::True(), {of("exp", twice)}, {of("exp", x)});
   EXPECT_TRUE(Refused());
 }
 
 // The checker knows neither the assumptions that rules make of indices that are elements, nor the results of opaque
 // operators.
 TEST_F(StepCheckerTest, WrongStepsAboutElementsAreOpen) {
-  const Poly element = ctx_.ValueOf({Sum(Guard::True(), {}, V(i_))}, "x[i]", {i_});
-  checker_.Decided(ctx_, "index", {}, {Guard::Ge(element)}, {});
-  checker_.Decided(ctx_, "index", {}, {Guard::Ge(ctx_.FloorDiv(element, V(n_)))}, {});
+  const Poly element = verifier::IndexOfElement(ctx_, {Sum(Guard::True(), {}, V(i_))});
+  checker_.Decided(ctx_, Law::kIndex, {}, {Guard::Ge(element)}, {});
+  checker_.Decided(ctx_, Law::kIndex, {}, {Guard::Ge(ctx_.FloorDiv(element, V(n_)))}, {});
   Term whole = Sum(Guard::True(), {}, V(i_));
   whole.atoms = {verifier::MakeFnAtom(
       ctx_, "opaque", {{{1, {}, Guard::True(), {verifier::MakeWholeValue(ctx_, {{{}, Guard::True(), {whole}}})}}}})};
@@ -207,6 +207,10 @@ TEST_F(StepCheckerTest, WrongStepsAboutElementsAreOpen) {
   EXPECT_FALSE(Refused());
   EXPECT_THAT(checker_.report().open, ::testing::UnorderedElementsAre(::testing::Pair("decision (index)", 2),
                                                                       ::testing::Pair("empty guard", 1)));
+  const LawSteps& decided = checker_.report().by_law.at(Law::kIndex);
+  EXPECT_EQ(decided.steps, 2);
+  EXPECT_EQ(decided.open, 2);
+  EXPECT_EQ(decided.excused, 2);
   // A function that only has the name is no element.
   Term named = Sum(Guard::True(), {}, V(i_));
   named.atoms = {verifier::MakeFnAtom(ctx_, "value", {{named}})};
@@ -228,6 +232,7 @@ std::string RefusedSizes(const std::string& law, int least = 0) {
     verifier::QueryCache memory;
     verifier::ProofSession session{.work_limit_s = verifier::kNoLimit, .memory = &memory, .observer = &checker};
     Context ctx{&session, {}, 1};
+    const verifier::Solver solver(&ctx);
     verifier::Elements elements(&ctx, instance);
     ctx.SetFacts({Guard::Ge(elements.Shape(instance.lhs[0])[0] - Poly(least))});
     const std::vector<Poly> at = {Poly()};

@@ -22,6 +22,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/cpu_time.h"
 #include "core/base/files.h"
 #include "core/base/threads.h"
 #include "substitutions/language/operator_variables.h"
@@ -37,7 +38,6 @@
 #include "verifier/check/query_solver.h"
 #include "verifier/check/rule_instances.h"
 #include "verifier/check/step_checker.h"
-#include "verifier/integer/context.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {
@@ -371,10 +371,33 @@ void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
     all.joint += one.joint;
     seconds += outcome.steps_s;
     open_to_cvc5 += outcome.open_to_cvc5;
+    for (const auto& [law, steps] : one.by_law) {
+      LawSteps& sum = all.by_law[law];
+      sum.steps += steps.steps;
+      sum.by_text += steps.by_text;
+      sum.by_question += steps.by_question;
+      sum.by_value += steps.by_value;
+      sum.open += steps.open;
+      sum.excused += steps.excused;
+      sum.refused += steps.refused;
+      sum.repeated += steps.repeated;
+    }
     for (const auto& [law, count] : one.open) {
       open[law] += count;
       console.Detail(absl::StrCat("open  ", outcome.rule, ": ", law, " ", count));
     }
+  }
+  Json laws = Json::object();
+  for (const auto& [law, steps] : all.by_law) {
+    laws[verifier::LawName(law)] = {
+        {"steps", steps.steps},       {"alike", steps.by_text},    {"by_question", steps.by_question},
+        {"by_value", steps.by_value}, {"open", steps.open},        {"excused", steps.excused},
+        {"refused", steps.refused},   {"repeated", steps.repeated}};
+    console.Detail(
+        absl::StrFormat("law  %s: %d steps: %d alike, %d by questions, %d by values, %d open, of which %d about "
+                        "elements, %d refused; %d repeated",
+                        verifier::LawName(law), steps.steps, steps.by_text, steps.by_question, steps.by_value,
+                        steps.open, steps.excused, steps.refused, steps.repeated));
   }
   std::vector<std::string> names;
   for (const auto& [law, count] : open) names.push_back(absl::StrCat(law, " ", count));
@@ -391,6 +414,7 @@ void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
                              {"by_value", all.by_value},
                              {"refused", refused},
                              {"open", open},
+                             {"laws", std::move(laws)},
                              {"joint", all.joint},
                              {"seconds", seconds}};
 }
