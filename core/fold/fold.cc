@@ -129,7 +129,8 @@ class Folder {
     if (fold_.carried.empty()) return absl::NotFoundError("no reduction runs along the axis");
     const int carried = static_cast<int>(fold_.carried.size());
     for (Carried& c : fold_.carried) {
-      if (c.repair != nullptr) c.repair = Renumbered(c.repair, [&](int k) { return k >= kNew ? k - kNew + carried : k; });
+      if (c.repair != nullptr)
+        c.repair = Renumbered(c.repair, [&](int k) { return k >= kNew ? k - kNew + carried : k; });
     }
     return std::move(fold_);
   }
@@ -256,8 +257,8 @@ class Folder {
       fold_.carried.push_back(std::move(carried));
       if (depends) {
         const ExprPtr old = ReadNumber(number, body->dtype()).node();
-        fold_.carried.back().repair = RewriteExpr(
-            repair.node(), [&](const ExprPtr& node) { return node->IsRead(kSelf) ? old : node; });
+        fold_.carried.back().repair =
+            RewriteExpr(repair.node(), [&](const ExprPtr& node) { return node->IsRead(kSelf) ? old : node; });
       }
     }
     const int number = found->second;
@@ -266,13 +267,14 @@ class Folder {
 
   Scalar ReadNumber(int number, DType dtype) const {
     std::vector<Index> at;
-    for (const int v : fold_.carried[static_cast<size_t>(number)].positions) at.push_back(Variable(v, scope_.NameOf(v)));
+    for (const int v : fold_.carried[static_cast<size_t>(number)].positions)
+      at.push_back(Variable(v, scope_.NameOf(v)));
     return ReadOperand(fold_.num_operands + number, at, dtype);
   }
 
   bool IsSymbol(int v) const {
-    return v < scope_.num_variables() && (scope_.KindOf(v) == Meaning::VarKind::kSize ||
-                                          scope_.KindOf(v) == Meaning::VarKind::kAttr);
+    return v < scope_.num_variables() &&
+           (scope_.KindOf(v) == Meaning::VarKind::kSize || scope_.KindOf(v) == Meaning::VarKind::kAttr);
   }
 
   // The old value of the number that is about to be carried, in the repair.
@@ -327,7 +329,8 @@ class Folder {
         }
       }
       const std::pair<ExprPtr, ExprPtr> term{moved->node(), ProductOf(left, dtype).node()};
-      const auto same = std::find_if(terms.begin(), terms.end(), [&](const auto& other) { return other.first == term; });
+      const auto same =
+          std::find_if(terms.begin(), terms.end(), [&](const auto& other) { return other.first == term; });
       if (same == terms.end()) {
         terms.push_back({term, 1});
       } else {

@@ -15,7 +15,10 @@ class Runner {
  public:
   Runner(const Meaning& meaning, int output, const Bindings& bindings, const Fold& fold,
          const std::vector<Tensor>& inputs)
-      : meaning_(meaning), output_(meaning.outputs[static_cast<size_t>(output)]), bindings_(bindings), fold_(fold),
+      : meaning_(meaning),
+        output_(meaning.outputs[static_cast<size_t>(output)]),
+        bindings_(bindings),
+        fold_(fold),
         operands_(inputs) {
     // Behind the operands: what was carried before the block, then what is carried behind it.
     operands_.resize(inputs.size() + 2 * fold.carried.size());
@@ -26,8 +29,8 @@ class Runner {
     const size_t count = fold_.carried.size(), before = static_cast<size_t>(fold_.num_operands);
     for (int64_t begin = 0; begin < length; begin += block) {
       for (size_t k = 0; k < count; ++k) {
-        ASSIGN_OR_RETURN(operands_[before + count + k], Evaluate(Step(k, begin, std::min(block, length - begin)),
-                                                                 fold_.carried[k].positions));
+        ASSIGN_OR_RETURN(operands_[before + count + k],
+                         Evaluate(Step(k, begin, std::min(block, length - begin)), fold_.carried[k].positions));
       }
       std::copy_n(operands_.begin() + static_cast<std::ptrdiff_t>(before + count), count,
                   operands_.begin() + static_cast<std::ptrdiff_t>(before));
@@ -41,7 +44,8 @@ class Runner {
   // What is carried behind the block: expressions read new values, but for the repair.
   ExprPtr Step(size_t k, int64_t begin, int64_t size) const {
     const Carried& carried = fold_.carried[k];
-    const int own = std::max({fold_.variable, carried.body->greatest_variable(), carried.guard->greatest_variable()}) + 1;
+    const int own =
+        std::max({fold_.variable, carried.body->greatest_variable(), carried.guard->greatest_variable()}) + 1;
     std::vector<ExprPtr> at(static_cast<size_t>(fold_.variable) + 1);
     at[static_cast<size_t>(fold_.variable)] = (Index(begin) + Variable(own, "t")).node();
     const auto in_block = [&](const ExprPtr& expr) { return Substitute(fold_.Renewed(expr), at, {}); };
@@ -50,10 +54,9 @@ class Runner {
     if (begin == 0) return of_block.node();
     std::vector<Index> position;
     for (const int v : carried.positions) position.push_back(Variable(v, "i"));
-    const Scalar before =
-        carried.repair == nullptr
-            ? ReadOperand(fold_.num_operands + static_cast<int>(k), position, carried.body->dtype())
-            : Scalar(carried.repair);
+    const Scalar before = carried.repair == nullptr
+                              ? ReadOperand(fold_.num_operands + static_cast<int>(k), position, carried.body->dtype())
+                              : Scalar(carried.repair);
     return Fold::Joined(carried.kind, before, of_block).node();
   }
 
@@ -73,8 +76,8 @@ class Runner {
     }
     meaning.outputs = {std::move(output)};
     Bindings bindings = bindings_;
-    bindings.variables.resize(std::max<size_t>(bindings.variables.size(),
-                                               static_cast<size_t>(element->greatest_variable()) + 1));
+    bindings.variables.resize(
+        std::max<size_t>(bindings.variables.size(), static_cast<size_t>(element->greatest_variable()) + 1));
     ASSIGN_OR_RETURN(std::vector<Tensor> results, RunOracle(meaning, bindings, {type}, operands_));
     return std::move(results[0]);
   }

@@ -1,6 +1,6 @@
-// The laws of a fold (core/fold/fold.h), proved for all sizes: what is carried behind two pieces of the axis equals what
-// is carried behind the first, repaired, joined with the reduction of the second. From these follows, by induction over
-// blocks of whatever sizes, that the loop gives the element.
+// The laws of a fold (core/fold/fold.h), proved for all sizes: what is carried behind two pieces of the axis equals
+// what is carried behind the first, repaired, joined with the reduction of the second. From these follows, by induction
+// over blocks of whatever sizes, that the loop gives the element.
 //
 // A law is stated about arbitrary elements: what varies along the axis becomes an operand u, in two pieces a and b, and
 // what a term takes from numbers that are carried with it an operand g, old and new. The law of the weighted sum in
