@@ -24,7 +24,7 @@ INSTANCE_DATA = "instance number stand_ins".split()
 APPLICATION = """binding_order match_binding match_plan match_scope match_search matcher node_signatures discrimination_net
 rule_binding rule_set rule_symmetry applier lowering sibling_groups""".split()
 # The obligations, terms as data.
-OBLIGATIONS = "attempt replay term polynomial guard rational give_up".split()
+OBLIGATIONS = "attempt replay term polynomial guard rational give_up implication_oracle".split()
 # The search for a proof: which attempts are made, which instances are taken for others, in what time. A certificate
 # names the attempt and holds every instance.
 SEARCH = "prove_instance prove_rule merged_axes watchdog".split()
@@ -37,10 +37,10 @@ REASONING = "one_term eliminate align inverse context nonnegativity print".split
 COMPUTED = """elements elements_internal reductions normal_form internal product_laws function_laws real_functions extrema
 cases products signs monotone substitute prover encode encode_functions solver""".split()
 # Modules that check those steps: questions, values, and the laws of sums; the listener tells them.
-CHECKING = """step_checker step_checker_values step_queries step_values proof_observer concrete query_solver
+CHECKING = """step_checker step_checker_values step_queries step_values proof_observer index_observer concrete query_solver
 smt_query""".split()
 # Nothing that these say makes a rule proved.
-OTHER = """certificate certificate_text classify_rule condition_family cvc5_query_solver counterexample equal equal_by_claims
+OTHER = """witness certificate certificate_text classify_rule condition_family cvc5_query_solver counterexample equal equal_by_claims
 equal_result equal_rounding custom_op_cut gradient_claims infer integer_search joint_models numeric_instance part_weights
 prove_region value_distribution region rounded_decisions rounding_laws bounded_check sharding_laws signatures distinguishing_assignments
 known_equal""".split()

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/cpu_time.h"
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/operator_variables.h"
@@ -18,7 +19,7 @@
 #include "substitutions/rule_set.h"
 #include "verifier/certificate/certificate.h"
 #include "verifier/classify/classify_rule.h"
-#include "verifier/integer/context.h"
+#include "verifier/integer/give_up.h"
 #include "verifier/prove/merged_axes.h"
 #include "verifier/smt/solver.h"
 

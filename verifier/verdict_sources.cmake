@@ -3,7 +3,7 @@
 # Rooms of the verifier that are left out (check, equal, infer, claims) make no rule proved or refuted; a test sees that
 # none of the rooms below includes one of them.
 set(verdict_sources "")
-foreach(name core/index/* verifier/* verifier/integer/* verifier/normal_form/* verifier/smt/* verifier/prove/*
+foreach(name core/index/* verifier/* verifier/integer/* verifier/normal_form/* verifier/z3/* verifier/smt/* verifier/prove/*
         verifier/refute/* verifier/classify/* verifier/certificate/*
         # Index expressions, element types, scalar functions; from the text of a rule to its instances.
         core/base/integer core/base/work core/ir/derivative core/tensor/dtype core/ir/expr core/tensor/float16

@@ -154,6 +154,7 @@ void CompareAll(const RuleInstance& instance, const Strategy& strategy, uint64_t
     session.memory = &memory;
     session.work_limit_s = 5;
     Context ctx(&session, strategy, seed);
+    const Solver solver(&ctx);
     Elements elements(&ctx, instance);
     std::vector<Guard> facts = elements.Conditions();
     for (const Guard& g : elements.Requirements(0, instance.num_lhs_nodes)) facts.push_back(g);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "substitutions/instance/instances.h"
+#include "verifier/prove/replay.h"
 
 namespace rewright {
 

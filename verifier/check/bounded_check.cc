@@ -17,7 +17,7 @@
 #include "core/ir/index_value.h"
 #include "substitutions/instance/random_application.h"
 #include "substitutions/language/stand_ins.h"
-#include "verifier/smt/watchdog.h"
+#include "verifier/z3/watchdog.h"
 
 namespace rewright {
 namespace {

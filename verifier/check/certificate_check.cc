@@ -16,6 +16,7 @@
 #include "verifier/certificate/certificate_text.h"
 #include "verifier/check/rule_instances.h"
 #include "verifier/classify/classify_rule.h"
+#include "verifier/prove/replay.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/work.h"
-#include "verifier/smt/watchdog.h"
+#include "verifier/z3/watchdog.h"
 
 namespace rewright {
 

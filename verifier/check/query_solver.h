@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "verifier/smt/smt_query.h"
+#include "verifier/integer/smt_query.h"
 
 namespace rewright {
 

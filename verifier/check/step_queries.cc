@@ -183,7 +183,7 @@ IndexSum StepQueryBuilder::OfVar(Var v, const IndexEnvironment& environment) {
       return {{{place->second}, 1}};
     }
     case VarInfo::Kind::kValue: {
-      const auto [place, first] = of_text_.emplace(absl::StrCat("value ", Text(*info.value, environment)), 0);
+      const auto [place, first] = of_text_.emplace(absl::StrCat("value ", Text(ElementOf(info), environment)), 0);
       if (first) place->second = NewConstant();
       return {{{place->second}, 1}};
     }

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "verifier/integer/smt_query.h"
 #include "verifier/normal_form/term.h"
-#include "verifier/smt/smt_query.h"
 
 namespace rewright::verifier {
 

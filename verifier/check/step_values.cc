@@ -79,7 +79,7 @@ int64_t ElementValues::Index(Var v) {
     }
     case VarInfo::Kind::kMin: return std::min(Index(info.a), Index(info.b));
     case VarInfo::Kind::kValue: {
-      const double value = Value(*info.value);
+      const double value = Value(ElementOf(info));
       if (!FitsInt64(value)) throw CannotEvaluate();
       return std::llround(value);
     }

@@ -11,11 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/cpu_time.h"
+#include "core/base/work.h"
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/rule_printer.h"
 #include "verifier/infer/condition_family.h"
-#include "verifier/integer/context.h"
 #include "verifier/refute/counterexample.h"
 
 namespace rewright {

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <ctime>
 
 #include "core/base/integer.h"
 #include "verifier/integer/give_up.h"
-#include "verifier/normal_form/proof_observer.h"
-#include "verifier/normal_form/term.h"
-#include "verifier/smt/solver.h"
+#include "verifier/integer/index_observer.h"
 
 namespace rewright::verifier {
 namespace {
@@ -41,20 +38,12 @@ std::pair<size_t, size_t> SizeOf(const Poly& p) {
 
 }  // namespace
 
-double ThreadCpuSeconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
 void ProofSession::CheckLimit() const {
   if (RemainingSeconds() <= 0) throw GiveUp(kAtLimit);
 }
 
 Context::Context(ProofSession* proof_record, const Strategy& chosen, uint64_t seed)
-    : strategy(chosen), record(proof_record), solver_(std::make_unique<Solver>(this)), rng_(seed) {}
-
-Context::~Context() = default;
+    : strategy(chosen), record(proof_record), rng_(seed) {}
 
 // ---------------------------------------------------------------- variables
 
@@ -264,13 +253,13 @@ Poly Context::Least(const Poly& a, const Poly& b) {
   return Poly::Of(it->second);
 }
 
-Poly Context::ValueOf(const std::vector<Term>& value, const std::string& key, std::vector<Var> inner) {
-  auto [it, inserted] = values_.emplace(key, 0);
+Poly Context::ValueOf(std::shared_ptr<const IndexElement> value, std::vector<Var> inner) {
+  auto [it, inserted] = values_.emplace(value->Print(*this, {}), 0);
   if (inserted) {
     VarInfo info;
     info.kind = VarInfo::Kind::kValue;
     info.name = "value";
-    info.value = std::make_shared<const std::vector<Term>>(value);
+    info.value = std::move(value);
     SortUnique(&inner);
     info.inner = std::move(inner);
     vars_.push_back(std::move(info));
@@ -309,7 +298,7 @@ Poly Context::SubstImpl(const Poly& p, const Substitution& s, bool rename) {
       }
       VarInfo info = vars_[v];  // a copy: the table may grow
       if (info.kind == VarInfo::Kind::kValue) {
-        factor = factor * substitute_value(v, s, rename);
+        factor = factor * info.value->Subst(*this, s);
         continue;
       }
       Poly a = SubstImpl(info.a, s, rename), b = SubstImpl(info.b, s, rename);

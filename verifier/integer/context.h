@@ -20,28 +20,42 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/cpu_time.h"
 #include "core/base/work.h"
 #include "verifier/integer/guard.h"
+#include "verifier/integer/implication_oracle.h"
 #include "verifier/integer/polynomial.h"
-#include "verifier/smt/smt_query.h"
+#include "verifier/integer/smt_query.h"
 
 namespace rewright::verifier {
 
-struct Term;
-class Solver;
+class Context;
+class IndexObserver;
 class QueryCache;
-class ProofObserver;
+
+// Names of variables in place of their own, for printing.
+using VarNames = absl::flat_hash_map<Var, std::string>;
+
+// An element of a tensor that serves as an index. This folder knows no elements; normal_form/ derives it.
+class IndexElement {
+ public:
+  virtual ~IndexElement() = default;
+  // Equal elements have equal texts.
+  virtual std::string Print(const Context& ctx, const VarNames& names) const = 0;
+  // The element after a substitution, as an index.
+  virtual Poly Subst(Context& ctx, const Substitution& s) const = 0;
+};
 
 struct VarInfo {
   enum class Kind : uint8_t { kParam, kLocal, kDiv, kMin, kValue };
   Kind kind = Kind::kLocal;
   std::string name;
-  std::optional<int64_t> min;                      // kParam
-  std::optional<std::pair<Poly, Poly>> defined;    // kParam: first / second, exactly (for numeric samples)
-  std::optional<std::pair<Poly, Poly>> range;      // kLocal: lo, hi
-  Poly a, b;                                       // kDiv: a / b; kMin: min(a, b)
-  std::shared_ptr<const std::vector<Term>> value;  // kValue: the element
-  std::vector<Var> inner;                          // definitions: the variables below them, sorted
+  std::optional<int64_t> min;                    // kParam
+  std::optional<std::pair<Poly, Poly>> defined;  // kParam: first / second, exactly (for numeric samples)
+  std::optional<std::pair<Poly, Poly>> range;    // kLocal: lo, hi
+  Poly a, b;                                     // kDiv: a / b; kMin: min(a, b)
+  std::shared_ptr<const IndexElement> value;     // kValue: the element
+  std::vector<Var> inner;                        // definitions: the variables below them, sorted
 };
 
 // The choices of one attempt. The attempts of a proof go from cheap to thorough.
@@ -55,10 +69,9 @@ struct Strategy {
   bool quotients = false;       // sums over variables that divisions determine: v = e div d
   bool digits = false;          // sums over variables that digits determine: a div d = e, a mod d = r mean a = d e + r
   bool unroll = false;          // sums over literal ranges are their terms, divided positions go by their remainders
+  bool split_counts = false;    // an integer that is a sum is a sum of elements: (p + q) x = p x + q x
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
-
-double ThreadCpuSeconds();
 
 // Limits and records of a whole proof, shared by its contexts.
 struct ProofSession {
@@ -66,8 +79,8 @@ struct ProofSession {
   double start_s = ThreadWorkSeconds();
   double cpu_start_s = ThreadCpuSeconds();  // for reports alone
   bool certify = false;                     // keep every step and query in full
-  QueryCache* memory = nullptr;
-  ProofObserver* observer = nullptr;  // receives every step; usually null
+  QueryCache* memory = nullptr;             // of the solver (smt/solver.h)
+  IndexObserver* observer = nullptr;        // receives every step; usually null
   // Gives the solver's answers in a replay. A query that is not known to be unsatisfiable settles nothing.
   std::function<bool(const SmtQuery&)> known_unsat;
   int queries = 0;
@@ -85,7 +98,6 @@ using Assignment = absl::flat_hash_map<Var, int64_t>;
 class Context {
  public:
   Context(ProofSession* record, const Strategy& strategy, uint64_t seed);
-  ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -109,8 +121,8 @@ class Context {
   Poly MinOf(const Poly& a, const Poly& b);
   // Divides p by every positive variable that occurs in all its monomials; p = 0 is equivalent before and after.
   Poly WithoutCommonFactors(Poly p) const;
-  // The integer element `value` as an index; equal keys give equal variables.
-  Poly ValueOf(const std::vector<Term>& value, const std::string& key, std::vector<Var> inner);
+  // The integer element `value` as an index, with the variables that it mentions; equal texts give equal variables.
+  Poly ValueOf(std::shared_ptr<const IndexElement> value, std::vector<Var> inner);
   // Rebuilds definitions so that they can simplify.
   Poly Subst(const Poly& p, const Substitution& s);
   Guard Subst(const Guard& g, const Substitution& s);
@@ -145,7 +157,7 @@ class Context {
   bool Evaluate(const Guard& g, Assignment* values, bool* result) const;
 
   // ---- printing; `names` overrides the names of variables.
-  using Names = absl::flat_hash_map<Var, std::string>;
+  using Names = VarNames;
   std::string Print(const Poly& p, const Names& names = {}) const;
   std::string Print(const Guard& g, const Names& names = {}) const;
 
@@ -163,13 +175,11 @@ class Context {
   bool used_bounds = false;  // sizes, attributes and positions were taken to be below 2^31
   // Set if the strategy's choices about product ranges, sum axes and literals matter here.
   bool met_product = false, met_sum = false, met_literal = false;
-  std::map<std::string, bool> lemmas;  // equalities of closures that were tried, by their texts
-  Solver& solver() { return *solver_; }
+  std::map<std::string, bool> lemmas;   // equalities of closures that were tried, by their texts
+  ImplicationOracle* oracle = nullptr;  // null: inequalities hold only where ranges and facts show it
   // Position of a parameter in the order of factors of product axes.
   int FactorRank(Var v) const;
   std::vector<Var> factor_order;
-  // Substitutes inside variables that are elements (kValue). normal_form/ sets it: this folder does not know Term.
-  std::function<Poly(Var, const Substitution&, bool rename)> substitute_value;
 
  private:
   Poly MakeDiv(const Poly& num, const Poly& den);
@@ -196,7 +206,6 @@ class Context {
   std::map<std::string, Var> values_;
   std::set<std::string> param_names_;
   absl::flat_hash_map<std::string, bool> proved_;
-  std::unique_ptr<Solver> solver_;
   mutable std::mt19937_64 rng_;
 };
 

@@ -3,8 +3,7 @@
 
 #include "core/base/integer.h"
 #include "verifier/integer/context.h"
-#include "verifier/normal_form/proof_observer.h"
-#include "verifier/smt/solver.h"
+#include "verifier/integer/index_observer.h"
 
 namespace rewright::verifier {
 namespace {
@@ -204,12 +203,12 @@ bool Context::DecideNonneg(const std::vector<Poly>& goals, const std::vector<Gua
   auto it = proved_.find(key);
   if (it != proved_.end()) return it->second;
   bool proved = false;
-  if (!RefutedBySample(goals, extra, hidden)) {
+  if (!RefutedBySample(goals, extra, hidden) && oracle != nullptr) {
     std::vector<Guard> parts;
     for (const Poly& goal : goals) parts.push_back(Guard::Ge(goal));
     std::vector<Guard> all = facts_;
     all.insert(all.end(), extra.begin(), extra.end());
-    proved = solver_->Implies(all, Guard::And(parts), hidden, effort == Effort::kFull ? "index" : "simplify");
+    proved = oracle->Implies(all, Guard::And(parts), hidden, effort == Effort::kFull ? "index" : "simplify");
   }
   proved_[key] = proved;
   return proved;

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "verifier/integer/context.h"
-#include "verifier/normal_form/term.h"
 
 namespace rewright::verifier {
 
@@ -20,7 +19,7 @@ std::string Context::Print(const Poly& p, const Names& names) const {
       } else if (info.kind == VarInfo::Kind::kMin) {
         factors.push_back("min(" + Print(info.a, names) + "," + Print(info.b, names) + ")");
       } else if (info.kind == VarInfo::Kind::kValue) {
-        factors.push_back("value(" + NormalFormKey(*this, *info.value, names) + ")");
+        factors.push_back("value(" + info.value->Print(*this, names) + ")");
       } else {
         factors.push_back(info.kind == VarInfo::Kind::kParam ? info.name : info.name + "#" + std::to_string(v));
       }

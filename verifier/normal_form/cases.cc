@@ -53,7 +53,7 @@ NormalForm AssumeForm(Context& ctx, const NormalForm& n, const Guard& literal, c
     for (const Atom& a : t.atoms) changed.atoms.push_back(AssumeAtom(ctx, a, literal, negation));
     out.push_back(std::move(changed));
   }
-  if (ctx.record->observer != nullptr) ctx.record->observer->Equal(ctx, "assumed", literal, n, out);
+  if (ProofObserver* observer = ObserverOf(ctx)) observer->Equal(ctx, "assumed", literal, n, out);
   return Simplify(ctx, out);
 }
 
@@ -124,8 +124,8 @@ NormalForm LiftConditions(Context& ctx, const NormalForm& n) {
         out.push_back(std::move(part));
       }
     }
-    if (again && ctx.record->observer != nullptr) {
-      ctx.record->observer->Equal(ctx, "cases", Guard::True(), current, out);
+    if (ProofObserver* observer = again ? ObserverOf(ctx) : nullptr) {
+      observer->Equal(ctx, "cases", Guard::True(), current, out);
     }
     current = Simplify(ctx, out);
     if (!again) break;

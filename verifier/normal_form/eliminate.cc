@@ -16,7 +16,7 @@ std::optional<Poly> SolvedFor(const Context& ctx, const Poly& p, Var v) {
 }
 
 void Restated(Context& ctx, const char* law, const Term& before, const Term& after) {
-  if (ctx.record->observer != nullptr) ctx.record->observer->Resummed(ctx, law, before, after, {}, {});
+  if (ProofObserver* observer = ObserverOf(ctx)) observer->Resummed(ctx, law, before, after, {}, {});
 }
 
 namespace {
@@ -30,7 +30,7 @@ void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>&
   Substitution s;
   s.Set(v, value);
   Term shorter = SubstFree(ctx, open, s);
-  if (ctx.record->observer != nullptr) ctx.record->observer->Resummed(ctx, "one point", *t, shorter, s, {});
+  if (ProofObserver* observer = ObserverOf(ctx)) observer->Resummed(ctx, "one point", *t, shorter, s, {});
   *t = std::move(shorter);
 }
 
@@ -86,10 +86,10 @@ bool EliminateByScale(Context& ctx, Term* t, bool with_elements) {
       Term open{t->coef, t->bound, Guard::And(rest), t->atoms};
       open.bound.erase(std::find(open.bound.begin(), open.bound.end(), v));
       Term shorter = SubstQuotient(ctx, open, v, d, e, conclusion.value[0]);
-      if (ctx.record->observer != nullptr) {
+      if (ProofObserver* observer = ObserverOf(ctx)) {
         Substitution s;
         s.Set(v, conclusion.value[0]);
-        ctx.record->observer->Resummed(ctx, "scale", *t, shorter, s, {});
+        observer->Resummed(ctx, "scale", *t, shorter, s, {});
       }
       *t = std::move(shorter);
       return true;
@@ -211,10 +211,10 @@ bool CountMultiples(Context& ctx, Term* t) {
         Substitution s;
         s.Set(v, index::Laws<Context>::Multiple(e, info.b, Poly::Of(w)) * Poly(sign));
         Term counted = SubstFree(ctx, open, s);
-        if (ctx.record->observer != nullptr) {
+        if (ProofObserver* observer = ObserverOf(ctx)) {
           Substitution back;
           back.Set(w, Poly::Of(q));
-          ctx.record->observer->Resummed(ctx, "multiples", *t, counted, s, back);
+          observer->Resummed(ctx, "multiples", *t, counted, s, back);
         }
         *t = std::move(counted);
         return true;

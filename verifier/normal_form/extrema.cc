@@ -265,8 +265,8 @@ NormalForm Extremum(Context& ctx, const std::string& binder, const std::vector<B
 
 NormalForm ExtremumOver(Context& ctx, const std::string& binder, const std::vector<Branch>& families) {
   NormalForm out = Extremum(ctx, binder, families);
-  if (ctx.record->observer != nullptr) {
-    ctx.record->observer->Equal(ctx, "extremum", Guard::True(), AtomForm(MakeBinderAtom(ctx, binder, families)), out);
+  if (ProofObserver* observer = ObserverOf(ctx)) {
+    observer->Equal(ctx, "extremum", Guard::True(), AtomForm(MakeBinderAtom(ctx, binder, families)), out);
   }
   return out;
 }

@@ -356,8 +356,8 @@ bool IsBoundedIndex(Context& ctx, const NormalForm& n, bool wide, Poly* value) {
 
 NormalForm Apply(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args) {
   NormalForm out = ApplyAt(ctx, fn, args, 0);
-  if (ctx.record->observer != nullptr) {
-    ctx.record->observer->Equal(ctx, "function", Guard::True(), AtomForm(MakeFnAtom(ctx, fn, args)), out);
+  if (ProofObserver* observer = ObserverOf(ctx)) {
+    observer->Equal(ctx, "function", Guard::True(), AtomForm(MakeFnAtom(ctx, fn, args)), out);
   }
   return out;
 }

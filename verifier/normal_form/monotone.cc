@@ -190,8 +190,8 @@ NormalForm ArgmaxOver(Context& ctx, const Branch& family) {
     again = true;
   }
   NormalForm out = AtomForm(MakeBinderAtom(ctx, "argmax", {b}));
-  if (ctx.record->observer != nullptr) {
-    ctx.record->observer->Equal(ctx, "argmax", Guard::True(), AtomForm(MakeBinderAtom(ctx, "argmax", {family})), out);
+  if (ProofObserver* observer = ObserverOf(ctx)) {
+    observer->Equal(ctx, "argmax", Guard::True(), AtomForm(MakeBinderAtom(ctx, "argmax", {family})), out);
   }
   return out;
 }

@@ -62,7 +62,7 @@ bool CountUnused(Context& ctx, Term* t) {
     t->bound.erase(std::find(t->bound.begin(), t->bound.end(), v));
     t->guard = rest;
     t->atoms.push_back(MakeIntAtom(ctx, count));
-    if (ctx.record->observer != nullptr) ctx.record->observer->Counted(ctx, before, *t, v, count);
+    if (ProofObserver* observer = ObserverOf(ctx)) observer->Counted(ctx, before, *t, v, count);
     return true;
   }
   return false;
@@ -70,9 +70,9 @@ bool CountUnused(Context& ctx, Term* t) {
 
 void ShortenGuard(Context& ctx, Term* t) {
   Guard shorter = SimplifyGuard(ctx, t->guard, t->bound);
-  if (ctx.record->observer != nullptr && shorter != t->guard) {
+  if (ProofObserver* observer = shorter != t->guard ? ObserverOf(ctx) : nullptr) {
     if (shorter.IsFalse()) {
-      ctx.record->observer->Vanished(ctx, *t);
+      observer->Vanished(ctx, *t);
     } else {
       Restated(ctx, "guard", *t, Term{t->coef, t->bound, shorter, t->atoms});
     }
@@ -232,13 +232,13 @@ NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
   ctx.record->CheckLimit();
   NormalForm out, parts;
   std::vector<size_t> places;
-  const bool told = ctx.record->observer != nullptr;
+  ProofObserver* const observer = ObserverOf(ctx);
   std::map<std::string, size_t> place;
   for (const Term& original : n) {
     Term t = original;
     if (!prepare(&t)) continue;
     auto [it, inserted] = place.emplace(TermKey(ctx, t), out.size());
-    if (told) {
+    if (observer != nullptr) {
       parts.push_back(t);
       places.push_back(it->second);
     }
@@ -248,15 +248,49 @@ NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
       out[it->second].coef = out[it->second].coef + t.coef;
     }
   }
-  if (told) ctx.record->observer->Collected(ctx, parts, places, out);
+  if (observer != nullptr) observer->Collected(ctx, parts, places, out);
   out.erase(std::remove_if(out.begin(), out.end(), [](const Term& t) { return t.coef.IsZero(); }), out.end());
   return out;
 }
 
 }  // namespace
 
+namespace {
+
+// Appends the term, taken apart where one of its factors is an integer that is a sum.
+void AppendByCounts(const Context& ctx, const Term& term, NormalForm* out) {
+  const auto sum = std::find_if(term.atoms.begin(), term.atoms.end(), [](const Atom& atom) {
+    return atom->kind == AtomNode::Kind::kInt && atom->value.items().size() > 1;
+  });
+  if (sum == term.atoms.end()) {
+    out->push_back(term);
+    return;
+  }
+  for (const Poly::Item& item : (*sum)->value.items()) {
+    Term part = term;
+    part.coef = part.coef * Rational(item.coef);
+    const auto place = part.atoms.begin() + (sum - term.atoms.begin());
+    if (item.vars.empty()) {
+      part.atoms.erase(place);
+    } else {
+      *place = MakeIntAtom(ctx, Poly::Of(item.vars, 1));
+    }
+    std::stable_sort(part.atoms.begin(), part.atoms.end(),
+                     [](const Atom& a, const Atom& b) { return a->head < b->head; });
+    AppendByCounts(ctx, part, out);
+  }
+}
+
+}  // namespace
+
 NormalForm Simplify(Context& ctx, const NormalForm& n) {
-  return MergedTerms(ctx, n, [&](Term* t) { return SimplifyTerm(ctx, t); });
+  NormalForm simple = MergedTerms(ctx, n, [&](Term* t) { return SimplifyTerm(ctx, t); });
+  if (!ctx.strategy.split_counts) return simple;
+  NormalForm parts;
+  for (const Term& term : simple) AppendByCounts(ctx, term, &parts);
+  if (parts.size() == simple.size()) return simple;
+  if (ProofObserver* observer = ObserverOf(ctx)) observer->Equal(ctx, "sum of integers", Guard::True(), simple, parts);
+  return Merged(ctx, parts);
 }
 
 NormalForm Merged(Context& ctx, const NormalForm& n) {

@@ -197,7 +197,7 @@ bool CancelSums(Context& ctx, Term* t) {
 }  // namespace
 
 bool SimplifyFactors(Context& ctx, Term* t) {
-  ProofObserver* const observer = ctx.record->observer;
+  ProofObserver* const observer = ObserverOf(ctx);
   const NormalForm before = observer == nullptr ? NormalForm() : NormalForm{*t};
   const bool changed = SplitIndexAtom(ctx, t) || CancelFactors(ctx, t) || SquareRoots(ctx, t) ||
                        PositiveParts(ctx, t) || TruthTimesOperand(ctx, t) || CancelSums(ctx, t);

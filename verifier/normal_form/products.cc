@@ -65,8 +65,8 @@ NormalForm Product(Context& ctx, const Branch& family) {
 
 NormalForm ProdOver(Context& ctx, const Branch& family) {
   NormalForm out = Product(ctx, family);
-  if (ctx.record->observer != nullptr) {
-    ctx.record->observer->Equal(ctx, "product", Guard::True(), AtomForm(MakeBinderAtom(ctx, "prod", {family})), out);
+  if (ProofObserver* observer = ObserverOf(ctx)) {
+    observer->Equal(ctx, "product", Guard::True(), AtomForm(MakeBinderAtom(ctx, "prod", {family})), out);
   }
   return out;
 }

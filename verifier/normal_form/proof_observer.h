@@ -10,8 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "substitutions/instance/instance.h"
+#include "verifier/integer/index_observer.h"
 #include "verifier/normal_form/term.h"
+
+namespace rewright {
+struct RuleInstance;
+}  // namespace rewright
 
 namespace rewright::verifier {
 
@@ -23,10 +27,8 @@ struct MovedTerm {
   Substitution forward, backward;
 };
 
-class ProofObserver {
+class ProofObserver : public IndexObserver {
  public:
-  virtual ~ProofObserver() = default;
-
   // All that follows is about this instance; `assignments` of its symbols satisfy its conditions.
   virtual void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) = 0;
   // The sum `before` is `after`: by other variables (one-point rule), or by another way to write its guard. The maps
@@ -40,13 +42,6 @@ class ProofObserver {
   // parts[i] is the term number place[i] of `sum` but for the coefficient.
   virtual void Collected(Context& ctx, const NormalForm& parts, const std::vector<size_t>& place,
                          const NormalForm& sum) = 0;
-  // Tells that all goals hold under the facts, the assumptions of the context and `also`. Ranges of `hidden` variables
-  // are not known.
-  virtual void Decided(Context& ctx, const char* what, const std::vector<Guard>& also, const std::vector<Guard>& goals,
-                       const std::vector<Var>& hidden) = 0;
-  // result = floor(num / den) and min(a, b), under the facts and the assumptions.
-  virtual void Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) = 0;
-  virtual void Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) = 0;
   // Equal elements, by laws of functions, maxima, products and truth values, under the facts, the assumptions and
   // `also`.
   virtual void Equal(Context& ctx, const char* law, const Guard& also, const NormalForm& before,
@@ -57,6 +52,13 @@ class ProofObserver {
                     const std::vector<std::vector<MovedTerm>>& classes) = 0;
   // The normal form of an element of a value of the instance, at that position.
   virtual void Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) = 0;
+
+  ProofObserver* AsProofObserver() final { return this; }
 };
+
+// The observer of the context's session; null if none receives the work on elements.
+inline ProofObserver* ObserverOf(const Context& ctx) {
+  return ctx.record->observer == nullptr ? nullptr : ctx.record->observer->AsProofObserver();
+}
 
 }  // namespace rewright::verifier

@@ -78,8 +78,7 @@ struct QuotientMap {
     for (Var x : p.Vars()) {
       const VarInfo info = ctx.Info(x);
       if (info.kind != VarInfo::Kind::kValue || !ctx.Mentions(Poly::Of(x), {v})) continue;
-      const NormalForm value = OfForm(*info.value);
-      moved.Set(x, ctx.ValueOf(value, NormalFormKey(ctx, value), FreeVars(ctx, value)));
+      moved.Set(x, IndexOfElement(ctx, OfForm(ElementOf(info))));
     }
     return moved.empty() ? p : ctx.Subst(p, moved);
   }

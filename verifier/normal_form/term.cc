@@ -82,7 +82,26 @@ std::vector<Term> SortedTerms(const NormalForm& n) {
   return out;
 }
 
+class ElementAsIndex final : public IndexElement {
+ public:
+  explicit ElementAsIndex(NormalForm element) : form(std::move(element)) {}
+  std::string Print(const Context& ctx, const VarNames& names) const override {
+    return NormalFormKey(ctx, form, names);
+  }
+  Poly Subst(Context& ctx, const Substitution& s) const override {
+    return IndexOfElement(ctx, verifier::Subst(ctx, form, s));
+  }
+
+  const NormalForm form;
+};
+
 }  // namespace
+
+Poly IndexOfElement(Context& ctx, const NormalForm& element) {
+  return ctx.ValueOf(std::make_shared<const ElementAsIndex>(element), FreeVars(ctx, element));
+}
+
+const NormalForm& ElementOf(const VarInfo& info) { return static_cast<const ElementAsIndex&>(*info.value).form; }
 
 // ---------------------------------------------------------------- making atoms
 

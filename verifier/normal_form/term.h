@@ -68,6 +68,11 @@ Atom MakeBinderAtom(const Context& ctx, const std::string& binder, std::vector<B
 Atom MakeWholeValue(const Context& ctx, std::vector<Branch> positions);
 bool IsWholeValue(const AtomNode& atom);
 
+// The element as an index; equal elements give equal variables. The second gives the element of a variable that is one
+// (VarInfo::Kind::kValue).
+Poly IndexOfElement(Context& ctx, const NormalForm& element);
+const NormalForm& ElementOf(const VarInfo& info);
+
 // ---- free variables, substitution (bound variables are renamed where they would capture)
 std::vector<Var> FreeVars(const Context& ctx, const Term& t);
 std::vector<Var> FreeVars(const Context& ctx, const NormalForm& n);

@@ -7,13 +7,12 @@
 #include "verifier/normal_form/normal_form.h"
 #include "verifier/normal_form/proof_observer.h"
 #include "verifier/prove/prover.h"
-#include "verifier/smt/solver.h"
 
 namespace rewright::verifier {
 
 Attempt::Attempt(const RuleInstance& instance, const Strategy& strategy, const ProofOptions& options,
                  ProofSession* record, const std::vector<std::vector<int64_t>>& assignments)
-    : instance_(instance), ctx_(record, strategy, options.seed), elements_(&ctx_, instance) {
+    : instance_(instance), ctx_(record, strategy, options.seed), solver_(&ctx_), elements_(&ctx_, instance) {
   for (const std::vector<int64_t>& values : assignments) {
     Assignment sample;
     for (size_t s = 0; s < values.size(); ++s) sample[static_cast<Var>(s)] = values[s];
@@ -23,8 +22,8 @@ Attempt::Attempt(const RuleInstance& instance, const Strategy& strategy, const P
 }
 
 bool Attempt::Holds(const Guard& goal, const char* tag) {
-  if (!Prover(ctx_, facts_).Holds(goal, tag)) return false;
-  if (ctx_.record->observer != nullptr) ctx_.record->observer->Decided(ctx_, tag, facts_, {goal}, {});
+  if (!Prover(ctx_, solver_, facts_).Holds(goal, tag)) return false;
+  if (ProofObserver* observer = ObserverOf(ctx_)) observer->Decided(ctx_, tag, facts_, {goal}, {});
   return true;
 }
 
@@ -43,7 +42,7 @@ bool Attempt::ProveLegality(Legality* legal, std::string* reason) {
 
 bool Attempt::IsVacuous() {
   CollectFacts();
-  return ctx_.solver().Implies(facts_, Guard::False(), {}, "vacuous");
+  return solver_.Implies(facts_, Guard::False(), {}, "vacuous");
 }
 
 void Attempt::CollectFacts() {
@@ -138,8 +137,8 @@ bool Attempt::ReadsInBounds(std::string* reason) {
 
 bool Attempt::InRange(const Guard& path, const Poly& index, const Poly& size) {
   if (!DecideInRange(path, index, size)) return false;
-  if (ctx_.record->observer != nullptr) {
-    ctx_.record->observer->Decided(ctx_, "in bounds", {path}, {Guard::InRange(index, Poly(), size)}, {});
+  if (ProofObserver* observer = ObserverOf(ctx_)) {
+    observer->Decided(ctx_, "in bounds", {path}, {Guard::InRange(index, Poly(), size)}, {});
   }
   return true;
 }
@@ -155,7 +154,7 @@ bool Attempt::DecideInRange(const Guard& path, const Poly& index, const Poly& si
       facts = facts_;
       facts.push_back(path);
     }
-    if (!ctx_.solver().Implies(facts, Guard::Ge(goal), {}, "in bounds")) return false;
+    if (!solver_.Implies(facts, Guard::Ge(goal), {}, "in bounds")) return false;
   }
   return true;
 }
@@ -272,12 +271,13 @@ Outcome Attempt::EqualAt(size_t output, const std::vector<Poly>& at, const std::
        absl::StrJoin(at, ", ", [this](std::string* out, const Poly& p) { out->append(Text(p)); }), "]");
   Step("left: ", Text(a));
   Step("right: ", Text(b));
-  if (ctx_.record->observer != nullptr) {
+  ProofObserver* const observer = ObserverOf(ctx_);
+  if (observer != nullptr) {
     for (const auto& [value, form] : {std::pair(instance_.lhs[output], a), {instance_.rhs[output], b}}) {
-      ctx_.record->observer->Composed(ctx_, value.node, value.output, at, form);
+      observer->Composed(ctx_, value.node, value.output, at, form);
     }
   }
-  Prover prover(ctx_, facts);
+  Prover prover(ctx_, solver_, facts);
   auto is_range_max = [](const NormalForm& n) {
     if (!IsSingleAtom(n, AtomNode::Kind::kMax) || !IsExtremum(n[0].atoms[0]->name)) return false;
     const std::vector<Branch>& branches = n[0].atoms[0]->branches;
@@ -292,16 +292,16 @@ Outcome Attempt::EqualAt(size_t output, const std::vector<Poly>& at, const std::
   } else if (!is_range_max(a) || !is_range_max(b) || a[0].atoms[0]->name != b[0].atoms[0]->name ||
              !prover.EqualMaxima(a[0].atoms[0]->branches, b[0].atoms[0]->branches)) {
     difference = LiftConditions(ctx_, difference);
-    if (!prover.IsZero(difference, ctx_.record->observer != nullptr ? &classes : nullptr)) return Outcome::kOpen;
+    if (!prover.IsZero(difference, observer != nullptr ? &classes : nullptr)) return Outcome::kOpen;
   }
-  if (ctx_.record->observer == nullptr) return Outcome::kProved;
+  if (observer == nullptr) return Outcome::kProved;
   NormalForm sides = a;
   for (Term t : b) {
     t.coef = -t.coef;
     sides.push_back(std::move(t));
   }
-  ctx_.record->observer->Equal(ctx_, "difference", Guard::And(facts), sides, difference);
-  ctx_.record->observer->Zero(ctx_, facts, difference, classes);
+  observer->Equal(ctx_, "difference", Guard::And(facts), sides, difference);
+  observer->Zero(ctx_, facts, difference, classes);
   return Outcome::kProved;
 }
 

@@ -12,6 +12,7 @@
 #include "verifier/normal_form/term.h"
 #include "verifier/prove/elements.h"
 #include "verifier/prove/prove_instance.h"
+#include "verifier/smt/solver.h"
 
 namespace rewright::verifier {
 
@@ -82,6 +83,7 @@ class Attempt {
 
   const RuleInstance& instance_;
   Context ctx_;
+  Solver solver_;
   Elements elements_;
   std::vector<Guard> facts_;
   std::vector<std::string> provisos_;

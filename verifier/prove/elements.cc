@@ -23,7 +23,7 @@ std::optional<Guard> LiteralOfValues(const Context& ctx, const Poly& p) {
     const VarInfo& info = ctx.Info(v);
     std::optional<Guard> found;
     if (info.kind == VarInfo::Kind::kValue) {
-      const std::vector<Guard> literals = FreeLiterals(ctx, *info.value);
+      const std::vector<Guard> literals = FreeLiterals(ctx, ElementOf(info));
       if (!literals.empty()) found = literals[0];
     } else if (ctx.IsDefinition(v)) {
       found = LiteralOfValues(ctx, info.a);
@@ -52,11 +52,6 @@ Elements::Elements(Context* ctx, const RuleInstance& instance) : ctx_(*ctx), ins
     if (symbol.min != INT64_MIN) min = symbol.min;
     symbols_.push_back(Poly::Of(ctx_.NewParam(symbol.name, min)));
   }
-  ctx_.substitute_value = [this](Var v, const Substitution& s, bool) {
-    const NormalForm value = *ctx_.Info(v).value;
-    NormalForm moved = Subst(ctx_, value, s);
-    return ctx_.ValueOf(moved, NormalFormKey(ctx_, moved), FreeVars(ctx_, moved));
-  };
 }
 
 // ---------------------------------------------------------------- conditions and shapes
@@ -248,7 +243,7 @@ Poly Elements::ToIndex(const NormalForm& conditional, DType dtype) {
   NormalForm value = conditional;
   for (const auto& [holds, fails] : cases_) value = AssumeForm(ctx_, value, holds, fails);
   if (IsBoundedIndex(ctx_, value, dtype == DType::kInt64, &index)) return index;
-  return ctx_.ValueOf(value, NormalFormKey(ctx_, value), FreeVars(ctx_, value));
+  return IndexOfElement(ctx_, value);
 }
 
 Guard Elements::ToComparison(const ExprPtr& e, Scope& scope) {

@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
-#include "verifier/certificate/replay.h"
 #include "verifier/integer/context.h"
 #include "verifier/integer/give_up.h"
 #include "verifier/normal_form/proof_observer.h"
 #include "verifier/prove/attempt.h"
+#include "verifier/prove/replay.h"
 #include "verifier/refute/counterexample.h"
 #include "verifier/refute/integer_search.h"
 #include "verifier/refute/numeric_instance.h"
@@ -24,16 +24,6 @@ const char* VerdictName(Verdict verdict) {
     case Verdict::kProved: return "proved";
     case Verdict::kRefuted: return "refuted";
     case Verdict::kUnknown: return "unknown";
-  }
-  return "?";
-}
-
-const char* ObligationName(Obligation obligation) {
-  switch (obligation) {
-    case Obligation::kWellFormed: return "the right side is not legal";
-    case Obligation::kShape: return "shapes differ";
-    case Obligation::kReads: return "a read is out of bounds";
-    case Obligation::kElements: return "elements differ";
   }
   return "?";
 }
@@ -88,7 +78,7 @@ void TellSteps(const RuleInstance& instance, const std::vector<Strategy>& strate
   told.observer = options.observer;
   std::string reason;
   Legality legal;
-  told.observer->Begin(instance, assignments);
+  options.observer->Begin(instance, assignments);
   Attempt first(instance, strategies[0], options, &told, assignments);
   const bool lawful = first.ProveLegality(&legal, &reason);
   Attempt attempt(instance, strategy, options, &told, assignments);

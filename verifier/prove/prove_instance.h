@@ -12,15 +12,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/tensor/tensor.h"
 #include "substitutions/instance/instance.h"
-#include "verifier/smt/smt_query.h"
+#include "verifier/integer/smt_query.h"
+#include "verifier/refute/witness.h"
 
 namespace rewright {
 
@@ -31,28 +30,6 @@ class ProofObserver;
 
 enum class Verdict : uint8_t { kProved, kRefuted, kUnknown };
 const char* VerdictName(Verdict verdict);  // "proved", "refuted", "unknown"
-
-enum class Obligation : uint8_t { kWellFormed, kShape, kReads, kElements };
-const char* ObligationName(Obligation obligation);
-
-// Sizes, attributes and elements at which a rule is false. Enough to be checked again by any interpreter.
-struct Counterexample {
-  Obligation obligation = Obligation::kElements;
-  std::vector<std::pair<std::string, int64_t>> symbols;
-  std::vector<std::pair<std::string, Number>> reals;  // those of integer constants are integers
-  std::string detail;                                 // the ill-formed part, or the shapes that differ
-  int output = 0;                                     // kShape, kElements: number of the output
-  std::vector<int64_t> at;                            // kElements: position in that output
-  Number lhs, rhs;                                    // kElements: the elements there; exact where they are integers
-  struct Input {
-    std::string name;
-    TensorType type;
-    std::vector<double> values;     // row-major
-    std::vector<int64_t> integers;  // the same, where they may be too large for doubles; else empty
-  };
-  std::vector<Input> inputs;
-  std::string ToString() const;
-};
 
 struct ProofOptions {
   double work_limit_s = 2;  // seconds of work (work.h)
@@ -90,12 +67,5 @@ struct ProofResult {
 };
 
 ProofResult Prove(const RuleInstance& instance, const ProofOptions& options = {});
-
-// Follows the one attempt `strategy` without any solver: `known_unsat` says which queries are unsatisfiable. Proved
-// when those suffice; steps and queries are then the ones that the attempt needs, in order. The result depends neither
-// on time nor on chance. `observer` receives every step.
-ProofResult ReplayProof(const RuleInstance& instance, int strategy,
-                        const std::function<bool(const SmtQuery&)>& known_unsat,
-                        verifier::ProofObserver* observer = nullptr);
 
 }  // namespace rewright

@@ -8,13 +8,13 @@
 #include "verifier/integer/inverse.h"
 #include "verifier/normal_form/normal_form.h"
 #include "verifier/prove/align.h"
-#include "verifier/smt/solver.h"
 
 namespace rewright::verifier {
 namespace {
 
 constexpr int kMaxJointAttempts = 48;
 constexpr size_t kMaxWitnesses = 32;
+constexpr int kMaxClosureDepth = 3;
 
 std::vector<std::string> SortedAtomKeys(const Context& ctx, const Term& t) {
   std::vector<std::string> keys;
@@ -48,6 +48,13 @@ NormalForm Difference(Context& ctx, const NormalForm& a, const NormalForm& b) {
 
 }  // namespace
 
+Prover::Prover(Context& ctx, Solver& solver, std::vector<Guard> facts, int depth)
+    : ctx_(ctx), solver_(solver), facts_(std::move(facts)), depth_(depth) {
+  if (depth_ >= kMaxClosureDepth) return;
+  closures_ = [this](const std::string& kind, const std::vector<Branch>& a, const std::vector<Branch>& b,
+                     const Guard& path) { return EqualClosures(kind, a, b, path); };
+}
+
 void Prover::Trace(const char* what, const Substitution& s) {
   if (!ctx_.record->certify) return;
   std::string text = what;
@@ -74,7 +81,7 @@ bool Prover::Holds(const Guard& goal, const char* tag) {
         })) {
       continue;
     }
-    if (!ctx_.solver().Implies(facts_, part, {}, tag)) return false;
+    if (!solver_.Implies(facts_, part, {}, tag)) return false;
   }
   return true;
 }
@@ -130,7 +137,7 @@ bool Prover::IsZero(const NormalForm& difference, std::vector<std::vector<MovedT
     for (std::vector<MovedTerm>& terms : own) {
       NormalForm members;
       for (const MovedTerm& t : terms) members.push_back(t.moved);
-      if (!ctx_.solver().CoefficientsCancel(facts_, members)) {
+      if (!solver_.CoefficientsCancel(facts_, members)) {
         open.insert(open.end(), members.begin(), members.end());
       } else if (classes != nullptr) {
         classes->push_back(std::move(terms));
@@ -141,18 +148,18 @@ bool Prover::IsZero(const NormalForm& difference, std::vector<std::vector<MovedT
   std::map<size_t, NormalForm> by_arity;
   for (const Term& t : open) by_arity[t.bound.size()].push_back(t);
   for (const auto& [arity, terms] : by_arity) {
-    if (!JointlyZero(terms)) return by_arity.size() > 1 && ctx_.solver().IsZero(facts_, open, this);
+    if (!JointlyZero(terms)) return by_arity.size() > 1 && solver_.IsZero(facts_, open, closures_);
   }
   return true;
 }
 
 bool Prover::JointlyZero(const NormalForm& terms) {
-  if (terms[0].bound.empty()) return ctx_.solver().IsZero(facts_, terms, this);
+  if (terms[0].bound.empty()) return solver_.IsZero(facts_, terms, closures_);
   const Term anchor = FreeAnchor(ctx_, terms[0]);
   std::vector<std::vector<Substitution>> options;
   for (size_t i = 1; i < terms.size(); ++i) {
     options.push_back(Alignments(ctx_, terms[i], anchor));
-    if (options.back().empty()) return ctx_.solver().IsZero(facts_, terms, this);
+    if (options.back().empty()) return solver_.IsZero(facts_, terms, closures_);
   }
   std::vector<size_t> choice(options.size(), 0);
   for (int attempt = 0; terms.size() > 1 && attempt < kMaxJointAttempts; ++attempt) {
@@ -161,7 +168,7 @@ bool Prover::JointlyZero(const NormalForm& terms) {
       aligned.push_back(ApplyAlignment(ctx_, terms[i + 1], options[i][choice[i]], anchor));
     }
     for (Term& t : aligned) t.bound.clear();
-    if (ctx_.solver().IsZero(facts_, aligned, this)) {
+    if (solver_.IsZero(facts_, aligned, closures_)) {
       for (size_t i = 0; ctx_.record->certify && i < options.size(); ++i) {
         TraceChange("joint change of variables:", options[i][choice[i]], terms[i + 1], anchor);
       }
@@ -171,7 +178,7 @@ bool Prover::JointlyZero(const NormalForm& terms) {
     while (digit < choice.size() && ++choice[digit] == options[digit].size()) choice[digit++] = 0;
     if (digit == choice.size()) break;
   }
-  return ctx_.solver().IsZero(facts_, terms, this);
+  return solver_.IsZero(facts_, terms, closures_);
 }
 
 bool Prover::EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>& b) {
@@ -241,11 +248,11 @@ bool Prover::Covers(const std::vector<Branch>& a, const std::vector<Branch>& b) 
     for (const Branch& family : b) Candidates(point, family, &candidates);
     if (candidates.empty() && !point.guard.IsTrue()) {
       // An empty family needs no cover.
-      if (ctx_.solver().Implies(facts_, Guard::Not(point.guard), {}, "empty")) continue;
+      if (solver_.Implies(facts_, Guard::Not(point.guard), {}, "empty")) continue;
     }
     if (candidates.empty()) return false;
-    Prover inner(ctx_, facts_, depth_ + 1);
-    if (!ctx_.solver().IsCovered(facts_, point.guard, point.body, candidates, &inner)) return false;
+    Prover inner(ctx_, solver_, facts_, depth_ + 1);
+    if (!solver_.IsCovered(facts_, point.guard, point.body, candidates, inner.closures_)) return false;
   }
   return true;
 }
@@ -265,7 +272,7 @@ bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a
   ctx_.lemmas[key] = false;  // while it is being proved
   std::vector<Guard> facts = facts_;
   facts.push_back(path);
-  Prover inner(ctx_, std::move(facts), depth_ + 1);
+  Prover inner(ctx_, solver_, std::move(facts), depth_ + 1);
   bool equal = false;
   if (kind == "sum") {
     auto form = [](const Branch& s) {
@@ -293,8 +300,8 @@ bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a
     Guard same = Guard::And(Guard::Or(Guard::Not(left.guard), guard), Guard::Or(Guard::Not(guard), left.guard));
     std::vector<Guard> under = inner.facts_;
     under.push_back(left.guard);
-    equal = ctx_.solver().Implies(inner.facts_, same, {}, "binder") &&
-            Prover(ctx_, under, depth_ + 1).IsZero(Difference(ctx_, left.body, body));
+    equal = solver_.Implies(inner.facts_, same, {}, "binder") &&
+            Prover(ctx_, solver_, under, depth_ + 1).IsZero(Difference(ctx_, left.body, body));
   }
   ctx_.lemmas[key] = equal;
   if (equal && ctx_.record->certify) ctx_.record->steps.push_back("equal closures: " + key);

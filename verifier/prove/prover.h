@@ -11,12 +11,16 @@
 
 #include "verifier/normal_form/proof_observer.h"
 #include "verifier/normal_form/term.h"
+#include "verifier/smt/solver.h"
 
 namespace rewright::verifier {
 
 class Prover {
  public:
-  Prover(Context& ctx, std::vector<Guard> facts, int depth = 0) : ctx_(ctx), facts_(std::move(facts)), depth_(depth) {}
+  // `depth`: of the closures in which the forms lie.
+  Prover(Context& ctx, Solver& solver, std::vector<Guard> facts, int depth = 0);
+  Prover(const Prover&) = delete;
+  Prover& operator=(const Prover&) = delete;
 
   bool Holds(const Guard& goal, const char* tag);
   // True if the normal form is 0 wherever the facts hold. `classes` gets the classes that show it
@@ -27,7 +31,6 @@ class Prover {
   // Two sums ("sum"), maxima ("max") or other binders with one branch are equal under the facts and `path`.
   bool EqualClosures(const std::string& kind, const std::vector<Branch>& a, const std::vector<Branch>& b,
                      const Guard& path);
-  int depth() const { return depth_; }
 
  private:
   bool Decide(const Guard& goal, const char* tag);
@@ -39,8 +42,10 @@ class Prover {
   Substitution TraceChange(const char* what, const Substitution& s, const Term& t, const Term& anchor);
 
   Context& ctx_;
+  Solver& solver_;
   std::vector<Guard> facts_;
   int depth_;
+  ClosureEquality closures_;  // EqualClosures; empty where closures lie too deep
 };
 
 }  // namespace rewright::verifier

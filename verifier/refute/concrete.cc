@@ -11,7 +11,6 @@
 #include "core/ir/index_value.h"
 #include "core/ir/rewrite.h"
 #include "substitutions/language/stand_ins.h"
-#include "verifier/integer/polynomial.h"
 #include "verifier/refute/counterexample.h"
 
 namespace rewright::verifier {
@@ -31,7 +30,7 @@ int64_t LinearIndex(const Shape& shape, const std::vector<int64_t>& at) {
 // An integer element as 64 bits.
 uint64_t Word(double value) { return static_cast<uint64_t>(static_cast<int64_t>(value)); }
 
-bool RoundsToIntegers(const ExprPtr& e) {
+bool IsRounded(const ExprPtr& e) {
   return AnyOf(e, [](const ExprNode& node) {
     if (node.IsCall(Fn::kFloor) || node.IsCall(Fn::kCeil)) return true;
     return node.kind() == ExprKind::kCast && IsFloating(node.arg(0)->dtype()) && !IsFloating(node.dtype());
@@ -44,7 +43,7 @@ bool RoundsToIntegers(const RuleInstance& instance) {
   return std::any_of(instance.nodes.begin(), instance.nodes.end(), [](const SymbolicNode& node) {
     return node.meaning != nullptr &&
            std::any_of(node.meaning->outputs.begin(), node.meaning->outputs.end(),
-                       [](const OutputMeaning& output) { return RoundsToIntegers(output.element); });
+                       [](const OutputMeaning& output) { return IsRounded(output.element); });
   });
 }
 

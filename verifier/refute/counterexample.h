@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "substitutions/instance/instance.h"
-#include "verifier/prove/prove_instance.h"
+#include "verifier/refute/witness.h"
 
 namespace rewright::verifier {
 

@@ -14,7 +14,7 @@
 #include "core/interpreter/interpreter.h"
 #include "core/tensor/tensor.h"
 #include "substitutions/instance/instance.h"
-#include "verifier/prove/prove_instance.h"
+#include "verifier/refute/witness.h"
 
 namespace rewright {
 

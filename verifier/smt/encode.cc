@@ -3,13 +3,11 @@
 #include <algorithm>
 
 #include "verifier/normal_form/normal_form.h"
-#include "verifier/prove/prover.h"
 
 namespace rewright::verifier {
 namespace {
 
 constexpr size_t kMaxLemmas = 800;
-constexpr int kMaxClosureDepth = 3;
 
 // Replaces free local variables in a closure's body by numbered parameters, so that closures that differ only there
 // become one function applied to different arguments.
@@ -123,8 +121,8 @@ z3::expr Encoder::OfVar(Var v) {
   const VarInfo info = ctx_.Info(v);
   const std::string name = info.name + "#" + std::to_string(v);
   z3::expr x = z3_.int_const(name.c_str());
-  if (info.kind == VarInfo::Kind::kValue && IsSingleAtom(*info.value, AtomNode::Kind::kRead)) {
-    const Atom& read = (*info.value)[0].atoms[0];
+  if (info.kind == VarInfo::Kind::kValue && IsSingleAtom(ElementOf(info), AtomNode::Kind::kRead)) {
+    const Atom& read = ElementOf(info)[0].atoms[0];
     std::vector<z3::expr> args;
     for (const Poly& p : read->at) args.push_back(OfPoly(p));
     x = Uninterpreted("index of " + read->name, args, z3_.int_sort());
@@ -429,11 +427,11 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Branch>& br
   for (size_t i = 0; i < count; ++i) {
     const Instance other = instances_[i];
     if (other.kind != kind || (other.name == name && other.params == abstraction.params)) continue;
-    if (prover_ == nullptr || prover_->depth() >= kMaxClosureDepth) continue;
+    if (!equal_closures_) continue;
     if (!IsExtremum(kind) && other.head != head) continue;
     if (other.name == name) continue;  // congruence of the function decides
     const Guard both = Guard::And(other.path, path);
-    if (prover_->EqualClosures(kind, other.branches, branches, both)) {
+    if (equal_closures_(kind, other.branches, branches, both)) {
       side_.push_back(z3::implies(OfGuard(both), value == other.value));
     }
   }
@@ -441,9 +439,8 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Branch>& br
                            [&](const Instance& i) { return i.name == name && i.params == abstraction.params; });
   if (known) return value;
   // Tries to show that the sum's guard never holds here: for example, a sum over the kernels of other groups.
-  if (kind == "sum" && !branches[0].guard.IsTrue() && !path.IsTrue() && prover_ != nullptr &&
-      prover_->depth() < kMaxClosureDepth &&
-      prover_->EqualClosures(kind, branches, {Branch{{}, Guard::True(), {}}}, path)) {
+  if (kind == "sum" && !branches[0].guard.IsTrue() && !path.IsTrue() && equal_closures_ &&
+      equal_closures_(kind, branches, {Branch{{}, Guard::True(), {}}}, path)) {
     side_.push_back(z3::implies(OfGuard(path), value == 0));
   }
   instances_.push_back({name, kind, abstraction.params, branches, head, path, value});

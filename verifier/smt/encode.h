@@ -12,18 +12,18 @@
 
 #include "verifier/integer/context.h"
 #include "verifier/normal_form/term.h"
+#include "verifier/smt/solver.h"
 
 namespace rewright::verifier {
 
-class Prover;
 struct Increasing;
 
 class Encoder {
  public:
-  // linear: products of variables are fresh integers, and products of elements uninterpreted. `prover` may be null
-  // where no closures occur.
-  Encoder(Context& ctx, z3::context& z3, bool linear, Prover* prover)
-      : ctx_(ctx), z3_(z3), linear_(linear), prover_(prover) {}
+  // linear: products of variables are fresh integers, and products of elements uninterpreted. `equal_closures` may be
+  // empty; then closures are equal only by congruence.
+  Encoder(Context& ctx, z3::context& z3, bool linear, const ClosureEquality& equal_closures)
+      : ctx_(ctx), z3_(z3), linear_(linear), equal_closures_(equal_closures) {}
 
   z3::expr OfPoly(const Poly& p);
   z3::expr OfGuard(const Guard& g);
@@ -67,7 +67,7 @@ class Encoder {
   Context& ctx_;
   z3::context& z3_;
   bool linear_;
-  Prover* prover_;
+  const ClosureEquality& equal_closures_;
   bool nonlinear_ = false;
   bool cases_ = false, element_products_ = false;  // the latter: comparisons decide factors
   std::map<Var, z3::expr> vars_;

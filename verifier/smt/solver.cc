@@ -7,7 +7,7 @@
 
 #include "verifier/integer/give_up.h"
 #include "verifier/smt/encode.h"
-#include "verifier/smt/watchdog.h"
+#include "verifier/z3/watchdog.h"
 
 namespace rewright::verifier {
 namespace {
@@ -73,14 +73,15 @@ struct Solver::Impl {
 
   // Facts and the condition that `build` gives are unsatisfiable.
   bool Unsatisfiable(const std::vector<Guard>& facts, const std::vector<Guard>& guards, const std::vector<Var>& hidden,
-                     Prover* prover, const std::string& tag, const std::function<z3::expr(Encoder&)>& build) {
+                     const ClosureEquality& equal_closures, const std::string& tag,
+                     const std::function<z3::expr(Encoder&)>& build) {
     std::set<Poly> bounds;
     for (const Guard& g : facts) AddBounds(ctx, g, &bounds);
     for (const Guard& g : guards) AddBounds(ctx, g, &bounds);
     try {
       for (bool linear : {true, false}) {
         ctx.record->CheckLimit();
-        Encoder encoder(ctx, Z3(), linear, prover);
+        Encoder encoder(ctx, Z3(), linear, equal_closures);
         z3::expr goal = build(encoder);
         std::vector<z3::expr> assertions;
         for (const Guard& g : facts) assertions.push_back(encoder.OfGuard(g));
@@ -208,13 +209,16 @@ struct Solver::Impl {
   QueryCache::Impl& memory;
 };
 
-Solver::Solver(Context* ctx) : impl_(std::make_unique<Impl>(ctx, ctx->record->memory->impl_.get())) {}
+Solver::Solver(Context* ctx) : impl_(std::make_unique<Impl>(ctx, ctx->record->memory->impl_.get())) {
+  ctx->oracle = this;
+}
+
 Solver::~Solver() = default;
 
 bool Solver::Implies(const std::vector<Guard>& facts, const Guard& goal, const std::vector<Var>& hidden,
                      const char* tag) {
   if (goal.IsTrue()) return true;
-  return impl_->Unsatisfiable(facts, {goal}, hidden, nullptr, tag, [&](Encoder& e) { return !e.OfGuard(goal); });
+  return impl_->Unsatisfiable(facts, {goal}, hidden, {}, tag, [&](Encoder& e) { return !e.OfGuard(goal); });
 }
 
 bool Solver::CoefficientsCancel(const std::vector<Guard>& facts, const NormalForm& terms) {
@@ -224,7 +228,7 @@ bool Solver::CoefficientsCancel(const std::vector<Guard>& facts, const NormalFor
     guards.push_back(t.guard);
     scale = scale * Rational((t.coef * scale).den());
   }
-  return impl_->Unsatisfiable(facts, guards, {}, nullptr, "guards", [&](Encoder& e) {
+  return impl_->Unsatisfiable(facts, guards, {}, {}, "guards", [&](Encoder& e) {
     if (terms.size() == 1) return e.OfGuard(terms[0].guard);
     z3::expr zero = impl_->Z3().int_val(0);
     z3::expr total = zero;
@@ -236,18 +240,19 @@ bool Solver::CoefficientsCancel(const std::vector<Guard>& facts, const NormalFor
   });
 }
 
-bool Solver::IsZero(const std::vector<Guard>& facts, const NormalForm& n, Prover* prover) {
+bool Solver::IsZero(const std::vector<Guard>& facts, const NormalForm& n, const ClosureEquality& equal_closures) {
   std::vector<Guard> guards;
   for (const Term& t : n) guards.push_back(t.guard);
-  return impl_->Unsatisfiable(facts, guards, {}, prover, "elements",
+  return impl_->Unsatisfiable(facts, guards, {}, equal_closures, "elements",
                               [&](Encoder& e) { return e.OfForm(n, Guard::True()) != impl_->Z3().real_val(0); });
 }
 
 bool Solver::IsCovered(const std::vector<Guard>& facts, const Guard& guard, const NormalForm& body,
-                       const std::vector<std::pair<Guard, NormalForm>>& candidates, Prover* prover) {
+                       const std::vector<std::pair<Guard, NormalForm>>& candidates,
+                       const ClosureEquality& equal_closures) {
   std::vector<Guard> guards = {guard};
   for (const auto& candidate : candidates) guards.push_back(candidate.first);
-  return impl_->Unsatisfiable(facts, guards, {}, prover, "cover", [&](Encoder& e) {
+  return impl_->Unsatisfiable(facts, guards, {}, equal_closures, "cover", [&](Encoder& e) {
     z3::expr value = e.OfForm(body, guard);
     z3::expr_vector covers(impl_->Z3());
     for (const auto& [holds, other] : candidates) {

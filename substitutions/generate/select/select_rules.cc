@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/cpu_time.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
 #include "core/ops/ops.h"
@@ -23,7 +24,6 @@
 #include "substitutions/rule_set.h"
 #include "verifier/classify/classify_rule.h"
 #include "verifier/infer/infer.h"
-#include "verifier/integer/context.h"
 
 namespace rewright::generate {
 namespace {

@@ -8,6 +8,7 @@ namespace rewright::verifier {
 AlgebraScene::AlgebraScene(ProofObserver* observer, const Strategy& strategy)
     : session_{.work_limit_s = kNoLimit, .memory = &memory_, .observer = observer},
       ctx_(&session_, strategy, 1),
+      solver_(&ctx_),
       n(ctx_.NewParam("n", 1)),
       d(ctx_.NewParam("d", 1)),
       i(ctx_.NewRanged("i", Poly(), V(n))),
@@ -32,7 +33,7 @@ NormalForm AlgebraScene::Sum(const std::vector<Guard>& guard, const std::vector<
 
 void AlgebraScene::Vanishes(const NormalForm& form) {
   std::vector<std::vector<MovedTerm>> classes;
-  if (Prover(ctx_, {}).IsZero(form, &classes)) session_.observer->Zero(ctx_, {}, form, classes);
+  if (Prover(ctx_, solver_, {}).IsZero(form, &classes)) ObserverOf(ctx_)->Zero(ctx_, {}, form, classes);
 }
 
 namespace {

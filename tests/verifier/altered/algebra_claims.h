@@ -35,6 +35,7 @@ class AlgebraScene {
   QueryCache memory_;
   ProofSession session_;
   Context ctx_;
+  Solver solver_;
 
  public:
   const Var n, d, i, j, u, v, w;

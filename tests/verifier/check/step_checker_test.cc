@@ -39,8 +39,7 @@ class StepCheckerTest : public ::testing::Test {
   bool Refused() { return !checker_.report().refused.empty(); }
   bool Settled() { return !Refused() && checker_.report().open.empty() && checker_.report().steps > 0; }
 
-  verifier::QueryCache memory_;
-  verifier::ProofSession session_{.work_limit_s = verifier::kNoLimit, .memory = &memory_};
+  verifier::ProofSession session_{.work_limit_s = verifier::kNoLimit};
   Context ctx_{&session_, {}, 1};
   StepChecker checker_;
   const Var n_ = ctx_.NewParam("n", 1), d_ = ctx_.NewParam("d", 1);
@@ -195,7 +194,7 @@ TEST_F(StepCheckerTest, LawsOfFunctionsAreComputed) {
 // The checker knows neither the assumptions that rules make of indices that are elements, nor the results of opaque
 // operators.
 TEST_F(StepCheckerTest, WrongStepsAboutElementsAreOpen) {
-  const Poly element = ctx_.ValueOf({Sum(Guard::True(), {}, V(i_))}, "x[i]", {i_});
+  const Poly element = verifier::IndexOfElement(ctx_, {Sum(Guard::True(), {}, V(i_))});
   checker_.Decided(ctx_, "index", {}, {Guard::Ge(element)}, {});
   checker_.Decided(ctx_, "index", {}, {Guard::Ge(ctx_.FloorDiv(element, V(n_)))}, {});
   Term whole = Sum(Guard::True(), {}, V(i_));
@@ -226,6 +225,7 @@ std::string RefusedSizes(const std::string& law, int least = 0) {
     verifier::QueryCache memory;
     verifier::ProofSession session{.work_limit_s = verifier::kNoLimit, .memory = &memory, .observer = &checker};
     Context ctx{&session, {}, 1};
+    const verifier::Solver solver(&ctx);
     verifier::Elements elements(&ctx, instance);
     ctx.SetFacts({Guard::Ge(elements.Shape(instance.lhs[0])[0] - Poly(least))});
     const std::vector<Poly> at = {Poly()};

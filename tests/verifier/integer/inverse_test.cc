@@ -6,7 +6,6 @@
 
 #include "verifier/integer/context.h"
 #include "verifier/prove/elements.h"
-#include "verifier/smt/solver.h"
 
 namespace rewright::verifier {
 namespace {
@@ -27,8 +26,7 @@ class InverseTest : public ::testing::Test {
     return sum;
   }
 
-  QueryCache memory_;
-  ProofSession record_{.memory = &memory_};
+  ProofSession record_;
   Context ctx_;
   Var size_ = 0;
   std::vector<Var> from_, to_;

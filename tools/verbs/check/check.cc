@@ -22,6 +22,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/cpu_time.h"
 #include "core/base/files.h"
 #include "core/base/threads.h"
 #include "substitutions/language/operator_variables.h"
@@ -37,7 +38,6 @@
 #include "verifier/check/query_solver.h"
 #include "verifier/check/rule_instances.h"
 #include "verifier/check/step_checker.h"
-#include "verifier/integer/context.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {

@@ -5,12 +5,14 @@
 // solver, and tells every step to the checker.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "verifier/integer/context.h"
 #include "verifier/prove/prove_instance.h"
 
-namespace rewright::verifier {
+namespace rewright {
+namespace verifier {
 
 // From cheap to thorough. Certificates have their numbers.
 std::vector<Strategy> Strategies();
@@ -18,4 +20,13 @@ std::vector<Strategy> Strategies();
 // Moves the session's record into the result.
 void TakeRecord(ProofSession* record, ProofResult* result);
 
-}  // namespace rewright::verifier
+}  // namespace verifier
+
+// Follows the one attempt `strategy` without any solver: `known_unsat` says which queries are unsatisfiable. Proved
+// when those suffice; steps and queries are then the ones that the attempt needs, in order. The result depends neither
+// on time nor on chance. `observer` receives every step.
+ProofResult ReplayProof(const RuleInstance& instance, int strategy,
+                        const std::function<bool(const SmtQuery&)>& known_unsat,
+                        verifier::ProofObserver* observer = nullptr);
+
+}  // namespace rewright

@@ -1,9 +1,10 @@
-#include "verifier/certificate/replay.h"
+#include "verifier/prove/replay.h"
 
 #include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/cpu_time.h"
 #include "verifier/integer/give_up.h"
 #include "verifier/normal_form/proof_observer.h"
 #include "verifier/prove/attempt.h"
@@ -34,6 +35,7 @@ std::vector<Strategy> Strategies() {
     }
   }
   out.push_back({.unroll = true});
+  for (bool finite_laws : {false, true}) out.push_back({.finite_laws = finite_laws, .split_counts = true});
   return out;
 }
 
@@ -47,14 +49,16 @@ void TakeRecord(ProofSession* record, ProofResult* result) {
 
 namespace {
 
-void FollowStrategy(const RuleInstance& instance, int number, ProofSession* record, ProofResult* result) {
+void FollowStrategy(const RuleInstance& instance, int number, ProofObserver* observer, ProofSession* record,
+                    ProofResult* result) {
   const std::vector<Strategy> strategies = Strategies();
   if (number < 0 || number >= static_cast<int>(strategies.size())) {
     result->reason = absl::StrCat("found strategy ", number, ", expected one from 0 to ", strategies.size() - 1);
     return;
   }
   const Strategy& strategy = strategies[number];
-  if (record->observer != nullptr) record->observer->Begin(instance, {});
+  record->observer = observer;
+  if (observer != nullptr) observer->Begin(instance, {});
   try {
     Legality legal;
     if (number != 0) {
@@ -86,8 +90,7 @@ ProofResult ReplayProof(const RuleInstance& instance, int strategy,
   record.known_unsat = known_unsat;
   verifier::QueryCache memory;
   record.memory = &memory;
-  record.observer = observer;
-  verifier::FollowStrategy(instance, strategy, &record, &result);
+  verifier::FollowStrategy(instance, strategy, observer, &record, &result);
   verifier::TakeRecord(&record, &result);
   return result;
 }
