@@ -69,6 +69,7 @@ struct Strategy {
   bool quotients = false;       // sums over variables that divisions determine: v = e div d
   bool digits = false;          // sums over variables that digits determine: a div d = e, a mod d = r mean a = d e + r
   bool unroll = false;          // sums over literal ranges are their terms, divided positions go by their remainders
+  bool split_counts = false;    // an integer that is a sum is a sum of elements: (p + q) x = p x + q x
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 

@@ -255,8 +255,42 @@ NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
 
 }  // namespace
 
+namespace {
+
+// Appends the term, taken apart where one of its factors is an integer that is a sum.
+void AppendByCounts(const Context& ctx, const Term& term, NormalForm* out) {
+  const auto sum = std::find_if(term.atoms.begin(), term.atoms.end(), [](const Atom& atom) {
+    return atom->kind == AtomNode::Kind::kInt && atom->value.items().size() > 1;
+  });
+  if (sum == term.atoms.end()) {
+    out->push_back(term);
+    return;
+  }
+  for (const Poly::Item& item : (*sum)->value.items()) {
+    Term part = term;
+    part.coef = part.coef * Rational(item.coef);
+    const auto place = part.atoms.begin() + (sum - term.atoms.begin());
+    if (item.vars.empty()) {
+      part.atoms.erase(place);
+    } else {
+      *place = MakeIntAtom(ctx, Poly::Of(item.vars, 1));
+    }
+    std::stable_sort(part.atoms.begin(), part.atoms.end(),
+                     [](const Atom& a, const Atom& b) { return a->head < b->head; });
+    AppendByCounts(ctx, part, out);
+  }
+}
+
+}  // namespace
+
 NormalForm Simplify(Context& ctx, const NormalForm& n) {
-  return MergedTerms(ctx, n, [&](Term* t) { return SimplifyTerm(ctx, t); });
+  NormalForm simple = MergedTerms(ctx, n, [&](Term* t) { return SimplifyTerm(ctx, t); });
+  if (!ctx.strategy.split_counts) return simple;
+  NormalForm parts;
+  for (const Term& term : simple) AppendByCounts(ctx, term, &parts);
+  if (parts.size() == simple.size()) return simple;
+  if (ProofObserver* observer = ObserverOf(ctx)) observer->Equal(ctx, "sum of integers", Guard::True(), simple, parts);
+  return Merged(ctx, parts);
 }
 
 NormalForm Merged(Context& ctx, const NormalForm& n) {

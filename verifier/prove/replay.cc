@@ -35,6 +35,7 @@ std::vector<Strategy> Strategies() {
     }
   }
   out.push_back({.unroll = true});
+  for (bool finite_laws : {false, true}) out.push_back({.finite_laws = finite_laws, .split_counts = true});
   return out;
 }
 

@@ -1,0 +1,46 @@
+#include "tests/core/fold/fold_util.h"
+
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "core/base/files.h"
+
+namespace rewright {
+
+Grouped::Grouped(const std::string& text) : graph(GraphOf(text)), types(graph.types(graph.inputs())) {
+  std::vector<Value> results;
+  for (const Output& output : graph.outputs()) results.push_back(output.value);
+  const auto made = MakeCompositeOp("group", graph, graph.inputs(), results);
+  EXPECT_TRUE(made.ok()) << made.status();
+  if (!made.ok()) return;
+  op = *made;
+  const auto application = Apply(*op, types, {}, meanings);
+  EXPECT_TRUE(application.ok()) << application.status();
+  if (application.ok()) applied = *application;
+}
+
+// A case begins with the line "case NAME along OPERAND AXIS", its graph follows, then the line "fold" and the fold.
+std::vector<FoldCase> FoldCases() {
+  const auto text = ReadText(REWRIGHT_SOURCE_DIR "/tests/core/fold/folds.txt");
+  EXPECT_TRUE(text.ok()) << text.status();
+  std::vector<FoldCase> cases;
+  std::string* part = nullptr;
+  std::istringstream lines(text.value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    if (absl::StartsWith(line, "#") || line.empty()) continue;
+    if (absl::StartsWith(line, "case ")) {
+      std::istringstream words(line);
+      std::string word;
+      FoldCase& next = cases.emplace_back();
+      words >> word >> next.name >> word >> next.operand >> next.axis;
+      part = &next.graph;
+    } else if (line == "fold") {
+      part = &cases.back().fold;
+    } else {
+      *part += line + "\n";
+    }
+  }
+  return cases;
+}
+
+}  // namespace rewright
