@@ -156,21 +156,17 @@ class ErrorBuilder {
   absl::flat_hash_map<ExprPtr, LocalError> done_;
 };
 
-absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& meanings, OpBuilder& b) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, b.key()));
-  const OutputMeaning& output = meaning->outputs.at(static_cast<size_t>(number));
-  if (meaning->IsOpaque() || !IsFloating(output.dtype)) return b.Error("has no roundings");
-  std::vector<ExprPtr> symbols = SymbolsOf(b, *meaning, [&](int input, int axis) { return b.size(input, axis); });
+// Gives the operator outputs of the shape of an output of another meaning of the same operands, with these elements.
+void AddOutputs(const Meaning& meaning, const OutputMeaning& output, const std::vector<Scalar>& elements,
+                OpBuilder& b) {
+  std::vector<ExprPtr> symbols = SymbolsOf(b, meaning, [&](int input, int axis) { return b.size(input, axis); });
   const auto read = [&b](int operand, const std::vector<Index>& at, DType) { return b.Read(operand, at); };
-  for (const Requirement& requirement : meaning->requirements) {
+  for (const Requirement& requirement : meaning.requirements) {
     b.Require(Cond(Transplant(b, symbols, read)(requirement.condition)), requirement.message);
   }
   std::vector<Index> shape;
   for (const ExprPtr& size : output.shape) shape.emplace_back(Transplant(b, symbols, read)(size));
-  const LocalError error = ErrorBuilder(*meaning).Of(output.element);
-  std::vector<Scalar> parts = {error.worst};
-  if (output.element->Reduces()) parts.push_back(error.square);
-  for (const Scalar& part : parts) {
+  for (const Scalar& part : elements) {
     const Scalar element = part.node() == nullptr ? Constant(0, output.dtype) : part;
     b.Output(output.dtype, shape, [&](const std::vector<Index>& position) {
       std::vector<ExprPtr> variables = symbols;
@@ -180,6 +176,32 @@ absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& mean
       return Scalar(Transplant(b, std::move(variables), read)(element.node()));
     });
   }
+}
+
+absl::Status RoundingMeaning(const OpDef& base, int number, SharedMeanings& meanings, OpBuilder& b) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, b.key()));
+  const OutputMeaning& output = meaning->outputs.at(static_cast<size_t>(number));
+  if (meaning->IsOpaque() || !IsFloating(output.dtype)) return b.Error("has no roundings");
+  const LocalError error = ErrorBuilder(*meaning).Of(output.element);
+  std::vector<Scalar> elements = {error.worst};
+  if (output.element->Reduces()) elements.push_back(error.square);
+  AddOutputs(*meaning, output, elements, b);
+  return absl::OkStatus();
+}
+
+// Returns a product with every factor squared, in the form in which the interpreter sums fastest.
+Scalar SquareOfFactors(const ExprPtr& product) {
+  if (product->IsCall(Fn::kMul)) return SquareOfFactors(product->arg(0)) * SquareOfFactors(product->arg(1));
+  return Scalar(product) * Scalar(product);
+}
+
+absl::Status TermSquaresMeaning(const OpDef& base, SharedMeanings& meanings, OpBuilder& b) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, b.key()));
+  ExprPtr terms;
+  if (!IsSumOfProducts(*meaning, &terms)) return b.Error("is no sum of products");
+  const ExprNode& sum = *meaning->outputs[0].element;
+  AddOutputs(*meaning, meaning->outputs[0],
+             {ReduceOver(ReduceKind::kSum, sum.bound(), Cond(sum.guard()), SquareOfFactors(sum.body()))}, b);
   return absl::OkStatus();
 }
 
@@ -269,6 +291,20 @@ Roundings RoundingsOf(const ExprNode& call) {
     case Fn::kSqrt: return {1, 1};
     default: return {4, 2};
   }
+}
+
+const OpDef& TermSquaresOp(const OpDef& op) {
+  static auto* const all = new MadeOnce<const OpDef*, std::unique_ptr<Made>>;
+  const std::unique_ptr<Made>& made = all->Get(&op, [&] {
+    auto fresh = std::make_unique<Made>();
+    fresh->op = op;
+    fresh->op.name = absl::StrCat(op.name, "_squares");
+    fresh->op.summary = absl::StrCat("The sum of the squares of the terms of ", op.name, ".");
+    Made* const self = fresh.get();
+    fresh->op.meaning = [self, base = &op](OpBuilder& b) { return TermSquaresMeaning(*base, self->meanings, b); };
+    return fresh;
+  });
+  return made->op;
 }
 
 absl::StatusOr<const OpDef*> RoundingOp(const OpDef& op, int output) {

@@ -177,14 +177,14 @@ absl::StatusOr<NamedModel> NamesOf(NameKeeper& keeper, const ImportedModel& orig
 }
 
 // The objection to a file of `after` bytes in the place of one of `before`: it grows by more than is allowed, or by
-// more than it gains. Empty: none.
-std::string WhyTooLarge(int64_t before, int64_t after, double allowed, const OptimizeReport& report) {
+// more than it gains. The first `free` bytes need no gain. Empty: none.
+std::string WhyTooLarge(int64_t before, int64_t after, double allowed, int64_t free, const OptimizeReport& report) {
   if (std::isinf(allowed)) return "";
   const double growth = static_cast<double>(after) / static_cast<double>(before) - 1;
   const double ratio = report.measured         ? report.measured->ratio
                        : report.cost_after > 0 ? report.cost_before / report.cost_after
                                                : HUGE_VAL;
-  if (after - before <= AllowedGrowth(allowed, before) && (after - before <= kFreeGrowth || ratio - 1 >= growth)) {
+  if (after - before <= AllowedGrowth(allowed, before, free) && (after - before <= free || ratio - 1 >= growth)) {
     return "";
   }
   return absl::StrFormat("its file would be %.3g %% larger, and is %.3g times as fast", growth * 100, ratio);
@@ -211,7 +211,8 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile&
     return WrittenModel();
   }
   const std::string too_large =
-      WhyTooLarge(input.TotalBytes(), static_cast<int64_t>(written.bytes->size()), flags.growth, *report);
+      WhyTooLarge(input.TotalBytes(), static_cast<int64_t>(written.bytes->size()), flags.growth,
+                  FreeGrowth(original.graph), *report);
   if (!too_large.empty()) {
     RevertToOriginal(original.graph, too_large, report);
     return WrittenModel();
