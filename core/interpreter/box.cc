@@ -9,7 +9,6 @@
 namespace rewright::interp {
 namespace {
 
-
 // Nanoseconds, roughly; only ratios matter.
 struct UnitCost {
   double per_row = 0;

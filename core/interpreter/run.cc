@@ -10,7 +10,6 @@
 namespace rewright::interp {
 namespace {
 
-
 // Conditions are cached for at most kMaxMemo values of bound variables, in at most kMaxMemoBytes bytes.
 constexpr int64_t kMaxMemo = 64;
 constexpr int64_t kMaxMemoBytes = 1 << 16;
@@ -161,9 +160,7 @@ int BlockRunner::GuardedFactorOf(const Node& n) const {
   const Node& guard = node(n.args[0]);
   const Node& body = node(n.args[1]);
   if (body.kind != NodeKind::kCall || body.fn != Fn::kMul || FindPanel(body.rep) == nullptr) return -1;
-  const auto is_simple = [&](int id) {
-    return node(id).kind == NodeKind::kRead || node(id).kind == NodeKind::kConst;
-  };
+  const auto is_simple = [&](int id) { return node(id).kind == NodeKind::kRead || node(id).kind == NodeKind::kConst; };
   const auto is_factor = [&](int id) {
     const Node& factor = node(id);
     const bool square = factor.kind == NodeKind::kCall && factor.fn == Fn::kMul && factor.args[0] == factor.args[1];

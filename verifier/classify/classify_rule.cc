@@ -378,7 +378,8 @@ void RuleClassifier::Measure(const RuleInstance& given) {
     const Symbols& symbols = assignments[a];
     MeasureErrors(measured, symbols, Leaves::kOrdinary, &compiled);
     // Growth of errors shows at the largest sizes; the other causes of a class show at any size.
-    for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero, Leaves::kOpposite, Leaves::kSmall, Leaves::kSteep}) {
+    for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero, Leaves::kOpposite, Leaves::kSmall, Leaves::kSteep,
+                          Leaves::kSteepest}) {
       if (a < kAssignments) MeasureErrors(measured, symbols, leaves, &compiled);
     }
     // Alternates the precisions, since finiteness hardly depends on them; 16 bits overflow soon.

@@ -287,8 +287,18 @@ std::set<int> Used(const RuleInstance& instance, const std::vector<SymbolicValue
   return used;
 }
 
-// True if no element is larger than 1 and all that is read.
+bool IsBounded(const ExprPtr& e);
+
+// True for at most 1 over the root of an element: 2^12 for the smallest number of f16, 2^67 for that of bf16. (Over 0
+// it is infinite, as the left side is: the sides are equal where they are defined.)
+bool IsReciprocalRoot(const ExprPtr& e) {
+  return e->IsCall(Fn::kDiv) && e->arg(0)->IsConst() && std::abs(e->arg(0)->real()) <= 1 &&
+         e->arg(1)->IsCall(Fn::kSqrt) && e->arg(1)->arg(0)->IsRead();
+}
+
+// True if no element is larger than 1 and all that is read, or than what the type always has room for.
 bool IsBounded(const ExprPtr& e) {
+  if (IsReciprocalRoot(e)) return true;
   switch (e->kind()) {
     case ExprKind::kConst: return std::abs(e->real()) <= 1;
     case ExprKind::kRead: return true;
@@ -333,9 +343,9 @@ enum class Sizes : uint8_t {
 class Sample {
  public:
   explicit Sample(const RuleInstance& instance) : random_(kSeed) {
-    constexpr int kDraws = 6;
+    constexpr int kDraws = 6, kTries = 20;  // large instances are rarely legal
     verifier::CounterexampleSearch search(instance, kSeed);
-    symbols_ = search.Draw(kDraws);
+    for (int k = 0; k < kTries && symbols_.empty(); ++k) symbols_ = search.Draw(kDraws);
   }
 
   const std::vector<std::vector<int64_t>>& symbols() const { return symbols_; }
@@ -346,9 +356,8 @@ class Sample {
     std::vector<std::vector<int64_t>> all = symbols_;
     if (symbols_.empty()) return all;
     const auto is_legal = [&](const std::vector<int64_t>& symbols) {
-      return std::all_of(
-          instance.conditions.begin(), instance.conditions.end(),
-          [&](const ExprPtr& condition) { return EvalCond(condition, symbols).value_or(false); });
+      return std::all_of(instance.conditions.begin(), instance.conditions.end(),
+                         [&](const ExprPtr& condition) { return EvalCond(condition, symbols).value_or(false); });
     };
     for (size_t one = 0; one < instance.symbols.size(); ++one) {
       if (!instance.symbols[one].is_size) continue;
@@ -441,7 +450,7 @@ class SeenValues {
 };
 
 // The greatest ratio of the largest elements that the sides of the law of magnitudes give, in both directions: at these
-// sizes, for leaves of these sizes.
+// sizes, for leaves of these sizes. Both 0 where nothing could be computed.
 std::pair<double, double> Growth(const RuleInstance& law, const std::vector<std::vector<int64_t>>& all, Sizes sizes,
                                  Sample* sample) {
   constexpr int kRuns = 4, kSpread = 20;
@@ -463,7 +472,7 @@ std::pair<double, double> Growth(const RuleInstance& law, const std::vector<std:
       }
     }
   }
-  return growth > 0 || loss > 0 ? std::pair(growth, loss) : std::pair(1.0, 1.0);
+  return {growth, loss};
 }
 
 bool HasFloatingOutputs(const RuleInstance& instance) {
@@ -552,9 +561,13 @@ RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, c
     return rounding;
   }
   // Nothing says how the ratio grows with sizes, or between elements of one leaf.
-  const auto [growth, loss] = Growth(law, sample.SymbolsToTheLarge(instance), Sizes::kOfElements, &sample);
-  rounding.growth = std::max(rounding.growth, growth);
-  rounding.loss = std::max(rounding.loss, loss);
+  const std::vector<std::vector<int64_t>> all = sample.SymbolsToTheLarge(instance);
+  for (Sizes sizes : {Sizes::kOfLeaves, Sizes::kOfElements}) {
+    const auto [growth, loss] = Growth(law, all, sizes, &sample);
+    rounding.growth = std::max(rounding.growth, growth);
+    rounding.loss = std::max(rounding.loss, loss);
+  }
+  if (rounding.growth == 0 && rounding.loss == 0) rounding.growth = rounding.loss = HUGE_VAL;  // nothing is known
   return rounding;
 }
 
