@@ -802,18 +802,21 @@ class Program {
 
   // Names the rules that f16 loses without known ranges; status 0.
   int ReportUnranged() const {
-    std::map<std::string, std::pair<int, int>> counts;  // by file: lost, all
+    std::map<std::string, std::map<std::string, std::string>> reasons;  // by file and rule; of any of its operators
     for (const auto& [file, rule] : rules_) {
-      auto& [lost, all] = counts[file];
-      ++all;
-      const std::string why = WhyLostInF16(*rule);
-      if (why.empty()) continue;
-      ++lost;
-      std::printf("%s: %s: %s\n", file.c_str(), rule->name().c_str(), why.c_str());
+      const std::string family = rule->name().substr(0, rule->name().find(':'));
+      std::string& why = reasons[file][family];
+      if (why.empty()) why = WhyLostInF16(*rule);
     }
-    for (const auto& [file, count] : counts) {
-      std::printf("%s: %d of %d rules are lost in f16 where no range is known (%.0f %%)\n", file.c_str(), count.first,
-                  count.second, 100.0 * count.first / count.second);
+    for (const auto& [file, rules] : reasons) {
+      int lost = 0;
+      for (const auto& [name, why] : rules) {
+        if (why.empty()) continue;
+        ++lost;
+        std::printf("%s: %s: %s\n", file.c_str(), name.c_str(), why.c_str());
+      }
+      std::printf("%s: %d of %d rules are lost in f16 where no range is known (%.0f %%)\n", file.c_str(), lost,
+                  static_cast<int>(rules.size()), 100.0 * lost / static_cast<double>(rules.size()));
     }
     return 0;
   }
@@ -835,7 +838,8 @@ class Program {
       if (!application) continue;
       const std::optional<TypedMatch> given = MatchInType(*application, DType::kFloat16);
       if (!given) continue;
-      const absl::Status made = Instantiate(given->left, given->match).status();
+      Numerics numerics;
+      const absl::Status made = Instantiate(given->left, given->match, &numerics).status();
       if (absl::IsOutOfRange(made)) return std::string(made.message());
     }
     return "";

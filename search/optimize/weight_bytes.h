@@ -12,8 +12,8 @@
 
 namespace rewright {
 
-// A file may always become this many bytes larger: the name and the shape of a node take some. Files of quantized models
-// may not (FreeGrowth): they are made to be small.
+// A file may always become this many bytes larger: the name and the shape of a node take some. Files of quantized
+// models may not (FreeGrowth): they are made to be small.
 inline constexpr int64_t kFreeGrowth = 1024;
 // Returns kFreeGrowth, or 0 if a value of the graph has integers of 8 or 16 bits.
 int64_t FreeGrowth(const Graph& graph);

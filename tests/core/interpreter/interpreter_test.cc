@@ -656,7 +656,8 @@ TEST(InterpreterTest, GuardedSumsOfProductsAgreeWithTheOracle) {
     of_image["x_shape"] = Shape{n, c, h, w};
     Case backward = MakeCase(*FindOp("conv2d_grad_x"), {f32({o, c / groups, r, s}), f32({n, o, y, z})}, of_image, -2, 2,
                              rng, cache);
-    Case forward = MakeCase(*FindOp("conv2d"), {f32({n, c, h, w}), f32({o, c / groups, r, s})}, attrs, -2, 2, rng, cache);
+    Case forward =
+        MakeCase(*FindOp("conv2d"), {f32({n, c, h, w}), f32({o, c / groups, r, s})}, attrs, -2, 2, rng, cache);
     ASSERT_FALSE(HasFailure());
     for (Case* made : {&backward, &forward}) {
       for (Tensor& input : made->inputs) {
@@ -689,7 +690,10 @@ TEST(InterpreterTest, ASumOverOnePlaceIsItsTerm) {
         [&](OpBuilder& b) {
           b.Output(DType::kFloat32, {b.size(0, 0)}, [&](const At& i) {
             return b.Reduce(
-                ReduceKind::kSum, {{"j", b.size(0, 1)}}, [&](const At& j) { return b.Read(0, {i[0], j[0]}); },
+                ReduceKind::kSum, {{"j", b.size(0, 1)}},
+                [&](const At& j) {
+                  return b.Read(0, {i[0], j[0]});
+                },
                 [&](const At&) { return guard; });
           });
         },

@@ -130,10 +130,9 @@ TEST(Magnitudes, AreLostAtLargeSizesAndBetweenElements) {
 
 // A proof that divides shows magnitudes: they are positive. An infinity where an extremum begins is none.
 TEST(Magnitudes, ArePositiveAndFinite) {
-  for (const char* rule :
-       {"rule r div(x[n], div(y[n], z[n])) => div(mul(x, z), y)",
-        "rule r max_pool2d(relu(x[n, c, h, w]), kernel=[3, 3], pads=[1, 1, 1, 1])"
-        " => relu(max_pool2d(x, kernel=[3, 3], pads=[1, 1, 1, 1]))"}) {
+  for (const char* rule : {"rule r div(x[n], div(y[n], z[n])) => div(mul(x, z), y)",
+                           "rule r max_pool2d(relu(x[n, c, h, w]), kernel=[3, 3], pads=[1, 1, 1, 1])"
+                           " => relu(max_pool2d(x, kernel=[3, 3], pads=[1, 1, 1, 1]))"}) {
     EXPECT_TRUE(RoundingOf(rule).same_magnitudes) << rule;
   }
 }

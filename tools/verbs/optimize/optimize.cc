@@ -210,9 +210,8 @@ absl::StatusOr<WrittenModel> FileOf(const OptimizeFlags& flags, const ModelFile&
     RevertToOriginal(original.graph, "its file would be the input byte for byte", report);
     return WrittenModel();
   }
-  const std::string too_large =
-      WhyTooLarge(input.TotalBytes(), static_cast<int64_t>(written.bytes->size()), flags.growth,
-                  FreeGrowth(original.graph), *report);
+  const std::string too_large = WhyTooLarge(input.TotalBytes(), static_cast<int64_t>(written.bytes->size()),
+                                            flags.growth, FreeGrowth(original.graph), *report);
   if (!too_large.empty()) {
     RevertToOriginal(original.graph, too_large, report);
     return WrittenModel();
