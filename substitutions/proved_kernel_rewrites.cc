@@ -38,7 +38,9 @@ class ProvedKernelRewrites : public AllowedKernelRewrites {
 
 absl::StatusOr<RuleSet> LoadLaws() {
   ASSIGN_OR_RETURN(const std::string file, FindRuleFile("winograd.rules"));
-  return RuleSet::FromFiles({file}, {.allow_finite_only = true});
+  LoadOptions options;
+  options.allow_finite_only = options.allow_risky = true;
+  return RuleSet::FromFiles({file}, options);
 }
 
 // Reads the laws when a kernel asks for the first time: most models have no use for them.

@@ -2,6 +2,7 @@
 // or an error that a class denies.
 //
 //   rule_attack_bench [--evaluations N] [--seed N] [--largest N] [--rule NAME] [--csv FILE] [FILE.rules ...]
+//   rule_attack_bench --unranged [--seed N] [--rule NAME] [FILE.rules ...]
 //
 // Without files: substitutions/rules. Each rule is applied to graphs of its own left side, as matches are, at sizes
 // that are drawn, up to --largest (4096) on one axis, in f64, f32, f16 and bf16 as far as its record has a class there.
@@ -15,21 +16,27 @@
 //            not finite, though none of its operands is; but for f16 an operator of several operations, or a sum, only
 //            counts as `partial`: what it has inside may overflow in one order and not in another
 //   error    (all but exact and risky) the error of the right side is kRiskFactor (16 bits: kHalfRiskFactor) times what
-//            is allowed: the largest of the left side's error, the rounding of its largest element, and what a change
-//            of every leaf by a rounding does to it. The truth is the left side in f64, as exact as the right side in
-//            f64 is equal to it; f64 itself has none
+//            is allowed: the largest of the left side's error, the rounding of its largest element, and what changes
+//            of every leaf and of every value of the left side by a rounding do to it: the left side's error alone may
+//            be small by luck, which a climb would find. The truth is the left side in f64, as exact as the right side
+//            in f64 is equal to it; f64 itself has none
 //   special  (exact, reassociating) leaves have a NaN or an infinity, other elements are of ordinary size, and one side
 //            is finite where the other is not
 //
 // Prints what was found and where; status 1 if anything was. --csv: a line for each rule and type, with the greatest
 // ratio of errors and of ranges (the largest element of a value of the right side that is not new, over that of its
 // operands and of all of the left side) that was climbed to.
+//
+// --unranged attacks nothing: it names the rules that a graph of f16 loses where nothing is known of its inputs and its
+// weights are of ordinary size (0.5 to 2). Such a rule has a class there that is not used by default, or new values
+// that its applications cannot show to fit.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -72,6 +79,7 @@ struct Flags {
   int64_t largest = 4096;
   std::string rule;
   std::string csv;
+  bool unranged = false;
   std::vector<std::string> files;
 };
 
@@ -99,8 +107,8 @@ class CompiledGraph {
     return made;
   }
 
-  // Leaves are by name, in the types of the graph; constants are its own.
-  absl::StatusOr<Values> Run(const Leaves& leaves) const {
+  // Leaves are by name, in the types of the graph; constants are its own. `change` may alter what an application gives.
+  absl::StatusOr<Values> Run(const Leaves& leaves, const std::function<void(Tensor*)>& change = nullptr) const {
     Values values;
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.node(graph_.nodes()[i]);
@@ -113,6 +121,9 @@ class CompiledGraph {
       std::vector<Tensor> operands;
       for (Value operand : node.operands) operands.push_back(At(values, operand));
       ASSIGN_OR_RETURN(std::vector<Tensor> results, programs_[i]->Run(operands));
+      if (change != nullptr) {
+        for (Tensor& result : results) change(&result);
+      }
       values.push_back(std::move(results));
     }
     return values;
@@ -165,38 +176,47 @@ std::set<NodeId> NewValues(const CompiledRule& rule, const Graph& graph, NodeId 
   return found;
 }
 
+// A left side and its match in one type; without a type, in those that the rule names. Nothing where the type cannot be
+// put in the place of these.
+struct TypedMatch {
+  Graph left;
+  Match match;
+};
+std::optional<TypedMatch> MatchInType(const RandomApplication& application, std::optional<DType> type) {
+  TypedMatch typed{application.graph, application.match};
+  if (!type) return typed;
+  const absl::StatusOr<Retyped> retyped = Retype(typed.left, {.to = *type});
+  if (!retyped.ok()) return std::nullopt;
+  typed.left = retyped->graph;
+  for (std::vector<Value>* values : {&typed.match.nodes, &typed.match.roots}) {
+    for (Value& value : *values) {
+      const auto to = retyped->values.find(value);
+      if (to == retyped->values.end()) return std::nullopt;
+      value = to->second;
+    }
+  }
+  typed.match.bindings.floating = *type;
+  for (Attr& attr : typed.match.bindings.attrs) {
+    if (auto* dtype = std::get_if<DType>(&attr); dtype != nullptr && IsFloating(*dtype)) *dtype = *type;
+  }
+  return typed;
+}
+
 // Both sides in one type, and which applications the right side adds, as it is made in that type.
 struct Typed {
   Graph left, right;
   std::set<NodeId> added, new_values;
 };
 
-// Without a type, in those that the rule names. Nothing where the type cannot be put in the place of these.
 std::optional<Typed> InType(const CompiledRule& rule, const RandomApplication& application, std::optional<DType> type) {
-  Match match = application.match;
-  Graph left = application.graph;
-  if (type) {
-    const absl::StatusOr<Retyped> retyped = Retype(left, {.to = *type});
-    if (!retyped.ok()) return std::nullopt;
-    left = retyped->graph;
-    for (std::vector<Value>* values : {&match.nodes, &match.roots}) {
-      for (Value& value : *values) {
-        const auto to = retyped->values.find(value);
-        if (to == retyped->values.end()) return std::nullopt;
-        value = to->second;
-      }
-    }
-    match.bindings.floating = *type;
-    for (Attr& attr : match.bindings.attrs) {
-      if (auto* dtype = std::get_if<DType>(&attr); dtype != nullptr && IsFloating(*dtype)) *dtype = *type;
-    }
-  }
-  const NodeId first = left.arena()->size();
-  const absl::StatusOr<ValueMap> map = Instantiate(left, match);
+  const std::optional<TypedMatch> given = MatchInType(application, type);
+  if (!given) return std::nullopt;
+  const NodeId first = given->left.arena()->size();
+  const absl::StatusOr<ValueMap> map = Instantiate(given->left, given->match);
   if (!map.ok()) return std::nullopt;
-  absl::StatusOr<Graph> right = ReplaceValues(left, *map);
+  absl::StatusOr<Graph> right = ReplaceValues(given->left, *map);
   if (!right.ok()) return std::nullopt;
-  Typed typed{left, *std::move(right), {}, {}};
+  Typed typed{given->left, *std::move(right), {}, {}};
   typed.new_values = NewValues(rule, typed.right, first);
   for (NodeId id = first; id < typed.right.arena()->size(); ++id) typed.added.insert(id);
   return typed;
@@ -535,7 +555,7 @@ class Attack {
     }
     if (Ratio(errors, allowed) > Factor() / 4) {
       // Only then is the left side's condition asked for.
-      for (int k = 0; k < kPerturbations; ++k) Perturb(leaves, *truth, &allowed);
+      for (int k = 0; k < kPerturbations; ++k) Perturb(leaves, *truth, /*values=*/k % 2 == 1, &allowed);
       const auto other = sides_.right_truth->Run(leaves);
       if (!other.ok()) return std::nullopt;
       for (size_t k = 0; k < allowed.size(); ++k) {
@@ -571,23 +591,29 @@ class Attack {
     return largest;
   }
 
-  void Perturb(const CompiledGraph::Leaves& leaves, const CompiledGraph::Values& truth, std::vector<double>* allowed) {
+  // Changes each element by a rounding of the type or not at all.
+  Tensor Rounded(const Tensor& wide, DType type) {
+    Tensor to(wide.type());
+    for (int64_t i = 0; i < wide.num_elements(); ++i) {
+      to.Set(i, wide.At(i) * (1 + (static_cast<double>(rng_() % 3) - 1) * RoundingOf(type)));
+    }
+    return to;
+  }
+
+  // Every second time, the values of the left side are changed as well as its leaves.
+  void Perturb(const CompiledGraph::Leaves& leaves, const CompiledGraph::Values& truth, bool values,
+               std::vector<double>* allowed) {
     CompiledGraph::Leaves moved;
     int64_t most = 1;  // changes that are all for the worst do at most sqrt(most) times as much as drawn ones
     for (const auto& [name, leaf] : leaves) {
       most = std::max(most, leaf.num_elements());
       auto wide = ToPrecision(leaf, Precision::kFloat64);
-      if (!wide.ok() || !IsFloating(leaf.dtype())) {
-        moved[name] = leaf;
-        continue;
-      }
-      Tensor to(wide->type());
-      for (int64_t i = 0; i < leaf.num_elements(); ++i) {
-        to.Set(i, leaf.At(i) * (1 + (static_cast<double>(rng_() % 3) - 1) * RoundingOf(leaf.dtype())));
-      }
-      moved[name] = std::move(to);
+      moved[name] = wide.ok() && IsFloating(leaf.dtype()) ? Rounded(*wide, leaf.dtype()) : leaf;
     }
-    const auto run = sides_.truth->Run(moved);
+    const auto change = [&](Tensor* value) {
+      if (IsFloating(value->dtype())) *value = Rounded(*value, sides_.type);
+    };
+    const auto run = values ? sides_.truth->Run(moved, change) : sides_.truth->Run(moved);
     if (!run.ok()) return;
     const Graph& graph = sides_.left.graph();
     for (size_t k = 0; k < graph.outputs().size(); ++k) {
@@ -682,6 +708,7 @@ class Program {
       std::fprintf(stderr, "%s\n", std::string(read.message()).c_str());
       return 2;
     }
+    if (flags_.unranged) return ReportUnranged();
     int64_t tasks = 0;
     for (const auto& [file, rule] : rules_) tasks += static_cast<int64_t>(TypesOf(*rule).size());
     const double share = flags_.evaluations / std::max<double>(1, static_cast<double>(tasks));
@@ -774,6 +801,51 @@ class Program {
     return line;
   }
 
+  // Names the rules that f16 loses without known ranges; status 0.
+  int ReportUnranged() const {
+    std::map<std::string, std::map<std::string, std::string>> reasons;  // by file and rule; of any of its operators
+    for (const auto& [file, rule] : rules_) {
+      const std::string family = rule->name().substr(0, rule->name().find(':'));
+      std::string& why = reasons[file][family];
+      if (why.empty()) why = WhyLostInF16(*rule);
+    }
+    for (const auto& [file, rules] : reasons) {
+      int lost = 0;
+      for (const auto& [name, why] : rules) {
+        if (why.empty()) continue;
+        ++lost;
+        std::printf("%s: %s: %s\n", file.c_str(), name.c_str(), why.c_str());
+      }
+      std::printf("%s: %d of %d rules are lost in f16 where no range is known (%.0f %%)\n", file.c_str(), lost,
+                  static_cast<int>(rules.size()), 100.0 * lost / static_cast<double>(rules.size()));
+    }
+    return 0;
+  }
+
+  // Empty if the rule is used in all of some applications in f16.
+  std::string WhyLostInF16(const CompiledRule& rule) const {
+    const ProofRecord& proof = *rule.rule().proof;
+    const RuleClass rule_class = proof.halves.value_or(
+        proof.rule_class == RuleClass::kExact ? RuleClass::kReassociating : RuleClass::kNumericallyRisky);
+    if (rule_class == RuleClass::kNumericallyRisky || rule_class == RuleClass::kFiniteOnly) {
+      return proof.halves ? absl::StrCat("is ", RuleClassName(rule_class)) : "has no class there";
+    }
+    if (proof.new_values.empty()) return "";
+    Rng rng(flags_.seed);
+    for (const auto& [structure, instance] : InstancesOf(rule, rng)) {
+      const std::optional<std::vector<int64_t>> symbols = DrawSymbols(instance, /*largest=*/16, rng);
+      if (!symbols) continue;
+      const std::optional<RandomApplication> application = ApplicationAt(rule, structure, instance, *symbols);
+      if (!application) continue;
+      const std::optional<TypedMatch> given = MatchInType(*application, DType::kFloat16);
+      if (!given) continue;
+      Numerics numerics;
+      const absl::Status made = Instantiate(given->left, given->match, &numerics).status();
+      if (absl::IsOutOfRange(made)) return std::string(made.message());
+    }
+    return "";
+  }
+
   // Some of the rule's instances, drawn.
   static std::vector<std::pair<StructuralAssignment, RuleInstance>> InstancesOf(const CompiledRule& rule, Rng& rng) {
     std::vector<std::pair<StructuralAssignment, RuleInstance>> instances;
@@ -845,6 +917,9 @@ int Main(int argc, char** argv) {
       flags.rule = value;
     } else if (arg == "--csv") {
       flags.csv = value;
+    } else if (arg == "--unranged") {
+      flags.unranged = true;
+      continue;
     } else {
       flags.files.push_back(arg);
       continue;

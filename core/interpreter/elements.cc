@@ -253,10 +253,43 @@ const void* BlockRunner::Factor(int id) {
   return s.data;
 }
 
+// Returns the elements of a factor with 0 where the guard does not hold, kept until the panel is flushed.
+const void* BlockRunner::GuardedFactor(int guard, const Slot& s, int factor, const void* elements, int step) {
+  const Node& n = node(factor);
+  if (n.kind == NodeKind::kRead && n.mask == guard && n.fill < 0) return elements;  // it has read zeros there
+  std::byte* const to = s.guarded + static_cast<size_t>(step) * s.guarded_stride;
+  const uint64_t zero = 0;
+  const uint8_t* bytes = Bytes(guard);
+  Nest nest;
+  BuildDense(nest, slot(factor).axes, {slot(factor).axes, slot(guard).axes});
+  ForRows(nest, [&](int64_t lane, const int64_t* at, const Nest::Dim& inner) {
+    SelectLanes(s.size, Shift(to, lane, s.size), bytes + at[1], inner.stride[1],
+                Shift(AsBytes(elements), at[0], s.size), inner.stride[0], &zero, 0, inner.n);
+  });
+  return to;
+}
+
+// A term that the guard excludes counts as a product with 0, which leaves a sum as it is: sums begin with 0 and are
+// never -0. That needs the other factor to be finite.
 void BlockRunner::PanelStep(const Node& n, Slot& s, MulAddPanel& panel) {
+  const int guard = n.args[0];
+  Eval(guard);
+  const Truth truth = slot(guard).truth;
+  if (truth == Truth::kNone) return;
   const Node& product = node(n.args[1]);
-  panel.a[panel.steps] = Factor(product.args[0]);
-  panel.b[panel.steps] = Factor(product.args[1]);
+  const void* factors[] = {Factor(product.args[0]), Factor(product.args[1])};
+  if (truth == Truth::kMixed) {
+    const int other = product.args[static_cast<size_t>(1 - s.guarded_factor)];
+    if (!AllFinite(node(other).rep, factors[1 - s.guarded_factor], slot(other).lanes)) {
+      if (panel.steps > 0) FlushPanel(s, panel);
+      ReduceStep(n, s);
+      return;
+    }
+    const void*& factor = factors[s.guarded_factor];
+    factor = GuardedFactor(guard, s, product.args[static_cast<size_t>(s.guarded_factor)], factor, panel.steps);
+  }
+  panel.a[panel.steps] = factors[0];
+  panel.b[panel.steps] = factors[1];
   if (++panel.steps == MulAddPanel::kSteps) FlushPanel(s, panel);
 }
 

@@ -47,6 +47,8 @@ AccumulateKernel FindAccumulate(Rep rep, ReduceKind kind);
 ArgKernel FindArg(Rep rep, ReduceKind kind);
 MulAddKernel FindMulAdd(Rep rep);
 UnaryKernel FindCast(Rep from, Rep to);
+// True if no element of the floating representation is infinite or NaN.
+bool AllFinite(Rep rep, const void* elements, int64_t n);
 
 // One element of the representation.
 void StoreConst(Rep rep, double real, int64_t imm, void* out);

@@ -7,6 +7,7 @@
 
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/interpreter/fixed_extents.h"
 #include "core/interpreter/kernels.h"
 #include "core/ir/rewrite.h"
 
@@ -149,7 +150,8 @@ int StageLowering::LowerSelect(const ExprNode* e, int mask) {
 
 // Reductions that cannot fail are evaluated whether or not the mask holds, so that they can be shared and hoisted.
 int StageLowering::LowerReduce(const ExprNode* e, int mask) {
-  if (const int id = Scattered(e, mask); id >= 0) return id;
+  const bool one_place = IsSumOverOnePlace(e, mask);
+  if (const int id = one_place ? -1 : Scattered(e, mask); id >= 0) return id;
   const int id = ReduceNode(e, -1);
   if (mask >= 0 && b_.node(id).fallible) return ReduceNode(e, mask);
   if (substituted_) {
@@ -161,9 +163,16 @@ int StageLowering::LowerReduce(const ExprNode* e, int mask) {
   return Materialize(e, b_.node(id).deps);
 }
 
+bool StageLowering::IsSumOverOnePlace(const ExprNode* e, int mask) {
+  if (e->reduction() != ReduceKind::kSum || !HasFixedExtents(context_.meaning, *e)) return false;
+  return std::all_of(e->bound().begin(), e->bound().end(),
+                     [&](const BoundVar& var) { return LowerIndex(var.extent.get(), mask) == Form(1); });
+}
+
 int StageLowering::ReduceNode(const ExprNode* e, int mask) {
   Node reduce{.kind = NodeKind::kReduce, .rep = RepOfNode(e), .reduce = e->reduction()};
   const int height = context_.Height(e);
+  const bool one_place = IsSumOverOnePlace(e, mask);
   int within = -1;  // the part of the guard that bounds variables of varying extent
   const size_t outer_binders = binders_.size();
   for (size_t i = 0; i < e->bound().size(); ++i) {
@@ -209,6 +218,11 @@ int StageLowering::ReduceNode(const ExprNode* e, int mask) {
   const int body = LowerScalar(e->body().get(), b_.AndThen(inner, guard));
   binders_.resize(outer_binders);
   const int whole_guard = b_.AndThen(within, guard);
+  if (one_place) {
+    if (b_.IsBool(whole_guard, true)) return body;
+    const int zero = b_.Const(reduce.rep, 0);
+    return b_.Intern(Node{.kind = NodeKind::kSelect, .rep = reduce.rep, .args = {whole_guard, body, zero}});
+  }
   reduce.args = {whole_guard, body};
   return b_.Intern(std::move(reduce));
 }

@@ -88,6 +88,8 @@ class StageLowering {
   int LowerSelect(const ExprNode* e, int mask);
   int LowerReduce(const ExprNode* e, int mask);
   int ReduceNode(const ExprNode* e, int mask);
+  // A sum over a range of one place is its term (HasFixedExtents): no zero is added, which would make 0 of -0.
+  bool IsSumOverOnePlace(const ExprNode* e, int mask);
   // ---- lower_guard.cc
   // A guard after its equations between indices have been solved for the variables that the reduction binds.
   struct SolvedGuard {

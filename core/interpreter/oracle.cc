@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/interpreter/fixed_extents.h"
 #include "core/ir/index_value.h"
 
 namespace rewright {
@@ -97,8 +98,13 @@ namespace {
 
 class Oracle {
  public:
-  Oracle(const Bindings& bindings, const std::vector<Tensor>& inputs, const OracleArithmetic& arithmetic)
-      : variables_(bindings.variables), params_(bindings.params), inputs_(inputs), arithmetic_(arithmetic) {}
+  Oracle(const Meaning& meaning, const Bindings& bindings, const std::vector<Tensor>& inputs,
+         const OracleArithmetic& arithmetic)
+      : meaning_(meaning),
+        variables_(bindings.variables),
+        params_(bindings.params),
+        inputs_(inputs),
+        arithmetic_(arithmetic) {}
 
   // Computes the element at the position that the variables hold.
   OracleElement Element(const ExprPtr& e) { return OfScalar(*e); }
@@ -180,14 +186,17 @@ class Oracle {
   }
   bool Test(Fn fn, const OracleElement& a, const OracleElement& b) { return Call(fn, a, b).integer != 0; }
 
-  // Terms are accumulated one after the other: the last bound variable runs fastest.
+  // Terms are accumulated one after the other: the last bound variable runs fastest. A sum begins with 0; a sum over a
+  // range of one place is its term, and keeps the sign of a zero.
   OracleElement OfReduction(const ExprNode& e) {
     OracleElement result = Identity(arithmetic_, e.reduction(), e.body()->dtype());
     int64_t position = -1;  // at which the extremum first occurred; -1: there was no term
+    const auto is_one = [&](const BoundVar& variable) { return OfIndex(*variable.extent) == 1; };
+    const bool one_place = HasFixedExtents(meaning_, e) && std::all_of(e.bound().begin(), e.bound().end(), is_one);
     OverTerms(e, 0, [&] {
       const OracleElement term = OfScalar(*e.body());
       switch (e.reduction()) {
-        case ReduceKind::kSum: result = Call(Fn::kAdd, result, term); break;
+        case ReduceKind::kSum: result = one_place ? term : Call(Fn::kAdd, result, term); break;
         case ReduceKind::kProd: result = Call(Fn::kMul, result, term); break;
         case ReduceKind::kMax: result = Call(Fn::kMax, result, term); break;
         case ReduceKind::kMin: result = Call(Fn::kMin, result, term); break;
@@ -227,6 +236,7 @@ class Oracle {
     if (status_.ok()) status_ = absl::InternalError(message);
   }
 
+  const Meaning& meaning_;
   std::vector<int64_t> variables_;
   const std::vector<double>& params_;
   const std::vector<Tensor>& inputs_;
@@ -245,7 +255,7 @@ absl::StatusOr<std::vector<Tensor>> RunOracle(const Meaning& meaning, const Bind
     RETURN_IF_ERROR(meaning.reference(bindings, inputs, &results));
     return results;
   }
-  Oracle oracle(bindings, inputs, arithmetic);
+  Oracle oracle(meaning, bindings, inputs, arithmetic);
   for (size_t k = 0; k < outputs.size(); ++k) {
     const OutputMeaning& output = meaning.outputs[k];
     Tensor result(outputs[k]);

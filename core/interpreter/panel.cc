@@ -1,6 +1,8 @@
 #include "core/interpreter/panel.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
 #include "core/interpreter/kernels.h"
@@ -99,7 +101,25 @@ REWRIGHT_CLONES void PanelLoop(void* acc_p, const MulAddPanel& given) {
   for (; row < p.rows; ++row) Rest<T, 1>(acc, p, a, b, row, 0);
 }
 
+// Returns false if a number's exponent is all ones.
+template <class Bits>
+REWRIGHT_CLONES bool NoneHas(Bits exponent, const void* elements, int64_t n) {
+  const auto* bytes = static_cast<const std::byte*>(elements);
+  Bits found = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    Bits bits;
+    std::memcpy(&bits, bytes + static_cast<size_t>(i) * sizeof bits, sizeof bits);
+    found |= static_cast<Bits>((bits & exponent) == exponent);
+  }
+  return found == 0;
+}
+
 }  // namespace
+
+bool AllFinite(Rep rep, const void* elements, int64_t n) {
+  return rep == Rep::kFloat ? NoneHas<uint32_t>(0x7f800000u, elements, n)
+                            : NoneHas<uint64_t>(0x7ff0000000000000u, elements, n);
+}
 
 PanelKernel FindPanel(Rep rep) {
   if (rep == Rep::kFloat) return PanelLoop<float>;

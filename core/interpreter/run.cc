@@ -10,7 +10,6 @@
 namespace rewright::interp {
 namespace {
 
-
 // Conditions are cached for at most kMaxMemo values of bound variables, in at most kMaxMemoBytes bytes.
 constexpr int64_t kMaxMemo = 64;
 constexpr int64_t kMaxMemoBytes = 1 << 16;
@@ -42,8 +41,14 @@ BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& ope
     s.lanes = Lanes(s.axes);
     most_lanes = std::max(most_lanes, s.lanes);
     total += padded(static_cast<size_t>(s.lanes) * s.size);
-    if (SumsPanels(n)) {
+    if (const int guarded = GuardedFactorOf(n); guarded >= 0) {
       for (int factor : node(n.args[1]).args) slot(factor).ring_stride = 1;
+      s.guarded_factor = guarded;
+      if (node(n.args[0]).kind != NodeKind::kConst) {
+        const auto axes = static_cast<uint32_t>(node(node(n.args[1]).args[static_cast<size_t>(guarded)]).deps);
+        s.guarded_stride = padded(static_cast<size_t>(Lanes(axes & kAxisMask)) * s.size);
+        total += padded(s.guarded_stride * MulAddPanel::kSteps);
+      }
     }
     PlanMemo(n, s);
     total += padded(s.memo_stride * s.memo_known.size());
@@ -70,6 +75,7 @@ BlockRunner::BlockRunner(const Stage& stage, const std::vector<const void*>& ope
     s.buffer = take(static_cast<size_t>(s.lanes) * s.size);
     if (!s.memo_bits.empty()) s.memo = take(s.memo_stride * s.memo_known.size());
     if (s.ring_stride != 0) s.ring = take(s.ring_stride * (MulAddPanel::kSteps + 1));
+    if (s.guarded_stride != 0) s.guarded = take(s.guarded_stride * MulAddPanel::kSteps);
     if (NeedsBest(stage.nodes[i])) s.best = take(static_cast<size_t>(s.lanes) * sizeof(int64_t));
     InitSlot(static_cast<int>(i));
   }
@@ -140,25 +146,31 @@ void BlockRunner::InitSlot(int id) {
       s.arg = FindArg(body.rep, n.reduce);
       const bool product = body.kind == NodeKind::kCall && body.fn == Fn::kMul;
       if (n.reduce == ReduceKind::kSum && product) s.mul_add = FindMulAdd(body.rep);
-      if (SumsPanels(n)) s.panel = FindPanel(body.rep);
+      if (GuardedFactorOf(n) >= 0) s.panel = FindPanel(body.rep);
       break;
     }
     default: break;
   }
 }
 
-// True for a sum, without guard, of products of reads or constants.
-bool BlockRunner::SumsPanels(const Node& n) const {
-  if (n.kind != NodeKind::kReduce || n.reduce != ReduceKind::kSum) return false;
+// Returns the factor, 0 or 1, of a sum of products that tells where a guard holds: it varies along all axes along which
+// the guard does. -1 if the node is none that panels sum: of products of reads, squares of reads, or constants.
+int BlockRunner::GuardedFactorOf(const Node& n) const {
+  if (n.kind != NodeKind::kReduce || n.reduce != ReduceKind::kSum) return -1;
   const Node& guard = node(n.args[0]);
   const Node& body = node(n.args[1]);
-  if (guard.kind != NodeKind::kConst || guard.imm == 0 || body.kind != NodeKind::kCall || body.fn != Fn::kMul ||
-      FindPanel(body.rep) == nullptr) {
-    return false;
+  if (body.kind != NodeKind::kCall || body.fn != Fn::kMul || FindPanel(body.rep) == nullptr) return -1;
+  const auto is_simple = [&](int id) { return node(id).kind == NodeKind::kRead || node(id).kind == NodeKind::kConst; };
+  const auto is_factor = [&](int id) {
+    const Node& factor = node(id);
+    const bool square = factor.kind == NodeKind::kCall && factor.fn == Fn::kMul && factor.args[0] == factor.args[1];
+    return square ? is_simple(factor.args[0]) : is_simple(id);
+  };
+  if (!std::all_of(body.args.begin(), body.args.end(), is_factor)) return -1;
+  for (int factor = 0; factor < 2; ++factor) {
+    if ((guard.deps & ~node(body.args[static_cast<size_t>(factor)]).deps & kAxisMask) == 0) return factor;
   }
-  return std::all_of(body.args.begin(), body.args.end(), [&](int factor) {
-    return node(factor).kind == NodeKind::kRead || node(factor).kind == NodeKind::kConst;
-  });
+  return -1;
 }
 
 // ---------------------------------------------------------------- geometry

@@ -98,7 +98,11 @@ class BlockRunner {
     PartialKernel partial = nullptr;
     AccumulateKernel accumulate = nullptr;
     MulAddKernel mul_add = nullptr;  // of a sum of products
-    PanelKernel panel = nullptr;     // of one of reads, without guard
+    PanelKernel panel = nullptr;     // of one of reads
+    // The factor of such a sum, 0 or 1, that is 0 where a guard does not hold, and room for its elements in all steps.
+    int guarded_factor = 0;
+    std::byte* guarded = nullptr;
+    size_t guarded_stride = 0;
     // A factor of such a sum keeps its results for the steps of a panel: its buffers take turns.
     std::byte* ring = nullptr;
     size_t ring_stride = 0;
@@ -169,9 +173,10 @@ class BlockRunner {
   void ComputeReduce(const Node& n, Slot& s);
   void ReduceStep(const Node& n, Slot& s);
   const void* Factor(int id);
+  const void* GuardedFactor(int guard, const Slot& s, int factor, const void* elements, int step);
   void PanelStep(const Node& n, Slot& s, MulAddPanel& panel);
   void FlushPanel(Slot& s, MulAddPanel& panel);
-  bool SumsPanels(const Node& n) const;
+  int GuardedFactorOf(const Node& n) const;
 
   void Store(void* out);
   void Fail(absl::Status status) {

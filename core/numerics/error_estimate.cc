@@ -242,6 +242,21 @@ class Estimator {
     return node.operands.size() >= 2 && IsSumOfProducts(*node.meaning, &terms);
   }
 
+  // Adds the sum of squares of the terms of a sum of products. A device has kernels for the operator itself, which then
+  // reads squares.
+  absl::StatusOr<NodeId> SquaresOfTerms(NodeId id) {
+    const Node& application = arena_->node(id);
+    const OpDef* op = application.op;
+    const Attrs attrs = application.attrs;
+    std::vector<Value> operands = application.operands;
+    if (options_.runner == nullptr && !options_.lower) return arena_->Add(TermSquaresOp(*op), operands, attrs);
+    for (Value& operand : operands) {
+      if (!IsFloating(arena_->type(operand).dtype)) continue;
+      ASSIGN_OR_RETURN(operand, arena_->Apply("mul", {operand, operand}));
+    }
+    return arena_->Add(*op, operands, attrs);
+  }
+
   // Returns the local errors of a value, whose elements in the reference graph are `made`.
   absl::StatusOr<std::vector<Part>> PartsOf(Value value, Value made) {
     const Node& node = graph_.node(value.node);
@@ -253,16 +268,7 @@ class Estimator {
     if (node.op == nullptr || node.meaning->IsOpaque()) {  // counted as one rounding to the type
       if (store == 0) of_value.worst = u, of_value.square = u2;
     } else if (ExprPtr terms; IsSumOfProducts(*node.meaning, &terms) && terms != nullptr) {
-      const Node& application = arena_->node(reference_.applications.at(value.node));
-      std::vector<Value> squares;
-      for (const Value operand : application.operands) {
-        Value square = operand;
-        if (IsFloating(arena_->type(operand).dtype)) {
-          ASSIGN_OR_RETURN(square, arena_->Apply("mul", {operand, operand}));
-        }
-        squares.push_back(square);
-      }
-      ASSIGN_OR_RETURN(const NodeId sum, arena_->Add(*application.op, squares, application.attrs));
+      ASSIGN_OR_RETURN(const NodeId sum, SquaresOfTerms(reference_.applications.at(value.node)));
       const Bindings bindings = BindingsOf(*node.meaning, graph_.types(node.operands), node.attrs);
       const double n = static_cast<double>(EvalIndex(terms, bindings.variables).value_or(1));
       const double products = node.operands.size() >= 2 ? 1 : 0;

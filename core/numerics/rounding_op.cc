@@ -170,10 +170,9 @@ class ErrorBuilder {
   absl::flat_hash_map<ExprPtr, LocalError> done_;
 };
 
-// Writes the errors of output `number` of another operator, whose operands are the first ones here.
-absl::Status ErrorMeaning(const Meaning& meaning, int number, std::optional<int> operands, OpBuilder& b) {
-  const OutputMeaning& output = meaning.outputs.at(static_cast<size_t>(number));
-  if (meaning.IsOpaque() || !IsFloating(output.dtype)) return b.Error("has no roundings");
+// Gives the operator outputs of the shape of an output of another meaning of the same operands, with these elements.
+void AddOutputs(const Meaning& meaning, const OutputMeaning& output, const std::vector<Scalar>& elements,
+                OpBuilder& b) {
   std::vector<ExprPtr> symbols = SymbolsOf(b, meaning, [&](int input, int axis) { return b.size(input, axis); });
   const auto read = [&b](int operand, const std::vector<Index>& at, DType) { return b.Read(operand, at); };
   for (const Requirement& requirement : meaning.requirements) {
@@ -181,10 +180,7 @@ absl::Status ErrorMeaning(const Meaning& meaning, int number, std::optional<int>
   }
   std::vector<Index> shape;
   for (const ExprPtr& size : output.shape) shape.emplace_back(ExprReindexer(b, symbols, read)(size));
-  const LocalError error = ErrorBuilder(operands).Of(output.element);
-  std::vector<Scalar> parts = {error.worst};
-  if (!operands && output.element->Reduces()) parts.push_back(error.square);
-  for (const Scalar& part : parts) {
+  for (const Scalar& part : elements) {
     const Scalar element = part.node() == nullptr ? Constant(0, output.dtype) : part;
     b.Output(output.dtype, shape, [&](const std::vector<Index>& position) {
       std::vector<ExprPtr> variables = symbols;
@@ -194,6 +190,32 @@ absl::Status ErrorMeaning(const Meaning& meaning, int number, std::optional<int>
       return Scalar(ExprReindexer(b, std::move(variables), read)(element.node()));
     });
   }
+}
+
+// Writes the errors of output `number` of another operator, whose operands are the first ones here.
+absl::Status ErrorMeaning(const Meaning& meaning, int number, std::optional<int> operands, OpBuilder& b) {
+  const OutputMeaning& output = meaning.outputs.at(static_cast<size_t>(number));
+  if (meaning.IsOpaque() || !IsFloating(output.dtype)) return b.Error("has no roundings");
+  const LocalError error = ErrorBuilder(operands).Of(output.element);
+  std::vector<Scalar> parts = {error.worst};
+  if (!operands && output.element->Reduces()) parts.push_back(error.square);
+  AddOutputs(meaning, output, parts, b);
+  return absl::OkStatus();
+}
+
+// Returns a product with every factor squared, in the form in which the interpreter sums fastest.
+Scalar SquareOfFactors(const ExprPtr& product) {
+  if (product->IsCall(Fn::kMul)) return SquareOfFactors(product->arg(0)) * SquareOfFactors(product->arg(1));
+  return Scalar(product) * Scalar(product);
+}
+
+absl::Status TermSquaresMeaning(const OpDef& base, int /*number*/, SharedMeanings& meanings, OpBuilder& b) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Meaning> meaning, meanings.Get(base, b.key()));
+  ExprPtr terms;
+  if (!IsSumOfProducts(*meaning, &terms)) return b.Error("is no sum of products");
+  const ExprNode& sum = *meaning->outputs[0].element;
+  AddOutputs(*meaning, meaning->outputs[0],
+             {ReduceOver(ReduceKind::kSum, sum.bound(), Cond(sum.guard()), SquareOfFactors(sum.body()))}, b);
   return absl::OkStatus();
 }
 
@@ -328,6 +350,12 @@ Roundings RoundingsOf(const ExprNode& call) {
     case Fn::kSqrt: return {1, 1};
     default: return {4, 2};
   }
+}
+
+const OpDef& TermSquaresOp(const OpDef& op) {
+  static auto* const all = new MadeOps;
+  return MadeOf(op, 0, *all, "_squares", absl::StrCat("The sum of the squares of the terms of ", op.name, "."),
+                TermSquaresMeaning);
 }
 
 std::optional<Roundings> RoundingsOfOneCall(const ExprNode& element) {

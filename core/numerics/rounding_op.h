@@ -74,4 +74,8 @@ const OpDef& ErrorSumOp(ErrorSum sum);
 // attributes; null where it depends on the position.
 bool IsSumOfProducts(const Meaning& meaning, ExprPtr* terms);
 
+// Returns op_squares(inputs of op; attributes of op) for an operator of such a meaning: the sum of squares of its
+// terms. It is the operator applied to squared operands, without the memory for these.
+const OpDef& TermSquaresOp(const OpDef& op);
+
 }  // namespace rewright

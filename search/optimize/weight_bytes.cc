@@ -8,10 +8,19 @@
 
 namespace rewright {
 
-int64_t AllowedGrowth(double growth, int64_t before) {
+int64_t FreeGrowth(const Graph& graph) {
+  for (NodeId id : graph.nodes()) {
+    for (const TensorType& type : graph.node(id).outputs) {
+      if (IsInteger(type.dtype) && BitsOf(type.dtype) <= 16) return 0;
+    }
+  }
+  return kFreeGrowth;
+}
+
+int64_t AllowedGrowth(double growth, int64_t before, int64_t free) {
   const double bytes = growth * static_cast<double>(before);
   if (!(bytes < static_cast<double>(std::numeric_limits<int64_t>::max()))) return std::numeric_limits<int64_t>::max();
-  return std::max(kFreeGrowth, static_cast<int64_t>(bytes));
+  return std::max(free, static_cast<int64_t>(bytes));
 }
 
 GrowthPrice PriceOfGrowth(double growth, int64_t original, double seconds) {

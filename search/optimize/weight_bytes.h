@@ -12,14 +12,17 @@
 
 namespace rewright {
 
-// A file may always become this many bytes larger: the name and the shape of a node take some.
+// A file may always become this many bytes larger: the name and the shape of a node take some. Files of quantized
+// models may not (FreeGrowth): they are made to be small.
 inline constexpr int64_t kFreeGrowth = 1024;
+// Returns kFreeGrowth, or 0 if a value of the graph has integers of 8 or 16 bits.
+int64_t FreeGrowth(const Graph& graph);
 
 // The growth that rewritten files are allowed by default.
 inline constexpr double kDefaultGrowth = 0.01;
 
-// The number of bytes beyond `before` that may be written, where `growth` is the share of them.
-int64_t AllowedGrowth(double growth, int64_t before);
+// The number of bytes beyond `before` that may be written, where `growth` is the share of them: at least `free`.
+int64_t AllowedGrowth(double growth, int64_t before, int64_t free = kFreeGrowth);
 
 // Bytes of states and constants in the memory of this machine.
 int64_t BytesOfElements(const Graph& graph);

@@ -78,6 +78,17 @@ INSTANTIATE_TEST_SUITE_P(
         ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x)", RuleClass::kFiniteOnly},
         ClassCase{"rule r logical_not(less(x[n], y[n])) => less_equal(y, x) when finite(x) and finite(y)",
                   RuleClass::kExact},
+        // Bounds that are equal, and a NaN between them.
+        ClassCase{"rule r clamp_grad_x(low[n], x[n], high[n], u[n])"
+                  " => let y = max(low, x) in"
+                  " let v = where(less(y, high), u, where(less(high, y), 0, mul(u, 0.5))) in"
+                  " where(equal(low, high), where(equal(x, low), u, 0),"
+                  " where(less(low, x), v, where(less(x, low), 0, mul(v, 0.5))))",
+                  RuleClass::kFiniteOnly},
+        // An error that grows with the size, and sizes are small where it is measured.
+        ClassCase{"rule r reduce_mean(sub(x[m, n], reduce_mean(x, axes=[1])), axes=[1])"
+                  " => reduce_sum(sub(x, reduce_mean(x, axes=[1])), axes=[1])",
+                  RuleClass::kNumericallyRisky},
         // The left side rounds a number that the right side keeps.
         ClassCase{"rule r add(sub(x[n], y[n]), y) => x", RuleClass::kNumericallyRisky},
         ClassCase{"rule r softmax(add(x[m, n], c[m, 1]), axis=1) => softmax(x, axis=1)", RuleClass::kFiniteOnly},

@@ -1,11 +1,14 @@
 // The laws of Winograd's algorithms: proved, and by nothing but the right matrices.
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "substitutions/instance/instances.h"
 #include "substitutions/language/rule_parser.h"
 #include "substitutions/language/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/verifier/rules_util.h"
+#include "verifier/classify/classify_rule.h"
+#include "verifier/classify/rounding_laws.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {
@@ -33,6 +36,20 @@ TEST(WinogradLaws, OfOneDirectionAreProved) {
     EXPECT_EQ(verdict.verdict, Verdict::kProved) << rule.name << ": " << verdict.reason;
   }
   EXPECT_EQ(proved, 17);
+}
+
+// An element of a tile adds to results that do not read it, and is taken away again.
+TEST(WinogradLaws, LoseWhatIsSmallBesideItsNeighbours) {
+  for (const Rule& rule : Laws()) {
+    if (rule.name != "conv-winograd-1x2-1x3" && rule.name != "conv-winograd-2x1-3x1") continue;
+    const auto compiled = CompileRule(rule, RuleUse::kProof);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    const auto instances = Instances(**compiled, SmallLimits(**compiled));
+    ASSERT_TRUE(instances.ok()) << instances.status();
+    for (const RuleInstance& instance : *instances) {
+      EXPECT_GT(ProveRounding(instance, false, ProofOptions()).growth, kRiskFactor) << rule.name;
+    }
+  }
 }
 
 TEST(WinogradLaws, ArePrintedAsTheyAreRead) {

@@ -39,13 +39,13 @@ std::string SearchSetting(const OptimizeSettings& settings, const OptimizerRules
 
 // The objection to a file of `after` bytes in the place of one of `before`: it grows by more than is allowed, or by
 // more than it gains. Empty: none.
-std::string WhyTooLarge(int64_t before, int64_t after, double allowed, const OptimizeReport& report) {
+std::string WhyTooLarge(int64_t before, int64_t after, double allowed, int64_t free, const OptimizeReport& report) {
   if (std::isinf(allowed)) return "";
   const double growth = static_cast<double>(after) / static_cast<double>(before) - 1;
   const double ratio = report.measured         ? report.measured->ratio
                        : report.cost_after > 0 ? report.cost_before / report.cost_after
                                                : HUGE_VAL;
-  if (after - before <= AllowedGrowth(allowed, before) && (after - before <= kFreeGrowth || ratio - 1 >= growth)) {
+  if (after - before <= AllowedGrowth(allowed, before, free) && (after - before <= free || ratio - 1 >= growth)) {
     return "";
   }
   return absl::StrFormat("its file would be %.3g %% larger, and is %.3g times as fast", growth * 100, ratio);
@@ -176,7 +176,7 @@ class ModelOptimizer {
     if (!written.bytes) return "";
     if (model_.file.Equals(*written.bytes)) return "its file would be the input byte for byte";
     const int64_t bytes = static_cast<int64_t>(written.bytes->size());
-    std::string too_large = WhyTooLarge(model_.file.TotalBytes(), bytes, settings_.growth, report_);
+    std::string too_large = WhyTooLarge(model_.file.TotalBytes(), bytes, settings_.growth, FreeGrowth(model_.original.graph), report_);
     if (!too_large.empty()) return too_large;
     if (settings_.check) {
       const absl::Status checked = CheckFile();

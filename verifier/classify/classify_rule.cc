@@ -44,6 +44,8 @@ constexpr size_t kLeastBitRuns = 36;  // half as many in float64
 constexpr size_t kMaxBitRuns = 260;
 constexpr int kMaxDraws = 40;           // of five assignments each
 constexpr double kMuchRounding = 1e-3;  // of the largest element
+// Elements of which leaves meet every combination: comparisons of them fall out in every way.
+constexpr double kSpecials[] = {0, 1, -1, HUGE_VAL, -HUGE_VAL, NAN};
 
 std::vector<double> ElementsOf(const Tensor& tensor) {
   std::vector<double> elements(static_cast<size_t>(tensor.num_elements()));
@@ -125,6 +127,20 @@ std::vector<int64_t> ElementCounts(const RuleInstance& instance, const std::vect
     for (size_t k = 0; k < node.dtypes.size(); ++k) counts.push_back(numeric.TypeOf(node, k).num_elements());
   }
   return counts;
+}
+
+// True if some element is chosen by a comparison of floats.
+bool ComparesFloats(const RuleInstance& instance) {
+  const auto compares = [](const ExprPtr& element) {
+    return AnyOf(element, [](const ExprNode& e) {
+      return e.IsCall() && FnHas(e.fn(), FnTrait::kCompares) && IsFloating(e.arg(0)->dtype());
+    });
+  };
+  return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
+    return node.meaning != nullptr && !node.meaning->IsOpaque() &&
+           std::any_of(node.meaning->outputs.begin(), node.meaning->outputs.end(),
+                       [&](const OutputMeaning& output) { return compares(output.element); });
+  });
 }
 
 bool HasEmptyValue(const RuleInstance& instance, const std::vector<int64_t>& symbols) {
@@ -362,7 +378,8 @@ void RuleClassifier::Measure(const RuleInstance& given) {
     const Symbols& symbols = assignments[a];
     MeasureErrors(measured, symbols, Leaves::kOrdinary, &compiled);
     // Growth of errors shows at the largest sizes; the other causes of a class show at any size.
-    for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero, Leaves::kOpposite, Leaves::kSmall, Leaves::kSteep}) {
+    for (Leaves leaves : {Leaves::kScaled, Leaves::kFarFromZero, Leaves::kOpposite, Leaves::kSmall, Leaves::kSteep,
+                          Leaves::kSteepest}) {
       if (a < kAssignments) MeasureErrors(measured, symbols, leaves, &compiled);
     }
     // Alternates the precisions, since finiteness hardly depends on them; 16 bits overflow soon.
@@ -372,6 +389,7 @@ void RuleClassifier::Measure(const RuleInstance& given) {
     }
     for (int run = 0; run < kFullRangeRuns && casts; ++run)
       MeasureErrors(measured, symbols, Leaves::kFullRange, &compiled);
+    if (!half_ && !finite_only_ && !specials_met_) MeasureSpecials(measured, symbols, &compiled);
   }
   if (!same_bits_ || IsWorst()) return;
   // Instances of high rank may have values at few sizes only; those of low rank speak for them.
@@ -469,6 +487,46 @@ void RuleClassifier::MeasureFiniteness(const RuleInstance& instance, const Symbo
   ++samples_;
   for (size_t k = 0; k < instance.lhs.size(); ++k) {
     CompareFiniteness(At(*values, instance.lhs[k]), At(*values, instance.rhs[k]));
+  }
+}
+
+// Leaves with more elements take lower digits of the number of a combination, so that each run meets as many new
+// combinations as the longest leaf has elements.
+void RuleClassifier::MeasureSpecials(const RuleInstance& instance, const Symbols& symbols, CompiledNodes* compiled) {
+  if (!ComparesFloats(instance)) return;
+  const NumericInstance numeric(instance, symbols, random_.Reals(instance, Leaves::kOrdinary));
+  std::vector<Tensor> leaves;
+  if (!random_.Draw(instance, numeric, Leaves::kOrdinary, Precision::kNative, &leaves)) return;
+  std::vector<size_t> varied;
+  for (size_t n = 0; n < leaves.size(); ++n) {
+    const SymbolicNode& node = instance.nodes[n];
+    if (node.op != nullptr || node.splat || node.finite || node.positive || !IsFloating(leaves[n].dtype())) continue;
+    if (leaves[n].num_elements() > 0) varied.push_back(n);
+  }
+  if (varied.empty() || varied.size() > kSpecialLeaves) return;
+  specials_met_ = true;
+  std::stable_sort(varied.begin(), varied.end(),
+                   [&](size_t a, size_t b) { return leaves[a].num_elements() > leaves[b].num_elements(); });
+  int64_t combinations = 1;
+  for (size_t k = 0; k < varied.size(); ++k) combinations *= std::ssize(kSpecials);
+  const int64_t longest = leaves[varied[0]].num_elements();
+  for (int64_t begin = 0; begin < combinations && !finite_only_; begin += longest) {
+    int64_t place = 1;
+    for (size_t n : varied) {
+      Tensor leaf(leaves[n].type());
+      const bool one = leaf.num_elements() == 1;
+      for (int64_t i = 0; i < leaf.num_elements(); ++i) {
+        leaf.Set(i, kSpecials[(begin + (one ? 0 : i)) / place % std::ssize(kSpecials)]);
+      }
+      leaves[n] = std::move(leaf);
+      place *= std::ssize(kSpecials);
+    }
+    const auto values = numeric.Run(leaves, Precision::kNative, instance.nodes.size(), compiled);
+    if (!values.ok()) return;
+    ++samples_;
+    for (size_t k = 0; k < instance.lhs.size(); ++k) {
+      CompareFiniteness(At(*values, instance.lhs[k]), At(*values, instance.rhs[k]));
+    }
   }
 }
 

@@ -14,7 +14,8 @@
 //                       about rounded numbers (rounded_decisions.h)
 //   finite-only         the proof used a law that fails for infinities, or, with an infinite or NaN element among the
 //                       leaves, one side was finite somewhere where the other was not, or, on finite leaves, the right
-//                       side was finite where the left side was not
+//                       side was finite where the left side was not. A rule that compares or selects by at most
+//                       kSpecialLeaves leaves meets every combination of infinities, NaN and some numbers
 //   exact               both sides are proved to do the same operations, and had the same bits every time, those of
 //                       infinities included, in float32 and in float64, in at least kComparedElements elements of every
 //                       output of an instance; zeros of both signs, ties, and the largest and smallest numbers of the
@@ -47,6 +48,7 @@ class CompiledNodes;
 inline constexpr double kRiskFactor = 100;
 inline constexpr double kHalfRiskFactor = 16;  // 100 roundings of bf16 would be a fifth of the number
 inline constexpr int64_t kComparedElements = 200;
+inline constexpr size_t kSpecialLeaves = 4;
 
 // The worst that the laws of rounding say of the instances of a rule.
 struct RuleRounding {
@@ -112,6 +114,8 @@ class RuleClassifier {
                    CompiledNodes* compiled);
   void MeasureFiniteness(const RuleInstance& instance, const Symbols& symbols, Precision precision,
                          CompiledNodes* compiled);
+  // Runs on every combination of some numbers, infinities and NaN, if the rule decides by few floating leaves.
+  void MeasureSpecials(const RuleInstance& instance, const Symbols& symbols, CompiledNodes* compiled);
   void CompareFiniteness(const Tensor& left, const Tensor& right);
 
   ValueDistribution random_;
@@ -124,6 +128,7 @@ class RuleClassifier {
   bool enough_compared_ = true;  // of each that was compared
   bool risky_ = false;
   bool finite_only_ = false;
+  bool specials_met_ = false;  // by an instance
 };
 
 }  // namespace rewright

@@ -12,6 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "core/ir/index_value.h"
 #include "core/ir/rewrite.h"
 #include "core/tensor/compare.h"
 #include "substitutions/language/number.h"
@@ -190,7 +191,8 @@ class Operations {
 
 ExprPtr Magnitude(const ExprPtr& e, const std::set<ExprPtr>& exponents) {
   if (!IsScalarKind(e->kind()) || !IsFloating(e->dtype()) || exponents.contains(e)) return e;
-  if (e->IsConst()) return e->real() < 0 ? Constant(-e->real(), e->dtype()).node() : e;
+  // An infinity is where an extremum begins: its sign is no part of a magnitude.
+  if (e->IsConst()) return e->real() < 0 && std::isfinite(e->real()) ? Constant(-e->real(), e->dtype()).node() : e;
   if (e->kind() == ExprKind::kReduce && e->reduction() == ReduceKind::kMin) {
     return ReduceOver(ReduceKind::kMax, e->bound(), Cond(e->guard()), Scalar(e->body())).node();
   }
@@ -224,7 +226,7 @@ struct Exponents {
 
 Number MagnitudeOf(const Number& number) {
   const double* real = std::get_if<double>(&number);
-  return real != nullptr ? Number(std::abs(*real)) : number;
+  return real != nullptr && std::isfinite(*real) ? Number(std::abs(*real)) : number;
 }
 
 // ---------------------------------------------------------------- ranges
@@ -285,8 +287,18 @@ std::set<int> Used(const RuleInstance& instance, const std::vector<SymbolicValue
   return used;
 }
 
-// True if no element is larger than 1 and all that is read.
+bool IsBounded(const ExprPtr& e);
+
+// True for at most 1 over the root of an element: 2^12 for the smallest number of f16, 2^67 for that of bf16. (Over 0
+// it is infinite, as the left side is: the sides are equal where they are defined.)
+bool IsReciprocalRoot(const ExprPtr& e) {
+  return e->IsCall(Fn::kDiv) && e->arg(0)->IsConst() && std::abs(e->arg(0)->real()) <= 1 &&
+         e->arg(1)->IsCall(Fn::kSqrt) && e->arg(1)->arg(0)->IsRead();
+}
+
+// True if no element is larger than 1 and all that is read, or than what the type always has room for.
 bool IsBounded(const ExprPtr& e) {
+  if (IsReciprocalRoot(e)) return true;
   switch (e->kind()) {
     case ExprKind::kConst: return std::abs(e->real()) <= 1;
     case ExprKind::kRead: return true;
@@ -320,21 +332,51 @@ bool IsBounded(const SymbolicNode& node, size_t output) {
   return !node.meaning->IsOpaque() && IsBounded(node.meaning->outputs[output].element);
 }
 
+// The elements of leaves.
+enum class Sizes : uint8_t {
+  kOfLeaves,    // each leaf has a size, from which its elements differ by a factor of 2 at most; all are positive
+  kOfElements,  // each element has a size of its own, or is 0
+  kSigned,      // those of leaves, with elements of either sign
+};
+
 // One instance at some sizes, with numbers for its leaves: a law that fails there need not be proved.
 class Sample {
  public:
   explicit Sample(const RuleInstance& instance) : random_(kSeed) {
-    constexpr int kDraws = 6;
+    constexpr int kDraws = 6, kTries = 20;  // large instances are rarely legal
     verifier::CounterexampleSearch search(instance, kSeed);
-    symbols_ = search.Draw(kDraws);
+    for (int k = 0; k < kTries && symbols_.empty(); ++k) symbols_ = search.Draw(kDraws);
   }
 
   const std::vector<std::vector<int64_t>>& symbols() const { return symbols_; }
 
-  // The values of all nodes; nothing where they cannot be computed. Every leaf has a size of its own, between 2^-spread
-  // and 1; its elements differ from that by a factor of 2 at most, and are of either sign where `signs`.
+  // Those, and some at which one size is large, with those that the conditions tie to it.
+  std::vector<std::vector<int64_t>> SymbolsToTheLarge(const RuleInstance& instance) const {
+    constexpr int64_t kLarge = 1024;
+    std::vector<std::vector<int64_t>> all = symbols_;
+    if (symbols_.empty()) return all;
+    const auto is_legal = [&](const std::vector<int64_t>& symbols) {
+      return std::all_of(instance.conditions.begin(), instance.conditions.end(),
+                         [&](const ExprPtr& condition) { return EvalCond(condition, symbols).value_or(false); });
+    };
+    for (size_t one = 0; one < instance.symbols.size(); ++one) {
+      if (!instance.symbols[one].is_size) continue;
+      std::vector<int64_t> large = symbols_[0];
+      large[one] = kLarge;
+      for (size_t other = 0; other < large.size() && !is_legal(large); ++other) {
+        if (other != one && instance.symbols[other].is_size && symbols_[0][other] == symbols_[0][one]) {
+          large[other] = kLarge;
+        }
+      }
+      if (is_legal(large)) all.push_back(std::move(large));
+    }
+    return all;
+  }
+
+  // The values of all nodes; nothing where they cannot be computed. Leaves, or their elements, have sizes between
+  // 2^-spread and 1.
   std::optional<std::vector<std::vector<Tensor>>> Run(const RuleInstance& law, const std::vector<int64_t>& symbols,
-                                                      int spread, bool signs) {
+                                                      int spread, Sizes sizes) {
     ValueDistribution leaves_of(random_(), std::nullopt);
     std::vector<Number> reals = leaves_of.Reals(law, Leaves::kOrdinary);
     for (size_t k = 0; k < reals.size(); ++k) {
@@ -345,11 +387,12 @@ class Sample {
     if (!leaves_of.Draw(law, numeric, Leaves::kOrdinary, Precision::kFloat64, &leaves)) return std::nullopt;
     for (size_t n = 0; n < leaves.size(); ++n) {
       if (law.nodes[n].meaning != nullptr || law.nodes[n].splat || !IsFloating(leaves[n].dtype())) continue;
-      const double size = std::exp2(std::uniform_real_distribution<double>(-spread, 0)(random_));
-      std::uniform_real_distribution<double> power(-1, 1);
+      std::uniform_real_distribution<double> of_leaf(-spread, 0), power(-1, 1);
+      const double size = std::exp2(of_leaf(random_));
       for (int64_t i = 0; i < leaves[n].num_elements(); ++i) {
-        const bool negative = signs && !law.nodes[n].positive && random_() % 2 != 0;
-        const double element = size * std::exp2(power(random_));
+        const bool negative = sizes == Sizes::kSigned && !law.nodes[n].positive && random_() % 2 != 0;
+        double element = size * std::exp2(power(random_));
+        if (sizes == Sizes::kOfElements) element = random_() % 3 == 0 ? 0 : std::exp2(of_leaf(random_));
         SetElement(negative ? -element : element, i, &leaves[n]);
       }
     }
@@ -373,7 +416,7 @@ class SeenValues {
     constexpr int kSpread = 4;
     Sample sample(instance);
     for (const std::vector<int64_t>& symbols : sample.symbols()) {
-      auto values = sample.Run(instance, symbols, kSpread, /*signs=*/true);
+      auto values = sample.Run(instance, symbols, kSpread, Sizes::kSigned);
       if (!values) continue;
       std::vector<double> seen = {0, 1};
       for (int node : left) {
@@ -406,13 +449,15 @@ class SeenValues {
   std::vector<std::pair<std::vector<std::vector<Tensor>>, std::vector<double>>> runs_;
 };
 
-// The greatest ratio of the largest elements that the sides of the law of magnitudes give, in both directions.
-std::pair<double, double> Growth(const RuleInstance& law, Sample* sample) {
+// The greatest ratio of the largest elements that the sides of the law of magnitudes give, in both directions: at these
+// sizes, for leaves of these sizes. Both 0 where nothing could be computed.
+std::pair<double, double> Growth(const RuleInstance& law, const std::vector<std::vector<int64_t>>& all, Sizes sizes,
+                                 Sample* sample) {
   constexpr int kRuns = 4, kSpread = 20;
   double growth = 0, loss = 0;
-  for (const std::vector<int64_t>& symbols : sample->symbols()) {
+  for (const std::vector<int64_t>& symbols : all) {
     for (int run = 0; run < kRuns; ++run) {
-      const auto values = sample->Run(law, symbols, kSpread, /*signs=*/false);
+      const auto values = sample->Run(law, symbols, kSpread, sizes);
       if (!values) continue;
       for (size_t k = 0; k < law.lhs.size(); ++k) {
         const auto at = [&](SymbolicValue v) -> const Tensor& {
@@ -427,7 +472,7 @@ std::pair<double, double> Growth(const RuleInstance& law, Sample* sample) {
       }
     }
   }
-  return growth > 0 || loss > 0 ? std::pair(growth, loss) : std::pair(1.0, 1.0);
+  return {growth, loss};
 }
 
 bool HasFloatingOutputs(const RuleInstance& instance) {
@@ -436,13 +481,16 @@ bool HasFloatingOutputs(const RuleInstance& instance) {
   });
 }
 
-// Over infinities as well: laws that fail for them show nothing about the numbers that run.
-bool IsProved(const RuleInstance& law, ProofOptions options) {
+// Bits and ranges are those of all numbers: a step that fails for infinities shows nothing about them. Magnitudes are
+// those of positive numbers.
+enum class Numbers : uint8_t { kAll, kFinite };
+
+bool IsProved(const RuleInstance& law, ProofOptions options, Numbers numbers) {
   options.search_counterexample = false;
   options.observer = nullptr;
   options.keep_smtlib = false;
   const ProofResult result = Prove(law, options);
-  return result.verdict == Verdict::kProved && !result.used_finite_only_step;
+  return result.verdict == Verdict::kProved && (numbers == Numbers::kFinite || !result.used_finite_only_step);
 }
 
 }  // namespace
@@ -500,22 +548,34 @@ RuleInstance LawOfRanges(const RuleInstance& instance, SymbolicValue value) {
 RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, const ProofOptions& options) {
   constexpr double kNearlyOne = 1 + 1e-6;
   RoundingOfInstance rounding;
-  rounding.same_operations = same_bits && IsProved(LawOfOperations(instance, /*stored=*/false), options);
+  rounding.same_operations = same_bits && IsProved(LawOfOperations(instance, /*stored=*/false), options, Numbers::kAll);
   rounding.same_magnitudes = rounding.same_operations || !HasFloatingOutputs(instance);
   if (rounding.same_magnitudes) return rounding;
   const RuleInstance law = LawOfMagnitudes(instance);
   Sample sample(instance);
-  std::tie(rounding.growth, rounding.loss) = Growth(law, &sample);
+  std::tie(rounding.growth, rounding.loss) = Growth(law, sample.symbols(), Sizes::kOfLeaves, &sample);
   const bool equal = rounding.growth < kNearlyOne && rounding.loss < kNearlyOne;
-  rounding.same_magnitudes = equal && IsProved(law, options);
-  if (rounding.same_magnitudes) rounding.growth = rounding.loss = 1;
+  rounding.same_magnitudes = equal && IsProved(law, options, Numbers::kFinite);
+  if (rounding.same_magnitudes) {
+    rounding.growth = rounding.loss = 1;
+    return rounding;
+  }
+  // Nothing says how the ratio grows with sizes, or between elements of one leaf.
+  const std::vector<std::vector<int64_t>> all = sample.SymbolsToTheLarge(instance);
+  for (Sizes sizes : {Sizes::kOfLeaves, Sizes::kOfElements}) {
+    const auto [growth, loss] = Growth(law, all, sizes, &sample);
+    rounding.growth = std::max(rounding.growth, growth);
+    rounding.loss = std::max(rounding.loss, loss);
+  }
+  if (rounding.growth == 0 && rounding.loss == 0) rounding.growth = rounding.loss = HUGE_VAL;  // nothing is known
   return rounding;
 }
 
 RoundingOnHalves ProveRoundingOnHalves(const RuleInstance& instance, bool same_operations,
                                        const ProofOptions& options) {
   RoundingOnHalves rounding;
-  rounding.same_operations = same_operations && IsProved(LawOfOperations(instance, /*stored=*/true), options);
+  rounding.same_operations =
+      same_operations && IsProved(LawOfOperations(instance, /*stored=*/true), options, Numbers::kAll);
   if (rounding.same_operations) return rounding;  // both sides overflow together
   std::optional<SeenValues> seen;
   const auto may_exceed = [&](SymbolicValue value) {
@@ -523,7 +583,7 @@ RoundingOnHalves ProveRoundingOnHalves(const RuleInstance& instance, bool same_o
     if (IsBounded(n, static_cast<size_t>(value.output))) return false;
     if (std::find(instance.rhs.begin(), instance.rhs.end(), value) != instance.rhs.end()) return false;
     if (!seen) seen.emplace(instance, Used(instance, instance.lhs));
-    return !seen->AllSeen(value) || !IsProved(LawOfRanges(instance, value), options);
+    return !seen->AllSeen(value) || !IsProved(LawOfRanges(instance, value), options, Numbers::kAll);
   };
   for (int node : Used(instance, instance.rhs)) {
     if (node < instance.num_lhs_nodes) continue;

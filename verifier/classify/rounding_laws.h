@@ -36,7 +36,8 @@ struct RoundingOfInstance {
   bool same_operations = false;  // proved
   bool same_magnitudes = false;  // proved
   // The largest element of an output under magnitudes, on the right side over that on the left side, and the other way
-  // round: the greatest found at some sizes, where leaves are of very different sizes. Both 1 where same_magnitudes.
+  // round: the greatest found, at small sizes and at large ones, where leaves, and elements of one leaf, are of very
+  // different sizes or 0. Both 1 where same_magnitudes.
   double growth = 1;
   double loss = 1;
 };

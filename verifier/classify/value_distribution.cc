@@ -41,11 +41,12 @@ double OneOf(const double (&numbers)[n], std::mt19937_64& rng) {
 }  // namespace
 
 double ValueDistribution::Offset(Leaves kind) {
-  const double far = half_ ? 8 : 1000, steep = half_ ? 6 : 20;
+  const double far = half_ ? 8 : 1000, steep = half_ ? 6 : 20, steepest = half_ == DType::kFloat16 ? 11.5 : 90;
   switch (kind) {
     case Leaves::kFarFromZero: return far;
     case Leaves::kOpposite: return WithRandomSign(far, rng_);
     case Leaves::kSteep: return WithRandomSign(steep, rng_);
+    case Leaves::kSteepest: return WithRandomSign(steepest, rng_);
     default: return 0;
   }
 }

@@ -21,6 +21,7 @@ enum class Leaves : uint8_t {
   kOpposite,  // the same, some leaves above zero and some below it
   kSmall,     // near zero
   kSteep,     // where functions approach their limits
+  kSteepest,  // where exponentials leave the range of the type
   kTies,
   kZeros,
   kExtreme,

@@ -630,6 +630,104 @@ TEST(InterpreterTest, SumsUnderEquationsAgreeWithTheOracle) {
   }
 }
 
+// Gradients of convolutions: guards of padding, strides and dilations over sums of products, compared bit by bit. Terms
+// that do not exist count for nothing, also where the other factor is infinite or NaN.
+TEST(InterpreterTest, GuardedSumsOfProductsAgreeWithTheOracle) {
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  Rng rng(kSeed);
+  MeaningCache cache;
+  const auto f32 = [](Shape shape) { return TensorType{DType::kFloat32, std::move(shape)}; };
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(rng() % static_cast<uint64_t>(high - low + 1));
+  };
+  const auto extent = [](int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t pads) {
+    return (out - 1) * stride + (kernel - 1) * dilation + 1 - pads;
+  };
+  for (int i = 0; i < Cases(200); ++i) {
+    const int64_t groups = pick(1, 2), o = groups * pick(1, 5), c = groups * pick(1, 9), n = pick(1, 2);
+    const int64_t r = pick(1, 3), s = pick(1, 3), y = pick(1, 6), z = pick(1, 6);
+    const std::vector<int64_t> strides = {pick(1, 3), pick(1, 2)}, dilations = {pick(1, 2), pick(1, 3)};
+    std::vector<int64_t> pads = {pick(0, r - 1), pick(0, s - 1), pick(0, r - 1), pick(0, s - 1)};
+    const int64_t h = extent(y, r, strides[0], dilations[0], pads[0] + pads[2]);
+    const int64_t w = extent(z, s, strides[1], dilations[1], pads[1] + pads[3]);
+    if (h < 1 || w < 1) continue;
+    const Attrs attrs = {{"strides", strides}, {"dilations", dilations}, {"pads", pads}, {"groups", groups}};
+    Attrs of_image = attrs;
+    of_image["x_shape"] = Shape{n, c, h, w};
+    Case backward = MakeCase(*FindOp("conv2d_grad_x"), {f32({o, c / groups, r, s}), f32({n, o, y, z})}, of_image, -2, 2,
+                             rng, cache);
+    Case forward =
+        MakeCase(*FindOp("conv2d"), {f32({n, c, h, w}), f32({o, c / groups, r, s})}, attrs, -2, 2, rng, cache);
+    ASSERT_FALSE(HasFailure());
+    for (Case* made : {&backward, &forward}) {
+      for (Tensor& input : made->inputs) {
+        if (rng() % 2 == 0) continue;
+        const double odd[] = {kInf, -kInf, kNaN, -0.0};
+        for (int k = 0; k < 3; ++k) input.Set(pick(0, input.num_elements() - 1), odd[rng() % 4]);
+      }
+      const auto oracle = RunOracle(*made->app.meaning, made->bindings, made->app.outputs, made->inputs);
+      ASSERT_TRUE(oracle.ok()) << oracle.status();
+      for (const int64_t lanes : {4096, 7}) {
+        const auto result = RunTuned(*made, {.max_lanes = lanes}, 1);
+        ASSERT_TRUE(result.ok()) << result.status();
+        for (int64_t at = 0; at < (*oracle)[0].num_elements(); ++at) {
+          const double expected = (*oracle)[0].At(at), found = (*result)[0].At(at);
+          if (std::isnan(expected) && std::isnan(found)) continue;
+          ASSERT_TRUE(expected == found && std::signbit(expected) == std::signbit(found))
+              << made->text << ": " << found << " and not " << expected << " at " << at;
+        }
+      }
+    }
+  }
+}
+
+// A sum over one place is its term, with the sign of a zero; other sums begin with 0. The size decides, and not how an
+// operator is declared where it is known to be one (docs/decisions/127).
+TEST(InterpreterTest, ASumOverOnePlaceIsItsTerm) {
+  const Tensor zeros = Float32s({2, 1}, {-0.0, 3});
+  const auto sum_of = [](const Tensor& x, const Cond& guard) {
+    return RunDeclared(
+        [&](OpBuilder& b) {
+          b.Output(DType::kFloat32, {b.size(0, 0)}, [&](const At& i) {
+            return b.Reduce(
+                ReduceKind::kSum, {{"j", b.size(0, 1)}},
+                [&](const At& j) {
+                  return b.Read(0, {i[0], j[0]});
+                },
+                [&](const At&) { return guard; });
+          });
+        },
+        {x});
+  };
+  const auto sign_of_first = [](const absl::StatusOr<std::vector<Tensor>>& result) {
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ((*result)[0].At(0), 0);
+    return std::signbit((*result)[0].At(0));
+  };
+  EXPECT_TRUE(sign_of_first(sum_of(zeros, Cond(true))));
+  EXPECT_FALSE(sign_of_first(sum_of(zeros, Cond(false))));
+  EXPECT_FALSE(sign_of_first(sum_of(Float32s({1, 2}, {-0.0, -0.0}), Cond(true))));
+
+  Rng rng(kSeed);
+  MeaningCache cache;
+  const auto f32 = [](Shape shape) { return TensorType{DType::kFloat32, std::move(shape)}; };
+  Case product = MakeCase(*FindOp("matmul"), {f32({2, 1}), f32({1, 3})}, {}, 0, 1, rng, cache);
+  Case gradient =
+      MakeCase(*FindOp("matmul_grad_a"), {f32({3, 1}), f32({2, 1})}, {{"a_shape", Shape{2, 3}}}, 0, 1, rng, cache);
+  product.inputs = {Float32s({2, 1}, {-2, 3}), Float32s({1, 3}, {0, 1, -0.0})};
+  gradient.inputs = {product.inputs[1], product.inputs[0]};
+  gradient.inputs[0] = Float32s({3, 1}, {0, 1, -0.0});
+  const auto forward = RunTuned(product, {}, 1), backward = RunTuned(gradient, {}, 1);
+  ASSERT_TRUE(forward.ok() && backward.ok()) << forward.status() << backward.status();
+  EXPECT_TRUE((*forward)[0].BitEqual((*backward)[0]));
+  EXPECT_TRUE(std::signbit((*forward)[0].At(0)));
+  for (const Case* c : {&product, &gradient}) {
+    const auto oracle = RunOracle(*c->app.meaning, c->bindings, c->app.outputs, c->inputs);
+    ASSERT_TRUE(oracle.ok()) << oracle.status();
+    EXPECT_TRUE((*oracle)[0].BitEqual((*forward)[0]));
+  }
+}
+
 // An integer without a value ends the run, or is -1 on request; other elements keep their values.
 TEST(InterpreterTest, IntegersWithoutAValueCanBeMinusOne) {
   MeaningCache cache;

@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
         OperationsCase{"rule r reduce_sum(transpose(x[m, n], perm=[1, 0]), axes=[0], keepdims=0)"
                        " => reduce_sum(x, axes=[1], keepdims=0)",
                        true, true},
-        // A sum of one term begins with 0, which takes the sign of a zero; beside other terms that one adds nothing.
+        // A sum of one term, and the term: the law keeps them apart.
         OperationsCase{"rule r reduce_sum(x[1, n], axes=[0], keepdims=0) => reshape(x, shape=[n])", false, false},
         OperationsCase{"rule r reduce_sum(x[1, m, n], axes=[0, 1], keepdims=0)"
                        " => reduce_sum(reshape(x, shape=[m, n]), axes=[0], keepdims=0)",
@@ -112,6 +112,33 @@ TEST(Magnitudes, AreLostWhereOneSideCancels) {
   EXPECT_FALSE(removed.same_magnitudes);
   EXPECT_GT(RoundingOf("rule r identity(x[n]) => sub(add(x, exp(x)), exp(x))").growth, 1e4);
   EXPECT_LT(RoundingOf("rule r sub(add(x[n], x), x) => x").loss, 4);
+}
+
+// The ratio grows with a size, or between elements of one leaf: leaves of one size at small sizes show neither.
+TEST(Magnitudes, AreLostAtLargeSizesAndBetweenElements) {
+  EXPECT_GT(RoundingOf("rule r reduce_mean(sub(x[m, n], reduce_mean(x, axes=[1])), axes=[1])"
+                       " => reduce_sum(sub(x, reduce_mean(x, axes=[1])), axes=[1])")
+                .growth,
+            500);
+  // A condition ties the sizes of two leaves.
+  EXPECT_GT(RoundingOf("rule r reduce_mean(mul(reduce_mean(x[m, n], axes=[1]), sub(y[m, k], y)), axes=[1])"
+                       " => reduce_mean(mul(reduce_sum(x, axes=[1]), sub(y, y)), axes=[1]) when n == k")
+                .growth,
+            500);
+  // Two elements apart, of which one side adds and takes away the third.
+  EXPECT_GT(RoundingOf("rule r reduce_sum(slice(x[3], starts=[0], stops=[2], steps=[1]), axes=[0])"
+                       " => sub(reduce_sum(x, axes=[0]), slice(x, starts=[2], stops=[3], steps=[1]))")
+                .growth,
+            1e3);
+}
+
+// A proof that divides shows magnitudes: they are positive. An infinity where an extremum begins is none.
+TEST(Magnitudes, ArePositiveAndFinite) {
+  for (const char* rule : {"rule r div(x[n], div(y[n], z[n])) => div(mul(x, z), y)",
+                           "rule r max_pool2d(relu(x[n, c, h, w]), kernel=[3, 3], pads=[1, 1, 1, 1])"
+                           " => relu(max_pool2d(x, kernel=[3, 3], pads=[1, 1, 1, 1]))"}) {
+    EXPECT_TRUE(RoundingOf(rule).same_magnitudes) << rule;
+  }
 }
 
 // The new values of a rule, by the names of their operators.
