@@ -176,7 +176,8 @@ class ModelOptimizer {
     if (!written.bytes) return "";
     if (model_.file.Equals(*written.bytes)) return "its file would be the input byte for byte";
     const int64_t bytes = static_cast<int64_t>(written.bytes->size());
-    std::string too_large = WhyTooLarge(model_.file.TotalBytes(), bytes, settings_.growth, FreeGrowth(model_.original.graph), report_);
+    std::string too_large =
+        WhyTooLarge(model_.file.TotalBytes(), bytes, settings_.growth, FreeGrowth(model_.original.graph), report_);
     if (!too_large.empty()) return too_large;
     if (settings_.check) {
       const absl::Status checked = CheckFile();
