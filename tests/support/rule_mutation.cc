@@ -316,9 +316,9 @@ bool MutateDeclaration(const RuleInstance& instance, MutationRng& rng, RuleInsta
   return false;
 }
 
-std::vector<MutantCase> TodaysMutants(const std::vector<std::string>& names, int whole, uint64_t seed) {
+std::vector<MutantCase> MutantsOf(size_t day, const std::vector<std::string>& names, int whole, uint64_t seed) {
   std::vector<MutantCase> mutants;
-  ForTodaysCases(whole, [&](size_t k) {
+  ForCasesOf(day, whole, [&](size_t k) {
     const size_t place = k % names.size();
     std::string name = absl::StrCat(names[place], " #", k / names.size());
     mutants.push_back({place, name, MutationRng(seed ^ Fnv1a(name))});
@@ -331,7 +331,7 @@ JudgedMutants JudgeMutants(const std::vector<Rule>& rules, int whole, size_t ins
   std::vector<std::string> names;
   for (const Rule& rule : rules) names.push_back(rule.name);
   JudgedMutants judged;
-  for (MutantCase& one : TodaysMutants(names, whole, seed)) {
+  for (MutantCase& one : MutantsOf(Today(), names, whole, seed)) {
     std::optional<std::string> found;
     for (int attempt = 0; attempt < kAttempts && !found; ++attempt) {
       const std::optional<Mutant> mutant = MutateRule(rules[one.place], one.rng);
@@ -362,7 +362,7 @@ JudgedMutants JudgeDeclarationMutants(const std::vector<RuleInstance>& instances
   for (const RuleInstance& instance : instances)
     names.push_back(absl::StrCat(instance.rule, " ", instance.description));
   JudgedMutants judged;
-  for (MutantCase& one : TodaysMutants(names, whole, seed)) {
+  for (MutantCase& one : MutantsOf(Today(), names, whole, seed)) {
     RuleInstance mutant;
     if (!MutateDeclaration(instances[one.place], one.rng, &mutant)) {
       AddFinding(one, "none", &judged);

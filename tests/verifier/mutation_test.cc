@@ -40,7 +40,7 @@ TEST_P(MutationTest, NoMutantThatDiffersIsProved) {
   std::vector<std::string> names;
   for (const RuleCase& rule : rules) names.push_back(rule.name);
   Findings findings;
-  for (MutantCase& one : TodaysMutants(names, kMutantsPerRule * static_cast<int>(rules.size()), kSeed)) {
+  for (MutantCase& one : MutantsOf(kOneDay, names, kMutantsPerRule * static_cast<int>(rules.size()), kSeed)) {
     const std::vector<RuleInstance>& instances = rules[one.place].instances;
     RuleInstance mutant;
     if (!MutateDeclaration(instances[instances.size() / 2], one.rng, &mutant)) {

@@ -129,7 +129,7 @@ TEST(BoundedCheck, ConfirmsNoFalseMutant) {
   options.draws.most_elements = 200;
   options.resource_limit = 200000;
   Findings findings;
-  for (MutantCase& one : TodaysMutants(names, kWhole, /*seed=*/20261123)) {
+  for (MutantCase& one : MutantsOf(kOneDay, names, kWhole, /*seed=*/20261123)) {
     std::string& found = findings[one.name] = "none";
     for (int attempt = 0; attempt < kAttempts && found == "none"; ++attempt) {
       const std::optional<Mutant> mutant = MutateRule(rules[one.place], one.rng);
