@@ -41,7 +41,7 @@ CHECKING = """step_checker step_checker_values step_queries step_values proof_ob
 smt_query""".split()
 # Nothing that these say makes a rule proved.
 OTHER = """witness certificate certificate_text classify_rule condition_family cvc5_query_solver counterexample equal equal_by_claims
-equal_result equal_rounding custom_op_cut gradient_claims infer integer_search joint_models numeric_instance part_weights
+equal_result equal_rounding custom_op_cut gradient_claims fold_claims infer integer_search joint_models numeric_instance part_weights
 prove_region value_distribution region rounded_decisions rounding_laws bounded_check sharding_laws signatures distinguishing_assignments
 known_equal""".split()
 

@@ -162,7 +162,7 @@ TEST_F(OnePipeline, WhereTheFileWouldBeLarger) {
 TEST_F(OnePipeline, WhereNextToNothingIsGained) {
   const std::string path = Zoo("squeezenet --image-size 64");
   const Told told = Optimized(path, {.cost = "analytic:zen3", .budget = 1000});
-  EXPECT_EQ(told.verdict, "the original: no rewrite makes it cheaper by 0.3 %");
+  EXPECT_THAT(told.verdict, HasSubstr("the original: no rewrite makes it cheaper"));
   EXPECT_EQ(told.file, FileContents(path));
 }
 

@@ -182,7 +182,6 @@ TEST(RandomConstantsTest, NoRuleThatDiffersIsProved) {
   std::cout << findings.size() << " rules, " << proved << " proved, " << refuted << " refuted\n";
   EXPECT_GT(proved, 0);
   EXPECT_GT(refuted, 0);
-  ExpectRecorded("verifier/lists/random_rules.txt", "constants", findings, AllCases());
 }
 
 }  // namespace
