@@ -14,12 +14,11 @@
 namespace rewright {
 namespace {
 
-// What the composition reads of a graph; it outlives the graph.
+// The part of a graph that the composition reads; it outlives the graph.
 struct Part {
   struct Member {
     std::shared_ptr<const Meaning> meaning;
-    std::vector<TensorType> operand_types;
-    Attrs attrs;
+    Bindings bindings;  // at the sizes of the graph, for attributes
     std::vector<Value> operands;
     std::vector<uint32_t> units;  // by operand: axes whose size the meaning takes to be one
   };
@@ -71,7 +70,6 @@ class Composer {
   const std::vector<ExprPtr>& SymbolsOf(NodeId id) {
     if (const auto found = symbols_.find(id); found != symbols_.end()) return found->second;
     const Part::Member& member = part_.members.at(id);
-    const Bindings numbers = BindingsOf(*member.meaning, member.operand_types, member.attrs);
     std::vector<ExprPtr> symbols;
     for (size_t v = 0; v < member.meaning->variables.size(); ++v) {
       const Meaning::Variable& var = member.meaning->variables[v];
@@ -83,7 +81,7 @@ class Composer {
                                 : ShapeOf(operand)[static_cast<size_t>(var.axis)].node());
           break;
         }
-        case Meaning::VarKind::kAttr: symbols.push_back(Index(numbers.variables[v]).node()); break;
+        case Meaning::VarKind::kAttr: symbols.push_back(Index(member.bindings.variables[v]).node()); break;
         default: symbols.push_back(nullptr);
       }
     }
@@ -92,7 +90,7 @@ class Composer {
 
   // Real attributes are numbers.
   static ExprPtr WithNumbers(const Part::Member& member, const ExprPtr& expr) {
-    const std::vector<double> params = BindingsOf(*member.meaning, member.operand_types, member.attrs).params;
+    const std::vector<double>& params = member.bindings.params;
     if (params.empty()) return expr;
     return RewriteExpr(expr, [&](const ExprPtr& node) {
       return node->kind() == ExprKind::kParam
@@ -158,8 +156,8 @@ absl::StatusOr<std::shared_ptr<const OpDef>> MakeCompositeOp(std::string name, c
       return absl::InvalidArgumentError(absl::StrCat(name, ": found ", node.op->name, ", expected declared elements"));
     }
     const std::vector<TensorType> types = graph.types(node.operands);
-    part->members.emplace(value.node, Part::Member{node.meaning, types, node.attrs, node.operands,
-                                                   StructuralKeyOf(*node.op, types, node.attrs).units});
+    part->members.emplace(value.node, Part::Member{node.meaning, BindingsOf(*node.meaning, types, node.attrs),
+                                                   node.operands, StructuralKeyOf(*node.op, types, node.attrs).units});
     open.insert(open.end(), node.operands.begin(), node.operands.end());
   }
   auto op = std::make_shared<OpDef>();

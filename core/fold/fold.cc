@@ -6,9 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/adjoint/scope.h"
 #include "core/base/status_macros.h"
 #include "core/ir/rewrite.h"
@@ -130,7 +128,7 @@ class Folder {
     const int carried = static_cast<int>(fold_.carried.size());
     for (Carried& c : fold_.carried) {
       if (c.repair != nullptr)
-        c.repair = Renumbered(c.repair, [&](int k) { return k >= kNew ? k - kNew + carried : k; });
+        c.repair = fold_.Renumbered(c.repair, [&](int k) { return k >= kNew ? k - kNew + carried : k; });
     }
     return std::move(fold_);
   }
@@ -146,7 +144,7 @@ class Folder {
   // Operands are read along the axis at the loop's variable alone.
   void CheckReads(const ExprPtr& body) {
     Visit(body, [&](const ExprPtr& node) {
-      if (!node->IsRead() || IsCarried(*node)) return;
+      if (!node->IsRead()) return;
       for (const auto& [operand, axis] : fold_.along) {
         if (node->operand() == operand && !node->arg(static_cast<size_t>(axis))->IsVariable(fold_.variable)) {
           Fail("an operand is read at another position of the axis");
@@ -156,21 +154,6 @@ class Folder {
   }
   bool RunsAlong(const ExprPtr& extent) { return scope_.FormOf(extent) == loop_; }
   ExprPtr LoopVariable() const { return Variable(fold_.variable, "t").node(); }
-  bool Varies(const ExprPtr& expr) const {
-    const std::vector<int> free = FreeVariables(expr);
-    return std::binary_search(free.begin(), free.end(), fold_.variable);
-  }
-  bool IsCarried(const ExprNode& node) const { return node.IsRead() && node.operand() >= fold_.num_operands; }
-  bool ReadsCarried(const ExprPtr& expr) const {
-    return AnyOf(expr, [&](const ExprNode& node) { return IsCarried(node); });
-  }
-  // Reads of carried numbers read others.
-  ExprPtr Renumbered(const ExprPtr& expr, absl::FunctionRef<int(int operand)> number) const {
-    return RewriteExpr(expr, [&](const ExprPtr& node) {
-      if (!IsCarried(*node)) return node;
-      return ReadOperand(number(node->operand()), {node->args().begin(), node->args().end()}, node->dtype()).node();
-    });
-  }
   // New values have these numbers until it is known how many there are.
   static constexpr int kNew = 1 << 20;
 
@@ -213,7 +196,7 @@ class Folder {
   // that are carried from block to block, such as a mean, then stand for the blocks that were read.
   ExprPtr Counted(const ExprPtr& body) {
     return RewriteExpr(body, [&](const ExprPtr& node) {
-      if (node->kind() != ExprKind::kFromIndex || !RunsAlong(node->arg(0)) || Varies(node)) return node;
+      if (node->kind() != ExprKind::kFromIndex || !RunsAlong(node->arg(0)) || fold_.Varies(node)) return node;
       return Read(ReduceKind::kSum, Constant(1, node->dtype()).node(), Cond(true).node()).node();
     });
   }
@@ -226,7 +209,7 @@ class Folder {
     FactorsOf(body, false, &factors);
     for (const Factor& factor : factors) {
       if (factor.value->IsConst() && factor.value->real() == 1) continue;
-      (Varies(factor.value) ? inside : outside).push_back(factor);
+      (fold_.Varies(factor.value) ? inside : outside).push_back(factor);
     }
     const Scalar sum = ReadAsItIs(kind, ProductOf(inside, body->dtype()).node(), guard);
     if (outside.empty()) return sum;
@@ -247,9 +230,9 @@ class Folder {
         }
       }
       CheckReads(body);
-      if (ReadsCarried(guard)) Fail("the positions that count depend on what is carried");
+      if (fold_.ReadsCarried(guard)) Fail("the positions that count depend on what is carried");
       Carried carried{kind, body, guard, {positions.begin(), positions.end()}, nullptr};
-      const bool depends = ReadsCarried(body) && status_.ok();
+      const bool depends = fold_.ReadsCarried(body) && status_.ok();
       const Scalar repair = depends ? RepairOf(kind, body, guard) : Scalar();
       // Numbers that the repair needs have been carried meanwhile: they stand before this one.
       const int number = static_cast<int>(fold_.carried.size());
@@ -295,7 +278,7 @@ class Folder {
     bool changes = false;
     std::vector<Scalar> shifts;
     for (const Factor& factor : factors) {
-      if (!ReadsCarried(factor.value)) {
+      if (!fold_.ReadsCarried(factor.value)) {
         fixed.push_back(factor);
         continue;
       }
@@ -351,9 +334,9 @@ class Folder {
     std::vector<Addend> addends, changes;
     AddendsOf(expr, false, &addends);
     for (const Addend& addend : addends) {
-      if (!ReadsCarried(addend.value)) continue;
-      if (Varies(addend.value)) return std::nullopt;
-      changes.push_back({Renumbered(addend.value, [](int k) { return k + kNew; }), addend.negative});
+      if (!fold_.ReadsCarried(addend.value)) continue;
+      if (fold_.Varies(addend.value)) return std::nullopt;
+      changes.push_back({fold_.Renumbered(addend.value, [](int k) { return k + kNew; }), addend.negative});
       changes.push_back({addend.value, !addend.negative});
     }
     return SumOf(changes, expr->dtype());
@@ -401,12 +384,24 @@ Scalar Fold::Joined(ReduceKind kind, const Scalar& a, const Scalar& b) {
   }
 }
 
-ExprPtr Fold::Renewed(const ExprPtr& expr) const {
-  const int count = static_cast<int>(carried.size());
+bool Fold::Varies(const ExprPtr& expr) const {
+  const std::vector<int> free = FreeVariables(expr);
+  return std::binary_search(free.begin(), free.end(), variable);
+}
+
+bool Fold::ReadsCarried(const ExprPtr& expr) const {
+  return AnyOf(expr, [&](const ExprNode& node) { return node.IsRead() && node.operand() >= num_operands; });
+}
+
+ExprPtr Fold::Renumbered(const ExprPtr& expr, absl::FunctionRef<int(int operand)> number) const {
   return RewriteExpr(expr, [&](const ExprPtr& node) {
     if (!node->IsRead() || node->operand() < num_operands) return node;
-    return ReadOperand(node->operand() + count, {node->args().begin(), node->args().end()}, node->dtype()).node();
+    return ReadOperand(number(node->operand()), {node->args().begin(), node->args().end()}, node->dtype()).node();
   });
+}
+
+ExprPtr Fold::Renewed(const ExprPtr& expr) const {
+  return Renumbered(expr, [&](int operand) { return operand + static_cast<int>(carried.size()); });
 }
 
 std::string Fold::ToString(const std::vector<std::string>& operand_names) const {

@@ -13,7 +13,7 @@
 // what was carried before, the number that brings it from the old to the new is derived: the quotient of the two terms,
 // which must not vary along the axis.
 //
-// What is derived is a conjecture until it is proved (verifier/claims/fold_claims.h).
+// The derivation is a conjecture until it is proved (verifier/claims/fold_claims.h).
 #pragma once
 
 #include <optional>
@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "core/ir/expr.h"
 #include "core/ir/op.h"
@@ -52,7 +53,11 @@ struct Fold {
   bool IsPosition(int v) const;
   // Joins two reductions of that kind.
   static Scalar Joined(ReduceKind kind, const Scalar& a, const Scalar& b);
-  // What was carried before a block, replaced by what is carried behind it.
+  bool Varies(const ExprPtr& expr) const;        // along the axis
+  bool ReadsCarried(const ExprPtr& expr) const;  // a carried number
+  // Makes reads of carried numbers reads of other operands: `number` gives theirs.
+  ExprPtr Renumbered(const ExprPtr& expr, absl::FunctionRef<int(int operand)> number) const;
+  // Reads the values behind a block in place of those before it.
   ExprPtr Renewed(const ExprPtr& expr) const;
 
   std::string ToString(const std::vector<std::string>& operand_names) const;

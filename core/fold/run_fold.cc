@@ -41,7 +41,7 @@ class Runner {
  private:
   int64_t SizeAt(const ExprPtr& index) const { return EvalIndex(index, bindings_.variables).value_or(0); }
 
-  // What is carried behind the block: expressions read new values, but for the repair.
+  // The number carried behind the block: expressions read new values, but for the repair.
   ExprPtr Step(size_t k, int64_t begin, int64_t size) const {
     const Carried& carried = fold_.carried[k];
     const int own =

@@ -15,7 +15,7 @@
 
 namespace rewright {
 
-// What a test finds of each case that it tries, by name; "" of a case that does not belong in the list.
+// The findings of a test by the names of its cases; "" of a case that does not belong in the list.
 using Findings = std::map<std::string, std::string>;
 
 // Compares the findings with the section of the file, a path from tests/. `whole`: every case was tried, so that a line

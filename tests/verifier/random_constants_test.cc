@@ -14,7 +14,6 @@
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/rule_parser.h"
 #include "tests/counts.h"
-#include "tests/support/recorded_list.h"
 #include "verifier/prove/prove_instance.h"
 #include "verifier/refute/integer_search.h"
 
@@ -148,8 +147,7 @@ class RuleMaker {
 TEST(RandomConstantsTest, NoRuleThatDiffersIsProved) {
   constexpr uint64_t kSeed = 20240713;
   constexpr int kDraws = 40;
-  int proved = 0, refuted = 0;
-  Findings findings;
+  int rules = 0, proved = 0, refuted = 0;
   ForTodaysCases(3000, [&](size_t k) {
     Rng rng(kSeed + k);
     std::string text;
@@ -162,7 +160,7 @@ TEST(RandomConstantsTest, NoRuleThatDiffersIsProved) {
     }
     const auto instances = Instances(**compiled, SmallLimits(**compiled));
     ASSERT_TRUE(instances.ok()) << text << ": " << instances.status();
-    std::string& found = findings[absl::StrCat("#", k, " ", text)];
+    ++rules;
     for (const RuleInstance& instance : *instances) {
       ProofOptions options;
       options.search_counterexample = false;
@@ -174,14 +172,13 @@ TEST(RandomConstantsTest, NoRuleThatDiffersIsProved) {
       const auto apart = verifier::SearchIntegers(instance, sizes, kDraws, &rng);
       proved += accepted;
       refuted += apart.has_value();
-      if (!accepted && !apart) found = "open";
       EXPECT_FALSE(accepted && apart) << "seed " << kSeed + k << ": proved and false: " << text << "\n"
                                       << apart->ToString();
     }
   });
-  std::cout << findings.size() << " rules, " << proved << " proved, " << refuted << " refuted\n";
-  EXPECT_GT(proved, 0);
-  EXPECT_GT(refuted, 0);
+  std::cout << rules << " rules, " << proved << " proved, " << refuted << " refuted\n";
+  EXPECT_GT(proved, rules / 5);
+  EXPECT_GT(refuted, rules / 10);
 }
 
 }  // namespace

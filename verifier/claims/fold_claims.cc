@@ -28,7 +28,7 @@ class Abstraction {
   // Takes the leaves of a body.
   void Add(const ExprPtr& expr) {
     if (!IsScalarKind(expr->kind())) return;
-    const bool varies = Varies(expr), carried = ReadsCarried(expr);
+    const bool varies = fold_.Varies(expr), carried = fold_.ReadsCarried(expr);
     if (varies != carried) {
       AddLeaf(varies ? &varying_ : &fixed_, expr);
     } else if (varies) {
@@ -42,14 +42,6 @@ class Abstraction {
   int NumberOf(const std::vector<Leaf>& leaves, const ExprPtr& expr) const {
     const auto found = std::find_if(leaves.begin(), leaves.end(), [&](const Leaf& leaf) { return leaf.expr == expr; });
     return found == leaves.end() ? -1 : static_cast<int>(found - leaves.begin());
-  }
-
-  bool Varies(const ExprPtr& expr) const {
-    const std::vector<int> free = FreeVariables(expr);
-    return std::binary_search(free.begin(), free.end(), fold_.variable);
-  }
-  bool ReadsCarried(const ExprPtr& expr) const {
-    return AnyOf(expr, [&](const ExprNode& node) { return node.IsRead() && node.operand() >= fold_.num_operands; });
   }
 
  private:
@@ -68,23 +60,44 @@ class Abstraction {
 
 enum class Piece : uint8_t { kWhole, kFirst, kSecond };
 
-// What is carried, as expressions of these operands: of each varying leaf the whole and its two pieces, then of each
-// fixed one the old and the new.
+// Writes carried numbers as expressions of these operands: of each varying leaf the whole and its two pieces, then of
+// each fixed one the old and the new.
 class Writer {
  public:
   Writer(OpBuilder& b, const Fold& fold, const Abstraction& leaves) : b_(b), fold_(fold), leaves_(leaves) {}
 
-  int WholeOf(int leaf) const { return 3 * leaf; }
   int InputOf(Piece piece, int leaf) const { return 3 * leaf + static_cast<int>(piece); }
   int FixedInput(int leaf, bool is_new) const {
     return 3 * static_cast<int>(leaves_.varying().size()) + 2 * leaf + (is_new ? 1 : 0);
   }
 
+  // The number carried over that piece; terms read new values, but those of the first piece.
   Scalar Over(Piece piece, int number, const std::vector<Index>& at) {
-    return Reduced(piece, number, at, /*is_new=*/piece != Piece::kFirst);
+    const Carried& carried = fold_.carried[static_cast<size_t>(number)];
+    const Positions positions = PositionsAt(carried, at);
+    // Leaves have the loop's axis as their last one; a count has none, and takes the first leaf's.
+    const int axis = static_cast<int>(leaves_.varying()[0].positions.size());
+    const Index t = b_.NewBound("t");
+    const std::function<ExprPtr(const ExprPtr&)> written = [&](const ExprPtr& expr) -> ExprPtr {
+      if (const int k = leaves_.NumberOf(leaves_.varying(), expr); k >= 0) {
+        std::vector<Index> there = At(leaves_.varying()[static_cast<size_t>(k)], positions);
+        there.push_back(t);
+        return ReadOperand(InputOf(piece, k), there, expr->dtype()).node();
+      }
+      if (const int k = leaves_.NumberOf(leaves_.fixed(), expr); k >= 0) {
+        return ReadOperand(FixedInput(k, piece != Piece::kFirst),
+                           At(leaves_.fixed()[static_cast<size_t>(k)], positions), expr->dtype())
+            .node();
+      }
+      std::vector<ExprPtr> args;
+      for (const ExprPtr& arg : expr->args()) args.push_back(written(arg));
+      return WithChildren(expr, std::move(args), {});
+    };
+    return ReduceOver(carried.kind, {{t.node()->variable(), "t", b_.size(InputOf(piece, 0), axis).node()}}, Cond(true),
+                      Scalar(written(carried.body)));
   }
 
-  // What is carried behind the second piece, from what is behind the first.
+  // The number carried behind the second piece, from the one behind the first.
   Scalar Step(int number, const std::vector<Index>& at) {
     const Carried& carried = fold_.carried[static_cast<size_t>(number)];
     const Scalar before = carried.repair == nullptr ? Over(Piece::kFirst, number, at)
@@ -116,7 +129,7 @@ class Writer {
     };
     for (size_t k = 0; k < leaves_.varying().size(); ++k) {
       const int axis = axis_of(leaves_.varying()[k]);
-      if (axis >= 0) return b_.size(WholeOf(static_cast<int>(k)), axis);
+      if (axis >= 0) return b_.size(InputOf(Piece::kWhole, static_cast<int>(k)), axis);
     }
     for (size_t k = 0; k < leaves_.fixed().size(); ++k) {
       const int axis = axis_of(leaves_.fixed()[k]);
@@ -129,30 +142,6 @@ class Writer {
     std::vector<Index> at;
     for (const int v : leaf.positions) at.push_back(positions.at(v));
     return at;
-  }
-
-  Scalar Reduced(Piece piece, int number, const std::vector<Index>& at, bool is_new) {
-    const Carried& carried = fold_.carried[static_cast<size_t>(number)];
-    const Positions positions = PositionsAt(carried, at);
-    // Leaves have the loop's axis as their last one; a count has none, and takes the first leaf's.
-    const int axis = static_cast<int>(leaves_.varying()[0].positions.size());
-    const Index t = b_.NewBound("t");
-    const std::function<ExprPtr(const ExprPtr&)> written = [&](const ExprPtr& expr) -> ExprPtr {
-      if (const int k = leaves_.NumberOf(leaves_.varying(), expr); k >= 0) {
-        std::vector<Index> there = At(leaves_.varying()[static_cast<size_t>(k)], positions);
-        there.push_back(t);
-        return ReadOperand(InputOf(piece, k), there, expr->dtype()).node();
-      }
-      if (const int k = leaves_.NumberOf(leaves_.fixed(), expr); k >= 0) {
-        return ReadOperand(FixedInput(k, is_new), At(leaves_.fixed()[static_cast<size_t>(k)], positions), expr->dtype())
-            .node();
-      }
-      std::vector<ExprPtr> args;
-      for (const ExprPtr& arg : expr->args()) args.push_back(written(arg));
-      return WithChildren(expr, std::move(args), {});
-    };
-    return ReduceOver(carried.kind, {{t.node()->variable(), "t", b_.size(InputOf(piece, 0), axis).node()}}, Cond(true),
-                      Scalar(written(carried.body)));
   }
 
   ExprPtr Repaired(const ExprPtr& expr, const Positions& positions) {
@@ -309,16 +298,6 @@ absl::StatusOr<FoldLaw> LawOfCarried(const Fold& fold, int number) {
   ASSIGN_OR_RETURN(RuleInstance instance, LawBuilder(*sides).Build());
   instance.rule = sides->whole.name;
   return FoldLaw{std::move(instance), sides};
-}
-
-absl::StatusOr<ProofResult> ProveFold(const Fold& fold, const ProofOptions& options) {
-  ProofResult last;
-  for (size_t k = 0; k < fold.carried.size(); ++k) {
-    ASSIGN_OR_RETURN(const FoldLaw law, LawOfCarried(fold, static_cast<int>(k)));
-    last = Prove(law.instance, options);
-    if (last.verdict != Verdict::kProved) return last;
-  }
-  return last;
 }
 
 }  // namespace rewright

@@ -11,13 +11,10 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/fold/fold.h"
 #include "substitutions/instance/instance.h"
-#include "verifier/prove/prove_instance.h"
 
 namespace rewright {
 
@@ -28,8 +25,5 @@ struct FoldLaw {
 
 // The law of carried number `number`. Error: it is not one that can be stated.
 absl::StatusOr<FoldLaw> LawOfCarried(const Fold& fold, int number);
-
-// Proves the laws of all carried numbers; the first that is not proved, or the last.
-absl::StatusOr<ProofResult> ProveFold(const Fold& fold, const ProofOptions& options = {});
 
 }  // namespace rewright

@@ -9,6 +9,7 @@
 
 #include "core/ir/rewrite.h"
 #include "tests/support/fold_cases.h"
+#include "verifier/prove/prove_instance.h"
 
 namespace rewright {
 namespace {
