@@ -28,16 +28,6 @@ const char* VerdictName(Verdict verdict) {
   return "?";
 }
 
-const char* ObligationName(Obligation obligation) {
-  switch (obligation) {
-    case Obligation::kWellFormed: return "the right side is not legal";
-    case Obligation::kShape: return "shapes differ";
-    case Obligation::kReads: return "a read is out of bounds";
-    case Obligation::kElements: return "elements differ";
-  }
-  return "?";
-}
-
 namespace verifier {
 namespace {
 

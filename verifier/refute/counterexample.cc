@@ -282,6 +282,16 @@ std::optional<Counterexample> CounterexampleSearch::Run(int trials, double work_
 
 namespace rewright {
 
+const char* ObligationName(Obligation obligation) {
+  switch (obligation) {
+    case Obligation::kWellFormed: return "the right side is not legal";
+    case Obligation::kShape: return "shapes differ";
+    case Obligation::kReads: return "a read is out of bounds";
+    case Obligation::kElements: return "elements differ";
+  }
+  return "?";
+}
+
 std::string Counterexample::ToString() const {
   std::string out = ObligationName(obligation);
   for (const auto& [name, value] : symbols) absl::StrAppend(&out, " ", name, "=", value);

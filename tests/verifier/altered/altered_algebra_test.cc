@@ -19,7 +19,7 @@
 #include "tests/verifier/altered/algebra_claims.h"
 #include "tests/verifier/altered/altered_law.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/check/certificate_check.h"
+#include "verifier/derivation/certificate_check.h"
 #include "verifier/check/step_checker.h"
 #include "verifier/integer/context.h"
 #include "verifier/prove/prove_instance.h"

@@ -16,7 +16,7 @@
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/language/rule_parser.h"
 #include "tests/counts.h"
-#include "verifier/check/certificate_check.h"
+#include "verifier/derivation/certificate_check.h"
 #include "verifier/check/query_solver.h"
 #include "verifier/prove_rule.h"
 
