@@ -18,8 +18,6 @@ void SortUnique(std::vector<Var>* vars) {
   vars->erase(std::unique(vars->begin(), vars->end()), vars->end());
 }
 
-bool Has(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), vars.end(), v) != vars.end(); }
-
 // The variables that every monomial has, with repetition.
 Monomial SharedFactors(const Poly& p) {
   if (p.IsZero()) return {};

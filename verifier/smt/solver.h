@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "verifier/integer/context.h"
 #include "verifier/integer/guard.h"
 #include "verifier/integer/polynomial.h"
 #include "verifier/normal_form/term.h"
