@@ -1,8 +1,8 @@
 // rewright_check DIR: certificates checked by a program that has nothing of the prover.
 //
-// Of each certificate, the law is read and its instances are enumerated; the steps that the certificate tells must prove
-// them (verifier/check/proof_check.h); its queries are put to Z3 and cvc5; and the rule is derived at small sizes. Its
-// class is not checked, nor that the prover derives the same text: `rewright check` does both.
+// Of each certificate, the law is read and its instances are enumerated; the steps that the certificate tells must
+// prove them (verifier/check/proof_check.h); its queries are put to Z3 and cvc5; and the rule is derived at small
+// sizes. Its class is not checked, nor that the prover derives the same text: `rewright check` does both.
 
 #include <cstdio>
 #include <filesystem>
@@ -49,8 +49,8 @@ void AskTheOther(const std::vector<SmtQuery>& questions, bool queries, const std
     const bool open = (*answers)[i] == SmtAnswer::kUnknown;
     if (!queries) outcome->open_to_cvc5 += open;
     if ((*answers)[i] == SmtAnswer::kUnsat || (open && !queries)) continue;
-    outcome->refusals.push_back(absl::StrCat(path, ": found ", SmtAnswerName((*answers)[i]),
-                                             " by cvc5, expected unsat:\n", questions[i].text));
+    outcome->refusals.push_back(
+        absl::StrCat(path, ": found ", SmtAnswerName((*answers)[i]), " by cvc5, expected unsat:\n", questions[i].text));
   }
 }
 
@@ -138,10 +138,11 @@ int Run(const std::string& folder) {
   for (const auto& [law, count] : all.steps.open) open.push_back(absl::StrCat(law, " ", count));
   absl::PrintF("%d certificates: %d hold, %d refused; %d instances; %d queries\n", files.size(), held,
                files.size() - held, all.instances, all.queries);
-  absl::PrintF("steps: %d: %d alike, %d by %d questions (%d that cvc5 leaves open), %d by values, open: %s; %d joint "
-               "queries\n",
-               all.steps.steps, all.steps.by_text, all.steps.by_question, questions, all.open_to_cvc5,
-               all.steps.by_value, open.empty() ? "none" : absl::StrJoin(open, ", "), all.steps.joint);
+  absl::PrintF(
+      "steps: %d: %d alike, %d by %d questions (%d that cvc5 leaves open), %d by values, open: %s; %d joint "
+      "queries\n",
+      all.steps.steps, all.steps.by_text, all.steps.by_question, questions, all.open_to_cvc5, all.steps.by_value,
+      open.empty() ? "none" : absl::StrJoin(open, ", "), all.steps.joint);
   return held == files.size() ? 0 : 1;
 }
 
@@ -150,7 +151,8 @@ int Run(const std::string& folder) {
 
 int main(int argc, char** argv) {
   if (argc != 2 || argv[1][0] == '-') {
-    std::fprintf(stderr, "usage: rewright_check DIR\n  DIR: certificates, as `rewright verify --certificates` writes them\n");
+    std::fprintf(stderr,
+                 "usage: rewright_check DIR\n  DIR: certificates, as `rewright verify --certificates` writes them\n");
     return 2;
   }
   return rewright::Run(argv[1]);

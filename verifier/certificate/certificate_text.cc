@@ -233,8 +233,8 @@ std::string PrintCertificate(const Certificate& certificate) {
   for (const SmtQuery& query : queries) absl::StrAppend(&text, QueryLine(query), "\n", query.text);
   number = 0;
   for (const InstanceCertificate& instance : certificate.instances) {
-    absl::StrAppend(&text, "steps ", ++number, " lines ",
-                    std::count(instance.told.begin(), instance.told.end(), '\n'), "\n", instance.told);
+    absl::StrAppend(&text, "steps ", ++number, " lines ", std::count(instance.told.begin(), instance.told.end(), '\n'),
+                    "\n", instance.told);
   }
   return absl::StrCat(text, "seal ", SealOf(text), "\n");
 }

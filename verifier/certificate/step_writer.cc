@@ -37,7 +37,8 @@ std::string MinOf(const VarInfo& info) { return info.min ? absl::StrCat(*info.mi
 std::string StepWord(std::string_view name) {
   std::string out;
   for (char c : name) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("_.@%?'#()+*~").find(c) != std::string_view::npos;
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                       std::string_view("_.@%?'#()+*~").find(c) != std::string_view::npos;
     if (plain) {
       out += c;
     } else {
@@ -134,8 +135,8 @@ int StepWriter::Of(const Variables& ctx, const Atom& a) {
     }
     case AtomNode::Kind::kInt: line = absl::StrCat("int ", Of(ctx, a->value)); break;
     case AtomNode::Kind::kFn:
-      line = absl::StrCat("fn ", StepWord(a->name), " ",
-                          ListOf(a->args, [&](const NormalForm& n) { return Of(ctx, n); }));
+      line =
+          absl::StrCat("fn ", StepWord(a->name), " ", ListOf(a->args, [&](const NormalForm& n) { return Of(ctx, n); }));
       break;
     case AtomNode::Kind::kMax: {
       std::vector<std::string> branches;
@@ -185,9 +186,9 @@ void StepWriter::Attempted(const Variables& ctx) {
   for (Var v = 0; v < ctx.NumVariables(); ++v) Of(ctx, v);
 }
 
-void StepWriter::Step(const Variables& ctx, const std::string& line) {
+void StepWriter::Step(const Variables& ctx, const std::string& line, bool once) {
   const std::string facts = Of(ctx, ctx.facts()), assumptions = Of(ctx, ctx.assumptions);
-  if (!told_.insert(absl::StrCat(facts, "|", assumptions, "|", line)).second) return;
+  if (!told_.insert(absl::StrCat(facts, "|", assumptions, "|", line)).second && once) return;
   if (facts != facts_) absl::StrAppend(&text_, "facts ", facts, "\n");
   if (assumptions != assumptions_) absl::StrAppend(&text_, "assume ", assumptions, "\n");
   facts_ = facts;
@@ -239,7 +240,9 @@ void StepWriter::Least(const Variables& ctx, const Poly& a, const Poly& b, const
 void StepWriter::Equal(const Variables& ctx, const char* law, const Guard& also, const NormalForm& before,
                        const NormalForm& after) {
   const int given = Of(ctx, also), from = Of(ctx, before), to = Of(ctx, after);
-  Step(ctx, absl::StrCat("equal ", StepWord(law), " ", given, " ", from, " ", to));
+  // The difference of both sides is a part of each case.
+  const bool once = std::string_view(law) != "difference";
+  Step(ctx, absl::StrCat("equal ", StepWord(law), " ", given, " ", from, " ", to), once);
 }
 
 void StepWriter::Zero(const Variables& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
@@ -254,13 +257,13 @@ void StepWriter::Zero(const Variables& ctx, const std::vector<Guard>& facts, con
       return Number('m', absl::StrCat(member.place, " ", moved, " ", there, " ", back));
     }));
   }
-  Step(ctx, absl::StrCat("zero ", given, " ", form, " ", Listed(groups, "|")));
+  Step(ctx, absl::StrCat("zero ", given, " ", form, " ", Listed(groups, "|")), /*once=*/false);
 }
 
 void StepWriter::Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at,
                           const NormalForm& form) {
   const std::string position = Of(ctx, at);
-  Step(ctx, absl::StrCat("composed ", node, " ", output, " ", position, " ", Of(ctx, form)));
+  Step(ctx, absl::StrCat("composed ", node, " ", output, " ", position, " ", Of(ctx, form)), /*once=*/false);
 }
 
 }  // namespace rewright

@@ -17,8 +17,8 @@
 //   stated P,P                    and every step of the observer: sum, count, none, collect, decide, divide, least,
 //                                 equal, zero, composed
 //
-// A polynomial is written 2x3x4-x5+1, an empty list -. A step that was told before, under the same facts and
-// assumptions, is left out.
+// A polynomial is written 2x3x4-x5+1, an empty list -. A step about a part of an element that was told before, under
+// the same facts and assumptions, is left out.
 #pragma once
 
 #include <map>
@@ -78,8 +78,8 @@ class StepWriter : public verifier::ProofObserver {
   int Of(const Variables& ctx, const Term& t);
   int Of(const Variables& ctx, const NormalForm& n);
   std::string Of(const Variables& ctx, const Substitution& s);
-  // A step, after the facts and assumptions under which it is told.
-  void Step(const Variables& ctx, const std::string& line);
+  // A step, after the facts and assumptions under which it is told; `once`: it says nothing new a second time.
+  void Step(const Variables& ctx, const std::string& line, bool once = true);
 
   std::string text_;
   std::map<char, std::map<std::string, int>> numbers_;

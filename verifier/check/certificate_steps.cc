@@ -49,9 +49,8 @@ absl::StatusOr<ToldCertificate> CheckToldSteps(const std::string& text, const st
                                              std::string(read.message())));
   }
   if (out.instances != reader.steps().size()) {
-    return reader.ErrorAt(reader.steps().back().first - 2,
-                          absl::StrCat("found steps of ", reader.steps().size(), " instances, expected ",
-                                       out.instances));
+    return reader.ErrorAt(reader.steps().back().first - 2, absl::StrCat("found steps of ", reader.steps().size(),
+                                                                        " instances, expected ", out.instances));
   }
   return out;
 }

@@ -16,8 +16,8 @@ namespace rewright {
 struct ToldCertificate {
   std::string law;
   size_t instances = 0;
-  std::vector<SmtQuery> queries;    // that remain to be settled
-  std::vector<size_t> query_lines;  // of each, in the file
+  std::vector<SmtQuery> queries;     // that remain to be settled
+  std::vector<size_t> query_lines;   // of each, in the file
   std::vector<std::string> missing;  // `file:line: found .., expected ..`: what the steps do not show
 };
 

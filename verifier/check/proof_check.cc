@@ -50,8 +50,7 @@ bool Same(const AtomNode& a, const AtomNode& b) {
 }
 
 bool Same(const std::vector<Atom>& a, const std::vector<Atom>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const Atom& x, const Atom& y) { return Same(*x, *y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Atom& x, const Atom& y) { return Same(*x, *y); });
 }
 
 // The variables of an index that are no parameters.
@@ -181,9 +180,7 @@ bool ProofCheck::FollowSymbols(const Variables& ctx, const std::vector<Poly>& sy
     const auto least = builder();
     const std::vector<std::string> defined = given(*least, q + 1);
     const IndexSum above = PlusTimes(least->Of(Poly::Of(quotients[q]), {}), {{{}, 1}}, -*info.min);
-    all = Holds(ctx, *least, defined, {least->AtLeastZero(above)},
-                absl::StrCat(info.name, " >= ", *info.min)) &&
-          all;
+    all = Holds(ctx, *least, defined, {least->AtLeastZero(above)}, absl::StrCat(info.name, " >= ", *info.min)) && all;
   }
   for (Var s = 0; s < count; ++s) {
     if (symbols[static_cast<size_t>(s)] == Poly::Of(s)) continue;
@@ -287,9 +284,10 @@ void ProofCheck::CheckLegality() {
 void ProofCheck::Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at,
                           const NormalForm& form) {
   const int64_t open = NumOpen();
-  const bool exists = node < static_cast<int>(instance_.nodes.size()) &&
-                      output < static_cast<int>(instance_.nodes[static_cast<size_t>(node)].shapes.size()) &&
-                      at.size() == instance_.nodes[static_cast<size_t>(node)].shapes[static_cast<size_t>(output)].size();
+  const bool exists =
+      node < static_cast<int>(instance_.nodes.size()) &&
+      output < static_cast<int>(instance_.nodes[static_cast<size_t>(node)].shapes.size()) &&
+      at.size() == instance_.nodes[static_cast<size_t>(node)].shapes[static_cast<size_t>(output)].size();
   if (!exists) return Miss("found the element of a value that there is not, expected one of the instance");
   steps_.Composed(ctx, node, output, at, form);
   if (&ctx != forms_of_ || forms_.size() == 2) {
@@ -469,8 +467,7 @@ void ProofCheck::CheckCovered(size_t output) {
       for (const auto& [v, value] : values) {
         const auto& [low, high] = *ctx.Info(v).range;
         goals.push_back(claim.AtLeastZero(PlusTimes(value, claim.Of(low, values), -1)));
-        goals.push_back(
-            claim.AtLeastZero(PlusTimes(PlusTimes(claim.Of(high, values), value, -1), {{{}, 1}}, -1)));
+        goals.push_back(claim.AtLeastZero(PlusTimes(PlusTimes(claim.Of(high, values), value, -1), {{{}, 1}}, -1)));
       }
       for (const Guard& fact : one.facts) {
         for (const Guard& part : verifier::Conjuncts(fact)) goals.push_back(claim.Of(part, values));

@@ -7,7 +7,8 @@
 //   2. a right side that is legal, outputs of equal types and shapes, reads inside their operands: these it words and
 //      asks itself (declared_claims.h), whatever is told;
 //   3. for each output, cases of positions that together are all of its shape;
-//   4. for each case the normal forms of both sides there, their difference, and that this is zero, under no other facts
+//   4. for each case the normal forms of both sides there, their difference, and that this is zero, under no other
+//   facts
 //      than those of 1 and of the case. These steps must hold: none may stay open.
 //
 // Steps beside those of 4 say how the normal forms came about. They must hold where they are told; the normal forms are

@@ -42,8 +42,8 @@ struct CheckedSteps {
   std::vector<SmtQuery> questions;      // distinct, each found unsatisfiable by Z3
 };
 
-// The name of a read: NAME@3 of the instance's node 3, NAME%2 of its real number 2, or a number. Not trusted: -1 and not
-// a number stand for none.
+// The name of a read: NAME@3 of the instance's node 3, NAME%2 of its real number 2, or a number. Not trusted: -1 and
+// not a number stand for none.
 struct LeafName {
   enum class Kind : uint8_t { kLeaf, kReal, kNumber };
   explicit LeafName(const std::string& name);
@@ -69,8 +69,8 @@ class StepChecker : public verifier::ProofObserver {
 
   void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) override;
   void Stated(const Variables& /*ctx*/, const std::vector<Poly>& /*symbols*/) override {}
-  void Resummed(const Variables& ctx, const char* law, const Term& before, const Term& after, const Substitution& forward,
-                const Substitution& backward) override;
+  void Resummed(const Variables& ctx, const char* law, const Term& before, const Term& after,
+                const Substitution& forward, const Substitution& backward) override;
   void Counted(const Variables& ctx, const Term& before, const Term& after, Var v, const Poly& count) override;
   void Vanished(const Variables& ctx, const Term& term) override;
   void Collected(const Variables& ctx, const NormalForm& parts, const std::vector<size_t>& place,
@@ -83,7 +83,8 @@ class StepChecker : public verifier::ProofObserver {
              const NormalForm& after) override;
   void Zero(const Variables& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
             const std::vector<std::vector<verifier::MovedTerm>>& classes) override;
-  void Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) override;
+  void Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at,
+                const NormalForm& form) override;
 
  private:
   friend class ProofCheck;  // asks and counts obligations in the same way

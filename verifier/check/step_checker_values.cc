@@ -171,7 +171,8 @@ double StepChecker::ReadAt(const RuleInstance& instance, verifier::ConcreteInsta
   return exists ? concrete.Element({name.number, 0}, position) : std::nan("");
 }
 
-void StepChecker::Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) {
+void StepChecker::Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at,
+                           const NormalForm& form) {
   int computed = 0, wrong = 0;
   std::string where;
   // The proof's facts about sizes hold wherever the left side is legal and no value is empty.

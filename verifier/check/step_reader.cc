@@ -463,7 +463,8 @@ absl::Status StepReader::Tell(const std::vector<absl::string_view>& lines, verif
     std::string shown(lines[i].substr(0, kMostShown));
     for (char& c : shown) c = c < ' ' || c > '~' ? '?' : c;
     return absl::InvalidArgumentError(absl::StrCat(file_, ":", first_line_ + i, ": found `", shown,
-                                                   lines[i].size() > kMostShown ? "..`" : "`", ", expected ", expected));
+                                                   lines[i].size() > kMostShown ? "..`" : "`", ", expected ",
+                                                   expected));
   }
   return absl::OkStatus();
 }

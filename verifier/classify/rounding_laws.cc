@@ -466,8 +466,8 @@ RuleInstance LawOfOperations(const RuleInstance& instance, bool stored) {
 
 RuleInstance LawOfMagnitudes(const RuleInstance& instance) {
   const Exponents exponents(instance);
-  RuleInstance law =
-      WithElements(instance, [&](const SymbolicNode&, const ExprPtr& e) { return MagnitudeOf(e, exponents.constants); });
+  RuleInstance law = WithElements(
+      instance, [&](const SymbolicNode&, const ExprPtr& e) { return MagnitudeOf(e, exponents.constants); });
   for (RealSymbol& real : law.reals) real.positive = real.positive || IsFloating(real.dtype);
   for (size_t n = 0; n < law.nodes.size(); ++n) {
     SymbolicNode& node = law.nodes[n];

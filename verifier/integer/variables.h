@@ -1,5 +1,5 @@
-// The variables of a proof: their definitions and ranges, and the facts about them. It is data: a Context (context.h) is
-// one that computes and decides, and a checker reads one.
+// The variables of a proof: their definitions and ranges, and the facts about them. It is data: a Context (context.h)
+// is one that computes and decides, and a checker reads one.
 //
 // Kinds of variables:
 //   parameters   the symbols of the rule (sizes, attributes) and integers introduced for exact divisions;

@@ -46,8 +46,8 @@ class ProofObserver {
                          const NormalForm& sum) = 0;
   // Tells that all goals hold under the facts, the assumptions of the context and `also`. Ranges of `hidden` variables
   // are not known.
-  virtual void Decided(const Variables& ctx, const char* what, const std::vector<Guard>& also, const std::vector<Guard>& goals,
-                       const std::vector<Var>& hidden) = 0;
+  virtual void Decided(const Variables& ctx, const char* what, const std::vector<Guard>& also,
+                       const std::vector<Guard>& goals, const std::vector<Var>& hidden) = 0;
   // result = floor(num / den) and min(a, b), under the facts and the assumptions.
   virtual void Divided(const Variables& ctx, const Poly& num, const Poly& den, const Poly& result) = 0;
   virtual void Least(const Variables& ctx, const Poly& a, const Poly& b, const Poly& result) = 0;
@@ -60,7 +60,8 @@ class ProofObserver {
   virtual void Zero(const Variables& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
                     const std::vector<std::vector<MovedTerm>>& classes) = 0;
   // The normal form of an element of a value of the instance, at that position.
-  virtual void Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) = 0;
+  virtual void Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at,
+                        const NormalForm& form) = 0;
 };
 
 }  // namespace rewright::verifier
