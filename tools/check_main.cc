@@ -1,4 +1,4 @@
-// rewright_check DIR: certificates checked by a program that has nothing of the prover.
+// rewright_check DIR, rewright_check FILE.cert..: certificates checked by a program that has nothing of the prover.
 //
 // Of each certificate, the law is read and its instances are enumerated; the steps that the certificate tells must
 // prove them (verifier/check/proof_check.h); its queries are put to Z3 and cvc5; and the rule is derived at small
@@ -65,6 +65,7 @@ void AtSmallSizes(const std::string& law, const std::string& path, Outcome* outc
       absl::StrCat(path, ": found at small sizes that ", derived->reason, ", expected equal sides"));
 }
 
+// `seal`: as the index has it; empty where there is none.
 Outcome Check(const std::string& path, const std::string& seal, bool cvc5) {
   Outcome outcome;
   const absl::StatusOr<std::string> text = ReadText(path);
@@ -72,7 +73,7 @@ Outcome Check(const std::string& path, const std::string& seal, bool cvc5) {
     outcome.refusals.emplace_back(text.status().message());
     return outcome;
   }
-  if (seal != SealAtEnd(*text)) {
+  if (!seal.empty() && seal != SealAtEnd(*text)) {
     outcome.refusals.push_back(
         absl::StrCat(path, ": found seal ", SealAtEnd(*text), ", expected ", seal, " as the index has it"));
   }
@@ -104,19 +105,32 @@ Outcome Check(const std::string& path, const std::string& seal, bool cvc5) {
   return outcome;
 }
 
-int Run(const std::string& folder) {
-  const absl::StatusOr<CertificateIndex> index = ReadCertificateIndex(folder);
-  if (!index.ok()) {
-    std::fprintf(stderr, "rewright_check: %s\n", std::string(index.status().message()).c_str());
+// The certificates, with their seals.
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Certificates(const std::vector<std::string>& args) {
+  std::vector<std::pair<std::string, std::string>> files;
+  if (args.size() != 1 || !std::filesystem::is_directory(args[0])) {
+    for (const std::string& path : args) files.emplace_back(path, "");
+    return files;
+  }
+  const absl::StatusOr<CertificateIndex> index = ReadCertificateIndex(args[0]);
+  if (!index.ok()) return index.status();
+  for (const auto& [name, seal] : *index) {
+    files.emplace_back((std::filesystem::path(args[0]) / name).string(), seal);
+  }
+  return files;
+}
+
+int Run(const std::vector<std::string>& args) {
+  const auto files = Certificates(args);
+  if (!files.ok()) {
+    std::fprintf(stderr, "rewright_check: %s\n", std::string(files.status().message()).c_str());
     return 2;
   }
   const bool cvc5 = !absl::IsNotFound(AskCvc5({}, 1).status());
   if (!cvc5) std::fprintf(stderr, "rewright_check: cvc5 is not installed: Z3 alone settles queries\n");
-  const std::vector<std::pair<std::string, std::string>> files(index->begin(), index->end());
-  std::vector<Outcome> outcomes(files.size());
-  ForEachIndex(files.size(), NumThreads(0), [&](size_t i) {
-    outcomes[i] = Check((std::filesystem::path(folder) / files[i].first).string(), files[i].second, cvc5);
-  });
+  std::vector<Outcome> outcomes(files->size());
+  ForEachIndex(files->size(), NumThreads(0),
+               [&](size_t i) { outcomes[i] = Check((*files)[i].first, (*files)[i].second, cvc5); });
   size_t held = 0;
   Outcome all;
   size_t questions = 0;
@@ -136,24 +150,26 @@ int Run(const std::string& folder) {
   }
   std::vector<std::string> open;
   for (const auto& [law, count] : all.steps.open) open.push_back(absl::StrCat(law, " ", count));
-  absl::PrintF("%d certificates: %d hold, %d refused; %d instances; %d queries\n", files.size(), held,
-               files.size() - held, all.instances, all.queries);
+  absl::PrintF("%d certificates: %d hold, %d refused; %d instances; %d queries\n", files->size(), held,
+               files->size() - held, all.instances, all.queries);
   absl::PrintF(
       "steps: %d: %d alike, %d by %d questions (%d that cvc5 leaves open), %d by values, open: %s; %d joint "
       "queries\n",
       all.steps.steps, all.steps.by_text, all.steps.by_question, questions, all.open_to_cvc5, all.steps.by_value,
       open.empty() ? "none" : absl::StrJoin(open, ", "), all.steps.joint);
-  return held == files.size() ? 0 : 1;
+  return held == files->size() ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace rewright
 
 int main(int argc, char** argv) {
-  if (argc != 2 || argv[1][0] == '-') {
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  if (args.empty() || args[0][0] == '-') {
     std::fprintf(stderr,
-                 "usage: rewright_check DIR\n  DIR: certificates, as `rewright verify --certificates` writes them\n");
+                 "usage: rewright_check DIR | FILE.cert..\n"
+                 "  DIR: certificates, as `rewright verify --certificates` writes them\n");
     return 2;
   }
-  return rewright::Run(argv[1]);
+  return rewright::Run(args);
 }

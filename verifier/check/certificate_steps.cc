@@ -1,5 +1,7 @@
 #include "verifier/check/certificate_steps.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
@@ -13,8 +15,10 @@ namespace rewright {
 absl::StatusOr<ToldCertificate> CheckToldSteps(const std::string& text, const std::string& file, StepChecker* steps) {
   CertificateReader reader(text, file);
   RETURN_IF_ERROR(reader.Run());
-  if (SealAtEnd(text) != SealOf(text.substr(0, text.rfind("seal ")))) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": found another text than the one that was sealed"));
+  const std::string seal = SealOf(text.substr(0, text.rfind("seal ")));
+  if (SealAtEnd(text) != seal) {
+    const auto lines = static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+    return reader.ErrorAt(lines - 1, absl::StrCat("found seal ", SealAtEnd(text), ", expected ", seal));
   }
   ToldCertificate out;
   out.law = reader.law();

@@ -1,11 +1,13 @@
 #include "verifier/check/proof_check.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/ir/rewrite.h"
 #include "verifier/check/declared_claims.h"
 #include "verifier/integer/give_up.h"
 
@@ -87,6 +89,21 @@ bool Factors(const Variables& ctx, const Poly& p, std::vector<std::pair<Poly, Va
 
 ProofCheck::ProofCheck(const RuleInstance& instance, StepChecker* steps) : instance_(instance), steps_(*steps) {
   steps_.Begin(instance, {});
+  for (const SymbolicNode& n : instance.nodes) {
+    if (n.meaning == nullptr) continue;
+    for (const OutputMeaning& output : n.meaning->outputs) {
+      AnyOf(output.element, [&](const ExprNode& e) {
+        if (e.kind() != ExprKind::kOpaque) return false;
+        std::string name = n.meaning->IsOpaque() ? absl::StrCat(e.name(), "#", e.output()) : e.name();
+        for (SymbolicValue input : n.meaning->IsOpaque() ? n.inputs : std::vector<SymbolicValue>()) {
+          const SymbolicNode& operand = instance.nodes[static_cast<size_t>(input.node)];
+          absl::StrAppend(&name, " ", DTypeName(operand.dtypes[static_cast<size_t>(input.output)]));
+        }
+        opaque_.insert(std::move(name));
+        return false;
+      });
+    }
+  }
 }
 
 void ProofCheck::Miss(const std::string& what) {
@@ -303,6 +320,8 @@ void ProofCheck::Composed(const Variables& ctx, int node, int output, const std:
 void ProofCheck::Equal(const Variables& ctx, const char* law, const Guard& also, const NormalForm& before,
                        const NormalForm& after) {
   const int64_t open = NumOpen();
+  // What was computed elsewhere, under other facts, counts for no difference.
+  if (std::string(law) == "difference") steps_.equal_.clear();
   steps_.Equal(ctx, law, also, before, after);
   if (std::string(law) != "difference" || forms_.size() != 2 || forms_of_ != &ctx) return;
   NormalForm sides = forms_[0].form;
@@ -324,6 +343,12 @@ bool ProofCheck::OnlyOver(const Variables& ctx, const std::vector<Var>& vars, co
 }
 
 bool ProofCheck::IsTruthful(const AtomNode& read) const {
+  if (read.kind == AtomNode::Kind::kInt) return true;
+  if (read.kind != AtomNode::Kind::kRead) {
+    return opaque_.count(read.name) > 0 || std::all_of(read.name.begin(), read.name.end(), [](char c) {
+             return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+           });
+  }
   const LeafName name(read.name);
   switch (name.kind) {
     case LeafName::Kind::kNumber:
@@ -331,13 +356,15 @@ bool ProofCheck::IsTruthful(const AtomNode& read) const {
     case LeafName::Kind::kReal: {
       if (name.number < 0 || name.number >= static_cast<int>(instance_.reals.size())) return false;
       const RealSymbol& real = instance_.reals[static_cast<size_t>(name.number)];
-      return read.at.empty() && read.positive == real.positive && read.boolean == (real.dtype == DType::kBool);
+      return read.at.empty() && read.name == absl::StrCat(real.name, "%", name.number) &&
+             read.positive == real.positive && read.boolean == (real.dtype == DType::kBool);
     }
     case LeafName::Kind::kLeaf: break;
   }
   if (name.number < 0 || name.number >= static_cast<int>(instance_.nodes.size())) return false;
   const SymbolicNode& n = instance_.nodes[static_cast<size_t>(name.number)];
-  return n.meaning == nullptr && !n.splat && read.at.size() == n.shapes[0].size() && read.positive == n.positive &&
+  return n.meaning == nullptr && !n.splat && read.name == absl::StrCat(n.name, "@", name.number) &&
+         read.at.size() == n.shapes[0].size() && read.positive == n.positive &&
          read.boolean == (n.dtypes[0] == DType::kBool);
 }
 
@@ -357,7 +384,7 @@ bool ProofCheck::AreTruthful(const Variables& ctx, const NormalForm& form, std::
   const std::vector<Atom> atoms = verifier::AtomsOf(form);
   const auto holds = [&](const Atom& a) {
     if (!seen->insert(a.get()).second) return true;
-    if (a->kind == AtomNode::Kind::kRead && !IsTruthful(*a)) return false;
+    if (!IsTruthful(*a)) return false;
     polys.insert(polys.end(), a->at.begin(), a->at.end());
     polys.push_back(a->value);
     for (const verifier::Branch& b : a->branches) verifier::CollectPolys(b.guard, &polys);
@@ -399,6 +426,7 @@ bool ProofCheck::EndsDifference(const Variables& ctx, const std::vector<Guard>& 
 void ProofCheck::Zero(const Variables& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
                       const std::vector<std::vector<verifier::MovedTerm>>& classes) {
   const int64_t open = NumOpen();
+  steps_.equal_.clear();
   steps_.Zero(ctx, facts, sum, classes);
   if (NumOpen() == open && EndsDifference(ctx, facts, sum)) {
     Case found{forms_[0].value, forms_[1].value, forms_[0].at, {}};

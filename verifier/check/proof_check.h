@@ -98,8 +98,9 @@ class ProofCheck : public verifier::ProofObserver {
   void CheckLegality();
   void CheckCovered(size_t output);
   bool OnlyOver(const Variables& ctx, const std::vector<Var>& vars, const std::vector<Var>& positions) const;
-  // Reads are of leaves and numbers of the instance, with their flags.
-  bool IsTruthful(const AtomNode& read) const;
+  // Reads are of leaves and numbers of the instance, with their flags; functions have names that look like no other
+  // text.
+  bool IsTruthful(const AtomNode& atom) const;
   bool AreTruthful(const Variables& ctx, const NormalForm& form, std::set<const void*>* seen) const;
   bool AreTruthful(const Variables& ctx, const Poly& p, std::set<const void*>* seen) const;
   bool EndsDifference(const Variables& ctx, const std::vector<Guard>& facts, const NormalForm& sum);
@@ -117,6 +118,7 @@ class ProofCheck : public verifier::ProofObserver {
   NormalForm difference_;
   Guard also_;
   std::set<std::string> missing_;
+  std::set<std::string> opaque_;  // functions that stand for operators
 };
 
 }  // namespace rewright

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -65,6 +66,17 @@ std::string Word(absl::string_view text) {
     i += 2;
   }
   return out;
+}
+
+// Printed names serve as keys (step_checker_values.cc), so those of variables must not look like other texts.
+std::string VariableName(absl::string_view text) {
+  std::string name = Word(text);
+  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           absl::string_view("_.?()'~").find(c) != std::string::npos;
+  });
+  if (!plain || name.empty()) throw Unread{"a name"};
+  return name;
 }
 
 }  // namespace
@@ -257,12 +269,13 @@ class StepReader::Scene : public verifier::Variables {
     if (kind == "param" || kind == "exact") {
       info.kind = VarInfo::Kind::kParam;
       const size_t count = kind == "param" ? 3 : 4;
-      info.name = Word(Arg(2, count));
+      info.name = VariableName(Arg(2, count));
+      if (!params_.insert(info.name).second) throw Unread{"another name for each parameter"};
       min(Arg(3, count));
       if (kind == "exact") info.defined = PairOf(Arg(4, count), &extent);
     } else if (kind == "local" || kind == "range") {
       const size_t count = kind == "local" ? 2 : 3;
-      info.name = Word(Arg(2, count));
+      info.name = VariableName(Arg(2, count));
       if (kind == "range") info.range = PairOf(Arg(3, count), &extent);
     } else if (kind == "div" || kind == "min") {
       info.kind = kind == "div" ? VarInfo::Kind::kDiv : VarInfo::Kind::kMin;
@@ -431,7 +444,8 @@ class StepReader::Scene : public verifier::Variables {
   }
 
   std::vector<absl::string_view> words_;
-  std::vector<Extent> extents_;  // of variables
+  std::vector<Extent> extents_;   // of variables
+  std::set<std::string> params_;  // their names
   std::vector<Sized<Guard>> guards_ = {{Guard::True(), {}}, {Guard::False(), {}}};
   std::vector<Sized<Atom>> atoms_;
   std::vector<Sized<Term>> terms_;
