@@ -1,9 +1,11 @@
 #include "verifier/check/declared_claims.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/integer.h"
 #include "verifier/integer/give_up.h"
 
 namespace rewright {
@@ -112,7 +114,7 @@ IndexSum DeclaredClaims::Of(const ExprPtr& e, const Scope& scope) {
     case ExprKind::kFloorDiv:
     case ExprKind::kMod: {
       const IndexSum num = arg(0), den = arg(1);
-      const IndexSum quotient = den == Literal(1) ? num : claim_.Quotient(num, den);
+      const IndexSum quotient = Quotient(num, den);
       return e->kind() == ExprKind::kFloorDiv ? quotient : PlusTimes(num, Times(den, quotient), -1);
     }
     case ExprKind::kIndexMin: return claim_.Least(arg(0), arg(1));
@@ -129,6 +131,83 @@ IndexSum DeclaredClaims::Of(const ExprPtr& e, const Scope& scope) {
     default: break;
   }
   throw verifier::GiveUp("an index expression of an unknown kind");
+}
+
+void DeclaredClaims::UseLeastValues() {
+  const verifier::Variables& ctx = claim_.context();
+  for (verifier::Var v = 0; v < ctx.NumVariables(); ++v) {
+    if (!ctx.IsParam(v) || !ctx.Info(v).min) continue;
+    const IndexSum self = claim_.Of(verifier::Poly::Of(v), {});
+    least_.emplace(self.begin()->first[0], *ctx.Info(v).min);
+  }
+}
+
+IndexSum DeclaredClaims::Ranged(const IndexSum& extent, Scope& scope) {
+  const IndexSum self = claim_.Fresh();
+  extents_.emplace(self.begin()->first[0], extent);
+  scope.path.push_back(claim_.AtLeastZero(self));
+  scope.path.push_back(Below(claim_, self, extent));
+  return self;
+}
+
+bool DeclaredClaims::IsNonnegative(const IndexSum& a, int depth) const {
+  constexpr int kMostRanges = 20;
+  if (depth > kMostRanges) return false;
+  int ranged = -1;  // the constant made last, since extents mention only older ones
+  for (const auto& [product, coef] : a) {
+    for (int constant : product) {
+      if (extents_.contains(constant)) ranged = std::max(ranged, constant);
+    }
+  }
+  if (ranged >= 0) {
+    IndexSum factor, rest;
+    for (const auto& [product, coef] : a) {
+      std::vector<int> others = product;
+      const auto place = std::find(others.begin(), others.end(), ranged);
+      if (place == others.end()) {
+        rest[product] = coef;
+        continue;
+      }
+      others.erase(place);
+      if (std::find(others.begin(), others.end(), ranged) != others.end()) return false;
+      factor[others] = coef;
+    }
+    if (IsNonnegative(factor, depth + 1)) return IsNonnegative(rest, depth + 1);
+    if (!IsNonnegative(PlusTimes({}, factor, -1), depth + 1)) return false;
+    const IndexSum last = PlusTimes(extents_.at(ranged), Literal(1), -1);
+    return IsNonnegative(PlusTimes(rest, Times(factor, last), 1), depth + 1);
+  }
+  // Each constant is measured from its least value.
+  IndexSum shifted;
+  for (const auto& [product, coef] : a) {
+    IndexSum expanded = Literal(coef);
+    for (int constant : product) {
+      const auto least = least_.find(constant);
+      if (least == least_.end() || least->second < 0) return false;
+      expanded = Times(expanded, PlusTimes({{{constant}, 1}}, Literal(1), least->second));
+    }
+    shifted = PlusTimes(shifted, expanded, 1);
+  }
+  return std::all_of(shifted.begin(), shifted.end(), [](const auto& entry) { return entry.second >= 0; });
+}
+
+IndexSum DeclaredClaims::Quotient(const IndexSum& num, const IndexSum& den) {
+  if (den == Literal(1)) return num;
+  if (den.size() != 1) return claim_.Quotient(num, den);
+  // Multiples of the divisor are taken out.
+  const auto& [factors, times] = *den.begin();
+  IndexSum whole, rest;
+  for (const auto& [product, coef] : num) {
+    std::vector<int> others;
+    std::set_difference(product.begin(), product.end(), factors.begin(), factors.end(), std::back_inserter(others));
+    const bool divides = others.size() + factors.size() == product.size() && (factors.empty() || coef % times == 0);
+    const int64_t multiple = divides && times > 0 ? FloorDivide(coef, times) : 0;
+    if (multiple != 0) whole = PlusTimes(whole, {{others, 1}}, multiple);
+    if (multiple == 0 || factors.empty()) rest = PlusTimes(rest, {{product, 1}}, coef - multiple * times);
+  }
+  const bool below = IsNonnegative(PlusTimes(den, Literal(1), -1)) && IsNonnegative(rest) &&
+                     IsNonnegative(PlusTimes(PlusTimes(den, rest, -1), Literal(1), -1));
+  return below ? whole : PlusTimes(whole, claim_.Quotient(rest, den), 1);
 }
 
 std::optional<std::string> DeclaredClaims::Condition(const ExprPtr& e, const Scope& scope) {
@@ -172,9 +251,7 @@ std::vector<DeclaredClaims::Obligation> DeclaredClaims::Reads(int node) {
     scope.reads = &out;
     for (size_t k = 0; k < output.shape.size(); ++k) {
       Visit(output.shape[k], scope);
-      const IndexSum at = claim_.Fresh();
-      scope.path.push_back(claim_.AtLeastZero(at));
-      scope.path.push_back(Below(claim_, at, Of(output.shape[k], scope)));
+      const IndexSum at = Ranged(Of(output.shape[k], scope), scope);
       scope.variables[static_cast<size_t>(output.index_vars[k])] = at;
     }
     Visit(output.element, scope);
@@ -213,12 +290,7 @@ void DeclaredClaims::Visit(const ExprPtr& e, Scope& scope) {
         Visit(b.extent, scope);
         ranges.emplace_back(b.id, Of(b.extent, scope));
       }
-      for (const auto& [v, extent] : ranges) {
-        const IndexSum at = claim_.Fresh();
-        scope.variables[v] = at;
-        scope.path.push_back(claim_.AtLeastZero(at));
-        scope.path.push_back(Below(claim_, at, extent));
-      }
+      for (const auto& [v, extent] : ranges) scope.variables[v] = Ranged(extent, scope);
       Visit(e->guard(), scope);
       Conjuncts(e->guard(), scope, &scope.path);
       Visit(e->body(), scope);

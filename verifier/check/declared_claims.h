@@ -5,6 +5,7 @@
 // elements.h.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ class DeclaredClaims {
   DeclaredClaims(verifier::StepQueryBuilder& claim, const RuleInstance& instance, std::vector<IndexSum> symbols)
       : claim_(claim), instance_(instance), symbols_(std::move(symbols)) {}
 
+  // Parameters of the question's variables are at least their least values: divisions may be simplified by that.
+  void UseLeastValues();
+
   // What may be assumed: the instance's conditions, a legal left side, and leaves that have elements. (A rule is not
   // applied where a constant of the right side would have none.)
   std::vector<std::string> Premises();
@@ -51,6 +55,12 @@ class DeclaredClaims {
   IndexSum Of(const ExprPtr& e, const Scope& scope);
   // Nothing for a condition that elements decide.
   std::optional<std::string> Condition(const ExprPtr& e, const Scope& scope);
+  // floor((den a + b) / den) is a where 0 <= b < den.
+  IndexSum Quotient(const IndexSum& num, const IndexSum& den);
+  // A new constant from 0 to below the extent; the scope's path says so.
+  IndexSum Ranged(const IndexSum& extent, Scope& scope);
+  // True if the extremes of ranges and least values show it; `depth` of the ranges that were replaced.
+  bool IsNonnegative(const IndexSum& a, int depth = 0) const;
   // The parts of a conjunction that indices decide.
   void Conjuncts(const ExprPtr& e, const Scope& scope, std::vector<std::string>* out);
   void Require(const Scope& scope, const std::string& what, std::vector<std::string> goals);
@@ -60,6 +70,8 @@ class DeclaredClaims {
   verifier::StepQueryBuilder& claim_;
   const RuleInstance& instance_;
   std::vector<IndexSum> symbols_;
+  std::map<int, IndexSum> extents_;  // constants from 0 to below these
+  std::map<int, int64_t> least_;     // constants that are no less
 };
 
 }  // namespace rewright

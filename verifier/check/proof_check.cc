@@ -132,8 +132,23 @@ std::vector<IndexSum> ProofCheck::Symbols(StepQueryBuilder& claim) const {
   return out;
 }
 
+std::vector<std::string> ProofCheck::Quotients(StepQueryBuilder& claim) const {
+  const Variables& ctx = *base_.ctx;
+  IndexEnvironment symbols;
+  const std::vector<IndexSum> values = Symbols(claim);
+  for (size_t s = 0; s < values.size(); ++s) symbols[static_cast<Var>(s)] = values[s];
+  std::vector<std::string> out;
+  for (Var v = static_cast<Var>(values.size()); v < base_.params; ++v) {
+    if (!ctx.IsParam(v)) continue;
+    const auto& [num, den] = *ctx.Info(v).defined;
+    out.push_back(claim.Equal(Times(claim.Of(den, symbols), claim.Of(Poly::Of(v), {})), claim.Of(num, symbols)));
+  }
+  return out;
+}
+
 std::vector<std::string> ProofCheck::Given(StepQueryBuilder& claim, DeclaredClaims& declared) const {
   std::vector<std::string> given = declared.Premises();
+  for (std::string& exact : Quotients(claim)) given.push_back(std::move(exact));
   for (const Guard& fact : base_.facts) given.push_back(claim.Of(fact, {}));
   return given;
 }
@@ -222,7 +237,8 @@ bool ProofCheck::FollowFacts(const Variables& ctx) {
     }
     StepQueryBuilder claim(ctx);
     DeclaredClaims declared(claim, instance_, Symbols(claim));
-    const std::vector<std::string> given = declared.Premises();
+    std::vector<std::string> given = declared.Premises();
+    for (std::string& exact : Quotients(claim)) given.push_back(std::move(exact));
     all = Holds(ctx, claim, given, {claim.Of(fact, {})}, absl::StrCat("the fact ", ctx.Print(fact), " holds")) && all;
   }
   return all;
@@ -258,6 +274,7 @@ void ProofCheck::CheckLegality() {
   const auto ask = [&](const std::string& what, const auto& goals_of) {
     StepQueryBuilder claim(ctx);
     DeclaredClaims declared(claim, instance_, Symbols(claim));
+    declared.UseLeastValues();
     const std::vector<std::string> given = Given(claim, declared), goals = goals_of(claim, declared);
     for (const std::string& goal : goals) Holds(ctx, claim, given, {goal}, what);
   };
@@ -284,6 +301,7 @@ void ProofCheck::CheckLegality() {
   for (int k = 0; k < count; ++k) {
     StepQueryBuilder claim(ctx);
     DeclaredClaims declared(claim, instance_, Symbols(claim));
+    declared.UseLeastValues();
     const std::vector<std::string> given = Given(claim, declared);
     for (const DeclaredClaims::Obligation& read : declared.Reads(k)) {
       std::vector<std::string> facts = given;
@@ -452,6 +470,7 @@ void ProofCheck::CheckCovered(size_t output) {
   for (const bool is_digit : {false, true}) {
     StepQueryBuilder claim(ctx);
     DeclaredClaims declared(claim, instance_, Symbols(claim));
+    declared.UseLeastValues();
     std::vector<std::string> given = Given(claim, declared), choices;
     std::vector<IndexSum> at;
     for (const IndexSum& size : declared.Shape(left)) {
