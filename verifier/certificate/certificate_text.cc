@@ -59,9 +59,6 @@ absl::Status CertificateReader::Run() {
   if (at_ + 1 != lines_.size() || !absl::StartsWith(lines_[at_], "seal ")) {
     return Found("an instance, a query, the steps of an instance, or a seal at the end");
   }
-  if (steps_.size() != strategies_.size()) {
-    return Found(absl::StrCat("steps of ", strategies_.size(), " instances, not of ", steps_.size()));
-  }
   for (const auto& [line, name] : named_) {
     if (known_.count(name)) continue;
     return ErrorAt(line, absl::StrCat("found a step settled by query ", name,
