@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "verifier/integer/context.h"
 #include "verifier/normal_form/term.h"
 
 namespace rewright::verifier {
