@@ -61,7 +61,7 @@ class Composer {
       shape = b_.sizes(operand->second);
     } else if (!part_.numbers.contains(value.node)) {
       const OutputMeaning& output = part_.members.at(value.node).meaning->outputs[static_cast<size_t>(value.output)];
-      Transplant sizes = SizesOf(value.node);
+      ExprReindexer sizes = SizesOf(value.node);
       for (const ExprPtr& size : output.shape) shape.emplace_back(sizes(size));
     }
     return shapes_[value] = std::move(shape);
@@ -101,7 +101,7 @@ class Composer {
     });
   }
 
-  Transplant SizesOf(NodeId id) { return {b_, SymbolsOf(id), nullptr}; }
+  ExprReindexer SizesOf(NodeId id) { return {b_, SymbolsOf(id), nullptr}; }
 
   Scalar Element(Value value, const std::vector<Index>& at) {
     if (const auto operand = operand_.find(value); operand != operand_.end()) return b_.Read(operand->second, at);
@@ -115,7 +115,7 @@ class Composer {
     const OutputMeaning& output = member.meaning->outputs[static_cast<size_t>(value.output)];
     std::vector<ExprPtr> variables = SymbolsOf(value.node);
     for (size_t axis = 0; axis < position.size(); ++axis) variables[output.index_vars[axis]] = position[axis];
-    Transplant here(b_, std::move(variables), [&](int operand, const std::vector<Index>& there, DType) {
+    ExprReindexer here(b_, std::move(variables), [&](int operand, const std::vector<Index>& there, DType) {
       return Element(member.operands[static_cast<size_t>(operand)], there);
     });
     ExprPtr element = here(WithNumbers(member, output.element));

@@ -161,6 +161,7 @@ Form FloorDiv(const Form& a, const Form& b) {
   const Form& reduced = cancelled.reduced;
   const Form& by = cancelled.by;
   if (by.Is(1)) return quotient + reduced;
+  if (reduced.IsConstant() && by.IsConstant()) return quotient + FloorDivide(reduced.constant(), by.constant());
   for (const Form::Term& term : reduced.terms()) {
     const Atom& inner = *term.atom;
     if (term.factor != 1 || inner.kind != Kind::kFloorDiv || !IsPositive(inner.b)) continue;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/interpreter/interpreter.h"
+#include "core/interpreter/known_values.h"
 #include "core/ir/random_tensors.h"
 #include "tests/support/parsed_graph.h"
 
