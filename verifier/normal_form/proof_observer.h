@@ -19,6 +19,8 @@ struct RuleInstance;
 
 namespace rewright::verifier {
 
+class Context;
+
 // A term of a sum, rewritten with the variables of another term. `forward` expresses the variables that the term alone
 // binds by those of `moved`, `backward` the reverse; all others are the same in both.
 struct MovedTerm {
@@ -60,8 +62,6 @@ class ProofObserver : public IndexObserver {
 };
 
 // The observer of the context's session; null if none receives the work on elements.
-inline ProofObserver* ObserverOf(const Context& ctx) {
-  return ctx.record->observer == nullptr ? nullptr : ctx.record->observer->AsProofObserver();
-}
+ProofObserver* ObserverOf(const Context& ctx);
 
 }  // namespace rewright::verifier

@@ -19,7 +19,7 @@ Attempt::Attempt(const RuleInstance& instance, const Strategy& strategy, const P
     ctx_.samples.push_back(std::move(sample));
   }
   OrderFactors(strategy.factor_order);
-  if (record->observer != nullptr) record->observer->Attempted(ctx_);
+  if (ProofObserver* observer = ObserverOf(ctx_)) observer->Attempted(ctx_);
 }
 
 bool Attempt::Holds(const Guard& goal, const char* tag, Law law) {
@@ -62,7 +62,7 @@ void Attempt::CollectFacts() {
   facts_ = elements_.SolveEquations(std::move(flat));
   for (const Guard& fact : facts_) Step("fact: ", Text(fact));
   AssumeConstantsHaveElements();
-  if (ctx_.record->observer != nullptr) ctx_.record->observer->Stated(ctx_, elements_.symbols());
+  if (ProofObserver* observer = ObserverOf(ctx_)) observer->Stated(ctx_, elements_.symbols());
 }
 
 void Attempt::AssumeConstantsHaveElements() {
