@@ -289,7 +289,8 @@ NormalForm Simplify(Context& ctx, const NormalForm& n) {
   NormalForm parts;
   for (const Term& term : simple) AppendByCounts(ctx, term, &parts);
   if (parts.size() == simple.size()) return simple;
-  if (ProofObserver* observer = ObserverOf(ctx)) observer->Equal(ctx, Law::kSumOfIntegers, Guard::True(), simple, parts);
+  if (ProofObserver* observer = ObserverOf(ctx))
+    observer->Equal(ctx, Law::kSumOfIntegers, Guard::True(), simple, parts);
   return Merged(ctx, parts);
 }
 
