@@ -338,7 +338,7 @@ void ProofCheck::Composed(const Variables& ctx, int node, int output, const std:
 void ProofCheck::Equal(const Variables& ctx, const char* law, const Guard& also, const NormalForm& before,
                        const NormalForm& after) {
   const int64_t open = NumOpen();
-  // What was computed elsewhere, under other facts, counts for no difference.
+  // An equality that was computed elsewhere, under other facts, counts for no difference.
   if (std::string(law) == "difference") steps_.equal_.clear();
   steps_.Equal(ctx, law, also, before, after);
   if (std::string(law) != "difference" || forms_.size() != 2 || forms_of_ != &ctx) return;
