@@ -1,6 +1,6 @@
 // rewright_check DIR, rewright_check FILE.cert..: certificates checked by a program that has nothing of the prover.
 //
-// Of each certificate, the law is read and its instances are enumerated; the steps that the certificate tells must
+// It reads the law of each certificate and enumerates its instances; the steps that the certificate tells must
 // prove them (verifier/check/proof_check.h); its queries are put to Z3 and cvc5; and the rule is derived at small
 // sizes. Its class is not checked, nor that the prover derives the same text: `rewright check` does both.
 

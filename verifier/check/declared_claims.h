@@ -1,4 +1,4 @@
-// What the declarations of operators demand at the symbols of a rule instance, as conditions of a question to solvers:
+// Demands of the operators' declarations at the symbols of a rule instance, as conditions of a question to solvers:
 // that an application is legal, its shape, that its reads are inside their operands.
 //
 // It belongs to the check of proofs (proof_check.h) and reads the declarations themselves, beside the prover's
@@ -33,8 +33,8 @@ class DeclaredClaims {
   // Parameters of the question's variables are at least their least values: divisions may be simplified by that.
   void UseLeastValues();
 
-  // What may be assumed: the instance's conditions, a legal left side, and leaves that have elements. (A rule is not
-  // applied where a constant of the right side would have none.)
+  // All that may be assumed: the instance's conditions, a legal left side, and leaves that have elements. (A rule is
+  // not applied where a constant of the right side would have none.)
   std::vector<std::string> Premises();
   // The conditions under which an application is legal.
   std::vector<std::string> Legal(int node);

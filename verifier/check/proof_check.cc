@@ -339,7 +339,7 @@ void ProofCheck::Composed(const Variables& ctx, int node, int output, const std:
 void ProofCheck::Equal(const Variables& ctx, Law law, const Guard& also, const NormalForm& before,
                        const NormalForm& after) {
   const int64_t open = NumOpen();
-  // What was computed elsewhere, under other facts, counts for no difference.
+  // An equality that was computed elsewhere, under other facts, counts for no difference.
   if (law == Law::kDifference) steps_.equal_.clear();
   steps_.Equal(ctx, law, also, before, after);
   if (law != Law::kDifference || forms_.size() != 2 || forms_of_ != &ctx) return;

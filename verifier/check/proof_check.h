@@ -91,7 +91,7 @@ class ProofCheck : public verifier::ProofObserver {
              const std::vector<std::string>& goals, const std::string& what);
   // The values of the instance's symbols, and all that may be assumed of them.
   std::vector<verifier::IndexSum> Symbols(verifier::StepQueryBuilder& claim) const;
-  // That the quotients are exact.
+  // The equations by which quotients are exact.
   std::vector<std::string> Quotients(verifier::StepQueryBuilder& claim) const;
   std::vector<std::string> Given(verifier::StepQueryBuilder& claim, DeclaredClaims& declared) const;
   bool AreParameters(const Variables& ctx);

@@ -33,7 +33,7 @@ class ProofObserver : public IndexObserver {
  public:
   // All that follows is about this instance; `assignments` of its symbols satisfy its conditions.
   virtual void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) = 0;
-  // What follows is told of `ctx`, which has as yet one variable for each symbol, in their order.
+  // All that follows is told of `ctx`, which has as yet one variable for each symbol, in their order.
   virtual void Attempted(const Variables& /*ctx*/) {}
   // The symbols equal these polynomials. The facts of ctx are from here on all that the proof assumes of them.
   virtual void Stated(const Variables& ctx, const std::vector<Poly>& symbols) = 0;

@@ -243,7 +243,7 @@ TEST(ProofCheck, DamagedSteps) {
     if (damaged == lines) continue;
     if (Refused(damaged).empty()) {
       ++harmless;
-      // What bears the proof was not touched.
+      // No step that bears the proof was touched.
       if (round % 4 == 3) continue;
       for (const char* start : {"context", "stated ", "composed ", "zero ", "x param ", "facts "}) {
         const bool legal = place < Places(lines, "context").back();  // of an attempt that says nothing of elements
