@@ -59,6 +59,8 @@ class ProofObserver : public IndexObserver {
   // The normal form of an element of a value of the instance, at that position.
   virtual void Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at,
                         const NormalForm& form) = 0;
+
+  ProofObserver* AsProofObserver() final { return this; }
 };
 
 // The observer of the context's session; null if none receives the work on elements.
