@@ -155,7 +155,7 @@ TEST(BaselineZooTest, FlagsSayWhetherThereIsOneAndOfWhichRules) {
   settings.disabled_rules = {"no-such-rule"};
   EXPECT_FALSE(LoadOptimizerRules(settings).ok());
   settings.disabled_rules.clear();
-  flags.exact = true;
+  settings.exact = true;
   rules = LoadOptimizerRules(settings);
   ASSERT_TRUE(rules.ok()) << rules.status();
   for (const auto& matcher : rules->all.matchers()) {

@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "substitutions/instance/compiled_rule.h"
+#include "substitutions/instance/instances.h"
+#include "substitutions/language/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
+#include "tests/support/distinguish.h"
 #include "tests/support/recorded_list.h"
 #include "tests/support/rule_mutation.h"
 #include "tests/verifier/rules_util.h"
@@ -73,19 +76,60 @@ std::vector<Rule> TrueRules() {
     auto rules = ReadRules(std::string(REWRIGHT_SOURCE_DIR) + "/" + file);
     EXPECT_TRUE(rules.ok()) << rules.status();
     for (const Rule& rule : rules.ok() ? *rules : std::vector<Rule>()) {
-      if (!rule.proof && rule.expect != "proved") continue;
-      all.push_back(rule);
-      all.back().name = absl::StrCat(std::filesystem::path(file).stem().string(), "/", rule.name);  // one name a rule
+      if (rule.proof || rule.expect == "proved") all.push_back(rule);
     }
   }
   return all;
 }
 
+// The first instances of a mutant; none where it is no rule.
+std::vector<RuleInstance> FirstInstances(const Rule& rule, size_t count) {
+  std::vector<RuleInstance> instances;
+  const auto compiled = CompileRule(rule, RuleUse::kProof);
+  if (!compiled.ok()) return instances;
+  (void)ForEachInstance(**compiled, SmallLimits(**compiled), [&](RuleInstance instance) {
+    instances.push_back(std::move(instance));
+    return instances.size() < count ? absl::OkStatus() : absl::CancelledError("enough");
+  });
+  return instances;
+}
+
+// The same mutants each day: on some Z3 does not count its work, and a proof of such a one takes minutes.
 TEST(RuleMutation, NoMutantThatTheInterpreterTellsApartIsProved) {
+  constexpr uint64_t kSeed = 20240612;
+  constexpr size_t kInstances = 3;
   const std::vector<Rule> rules = TrueRules();
-  const JudgedMutants judged = JudgeMutants(rules, /*whole=*/1200, /*instances=*/3, /*seed=*/20240612);
-  EXPECT_THAT(judged.false_proofs, testing::IsEmpty());
-  ExpectRecorded("verifier/lists/mutants_of_rules.txt", "rules", judged.findings, AllCases());
+  ASSERT_GT(rules.size(), 200u);
+  MutationRng rng(kSeed);
+  std::map<std::string, int> kinds;
+  int proved = 0, refuted = 0, open = 0;
+  for (int judged = 0; judged < Cases(1200);) {
+    const std::optional<Mutant> mutant = MutateRule(rules[rng() % rules.size()], rng);
+    if (!mutant) continue;
+    const std::vector<RuleInstance> instances = FirstInstances(mutant->rule, kInstances);
+    if (instances.empty()) continue;
+    ++judged;
+    ++kinds[mutant->change.substr(0, mutant->change.find(' '))];
+    bool all_proved = true, told_apart = false;
+    for (const RuleInstance& instance : instances) {
+      ProofOptions options;
+      options.search_counterexample = false;  // the proof alone is on trial
+      options.work_limit_s = 0.3;
+      const bool accepted = Prove(instance, options).verdict == Verdict::kProved;
+      const std::optional<std::string> difference = Distinguished(instance, 150, rng);
+      EXPECT_FALSE(accepted && difference) << "seed " << kSeed << ": proved and false: " << mutant->change << "\n"
+                                           << PrintLaw(mutant->rule) << instance.description << "\n"
+                                           << difference.value_or("");
+      all_proved = all_proved && accepted;
+      told_apart = told_apart || difference;
+    }
+    ++(told_apart ? refuted : all_proved ? proved : open);
+  }
+  std::cout << proved << " proved, " << refuted << " told apart by the interpreter, " << open << " open;";
+  for (const auto& [kind, count] : kinds) std::cout << " " << kind << " " << count;
+  std::cout << "\n";
+  EXPECT_GT(refuted, proved);
+  EXPECT_GE(kinds.size(), 5u);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "core/fold/run_fold.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensors.h"
-#include "tests/core/fold/fold_util.h"
+#include "tests/support/fold_cases.h"
 
 namespace rewright {
 namespace {

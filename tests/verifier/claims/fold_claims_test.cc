@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ir/rewrite.h"
-#include "tests/core/fold/fold_util.h"
+#include "tests/support/fold_cases.h"
 
 namespace rewright {
 namespace {

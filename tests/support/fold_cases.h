@@ -1,13 +1,32 @@
-#include "tests/core/fold/fold_util.h"
+// Groups of plain operators and the folds that are found in them, from the file folds.txt.
+#pragma once
 
+#include <memory>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "core/base/files.h"
+#include "core/fold/composite_op.h"
+#include "core/fold/fold.h"
+#include "tests/support/parsed_graph.h"
 
 namespace rewright {
 
-Grouped::Grouped(const std::string& text) : graph(GraphOf(text)), types(graph.types(graph.inputs())) {
+// A graph as one operator.
+struct Grouped {
+  Graph graph;
+  std::vector<TensorType> types;
+  std::shared_ptr<const OpDef> op;
+  MeaningCache meanings;
+  Application applied;
+
+  explicit Grouped(const std::string& text);
+  absl::StatusOr<Fold> FoldAlong(int operand, int axis) const { return DeriveFold(*applied.meaning, 0, operand, axis); }
+};
+
+inline Grouped::Grouped(const std::string& text) : graph(GraphOf(text)), types(graph.types(graph.inputs())) {
   std::vector<Value> results;
   for (const Output& output : graph.outputs()) results.push_back(output.value);
   const auto made = MakeCompositeOp("group", graph, graph.inputs(), results);
@@ -19,8 +38,13 @@ Grouped::Grouped(const std::string& text) : graph(GraphOf(text)), types(graph.ty
   if (application.ok()) applied = *application;
 }
 
+struct FoldCase {
+  std::string name, graph;
+  int operand = 0, axis = 0;  // along which the loop runs
+  std::string fold;           // as it prints
+};
 // A case begins with the line "case NAME along OPERAND AXIS", its graph follows, then the line "fold" and the fold.
-std::vector<FoldCase> FoldCases() {
+inline std::vector<FoldCase> FoldCases() {
   const auto text = ReadText(REWRIGHT_SOURCE_DIR "/tests/core/fold/folds.txt");
   EXPECT_TRUE(text.ok()) << text.status();
   std::vector<FoldCase> cases;
