@@ -283,6 +283,8 @@ TEST(StepReader, ErrorsNameLineFoundAndExpected) {
   EXPECT_EQ(ReadError("context\nx param n 1\ng >x0-1"), "");
   EXPECT_EQ(ReadError("x param n 1"), "a.cert:7: found `x param n 1`, expected `context`");
   EXPECT_EQ(ReadError("context\nx param n 1\ng >x1"), "a.cert:9: found `g >x1`, expected the number of a variable");
+  EXPECT_EQ(ReadError("context\ndecide no\\20law - 0 -"),
+            "a.cert:8: found `decide no\\20law - 0 -`, expected the name of a law");
   for (const char* line : {"",
                            "x",
                            "x param",
@@ -320,13 +322,16 @@ TEST(StepReader, ErrorsNameLineFoundAndExpected) {
                            "assume x",
                            "stated x9",
                            "sum law 0 0 - -",
+                           "sum one\\20point 0 0 - -",
                            "count 0 0 0 1",
                            "none 0",
                            "collect 0 0 0",
-                           "decide index - 9 -",
+                           "decide index - 0 -",
+                           "decide decision\\20(index) - 9 -",
                            "divide x0,x0",
                            "least x0",
                            "equal law 0 0 0",
+                           "equal cases 0 0 0",
                            "zero - 0 -",
                            "composed 0 0 - 0",
                            "composed -1 0 - 0",
