@@ -17,7 +17,7 @@
 #include "substitutions/language/stand_ins.h"
 #include "substitutions/prover_hash.h"
 #include "substitutions/rule_set.h"
-#include "verifier/certificate/certificate.h"
+#include "verifier/certify.h"
 #include "verifier/classify/classify_rule.h"
 #include "verifier/integer/give_up.h"
 #include "verifier/prove/merged_axes.h"

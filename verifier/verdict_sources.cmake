@@ -1,6 +1,6 @@
 # The sources on which verdicts depend, in verdict_sources: when one of them changes, records of proofs are stale
 # (docs/decisions/068). What a rule is about, the declarations of its operators, is in the hash of its own record.
-# Rooms of the verifier that are left out (check, equal, infer, claims) make no rule proved or refuted; a test sees that
+# Rooms of the verifier that are left out (check, derivation, equal, infer, claims) make no rule proved or refuted; a test sees that
 # none of the rooms below includes one of them.
 set(verdict_sources "")
 foreach(name core/index/* verifier/* verifier/integer/* verifier/normal_form/* verifier/z3/* verifier/smt/* verifier/prove/*

@@ -31,17 +31,19 @@ SEARCH = "prove_instance prove_rule merged_axes watchdog".split()
 # Modules that derive a proof from a certificate, whose law they read and enumerate themselves.
 DERIVING = "certificate_check rule_reader rule_values rule_graph rule_instances".split()
 # Modules that reason about sums and indices: checked for all sizes.
-REASONING = "one_term eliminate align inverse context nonnegativity print".split()
+REASONING = "one_term eliminate align inverse context nonnegativity".split()
 # The composition of declarations, products and functions of elements, the difference of both sides and joint queries:
 # computed at several sizes. The cancelling of terms of the difference is checked for all sizes.
 COMPUTED = """elements elements_internal reductions normal_form internal product_laws function_laws real_functions extrema
 cases products signs monotone substitute prover encode encode_functions solver""".split()
 # Modules that check those steps: questions, values, and the laws of sums; the listener tells them.
 CHECKING = """step_checker step_checker_values step_queries step_values proof_observer index_observer law concrete query_solver
-smt_query""".split()
+smt_query print variables""".split()
+# Modules that read the steps which a certificate tells, and see that they suffice: rewright_check.
+READING = "certificate_text certificate_steps step_reader proof_check declared_claims".split()
 # Nothing that these say makes a rule proved.
-OTHER = """witness certificate certificate_text classify_rule condition_family cvc5_query_solver counterexample equal equal_by_claims
-equal_result equal_rounding custom_op_cut gradient_claims fold_claims infer integer_search joint_models numeric_instance part_weights
+OTHER = """witness certificate certify step_writer classify_rule condition_family cvc5_query_solver counterexample equal equal_by_claims
+equal_result equal_rounding custom_op_cut fold_claims gradient_claims infer integer_search joint_models numeric_instance part_weights
 prove_region value_distribution region rounded_decisions rounding_laws bounded_check sharding_laws signatures distinguishing_assignments
 known_equal""".split()
 
@@ -52,7 +54,7 @@ def lines(folder, names):
 
 
 def main():
-    known = set(OBLIGATIONS + SEARCH + DERIVING + REASONING + COMPUTED + CHECKING + OTHER)
+    known = set(OBLIGATIONS + SEARCH + DERIVING + REASONING + COMPUTED + CHECKING + READING + OTHER)
     found = {path.stem for path in (ROOT / "verifier").rglob("*") if path.suffix in (".h", ".cc")}
     if missing := sorted(found - known):
         sys.exit(f"verifier/: found {', '.join(missing)}, expected every source in a list of {sys.argv[0]}")
@@ -69,10 +71,11 @@ def main():
         "sums and indices": lines("verifier", REASONING),
         "composition, functions, joint queries": lines("verifier", COMPUTED),
         "checking of steps": lines("verifier", CHECKING),
+        "steps that a certificate tells, and that they suffice": lines("verifier", READING),
     }
     for name, count in parts.items():
         print(f"{count:6}  {name}")
-    parsing, instances, data, application, obligations, search, deriving, reasoning, computed, checking = parts.values()
+    parsing, instances, data, application, obligations, search, deriving, reasoning, computed, checking, reading = parts.values()
     followed = data + obligations
     proof = parsing + instances + followed + search
     print(f"{proof + application + reasoning + computed:6}  must be right where the prover is believed")
@@ -80,6 +83,9 @@ def main():
     print(f"{proof + application + checking:6}  must be right where its steps are checked, at the sizes that are computed")
     print(f"{proof + checking:6}  the same, for the rule alone (not for its application)")
     print(f"{followed + deriving + checking:6}  the same, where the steps of a certificate are checked")
+    terms = lines("verifier", "term polynomial guard rational give_up".split())
+    enumerating = lines("verifier", [name for name in DERIVING if name != "certificate_check"])
+    print(f"{data + terms + enumerating + checking + reading:6}  the same, where a certificate is checked without the prover")
 
 
 main()

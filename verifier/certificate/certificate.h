@@ -1,6 +1,6 @@
 // Certificates: the proof of a rule as text that can be checked again without searching for it.
 //
-//   rewright certificate 2
+//   rewright certificate 3
 //   prover 0123456789abcdef          which one (ProverHash)
 //   spec 0123456789abcdef            hash of the law and of the meanings of the operators (SpecHash)
 //   domain max_rank=6 max_perm_rank=4 max_broadcast_rank=4
@@ -15,6 +15,8 @@
 //     query 89abcdef01234567: ..     witnesses, and the query that settles the obligation above it
 //   query 89abcdef01234567 purpose shape logic QF_LIA expected unsat lines 12
 //   (set-logic QF_LIA)               SMT-LIB 2
+//   steps 1 lines 240                of instance 1, for a checker without the prover (step_writer.h)
+//   context
 //   seal 0123456789abcdef            hash of everything above
 #pragma once
 
@@ -22,10 +24,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "substitutions/instance/instance.h"
 #include "substitutions/language/rule.h"
-#include "verifier/prove/prove_instance.h"
+#include "verifier/integer/smt_query.h"
 
 namespace rewright {
 
@@ -35,6 +36,7 @@ struct InstanceCertificate {
   bool finite_laws = false;
   std::vector<std::string> steps;
   std::vector<SmtQuery> queries;  // in the order in which the steps name them; may repeat
+  std::string told;               // all that the algebra tells of the proof, as lines (step_writer.h)
 };
 
 struct Certificate {
@@ -47,10 +49,6 @@ struct Certificate {
 };
 
 std::string PrintCertificate(const Certificate& certificate);
-
-// The certificate of an instance that was proved with `keep_smtlib`. Error: the attempt that succeeded does not succeed
-// again.
-absl::StatusOr<InstanceCertificate> Certify(const RuleInstance& instance, const ProofResult& proof);
 
 // The name of a rule's certificate in a folder of certificates.
 std::string CertificateFileName(const std::string& rule_name);

@@ -14,7 +14,7 @@
 namespace rewright {
 namespace {
 
-constexpr char kFirstLine[] = "rewright certificate 2";
+constexpr char kFirstLine[] = "rewright certificate 3";
 constexpr size_t kMaxShown = 160;
 
 void AppendIndented(const std::string& lines, const char* indent, std::string* text) {
@@ -55,8 +55,9 @@ absl::Status CertificateReader::Run() {
   RETURN_IF_ERROR(Law());
   while (at_ < lines_.size() && absl::StartsWith(lines_[at_], "instance ")) RETURN_IF_ERROR(Instance());
   while (at_ < lines_.size() && absl::StartsWith(lines_[at_], "query ")) RETURN_IF_ERROR(Query());
+  while (at_ < lines_.size() && absl::StartsWith(lines_[at_], "steps ")) RETURN_IF_ERROR(ReadSteps());
   if (at_ + 1 != lines_.size() || !absl::StartsWith(lines_[at_], "seal ")) {
-    return Found("an instance, a query, or a seal at the end");
+    return Found("an instance, a query, the steps of an instance, or a seal at the end");
   }
   for (const auto& [line, name] : named_) {
     if (known_.count(name)) continue;
@@ -171,7 +172,22 @@ absl::Status CertificateReader::Query() {
         line, absl::StrCat("found query ", Shown(words[1]), ", expected ", name, ", which is the hash of its text"));
   }
   known_.insert(name);
+  if (words.size() > 5) queries_.emplace_back(line + 1, SmtQuery{"", std::string(words[words.size() - 5]), text});
   texts_.insert(std::move(text));
+  return absl::OkStatus();
+}
+
+absl::Status CertificateReader::ReadSteps() {
+  const std::vector<absl::string_view> words = absl::StrSplit(lines_[at_], ' ');
+  size_t number = 0, count = 0;
+  const bool plain = words.size() == 4 && words[2] == "lines" && absl::SimpleAtoi(words[1], &number) &&
+                     absl::SimpleAtoi(words[3], &count);
+  if (!plain || number != steps_.size() + 1 || count >= lines_.size() - at_) {
+    return Found(absl::StrCat("`steps ", steps_.size() + 1, " lines N`, and as many lines"));
+  }
+  const auto first = lines_.begin() + static_cast<int64_t>(at_) + 1;
+  steps_.push_back({at_ + 2, {first, first + static_cast<int64_t>(count)}});
+  at_ += count + 1;
   return absl::OkStatus();
 }
 
@@ -212,6 +228,11 @@ std::string PrintCertificate(const Certificate& certificate) {
     for (const std::string& step : instance.steps) absl::StrAppend(&text, "  ", step, "\n");
   }
   for (const SmtQuery& query : queries) absl::StrAppend(&text, QueryLine(query), "\n", query.text);
+  number = 0;
+  for (const InstanceCertificate& instance : certificate.instances) {
+    absl::StrAppend(&text, "steps ", ++number, " lines ", std::count(instance.told.begin(), instance.told.end(), '\n'),
+                    "\n", instance.told);
+  }
   return absl::StrCat(text, "seal ", SealOf(text), "\n");
 }
 

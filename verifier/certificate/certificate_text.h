@@ -27,6 +27,14 @@ class CertificateReader {
   const DomainLimits& domain() const { return domain_; }
   const std::vector<int>& strategies() const { return strategies_; }
   const std::vector<int>& instance_lines() const { return instance_lines_; }
+  // Queries, with the numbers of the lines (from 1) in which they begin.
+  const std::vector<std::pair<size_t, SmtQuery>>& queries() const { return queries_; }
+  // The steps that are told of each instance; `first`: the number of the first line (from 1).
+  struct Steps {
+    size_t first = 0;
+    std::vector<absl::string_view> lines;
+  };
+  const std::vector<Steps>& steps() const { return steps_; }
   bool IsKnown(const SmtQuery& query) const { return texts_.count(query.text) > 0; }
 
   absl::Status ErrorAt(size_t line, const std::string& message) const;
@@ -41,6 +49,7 @@ class CertificateReader {
   absl::Status Law();
   absl::Status Instance();
   absl::Status Query();
+  absl::Status ReadSteps();
 
   const std::string file_;
   std::vector<absl::string_view> lines_;
@@ -52,6 +61,8 @@ class CertificateReader {
   std::vector<int> instance_lines_;
   std::vector<std::pair<size_t, std::string>> named_;  // queries that steps name, with their lines
   std::set<std::string> known_, texts_;
+  std::vector<std::pair<size_t, SmtQuery>> queries_;
+  std::vector<Steps> steps_;
 };
 
 // The queries of all instances, each once, in the order of first use.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/work.h"
 #include "verifier/check/step_values.h"
 #include "verifier/integer/give_up.h"
 
@@ -38,7 +39,7 @@ bool Has(const std::vector<verifier::Var>& vars, verifier::Var v) {
 }
 
 // v, or a quotient, minimum or element in which it occurs.
-bool Mentions(const verifier::Context& ctx, const verifier::Poly& p, verifier::Var v) {
+bool Mentions(const verifier::Variables& ctx, const verifier::Poly& p, verifier::Var v) {
   for (const verifier::Poly::Item& item : p.items()) {
     if (std::any_of(item.vars.begin(), item.vars.end(),
                     [&](verifier::Var x) { return x == v || Has(ctx.Info(x).inner, v); })) {
@@ -48,7 +49,7 @@ bool Mentions(const verifier::Context& ctx, const verifier::Poly& p, verifier::V
   return false;
 }
 
-bool Mentions(const verifier::Context& ctx, const verifier::Guard& g, verifier::Var v) {
+bool Mentions(const verifier::Variables& ctx, const verifier::Guard& g, verifier::Var v) {
   using Kind = verifier::Guard::Kind;
   if (g.kind() == Kind::kGe || g.kind() == Kind::kEq) return Mentions(ctx, g.poly(), v);
   if (g.kind() != Kind::kAnd && g.kind() != Kind::kNot) return false;
@@ -129,7 +130,7 @@ class StepChecker::Comparison {
 
  private:
   // Notes the places of v: names of reads and of the integers beside them, and the axes.
-  static void AddPlaces(const Context& ctx, Var v, const Atom& atom, std::multiset<std::string>* places) {
+  static void AddPlaces(const Variables& ctx, Var v, const Atom& atom, std::multiset<std::string>* places) {
     for (size_t axis = 0; axis < atom->at.size(); ++axis) {
       if (Mentions(ctx, atom->at[axis], v)) places->insert(absl::StrCat(atom->name, " ", axis));
     }
@@ -292,7 +293,7 @@ SmtAnswer StepChecker::AnswerTo(SmtQuery query, unsigned limit) {
   return asked.answer;
 }
 
-std::vector<std::string> StepChecker::FactsOf(const Context& ctx, StepQueryBuilder& claim) {
+std::vector<std::string> StepChecker::FactsOf(const Variables& ctx, StepQueryBuilder& claim) {
   std::vector<std::string> facts;
   for (const std::vector<Guard>* all : {&ctx.facts(), &ctx.assumptions}) {
     for (const Guard& g : *all) {
@@ -305,7 +306,7 @@ std::vector<std::string> StepChecker::FactsOf(const Context& ctx, StepQueryBuild
 namespace {
 
 // An element that selects positions, also below quotients and minima.
-bool HasElement(const verifier::Context& ctx, const verifier::Poly& p) {
+bool HasElement(const verifier::Variables& ctx, const verifier::Poly& p) {
   const auto has = [&](verifier::Var v) {
     const VarInfo& info = ctx.Info(v);
     return info.kind == VarInfo::Kind::kValue || HasElement(ctx, info.a) || HasElement(ctx, info.b);
@@ -328,7 +329,7 @@ bool HasWholeValue(const verifier::NormalForm& n) {
 
 }  // namespace
 
-bool StepChecker::Subject::HasElements(const Context& ctx) const {
+bool StepChecker::Subject::HasElements(const Variables& ctx) const {
   std::vector<Poly> polys = indices;
   for (const Guard& g : guards) verifier::CollectPolys(g, &polys);
   verifier::AllPolys(terms, &polys);
@@ -336,7 +337,7 @@ bool StepChecker::Subject::HasElements(const Context& ctx) const {
          std::any_of(polys.begin(), polys.end(), [&](const Poly& p) { return HasElement(ctx, p); });
 }
 
-std::string StepChecker::Subject::ToString(const Context& ctx) const {
+std::string StepChecker::Subject::ToString(const Variables& ctx) const {
   std::vector<std::string> parts;
   if (!note.empty()) parts.push_back(note);
   for (const Term& t : terms) parts.push_back(absl::StrCat(t.coef.ToString(), " ", verifier::TermKey(ctx, t)));
@@ -345,7 +346,7 @@ std::string StepChecker::Subject::ToString(const Context& ctx) const {
   return absl::StrJoin(parts, ", ");
 }
 
-void StepChecker::Note(const Context& ctx, Finding finding, Law law, absl::FunctionRef<Subject()> subject) {
+void StepChecker::Note(const Variables& ctx, Finding finding, Law law, absl::FunctionRef<Subject()> subject) {
   LawSteps& own = report_.by_law[law];
   const auto open = [&] {
     ++own.open;
@@ -387,8 +388,8 @@ void StepChecker::Note(const Context& ctx, Finding finding, Law law, absl::Funct
 
 // ---------------------------------------------------------------- laws of sums
 
-void StepChecker::Resummed(Context& ctx, Law law, const Term& before, const Term& after, const Substitution& forward,
-                           const Substitution& backward) {
+void StepChecker::Resummed(const Variables& ctx, Law law, const Term& before, const Term& after,
+                           const Substitution& forward, const Substitution& backward) {
   Finding finding = before.coef == after.coef ? Finding::kText : Finding::kWrong;
   // From after to before: u are the variables of after.
   {
@@ -441,7 +442,7 @@ void StepChecker::Resummed(Context& ctx, Law law, const Term& before, const Term
   });
 }
 
-void StepChecker::Counted(Context& ctx, const Term& before, const Term& after, Var v, const Poly& count) {
+void StepChecker::Counted(const Variables& ctx, const Term& before, const Term& after, Var v, const Poly& count) {
   Finding finding = Finding::kWrong;
   std::vector<Atom> atoms = after.atoms;
   const bool counted = !atoms.empty() && atoms.back()->kind == AtomNode::Kind::kInt && atoms.back()->value == count;
@@ -475,7 +476,7 @@ void StepChecker::Counted(Context& ctx, const Term& before, const Term& after, V
   Note(ctx, finding, Law::kCounting, [&] { return Subject{.terms = {before, after}}; });
 }
 
-void StepChecker::Vanished(Context& ctx, const Term& term) {
+void StepChecker::Vanished(const Variables& ctx, const Term& term) {
   StepQueryBuilder claim(ctx);
   claim.Hide(term.bound);
   std::vector<std::string> facts = FactsOf(ctx, claim);
@@ -484,7 +485,7 @@ void StepChecker::Vanished(Context& ctx, const Term& term) {
   Note(ctx, finding, Law::kEmptyGuard, [&] { return Subject{.terms = {term}}; });
 }
 
-void StepChecker::Collected(Context& ctx, const NormalForm& parts, const std::vector<size_t>& place,
+void StepChecker::Collected(const Variables& ctx, const NormalForm& parts, const std::vector<size_t>& place,
                             const NormalForm& sum) {
   std::vector<verifier::Rational> coefs(sum.size(), 0);
   std::vector<bool> met(sum.size(), false);
@@ -507,7 +508,7 @@ void StepChecker::Collected(Context& ctx, const NormalForm& parts, const std::ve
   }
 }
 
-void StepChecker::Zero(Context& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
+void StepChecker::Zero(const Variables& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
                        const std::vector<std::vector<verifier::MovedTerm>>& classes) {
   std::vector<bool> met(sum.size(), false);
   for (const std::vector<verifier::MovedTerm>& terms : classes) {
@@ -532,7 +533,7 @@ void StepChecker::Zero(Context& ctx, const std::vector<Guard>& facts, const Norm
   Equal(ctx, Law::kJointQuery, Guard::And(facts), rest, {});
 }
 
-void StepChecker::Cancelled(Context& ctx, const std::vector<Guard>& given, const NormalForm& members) {
+void StepChecker::Cancelled(const Variables& ctx, const std::vector<Guard>& given, const NormalForm& members) {
   StepQueryBuilder claim(ctx);
   for (const Term& t : members) claim.Hide(t.bound);
   std::vector<std::string> facts = FactsOf(ctx, claim);
@@ -559,8 +560,8 @@ void StepChecker::Cancelled(Context& ctx, const std::vector<Guard>& given, const
 
 // ---------------------------------------------------------------- indices
 
-void StepChecker::Decided(Context& ctx, Law law, const std::vector<Guard>& also, const std::vector<Guard>& goals,
-                          const std::vector<Var>& hidden) {
+void StepChecker::Decided(const Variables& ctx, Law law, const std::vector<Guard>& also,
+                          const std::vector<Guard>& goals, const std::vector<Var>& hidden) {
   StepQueryBuilder claim(ctx);
   claim.Hide(hidden);
   std::vector<std::string> facts = FactsOf(ctx, claim), wanted;
@@ -574,7 +575,7 @@ void StepChecker::Decided(Context& ctx, Law law, const std::vector<Guard>& also,
   Note(ctx, finding, law, [&] { return Subject{.guards = goals}; });
 }
 
-void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) {
+void StepChecker::Divided(const Variables& ctx, const Poly& num, const Poly& den, const Poly& result) {
   StepQueryBuilder claim(ctx);
   const IndexSum n = claim.Of(num, {}), d = claim.Of(den, {}), q = claim.Of(result, {});
   const IndexSum rest = verifier::PlusTimes(n, verifier::Times(d, q), -1);
@@ -588,7 +589,7 @@ void StepChecker::Divided(Context& ctx, const Poly& num, const Poly& den, const 
   Note(ctx, finding, Law::kQuotient, [&] { return Subject{.indices = {num, den, result}}; });
 }
 
-void StepChecker::Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) {
+void StepChecker::Least(const Variables& ctx, const Poly& a, const Poly& b, const Poly& result) {
   StepQueryBuilder claim(ctx);
   const IndexSum x = claim.Of(a, {}), y = claim.Of(b, {}), least = claim.Of(result, {});
   const Finding finding =

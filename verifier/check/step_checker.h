@@ -53,10 +53,20 @@ struct CheckedSteps {
   std::vector<SmtQuery> questions;   // distinct, each found unsatisfiable by Z3
 };
 
+// The name of a read: NAME@3 of the instance's node 3, NAME%2 of its real number 2, or a number. Not trusted: -1 and
+// not a number stand for none.
+struct LeafName {
+  enum class Kind : uint8_t { kLeaf, kReal, kNumber };
+  explicit LeafName(const std::string& name);
+  Kind kind = Kind::kNumber;
+  int number = -1;
+  double value = 0;
+};
+
 // Not thread-safe. One for the proofs of one rule.
 class StepChecker : public verifier::ProofObserver {
  public:
-  using Context = verifier::Context;
+  using Variables = verifier::Variables;
   using Term = verifier::Term;
   using NormalForm = verifier::NormalForm;
   using Guard = verifier::Guard;
@@ -69,23 +79,26 @@ class StepChecker : public verifier::ProofObserver {
   const CheckedSteps& report() const { return report_; }
 
   void Begin(const RuleInstance& instance, const std::vector<std::vector<int64_t>>& assignments) override;
-  void Resummed(Context& ctx, verifier::Law law, const Term& before, const Term& after, const Substitution& forward,
-                const Substitution& backward) override;
-  void Counted(Context& ctx, const Term& before, const Term& after, Var v, const Poly& count) override;
-  void Vanished(Context& ctx, const Term& term) override;
-  void Collected(Context& ctx, const NormalForm& parts, const std::vector<size_t>& place,
+  void Stated(const Variables& /*ctx*/, const std::vector<Poly>& /*symbols*/) override {}
+  void Resummed(const Variables& ctx, verifier::Law law, const Term& before, const Term& after,
+                const Substitution& forward, const Substitution& backward) override;
+  void Counted(const Variables& ctx, const Term& before, const Term& after, Var v, const Poly& count) override;
+  void Vanished(const Variables& ctx, const Term& term) override;
+  void Collected(const Variables& ctx, const NormalForm& parts, const std::vector<size_t>& place,
                  const NormalForm& sum) override;
-  void Decided(Context& ctx, verifier::Law law, const std::vector<Guard>& also, const std::vector<Guard>& goals,
+  void Decided(const Variables& ctx, verifier::Law law, const std::vector<Guard>& also, const std::vector<Guard>& goals,
                const std::vector<Var>& hidden) override;
-  void Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) override;
-  void Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) override;
-  void Equal(Context& ctx, verifier::Law law, const Guard& also, const NormalForm& before,
+  void Divided(const Variables& ctx, const Poly& num, const Poly& den, const Poly& result) override;
+  void Least(const Variables& ctx, const Poly& a, const Poly& b, const Poly& result) override;
+  void Equal(const Variables& ctx, verifier::Law law, const Guard& also, const NormalForm& before,
              const NormalForm& after) override;
-  void Zero(Context& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
+  void Zero(const Variables& ctx, const std::vector<Guard>& facts, const NormalForm& sum,
             const std::vector<std::vector<verifier::MovedTerm>>& classes) override;
-  void Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) override;
+  void Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at,
+                const NormalForm& form) override;
 
  private:
+  friend class ProofCheck;  // asks and counts obligations in the same way
   enum class Finding : uint8_t { kText, kQuestion, kValue, kOpen, kWrong };
   class Comparison;
   // The objects that a step speaks about.
@@ -96,19 +109,22 @@ class StepChecker : public verifier::ProofObserver {
     std::vector<Poly> indices;
 
     // True if it mentions elements that select positions, or values as a whole.
-    bool HasElements(const Context& ctx) const;
-    std::string ToString(const Context& ctx) const;
+    bool HasElements(const Variables& ctx) const;
+    std::string ToString(const Variables& ctx) const;
   };
 
   // Checks that under the facts the coefficients of these terms, which are equal products, cancel.
-  void Cancelled(Context& ctx, const std::vector<Guard>& facts, const NormalForm& members);
+  void Cancelled(const Variables& ctx, const std::vector<Guard>& facts, const NormalForm& members);
   SmtAnswer AnswerTo(SmtQuery query, unsigned limit);
   // Asks if the facts imply the goals.
   Finding Ask(verifier::StepQueryBuilder& claim, const std::vector<std::string>& facts,
               const std::vector<std::string>& goals);
   // Counts the step; `subject` is asked for where it is wrong.
-  void Note(const Context& ctx, Finding finding, verifier::Law law, absl::FunctionRef<Subject()> subject);
-  static std::vector<std::string> FactsOf(const Context& ctx, verifier::StepQueryBuilder& claim);
+  void Note(const Variables& ctx, Finding finding, verifier::Law law, absl::FunctionRef<Subject()> subject);
+  // The value of a read of the instance's leaves and numbers; not a number where there is none.
+  static double ReadAt(const RuleInstance& instance, verifier::ConcreteInstance& concrete,
+                       const verifier::AtomNode& read, const std::vector<int64_t>& position);
+  static std::vector<std::string> FactsOf(const Variables& ctx, verifier::StepQueryBuilder& claim);
 
   std::mt19937_64 rng_;
   CheckedSteps report_;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "verifier/check/step_checker.h"
@@ -61,7 +62,7 @@ void StepChecker::Begin(const RuleInstance& instance, const std::vector<std::vec
 namespace {
 
 // Values of the variables that the polynomials of the forms need and that nothing says yet: within their ranges.
-bool DrawVariable(const verifier::Context& ctx, verifier::Var v, ElementValues* values, std::mt19937_64* rng) {
+bool DrawVariable(const verifier::Variables& ctx, verifier::Var v, ElementValues* values, std::mt19937_64* rng) {
   if (values->Knows(v)) return true;
   const VarInfo& info = ctx.Info(v);
   if (info.kind != VarInfo::Kind::kLocal) return true;
@@ -86,7 +87,7 @@ bool DrawVariable(const verifier::Context& ctx, verifier::Var v, ElementValues* 
 
 }  // namespace
 
-void StepChecker::Equal(Context& ctx, verifier::Law law, const Guard& also, const NormalForm& before,
+void StepChecker::Equal(const Variables& ctx, verifier::Law law, const Guard& also, const NormalForm& before,
                         const NormalForm& after) {
   // Once for every text: the names of variables are the same in all attempts at an instance.
   const std::string left = verifier::NormalFormKey(ctx, before), right = verifier::NormalFormKey(ctx, after);
@@ -144,7 +145,31 @@ void StepChecker::Equal(Context& ctx, verifier::Law law, const Guard& also, cons
   });
 }
 
-void StepChecker::Composed(Context& ctx, int node, int output, const std::vector<Poly>& at, const NormalForm& form) {
+LeafName::LeafName(const std::string& name) {
+  const size_t leaf = name.rfind('@'), real = name.rfind('%');
+  kind = leaf != std::string::npos ? Kind::kLeaf : real != std::string::npos ? Kind::kReal : Kind::kNumber;
+  if (kind == Kind::kNumber) {
+    if (!absl::SimpleAtod(name, &value)) value = std::nan("");
+  } else if (!absl::SimpleAtoi(name.substr((kind == Kind::kLeaf ? leaf : real) + 1), &number)) {
+    number = -1;
+  }
+}
+
+double StepChecker::ReadAt(const RuleInstance& instance, verifier::ConcreteInstance& concrete, const AtomNode& read,
+                           const std::vector<int64_t>& position) {
+  const LeafName name(read.name);
+  if (name.kind == LeafName::Kind::kNumber) return position.empty() ? name.value : std::nan("");
+  if (name.kind == LeafName::Kind::kReal) {
+    const bool exists = name.number >= 0 && name.number < static_cast<int>(concrete.reals().size()) && position.empty();
+    return exists ? concrete.reals()[static_cast<size_t>(name.number)] : std::nan("");
+  }
+  const bool exists = name.number >= 0 && name.number < static_cast<int>(instance.nodes.size()) &&
+                      concrete.ShapeOf({name.number, 0}).size() == position.size();
+  return exists ? concrete.Element({name.number, 0}, position) : std::nan("");
+}
+
+void StepChecker::Composed(const Variables& ctx, int node, int output, const std::vector<Poly>& at,
+                           const NormalForm& form) {
   int computed = 0, wrong = 0;
   std::string where;
   // The proof's facts about sizes hold wherever the left side is legal and no value is empty.
@@ -163,10 +188,7 @@ void StepChecker::Composed(Context& ctx, int node, int output, const std::vector
     const size_t k = static_cast<size_t>(point) % concrete_.size();
     verifier::ConcreteInstance& concrete = *concrete_[k];
     ElementValues values(ctx, [&](const AtomNode& read, const std::vector<int64_t>& position) {
-      const size_t leaf = read.name.rfind('@'), real = read.name.rfind('%');
-      if (leaf != std::string::npos) return concrete.Element({std::atoi(read.name.c_str() + leaf + 1), 0}, position);
-      if (real != std::string::npos) return concrete.reals()[std::atoi(read.name.c_str() + real + 1)];
-      return std::atof(read.name.c_str());  // a constant
+      return ReadAt(*instance_, concrete, read, position);
     });
     for (size_t s = 0; s < sizes_[k].size(); ++s) values.Set(static_cast<Var>(s), sizes_[k][s]);
     bool usable = true;

@@ -150,7 +150,6 @@ std::string StepQueryBuilder::Equal(const IndexSum& a, const IndexSum& b) {
   return text;
 }
 
-// The q with den q <= num < den q + den, where den is positive; nothing is known of it elsewhere.
 IndexSum StepQueryBuilder::Quotient(const IndexSum& num, const IndexSum& den) {
   const auto [place, first] = of_text_.emplace(absl::StrCat("div ", Text(num), " by ", Text(den)), 0);
   if (first) {
@@ -164,29 +163,32 @@ IndexSum StepQueryBuilder::Quotient(const IndexSum& num, const IndexSum& den) {
   return {{{place->second}, 1}};
 }
 
+IndexSum StepQueryBuilder::Least(const IndexSum& a, const IndexSum& b) {
+  const auto [place, first] = of_text_.emplace(absl::StrCat("min ", Text(a), " and ", Text(b)), 0);
+  if (first) {
+    place->second = NewConstant();
+    const IndexSum least = {{{place->second}, 1}};
+    constants_[place->second].known = {absl::StrCat("(and ", AtLeastZero(PlusTimes(a, least, -1)), " ",
+                                                    AtLeastZero(PlusTimes(b, least, -1)), " (or ", Equal(least, a), " ",
+                                                    Equal(least, b), "))")};
+  }
+  return {{{place->second}, 1}};
+}
+
+IndexSum StepQueryBuilder::Unknown(const std::string& text) {
+  const auto [place, first] = of_text_.emplace(text, 0);
+  if (first) place->second = NewConstant();
+  return {{{place->second}, 1}};
+}
+
 IndexSum StepQueryBuilder::OfVar(Var v, const IndexEnvironment& environment) {
   const auto replaced = environment.find(v);
   if (replaced != environment.end()) return replaced->second;
   const VarInfo& info = ctx_.Info(v);
   switch (info.kind) {
     case VarInfo::Kind::kDiv: return Quotient(Of(info.a, environment), Of(info.b, environment));
-    case VarInfo::Kind::kMin: {
-      const IndexSum a = Of(info.a, environment), b = Of(info.b, environment);
-      const auto [place, first] = of_text_.emplace(absl::StrCat("min ", Text(a), " and ", Text(b)), 0);
-      if (first) {
-        place->second = NewConstant();
-        const IndexSum least = {{{place->second}, 1}};
-        constants_[place->second].known = {absl::StrCat("(and ", AtLeastZero(PlusTimes(a, least, -1)), " ",
-                                                        AtLeastZero(PlusTimes(b, least, -1)), " (or ", Equal(least, a),
-                                                        " ", Equal(least, b), "))")};
-      }
-      return {{{place->second}, 1}};
-    }
-    case VarInfo::Kind::kValue: {
-      const auto [place, first] = of_text_.emplace(absl::StrCat("value ", Text(ElementOf(info), environment)), 0);
-      if (first) place->second = NewConstant();
-      return {{{place->second}, 1}};
-    }
+    case VarInfo::Kind::kMin: return Least(Of(info.a, environment), Of(info.b, environment));
+    case VarInfo::Kind::kValue: return Unknown(absl::StrCat("value ", Text(ElementOf(info), environment)));
     case VarInfo::Kind::kParam:
     case VarInfo::Kind::kLocal: break;
   }
@@ -195,7 +197,7 @@ IndexSum StepQueryBuilder::OfVar(Var v, const IndexEnvironment& environment) {
   const int constant = place->second = NewConstant();
   const IndexSum self = {{{constant}, 1}};
   std::vector<std::string> known;
-  if (info.kind == VarInfo::Kind::kParam && info.min) {
+  if (info.kind == VarInfo::Kind::kParam && info.min && hidden_.count(v) == 0) {
     known.push_back(AtLeastZero(PlusTimes(self, {{{}, *info.min}}, -1)));
   }
   if (info.range && hidden_.count(v) == 0) {

@@ -27,16 +27,21 @@ IndexSum Times(const IndexSum& a, const IndexSum& b);
 // One question: its constants, and the texts of conditions about them.
 class StepQueryBuilder {
  public:
-  explicit StepQueryBuilder(const Context& ctx) : ctx_(ctx) {}
+  explicit StepQueryBuilder(const Variables& ctx) : ctx_(ctx) {}
 
-  const Context& context() const { return ctx_; }
-  // The range of the variable is not known.
+  const Variables& context() const { return ctx_; }
+  // The ranges of these variables are not known, nor their least values.
   void Hide(const std::vector<Var>& vars) { hidden_.insert(vars.begin(), vars.end()); }
   IndexSum Fresh() { return {{{NewConstant()}, 1}}; }
   IndexSum Of(const Poly& p, const IndexEnvironment& environment);
   std::string Of(const Guard& g, const IndexEnvironment& environment);
   std::string Equal(const IndexSum& a, const IndexSum& b);
   std::string AtLeastZero(const IndexSum& a);
+  // The q with den q <= num < den q + den, where den is positive; nothing is known of it elsewhere.
+  IndexSum Quotient(const IndexSum& num, const IndexSum& den);
+  IndexSum Least(const IndexSum& a, const IndexSum& b);
+  // A constant of which nothing is known, the same for the same text.
+  IndexSum Unknown(const std::string& text);
   static std::string Text(const IndexSum& a);
   // The normal form as a text that is the same for the same environment, for elements that are indices.
   std::string Text(const NormalForm& n, const IndexEnvironment& environment);
@@ -65,11 +70,10 @@ class StepQueryBuilder {
     return static_cast<int>(constants_.size()) - 1;
   }
   IndexSum OfVar(Var v, const IndexEnvironment& environment);
-  IndexSum Quotient(const IndexSum& num, const IndexSum& den);
   std::string Text(const Atom& a, const IndexEnvironment& environment);
   std::vector<std::string> Products() const;
 
-  const Context& ctx_;
+  const Variables& ctx_;
   std::set<Var> hidden_;
   std::vector<Constant> constants_;
   std::map<Var, int> of_var_;

@@ -19,7 +19,7 @@ class ElementValues {
   // The element of a leaf; NaN if there is none.
   using Leaves = std::function<double(const AtomNode& read, const std::vector<int64_t>& at)>;
 
-  ElementValues(const Context& ctx, Leaves leaves) : ctx_(ctx), leaves_(std::move(leaves)) {}
+  ElementValues(const Variables& ctx, Leaves leaves) : ctx_(ctx), leaves_(std::move(leaves)) {}
 
   void Set(Var v, int64_t value) { values_[v] = value; }
   bool Knows(Var v) const { return values_.contains(v); }
@@ -42,7 +42,7 @@ class ElementValues {
   bool Bounds(Var v, const std::vector<Guard>& parts, const std::vector<Var>& open, int64_t* low, int64_t* high);
   bool IsKnown(const Poly& p, const std::vector<Var>& open) const;
 
-  const Context& ctx_;
+  const Variables& ctx_;
   Leaves leaves_;
   absl::flat_hash_map<Var, int64_t> values_;
   int64_t work_ = 0;

@@ -189,7 +189,7 @@ class Operations {
 
 // ---------------------------------------------------------------- magnitudes
 
-ExprPtr Magnitude(const ExprPtr& e, const std::set<ExprPtr>& exponents) {
+ExprPtr MagnitudeOf(const ExprPtr& e, const std::set<ExprPtr>& exponents) {
   if (!IsScalarKind(e->kind()) || !IsFloating(e->dtype()) || exponents.contains(e)) return e;
   // An infinity is where an extremum begins: its sign is no part of a magnitude.
   if (e->IsConst()) return e->real() < 0 && std::isfinite(e->real()) ? Constant(-e->real(), e->dtype()).node() : e;
@@ -514,8 +514,8 @@ RuleInstance LawOfOperations(const RuleInstance& instance, bool stored) {
 
 RuleInstance LawOfMagnitudes(const RuleInstance& instance) {
   const Exponents exponents(instance);
-  RuleInstance law =
-      WithElements(instance, [&](const SymbolicNode&, const ExprPtr& e) { return Magnitude(e, exponents.constants); });
+  RuleInstance law = WithElements(
+      instance, [&](const SymbolicNode&, const ExprPtr& e) { return MagnitudeOf(e, exponents.constants); });
   for (RealSymbol& real : law.reals) real.positive = real.positive || IsFloating(real.dtype);
   for (size_t n = 0; n < law.nodes.size(); ++n) {
     SymbolicNode& node = law.nodes[n];

@@ -13,7 +13,7 @@ namespace {
 constexpr double kClose = 1e-4;
 
 // SplitMix64 (Steele, Lea, Flood, 2014): bits that depend on the place alone.
-uint64_t Bits(uint64_t place) {
+uint64_t BitsOfPlace(uint64_t place) {
   uint64_t z = place + 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -31,7 +31,7 @@ ValueSignature SignatureOf(const TensorType& type, const Tensor& tensor) {
       continue;
     }
     squares += x * x;
-    const uint64_t bits = Bits(static_cast<uint64_t>(i));
+    const uint64_t bits = BitsOfPlace(static_cast<uint64_t>(i));
     for (size_t k = 0; k < signature.sums.size(); ++k) signature.sums[k] += (bits >> k & 1) != 0 ? x : -x;
   }
   signature.norm = std::sqrt(squares);

@@ -15,8 +15,6 @@ void SortUnique(std::vector<Var>* vars) {
   vars->erase(std::unique(vars->begin(), vars->end()), vars->end());
 }
 
-bool Has(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), vars.end(), v) != vars.end(); }
-
 // The variables that every monomial has, with repetition.
 Monomial SharedFactors(const Poly& p) {
   if (p.IsZero()) return {};
@@ -335,54 +333,5 @@ Poly Context::Subst(const Poly& p, const Substitution& s) { return s.empty() ? p
 Guard Context::Subst(const Guard& g, const Substitution& s) { return s.empty() ? g : SubstImpl(g, s, false); }
 Poly Context::Rename(const Poly& p, const Substitution& s) { return s.empty() ? p : SubstImpl(p, s, true); }
 Guard Context::Rename(const Guard& g, const Substitution& s) { return s.empty() ? g : SubstImpl(g, s, true); }
-
-std::vector<Var> Context::BaseVars(const Poly& p) const {
-  std::vector<Var> out;
-  for (const Poly::Item& item : p.items()) {
-    for (Var v : item.vars) {
-      if (IsDefinition(v)) {
-        out.insert(out.end(), vars_[v].inner.begin(), vars_[v].inner.end());
-      } else {
-        out.push_back(v);
-      }
-    }
-  }
-  SortUnique(&out);
-  return out;
-}
-
-std::vector<Var> Context::BaseVars(const Guard& g) const {
-  std::vector<Poly> polys;
-  CollectPolys(g, &polys);
-  std::vector<Var> out;
-  for (const Poly& p : polys) {
-    for (Var v : BaseVars(p)) out.push_back(v);
-  }
-  SortUnique(&out);
-  return out;
-}
-
-bool Context::Mentions(const Poly& p, const std::vector<Var>& vars) const {
-  if (vars.empty()) return false;
-  for (Var v : BaseVars(p)) {
-    if (Has(vars, v)) return true;
-  }
-  return false;
-}
-
-bool Context::Mentions(const Guard& g, const std::vector<Var>& vars) const {
-  if (vars.empty()) return false;
-  for (Var v : BaseVars(g)) {
-    if (Has(vars, v)) return true;
-  }
-  return false;
-}
-
-bool Context::HasDefinition(const Poly& p) const {
-  for (Var v : p.Vars()) {
-    if (IsDefinition(v)) return true;
-  }
-  return false;
-}
 
 }  // namespace rewright::verifier

@@ -1,10 +1,5 @@
-// The state of one proof attempt: its variables and their definitions, the facts, the strategy, the time limit.
-//
-// Kinds of variables:
-//   parameters   the symbols of the rule (sizes, attributes) and integers introduced for exact divisions;
-//   locals       output positions, bound variables, anchors; some have a range [lo, hi) that may simplify expressions
-//                under the guard that carries it, and never that guard itself;
-//   definitions  floor(num / den) with den proved positive, min(a, b), and integer elements used as indices.
+// The state of one proof attempt: its variables and their definitions (variables.h), the facts, the strategy, the time
+// limit.
 // Not thread-safe; a proof owns its contexts.
 #pragma once
 
@@ -26,37 +21,12 @@
 #include "verifier/integer/implication_oracle.h"
 #include "verifier/integer/polynomial.h"
 #include "verifier/integer/smt_query.h"
+#include "verifier/integer/variables.h"
 
 namespace rewright::verifier {
 
-class Context;
 class IndexObserver;
 class QueryCache;
-
-// Names of variables in place of their own, for printing.
-using VarNames = absl::flat_hash_map<Var, std::string>;
-
-// An element of a tensor that serves as an index. This folder knows no elements; normal_form/ derives it.
-class IndexElement {
- public:
-  virtual ~IndexElement() = default;
-  // Equal elements have equal texts.
-  virtual std::string Print(const Context& ctx, const VarNames& names) const = 0;
-  // The element after a substitution, as an index.
-  virtual Poly Subst(Context& ctx, const Substitution& s) const = 0;
-};
-
-struct VarInfo {
-  enum class Kind : uint8_t { kParam, kLocal, kDiv, kMin, kValue };
-  Kind kind = Kind::kLocal;
-  std::string name;
-  std::optional<int64_t> min;                    // kParam
-  std::optional<std::pair<Poly, Poly>> defined;  // kParam: first / second, exactly (for numeric samples)
-  std::optional<std::pair<Poly, Poly>> range;    // kLocal: lo, hi
-  Poly a, b;                                     // kDiv: a / b; kMin: min(a, b)
-  std::shared_ptr<const IndexElement> value;     // kValue: the element
-  std::vector<Var> inner;                        // definitions: the variables below them, sorted
-};
 
 // The choices of one attempt. The attempts of a proof go from cheap to thorough.
 struct Strategy {
@@ -85,6 +55,7 @@ struct ProofSession {
   std::function<bool(const SmtQuery&)> known_unsat;
   int queries = 0;
   bool nonlinear = false;  // a query needed native non-linear arithmetic
+  bool hung = false;       // a query of that kind ran past its time: no other is asked
   std::vector<SmtQuery> smtlib;
   std::vector<std::string> steps;  // obligations, normal forms, changes of variables, witnesses, queries
 
@@ -92,10 +63,7 @@ struct ProofSession {
   void CheckLimit() const;                                                                    // throws GiveUp
 };
 
-// Numeric values of variables.
-using Assignment = absl::flat_hash_map<Var, int64_t>;
-
-class Context {
+class Context : public Variables {
  public:
   Context(ProofSession* record, const Strategy& strategy, uint64_t seed);
   Context(const Context&) = delete;
@@ -108,10 +76,7 @@ class Context {
   Var NewRanged(std::string name, Poly lo, Poly hi);
   // A new variable with the range of v.
   Var FreshCopy(Var v);
-  const VarInfo& Info(Var v) const { return vars_[v]; }
   VarInfo& MutableInfo(Var v) { return vars_[v]; }
-  bool IsDefinition(Var v) const { return vars_[v].kind > VarInfo::Kind::kLocal; }
-  bool IsParam(Var v) const { return vars_[v].kind == VarInfo::Kind::kParam; }
 
   // ---- index arithmetic, as index::Laws needs it
   using Number = Poly;
@@ -129,13 +94,6 @@ class Context {
   // Substitutes fresh variables of equal range: nothing new can simplify.
   Poly Rename(const Poly& p, const Substitution& s);
   Guard Rename(const Guard& g, const Substitution& s);
-
-  // Variables of p; those under definitions instead of the definitions.
-  std::vector<Var> BaseVars(const Poly& p) const;
-  std::vector<Var> BaseVars(const Guard& g) const;
-  bool Mentions(const Poly& p, const std::vector<Var>& vars) const;
-  bool Mentions(const Guard& g, const std::vector<Var>& vars) const;
-  bool HasDefinition(const Poly& p) const;
 
   // ---- deciding
   // p >= 0 from ranges and minima by substituting extremes; sound, incomplete, cheap. The ranges of `hidden` are not
@@ -156,25 +114,14 @@ class Context {
   bool Evaluate(const Poly& p, Assignment* values, int64_t* result) const;
   bool Evaluate(const Guard& g, Assignment* values, bool* result) const;
 
-  // ---- printing; `names` overrides the names of variables.
-  using Names = VarNames;
-  std::string Print(const Poly& p, const Names& names = {}) const;
-  std::string Print(const Guard& g, const Names& names = {}) const;
-
-  // The rule's conditions and the left side's requirements.
-  const std::vector<Guard>& facts() const { return facts_; }
   void SetFacts(std::vector<Guard> facts);
-  // Conditions under which the expression at hand is evaluated: divisions may simplify under them, because the result
-  // is used only under the same conditions.
-  std::vector<Guard> assumptions;
-  std::vector<Assignment> samples;  // of the parameters, satisfying the facts
-  std::vector<Var> positions;       // of the output whose elements are compared; asked for where sums are unrolled
+  std::vector<Var> positions;  // of the output whose elements are compared; asked for where sums are unrolled
   Strategy strategy;
   ProofSession* record;
   bool used_finite_law = false;
   bool used_bounds = false;  // sizes, attributes and positions were taken to be below 2^31
-  // Set if the strategy's choices about product ranges, sum axes and literals matter here.
-  bool met_product = false, met_sum = false, met_literal = false;
+  // Set if the strategy's choices about product ranges, sum axes, literals and elements that count matter here.
+  bool met_product = false, met_sum = false, met_literal = false, met_count = false;
   std::map<std::string, bool> lemmas;   // equalities of closures that were tried, by their texts
   ImplicationOracle* oracle = nullptr;  // null: inequalities hold only where ranges and facts show it
   // Position of a parameter in the order of factors of product axes.
@@ -200,8 +147,6 @@ class Context {
   // A random integer from 0 to below `count`, which is positive.
   int64_t Below(int64_t count) const { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(count)); }
 
-  std::vector<Guard> facts_;
-  std::vector<VarInfo> vars_;
   std::map<std::pair<Poly, Poly>, Var> divs_, mins_;
   std::map<std::string, Var> values_;
   std::set<std::string> param_names_;

@@ -10,7 +10,7 @@
 
 namespace rewright::verifier {
 
-class Context;
+class Variables;
 class ProofObserver;
 
 class IndexObserver {
@@ -19,11 +19,11 @@ class IndexObserver {
 
   // Tells that all goals hold under the facts, the assumptions of the context and `also`. Ranges of `hidden` variables
   // are not known.
-  virtual void Decided(Context& ctx, Law law, const std::vector<Guard>& also, const std::vector<Guard>& goals,
+  virtual void Decided(const Variables& ctx, Law law, const std::vector<Guard>& also, const std::vector<Guard>& goals,
                        const std::vector<Var>& hidden) = 0;
   // result = floor(num / den) and min(a, b), under the facts and the assumptions.
-  virtual void Divided(Context& ctx, const Poly& num, const Poly& den, const Poly& result) = 0;
-  virtual void Least(Context& ctx, const Poly& a, const Poly& b, const Poly& result) = 0;
+  virtual void Divided(const Variables& ctx, const Poly& num, const Poly& den, const Poly& result) = 0;
+  virtual void Least(const Variables& ctx, const Poly& a, const Poly& b, const Poly& result) = 0;
 
   // This observer, if it receives the work on elements too; else null.
   virtual ProofObserver* AsProofObserver() { return nullptr; }

@@ -1,11 +1,11 @@
 // Printed forms of polynomials and guards, which are also their canonical keys.
 #include <algorithm>
 
-#include "verifier/integer/context.h"
+#include "verifier/integer/variables.h"
 
 namespace rewright::verifier {
 
-std::string Context::Print(const Poly& p, const Names& names) const {
+std::string Variables::Print(const Poly& p, const Names& names) const {
   std::vector<std::string> parts;
   for (const Poly::Item& item : p.items()) {
     std::vector<std::string> factors;
@@ -37,7 +37,7 @@ std::string Context::Print(const Poly& p, const Names& names) const {
   return out;
 }
 
-std::string Context::Print(const Guard& g, const Names& names) const {
+std::string Variables::Print(const Guard& g, const Names& names) const {
   switch (g.kind()) {
     case Guard::Kind::kTrue: return "true";
     case Guard::Kind::kFalse: return "false";

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "verifier/integer/context.h"
 #include "verifier/integer/law.h"
 #include "verifier/normal_form/term.h"
 

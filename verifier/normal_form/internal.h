@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "verifier/integer/context.h"
 #include "verifier/normal_form/term.h"
 
 namespace rewright::verifier {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "verifier/integer/context.h"
 #include "verifier/normal_form/term.h"
 
 namespace rewright::verifier {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "verifier/integer/context.h"
+
 namespace rewright::verifier {
 namespace {
 
@@ -34,10 +36,10 @@ std::vector<Atom> SortedByHead(std::vector<Atom> atoms) {
 
 // Names for bound variables that do not depend on how they are numbered: by first occurrence in the atoms, and within
 // one polynomial by the coefficients they carry.
-Context::Names CanonicalNames(const Context& ctx, const std::vector<Var>& bound, const std::vector<Atom>& atoms,
-                              const Context::Names& outer) {
+Variables::Names CanonicalNames(const Variables& ctx, const std::vector<Var>& bound, const std::vector<Atom>& atoms,
+                                const Variables::Names& outer) {
   if (bound.empty()) return outer;
-  Context::Names masked = outer;
+  Variables::Names masked = outer;
   for (Var v : bound) masked[v] = "*";
   std::vector<Var> order;
   for (const Atom& a : SortedByHead(atoms)) {
@@ -61,7 +63,7 @@ Context::Names CanonicalNames(const Context& ctx, const std::vector<Var>& bound,
   for (Var v : bound) {
     if (std::find(order.begin(), order.end(), v) == order.end()) order.push_back(v);
   }
-  Context::Names names = outer;
+  Variables::Names names = outer;
   for (Var v : order) names[v] = "$" + std::to_string(names.size());
   return names;
 }
@@ -85,7 +87,7 @@ std::vector<Term> SortedTerms(const NormalForm& n) {
 class ElementAsIndex final : public IndexElement {
  public:
   explicit ElementAsIndex(NormalForm element) : form(std::move(element)) {}
-  std::string Print(const Context& ctx, const VarNames& names) const override {
+  std::string Print(const Variables& ctx, const VarNames& names) const override {
     return NormalFormKey(ctx, form, names);
   }
   Poly Subst(Context& ctx, const Substitution& s) const override {
@@ -97,15 +99,19 @@ class ElementAsIndex final : public IndexElement {
 
 }  // namespace
 
+std::shared_ptr<const IndexElement> AsIndex(NormalForm element) {
+  return std::make_shared<const ElementAsIndex>(std::move(element));
+}
+
 Poly IndexOfElement(Context& ctx, const NormalForm& element) {
-  return ctx.ValueOf(std::make_shared<const ElementAsIndex>(element), FreeVars(ctx, element));
+  return ctx.ValueOf(AsIndex(element), FreeVars(ctx, element));
 }
 
 const NormalForm& ElementOf(const VarInfo& info) { return static_cast<const ElementAsIndex&>(*info.value).form; }
 
 // ---------------------------------------------------------------- making atoms
 
-Atom MakeRead(const Context& ctx, const Leaf& leaf, std::vector<Poly> at) {
+Atom MakeRead(const Variables& ctx, const Leaf& leaf, std::vector<Poly> at) {
   auto node = std::make_shared<AtomNode>();
   node->kind = AtomNode::Kind::kRead;
   node->name = leaf.name;
@@ -118,7 +124,7 @@ Atom MakeRead(const Context& ctx, const Leaf& leaf, std::vector<Poly> at) {
   return node;
 }
 
-Atom MakeIntAtom(const Context& ctx, const Poly& value) {
+Atom MakeIntAtom(const Variables& ctx, const Poly& value) {
   auto node = std::make_shared<AtomNode>();
   node->kind = AtomNode::Kind::kInt;
   node->value = value;
@@ -127,7 +133,7 @@ Atom MakeIntAtom(const Context& ctx, const Poly& value) {
   return node;
 }
 
-Atom MakeFnAtom(const Context& ctx, const std::string& fn, std::vector<NormalForm> args) {
+Atom MakeFnAtom(const Variables& ctx, const std::string& fn, std::vector<NormalForm> args) {
   auto node = std::make_shared<AtomNode>();
   node->kind = AtomNode::Kind::kFn;
   node->name = fn;
@@ -144,7 +150,7 @@ Atom MakeFnAtom(const Context& ctx, const std::string& fn, std::vector<NormalFor
   return node;
 }
 
-Atom MakeBinderAtom(const Context& ctx, const std::string& binder, std::vector<Branch> branches) {
+Atom MakeBinderAtom(const Variables& ctx, const std::string& binder, std::vector<Branch> branches) {
   auto node = std::make_shared<AtomNode>();
   node->kind = AtomNode::Kind::kMax;
   node->name = binder;
@@ -163,7 +169,7 @@ Atom MakeBinderAtom(const Context& ctx, const std::string& binder, std::vector<B
   return node;
 }
 
-Atom MakeWholeValue(const Context& ctx, std::vector<Branch> positions) {
+Atom MakeWholeValue(const Variables& ctx, std::vector<Branch> positions) {
   return MakeBinderAtom(ctx, kWholeValue, std::move(positions));
 }
 
@@ -171,7 +177,7 @@ bool IsWholeValue(const AtomNode& atom) { return atom.kind == AtomNode::Kind::kM
 
 // ---------------------------------------------------------------- variables
 
-std::vector<Var> FreeVars(const Context& ctx, const Term& t) {
+std::vector<Var> FreeVars(const Variables& ctx, const Term& t) {
   std::vector<Var> out = ctx.BaseVars(t.guard);
   for (const Atom& a : t.atoms) Append(&out, a->vars);
   SortUnique(&out);
@@ -179,7 +185,7 @@ std::vector<Var> FreeVars(const Context& ctx, const Term& t) {
   return out;
 }
 
-std::vector<Var> FreeVars(const Context& ctx, const NormalForm& n) {
+std::vector<Var> FreeVars(const Variables& ctx, const NormalForm& n) {
   std::vector<Var> out;
   for (const Term& t : n) Append(&out, FreeVars(ctx, t));
   SortUnique(&out);
@@ -211,7 +217,7 @@ std::string NormalFormHead(const NormalForm& n) {
   return JoinSorted(std::move(heads), "+");
 }
 
-std::string AtomKey(const Context& ctx, const Atom& a, const Context::Names& names) {
+std::string AtomKey(const Variables& ctx, const Atom& a, const Variables::Names& names) {
   std::string out;
   switch (a->kind) {
     case AtomNode::Kind::kRead:
@@ -230,20 +236,20 @@ std::string AtomKey(const Context& ctx, const Atom& a, const Context::Names& nam
   return a->name + "{" + JoinSorted(std::move(parts), "|") + "}";
 }
 
-std::string TermKey(const Context& ctx, const Term& t, const Context::Names& outer) {
-  Context::Names names = CanonicalNames(ctx, t.bound, t.atoms, outer);
+std::string TermKey(const Variables& ctx, const Term& t, const Variables::Names& outer) {
+  Variables::Names names = CanonicalNames(ctx, t.bound, t.atoms, outer);
   std::vector<std::string> parts;
   for (const Atom& a : t.atoms) parts.push_back(AtomKey(ctx, a, names));
   return "S" + std::to_string(t.bound.size()) + "[" + ctx.Print(t.guard, names) + "]" +
          JoinSorted(std::move(parts), ".");
 }
 
-std::string BranchKey(const Context& ctx, const Branch& b, const Context::Names& outer) {
-  Context::Names names = CanonicalNames(ctx, b.bound, AtomsOf(b.body), outer);
+std::string BranchKey(const Variables& ctx, const Branch& b, const Variables::Names& outer) {
+  Variables::Names names = CanonicalNames(ctx, b.bound, AtomsOf(b.body), outer);
   return std::to_string(b.bound.size()) + "[" + ctx.Print(b.guard, names) + "]" + NormalFormKey(ctx, b.body, names);
 }
 
-std::string NormalFormKey(const Context& ctx, const NormalForm& n, const Context::Names& names) {
+std::string NormalFormKey(const Variables& ctx, const NormalForm& n, const Variables::Names& names) {
   std::vector<std::string> parts;
   for (const Term& t : n) parts.push_back(t.coef.ToString() + TermKey(ctx, t, names));
   return JoinSorted(std::move(parts), "+");

@@ -11,13 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "verifier/integer/context.h"
 #include "verifier/integer/guard.h"
 #include "verifier/integer/polynomial.h"
 #include "verifier/integer/rational.h"
+#include "verifier/integer/variables.h"
 
 namespace rewright::verifier {
 
+class Context;
 struct AtomNode;
 using Atom = std::shared_ptr<const AtomNode>;
 
@@ -59,23 +60,24 @@ struct AtomNode {
   bool has_bound = false;  // binds a variable somewhere inside
 };
 
-Atom MakeRead(const Context& ctx, const Leaf& leaf, std::vector<Poly> at);
-Atom MakeIntAtom(const Context& ctx, const Poly& value);
-Atom MakeFnAtom(const Context& ctx, const std::string& fn, std::vector<NormalForm> args);
+Atom MakeRead(const Variables& ctx, const Leaf& leaf, std::vector<Poly> at);
+Atom MakeIntAtom(const Variables& ctx, const Poly& value);
+Atom MakeFnAtom(const Variables& ctx, const std::string& fn, std::vector<NormalForm> args);
 // A binder over branches: "max", "prod", "argmax"... Only "max" is understood beyond equality.
-Atom MakeBinderAtom(const Context& ctx, const std::string& binder, std::vector<Branch> branches);
+Atom MakeBinderAtom(const Variables& ctx, const std::string& binder, std::vector<Branch> branches);
 // A value as a whole: the set of its positions, each with its element.
-Atom MakeWholeValue(const Context& ctx, std::vector<Branch> positions);
+Atom MakeWholeValue(const Variables& ctx, std::vector<Branch> positions);
 bool IsWholeValue(const AtomNode& atom);
 
-// The element as an index; equal elements give equal variables. The second gives the element of a variable that is one
-// (VarInfo::Kind::kValue).
+// The element as an index; equal elements give equal variables. The others give the value of a variable that is an
+// element (VarInfo::Kind::kValue), and its element.
 Poly IndexOfElement(Context& ctx, const NormalForm& element);
+std::shared_ptr<const IndexElement> AsIndex(NormalForm element);
 const NormalForm& ElementOf(const VarInfo& info);
 
 // ---- free variables, substitution (bound variables are renamed where they would capture)
-std::vector<Var> FreeVars(const Context& ctx, const Term& t);
-std::vector<Var> FreeVars(const Context& ctx, const NormalForm& n);
+std::vector<Var> FreeVars(const Variables& ctx, const Term& t);
+std::vector<Var> FreeVars(const Variables& ctx, const NormalForm& n);
 bool Intersects(const std::vector<Var>& sorted, const std::vector<Var>& vars);
 Atom Subst(Context& ctx, const Atom& a, const Substitution& s);
 // Substitutes in guard and atoms; the term's own bound variables are left to the caller (s may replace them).
@@ -94,13 +96,13 @@ NormalForm RenameAll(Context& ctx, const NormalForm& n);
 // ---- canonical texts: equal texts mean equal up to names of bound variables
 std::string TermHead(const Term& t);
 std::string NormalFormHead(const NormalForm& n);
-std::string AtomKey(const Context& ctx, const Atom& a, const Context::Names& names = {});
+std::string AtomKey(const Variables& ctx, const Atom& a, const Variables::Names& names = {});
 // The atoms of all terms.
 std::vector<Atom> AtomsOf(const NormalForm& n);
 // Without the coefficient.
-std::string TermKey(const Context& ctx, const Term& t, const Context::Names& names = {});
-std::string BranchKey(const Context& ctx, const Branch& b, const Context::Names& names = {});
-std::string NormalFormKey(const Context& ctx, const NormalForm& n, const Context::Names& names = {});
+std::string TermKey(const Variables& ctx, const Term& t, const Variables::Names& names = {});
+std::string BranchKey(const Variables& ctx, const Branch& b, const Variables::Names& names = {});
+std::string NormalFormKey(const Variables& ctx, const NormalForm& n, const Variables::Names& names = {});
 
 // Index polynomials of an atom in an order given by heads: two atoms of equal head have polynomials that correspond.
 void WalkPolys(const Atom& a, std::vector<Poly>* out);

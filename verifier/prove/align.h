@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "verifier/integer/context.h"
 #include "verifier/normal_form/term.h"
 
 namespace rewright::verifier {

@@ -19,6 +19,7 @@ Attempt::Attempt(const RuleInstance& instance, const Strategy& strategy, const P
     ctx_.samples.push_back(std::move(sample));
   }
   OrderFactors(strategy.factor_order);
+  if (ProofObserver* observer = ObserverOf(ctx_)) observer->Attempted(ctx_);
 }
 
 bool Attempt::Holds(const Guard& goal, const char* tag, Law law) {
@@ -61,6 +62,7 @@ void Attempt::CollectFacts() {
   facts_ = elements_.SolveEquations(std::move(flat));
   for (const Guard& fact : facts_) Step("fact: ", Text(fact));
   AssumeConstantsHaveElements();
+  if (ProofObserver* observer = ObserverOf(ctx_)) observer->Stated(ctx_, elements_.symbols());
 }
 
 void Attempt::AssumeConstantsHaveElements() {

@@ -37,6 +37,8 @@ class Elements {
   // Uses equations among the facts as changes of variables: a size that equals a polynomial of others is replaced by
   // it, a size that is divisible becomes a product. Returns the facts that remain.
   std::vector<Guard> SolveEquations(std::vector<Guard> facts);
+  // The symbols, after that.
+  const std::vector<Poly>& symbols() const { return symbols_; }
 
   // ---- elements
   NormalForm Element(SymbolicValue value, const std::vector<Poly>& at);

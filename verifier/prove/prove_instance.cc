@@ -40,12 +40,14 @@ class Differences {
     products_ = products_ || cut_short || finished->context().met_product;
     sums_ = sums_ || cut_short || finished->context().met_sum;
     literals_ = literals_ || cut_short || finished->context().met_literal;
+    counts_ = counts_ || cut_short || finished->context().met_count;
     if (strategy.probe && (cut_short || outcome == Outcome::kNextStrategy)) unprobed_.push_back(strategy);
   }
   bool Matters(const Strategy& s) const {
     if (!products_ && (s.split_products || s.factor_order != 0)) return false;
     if (!sums_ && s.sum_cases) return false;
     if (s.unroll) return literals_;
+    if (s.split_counts) return counts_;
     return s.probe || s.unfold || s.quotients || std::any_of(unprobed_.begin(), unprobed_.end(), [&](Strategy t) {
              t.probe = false;
              return t == s;
@@ -53,7 +55,7 @@ class Differences {
   }
 
  private:
-  bool products_ = false, sums_ = false, literals_ = false;
+  bool products_ = false, sums_ = false, literals_ = false, counts_ = false;
   std::vector<Strategy> unprobed_;
 };
 

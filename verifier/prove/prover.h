@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "verifier/integer/context.h"
 #include "verifier/normal_form/proof_observer.h"
 #include "verifier/normal_form/term.h"
 #include "verifier/smt/solver.h"

@@ -123,7 +123,7 @@ struct Solver::Impl {
       if (record.known_unsat(text())) result = z3::unsat;
     } else if (known != memory.answers.end()) {
       result = known->second.result;
-    } else {
+    } else if (linear || !record.hung) {
       ++record.queries;
       result = Ask(assertions, goal, linear, limit);
       std::vector<z3::expr> kept = assertions;
@@ -153,7 +153,9 @@ struct Solver::Impl {
     for (const z3::expr& e : assertions) translated.push_back(moved(e));
     const Watchdog watchdog(fresh, kHangSeconds);
     int64_t units = 0;
-    return Ask(fresh, translated, last, limit, &units);
+    const z3::check_result result = Ask(fresh, translated, last, limit, &units);
+    ctx.record->hung = watchdog.fired();
+    return result;
   }
 
   // `units`: the resource units that the context had used before the query; updated.

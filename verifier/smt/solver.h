@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "verifier/integer/context.h"
 #include "verifier/integer/guard.h"
 #include "verifier/integer/implication_oracle.h"
 #include "verifier/integer/polynomial.h"

@@ -16,8 +16,8 @@
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/language/rule_parser.h"
 #include "tests/counts.h"
-#include "verifier/check/certificate_check.h"
 #include "verifier/check/query_solver.h"
+#include "verifier/derivation/certificate_check.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {
@@ -284,22 +284,23 @@ TEST(Certificate, NoEditIsAcceptedUnderAFreshSeal) {
   }
 }
 
-// The parts of a certificate: the text before the instances, the instances, the queries.
+// The parts of a certificate: the text before the instances, the instances, the queries, the steps of the instances.
 struct Parts {
   std::vector<std::string> head;
-  std::vector<std::vector<std::string>> instances, queries;
+  std::vector<std::vector<std::string>> instances, queries, steps;
 
   explicit Parts(const std::string& text) {
     std::vector<std::string>* part = &head;
     for (const std::string& line : Lines(text)) {
       if (absl::StartsWith(line, "instance ")) part = &instances.emplace_back();
       if (absl::StartsWith(line, "query ")) part = &queries.emplace_back();
+      if (absl::StartsWith(line, "steps ")) part = &steps.emplace_back();
       if (!absl::StartsWith(line, "seal ")) part->push_back(line);
     }
   }
   std::string Join() const {
     std::vector<std::string> lines = head;
-    for (const auto* parts : {&instances, &queries}) {
+    for (const auto* parts : {&instances, &queries, &steps}) {
       for (const auto& part : *parts) lines.insert(lines.end(), part.begin(), part.end());
     }
     return Resealed(lines);
@@ -379,10 +380,10 @@ TEST(Certificate, AnotherClassIsRefused) {
 }
 
 TEST(Certificate, TextThatIsNoCertificate) {
-  EXPECT_EQ(Refusal(""), "a.cert:1: found the end, expected `rewright certificate 2`");
+  EXPECT_EQ(Refusal(""), "a.cert:1: found the end, expected `rewright certificate 3`");
   EXPECT_EQ(Refusal("rewright certificate 1\n"),
-            "a.cert:1: found `rewright certificate 1`, expected `rewright certificate 2`");
-  EXPECT_THAT(Refusal(std::string("rewright certificate 2\nprover 1\n\0\n", 35)), HasSubstr("a.cert:3: found `?`"));
+            "a.cert:1: found `rewright certificate 1`, expected `rewright certificate 3`");
+  EXPECT_THAT(Refusal(std::string("rewright certificate 3\nprover 1\n\0\n", 35)), HasSubstr("a.cert:3: found `?`"));
   EXPECT_THAT(Refusal(Certificates()[0] + "x"), HasSubstr("found `"));
   EXPECT_THAT(Refusal(Certificates()[0].substr(0, Certificates()[0].size() - 1)), MatchesRegex(kRefusal));
 }

@@ -3,10 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-#include <string>
-#include <utility>
-
 #include "core/ir/rewrite.h"
 #include "tests/support/fold_cases.h"
 #include "verifier/prove/prove_instance.h"
@@ -16,14 +12,6 @@ namespace {
 
 class FoldClaims : public ::testing::TestWithParam<FoldCase> {};
 
-// Sums of what does not vary, over two pieces of p and q positions: the prover does not take (p + q) x apart.
-bool IsOpen(const std::string& name, size_t number) {
-  static const std::set<std::pair<std::string, size_t>> open = {{"layer_norm", 2},   {"layer_norm", 3},
-                                                                {"third_moment", 2}, {"third_moment", 3},
-                                                                {"third_moment", 4}, {"cross_entropy_of_a_product", 3}};
-  return open.contains({name, number});
-}
-
 TEST_P(FoldClaims, AreProved) {
   const Grouped group(GetParam().graph);
   const absl::StatusOr<Fold> fold = group.FoldAlong(GetParam().operand, GetParam().axis);
@@ -32,8 +20,7 @@ TEST_P(FoldClaims, AreProved) {
     const absl::StatusOr<FoldLaw> law = LawOfCarried(*fold, static_cast<int>(k));
     ASSERT_TRUE(law.ok()) << law.status();
     const ProofResult proof = Prove(law->instance);
-    EXPECT_EQ(proof.verdict, IsOpen(GetParam().name, k) ? Verdict::kUnknown : Verdict::kProved)
-        << "c" << k << ": " << proof.reason;
+    EXPECT_EQ(proof.verdict, Verdict::kProved) << "c" << k << ": " << proof.reason;
   }
 }
 

@@ -14,8 +14,8 @@
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/support/rule_mutation.h"
-#include "verifier/check/certificate_check.h"
 #include "verifier/check/query_solver.h"
+#include "verifier/derivation/certificate_check.h"
 
 namespace rewright {
 namespace {

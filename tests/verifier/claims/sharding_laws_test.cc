@@ -14,9 +14,9 @@
 #include "tests/counts.h"
 #include "tests/support/rule_mutation.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/check/certificate_check.h"
 #include "verifier/check/query_solver.h"
 #include "verifier/check/step_checker.h"
+#include "verifier/derivation/certificate_check.h"
 
 namespace rewright {
 namespace {

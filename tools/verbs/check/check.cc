@@ -2,9 +2,9 @@
 //
 // First every certificate is derived anew from the rule, the operators' declarations and the recorded queries, and must
 // come out the same. Then every query is put, as text, to Z3 and to cvc5. Then the rule is derived a second time, at
-// small sizes and without any of the prover's code (verifier/check/bounded_check.h). Each step of what was derived anew
-// is checked (verifier/check/step_checker.h). Without certificates proofs are found once more, and their steps are
-// checked.
+// small sizes and without any of the prover's code (verifier/check/bounded_check.h). The steps that the certificate
+// tells must prove the rule (verifier/check/certificate_steps.h). Without certificates proofs are found once more, and
+// their steps are checked.
 
 #include <algorithm>
 #include <atomic>
@@ -34,10 +34,11 @@
 #include "tools/program/verb.h"
 #include "tools/verbs/verify/certificate_folder.h"
 #include "verifier/check/bounded_check.h"
-#include "verifier/check/certificate_check.h"
+#include "verifier/check/certificate_steps.h"
 #include "verifier/check/query_solver.h"
 #include "verifier/check/rule_instances.h"
 #include "verifier/check/step_checker.h"
+#include "verifier/derivation/certificate_check.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {
@@ -167,8 +168,7 @@ class Checker {
       return outcome;
     }
     double start = verifier::ThreadCpuSeconds();
-    StepChecker steps;
-    const absl::StatusOr<CheckedCertificate> checked = CheckCertificate(*text, path, flags_.steps ? &steps : nullptr);
+    const absl::StatusOr<CheckedCertificate> checked = CheckCertificate(*text, path);
     outcome.derive_s = verifier::ThreadCpuSeconds() - start;
     if (!checked.ok()) {
       outcome.refusals.emplace_back(checked.status().message());
@@ -184,8 +184,14 @@ class Checker {
     if (flags_.solver != "z3") WithCvc5(*checked, path, &outcome);
     if (flags_.second) DeriveSecond(checked->rule, absl::StrCat(path, ":9"), &outcome);
     if (!flags_.steps) return outcome;
-    // The proof that the certificate tells is the one that is checked; derive_s has its time.
     start = verifier::ThreadCpuSeconds();
+    StepChecker steps;
+    const absl::StatusOr<ToldCertificate> told = CheckToldSteps(*text, path, &steps);
+    if (!told.ok()) {
+      outcome.refusals.emplace_back(told.status().message());
+      return outcome;
+    }
+    outcome.refusals.insert(outcome.refusals.end(), told->missing.begin(), told->missing.end());
     for (const Rule& law : LawsOfOperators(checked->rule)) {
       ProveStepsOfText(law, absl::StrCat(path, ":9"), &steps, &outcome);
     }

@@ -1,10 +1,11 @@
-#include "verifier/check/certificate_check.h"
+#include "verifier/derivation/certificate_check.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/instance/instances.h"
@@ -14,7 +15,9 @@
 #include "substitutions/prover_hash.h"
 #include "substitutions/rule_set.h"
 #include "verifier/certificate/certificate_text.h"
+#include "verifier/certificate/step_writer.h"
 #include "verifier/check/rule_instances.h"
+#include "verifier/check/step_reader.h"
 #include "verifier/classify/classify_rule.h"
 #include "verifier/prove/replay.h"
 #include "verifier/prove_rule.h"
@@ -60,7 +63,8 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const CertificateRe
                                          instance.description.empty() ? "one" : instance.description, " too"));
     }
     const auto known = [&](const SmtQuery& query) { return reader.IsKnown(query); };
-    const ProofResult proof = ReplayProof(instance, strategies[number], known, observer);
+    StepWriter told;
+    const ProofResult proof = ReplayProof(instance, strategies[number], known, &told);
     if (proof.verdict != Verdict::kProved) {
       return reader.ErrorAt(
           static_cast<size_t>(reader.instance_lines()[number]),
@@ -68,8 +72,12 @@ absl::StatusOr<Certificate> Derive(const CompiledRule& rule, const CertificateRe
                        ") does not follow from the queries of the certificate, expected a proof: ", proof.reason));
     }
     derived.instances.push_back(
-        {PrintInstance(instance), proof.strategy, proof.used_finite_only_step, proof.steps, proof.smtlib});
-    return absl::OkStatus();
+        {PrintInstance(instance), proof.strategy, proof.used_finite_only_step, proof.steps, proof.smtlib, told.Take()});
+    if (observer == nullptr) return absl::OkStatus();
+    observer->Begin(instance, {});
+    std::vector<absl::string_view> lines = absl::StrSplit(derived.instances.back().told, '\n');
+    lines.pop_back();
+    return StepReader("the derived steps", 1).Tell(lines, observer);
   };
   RETURN_IF_ERROR(check::ForEachInstance(reader.law(), derived.domain, visit));
   const bool finite_laws = std::any_of(derived.instances.begin(), derived.instances.end(),

@@ -16,6 +16,10 @@
 
 namespace rewright {
 
+namespace verifier {
+class ProofObserver;
+}  // namespace verifier
+
 struct CheckedCertificate {
   Rule rule;
   Certificate certificate;
