@@ -348,6 +348,7 @@ class Optimizer {
           continue;
         }
         Phase("comparing outputs");
+        if (!IsCompiled(contender)) timed_.reset();  // another's weights would lie beside those of this one
         const absl::StatusOr<OutputCheck> compared = Compare(contender);
         if (!compared.ok()) {
           Drop(*contender.candidate, Why::kFailed, std::string(compared.status().message()));

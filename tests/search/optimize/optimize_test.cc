@@ -1,5 +1,6 @@
 #include "search/optimize/optimize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -399,6 +400,49 @@ TEST_F(OptimizeTest, ACheckOfManyWeightsSparesMemory) {
     EXPECT_EQ(runner.sparing > 0, from == 16);
     EXPECT_EQ(runner.plain > 0, from == 17);
   }
+}
+
+// Counts executables that are alive together.
+class LiveRunner : public GraphRunner {
+ public:
+  absl::StatusOr<std::unique_ptr<Executable>> Prepare(const Graph& graph) override {
+    absl::StatusOr<std::unique_ptr<Executable>> inner = runner_.Prepare(graph);
+    if (!inner.ok()) return inner.status();
+    return std::unique_ptr<Executable>(std::make_unique<Live>(*std::move(inner), this));
+  }
+  int alive = 0, most = 0, made = 0;
+
+ private:
+  struct Live : Executable {
+    Live(std::unique_ptr<Executable> executable, LiveRunner* counts) : inner(std::move(executable)), runner(counts) {
+      ++runner->made;
+      runner->most = std::max(runner->most, ++runner->alive);
+    }
+    ~Live() override { --runner->alive; }
+    absl::Status Run(const std::vector<Tensor>& inputs, std::vector<Tensor>* outputs) override {
+      return inner->Run(inputs, outputs);
+    }
+    int64_t arena_bytes() const override { return 0; }
+    int64_t peak_live_bytes() const override { return 0; }
+    std::unique_ptr<Executable> inner;
+    LiveRunner* runner;
+  };
+  FakeRunner runner_{ByNodes};
+};
+
+// The candidate that was timed last is not alive beside the best one, whose outputs are compared: each may have folded
+// weights of its own.
+TEST_F(OptimizeTest, OneCandidateAtATimeIsCompiled) {
+  const Graph graph = GraphFrom("input x: f32[4]\n%0 = relu(x)\n%1 = relu(%0)\n%2 = relu(%1)\noutput y = %2\n");
+  const RuleIndex rules = RulesFrom(kRight);
+  RuleRewriter rewriter(rules);
+  LiveRunner runner;
+  options_.checking.interpreter_flops = 0;  // outputs are compared on the device
+  const absl::StatusOr<OptimizeReport> report = Optimize(graph, rewriter, device_, &runner, options_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->nodes_after, 1);
+  EXPECT_GE(runner.made, 4);  // the original, two candidates, the best one again
+  EXPECT_EQ(runner.most, 2);
 }
 
 TEST_F(OptimizeTest, ADeviceThatLeavesTheInterpreterOnTheOriginalIsComparedWithItself) {
