@@ -18,6 +18,7 @@
 #include "core/tensor/memory.h"
 #include "tools/program/flags.h"
 #include "tools/program/suggest.h"
+#include "tools/program/version.h"
 
 namespace rewright {
 namespace {
@@ -25,8 +26,6 @@ namespace {
 constexpr int kBadInput = 2;
 constexpr int kInternalFault = 3;
 constexpr int kInterrupted = 130;  // as a shell reports SIGINT
-
-constexpr char kVersion[] = "rewright 0.1.0";
 
 int ExitStatus(const absl::Status& status) {
   switch (status.code()) {
@@ -146,7 +145,7 @@ std::vector<Verb> AllVerbs() {
 
 int RunProgram(const std::vector<std::string>& arguments) {
   CLI::App app("Rewright makes tensor graphs faster by rewriting them, and proves every rewrite.", "rewright");
-  app.set_version_flag("--version", kVersion);
+  app.set_version_flag("--version", Version());
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   app.footer(

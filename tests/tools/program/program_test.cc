@@ -11,6 +11,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
 // A wrong command line: what it says on standard error, and nothing on standard output.
@@ -74,7 +75,8 @@ TEST(Program, HelpAndVersion) {
   }
   const Outcome version = Rewright("--version");
   EXPECT_EQ(version.status, 0);
-  EXPECT_THAT(version.out, HasSubstr("rewright 0."));
+  EXPECT_THAT(version.out,
+              MatchesRegex("rewright [0-9]+\\.[0-9]+\\.[0-9]+ \\(commit [-0-9a-z]+, [A-Za-z]+, GCC [^)]*\\)\n"));
 }
 
 TEST(Program, JsonIsAloneOnStandardOutput) {
