@@ -44,8 +44,6 @@ constexpr double kTimesAsLong = 4;
 constexpr double kConfirmingSeconds = 1;
 constexpr double kFewestPairs = 3;
 
-bool IsSet(const std::atomic<bool>* flag) { return flag != nullptr && *flag; }
-
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
   for (int step : path) {
@@ -127,7 +125,7 @@ class Optimizer {
   }
 
   double SecondsLeft() const {
-    if (options_.stop_discards && IsSet(options_.search.stop)) return 0;
+    if (options_.stop_discards && IsStopped(options_.search.stop)) return 0;
     return options_.seconds_left ? options_.seconds_left() : std::numeric_limits<double>::infinity();
   }
   bool NoTimeLeft() const { return SecondsLeft() <= 0; }
@@ -675,7 +673,7 @@ void RevertToOriginal(const Graph& original, const std::string& why, OptimizeRep
 
 MeasureOptions MeasuringOf(const OptimizeOptions& options) {
   MeasureOptions measuring = options.measuring;
-  if (IsSet(options.search.stop)) {
+  if (IsStopped(options.search.stop)) {
     // Seven wins out of seven are enough for the sign test of three candidates and the baseline.
     measuring.warmup = 1;
     measuring.pairs = 7;

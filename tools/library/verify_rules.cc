@@ -1,3 +1,4 @@
+#include "core/base/stop.h"
 #include "substitutions/language/rule.h"
 #include "substitutions/language/rule_parser.h"
 #include "tools/library/border.h"
@@ -6,7 +7,7 @@
 namespace rewright {
 namespace {
 
-RuleJudgement Judged(const Rule& rule, double time_limit_seconds, const std::atomic<bool>* stop) {
+RuleJudgement Judged(const Rule& rule, double time_limit_seconds, StopFlag stop) {
   RuleProofOptions options;
   options.stop = stop;
   options.work_limit_s = time_limit_seconds;
@@ -21,8 +22,7 @@ RuleJudgement Judged(const Rule& rule, double time_limit_seconds, const std::ato
 
 }  // namespace
 
-std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds,
-                                       const std::atomic<bool>* stop) {
+std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds, StopFlag stop) {
   return Call([&] {
     if (!(time_limit_seconds > 0)) Throw(absl::InvalidArgumentError("the time limit must be above zero"));
     const std::vector<ParsedRule> parsed = ParseEachRule(text, "text");
