@@ -40,8 +40,8 @@ void ProofSession::CheckLimit() const {
   if (RemainingSeconds() <= 0) throw GiveUp(kAtLimit);
 }
 
-Context::Context(ProofSession* proof_record, const Strategy& chosen, uint64_t seed)
-    : strategy(chosen), record(proof_record), rng_(seed) {}
+Context::Context(ProofSession* session_of_proof, const Strategy& chosen, uint64_t seed)
+    : strategy(chosen), session(session_of_proof), rng_(seed) {}
 
 // ---------------------------------------------------------------- variables
 
@@ -157,7 +157,7 @@ Poly Context::WithoutCommonFactors(Poly p) const {
 
 Poly Context::FloorDiv(const Poly& num, const Poly& den) {
   Poly quotient = Divide(num, den);
-  if (record->observer != nullptr) record->observer->Divided(*this, num, den, quotient);
+  if (session->observer != nullptr) session->observer->Divided(*this, num, den, quotient);
   return quotient;
 }
 
@@ -227,7 +227,7 @@ Poly Context::Divide(const Poly& num_in, const Poly& den_in) {
 
 Poly Context::MinOf(const Poly& a, const Poly& b) {
   Poly least = Least(a, b);
-  if (record->observer != nullptr) record->observer->Least(*this, a, b, least);
+  if (session->observer != nullptr) session->observer->Least(*this, a, b, least);
   return least;
 }
 

@@ -65,7 +65,7 @@ struct ProofSession {
 
 class Context : public Variables {
  public:
-  Context(ProofSession* record, const Strategy& strategy, uint64_t seed);
+  Context(ProofSession* session, const Strategy& strategy, uint64_t seed);
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -117,7 +117,7 @@ class Context : public Variables {
   void SetFacts(std::vector<Guard> facts);
   std::vector<Var> positions;  // of the output whose elements are compared; asked for where sums are unrolled
   Strategy strategy;
-  ProofSession* record;
+  ProofSession* session;
   bool used_finite_law = false;
   bool used_bounds = false;  // sizes, attributes and positions were taken to be below 2^31
   // Set if the strategy's choices about product ranges, sum axes, literals and elements that count matter here.

@@ -16,7 +16,7 @@ namespace rewright::verifier {
 // More terms than any honest rule makes; one with literal matrices multiplies them out.
 inline size_t MostTerms(const Context& ctx) { return ctx.strategy.unroll ? 20000 : 600; }
 
-using Branches = std::vector<Branch>;
+using Families = std::vector<Family>;
 
 // ---- cases.cc
 // The form where `literal` holds and its negation does not.
@@ -37,11 +37,11 @@ bool PlainRange(Context& ctx, const std::vector<Var>& bound, const Guard& guard,
 // of Pugh's Omega test, 1991). False where the guard is no conjunction of such bounds on v.
 bool Project(const Context& ctx, const Guard& guard, Var v, std::vector<Poly>* conditions, Guard* rest);
 // True if the family holds a point at all sizes. Incomplete.
-bool HasPoint(Context& ctx, const Branch& family);
+bool HasPoint(Context& ctx, const Family& family);
 
 // Simplifies a family of values: the one-point rules, and, unless it counts how often a value `repeats`, dropping a
 // variable over a non-empty range that nothing else mentions. False when the family is empty.
-bool SimplifyFamily(Context& ctx, Branch* family, bool repeats);
+bool SimplifyFamily(Context& ctx, Family* family, bool repeats);
 
 // ---- product_laws.cc
 // One law of the term's factors, as long as one applies.
@@ -71,10 +71,10 @@ struct Increasing {
 const Increasing* FindIncreasing(const std::string& fn);  // null where it is none
 bool IsInDomain(Context& ctx, const Increasing& fn, const NormalForm& argument);
 // Takes increasing functions out of the families of a maximum; true where all of it is one, of another maximum.
-bool PullIncreasing(Context& ctx, Branches* branches, NormalForm* maximum);
+bool PullIncreasing(Context& ctx, Families* families, NormalForm* maximum);
 // The point where the family is greatest. It does not depend on a part that is the same everywhere, on positive
 // factors, or on functions that increase strictly.
-NormalForm ArgmaxOver(Context& ctx, const Branch& family);
+NormalForm ArgmaxOver(Context& ctx, const Family& family);
 
 // ---- real_functions.cc
 NormalForm ApplyFloor(Context& ctx, const NormalForm& x);
@@ -85,7 +85,7 @@ std::optional<NormalForm> TruthByCases(Context& ctx, const NormalForm& x, bool z
 
 // ---- extrema.cc
 // The positive rational that makes all coefficients coprime integers when they are divided by it.
-Rational ContentOf(const Branches& branches);
+Rational ContentOf(const Families& families);
 // Removes one factor `factor` from each term; all terms have it.
 void RemoveFactor(const Context& ctx, const Atom& factor, NormalForm* n);
 

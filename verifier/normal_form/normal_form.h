@@ -41,13 +41,13 @@ NormalForm Choose(Context& ctx, const Guard& guard, const NormalForm& yes, const
 // zero), pos (x > 0) and zero (x = 0) with values 0 and 1; any other name is uninterpreted.
 NormalForm Apply(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args);
 NormalForm SumOver(Context& ctx, const std::vector<Var>& bound, const Guard& guard, const NormalForm& body);
-NormalForm MaxOver(Context& ctx, const std::vector<Branch>& branches);
+NormalForm MaxOver(Context& ctx, const std::vector<Family>& families);
 // The same for the binder "max", or one of integers, "max.i64", "min.i32", ...
-NormalForm ExtremumOver(Context& ctx, const std::string& binder, const std::vector<Branch>& branches);
+NormalForm ExtremumOver(Context& ctx, const std::string& binder, const std::vector<Family>& families);
 bool IsExtremum(const std::string& binder);
 // The value of an element of that integer type as a number that no arithmetic has wrapped around.
 bool IsBoundedIndex(Context& ctx, const NormalForm& n, bool wide, Poly* value);
-NormalForm ProdOver(Context& ctx, const Branch& family);
+NormalForm ProdOver(Context& ctx, const Family& family);
 // f([c] ? a : b) = [c] ? f(a) : f(b) for conditions that lie deep inside functions.
 NormalForm LiftConditions(Context& ctx, const NormalForm& n);
 // Drops the conditions that the others imply. A bound variable's recorded range counts if they state it.

@@ -6,7 +6,7 @@
 namespace rewright::verifier {
 
 ProofObserver* ObserverOf(const Context& ctx) {
-  return ctx.record->observer == nullptr ? nullptr : ctx.record->observer->AsProofObserver();
+  return ctx.session->observer == nullptr ? nullptr : ctx.session->observer->AsProofObserver();
 }
 
 }  // namespace rewright::verifier

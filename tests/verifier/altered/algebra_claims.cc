@@ -166,7 +166,7 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
          const auto negated = [&](const NormalForm& x) { return Scale(AtomForm(s.Fn("exp", x)), -1); };
          MaxOver(s.ctx(),
                  {{{}, Guard::True(), negated(s.X({s.V(s.i)}))}, {{}, Guard::True(), negated(s.Y({s.V(s.i)}))}});
-         const Branch family{{s.v}, Below(s.V(s.v), s.V(s.n)), negated(s.X({s.V(s.v)}))};
+         const Family family{{s.v}, Below(s.V(s.v), s.V(s.n)), negated(s.X({s.V(s.v)}))};
          MaxOver(s.ctx(), {family});
          ArgmaxOver(s.ctx(), family);
        }},
