@@ -22,6 +22,7 @@
 #include "verifier/certificate/certificate.h"
 #include "verifier/check/bounded_check.h"
 #include "verifier/check/certificate_steps.h"
+#include "verifier/check/cvc5_query_solver.h"
 #include "verifier/check/query_solver.h"
 
 namespace rewright {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/index/laws.h"
+#include "verifier/check/cvc5_query_solver.h"
 #include "verifier/check/query_solver.h"
 
 namespace rewright {

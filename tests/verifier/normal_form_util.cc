@@ -19,6 +19,8 @@
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/rule_parser.h"
 #include "verifier/integer/give_up.h"
+#include "verifier/normal_form/cases.h"
+#include "verifier/normal_form/function_laws.h"
 #include "verifier/normal_form/normal_form.h"
 #include "verifier/refute/concrete.h"
 #include "verifier/refute/counterexample.h"

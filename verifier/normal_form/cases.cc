@@ -1,7 +1,7 @@
-// Case analysis: forms under an assumed condition, conditions lifted out of functions.
+#include "verifier/normal_form/cases.h"
+
 #include <algorithm>
 
-#include "verifier/normal_form/internal.h"
 #include "verifier/normal_form/normal_form.h"
 #include "verifier/normal_form/proof_observer.h"
 

@@ -4,6 +4,7 @@
 
 #include "core/index/laws.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 

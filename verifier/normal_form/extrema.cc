@@ -1,13 +1,19 @@
-// Maxima over unions of guarded families: flattening, common terms and factors.
+#include "verifier/normal_form/extrema.h"
+
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "verifier/integer/give_up.h"
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/cases.h"
+#include "verifier/normal_form/function_laws.h"
+#include "verifier/normal_form/monotone.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/one_term.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/signs.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {

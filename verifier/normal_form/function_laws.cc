@@ -1,13 +1,19 @@
-// Scalar functions of normal forms.
+#include "verifier/normal_form/function_laws.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "core/ir/functions.h"
 #include "substitutions/language/stand_ins.h"
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/cases.h"
+#include "verifier/normal_form/extrema.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/product_laws.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/real_functions.h"
+#include "verifier/normal_form/signs.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {

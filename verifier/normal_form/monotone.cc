@@ -1,11 +1,16 @@
-// Increasing functions of the real numbers: they commute with maxima, and argmax does not see them.
+#include "verifier/normal_form/monotone.h"
+
 #include <algorithm>
 #include <iterator>
 #include <optional>
 
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/extrema.h"
+#include "verifier/normal_form/function_laws.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/one_term.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/signs.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {

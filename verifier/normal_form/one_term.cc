@@ -1,11 +1,12 @@
-// The laws of one term, and the merging of equal terms.
+#include "verifier/normal_form/one_term.h"
+
 #include <algorithm>
 #include <map>
 
 #include "verifier/integer/give_up.h"
 #include "verifier/normal_form/eliminate.h"
-#include "verifier/normal_form/internal.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/product_laws.h"
 #include "verifier/normal_form/proof_observer.h"
 
 namespace rewright::verifier {

@@ -1,9 +1,12 @@
-// Laws of the factors of one term.
+#include "verifier/normal_form/product_laws.h"
+
 #include <algorithm>
 
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/extrema.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/one_term.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/signs.h"
 
 namespace rewright::verifier {
 

@@ -1,9 +1,12 @@
-// Products over guarded families.
+#include "verifier/normal_form/products.h"
+
 #include <algorithm>
 
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/cases.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/one_term.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {

@@ -1,10 +1,12 @@
-// Signs of elements that are plain to see.
+#include "verifier/normal_form/signs.h"
+
 #include <algorithm>
 #include <map>
 
 #include "core/ir/functions.h"
-#include "verifier/normal_form/internal.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/one_term.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 

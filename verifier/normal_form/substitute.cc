@@ -1,9 +1,7 @@
-// Substitution in terms, and fresh names for bound variables.
+#include "verifier/normal_form/substitute.h"
+
 #include <algorithm>
 #include <utility>
-
-#include "verifier/integer/context.h"
-#include "verifier/normal_form/term.h"
 
 namespace rewright::verifier {
 namespace {

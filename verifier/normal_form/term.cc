@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "verifier/integer/context.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {

@@ -36,6 +36,7 @@ struct Family {
   Guard guard;
   NormalForm body;
 };
+using Families = std::vector<Family>;
 
 // A leaf of the rule, or a real number that stays open (a real attribute, a constant kept as a symbol).
 struct Leaf {
@@ -75,23 +76,10 @@ Poly IndexOfElement(Context& ctx, const NormalForm& element);
 std::shared_ptr<const IndexElement> AsIndex(NormalForm element);
 const NormalForm& ElementOf(const VarInfo& info);
 
-// ---- free variables, substitution (bound variables are renamed where they would capture)
+// ---- free variables
 std::vector<Var> FreeVars(const Variables& ctx, const Term& t);
 std::vector<Var> FreeVars(const Variables& ctx, const NormalForm& n);
 bool Intersects(const std::vector<Var>& sorted, const std::vector<Var>& vars);
-Atom Subst(Context& ctx, const Atom& a, const Substitution& s);
-// Substitutes in guard and atoms; the term's own bound variables are left to the caller (s may replace them).
-Term SubstFree(Context& ctx, const Term& t, const Substitution& s);
-NormalForm Subst(Context& ctx, const NormalForm& n, const Substitution& s);
-Family Subst(Context& ctx, const Family& b, const Substitution& s);
-// Substitutes v given times * v = multiple: v becomes `quotient` = multiple / times, and its multiples of `times`
-// become exact. The caller handles the term's own bound variables.
-Term SubstQuotient(Context& ctx, const Term& t, Var v, const Poly& times, const Poly& multiple, const Poly& quotient);
-// Fresh names for the term's own bound variables.
-Term RenameBound(Context& ctx, const Term& t);
-Family RenameBound(Context& ctx, const Family& b);
-// Fresh names for every bound variable, inside atoms too.
-NormalForm RenameAll(Context& ctx, const NormalForm& n);
 
 // ---- canonical texts: equal texts mean equal up to names of bound variables
 std::string SkeletonOf(const Term& t);

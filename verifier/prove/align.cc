@@ -9,6 +9,7 @@
 #include "core/base/integer.h"
 #include "core/index/laws.h"
 #include "verifier/normal_form/eliminate.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {

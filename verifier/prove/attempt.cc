@@ -4,8 +4,11 @@
 
 #include "absl/strings/str_join.h"
 #include "verifier/integer/give_up.h"
+#include "verifier/normal_form/cases.h"
+#include "verifier/normal_form/function_laws.h"
 #include "verifier/normal_form/normal_form.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/substitute.h"
 #include "verifier/prove/prover.h"
 
 namespace rewright::verifier {

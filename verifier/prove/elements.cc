@@ -7,9 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "verifier/integer/give_up.h"
+#include "verifier/normal_form/cases.h"
 #include "verifier/normal_form/eliminate.h"
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/function_laws.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/one_term.h"
+#include "verifier/normal_form/substitute.h"
 #include "verifier/prove/elements_internal.h"
 
 namespace rewright::verifier {

@@ -6,7 +6,9 @@
 
 #include "verifier/integer/give_up.h"
 #include "verifier/integer/inverse.h"
+#include "verifier/normal_form/function_laws.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/substitute.h"
 #include "verifier/prove/align.h"
 
 namespace rewright::verifier {

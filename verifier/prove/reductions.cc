@@ -3,8 +3,11 @@
 #include <utility>
 
 #include "verifier/integer/give_up.h"
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/extrema.h"
+#include "verifier/normal_form/monotone.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/products.h"
+#include "verifier/normal_form/substitute.h"
 #include "verifier/prove/elements_internal.h"
 
 namespace rewright::verifier {

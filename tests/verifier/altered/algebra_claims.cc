@@ -1,6 +1,11 @@
 #include "tests/verifier/altered/algebra_claims.h"
 
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/cases.h"
+#include "verifier/normal_form/extrema.h"
+#include "verifier/normal_form/function_laws.h"
+#include "verifier/normal_form/monotone.h"
+#include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/products.h"
 #include "verifier/prove/prover.h"
 
 namespace rewright::verifier {

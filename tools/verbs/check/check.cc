@@ -35,6 +35,7 @@
 #include "tools/verbs/verify/certificate_folder.h"
 #include "verifier/check/bounded_check.h"
 #include "verifier/check/certificate_steps.h"
+#include "verifier/check/cvc5_query_solver.h"
 #include "verifier/check/query_solver.h"
 #include "verifier/check/rule_instances.h"
 #include "verifier/check/step_checker.h"
