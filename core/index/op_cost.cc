@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/index/range.h"
 #include "core/index/solve.h"
 #include "core/ir/index_value.h"
 #include "core/ir/op.h"

@@ -8,6 +8,8 @@
 
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/index/compose.h"
+#include "core/index/range.h"
 #include "core/interpreter/fixed_extents.h"
 #include "core/interpreter/kernels.h"
 #include "core/ir/rewrite.h"

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/cpu_time.h"
 #include "core/base/work.h"
+#include "core/index/laws.h"
 #include "verifier/integer/guard.h"
 #include "verifier/integer/implication_oracle.h"
 #include "verifier/integer/polynomial.h"
@@ -82,10 +84,13 @@ class Context : public Variables {
   using Number = Poly;
   // den is positive wherever the result is used: the caller has proved it.
   Poly FloorDiv(const Poly& num, const Poly& den);
-  Poly Mod(const Poly& num, const Poly& den) { return num - den * FloorDiv(num, den); }
+  Poly Mod(const Poly& num, const Poly& den) { return index::Laws<Context>::Rest(num, den, FloorDiv(num, den)); }
   Poly MinOf(const Poly& a, const Poly& b);
   // Divides p by every positive variable that occurs in all its monomials; p = 0 is equivalent before and after.
-  Poly WithoutCommonFactors(Poly p) const;
+  Poly WithoutCommonFactors(Poly p) const {
+    CancelCommonFactors({&p});
+    return p;
+  }
   // The integer element `value` as an index, with the variables that it mentions; equal texts give equal variables.
   Poly ValueOf(std::shared_ptr<const IndexElement> value, std::vector<Var> inner);
   // Rebuilds definitions so that they can simplify.
@@ -136,7 +141,7 @@ class Context : public Variables {
                     Effort effort);
   Poly SubstImpl(const Poly& p, const Substitution& s, bool rename);
   Guard SubstImpl(const Guard& g, const Substitution& s, bool rename);
-  void CancelCommonFactor(Poly* num, Poly* den) const;
+  void CancelCommonFactors(std::initializer_list<Poly*> all) const;
   bool NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth) const;
   bool NonnegParams(const Poly& p) const;
   bool WithoutFineQuotient(const Poly& p, const std::vector<Var>& hidden, int depth, Poly* lower) const;

@@ -465,11 +465,11 @@ z3::expr Encoder::OfFunction(const Atom& a, const Guard& path) {
   if (a->name.starts_with("float.")) {
     return z3::to_real(Uninterpreted("fn " + a->name, args, z3_.int_sort()));
   }
-  z3::expr value = Uninterpreted("fn " + a->name, args, z3_.real_sort());
-  if (a->name == "exp" || a->name == "sigmoid") side_.push_back(0 < value);
-  if (a->boolean) side_.push_back(value == 0 || value == 1);
-  if (const Increasing* fn = FindIncreasing(a->name)) Increase(*fn, args[0], value);
-  return value;
+  z3::expr image = Uninterpreted("fn " + a->name, args, z3_.real_sort());
+  if (a->name == "exp" || a->name == "sigmoid") side_.push_back(image > 0);
+  if (a->boolean) side_.push_back(image == 0 || image == 1);
+  if (const Increasing* fn = FindIncreasing(a->name)) Increase(*fn, args[0], image);
+  return image;
 }
 
 // floor(x) is the integer n with n <= x < n + 1, round(x) one with |n - x| <= 1/2.
