@@ -81,7 +81,8 @@ def main():
             wide += [f"{path}:{number}" for number, line in enumerate(text.split("\n"), 1)
                      if len(line) > COLUMNS and path not in WIDE]
         is_source = path.endswith(".cc") and not one_definition.PROGRAM.search(text)  # not a program of its own
-        if is_source and not REGISTERED.match(path) and not (root / path).with_suffix(".h").is_file():
+        headers = [(root / path).with_suffix(".h"), (root / path).with_suffix("") / f"{pathlib.Path(path).stem}.h"]
+        if is_source and not REGISTERED.match(path) and not any(header.is_file() for header in headers):
             headless.append(path)
         if is_source and not path.startswith("tests/"):
             for name in file_scope_names(text):

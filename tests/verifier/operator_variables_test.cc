@@ -19,7 +19,7 @@
 #include "substitutions/match/applier.h"
 #include "substitutions/rule_set.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/check/bounded_check.h"
+#include "verifier/check/bounded/bounded_check.h"
 #include "verifier/check/step_checker.h"
 #include "verifier/prove_rule.h"
 

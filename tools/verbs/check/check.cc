@@ -2,9 +2,9 @@
 //
 // First every certificate is derived anew from the rule, the operators' declarations and the recorded queries, and must
 // come out the same. Then every query is put, as text, to Z3 and to cvc5. Then the rule is derived a second time, at
-// small sizes and without any of the prover's code (verifier/check/bounded_check.h). The steps that the certificate
-// tells must prove the rule (verifier/check/certificate_steps.h). Without certificates proofs are found once more, and
-// their steps are checked.
+// small sizes and without any of the prover's code (verifier/check/bounded/bounded_check.h). The steps that the
+// certificate tells must prove the rule (verifier/check/certificate_steps.h). Without certificates proofs are found
+// once more, and their steps are checked.
 
 #include <algorithm>
 #include <atomic>
@@ -33,7 +33,7 @@
 #include "tools/program/progress.h"
 #include "tools/program/verb.h"
 #include "tools/verbs/verify/certificate_folder.h"
-#include "verifier/check/bounded_check.h"
+#include "verifier/check/bounded/bounded_check.h"
 #include "verifier/check/certificate_steps.h"
 #include "verifier/check/cvc5_query_solver.h"
 #include "verifier/check/query_solver.h"

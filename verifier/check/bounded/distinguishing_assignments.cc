@@ -1,4 +1,4 @@
-#include "verifier/check/distinguishing_assignments.h"
+#include "verifier/check/bounded/distinguishing_assignments.h"
 
 #include <algorithm>
 

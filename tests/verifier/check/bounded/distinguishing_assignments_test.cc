@@ -1,5 +1,5 @@
 // Draws that tell coincidences apart from laws.
-#include "verifier/check/distinguishing_assignments.h"
+#include "verifier/check/bounded/distinguishing_assignments.h"
 
 #include <gtest/gtest.h>
 
