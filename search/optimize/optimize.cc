@@ -405,7 +405,7 @@ class Optimizer {
         contender.earlier = contender.measured.has_value();
       }
       if (!contender.measured && report_.repeated) {
-        Drop(*contender.candidate, Why::kNotTold, "the earlier run had no time to measure it");
+        Drop(*contender.candidate, Why::kInconclusive, "the earlier run had no time to measure it");
         continue;
       }
       if (!contender.measured) {
@@ -478,7 +478,7 @@ class Optimizer {
   void DropByTime(const TimedCandidate& contender) {
     const Measurement& measured = *contender.measured;
     const bool told = measured.ratio_at_most <= kGainThatCounts;
-    Drop(*contender.candidate, told ? Why::kNotFaster : Why::kNotTold,
+    Drop(*contender.candidate, told ? Why::kNotFaster : Why::kInconclusive,
          absl::StrCat(Describe(measured), contender.earlier ? " in an earlier run" : "",
                       told               ? ""
                       : measured.stopped ? ": there was no time to tell whether that is faster"
@@ -616,12 +616,13 @@ class Optimizer {
       return absl::StrCat("nothing cheaper was found before the end: ", SearchEndName(end));
     }
     // A candidate that timing could not tell is reported before the others: it may be faster.
-    const auto not_told = std::find_if(report_.dropped.begin(), report_.dropped.end(),
-                                       [](const DroppedCandidate& dropped) { return dropped.why == Why::kNotTold; });
+    const auto not_told =
+        std::find_if(report_.dropped.begin(), report_.dropped.end(),
+                     [](const DroppedCandidate& dropped) { return dropped.why == Why::kInconclusive; });
     const DroppedCandidate& last = not_told != report_.dropped.end() ? *not_told : report_.dropped.back();
     switch (last.why) {
       case Why::kNotFaster: return "no candidate is measurably faster";
-      case Why::kNotTold: return last.text;
+      case Why::kInconclusive: return last.text;
       case Why::kOutputsDiffer:
         return absl::StrCat("outputs differ because of rule ", absl::StrJoin(report_.blamed, ", "));
       case Why::kFailed: return absl::StrCat("the candidate could not be run: ", last.text);

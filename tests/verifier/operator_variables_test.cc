@@ -93,7 +93,7 @@ void PrintTo(const VariableCase& c, std::ostream* os) { *os << c.rule; }
 
 class OperatorVerdicts : public ::testing::TestWithParam<VariableCase> {};
 
-// Each step of a proof is checked, and a second derivation agrees; a refuted rule is refuted for an operator that is
+// Each step of a proof is checked, and the bounded check agrees; a refuted rule is refuted for an operator that is
 // named.
 TEST_P(OperatorVerdicts, AreRight) {
   const Rule rule = RuleOf(GetParam().rule);

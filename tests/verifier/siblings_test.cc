@@ -103,7 +103,7 @@ TEST(SiblingsTest, FalseRulesAreRefuted) {
 }
 
 // Checks each of the numbers without the prover.
-TEST(SiblingsTest, ASecondDerivationAgrees) {
+TEST(SiblingsTest, TheBoundedCheckAgrees) {
   for (const Rule& rule : SiblingRules()) {
     const auto compiled = CompileRule(rule);
     ASSERT_TRUE(compiled.ok()) << compiled.status();

@@ -39,7 +39,7 @@ struct LoweringOptions {
   std::map<Value, Layout> input_layouts;
   // Outputs stay in whatever layout they have.
   bool keep_output_layouts = false;
-  // The one of LicensedLaws by which a group is computed; empty: the operators' own kernel. Null: no group is by a law.
+  // The one of AllowedLaws by which a group is computed; empty: the operators' own kernel. Null: no group is by a law.
   std::function<absl::StatusOr<std::string>(const FusedGroup&)> law_of = nullptr;
   // Set by Device::CompileSparing.
   bool sparing = false;

@@ -1,4 +1,4 @@
-// The second derivation confirms true rules, denies false ones, and says which it gives up.
+// The bounded check confirms true rules, denies false ones, and says which it gives up.
 #include "verifier/check/bounded/bounded_check.h"
 
 #include <gmock/gmock.h>

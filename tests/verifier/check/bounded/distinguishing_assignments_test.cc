@@ -68,9 +68,9 @@ TEST(DistinguishingAssignments, SearchForWhatChanceMisses) {
   }
 }
 
-// A rule that lost a condition: with four draws, one breaks each difference that an argument of the right side has,
-// though twenty symbols leave hundreds of coincidences.
-TEST(DistinguishingAssignments, BreakTheArgumentsOfOperatorsFirst) {
+// A rule that lost the condition on an attribute of its right side: of four draws some break the condition and others
+// keep it, though twenty symbols leave hundreds of coincidences.
+TEST(DistinguishingAssignments, DrawAttributesOfBothSigns) {
   const std::vector<RuleInstance> instances = InstancesOf(
       "rule r  { conv2d(x[n, c, h, w], y[o1, c, r1, s1], strides=?s, pads=[?t1, ?l1, ?b1, ?r1]),"
       " conv2d(x, z[o2, c, r2, s2], strides=?s, pads=[?t2, ?l2, ?b2, ?r2]) }"
