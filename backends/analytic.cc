@@ -12,6 +12,7 @@
 #include "backends/cpu/fuse/fusion.h"
 #include "core/base/data_file.h"
 #include "core/base/status_macros.h"
+#include "core/index/cost_features.h"
 #include "core/ops/ops.h"
 
 namespace rewright {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/index/cost_features.h"
 
 namespace rewright {
 namespace {

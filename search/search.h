@@ -33,7 +33,6 @@
 // searched at once know nothing of each other.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -44,6 +43,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/stop.h"
 #include "core/ir/graph.h"
 #include "search/cost_model.h"
 #include "search/optimize/weight_bytes.h"
@@ -126,7 +126,7 @@ struct SearchOptions {
   // Signatures of the nodes of the graph's arena, if others have them already; null: the search makes its own.
   NodeSignatures* signatures = nullptr;
   // Ends the search with the best graph so far.
-  const std::atomic<bool>* stop = nullptr;
+  StopFlag stop = nullptr;
   std::function<void(const SearchProgress&)> progress;
 };
 

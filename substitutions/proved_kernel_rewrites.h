@@ -16,9 +16,9 @@ namespace rewright {
 std::unique_ptr<AllowedKernelRewrites> MakeAllowedKernelRewrites(RuleSet rules,
                                                                  const std::vector<std::string>& switched_off = {});
 
-// AllowedKernelRewrites by winograd.rules, whatever their class. The kernels that they license compute a result anew,
+// AllowedKernelRewrites by winograd.rules, whatever their class. The kernels that they allow compute a result anew,
 // as the operator says, if it is not finite; their errors are small beside the largest products and not beside each
-// result (docs/winograd.md). Rules that cannot be read license nothing. Errors: a name that none of them has.
+// result (docs/winograd.md). Rules that cannot be read allow nothing. Errors: a name that none of them has.
 absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> LoadAllowedKernelRewrites(
     const std::vector<std::string>& switched_off = {});
 

@@ -3,7 +3,7 @@
 
 Usage: style.py ROOT [--counts]     --counts: prints, and never fails; ROOT may be any checkout
 
-Lines above 120 columns; sentences of comments that begin with Of, What, Whether, That or So many; files that lie flat in
+Words that docs/glossary.md replaces by the field's; lines above 120 columns; sentences of comments that begin with Of, What, Whether, That or So many; files that lie flat in
 one folder; sources without a header of their own; names at file scope that another source of the folder has as well;
 paragraphs of docs/ above 80 words.
 """
@@ -19,7 +19,7 @@ COLUMNS = 120
 FILES = 30
 WORDS = 80
 BAD_SENTENCES = 1 / 200
-HEADLESS = 31  # parts of one class, or of one header, that are read one by one
+HEADLESS = 8  # parts of one class that is too long for one file
 # Folders of one file an entry: operators, decisions, results.
 LISTS = {"core/ops", "docs/decisions", "bench/results"}
 WIDE = {"core/ir/functions.def"}  # rows of a table
@@ -61,15 +61,26 @@ def paragraphs(text):
             yield len(part.split()), part.strip()[:60]
 
 
+def unused_words(root):
+    """The words of the glossary's table of words that are not used, as they stand in texts and in names."""
+    glossary = (root / "docs/glossary.md").read_text() if (root / "docs/glossary.md").is_file() else ""
+    _, _, table = glossary.partition("## Words that are not used")
+    words = re.findall(r"^\| (?!not )(\w[\w ]*?) \|", table, re.M)
+    return re.compile("|".join(word.replace(" ", "[ _-]?") for word in words) or "(?!)", re.I)
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     listed = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True)
     paths = [path for path in listed.stdout.split("\n") if path and (root / path).is_file()]
     flat = collections.Counter(path.rpartition("/")[0] for path in paths)
     crowded = {folder: count for folder, count in flat.items() if count > FILES and folder not in LISTS}
-    total, bad, wide, headless = 0, [], [], []
+    total, bad, wide, headless, coined = 0, [], [], [], []
+    unused = unused_words(root)
     scope = collections.defaultdict(set)
     for path in paths:
+        if path.endswith((*CODE, ".py", ".md")) and path != "docs/glossary.md" and not path.startswith("docs/decisions/"):
+            coined += [f"{path}: {word}" for word in unused.findall((root / path).read_text(errors="replace"))]
         if not path.endswith((*CODE, ".py", ".sh", ".cmake", "CMakeLists.txt")):
             continue
         text = (root / path).read_text(errors="replace")
@@ -81,7 +92,8 @@ def main():
             wide += [f"{path}:{number}" for number, line in enumerate(text.split("\n"), 1)
                      if len(line) > COLUMNS and path not in WIDE]
         is_source = path.endswith(".cc") and not one_definition.PROGRAM.search(text)  # not a program of its own
-        if is_source and not REGISTERED.match(path) and not (root / path).with_suffix(".h").is_file():
+        headers = [(root / path).with_suffix(".h"), (root / path).with_suffix("") / f"{pathlib.Path(path).stem}.h"]
+        if is_source and not REGISTERED.match(path) and not any(header.is_file() for header in headers):
             headless.append(path)
         if is_source and not path.startswith("tests/"):
             for name in file_scope_names(text):
@@ -95,6 +107,7 @@ def main():
     print(f"{len(crowded)} folders with more than {FILES} files; {len(flat)} folders")
     print(f"{len(headless)} sources without a header of their own, registered ones aside")
     print(f"{len(colliding)} names at file scope that two sources of a folder have")
+    print(f"{len(coined)} words for which the glossary has the field's")
     print(f"{len(long)} paragraphs above {WORDS} words")
     if "--counts" in sys.argv:
         return
@@ -105,7 +118,7 @@ def main():
         faults += [f"{path}: no header of its own, found {len(headless)} such sources, expected at most {HEADLESS}"
                    for path in headless]
     faults += [f"{name} in {folder}: {', '.join(sorted(files))}" for (folder, name), files in colliding.items()]
-    faults += long
+    faults += long + coined
     for fault in faults:
         print(fault)
     sys.exit(1 if faults or not total else 0)

@@ -20,8 +20,9 @@
 #include "substitutions/language/rule_parser.h"
 #include "tools/verbs/verify/certificate_folder.h"
 #include "verifier/certificate/certificate.h"
-#include "verifier/check/bounded_check.h"
+#include "verifier/check/bounded/bounded_check.h"
 #include "verifier/check/certificate_steps.h"
+#include "verifier/check/cvc5_query_solver.h"
 #include "verifier/check/query_solver.h"
 
 namespace rewright {

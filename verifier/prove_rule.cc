@@ -129,7 +129,7 @@ class RuleProof {
       return absl::OkStatus();
     }
     const double left_s = options_.work_limit_s - (verifier::ThreadWorkSeconds() - start_s_);
-    if (options_.stop != nullptr && *options_.stop) {
+    if (IsStopped(options_.stop)) {
       verdict_.interrupted = true;
       return GiveUp("interrupted");
     }

@@ -5,7 +5,6 @@
 // be applied there.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/stop.h"
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/language/rule.h"
 #include "verifier/classify/classify_rule.h"
@@ -26,7 +26,7 @@ struct RuleProofOptions {
   double instance_limit_s = 20;  // the same for one instance
   uint64_t seed = 1;
   RuleUse use = RuleUse::kMatching;  // kProof: also rules that no matcher can find
-  const std::atomic<bool>* stop = nullptr;
+  StopFlag stop = nullptr;
   verifier::ProofObserver* observer = nullptr;  // is told every step of every proof
   bool certify = false;                         // make a certificate of the proof
   bool classify = true;                         // else `rule_class` is left to the caller (ClassifyRule)

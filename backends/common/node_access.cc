@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/index/compose.h"
 #include "core/index/form.h"
 #include "core/ops/ops.h"
 

@@ -73,7 +73,7 @@ class CpuDevice : public Device {
     if (context_->allowed_rewrites != nullptr) {
       options.law_of = [&](const FusedGroup& group) -> absl::StatusOr<std::string> {
         const std::lock_guard<std::mutex> lock(mutex_);
-        if (LicensedLaws(*context_, graph, group).empty()) return std::string();
+        if (AllowedLaws(*context_, graph, group).empty()) return std::string();
         return LawToRun(graph, group.group);
       };
     }
@@ -131,7 +131,7 @@ class CpuDevice : public Device {
   std::vector<std::string> Laws(const Graph& graph, const Group& group) {
     if (context_->allowed_rewrites == nullptr || graph.node(group.nodes[0]).op != ops::Conv2d()) return {};
     const std::optional<FusedGroup> fused = layouts_.FusedOf(graph, group);
-    return fused ? LicensedLaws(*context_, graph, *fused) : std::vector<std::string>();
+    return fused ? AllowedLaws(*context_, graph, *fused) : std::vector<std::string>();
   }
 
   // A convolution in training: what runs must not depend on what was measured, or a resumed run would round otherwise.

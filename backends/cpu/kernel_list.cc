@@ -65,7 +65,7 @@ Layout ResultLayout(const LayoutQuery& query) {
   return Layout::RowMajor(query.dims());
 }
 
-std::vector<std::string> LicensedLaws(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
+std::vector<std::string> AllowedLaws(const DnnlContext& context, const Graph& graph, const FusedGroup& group) {
   std::vector<std::string> all;
   for (const KernelEntry& entry : KernelList()) {
     if (entry.laws == nullptr || !entry.Takes(graph.node(group.group.nodes[0]).op)) continue;

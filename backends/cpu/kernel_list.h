@@ -44,7 +44,7 @@ struct KernelEntry {
   // must write this layout, and groups with different layouts have measured costs of their own.
   std::optional<Layout> (*layout)(const LayoutQuery& query) = nullptr;
   // Laws by which the kernel may compute the group through other operators, for example Winograd for conv2d. Only
-  // licensed laws are returned; the kernel then runs where Lowering::LawOf names one of them. Null: the kernel uses no
+  // allowed laws are returned; the kernel then runs where Lowering::LawOf names one of them. Null: the kernel uses no
   // laws.
   std::vector<std::string> (*laws)(const DnnlContext& context, const Graph& graph, const FusedGroup& group) = nullptr;
   // Raised when the kernel's speed changes, so that costs measured before are not used.
@@ -104,8 +104,8 @@ Layout ResultLayout(const LayoutQuery& query);
 // The layout of a product of matrices, which may lie as its reader wants it.
 Layout ProductLayout(const Graph& graph, const FusedGroup& group, Value value);
 
-// The licensed laws of all kernels.
-std::vector<std::string> LicensedLaws(const DnnlContext& context, const Graph& graph, const FusedGroup& group);
+// The allowed laws of all kernels.
+std::vector<std::string> AllowedLaws(const DnnlContext& context, const Graph& graph, const FusedGroup& group);
 
 // Plans the group by the first kernel that takes it.
 absl::Status PlanGroup(Lowering& lowering, const FusedGroup& group);

@@ -4,7 +4,7 @@
 Every model is made by `rewright zoo`. Each round times, one after the other and in processes of their own:
 onnxruntime with all its optimizations, our executor on the unrewritten graph, and (with --optimized) on the graph that
 `rewright optimize` wrote, beside the cost that was predicted for it; with --direct also the graph that it wrote with no
-law that licenses Winograd's kernels. A figure is the median over the rounds of each round's median; the spread is their
+law that allows Winograd's kernels. A figure is the median over the rounds of each round's median; the spread is their
 range. DNNL_MAX_CPU_ISA=AVX2 in the environment holds our side to that instruction set.
 
     bench/inference/vs_onnxruntime.py --rewright build/release/rewright --out results.csv

@@ -1,7 +1,7 @@
 // Winograd's convolutions beside the direct ones, layer by layer, all in one run:
 //   winograd_bench [--threads 1] [--rounds 15] [--errors 1] [--batch 1] [--training 1]
 //   winograd_bench --model NAME [--threads 1] [--rounds 15] [--errors 1]
-// For each layer every licensed algorithm and the direct convolution take turns; before each run the weights are taken
+// For each layer every allowed algorithm and the direct convolution take turns; before each run the weights are taken
 // out of the caches, as they are in a model that has many. Prints the least processor time of the rounds (of all
 // threads, per thread), the ratio of the best algorithm to the direct one, and with --errors the largest difference
 // from float64 over the largest element. With --training weights change with every run. With --model a whole model of
@@ -106,7 +106,7 @@ int Run(int threads, int rounds, bool errors, int64_t batch, bool training) {
     const Graph graph = GraphOf(layer, batch, training);
     const std::vector<cpu::FusedGroup> groups = cpu::FuseGraph(graph);
     std::vector<std::string> laws = {""};
-    for (std::string& law : cpu::LicensedLaws(*context, graph, groups[0])) laws.push_back(std::move(law));
+    for (std::string& law : cpu::AllowedLaws(*context, graph, groups[0])) laws.push_back(std::move(law));
     std::deque<Way> ways;
     for (const std::string& law : laws) {
       cpu::LoweringOptions options;
@@ -187,10 +187,10 @@ int RunModel(const std::string& name, int threads, int rounds, bool errors) {
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<GraphRunner>> runners;
   std::vector<std::unique_ptr<Executable>> executables;
-  for (const bool licensed : {false, true}) {
+  for (const bool allowed : {false, true}) {
     DeviceOptions options;
     options.threads = threads;
-    if (licensed) {
+    if (allowed) {
       absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> allowed_rewrites = LoadAllowedKernelRewrites();
       if (!allowed_rewrites.ok()) return Fail(allowed_rewrites.status());
       options.allowed_rewrites = *std::move(allowed_rewrites);
@@ -220,7 +220,7 @@ int RunModel(const std::string& name, int threads, int rounds, bool errors) {
     difference = std::max(difference, std::abs(outputs[0][0].At(i) - outputs[1][0].At(i)));
   }
   std::printf(
-      "%s, %s, %d thread%s, least of %d rounds in turns: direct %.2f ms (%.2f by the clock), licensed %.2f (%.2f): "
+      "%s, %s, %d thread%s, least of %d rounds in turns: direct %.2f ms (%.2f by the clock), allowed %.2f (%.2f): "
       "%.2f; weights %.1f and %.1f MB; outputs differ by %.1e of the largest\n",
       name.c_str(), cpu::Simd().name, threads, threads == 1 ? "" : "s", rounds, least[0] * 1e3, wall[0] * 1e3,
       least[1] * 1e3, wall[1] * 1e3, least[1] / least[0], static_cast<double>(executables[0]->constant_bytes()) * 1e-6,
@@ -241,7 +241,7 @@ int RunModel(const std::string& name, int threads, int rounds, bool errors) {
     }
     for (int k = 0; k < 2; ++k) off[k] = std::max(off[k], farthest[k] / greatest);
   }
-  std::printf("    largest error over largest element: direct %.1e licensed %.1e\n", off[0], off[1]);
+  std::printf("    largest error over largest element: direct %.1e allowed %.1e\n", off[0], off[1]);
   return 0;
 }
 

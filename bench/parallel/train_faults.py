@@ -57,7 +57,7 @@ class Job:
         self.out, self.err = open(folder / "out", "w+"), open(folder / "err", "w+")
         self.mpirun = subprocess.Popen(
             ["mpirun", "--oversubscribe", "-n", str(self.ranks), args.program, "train", "--threads", "1", "--json",
-             "--quiet", "--layout", layout, "--bucket-mb", "0.004", "--hang-limit", str(args.hang_limit), config,
+             "--quiet", "--layout", layout, "--bucket-mb", "0.004", "--timeout", str(args.timeout), config,
              "--checkpoint-dir", checkpoints, *resume], stdout=self.out, stderr=self.err, env=ENVIRONMENT)
 
     def text(self, file):
@@ -119,7 +119,7 @@ def main():
     parser.add_argument("--stops", default=20, type=int)
     parser.add_argument("--memory", default=5, type=int, help="ranks that run out of memory")
     parser.add_argument("--disks", default=5, type=int, help="disks that become full")
-    parser.add_argument("--hang-limit", default=10, type=int, help="seconds")
+    parser.add_argument("--timeout", default=10, type=int, help="seconds")
     parser.add_argument("--steps", default=400, type=int)
     parser.add_argument("--seed", default=1, type=int)
     parser.add_argument("--out", type=pathlib.Path)
@@ -198,7 +198,7 @@ def main():
                 time.sleep(0.02)
             if kind == "memory":
                 began = time.monotonic()
-            limit = 5 + (args.hang_limit if kind == "stop" else 0)
+            limit = 5 + (args.timeout if kind == "stop" else 0)
             status = job.wait(limit + 15)
             seconds = time.monotonic() - began
             if kind == "disk":

@@ -34,11 +34,11 @@ DERIVING = "certificate_check rule_reader rule_values rule_graph rule_instances"
 REASONING = "one_term eliminate align inverse context nonnegativity".split()
 # The composition of declarations, products and functions of elements, the difference of both sides and joint queries:
 # computed at several sizes. The cancelling of terms of the difference is checked for all sizes.
-COMPUTED = """elements elements_internal reductions normal_form internal product_laws function_laws real_functions extrema
-cases products signs monotone substitute prover encode encode_functions solver""".split()
+COMPUTED = """elements elements_internal reductions normal_form product_laws function_laws real_functions extrema
+cases products signs monotone substitute prover encode solver""".split()
 # Modules that check those steps: questions, values, and the laws of sums; the listener tells them.
 CHECKING = """step_checker step_checker_values step_queries step_values proof_observer index_observer law concrete query_solver
-smt_query print variables""".split()
+smt_query variables""".split()
 # Modules that read the steps which a certificate tells, and see that they suffice: rewright_check.
 READING = "certificate_text certificate_steps step_reader proof_check declared_claims".split()
 # Nothing that these say makes a rule proved.

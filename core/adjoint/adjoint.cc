@@ -12,6 +12,8 @@
 #include "core/adjoint/scalars.h"
 #include "core/adjoint/scope.h"
 #include "core/base/check.h"
+#include "core/index/compose.h"
+#include "core/index/range.h"
 #include "core/index/solve.h"
 #include "core/ir/rewrite.h"
 

@@ -4,7 +4,10 @@
 
 #include "core/adjoint/scalars.h"
 #include "core/base/check.h"
+#include "core/index/compose.h"
+#include "core/index/divide.h"
 #include "core/index/form_builder.h"
+#include "core/index/range.h"
 #include "core/ir/rewrite.h"
 
 namespace rewright {

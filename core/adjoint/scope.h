@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/index/compose.h"
 #include "core/index/form.h"
+#include "core/index/range.h"
 #include "core/ir/expr.h"
 #include "core/ir/op.h"
 

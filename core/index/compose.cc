@@ -1,9 +1,11 @@
-// StructuralAssignment of forms: parts, substitution.
+#include "core/index/compose.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "core/index/form.h"
+#include "core/index/divide.h"
 #include "core/index/form_builder.h"
+#include "core/index/range.h"
 
 namespace rewright::index {
 namespace {

@@ -1,12 +1,14 @@
-// The laws of div and mod; form.h states them.
+#include "core/index/divide.h"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "core/base/integer.h"
-#include "core/index/form.h"
 #include "core/index/form_builder.h"
+#include "core/index/laws.h"
+#include "core/index/range.h"
 
 namespace rewright::index {
 namespace {
@@ -165,12 +167,12 @@ Form FloorDiv(const Form& a, const Form& b) {
   for (const Form::Term& term : reduced.terms()) {
     const Atom& inner = *term.atom;
     if (term.factor != 1 || inner.kind != Kind::kFloorDiv || !IsPositive(inner.b)) continue;
-    const Form dividend = (reduced - Form::OfAtom(&inner)) * inner.b + inner.a;
-    const Form divisor = by * inner.b;
+    const auto [dividend, divisor] = Laws<Forms>::Nested(inner.a, inner.b, reduced - Form::OfAtom(&inner), by);
     if (dividend.IsKnown() && divisor.IsKnown()) return quotient + FloorDiv(dividend, divisor);
   }
   if (const Atom* only = reduced.AsAtom(); only != nullptr && only->kind == Kind::kMod) {
-    if (Form left; IsMultiple(only->b, by, &left)) return quotient + Mod(FloorDiv(only->a, by), left);
+    Forms forms;
+    if (Form left; IsMultiple(only->b, by, &left)) return quotient + Laws<Forms>{forms}.Digits(only->a, by, left);
   }
   return quotient + FormBuilder::Operation(Kind::kFloorDiv, reduced, by);
 }
@@ -182,10 +184,10 @@ Form Mod(const Form& a, const Form& b) {
   Form quotient, rest;
   Divide(a, b, &quotient, &rest);
   int64_t number;
-  if (QuotientIsNumber(rest, b, &number)) return rest - b * number;
+  if (QuotientIsNumber(rest, b, &number)) return Laws<Forms>::Rest(rest, b, number);
   if (b.IsConstant()) {
     ReduceFactors(b.constant(), &quotient, &rest);
-    if (QuotientIsNumber(rest, b, &number)) return rest - b * number;
+    if (QuotientIsNumber(rest, b, &number)) return Laws<Forms>::Rest(rest, b, number);
   }
   for (const Form::Term& term : rest.terms()) {
     const Atom& inner = *term.atom;
@@ -195,7 +197,9 @@ Form Mod(const Form& a, const Form& b) {
     }
   }
   const Cancelled cancelled = Cancel(rest, b);
-  if (!cancelled.common.Is(1)) return cancelled.common * Mod(cancelled.reduced, cancelled.by) + cancelled.left;
+  if (!cancelled.common.Is(1)) {
+    return Laws<Forms>::Scaled(cancelled.common, Mod(cancelled.reduced, cancelled.by), cancelled.left);
+  }
   return FormBuilder::Operation(Kind::kMod, rest, b);
 }
 

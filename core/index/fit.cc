@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/integer.h"
+#include "core/index/compose.h"
 
 namespace rewright::index {
 namespace {

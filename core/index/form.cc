@@ -6,7 +6,9 @@
 #include "absl/hash/hash.h"
 #include "core/base/check.h"
 #include "core/base/integer.h"
+#include "core/index/divide.h"
 #include "core/index/form_builder.h"
+#include "core/index/range.h"
 
 namespace rewright::index {
 namespace {

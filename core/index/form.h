@@ -96,8 +96,6 @@ class Form {
 
 inline Form operator-(const Form& a) { return Form(0) - a; }
 
-Form FloorDiv(const Form& a, const Form& b);
-Form Mod(const Form& a, const Form& b);
 Form CeilDiv(const Form& a, const Form& b);  // (a + b - 1) div b
 Form Min(const Form& a, const Form& b);
 Form Max(const Form& a, const Form& b);
@@ -168,72 +166,5 @@ class Space {
   absl::flat_hash_set<const Atom*, Hash, Equal> interned_;
   int fresh_ = 0;
 };
-
-// ---------------------------------------------------------------- facts about a form
-
-Interval RangeOf(const Form& form);
-// True if ranges show it, or, for polynomials of symbols, the ranges of the symbols; false if it is not seen.
-bool IsNonNegative(const Form& form);
-inline bool IsPositive(const Form& form) { return IsNonNegative(form - 1); }
-// 0 <= form < extent.
-inline bool IsWithin(const Form& form, const Form& extent) {
-  return IsNonNegative(form) && IsNonNegative(extent - form - 1);
-}
-// Returns a form over symbols alone that bounds `form` from above (`upper`) or below; unknown if none is seen. The
-// bound may be loose if variables occur in several terms.
-Form BoundOf(const Form& form, bool upper);
-// Returns the largest magnitude of a number in the evaluation of the form as written; at most kInfinity.
-int64_t Magnitude(const Form& form);
-// Returns the symbols and variables that occur, ascending by id.
-std::vector<const Atom*> LeavesOf(const Form& form);
-bool Contains(const Form& form, const Atom* leaf);
-// Returns the number of values of a variable that starts at 0.
-Form ExtentOf(const Atom* variable);
-
-// ---------------------------------------------------------------- structure
-
-// Splits form = factor * leaf + rest, with `leaf` in neither; false if that is not possible.
-bool SplitAt(const Form& form, const Atom* leaf, Form* factor, Form* rest);
-// form = constant + sum of factors[k] * leaves[k], with none of the leaves in `constant` and `factors`. AffineIn
-// returns nothing if the form is not of that shape.
-struct Affine {
-  Form constant;
-  std::vector<Form> factors;
-};
-std::optional<Affine> AffineIn(const Form& form, absl::Span<const Atom* const> leaves);
-// Splits a = quotient * b + rest; the quotient takes every term that is a multiple of b.
-void Divide(const Form& a, const Form& b, Form* quotient, Form* rest);
-
-// A replacement of a leaf; all are made at once. `scale` > 1 means scale * leaf = value: multiples of the leaf take the
-// value as it is, and elsewhere the leaf is value div scale.
-struct Replacement {
-  Form value;
-  Form scale = 1;
-};
-using Substitution = absl::flat_hash_map<const Atom*, Replacement>;
-Form Compose(const Form& form, const Substitution& substitution);
-
-// Writes every a mod c, c a number, as a - c*(a div c), unless `keep` is true for the atom. The address that digits of
-// one number lead to becomes a sum over fewer atoms.
-template <typename Keep>
-Form ExpandMods(const Form& form, const Keep& keep) {
-  Form result = form;
-  for (const Form::Term& term : form.terms()) {
-    const Atom& mod = *term.atom;
-    if (mod.kind != Atom::Kind::kMod || !mod.b.IsConstant() || keep(mod)) continue;
-    const Form value = ExpandMods(mod.a, keep) - mod.b * ExpandMods(mod.quotient, keep);
-    result = result + (value - Form::OfAtom(&mod)) * term.factor;
-  }
-  return result;
-}
-
-// Returns the position along each axis of element number `flat` in row-major order.
-std::vector<Form> Unflatten(const Form& flat, const std::vector<int64_t>& sizes);
-
-// Prints the form: 4*y + x div 3 + 1.
-std::string Text(const Form& form);
-// Prints the form in C: a literal, a name, or in parentheses. Quotients and remainders whose dividend may be negative
-// call floor_div and floor_mod, minima and maxima index_min and index_max.
-std::string CText(const Form& form);
 
 }  // namespace rewright::index

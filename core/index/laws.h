@@ -1,9 +1,11 @@
-// The laws by which equations between indices are solved, each stated once, over any integers.
+// The laws by which quotients and remainders are simplified and equations between indices are solved, each stated once,
+// over any integers.
 //
-// A law replaces conditions on an unknown v by v = value, and conditions that other numbers are 0 or at least 0. It
-// keeps the solutions and their number. The integers are forms for the solver (solve.cc) of derivatives, interpreter
-// and costs, polynomials of symbols for the prover (verifier/normal_form/eliminate.cc), and terms of Z3 and cvc5 in
-// tests/verifier/integer_laws_test.cc, which proves every law as it is written here.
+// A law of quotients gives the numbers of an equal quotient. A law of equations replaces conditions on an unknown v by
+// v = value, and conditions that other numbers are 0 or at least 0. It keeps the solutions and their number. The
+// integers are forms for the solver (divide.cc, solve.cc) of derivatives, interpreter
+// and costs, polynomials of symbols for the prover (verifier/integer/context.cc, verifier/normal_form/eliminate.cc),
+// and terms of Z3 and cvc5 in tests/verifier/integer_laws_test.cc, which proves every law as it is written here.
 //
 // An Arithmetic divides, rounding down: Number FloorDiv(Number, Number) and Mod(Number, Number). The caller of a law
 // makes sure that divisors are positive and that the law's assumptions hold.
@@ -25,6 +27,27 @@ struct Laws {
   };
 
   Arithmetic& arithmetic;
+
+  // ---- quotients and remainders
+
+  // n div d = a + Rest div d, for every a; Rest = n mod d, for a = n div d
+  static Number Rest(const Number& n, const Number& d, const Number& a) { return n - d * a; }
+
+  // (x div c + r) div d = dividend div divisor
+  struct Fraction {
+    Number dividend, divisor;
+  };
+  static Fraction Nested(const Number& x, const Number& c, const Number& r, const Number& d) {
+    return {c * r + x, c * d};
+  }
+
+  // (g*a + s) div (g*d) = a div d, and (g*a + s) mod (g*d) = Scaled of a mod d, where 0 <= s < g
+  static Number Scaled(const Number& g, const Number& rest, const Number& s) { return g * rest + s; }
+
+  // (x mod (c*d)) div c = (x div c) mod d
+  Number Digits(const Number& x, const Number& c, const Number& d) const { return Mod(Div(x, c), d); }
+
+  // ---- equations
 
   // v + a = 0, and -v + a = 0
   static Number Solve(int64_t sign, const Number& a) { return sign > 0 ? -a : a; }

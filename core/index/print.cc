@@ -1,9 +1,11 @@
+#include "core/index/print.h"
+
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/integer.h"
-#include "core/index/form.h"
 #include "core/index/form_builder.h"
+#include "core/index/range.h"
 
 namespace rewright::index {
 namespace {

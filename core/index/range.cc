@@ -1,4 +1,5 @@
-// Ranges, signs and bounds of forms.
+#include "core/index/range.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -6,7 +7,8 @@
 #include <vector>
 
 #include "core/base/integer.h"
-#include "core/index/form.h"
+#include "core/index/compose.h"
+#include "core/index/divide.h"
 #include "core/index/form_builder.h"
 
 namespace rewright::index {
@@ -35,6 +37,7 @@ Interval Quotient(const Interval& a, const Interval& by) {
 
 Interval Remainder(const Interval& a, const Interval& by) {
   if (by.low < 1) return {};
+  if (a.low >= 0 && a.high < by.low) return a;
   const int64_t high = by.high == kInfinity ? kInfinity : by.high - 1;
   return {0, a.low >= 0 ? std::min(a.high, high) : high};
 }
@@ -48,18 +51,17 @@ Interval OperationRange(const Atom& atom) {
   const Interval a = RangeOf(atom.a), b = RangeOf(atom.b);
   switch (atom.kind) {
     case Kind::kFloorDiv: {
-      Interval range = Quotient(a, b);
+      Interval range = RangeOf(ExprKind::kFloorDiv, a, b);
       // Symbols may show a sign that the ranges of numbers do not.
       if (range.low < 0 && atom.symbolic && IsPositive(atom.b) && IsNonNegative(atom.a)) range.low = 0;
       return range;
     }
     case Kind::kMod: {
-      Interval range = Remainder(a, b);
+      Interval range = RangeOf(ExprKind::kMod, a, b);
       if (range.low < 0 && atom.symbolic && IsPositive(atom.b)) range.low = 0;
       return range;
     }
-    case Kind::kMin: return {std::min(a.low, b.low), std::min(a.high, b.high)};
-    default: return {std::max(a.low, b.low), std::max(a.high, b.high)};
+    default: return RangeOf(atom.kind == Kind::kMin ? ExprKind::kIndexMin : ExprKind::kIndexMax, a, b);
   }
 }
 
@@ -160,6 +162,20 @@ const Atom* Space::Intern(Atom atom) {
   }
   interned_.insert(&made);
   return &made;
+}
+
+Interval RangeOf(ExprKind operation, const Interval& a, const Interval& b) {
+  using Wide = __int128;
+  switch (operation) {
+    case ExprKind::kIndexAdd: return {Clamp(Wide{a.low} + b.low), Clamp(Wide{a.high} + b.high)};
+    case ExprKind::kIndexSub: return {Clamp(Wide{a.low} - b.high), Clamp(Wide{a.high} - b.low)};
+    case ExprKind::kIndexMul: return Product(a, b);
+    case ExprKind::kFloorDiv: return Quotient(a, b);
+    case ExprKind::kMod: return Remainder(a, b);
+    case ExprKind::kIndexMin: return {std::min(a.low, b.low), std::min(a.high, b.high)};
+    case ExprKind::kIndexMax: return {std::max(a.low, b.low), std::max(a.high, b.high)};
+    default: return {};
+  }
 }
 
 Interval RangeOf(const Form& form) {

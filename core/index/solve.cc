@@ -5,19 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/index/compose.h"
+#include "core/index/divide.h"
 #include "core/index/form_builder.h"
 #include "core/index/laws.h"
+#include "core/index/print.h"
+#include "core/index/range.h"
 
 namespace rewright::index {
 namespace {
 
 using Kind = Atom::Kind;
-
-struct Forms {
-  using Number = Form;
-  static Form FloorDiv(const Form& a, const Form& b) { return index::FloorDiv(a, b); }
-  static Form Mod(const Form& a, const Form& b) { return index::Mod(a, b); }
-};
 
 class Solver {
  public:

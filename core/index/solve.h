@@ -18,7 +18,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "core/index/form.h"
+#include "core/index/compose.h"
 
 namespace rewright::index {
 

@@ -1,4 +1,4 @@
-// Lowers an expression to a stage: declarations that lower.cc, lower_guard.cc and lower_scatter.cc share.
+// Lowers an expression to a stage: declarations that lower.cc and lower_scatter.cc share.
 #pragma once
 
 #include <algorithm>
@@ -90,7 +90,7 @@ class StageLowering {
   int ReduceNode(const ExprNode* e, int mask);
   // A sum over a range of one place is its term (HasFixedExtents): no zero is added, which would make 0 of -0.
   bool IsSumOverOnePlace(const ExprNode* e, int mask);
-  // ---- lower_guard.cc
+  // ---- sums whose guard has equations between indices
   // A guard after its equations between indices have been solved for the variables that the reduction binds.
   struct SolvedGuard {
     std::vector<int> bits;            // of the variables of the loops, in order

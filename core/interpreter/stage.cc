@@ -5,6 +5,7 @@
 
 #include "absl/hash/hash.h"
 #include "core/base/check.h"
+#include "core/index/range.h"
 #include "core/interpreter/kernels.h"
 
 namespace rewright::interp {

@@ -560,17 +560,4 @@ Graph CopyGraph(const Graph& graph, Mode mode) {
   return Graph(std::move(arena), std::move(inputs), std::move(outputs));
 }
 
-GraphFeatures FeaturesOf(const Graph& graph) {
-  GraphFeatures features;
-  for (NodeId id : graph.nodes()) {
-    const Node& node = graph.node(id);
-    if (node.leaf == LeafKind::kState) features.parameters += node.outputs[0].num_elements();
-    if (!graph.IsRun(node)) continue;
-    const CostFeatures one = FeaturesOf(*node.meaning, graph.types(node.operands), node.attrs, node.outputs);
-    features.flops += one.flops;
-    features.bytes += one.bytes;
-  }
-  return features;
-}
-
 }  // namespace rewright

@@ -215,12 +215,4 @@ absl::Status CopyNode(const Arena& from, NodeId id, Arena& to, ValueMap* copies)
 Graph CopyGraph(const Graph& graph, Mode mode);
 inline Graph CopyGraph(const Graph& graph) { return CopyGraph(graph, graph.mode()); }
 
-// Returns FLOPs and bytes of the nodes that a run computes, and the elements of the states.
-struct GraphFeatures {
-  double flops = 0;
-  double bytes = 0;
-  int64_t parameters = 0;
-};
-GraphFeatures FeaturesOf(const Graph& graph);
-
 }  // namespace rewright

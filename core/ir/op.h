@@ -280,17 +280,6 @@ struct Application {
 absl::StatusOr<Application> Apply(const OpDef& op, const std::vector<TensorType>& inputs, Attrs attrs,
                                   MeaningCache& cache);
 
-// Arithmetic work and traffic of one application, read from its meaning. `flops` counts every scalar function
-// application and every accumulation of a reduction once (a dot product of length k is 2k); copies are 0. A reduction
-// counts once for every value of the variables that it depends on: a softmax's maximum once a row. `bytes` reads each
-// operand once and writes each output once.
-struct CostFeatures {
-  double flops = 0;
-  double bytes = 0;
-};
-CostFeatures FeaturesOf(const Meaning& meaning, const std::vector<TensorType>& inputs, const Attrs& attrs,
-                        const std::vector<TensorType>& outputs);
-
 // Returns the operator's documentation page: summary, inputs, attributes, and the formula printed from a sample
 // Meaning.
 std::string DescribeOp(const OpDef& op);

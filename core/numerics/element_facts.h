@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/index/form.h"
 #include "core/ir/op.h"
 #include "core/numerics/facts.h"
 
@@ -33,10 +34,7 @@ class ElementFacts {
                         const std::vector<TensorType>& outputs);
 
  private:
-  struct Range {
-    int64_t lo = 0, hi = 0;
-    friend bool operator==(const Range&, const Range&) = default;
-  };
+  using Range = index::Interval;
   enum class Truth : uint8_t { kNo, kYes, kEither };
   // A bound variable stands for an index.
   struct Place {

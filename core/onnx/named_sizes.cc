@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/index/print.h"
 #include "core/onnx/import/graph_importer.h"
 
 namespace rewright {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/index/cost_features.h"
 #include "core/ops/ops.h"
 
 namespace rewright {

@@ -1,4 +1,4 @@
-// Weights that a step keeps joined: one state, with the parts along an axis, and likewise what the optimizer keeps for
+// Weights that a step keeps joined: one state, with the parts along an axis, and likewise optimizer states of
 // them. Names and shapes outside of the step (checkpoints, validation, models that are written) are those of the parts.
 #pragma once
 

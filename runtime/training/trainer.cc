@@ -279,7 +279,7 @@ absl::Status Trainer::CheckRanks(const NamedTensors& states) {
                     {"threads", absl::StrCat(options_.threads)},
                     {"the program", Sha256::HexOf(program_ + gradients_program_)},
                     {"the step", absl::StrCat(position_)},
-                    {"the weights and what the optimizer keeps", SafetensorsSha256(states)}});
+                    {"the weights and optimizer state", SafetensorsSha256(states)}});
 }
 
 absl::Status Trainer::CheckWeights(const std::string& what) {

@@ -44,8 +44,6 @@ constexpr double kTimesAsLong = 4;
 constexpr double kConfirmingSeconds = 1;
 constexpr double kFewestPairs = 3;
 
-bool IsSet(const std::atomic<bool>* flag) { return flag != nullptr && *flag; }
-
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
   for (int step : path) {
@@ -127,7 +125,7 @@ class Optimizer {
   }
 
   double SecondsLeft() const {
-    if (options_.stop_discards && IsSet(options_.search.stop)) return 0;
+    if (options_.stop_discards && IsStopped(options_.search.stop)) return 0;
     return options_.seconds_left ? options_.seconds_left() : std::numeric_limits<double>::infinity();
   }
   bool NoTimeLeft() const { return SecondsLeft() <= 0; }
@@ -408,7 +406,7 @@ class Optimizer {
         contender.earlier = contender.measured.has_value();
       }
       if (!contender.measured && report_.repeated) {
-        Drop(*contender.candidate, Why::kNotTold, "the earlier run had no time to measure it");
+        Drop(*contender.candidate, Why::kInconclusive, "the earlier run had no time to measure it");
         continue;
       }
       if (!contender.measured) {
@@ -481,7 +479,7 @@ class Optimizer {
   void DropByTime(const TimedCandidate& contender) {
     const Measurement& measured = *contender.measured;
     const bool told = measured.ratio_at_most <= kGainThatCounts;
-    Drop(*contender.candidate, told ? Why::kNotFaster : Why::kNotTold,
+    Drop(*contender.candidate, told ? Why::kNotFaster : Why::kInconclusive,
          absl::StrCat(Describe(measured), contender.earlier ? " in an earlier run" : "",
                       told               ? ""
                       : measured.stopped ? ": there was no time to tell whether that is faster"
@@ -619,12 +617,13 @@ class Optimizer {
       return absl::StrCat("nothing cheaper was found before the end: ", SearchEndName(end));
     }
     // A candidate that timing could not tell is reported before the others: it may be faster.
-    const auto not_told = std::find_if(report_.dropped.begin(), report_.dropped.end(),
-                                       [](const DroppedCandidate& dropped) { return dropped.why == Why::kNotTold; });
+    const auto not_told =
+        std::find_if(report_.dropped.begin(), report_.dropped.end(),
+                     [](const DroppedCandidate& dropped) { return dropped.why == Why::kInconclusive; });
     const DroppedCandidate& last = not_told != report_.dropped.end() ? *not_told : report_.dropped.back();
     switch (last.why) {
       case Why::kNotFaster: return "no candidate is measurably faster";
-      case Why::kNotTold: return last.text;
+      case Why::kInconclusive: return last.text;
       case Why::kOutputsDiffer:
         return absl::StrCat("outputs differ because of rule ", absl::StrJoin(report_.blamed, ", "));
       case Why::kFailed: return absl::StrCat("the candidate could not be run: ", last.text);
@@ -676,7 +675,7 @@ void RevertToOriginal(const Graph& original, const std::string& why, OptimizeRep
 
 MeasureOptions MeasuringOf(const OptimizeOptions& options) {
   MeasureOptions measuring = options.measuring;
-  if (IsSet(options.search.stop)) {
+  if (IsStopped(options.search.stop)) {
     // Seven wins out of seven are enough for the sign test of three candidates and the baseline.
     measuring.warmup = 1;
     measuring.pairs = 7;

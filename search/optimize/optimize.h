@@ -88,7 +88,7 @@ struct RewriteCount {
 // A candidate that was not taken. Not told: it may be faster, but the machine is too busy to tell, or there was no
 // time.
 struct DroppedCandidate {
-  enum class Why : uint8_t { kNotFaster, kNotTold, kOutputsDiffer, kFailed };
+  enum class Why : uint8_t { kNotFaster, kInconclusive, kOutputsDiffer, kFailed };
   Why why = Why::kNotFaster;
   std::string text;
   double cost = 0;

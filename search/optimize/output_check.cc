@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/index/cost_features.h"
 #include "core/interpreter/interpreter.h"
 #include "core/interpreter/known_values.h"
 #include "core/ir/random_tensors.h"

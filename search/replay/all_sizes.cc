@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/index/divide.h"
+#include "core/index/range.h"
 #include "substitutions/match/match_scope.h"
 
 namespace rewright {

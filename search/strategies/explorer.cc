@@ -381,7 +381,7 @@ std::string Explorer::PlaceName(const Graph& graph, const Rewrite& rewrite) cons
 
 bool Explorer::Interrupted() {
   if (end_) return true;
-  if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
+  if (IsStopped(options_.stop)) {
     end_ = SearchEnd::kStopped;
   } else if (absl::ToDoubleSeconds(absl::Now() - start_) >= options_.time_limit_seconds) {
     end_ = SearchEnd::kTimeLimit;

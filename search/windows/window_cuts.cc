@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/dominator_tree.hpp>
-#include <boost/graph/push_relabel_max_flow.hpp>
 #include <cstdlib>
-#include <limits>
 #include <utility>
 
+#include "search/min_cut.h"
 #include "search/strategies/match_site.h"
 
 namespace rewright {
@@ -81,14 +80,14 @@ std::vector<bool> PassedByAll(const RunningNodes& nodes) {
 class BandCut {
  public:
   BandCut(const RunningNodes& nodes, int begin, int end, int target)
-      : nodes_(nodes), begin_(begin), end_(end), width_(static_cast<size_t>(end - begin)), flow_(width_ + 2) {
+      : nodes_(nodes), begin_(begin), end_(end), width_(static_cast<size_t>(end - begin)), cut_(width_) {
     // A tensor that crosses weighs more than the whole band on the wrong side of the target: that breaks ties.
-    const long tensor = static_cast<long>(width_) + 1;
+    const int64_t tensor = static_cast<int64_t>(width_) + 1;
     for (int i = begin; i < end; ++i) {
       if (i < target) {
-        Connect(Source(), VertexOf(i), 1, 0);
+        cut_.Connect(cut_.source(), VertexOf(i), 1);
       } else {
-        Connect(VertexOf(i), Sink(), 1, 0);
+        cut_.Connect(VertexOf(i), cut_.sink(), 1);
       }
       const int32_t outputs = static_cast<int32_t>(nodes.node(i).outputs.size());
       for (int32_t k = 0; k < outputs; ++k) AddValue({nodes.id(i), k}, tensor);
@@ -99,24 +98,9 @@ class BandCut {
     }
   }
 
-  // The numbers of the band's nodes that lie before the cut: those that more could still flow to.
+  // The numbers of the band's nodes that lie before the cut.
   std::vector<int> Before() {
-    const auto residual = boost::get(&Arc::residual, flow_);
-    boost::push_relabel_max_flow(flow_, Source(), Sink(), boost::get(&Arc::capacity, flow_), residual,
-                                 boost::get(&Arc::reverse, flow_), boost::get(boost::vertex_index, flow_));
-    std::vector<bool> reached(boost::num_vertices(flow_), false);
-    std::vector<size_t> stack = {Source()};
-    reached[Source()] = true;
-    while (!stack.empty()) {
-      const size_t at = stack.back();
-      stack.pop_back();
-      for (auto [edge, end] = boost::out_edges(at, flow_); edge != end; ++edge) {
-        const size_t to = boost::target(*edge, flow_);
-        if (residual[*edge] == 0 || reached[to]) continue;
-        reached[to] = true;
-        stack.push_back(to);
-      }
-    }
+    const std::vector<bool> reached = cut_.SourceSide();
     std::vector<int> before;
     for (int i = begin_; i < end_; ++i) {
       if (reached[VertexOf(i)]) before.push_back(i);
@@ -125,58 +109,38 @@ class BandCut {
   }
 
  private:
-  using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
-  using Edge = Traits::edge_descriptor;
-  struct Arc {
-    long capacity = 0;
-    long residual = 0;
-    Edge reverse = {};
-  };
-  using Flow = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Arc>;
-  static constexpr long kNever = std::numeric_limits<int32_t>::max();  // such an arc is not cut
-
-  size_t Source() const { return width_; }
-  size_t Sink() const { return width_ + 1; }
   size_t VertexOf(int number) const { return static_cast<size_t>(number - begin_); }
 
-  void Connect(size_t from, size_t to, long there, long back) {
-    const Edge forward = boost::add_edge(from, to, flow_).first, backward = boost::add_edge(to, from, flow_).first;
-    flow_[forward].capacity = there;
-    flow_[backward].capacity = back;
-    flow_[forward].reverse = backward;
-    flow_[backward].reverse = forward;
-  }
-
   // A value of the band counts once when somebody reads it behind the cut; a reader before it has the producer there.
-  void AddValue(Value value, long tensor) {
+  void AddValue(Value value, int64_t tensor) {
     const std::vector<int> readers = nodes_.Readers(value);
     if (readers.empty()) return;
-    const size_t producer = VertexOf(nodes_.NumberOf(value.node)), crosses = boost::add_vertex(flow_);
-    Connect(producer, crosses, tensor, 0);
+    const size_t producer = VertexOf(nodes_.NumberOf(value.node)), crosses = cut_.AddVertex();
+    cut_.Connect(producer, crosses, tensor);
     bool behind = false;
     for (int reader : readers) {
       behind |= reader >= end_;
       if (reader >= end_) continue;
-      Connect(crosses, VertexOf(reader), kNever, 0);
-      Connect(VertexOf(reader), producer, kNever, 0);
+      cut_.Connect(crosses, VertexOf(reader), MinCut::kNever);
+      cut_.Connect(VertexOf(reader), producer, MinCut::kNever);
     }
-    if (behind) Connect(crosses, Sink(), kNever, 0);
+    if (behind) cut_.Connect(crosses, cut_.sink(), MinCut::kNever);
   }
 
   // A value from before the band, at its first reader in it. One that is read behind the band crosses every cut.
-  void AddEntering(Value value, int reader, long tensor) {
+  void AddEntering(Value value, int reader, int64_t tensor) {
     const std::vector<int> readers = nodes_.Readers(value);
     const auto first = std::lower_bound(readers.begin(), readers.end(), begin_);
     if (readers.back() >= end_ || *first != reader) return;
-    const size_t crosses = boost::add_vertex(flow_);
-    Connect(Source(), crosses, tensor, 0);
-    for (auto it = first; it != readers.end(); ++it) Connect(crosses, VertexOf(*it), kNever, 0);
+    const size_t crosses = cut_.AddVertex();
+    cut_.Connect(cut_.source(), crosses, tensor);
+    for (auto it = first; it != readers.end(); ++it) cut_.Connect(crosses, VertexOf(*it), MinCut::kNever);
   }
 
   const RunningNodes& nodes_;
   const int begin_, end_;
   const size_t width_;
-  Flow flow_;
+  MinCut cut_;
 };
 
 }  // namespace

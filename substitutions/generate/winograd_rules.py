@@ -161,7 +161,7 @@ def rule(mh, rh, mw, rw):
 
 
 if __name__ == "__main__":
-    print("# Convolutions by Winograd's minimal filtering algorithms F(m, r): what licenses the kernels of the CPU device\n"
+    print("# Convolutions by Winograd's minimal filtering algorithms F(m, r): what allows the kernels of the CPU device\n"
           "# that compute them (docs/winograd.md). Made by substitutions/generate/winograd_rules.py, proved by\n"
           "# rewright verify --time-limit 600.\n")
     print("\n".join(rule(*algorithm) for algorithm in ALGORITHMS), end="")

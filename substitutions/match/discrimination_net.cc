@@ -15,9 +15,9 @@ constexpr size_t kMaxOrders = 16;
 
 }  // namespace
 
-class RuleNetBuilder {
+class DiscriminationNetBuilder {
  public:
-  explicit RuleNetBuilder(DiscriminationNet* net) : net_(*net) {}
+  explicit DiscriminationNetBuilder(DiscriminationNet* net) : net_(*net) {}
 
   void Add(int number, const CompiledRule& rule) {
     rule_ = &rule;
@@ -123,7 +123,7 @@ class RuleNetBuilder {
 };
 
 DiscriminationNet::DiscriminationNet(const std::vector<const CompiledRule*>& rules) {
-  RuleNetBuilder builder(this);
+  DiscriminationNetBuilder builder(this);
   for (size_t i = 0; i < rules.size(); ++i) builder.Add(static_cast<int>(i), *rules[i]);
 }
 

@@ -38,7 +38,7 @@ class DiscriminationNet {
   int num_states() const { return static_cast<int>(states_.size()); }
 
  private:
-  friend class RuleNetBuilder;
+  friend class DiscriminationNetBuilder;
 
   enum class Test : uint8_t {
     kAny,

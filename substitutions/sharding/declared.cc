@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/index/compose.h"
 #include "core/index/form_builder.h"
+#include "core/index/print.h"
+#include "core/index/range.h"
 #include "core/ir/rewrite.h"
 
 namespace rewright::sharding {

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "core/index/cost_features.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"

@@ -1,9 +1,13 @@
 #include "tests/support/recorded_list.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 #include <vector>
@@ -13,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "core/base/files.h"
 
 namespace rewright {
 namespace {
@@ -48,17 +53,31 @@ ListFile Read(const std::string& path) {
   return file;
 }
 
-void Write(const std::string& path, const ListFile& file) {
-  std::ofstream out(path);
-  for (const std::string& comment : file.comments) out << comment << "\n";
+absl::Status Write(const std::string& path, const ListFile& file) {
+  std::string text;
+  for (const std::string& comment : file.comments) absl::StrAppend(&text, comment, "\n");
   for (const auto& [section, lines] : file.sections) {
-    out << "\n[" << section << "]\n";
+    absl::StrAppend(&text, "\n[", section, "]\n");
     for (const auto& [name, line] : lines) {
-      out << name << " | " << line.found << (line.reason.empty() ? "" : " | ") << line.reason << "\n";
+      absl::StrAppend(&text, name, " | ", line.found, line.reason.empty() ? "" : " | ", line.reason, "\n");
     }
   }
-  EXPECT_TRUE(out.good()) << path;
+  return WriteText(path, text);
 }
+
+// Keeps other writers of the folder's lists away. The lock is the system's (flock), which ends with the process.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder) : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY)) {
+    EXPECT_TRUE(descriptor_ >= 0 && flock(descriptor_, LOCK_EX) == 0) << folder << " cannot be locked";
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock() { close(descriptor_); }
+
+ private:
+  const int descriptor_;
+};
 
 // The text on one line, without the mark that parts the columns.
 std::string OneLine(const std::string& text) {
@@ -67,6 +86,13 @@ std::string OneLine(const std::string& text) {
   std::replace(line.begin(), line.end(), '\n', ' ');
   absl::RemoveExtraAsciiWhitespace(&line);
   return line;
+}
+
+Findings OnOneLineEach(const Findings& findings) {
+  Findings lines;
+  for (const auto& [name, found] : findings) lines[OneLine(name)] = OneLine(found);
+  EXPECT_EQ(lines.size(), findings.size()) << "two cases have one name";
+  return lines;
 }
 
 // How the test at hand is run for its list.
@@ -78,14 +104,30 @@ std::string Command() {
 
 }  // namespace
 
+void Record(const std::string& path, const std::string& section, const Findings& findings, bool whole) {
+  const Findings tried = OnOneLineEach(findings);
+  const FolderLock lock(std::filesystem::path(path).parent_path().string());
+  ListFile list = Read(path);
+  Lines& lines = list.sections[section];
+  if (whole) std::erase_if(lines, [&](const auto& line) { return !tried.contains(line.first); });
+  for (const auto& [name, found] : tried) {
+    if (found.empty()) {
+      lines.erase(name);
+    } else {
+      lines[name].found = found;
+    }
+  }
+  const absl::Status written = Write(path, list);
+  EXPECT_TRUE(written.ok()) << written;
+}
+
 void ExpectRecorded(const std::string& file, const std::string& section, const Findings& findings, bool whole) {
   EXPECT_FALSE(findings.empty()) << file << " [" << section << "]: no case was tried";
   const std::string path = absl::StrCat(REWRIGHT_SOURCE_DIR, "/tests/", file);
+  if (std::getenv("REWRIGHT_RECORD") != nullptr) return Record(path, section, findings, whole);
   ListFile list = Read(path);
-  Lines& lines = list.sections[section];
-  Findings tried;
-  for (const auto& [name, found] : findings) tried[OneLine(name)] = OneLine(found);
-  EXPECT_EQ(tried.size(), findings.size()) << file << ": two cases have one name";
+  const Lines& lines = list.sections[section];
+  const Findings tried = OnOneLineEach(findings);
   std::vector<std::string> differences;
   for (const auto& [name, line] : lines) {
     const auto at = tried.find(name);
@@ -100,22 +142,10 @@ void ExpectRecorded(const std::string& file, const std::string& section, const F
     const bool same = at == lines.end() ? found.empty() : found == at->second.found;
     if (!same && !found.empty()) differences.push_back(absl::StrCat("+ ", name, " | ", found));
   }
-  if (std::getenv("REWRIGHT_RECORD") == nullptr) {
-    EXPECT_TRUE(differences.empty()) << "found otherwise than tests/" << file << " [" << section << "] lists:\n"
-                                     << absl::StrJoin(differences, "\n")
-                                     << "\nIf that is right, the list is made anew by\n  " << Command()
-                                     << "\nand the difference is read before it is committed.";
-    return;
-  }
-  if (whole) std::erase_if(lines, [&](const auto& line) { return !tried.contains(line.first); });
-  for (const auto& [name, found] : tried) {
-    if (found.empty()) {
-      lines.erase(name);
-    } else {
-      lines[name].found = found;
-    }
-  }
-  Write(path, list);
+  EXPECT_TRUE(differences.empty()) << "found otherwise than tests/" << file << " [" << section << "] lists:\n"
+                                   << absl::StrJoin(differences, "\n")
+                                   << "\nIf that is right, the list is made anew by\n  " << Command()
+                                   << "\nand the difference is read before it is committed.";
 }
 
 }  // namespace rewright

@@ -19,7 +19,11 @@ namespace rewright {
 using Findings = std::map<std::string, std::string>;
 
 // Compares the findings with the section of the file, a path from tests/. `whole`: every case was tried, so that a line
-// of another one is wrong. With REWRIGHT_RECORD in the environment the lines are made anew instead; reasons stay.
+// of another one is wrong. With REWRIGHT_RECORD in the environment the lines are made anew instead (Record).
 void ExpectRecorded(const std::string& file, const std::string& section, const Findings& findings, bool whole);
+
+// Makes the section's lines of these cases anew, in the file at `path`; reasons stay. One writer at a time, also among
+// processes, reads and replaces a list: sections that are recorded side by side are all kept. Thread-safe.
+void Record(const std::string& path, const std::string& section, const Findings& findings, bool whole);
 
 }  // namespace rewright

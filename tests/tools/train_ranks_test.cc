@@ -237,7 +237,7 @@ TEST_F(TrainRanksTest, AKilledRankIsNamed) {
 }
 
 TEST_F(TrainRanksTest, ARankThatHangsIsNamedWithStepAndOperation) {
-  const Outcome outcome = Signalled("STOP", "--hang-limit 2");
+  const Outcome outcome = Signalled("STOP", "--timeout 2");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err,
               ::testing::ContainsRegex(

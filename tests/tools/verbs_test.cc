@@ -174,7 +174,7 @@ TEST_F(Verbs, RunChoosesKernelsByTheProfile) {
       entry["fastest"] = entry["median"] = by_law == cheap ? 1e-6 : 1.0;
       costs["entries"].push_back(entry);
     }
-    if (costs["entries"].empty()) GTEST_SKIP() << "no law is licensed on this processor";
+    if (costs["entries"].empty()) GTEST_SKIP() << "no law is allowed on this processor";
     WriteContents(text, costs.dump());
     ASSERT_EQ(Rewright(absl::StrCat(carry, "--import ", text)).status, 0);
     EXPECT_EQ(Rewright(run).Json()["laws"].empty(), !cheap);

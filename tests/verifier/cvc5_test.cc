@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "verifier/check/query_solver.h"
+#include "verifier/check/cvc5_query_solver.h"
 
 namespace rewright {
 namespace {

@@ -1,4 +1,4 @@
-// The laws by which equations between indices are solved (core/index/laws.h), taken as they are over terms of Z3: each
+// The laws of quotients and of equations between indices (core/index/laws.h), taken as they are over terms of Z3: each
 // is a statement about integers that Z3 and cvc5 prove for all values. The division is Euclid's: a = b (a div b) + a
 // mod b, 0 <= a mod b < b.
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/index/laws.h"
+#include "verifier/check/cvc5_query_solver.h"
 #include "verifier/check/query_solver.h"
 
 namespace rewright {
@@ -82,6 +83,52 @@ class IntegerLaws : public ::testing::Test {
   z3::expr v = Int("v"), q = Int("q"), a = Int("a"), b = Int("b"), c = Int("c"), e = Int("e"), d = Int("d"),
            p = Int("p"), r = Int("r"), t = Int("t"), h = Int("h"), w = Int("w"), zero = context_.int_val(0);
 };
+
+TEST_F(IntegerLaws, Rest) {
+  const z3::expr left = Laws::Rest(p, d, a);
+  const std::vector<z3::expr> facts = {d >= 1, Multiples(Div(p, d), a + Div(left, d), d)};
+  EXPECT_TRUE(Holds(facts, Div(p, d) == a + Div(left, d)));
+  EXPECT_TRUE(Holds(facts, Mod(p, d) == Mod(left, d)));
+  EXPECT_TRUE(Holds(facts, Mod(p, d) == Laws::Rest(p, d, Div(p, d))));
+  EXPECT_FALSE(Holds(facts, Div(p, d) == a + Div(Laws::Rest(p, d, a + 1), d)));
+}
+
+TEST_F(IntegerLaws, Nested) {
+  const z3::expr inner = Div(p, c) + r;
+  const Laws::Fraction one = Laws::Nested(p, c, r, d);
+  const z3::expr whole = Div(inner, d), all = Div(one.dividend, one.divisor);
+  const std::vector<z3::expr> facts = {c >= 1,
+                                       d >= 1,
+                                       c * d >= 1,
+                                       Multiples(whole, all, c * d),
+                                       c * Mod(inner, d) + Mod(p, c) < c * d,
+                                       c * Mod(inner, d) >= 0};
+  EXPECT_TRUE(Holds(facts, whole == all));
+  EXPECT_FALSE(Holds(facts, whole == Div(p + r, c * d)));
+}
+
+TEST_F(IntegerLaws, Scaled) {
+  const z3::expr number = c * a + b, quotient = Div(a, d);
+  const std::vector<z3::expr> facts = {
+      Within(b, zero, c), d >= 1, c * d >= 1, Multiples(quotient, Div(number, c * d), c * d), c * Mod(a, d) + b < c * d,
+      c * Mod(a, d) >= 0};
+  EXPECT_TRUE(Holds(facts, Div(number, c * d) == quotient));
+  EXPECT_TRUE(Holds(facts, Mod(number, c * d) == Laws::Scaled(c, Mod(a, d), b)));
+  EXPECT_FALSE(Holds(facts, Mod(number, c * d) == Laws::Scaled(c, Mod(a, d), zero)));
+}
+
+TEST_F(IntegerLaws, Digits) {
+  const z3::expr digits = laws.Digits(p, c, d), low = Mod(p, c * d);
+  const std::vector<z3::expr> facts = {c >= 1,
+                                       d >= 1,
+                                       c * d >= 1,
+                                       c * digits + Mod(p, c) < c * d,
+                                       c * digits >= 0,
+                                       Multiples(Div(Div(p, c), d), Div(p, c * d), c * d),
+                                       Multiples(Div(low, c), digits, c)};
+  EXPECT_TRUE(Holds(facts, Div(low, c) == digits));
+  EXPECT_FALSE(Holds(facts, Div(low, c) == Mod(p, d)));
+}
 
 TEST_F(IntegerLaws, Solve) {
   EXPECT_TRUE(Holds({}, (v + a == 0) == (v == Laws::Solve(1, a))));

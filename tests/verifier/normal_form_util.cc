@@ -19,6 +19,8 @@
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/rule_parser.h"
 #include "verifier/integer/give_up.h"
+#include "verifier/normal_form/cases.h"
+#include "verifier/normal_form/function_laws.h"
 #include "verifier/normal_form/normal_form.h"
 #include "verifier/refute/concrete.h"
 #include "verifier/refute/counterexample.h"
@@ -89,13 +91,13 @@ class FormEvaluator {
       case AtomNode::Kind::kRead: return Read(a, values);
       case AtomNode::Kind::kInt: return static_cast<double>(Index(a->value, values));
       case AtomNode::Kind::kFn: return Function(a, values);
-      case AtomNode::Kind::kMax: break;
+      case AtomNode::Kind::kBinder: break;
     }
     const bool product = a->name == "prod", least = a->name.starts_with("min"), place = a->name == "argmax";
     if (!product && !place && !IsExtremum(a->name)) undefined = true;
     double first = 0;  // the place of the greatest
     double result = product ? 1 : least ? INFINITY : -INFINITY;
-    for (const Branch& b : a->branches) {
+    for (const Family& b : a->families) {
       ForEachPoint(b.bound, b.guard, values, [&](const Assignment& point) {
         const double x = Form(b.body, point);
         if (place && x > result) first = static_cast<double>(point.at(b.bound[0]));

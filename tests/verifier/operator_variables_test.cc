@@ -19,7 +19,7 @@
 #include "substitutions/match/applier.h"
 #include "substitutions/rule_set.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/check/bounded_check.h"
+#include "verifier/check/bounded/bounded_check.h"
 #include "verifier/check/step_checker.h"
 #include "verifier/prove_rule.h"
 
@@ -93,7 +93,7 @@ void PrintTo(const VariableCase& c, std::ostream* os) { *os << c.rule; }
 
 class OperatorVerdicts : public ::testing::TestWithParam<VariableCase> {};
 
-// Each step of a proof is checked, and a second derivation agrees; a refuted rule is refuted for an operator that is
+// Each step of a proof is checked, and the bounded check agrees; a refuted rule is refuted for an operator that is
 // named.
 TEST_P(OperatorVerdicts, AreRight) {
   const Rule rule = RuleOf(GetParam().rule);

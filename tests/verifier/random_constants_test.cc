@@ -14,6 +14,7 @@
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/rule_parser.h"
 #include "tests/counts.h"
+#include "tests/support/recorded_list.h"
 #include "verifier/prove/prove_instance.h"
 #include "verifier/refute/integer_search.h"
 
@@ -147,7 +148,8 @@ class RuleMaker {
 TEST(RandomConstantsTest, NoRuleThatDiffersIsProved) {
   constexpr uint64_t kSeed = 20240713;
   constexpr int kDraws = 40;
-  int rules = 0, proved = 0, refuted = 0;
+  int proved = 0, refuted = 0;
+  Findings findings;
   ForTodaysCases(3000, [&](size_t k) {
     Rng rng(kSeed + k);
     std::string text;
@@ -160,7 +162,7 @@ TEST(RandomConstantsTest, NoRuleThatDiffersIsProved) {
     }
     const auto instances = Instances(**compiled, SmallLimits(**compiled));
     ASSERT_TRUE(instances.ok()) << text << ": " << instances.status();
-    ++rules;
+    std::string& found = findings[absl::StrCat("#", k, " ", text)];
     for (const RuleInstance& instance : *instances) {
       ProofOptions options;
       options.search_counterexample = false;
@@ -172,13 +174,15 @@ TEST(RandomConstantsTest, NoRuleThatDiffersIsProved) {
       const auto apart = verifier::SearchIntegers(instance, sizes, kDraws, &rng);
       proved += accepted;
       refuted += apart.has_value();
+      if (!accepted && !apart) found = "open";
       EXPECT_FALSE(accepted && apart) << "seed " << kSeed + k << ": proved and false: " << text << "\n"
                                       << apart->ToString();
     }
   });
-  std::cout << rules << " rules, " << proved << " proved, " << refuted << " refuted\n";
-  EXPECT_GT(proved, rules / 5);
-  EXPECT_GT(refuted, rules / 10);
+  std::cout << findings.size() << " rules, " << proved << " proved, " << refuted << " refuted\n";
+  EXPECT_GT(proved, static_cast<int>(findings.size()) / 5);
+  EXPECT_GT(refuted, static_cast<int>(findings.size()) / 10);
+  ExpectRecorded("verifier/lists/random_rules.txt", "constants", findings, AllCases());
 }
 
 }  // namespace

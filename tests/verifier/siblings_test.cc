@@ -14,7 +14,7 @@
 #include "substitutions/language/rule_printer.h"
 #include "substitutions/rule_set.h"
 #include "tests/verifier/rules_util.h"
-#include "verifier/check/bounded_check.h"
+#include "verifier/check/bounded/bounded_check.h"
 #include "verifier/prove_rule.h"
 
 namespace rewright {
@@ -103,7 +103,7 @@ TEST(SiblingsTest, FalseRulesAreRefuted) {
 }
 
 // Checks each of the numbers without the prover.
-TEST(SiblingsTest, ASecondDerivationAgrees) {
+TEST(SiblingsTest, TheBoundedCheckAgrees) {
   for (const Rule& rule : SiblingRules()) {
     const auto compiled = CompileRule(rule);
     ASSERT_TRUE(compiled.ok()) << compiled.status();

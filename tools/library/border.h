@@ -1,12 +1,12 @@
 // The border of the library: inside, errors are values; outside, they are exceptions of type Error and nothing else.
 #pragma once
 
-#include <atomic>
 #include <new>
 #include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "core/base/stop.h"
 #include "tools/library/rewright/rewright.h"
 
 namespace rewright {
@@ -36,8 +36,8 @@ T Take(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-inline void ThrowIfStopped(const std::atomic<bool>* stop) {
-  if (stop != nullptr && *stop) Throw(absl::CancelledError("stopped by the caller"));
+inline void ThrowIfStopped(StopFlag stop) {
+  if (IsStopped(stop)) Throw(absl::CancelledError("stopped by the caller"));
 }
 
 // A call of the library: nothing but Error leaves it.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "backends/device_factory.h"
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 #include "core/base/threads.h"
 #include "search/rewriter.h"
 #include "tools/library/file_timing.h"
@@ -150,7 +151,7 @@ class ModelOptimizer {
   }
 
   absl::Status CheckWanted() const {
-    const bool discarded = !observer_.wants_stopped && settings_.stop != nullptr && *settings_.stop;
+    const bool discarded = !observer_.wants_stopped && IsStopped(settings_.stop);
     return discarded ? absl::CancelledError("stopped by the caller") : absl::OkStatus();
   }
 

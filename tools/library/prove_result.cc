@@ -37,12 +37,12 @@ std::vector<std::shared_ptr<const Matcher>> RulesOfPath(const OptimizeReport& re
   return named;
 }
 
-std::string TextOf(const EqualResult& result, double time_limit_s, const std::atomic<bool>* stop) {
+std::string TextOf(const EqualResult& result, double time_limit_s, StopFlag stop) {
   if (result.equality == Equality::kProved) {
     const size_t regions = result.regions.size() + static_cast<size_t>(result.regions_by_rules);
     return absl::StrCat("proved equal as a whole (", Counted(regions, "region"), ")");
   }
-  if (stop != nullptr && *stop) return "open: interrupted";
+  if (IsStopped(stop)) return "open: interrupted";
   if (result.time_out) return absl::StrFormat("open: not settled within %g s", time_limit_s);
   if (result.open.empty()) return "open: the steps of the search do not lead to the result";
   const OpenRegion& open = result.open[0];
@@ -53,7 +53,7 @@ std::string TextOf(const EqualResult& result, double time_limit_s, const std::at
 }  // namespace
 
 ResultProof ProveResult(const Graph& original, const OptimizeReport& report, const RuleIndex& rules,
-                        double time_limit_s, const std::atomic<bool>* stop) {
+                        double time_limit_s, StopFlag stop) {
   ResultProof proof;
   const absl::Time start = absl::Now();
   EqualOptions options;

@@ -3,9 +3,9 @@
 // asked for (ProveByClaims in verifier/equal/equal.h): the steps of the search are the claims. Nothing is run.
 #pragma once
 
-#include <atomic>
 #include <string>
 
+#include "core/base/stop.h"
 #include "search/optimize/optimize.h"
 #include "verifier/equal/equal.h"
 
@@ -21,6 +21,6 @@ struct ResultProof {
 // `rules` are all that steps of the search may name. `time_limit_s` is on the clock; a proof that needs longer is open,
 // and so is one that `stop` ends (null: nothing does).
 ResultProof ProveResult(const Graph& original, const OptimizeReport& report, const RuleIndex& rules,
-                        double time_limit_s, const std::atomic<bool>* stop = nullptr);
+                        double time_limit_s, StopFlag stop = nullptr);
 
 }  // namespace rewright

@@ -11,7 +11,7 @@ namespace rewright {
 
 using verifier::Atom;
 using verifier::AtomNode;
-using verifier::Branch;
+using verifier::Family;
 using verifier::MovedTerm;
 using verifier::VarInfo;
 
@@ -138,14 +138,14 @@ int StepWriter::Of(const Variables& ctx, const Atom& a) {
       line =
           absl::StrCat("fn ", StepWord(a->name), " ", ListOf(a->args, [&](const NormalForm& n) { return Of(ctx, n); }));
       break;
-    case AtomNode::Kind::kMax: {
-      std::vector<std::string> branches;
-      for (const Branch& b : a->branches) {
+    case AtomNode::Kind::kBinder: {
+      std::vector<std::string> families;
+      for (const Family& b : a->families) {
         const std::string bound = Of(ctx, b.bound);
         const int guard = Of(ctx, b.guard);
-        branches.push_back(absl::StrCat(bound, ":", guard, ":", Of(ctx, b.body)));
+        families.push_back(absl::StrCat(bound, ":", guard, ":", Of(ctx, b.body)));
       }
-      line = absl::StrCat("bind ", StepWord(a->name), " ", Listed(branches, "|"));
+      line = absl::StrCat("bind ", StepWord(a->name), " ", Listed(families, "|"));
       break;
     }
   }

@@ -1,4 +1,5 @@
-// Asks cvc5, in a process of its own. It is a second opinion: its answers can refuse a proof, and make none.
+#include "verifier/check/cvc5_query_solver.h"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,7 +20,6 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
-#include "verifier/check/query_solver.h"
 
 extern char** environ;
 

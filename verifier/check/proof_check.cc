@@ -46,8 +46,8 @@ bool Same(const AtomNode& a, const AtomNode& b) {
          a.value == b.value &&
          std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(),
                     [](const NormalForm& x, const NormalForm& y) { return Same(x, y); }) &&
-         std::equal(a.branches.begin(), a.branches.end(), b.branches.begin(), b.branches.end(),
-                    [](const verifier::Branch& x, const verifier::Branch& y) {
+         std::equal(a.families.begin(), a.families.end(), b.families.begin(), b.families.end(),
+                    [](const verifier::Family& x, const verifier::Family& y) {
                       return x.bound == y.bound && x.guard == y.guard && Same(x.body, y.body);
                     });
 }
@@ -406,11 +406,11 @@ bool ProofCheck::AreTruthful(const Variables& ctx, const NormalForm& form, std::
     if (!IsTruthful(*a)) return false;
     polys.insert(polys.end(), a->at.begin(), a->at.end());
     polys.push_back(a->value);
-    for (const verifier::Branch& b : a->branches) verifier::CollectPolys(b.guard, &polys);
+    for (const verifier::Family& b : a->families) verifier::CollectPolys(b.guard, &polys);
     return std::all_of(a->args.begin(), a->args.end(),
                        [&](const NormalForm& arg) { return AreTruthful(ctx, arg, seen); }) &&
-           std::all_of(a->branches.begin(), a->branches.end(),
-                       [&](const verifier::Branch& b) { return AreTruthful(ctx, b.body, seen); });
+           std::all_of(a->families.begin(), a->families.end(),
+                       [&](const verifier::Family& b) { return AreTruthful(ctx, b.body, seen); });
   };
   return std::all_of(atoms.begin(), atoms.end(), holds) &&
          std::all_of(polys.begin(), polys.end(), [&](const Poly& p) { return AreTruthful(ctx, p, seen); });

@@ -19,10 +19,4 @@ const char* SmtAnswerName(SmtAnswer answer);
 // Error: Z3 does not understand the text.
 absl::StatusOr<SmtAnswer> AskZ3(const SmtQuery& query, unsigned limit = 50000000, double hang_s = 60);
 
-// cvc5, a process of its own for all the queries, which come to it as one script with a reset after each; one that it
-// gives up is put to it by itself, then with another strategy. `limit_s` seconds of work for each query, each time,
-// counted in its resource units. Errors: NotFound where there is no program `cvc5`; it does not understand the script,
-// or ends before it has answered all of it; it hangs.
-absl::StatusOr<std::vector<SmtAnswer>> AskCvc5(const std::vector<SmtQuery>& queries, double limit_s);
-
 }  // namespace rewright

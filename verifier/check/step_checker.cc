@@ -16,8 +16,8 @@ namespace rewright {
 
 using verifier::Atom;
 using verifier::AtomNode;
-using verifier::Branch;
 using verifier::ElementValues;
+using verifier::Family;
 using verifier::IndexEnvironment;
 using verifier::IndexSum;
 using verifier::Law;
@@ -141,7 +141,7 @@ class StepChecker::Comparison {
       }
     };
     for (const NormalForm& form : atom->args) of_form(form);
-    for (const Branch& branch : atom->branches) of_form(branch.body);
+    for (const Family& family : atom->families) of_form(family.body);
   }
 
   // The numbers of the variables, in the order of the places where they stand.
@@ -206,7 +206,7 @@ class StepChecker::Comparison {
   Finding OfAtom(const AtomNode& a, const IndexEnvironment& ea, const AtomNode& b, const IndexEnvironment& eb) {
     if (&a == &b && ea == eb) return Finding::kText;
     if (a.kind != b.kind || a.name != b.name || a.at.size() != b.at.size() || a.args.size() != b.args.size() ||
-        a.branches.size() != b.branches.size()) {
+        a.families.size() != b.families.size()) {
       return Finding::kWrong;
     }
     std::vector<std::string> equations;
@@ -220,14 +220,14 @@ class StepChecker::Comparison {
     for (size_t i = 0; i < a.args.size() && worst != Finding::kWrong; ++i) {
       worst = std::max(worst, OfForms(a.args[i], ea, b.args[i], eb));
     }
-    std::vector<bool> taken(b.branches.size(), false);
-    for (size_t i = 0; i < a.branches.size() && worst != Finding::kWrong; ++i) {
+    std::vector<bool> taken(b.families.size(), false);
+    for (size_t i = 0; i < a.families.size() && worst != Finding::kWrong; ++i) {
       Finding best = Finding::kWrong;
       size_t place = 0;
-      for (size_t k = 0; k < b.branches.size() && best != Finding::kText; ++k) {
-        const size_t j = (i + k) % b.branches.size();
+      for (size_t k = 0; k < b.families.size() && best != Finding::kText; ++k) {
+        const size_t j = (i + k) % b.families.size();
         if (taken[j]) continue;
-        const Branch &x = a.branches[i], &y = b.branches[j];
+        const Family &x = a.families[i], &y = b.families[j];
         const Finding finding =
             OfBinders(x.bound, x.guard, ea, AtomsOf(x.body), y.bound, y.guard, eb, AtomsOf(y.body),
                       [&](Comparison& inner, const IndexEnvironment& ia, const IndexEnvironment& ib) {
@@ -320,8 +320,8 @@ bool HasElement(const verifier::Variables& ctx, const verifier::Poly& p) {
 bool HasWholeValue(const verifier::NormalForm& n) {
   const auto has = [](const Atom& a) {
     return verifier::IsWholeValue(*a) || std::any_of(a->args.begin(), a->args.end(), HasWholeValue) ||
-           std::any_of(a->branches.begin(), a->branches.end(),
-                       [](const Branch& branch) { return HasWholeValue(branch.body); });
+           std::any_of(a->families.begin(), a->families.end(),
+                       [](const Family& family) { return HasWholeValue(family.body); });
   };
   return std::any_of(n.begin(), n.end(),
                      [&](const verifier::Term& t) { return std::any_of(t.atoms.begin(), t.atoms.end(), has); });

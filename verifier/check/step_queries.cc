@@ -237,7 +237,7 @@ std::string StepQueryBuilder::Text(const Atom& a, const IndexEnvironment& enviro
   for (const Poly& p : a->at) absl::StrAppend(&out, Text(Of(p, environment)), " , ");
   if (a->kind == AtomNode::Kind::kInt) absl::StrAppend(&out, Text(Of(a->value, environment)));
   for (const NormalForm& arg : a->args) absl::StrAppend(&out, Text(arg, environment), " ; ");
-  for (const Branch& b : a->branches) {
+  for (const Family& b : a->families) {
     IndexEnvironment inner = environment;
     const int first = bound_;
     for (Var v : b.bound) inner[v] = {{{-(++bound_)}, 1}};

@@ -16,7 +16,7 @@
 namespace rewright {
 
 using verifier::Atom;
-using verifier::Branch;
+using verifier::Family;
 using verifier::Guard;
 using verifier::Law;
 using verifier::MovedTerm;
@@ -337,14 +337,14 @@ class StepReader::Scene : public verifier::Variables {
       return {verifier::MakeFnAtom(*this, Word(Arg(2, 3)), std::move(args)), extent};
     }
     if (kind != "bind") throw Unread{"a kind of atom"};
-    std::vector<Branch> branches;
+    std::vector<Family> families;
     for (absl::string_view item : Items(Arg(3, 3), '|')) {
       const std::vector<absl::string_view> parts = absl::StrSplit(item, ':');
-      if (parts.size() != 3) throw Unread{"a branch: variables, guard, normal form"};
-      branches.push_back({BoundOf(parts[0], &extent), GuardOf(parts[1], &extent), FormOf(parts[2], &extent)});
+      if (parts.size() != 3) throw Unread{"a family: variables, guard, normal form"};
+      families.push_back({BoundOf(parts[0], &extent), GuardOf(parts[1], &extent), FormOf(parts[2], &extent)});
     }
     extent.Checked();
-    return {verifier::MakeBinderAtom(*this, Word(Arg(2, 3)), std::move(branches)), extent};
+    return {verifier::MakeBinderAtom(*this, Word(Arg(2, 3)), std::move(families)), extent};
   }
 
   Sized<Term> ReadTerm() {

@@ -243,7 +243,7 @@ double ElementValues::Value(const Atom& a) {
       if (std::any_of(args.begin(), args.end(), [](double x) { return !std::isfinite(x); })) return kNone;
       return Function(a->name, args);
     }
-    case AtomNode::Kind::kMax: break;
+    case AtomNode::Kind::kBinder: break;
   }
   return Binder(*a);
 }
@@ -254,7 +254,7 @@ double ElementValues::Binder(const AtomNode& a) {
   const bool place = a.name == "argmax" || a.name == "argmin";
   if (a.name == "prod" || a.name == "max" || place || a.name.starts_with("max.") || a.name.starts_with("min.")) {
     double result = a.name == "prod" ? 1 : kNone, where = kNone;
-    for (const Branch& b : a.branches) {
+    for (const Family& b : a.families) {
       OverPoints(b.bound, b.guard, [&] {
         double value = Value(b.body);
         if (integers) value = Wrapped(value, a.name);
@@ -273,7 +273,7 @@ double ElementValues::Binder(const AtomNode& a) {
   }
   // Any other binder is a function of the values in its range, in any order.
   std::vector<double> all;
-  for (const Branch& b : a.branches) OverPoints(b.bound, b.guard, [&] { all.push_back(Value(b.body)); });
+  for (const Family& b : a.families) OverPoints(b.bound, b.guard, [&] { all.push_back(Value(b.body)); });
   std::sort(all.begin(), all.end());
   return HashedValue(a.name, all, 0);
 }

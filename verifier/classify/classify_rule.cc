@@ -214,10 +214,8 @@ struct Classified {
   bool measured = false;
 };
 
-using StopFlag = const std::atomic<bool>*;  // none: nothing stops it
-
 absl::Status Continue(StopFlag stop) {
-  return stop != nullptr && *stop ? absl::CancelledError("interrupted") : absl::OkStatus();
+  return IsStopped(stop) ? absl::CancelledError("interrupted") : absl::OkStatus();
 }
 
 absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits& domain, int instances,

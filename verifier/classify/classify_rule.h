@@ -26,7 +26,6 @@
 // as if it were about f32: there is no wider type to compare it with.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -34,6 +33,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/stop.h"
 #include "core/interpreter/interpreter.h"
 #include "core/tensor/tensor.h"
 #include "substitutions/instance/compiled_rule.h"
@@ -71,8 +71,7 @@ struct OperatorClass {
 // rounding of both sides as their laws tell it. Stops between two instances once `stop` is set.
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step, RuleRounding* rounding,
-                                       std::vector<OperatorClass>* operators = nullptr,
-                                       const std::atomic<bool>* stop = nullptr);
+                                       std::vector<OperatorClass>* operators = nullptr, StopFlag stop = nullptr);
 
 // The same for the rule on 16-bit floats, with a rounding after every operator: the worst of the classes on f16, on
 // bf16 and `wide`, the class on f32, which is measured at more elements than 16 bits can tell apart. None if the rule

@@ -295,7 +295,7 @@ class ModelComparison {
     const Graph rebuilt(arena_, joint_.a.inputs(), std::move(outputs));
     const absl::Time end = absl::Now() + absl::Seconds(options_.time_limit_s) / 2;
     for (int number = 0; number <= options_.trials && !result_.difference && absl::Now() < end; ++number) {
-      if (options_.stop != nullptr && *options_.stop) break;
+      if (IsStopped(options_.stop)) break;
       ASSIGN_OR_RETURN(const NamedTensors inputs, Draw(number));
       const auto a = InF64(joint_.a, inputs), b = InF64(rebuilt, inputs);
       if (!a.ok() || !b.ok()) continue;  // inputs that a model does not admit
@@ -364,7 +364,7 @@ class ModelComparison {
   };
 
   bool Stopped() {
-    if (options_.stop != nullptr && *options_.stop) return true;
+    if (IsStopped(options_.stop)) return true;
     result_.time_out = result_.time_out || absl::Now() > deadline_;
     return result_.time_out;
   }

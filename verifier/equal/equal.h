@@ -13,7 +13,6 @@
 // estimate of what both round, and infinities that only one of them has.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/stop.h"
 #include "core/ir/graph.h"
 #include "substitutions/egraph/saturate.h"
 #include "verifier/equal/joint_models.h"
@@ -49,7 +49,7 @@ struct EqualOptions {
   bool own_precision = true;
   // Both models' rounding is estimated before they are called different: a few passes of the interpreter.
   bool estimate_rounding = true;
-  const std::atomic<bool>* stop = nullptr;
+  StopFlag stop = nullptr;
 };
 
 enum class Equality : uint8_t { kProved, kDifferent, kOpen, kUpToConstants };

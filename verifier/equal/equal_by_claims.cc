@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 #include "substitutions/egraph/egraph.h"
 #include "verifier/equal/equal_result.h"
 #include "verifier/equal/prove_region.h"
@@ -93,7 +94,7 @@ class Path {
 
  private:
   bool Stopped() {
-    if (options_.stop != nullptr && *options_.stop) return true;
+    if (IsStopped(options_.stop)) return true;
     result_.time_out = result_.time_out || absl::Now() > deadline_;
     return result_.time_out;
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/base/stop.h"
 #include "verifier/equal/known_equal.h"
 #include "verifier/equal/part_weights.h"
 #include "verifier/prove_rule.h"
@@ -35,7 +36,7 @@ class RegionProver {
     RETURN_IF_ERROR(JoinKnown());
     SaturationLimits limits = kLimits;
     absl::Status status;
-    limits.stop = [&] { return options_.stop != nullptr && *options_.stop; };
+    limits.stop = [&] { return IsStopped(options_.stop); };
     limits.done = [&] {
       if (!Met()) status = JoinKnown();
       return !status.ok() || Met();

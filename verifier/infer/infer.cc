@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/cpu_time.h"
+#include "core/base/stop.h"
 #include "core/base/work.h"
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/instance/instances.h"
@@ -265,7 +266,7 @@ class Inferrer {
 
   double SecondsLeft() const { return options_.work_limit_s - (verifier::ThreadWorkSeconds() - start_s_); }
   bool Ended() {
-    const bool stop = options_.stop != nullptr && *options_.stop;
+    const bool stop = IsStopped(options_.stop);
     if (stop || SecondsLeft() <= 0 || out_.attempts >= kMaxAttempts) out_.complete = false;
     return !out_.complete;
   }

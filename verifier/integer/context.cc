@@ -10,6 +10,8 @@
 namespace rewright::verifier {
 namespace {
 
+using Laws = index::Laws<Context>;
+
 void SortUnique(std::vector<Var>* vars) {
   std::sort(vars->begin(), vars->end());
   vars->erase(std::unique(vars->begin(), vars->end()), vars->end());
@@ -40,8 +42,8 @@ void ProofSession::CheckLimit() const {
   if (RemainingSeconds() <= 0) throw GiveUp(kAtLimit);
 }
 
-Context::Context(ProofSession* proof_record, const Strategy& chosen, uint64_t seed)
-    : strategy(chosen), record(proof_record), rng_(seed) {}
+Context::Context(ProofSession* session_of_proof, const Strategy& chosen, uint64_t seed)
+    : strategy(chosen), session(session_of_proof), rng_(seed) {}
 
 // ---------------------------------------------------------------- variables
 
@@ -106,18 +108,20 @@ Poly Context::MakeDiv(const Poly& num, const Poly& den) {
   return Poly::Of(it->second);
 }
 
-// Divides both by the positive variables that every monomial of both shares.
-void Context::CancelCommonFactor(Poly* num, Poly* den) const {
-  for (bool again = true; again && !num->IsZero();) {
+// Divides all by the positive variables that every monomial of all of them shares.
+void Context::CancelCommonFactors(std::initializer_list<Poly*> all) const {
+  const auto none_left = [&] { return std::any_of(all.begin(), all.end(), [](const Poly* p) { return p->IsZero(); }); };
+  for (bool again = !none_left(); again;) {
     again = false;
-    for (Var v : den->items()[0].vars) {
-      auto in_all = [v](const Poly& p) {
-        return std::all_of(p.items().begin(), p.items().end(), [v](const Poly::Item& i) {
-          return std::find(i.vars.begin(), i.vars.end(), v) != i.vars.end();
+    const Monomial first = (*all.begin())->items()[0].vars;
+    for (Var v : first) {
+      const bool shared = std::all_of(all.begin(), all.end(), [v](const Poly* p) {
+        return std::all_of(p->items().begin(), p->items().end(), [v](const Poly::Item& item) {
+          return std::find(item.vars.begin(), item.vars.end(), v) != item.vars.end();
         });
-      };
-      if (!in_all(*den) || !in_all(*num) || !QuickNonneg(Poly::Of(v) - Poly(1))) continue;
-      for (Poly* p : {num, den}) {
+      });
+      if (!shared || !QuickNonneg(Poly::Of(v) - Poly(1))) continue;
+      for (Poly* p : all) {
         std::vector<Poly::Item> items;
         for (const Poly::Item& item : p->items()) {
           Monomial rest;
@@ -132,32 +136,9 @@ void Context::CancelCommonFactor(Poly* num, Poly* den) const {
   }
 }
 
-Poly Context::WithoutCommonFactors(Poly p) const {
-  for (bool again = !p.IsZero(); again;) {
-    again = false;
-    const Monomial first = p.items()[0].vars;
-    for (Var v : first) {
-      bool shared = std::all_of(p.items().begin(), p.items().end(), [v](const Poly::Item& item) {
-        return std::find(item.vars.begin(), item.vars.end(), v) != item.vars.end();
-      });
-      if (!shared || !QuickNonneg(Poly::Of(v) - Poly(1))) continue;
-      std::vector<Poly::Item> items;
-      for (const Poly::Item& item : p.items()) {
-        Monomial rest;
-        DivideMonomial(item.vars, Monomial{v}, &rest);
-        items.push_back({rest, item.coef});
-      }
-      p = Poly::FromItems(std::move(items));
-      again = true;
-      break;
-    }
-  }
-  return p;
-}
-
 Poly Context::FloorDiv(const Poly& num, const Poly& den) {
   Poly quotient = Divide(num, den);
-  if (record->observer != nullptr) record->observer->Divided(*this, num, den, quotient);
+  if (session->observer != nullptr) session->observer->Divided(*this, num, den, quotient);
   return quotient;
 }
 
@@ -165,7 +146,7 @@ Poly Context::Divide(const Poly& num_in, const Poly& den_in) {
   Poly num = num_in, den = den_in;
   if (den == Poly(1)) return num;
   if (num.IsConst() && den.IsConst() && den.Constant() > 0) return FloorDivide(num.Constant(), den.Constant());
-  CancelCommonFactor(&num, &den);
+  CancelCommonFactors({&den, &num});
   if (den == Poly(1)) return num;
   // Takes the multiples of the denominator that show in the monomials out of the quotient. With several monomials in
   // the denominator a multiple is taken out only if that leaves a simpler numerator: (i n + j) / (n + 1) = i + (j - i)
@@ -181,7 +162,7 @@ Poly Context::Divide(const Poly& num_in, const Poly& den_in) {
       int64_t times = den.IsConst() ? FloorDivide(item.coef, lead.coef) : item.coef / lead.coef;
       if (times == 0) continue;
       Poly t = Poly::Of(rest, times);
-      Poly shorter = num - t * den;
+      Poly shorter = Laws::Rest(num, den, t);
       if (den.items().size() > 1 && SizeOf(shorter) >= SizeOf(num)) continue;
       quotient = quotient + t;
       num = shorter;
@@ -190,15 +171,15 @@ Poly Context::Divide(const Poly& num_in, const Poly& den_in) {
     }
   }
   if (num.IsZero()) return quotient;
-  // floor((floor(n / d) + r) / e) = floor((n + d * r) / (d * e))
   for (const Poly::Item& item : num.items()) {
     if (item.vars.size() != 1 || item.coef != 1) continue;
     const VarInfo& info = vars_[item.vars[0]];
     if (info.kind != VarInfo::Kind::kDiv) continue;
-    Poly inner_num = info.a, inner_den = info.b;
-    return quotient + FloorDiv(inner_num + inner_den * (num - Poly::Of(item.vars[0])), inner_den * den);
+    const Poly inner_num = info.a, inner_den = info.b;
+    const auto [dividend, divisor] = Laws::Nested(inner_num, inner_den, num - Poly::Of(item.vars[0]), den);
+    return quotient + FloorDiv(dividend, divisor);
   }
-  // floor((a d + b) / (d e)) = floor(a / e) for 0 <= b < d.
+  // The rest below the divisors' common factor d drops out (Laws::Scaled).
   const Monomial shared = SharedFactors(den);
   if (!shared.empty()) {
     const Poly d = Poly::Of(shared, 1);
@@ -227,7 +208,7 @@ Poly Context::Divide(const Poly& num_in, const Poly& den_in) {
 
 Poly Context::MinOf(const Poly& a, const Poly& b) {
   Poly least = Least(a, b);
-  if (record->observer != nullptr) record->observer->Least(*this, a, b, least);
+  if (session->observer != nullptr) session->observer->Least(*this, a, b, least);
   return least;
 }
 

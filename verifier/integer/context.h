@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/cpu_time.h"
 #include "core/base/work.h"
+#include "core/index/laws.h"
 #include "verifier/integer/guard.h"
 #include "verifier/integer/implication_oracle.h"
 #include "verifier/integer/polynomial.h"
@@ -65,7 +67,7 @@ struct ProofSession {
 
 class Context : public Variables {
  public:
-  Context(ProofSession* record, const Strategy& strategy, uint64_t seed);
+  Context(ProofSession* session, const Strategy& strategy, uint64_t seed);
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -82,10 +84,13 @@ class Context : public Variables {
   using Number = Poly;
   // den is positive wherever the result is used: the caller has proved it.
   Poly FloorDiv(const Poly& num, const Poly& den);
-  Poly Mod(const Poly& num, const Poly& den) { return num - den * FloorDiv(num, den); }
+  Poly Mod(const Poly& num, const Poly& den) { return index::Laws<Context>::Rest(num, den, FloorDiv(num, den)); }
   Poly MinOf(const Poly& a, const Poly& b);
   // Divides p by every positive variable that occurs in all its monomials; p = 0 is equivalent before and after.
-  Poly WithoutCommonFactors(Poly p) const;
+  Poly WithoutCommonFactors(Poly p) const {
+    CancelCommonFactors({&p});
+    return p;
+  }
   // The integer element `value` as an index, with the variables that it mentions; equal texts give equal variables.
   Poly ValueOf(std::shared_ptr<const IndexElement> value, std::vector<Var> inner);
   // Rebuilds definitions so that they can simplify.
@@ -117,7 +122,7 @@ class Context : public Variables {
   void SetFacts(std::vector<Guard> facts);
   std::vector<Var> positions;  // of the output whose elements are compared; asked for where sums are unrolled
   Strategy strategy;
-  ProofSession* record;
+  ProofSession* session;
   bool used_finite_law = false;
   bool used_bounds = false;  // sizes, attributes and positions were taken to be below 2^31
   // Set if the strategy's choices about product ranges, sum axes, literals and elements that count matter here.
@@ -136,7 +141,7 @@ class Context : public Variables {
                     Effort effort);
   Poly SubstImpl(const Poly& p, const Substitution& s, bool rename);
   Guard SubstImpl(const Guard& g, const Substitution& s, bool rename);
-  void CancelCommonFactor(Poly* num, Poly* den) const;
+  void CancelCommonFactors(std::initializer_list<Poly*> all) const;
   bool NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth) const;
   bool NonnegParams(const Poly& p) const;
   bool WithoutFineQuotient(const Poly& p, const std::vector<Var>& hidden, int depth, Poly* lower) const;

@@ -143,7 +143,7 @@ bool Context::WithoutFineQuotient(const Poly& p, const std::vector<Var>& hidden,
 bool Context::NonnegRec(const Poly& p, const std::vector<Var>& hidden, int depth) const {
   if (p.IsConst()) return p.Constant() >= 0;
   if (depth > 12) return false;
-  record->CheckLimit();  // each step may branch several times
+  session->CheckLimit();  // each step may branch several times
   Poly lower;
   if (WithoutFineQuotient(p, hidden, depth, &lower) && NonnegRec(lower, hidden, depth + 1)) return true;
   // The variable made last goes first: ranges and definitions mention only older ones.
@@ -175,10 +175,10 @@ bool Context::QuickNonneg(const Poly& p, const std::vector<Var>& hidden) const {
 bool Context::ProveNonneg(const std::vector<Poly>& goals, const std::vector<Guard>& extra,
                           const std::vector<Var>& hidden, Effort effort) {
   const bool proved = DecideNonneg(goals, extra, hidden, effort);
-  if (proved && record->observer != nullptr) {
+  if (proved && session->observer != nullptr) {
     std::vector<Guard> told;
     for (const Poly& goal : goals) told.push_back(Guard::Ge(goal));
-    record->observer->Decided(*this, Law::kIndex, extra, told, hidden);
+    session->observer->Decided(*this, Law::kIndex, extra, told, hidden);
   }
   return proved;
 }

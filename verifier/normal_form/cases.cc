@@ -1,7 +1,7 @@
-// Case analysis: forms under an assumed condition, conditions lifted out of functions.
+#include "verifier/normal_form/cases.h"
+
 #include <algorithm>
 
-#include "verifier/normal_form/internal.h"
 #include "verifier/normal_form/normal_form.h"
 #include "verifier/normal_form/proof_observer.h"
 
@@ -35,14 +35,14 @@ Atom AssumeAtom(Context& ctx, const Atom& a, const Guard& literal, const Guard& 
     for (const NormalForm& n : a->args) args.push_back(AssumeForm(ctx, n, literal, negation));
     return MakeFnAtom(ctx, a->name, std::move(args));
   }
-  if (a->kind != AtomNode::Kind::kMax) return a;
-  std::vector<Branch> branches;
-  for (const Branch& b : a->branches) {
+  if (a->kind != AtomNode::Kind::kBinder) return a;
+  std::vector<Family> families;
+  for (const Family& b : a->families) {
     Guard guard = AssumeGuard(ctx, b.guard, literal, negation);
     if (guard.IsFalse()) continue;
-    branches.push_back({b.bound, guard, AssumeForm(ctx, b.body, literal, negation)});
+    families.push_back({b.bound, guard, AssumeForm(ctx, b.body, literal, negation)});
   }
-  return MakeBinderAtom(ctx, a->name, std::move(branches));
+  return MakeBinderAtom(ctx, a->name, std::move(families));
 }
 
 NormalForm AssumeForm(Context& ctx, const NormalForm& n, const Guard& literal, const Guard& negation) {
@@ -90,7 +90,7 @@ void InnerLiterals(const Context& ctx, const Atom& a, std::vector<Var> bound, st
     }
   };
   for (const NormalForm& n : a->args) visit(n, bound);
-  for (const Branch& b : a->branches) {
+  for (const Family& b : a->families) {
     std::vector<Var> vars = bound;
     vars.insert(vars.end(), b.bound.begin(), b.bound.end());
     collect(b.guard, vars);

@@ -4,6 +4,7 @@
 
 #include "core/index/laws.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 
@@ -37,7 +38,7 @@ void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>&
 // True if elements are indices in the polynomial.
 bool MentionsElements(const Context& ctx, const Poly& p) {
   CountSteps(1);
-  ctx.record->CheckLimit();  // definitions may lie in definitions many times
+  ctx.session->CheckLimit();  // definitions may lie in definitions many times
   const std::vector<Var> vars = p.Vars();
   return std::any_of(vars.begin(), vars.end(), [&](Var v) {
     const VarInfo& info = ctx.Info(v);

@@ -1,13 +1,19 @@
-// Scalar functions of normal forms.
+#include "verifier/normal_form/function_laws.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "core/ir/functions.h"
 #include "substitutions/language/stand_ins.h"
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/cases.h"
+#include "verifier/normal_form/extrema.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/product_laws.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/real_functions.h"
+#include "verifier/normal_form/signs.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {
@@ -21,7 +27,7 @@ bool IsWide(const std::string& fn) { return fn.ends_with(".i64"); }
 // An element of a tensor as an index may be any integer.
 bool MentionsValue(const Context& ctx, const Poly& p) {
   CountSteps(1);
-  ctx.record->CheckLimit();  // definitions may lie in definitions many times
+  ctx.session->CheckLimit();  // definitions may lie in definitions many times
   const std::vector<Var> vars = p.Vars();
   return std::any_of(vars.begin(), vars.end(), [&](Var v) {
     const VarInfo& info = ctx.Info(v);
@@ -131,7 +137,7 @@ NormalForm ApplyReciprocal(Context& ctx, const NormalForm& x) {
     const std::string key = AtomKey(ctx, a);
     bool shared = std::all_of(x.begin(), x.end(), [&](const Term& t) {
       return std::any_of(t.atoms.begin(), t.atoms.end(), [&](const Atom& y) {
-        return y->head == a->head && !Intersects(y->vars, t.bound) && AtomKey(ctx, y) == key;
+        return y->skeleton == a->skeleton && !Intersects(y->vars, t.bound) && AtomKey(ctx, y) == key;
       });
     });
     if (!shared) continue;
@@ -178,11 +184,11 @@ NormalForm ApplyQuotient(Context& ctx, const std::string& fn, const NormalForm& 
   return Opaque(ctx, fn, {x, y});
 }
 
-// The sign that the canonical one of x and -x has: 0 when heads alone do not tell them apart.
+// The sign that the canonical one of x and -x has: 0 when skeletons alone do not tell them apart.
 int CanonicalSign(const NormalForm& x) {
   std::map<std::string, int> signs;
   for (const Term& t : x) {
-    auto [it, inserted] = signs.emplace(TermHead(t), t.coef.Sign());
+    auto [it, inserted] = signs.emplace(SkeletonOf(t), t.coef.Sign());
     if (!inserted && it->second != t.coef.Sign()) it->second = 0;
   }
   for (const auto& entry : signs) {
@@ -255,10 +261,10 @@ NormalForm ApplyOne(Context& ctx, const std::string& fn, const NormalForm& x) {
   if (fn == "pos" || fn == "zero") {
     if (IsConstant(x, &value)) return ConstantForm((fn == "pos" ? value.Sign() > 0 : value.IsZero()) ? 1 : 0);
     if (std::optional<NormalForm> truth = TruthByCases(ctx, x, fn == "zero")) return *std::move(truth);
-    Branches whole = {{{}, Guard::True(), x}};
+    Families whole = {{{}, Guard::True(), x}};
     NormalForm scaled = Scale(x, Rational(1) / ContentOf(whole));
     // max{a, 0} is positive where a is.
-    if (fn == "pos" && IsSingleAtom(scaled, AtomNode::Kind::kMax)) {
+    if (fn == "pos" && IsSingleAtom(scaled, AtomNode::Kind::kBinder)) {
       const Atom largest = scaled[0].atoms[0];
       if (const NormalForm* part = PositivePartOf(largest)) return ApplyOne(ctx, fn, RenameAll(ctx, *part));
     }
@@ -295,9 +301,9 @@ NormalForm ApplyInteger(Context& ctx, const std::string& fn, const std::vector<N
   }
   if (bounded) return ApplyAt(ctx, plain, args, depth);
   if (!IsExtremum(fn)) return Opaque(ctx, fn, args);
-  Branches branches;
-  for (const NormalForm& n : args) branches.push_back({{}, Guard::True(), n});
-  return ExtremumOver(ctx, fn, branches);
+  Families families;
+  for (const NormalForm& n : args) families.push_back({{}, Guard::True(), n});
+  return ExtremumOver(ctx, fn, families);
 }
 
 NormalForm ApplyAt(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args, int depth) {
@@ -318,14 +324,14 @@ NormalForm ApplyAt(Context& ctx, const std::string& fn, const std::vector<Normal
   }
   if (IsIntegerFunction(fn)) return ApplyInteger(ctx, fn, args, depth);
   if (fn == "max") {
-    Branches branches;
-    for (const NormalForm& n : args) branches.push_back({{}, Guard::True(), n});
-    return MaxOver(ctx, branches);
+    Families families;
+    for (const NormalForm& n : args) families.push_back({{}, Guard::True(), n});
+    return MaxOver(ctx, families);
   }
   if (fn == "min") {
-    Branches branches;
-    for (const NormalForm& n : args) branches.push_back({{}, Guard::True(), Scale(n, -1)});
-    return Scale(MaxOver(ctx, branches), -1);
+    Families families;
+    for (const NormalForm& n : args) families.push_back({{}, Guard::True(), Scale(n, -1)});
+    return Scale(MaxOver(ctx, families), -1);
   }
   if (fn == "pow") return ApplyPow(ctx, args[0], args[1]);
   if (args.size() == 1) return ApplyOne(ctx, fn, args[0]);

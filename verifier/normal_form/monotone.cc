@@ -1,11 +1,16 @@
-// Increasing functions of the real numbers: they commute with maxima, and argmax does not see them.
+#include "verifier/normal_form/monotone.h"
+
 #include <algorithm>
 #include <iterator>
 #include <optional>
 
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/extrema.h"
+#include "verifier/normal_form/function_laws.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/one_term.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/signs.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {
@@ -39,11 +44,11 @@ void CoresOf(const NormalForm& n, const std::vector<Var>& bound, std::vector<Ato
   for (const Term& t : n) {
     for (const Atom& a : t.atoms) {
       if (!Intersects(a->vars, bound)) continue;
-      const bool plain_max = a->kind == AtomNode::Kind::kMax &&
-                             std::all_of(a->branches.begin(), a->branches.end(),
-                                         [](const Branch& b) { return b.bound.empty() && b.guard.IsTrue(); });
+      const bool plain_max = a->kind == AtomNode::Kind::kBinder &&
+                             std::all_of(a->families.begin(), a->families.end(),
+                                         [](const Family& b) { return b.bound.empty() && b.guard.IsTrue(); });
       if (plain_max) {
-        for (const Branch& b : a->branches) CoresOf(b.body, bound, out);
+        for (const Family& b : a->families) CoresOf(b.body, bound, out);
       } else if (a->kind == AtomNode::Kind::kFn && a->args.size() == 1) {
         CoresOf(a->args[0], bound, out);
       } else {
@@ -62,8 +67,8 @@ bool GoesWith(Context& ctx, const NormalForm& n, const std::string& key, const s
     const int inner = t.coef.Sign() * sign;
     const Atom& a = t.atoms[0];
     if (AtomKey(ctx, a) == key) return inner > 0;
-    if (a->kind == AtomNode::Kind::kMax) {
-      return a->name == "max" && std::all_of(a->branches.begin(), a->branches.end(), [&](const Branch& b) {
+    if (a->kind == AtomNode::Kind::kBinder) {
+      return a->name == "max" && std::all_of(a->families.begin(), a->families.end(), [&](const Family& b) {
                return b.bound.empty() && b.guard.IsTrue() && GoesWith(ctx, b.body, key, bound, inner);
              });
     }
@@ -75,7 +80,7 @@ bool GoesWith(Context& ctx, const NormalForm& n, const std::string& key, const s
 
 NormalForm WithCore(Context& ctx, const NormalForm& n, const std::string& key, const NormalForm& instead);
 
-Branch WithCore(Context& ctx, const Branch& b, const std::string& key, const NormalForm& instead) {
+Family WithCore(Context& ctx, const Family& b, const std::string& key, const NormalForm& instead) {
   return {b.bound, b.guard, WithCore(ctx, b.body, key, instead)};
 }
 
@@ -89,10 +94,10 @@ NormalForm WithCore(Context& ctx, const NormalForm& n, const std::string& key, c
         factor = RenameAll(ctx, instead);
       } else if (a->kind == AtomNode::Kind::kFn && a->args.size() == 1) {
         factor = Apply(ctx, a->name, {WithCore(ctx, a->args[0], key, instead)});
-      } else if (a->kind == AtomNode::Kind::kMax) {
-        std::vector<Branch> branches;
-        for (const Branch& b : a->branches) branches.push_back(WithCore(ctx, b, key, instead));
-        factor = ExtremumOver(ctx, a->name, branches);
+      } else if (a->kind == AtomNode::Kind::kBinder) {
+        std::vector<Family> families;
+        for (const Family& b : a->families) families.push_back(WithCore(ctx, b, key, instead));
+        factor = ExtremumOver(ctx, a->name, families);
       }
       product = Multiply(ctx, product, factor);
     }
@@ -103,7 +108,7 @@ NormalForm WithCore(Context& ctx, const NormalForm& n, const std::string& key, c
 
 // max over a family that has a point of h(r), where h does not decrease with the element r that alone varies, is
 // h(max r).
-bool PullComposite(Context& ctx, Branch* family) {
+bool PullComposite(Context& ctx, Family* family) {
   if (family->bound.empty() || (IsMonomial(family->body) && family->body[0].atoms.size() == 1 &&
                                 family->body[0].atoms[0]->kind == AtomNode::Kind::kRead)) {
     return false;
@@ -142,24 +147,24 @@ bool IsInDomain(Context& ctx, const Increasing& fn, const NormalForm& argument) 
   return false;
 }
 
-bool PullIncreasing(Context& ctx, Branches* branches, NormalForm* maximum) {
-  for (Branch& family : *branches) PullComposite(ctx, &family);
+bool PullIncreasing(Context& ctx, Families* families, NormalForm* maximum) {
+  for (Family& family : *families) PullComposite(ctx, &family);
   // max(c f(a), c f(b)) = c f(max(a, b)) for c > 0, and c f(min(a, b)) for c < 0, where there is something.
-  const Increasing* fn = OuterIncreasing(ctx, branches->front().body);
+  const Increasing* fn = OuterIncreasing(ctx, families->front().body);
   if (fn == nullptr) return false;
-  const Rational coef = branches->front().body[0].coef;
-  Branches inner;
-  for (const Branch& family : *branches) {
+  const Rational coef = families->front().body[0].coef;
+  Families inner;
+  for (const Family& family : *families) {
     if (OuterIncreasing(ctx, family.body) != fn || family.body[0].coef != coef) return false;
     inner.push_back({family.bound, family.guard, Scale(family.body[0].atoms[0]->args[0], coef.Sign())});
   }
-  if (std::none_of(branches->begin(), branches->end(), [&](const Branch& b) { return HasPoint(ctx, b); })) return false;
+  if (std::none_of(families->begin(), families->end(), [&](const Family& b) { return HasPoint(ctx, b); })) return false;
   *maximum = Scale(Apply(ctx, fn->name, {Scale(MaxOver(ctx, inner), coef.Sign())}), coef);
   return true;
 }
 
-NormalForm ArgmaxOver(Context& ctx, const Branch& family) {
-  Branch b = family;
+NormalForm ArgmaxOver(Context& ctx, const Family& family) {
+  Family b = family;
   for (bool again = true; again;) {
     again = false;
     // The terms that are not the same everywhere.
@@ -173,7 +178,7 @@ NormalForm ArgmaxOver(Context& ctx, const Branch& family) {
       const std::string key = AtomKey(ctx, a);
       const bool common = std::all_of(b.body.begin(), b.body.end(), [&](const Term& t) {
         return std::any_of(t.atoms.begin(), t.atoms.end(), [&](const Atom& x) {
-          return x->head == a->head && !Intersects(x->vars, b.bound) && !Intersects(x->vars, t.bound) &&
+          return x->skeleton == a->skeleton && !Intersects(x->vars, b.bound) && !Intersects(x->vars, t.bound) &&
                  AtomKey(ctx, x) == key;
         });
       });

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "verifier/integer/give_up.h"
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 

@@ -1,5 +1,5 @@
 // The algebra of normal forms, with its laws about elements. Laws of index arithmetic are in context.h and
-// core/index/laws.h, further laws of functions in functions.cc and real_functions.cc.
+// core/index/laws.h, further laws of functions in function_laws.h and real_functions.h.
 //
 //   [c] ? a : b = [c] a + [not c] b          sums and products by distributivity, exchange and merging of sums
 //   one-point rule: [v = e] removes v        counting: a variable that only its bounds mention becomes their distance
@@ -20,6 +20,9 @@
 
 namespace rewright::verifier {
 
+// More terms than any honest rule makes; one with literal matrices multiplies them out.
+inline size_t MostTerms(const Context& ctx) { return ctx.strategy.unroll ? 20000 : 600; }
+
 NormalForm ConstantForm(const Rational& value);
 NormalForm AtomForm(const Atom& a);
 NormalForm IndexForm(Context& ctx, const Poly& value);
@@ -31,27 +34,7 @@ NormalForm Scale(const NormalForm& n, const Rational& factor);
 NormalForm Multiply(Context& ctx, const NormalForm& a, const NormalForm& b);
 NormalForm Restrict(Context& ctx, const Guard& guard, const NormalForm& n);
 NormalForm Choose(Context& ctx, const Guard& guard, const NormalForm& yes, const NormalForm& no);
-// Integers are the ring modulo 2^64 or 2^32. Their sums, differences and products are those of normal forms. Functions
-// that depend on their order or size have a name that ends in their type, and so do such binders:
-//   less.i64 zero.i64 max.i64 min.i64 quotient.i64 float.i64 (a cast), the same of i32, and widen.i32 (to i64).
-// Their arguments are compared in the ring. Only constants within the type, and sizes and positions of tensors (which
-// fit 64 bits; for i32, a plain position), are the integers themselves, with their order.
-//
-// Functions: exp log sqrt recip erf tanh sigmoid abs floor ceil pow max min quotient (of integers, rounded toward
-// zero), pos (x > 0) and zero (x = 0) with values 0 and 1; any other name is uninterpreted.
-NormalForm Apply(Context& ctx, const std::string& fn, const std::vector<NormalForm>& args);
 NormalForm SumOver(Context& ctx, const std::vector<Var>& bound, const Guard& guard, const NormalForm& body);
-NormalForm MaxOver(Context& ctx, const std::vector<Branch>& branches);
-// The same for the binder "max", or one of integers, "max.i64", "min.i32", ...
-NormalForm ExtremumOver(Context& ctx, const std::string& binder, const std::vector<Branch>& branches);
-bool IsExtremum(const std::string& binder);
-// The value of an element of that integer type as a number that no arithmetic has wrapped around.
-bool IsBoundedIndex(Context& ctx, const NormalForm& n, bool wide, Poly* value);
-NormalForm ProdOver(Context& ctx, const Branch& family);
-// f([c] ? a : b) = [c] ? f(a) : f(b) for conditions that lie deep inside functions.
-NormalForm LiftConditions(Context& ctx, const NormalForm& n);
-// Drops the conditions that the others imply. A bound variable's recorded range counts if they state it.
-Guard SimplifyGuard(Context& ctx, const Guard& g, const std::vector<Var>& bound);
 
 bool IsConstant(const NormalForm& n, Rational* value);
 // Exactly one term without sum and guard: coef * atoms.
@@ -59,7 +42,5 @@ bool IsMonomial(const NormalForm& n);
 // A polynomial in indices with integer coefficients.
 bool IsIndex(const NormalForm& n, Poly* value);
 bool IsSingleAtom(const NormalForm& n, AtomNode::Kind kind);
-bool IsNonnegative(Context& ctx, const NormalForm& n);
-bool IsPositive(Context& ctx, const NormalForm& n);
 
 }  // namespace rewright::verifier

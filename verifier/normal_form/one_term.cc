@@ -1,11 +1,12 @@
-// The laws of one term, and the merging of equal terms.
+#include "verifier/normal_form/one_term.h"
+
 #include <algorithm>
 #include <map>
 
 #include "verifier/integer/give_up.h"
 #include "verifier/normal_form/eliminate.h"
-#include "verifier/normal_form/internal.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/product_laws.h"
 #include "verifier/normal_form/proof_observer.h"
 
 namespace rewright::verifier {
@@ -94,7 +95,8 @@ bool SimplifyTerm(Context& ctx, Term* t) {
   while (SimplifyFactors(ctx, t)) {
   }
   if (t->coef.IsZero()) return false;
-  std::stable_sort(t->atoms.begin(), t->atoms.end(), [](const Atom& a, const Atom& b) { return a->head < b->head; });
+  std::stable_sort(t->atoms.begin(), t->atoms.end(),
+                   [](const Atom& a, const Atom& b) { return a->skeleton < b->skeleton; });
   return true;
 }
 
@@ -185,7 +187,7 @@ bool Project(const Context& ctx, const Guard& guard, Var v, std::vector<Poly>* c
   return true;
 }
 
-bool HasPoint(Context& ctx, const Branch& family) {
+bool HasPoint(Context& ctx, const Family& family) {
   Guard guard = family.guard;
   for (Var v : family.bound) {
     std::vector<Poly> conditions;
@@ -203,7 +205,7 @@ bool HasPoint(Context& ctx, const Branch& family) {
   return ctx.ProveNonneg(goals, ctx.assumptions);
 }
 
-bool SimplifyFamily(Context& ctx, Branch* family, bool repeats) {
+bool SimplifyFamily(Context& ctx, Family* family, bool repeats) {
   Term t{1, family->bound, family->guard, {MakeFnAtom(ctx, "body", {family->body})}};
   ShortenGuard(ctx, &t);
   for (bool again = true; again;) {
@@ -220,7 +222,7 @@ bool SimplifyFamily(Context& ctx, Branch* family, bool repeats) {
     }
     if (again) ShortenGuard(ctx, &t);
   }
-  *family = Branch{t.bound, t.guard, t.atoms[0]->args[0]};
+  *family = Family{t.bound, t.guard, t.atoms[0]->args[0]};
   return true;
 }
 
@@ -230,7 +232,7 @@ namespace {
 template <typename Prepare>
 NormalForm MergedTerms(Context& ctx, const NormalForm& n, Prepare prepare) {
   if (n.size() > MostTerms(ctx)) throw GiveUp("a normal form grew too large");
-  ctx.record->CheckLimit();
+  ctx.session->CheckLimit();
   NormalForm out, parts;
   std::vector<size_t> places;
   ProofObserver* const observer = ObserverOf(ctx);
@@ -277,7 +279,7 @@ void AppendByCounts(const Context& ctx, const Term& term, NormalForm* out) {
       *place = MakeIntAtom(ctx, Poly::Of(item.vars, 1));
     }
     std::stable_sort(part.atoms.begin(), part.atoms.end(),
-                     [](const Atom& a, const Atom& b) { return a->head < b->head; });
+                     [](const Atom& a, const Atom& b) { return a->skeleton < b->skeleton; });
     AppendByCounts(ctx, part, out);
   }
 }

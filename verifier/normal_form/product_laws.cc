@@ -1,16 +1,19 @@
-// Laws of the factors of one term.
+#include "verifier/normal_form/product_laws.h"
+
 #include <algorithm>
 
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/extrema.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/one_term.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/signs.h"
 
 namespace rewright::verifier {
 
 const NormalForm* PositivePartOf(const Atom& a) {
-  if (a->kind != AtomNode::Kind::kMax || a->name != "max" || a->branches.size() != 2) return nullptr;
+  if (a->kind != AtomNode::Kind::kBinder || a->name != "max" || a->families.size() != 2) return nullptr;
   for (size_t i = 0; i < 2; ++i) {
-    const Branch &zero = a->branches[i], &rest = a->branches[1 - i];
+    const Family &zero = a->families[i], &rest = a->families[1 - i];
     const bool plain = rest.bound.empty() && rest.guard.IsTrue() && zero.bound.empty() && zero.guard.IsTrue();
     if (plain && zero.body.empty()) return &rest.body;
   }
@@ -38,7 +41,7 @@ bool SplitIndexAtom(Context& ctx, Term* t) {
     }
     if (!a->boolean) continue;
     for (size_t j = i + 1; j < t->atoms.size(); ++j) {
-      if (t->atoms[j]->head == a->head && AtomKey(ctx, t->atoms[j]) == AtomKey(ctx, a)) {
+      if (t->atoms[j]->skeleton == a->skeleton && AtomKey(ctx, t->atoms[j]) == AtomKey(ctx, a)) {
         t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(j));
         return true;
       }
@@ -70,7 +73,7 @@ bool SquareRoots(Context& ctx, Term* t) {
     if (root == nullptr && reciprocal == nullptr) continue;
     const NormalForm inner = root != nullptr ? *root : *reciprocal;
     for (size_t j = i + 1; j < t->atoms.size(); ++j) {
-      if (t->atoms[j]->head != a->head || AtomKey(ctx, t->atoms[j]) != AtomKey(ctx, a)) continue;
+      if (t->atoms[j]->skeleton != a->skeleton || AtomKey(ctx, t->atoms[j]) != AtomKey(ctx, a)) continue;
       if (!IsNonnegative(ctx, inner) || (root != nullptr && !IsMonomial(inner))) continue;
       t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(j));
       t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(i));
@@ -98,7 +101,8 @@ bool CancelFactors(Context& ctx, Term* t) {
     const bool exact = inner->kind == AtomNode::Kind::kInt;
     if (!exact && !ctx.strategy.finite_laws) continue;
     for (size_t j = 0; j < t->atoms.size(); ++j) {
-      if (j == i || t->atoms[j]->head != inner->head || AtomKey(ctx, t->atoms[j]) != AtomKey(ctx, inner)) continue;
+      if (j == i || t->atoms[j]->skeleton != inner->skeleton || AtomKey(ctx, t->atoms[j]) != AtomKey(ctx, inner))
+        continue;
       if (!IsPositiveAtom(ctx, inner)) continue;
       if (!exact) ctx.used_finite_law = true;
       t->atoms.erase(t->atoms.begin() + static_cast<int64_t>(std::max(i, j)));
@@ -121,7 +125,7 @@ bool PositiveParts(Context& ctx, Term* t) {
     for (const Atom& factor : (*inner)[0].atoms) {
       const std::string key = AtomKey(ctx, factor);
       const auto it = std::find_if(rest.begin(), rest.end(), [&](const Atom& x) {
-        return x != part && x->head == factor->head && AtomKey(ctx, x) == key;
+        return x != part && x->skeleton == factor->skeleton && AtomKey(ctx, x) == key;
       });
       all = all && it != rest.end();
       if (!all) break;
@@ -150,8 +154,9 @@ bool TruthTimesOperand(Context& ctx, Term* t) {
     bool all = !operand.atoms.empty();
     for (const Atom& factor : operand.atoms) {
       const std::string key = AtomKey(ctx, factor);
-      const auto it = std::find_if(rest.begin(), rest.end(),
-                                   [&](const Atom& x) { return x->head == factor->head && AtomKey(ctx, x) == key; });
+      const auto it = std::find_if(rest.begin(), rest.end(), [&](const Atom& x) {
+        return x->skeleton == factor->skeleton && AtomKey(ctx, x) == key;
+      });
       all = all && it != rest.end();
       if (!all) break;
       rest.erase(it);

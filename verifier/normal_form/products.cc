@@ -1,9 +1,12 @@
-// Products over guarded families.
+#include "verifier/normal_form/products.h"
+
 #include <algorithm>
 
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/cases.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/one_term.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {
@@ -18,30 +21,30 @@ bool IsTruth(Context& ctx, const NormalForm& n) {
   return IsBooleanMonomial(n) || IsBooleanMonomial(Add(ctx, ConstantForm(1), Scale(n, -1)));
 }
 
-NormalForm Product(Context& ctx, const Branch& family) {
-  Branch b = family;
+NormalForm Product(Context& ctx, const Family& family) {
+  Family b = family;
   // Powers of truth values are themselves.
   if (!SimplifyFamily(ctx, &b, /*repeats=*/!IsTruth(ctx, b.body))) return ConstantForm(1);
   std::vector<Guard> inside, outside;
   for (const Guard& g : Conjuncts(b.guard)) (ctx.Mentions(g, b.bound) ? inside : outside).push_back(g);
   if (!outside.empty()) {
-    const Branch rest{b.bound, Guard::And(inside), b.body};
+    const Family rest{b.bound, Guard::And(inside), b.body};
     const NormalForm product = b.bound.empty() ? b.body : ProdOver(ctx, rest);
     return Choose(ctx, Guard::And(outside), product, ConstantForm(1));
   }
   if (b.bound.empty()) return b.body;
   if (const std::vector<Guard> literals = FreeLiterals(ctx, b.body); !literals.empty()) {
     const Guard yes = literals[0], no = Guard::Not(yes);
-    const Branch holds{b.bound, Guard::And(b.guard, yes), AssumeForm(ctx, b.body, yes, no)};
-    const Branch fails{b.bound, Guard::And(b.guard, no), AssumeForm(ctx, b.body, no, yes)};
+    const Family holds{b.bound, Guard::And(b.guard, yes), AssumeForm(ctx, b.body, yes, no)};
+    const Family fails{b.bound, Guard::And(b.guard, no), AssumeForm(ctx, b.body, no, yes)};
     return Multiply(ctx, ProdOver(ctx, holds), ProdOver(ctx, RenameBound(ctx, fails)));
   }
   Rational value;
   if (IsConstant(b.body, &value) && value.IsOne()) return ConstantForm(1);
-  if (IsSingleAtom(b.body, AtomNode::Kind::kMax)) {
+  if (IsSingleAtom(b.body, AtomNode::Kind::kBinder)) {
     const Atom& inner = b.body[0].atoms[0];
-    if (inner->name == "prod" && inner->branches.size() == 1) {
-      Branch joined = RenameBound(ctx, inner->branches[0]);
+    if (inner->name == "prod" && inner->families.size() == 1) {
+      Family joined = RenameBound(ctx, inner->families[0]);
       joined.bound.insert(joined.bound.begin(), b.bound.begin(), b.bound.end());
       joined.guard = Guard::And(b.guard, joined.guard);
       return ProdOver(ctx, joined);
@@ -53,7 +56,7 @@ NormalForm Product(Context& ctx, const Branch& family) {
       if (!exact) ctx.used_finite_law = true;
       NormalForm out = ConstantForm(1);
       for (const Atom& a : b.body[0].atoms) {
-        out = Multiply(ctx, out, ProdOver(ctx, RenameBound(ctx, Branch{b.bound, b.guard, AtomForm(a)})));
+        out = Multiply(ctx, out, ProdOver(ctx, RenameBound(ctx, Family{b.bound, b.guard, AtomForm(a)})));
       }
       return out;
     }
@@ -63,7 +66,7 @@ NormalForm Product(Context& ctx, const Branch& family) {
 
 }  // namespace
 
-NormalForm ProdOver(Context& ctx, const Branch& family) {
+NormalForm ProdOver(Context& ctx, const Family& family) {
   NormalForm out = Product(ctx, family);
   if (ProofObserver* observer = ObserverOf(ctx)) {
     observer->Equal(ctx, Law::kProduct, Guard::True(), AtomForm(MakeBinderAtom(ctx, "prod", {family})), out);

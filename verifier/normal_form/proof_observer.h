@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "verifier/integer/context.h"
 #include "verifier/integer/index_observer.h"
 #include "verifier/normal_form/term.h"
 
@@ -64,6 +65,8 @@ class ProofObserver : public IndexObserver {
 };
 
 // The observer of the context's session; null if none receives the work on elements.
-ProofObserver* ObserverOf(const Context& ctx);
+inline ProofObserver* ObserverOf(const Context& ctx) {
+  return ctx.session->observer == nullptr ? nullptr : ctx.session->observer->AsProofObserver();
+}
 
 }  // namespace rewright::verifier

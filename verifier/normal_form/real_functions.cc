@@ -1,10 +1,13 @@
-// Laws of roots, rounding, and truth values that stand as numbers.
+#include "verifier/normal_form/real_functions.h"
+
 #include <algorithm>
 #include <map>
 #include <optional>
 
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/function_laws.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/signs.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {

@@ -1,10 +1,12 @@
-// Signs of elements that are plain to see.
+#include "verifier/normal_form/signs.h"
+
 #include <algorithm>
 #include <map>
 
 #include "core/ir/functions.h"
-#include "verifier/normal_form/internal.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/one_term.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 
@@ -15,10 +17,10 @@ bool IsPositiveAtom(Context& ctx, const Atom& a) {
     case AtomNode::Kind::kFn:
       if (const FnInfo* fn = FindFn(a->name); fn != nullptr && FnHas(fn->fn, FnTrait::kPositive)) return true;
       return (a->name == "recip" || a->name == "sqrt") && IsPositive(ctx, a->args[0]);
-    case AtomNode::Kind::kMax: break;
+    case AtomNode::Kind::kBinder: break;
   }
-  return a->name == "max" && std::any_of(a->branches.begin(), a->branches.end(),
-                                         [&](const Branch& b) { return IsPositive(ctx, b.body) && HasPoint(ctx, b); });
+  return a->name == "max" && std::any_of(a->families.begin(), a->families.end(),
+                                         [&](const Family& b) { return IsPositive(ctx, b.body) && HasPoint(ctx, b); });
 }
 
 bool IsNonnegativeAtom(Context& ctx, const Atom& a) {
@@ -27,17 +29,17 @@ bool IsNonnegativeAtom(Context& ctx, const Atom& a) {
     case AtomNode::Kind::kRead: return false;
     case AtomNode::Kind::kInt: return ctx.ProveNonneg({a->value});
     case AtomNode::Kind::kFn: return a->name == "sqrt" || (a->name == "recip" && IsNonnegative(ctx, a->args[0]));
-    case AtomNode::Kind::kMax: break;
+    case AtomNode::Kind::kBinder: break;
   }
   if (a->name != "max") return false;
   // If the sum of two values is 0, one of them is not negative.
-  const auto plain = [](const Branch& b) { return b.bound.empty() && b.guard.IsTrue(); };
-  if (a->branches.size() == 2 && plain(a->branches[0]) && plain(a->branches[1]) &&
-      Add(ctx, a->branches[0].body, RenameAll(ctx, a->branches[1].body)).empty()) {
+  const auto plain = [](const Family& b) { return b.bound.empty() && b.guard.IsTrue(); };
+  if (a->families.size() == 2 && plain(a->families[0]) && plain(a->families[1]) &&
+      Add(ctx, a->families[0].body, RenameAll(ctx, a->families[1].body)).empty()) {
     return true;
   }
-  return std::any_of(a->branches.begin(), a->branches.end(),
-                     [&](const Branch& b) { return IsNonnegative(ctx, b.body) && HasPoint(ctx, b); });
+  return std::any_of(a->families.begin(), a->families.end(),
+                     [&](const Family& b) { return IsNonnegative(ctx, b.body) && HasPoint(ctx, b); });
 }
 
 // The product of the atoms is >= 0: factors that are not come in equal pairs.

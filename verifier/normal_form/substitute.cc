@@ -1,9 +1,7 @@
-// Substitution in terms, and fresh names for bound variables.
+#include "verifier/normal_form/substitute.h"
+
 #include <algorithm>
 #include <utility>
-
-#include "verifier/integer/context.h"
-#include "verifier/normal_form/term.h"
 
 namespace rewright::verifier {
 namespace {
@@ -48,11 +46,11 @@ Atom MapAtom(Context& ctx, const Atom& a, const Map& map) {
       for (const NormalForm& n : a->args) args.push_back(map.OfForm(n));
       return MakeFnAtom(ctx, a->name, std::move(args));
     }
-    case AtomNode::Kind::kMax: break;
+    case AtomNode::Kind::kBinder: break;
   }
-  std::vector<Branch> branches;
-  for (const Branch& b : a->branches) branches.push_back(map.OfBranch(b));
-  return MakeBinderAtom(ctx, a->name, std::move(branches));
+  std::vector<Family> families;
+  for (const Family& b : a->families) families.push_back(map.OfFamily(b));
+  return MakeBinderAtom(ctx, a->name, std::move(families));
 }
 
 struct SubstMap {
@@ -60,7 +58,7 @@ struct SubstMap {
   const Substitution& s;
   Poly OfPoly(const Poly& p) const { return ctx.Subst(p, s); }
   NormalForm OfForm(const NormalForm& n) const { return Subst(ctx, n, s); }
-  Branch OfBranch(const Branch& b) const { return Subst(ctx, b, s); }
+  Family OfFamily(const Family& b) const { return Subst(ctx, b, s); }
 };
 
 // v = quotient, where times * v = multiple. Elements that are indices are rewritten inside.
@@ -105,8 +103,8 @@ struct QuotientMap {
     for (const Term& t : RenameAll(ctx, n)) out.push_back(OfTerm(t));
     return out;
   }
-  Branch OfBranch(const Branch& b) const {
-    Branch fresh = RenameBound(ctx, b);
+  Family OfFamily(const Family& b) const {
+    Family fresh = RenameBound(ctx, b);
     return {fresh.bound, OfGuard(fresh.guard), OfForm(fresh.body)};
   }
   Term OfTerm(const Term& t) const {
@@ -126,7 +124,7 @@ struct RenameMap {
     for (const Term& t : n) out.push_back(RenameMap{ctx, Without(t.bound)}.OfOpened(t));
     return out;
   }
-  Branch OfBranch(const Branch& b) const { return RenameMap{ctx, Without(b.bound)}.OfOpened(b); }
+  Family OfFamily(const Family& b) const { return RenameMap{ctx, Without(b.bound)}.OfOpened(b); }
   Substitution Without(const std::vector<Var>& bound) const {
     Substitution inner = s;
     for (Var v : bound) inner.Erase(v);
@@ -138,7 +136,7 @@ struct RenameMap {
     for (const Atom& a : t.atoms) out.atoms.push_back(OfAtom(a));
     return out;
   }
-  Branch OfOpened(const Branch& b) const { return Branch{b.bound, ctx.Rename(b.guard, s), OfForm(b.body)}; }
+  Family OfOpened(const Family& b) const { return Family{b.bound, ctx.Rename(b.guard, s), OfForm(b.body)}; }
   Atom OfAtom(const Atom& a) const {
     for (const auto& entry : s.entries()) {
       if (std::binary_search(a->vars.begin(), a->vars.end(), entry.first)) return MapAtom(ctx, a, *this);
@@ -160,7 +158,7 @@ Substitution FreshNames(Context& ctx, const std::vector<Var>& bound) {
   return s;
 }
 
-// A Term or Branch with the names of `renaming` for its own bound variables.
+// A Term or Family with the names of `renaming` for its own bound variables.
 template <typename Binder>
 Binder Renamed(Context& ctx, const Binder& binder, const Substitution& renaming) {
   Binder out = RenameMap{ctx, renaming}.OfOpened(binder);
@@ -177,8 +175,8 @@ struct RenameAllMap {
   Context& ctx;
   Poly OfPoly(const Poly& p) const { return p; }
   NormalForm OfForm(const NormalForm& n) const { return RenameAll(ctx, n); }
-  Branch OfBranch(const Branch& b) const {
-    Branch out = RenameBound(ctx, b);
+  Family OfFamily(const Family& b) const {
+    Family out = RenameBound(ctx, b);
     out.body = RenameAll(ctx, out.body);
     return out;
   }
@@ -222,17 +220,17 @@ NormalForm Subst(Context& ctx, const NormalForm& n, const Substitution& s) {
   return out;
 }
 
-Branch Subst(Context& ctx, const Branch& b, const Substitution& s) {
+Family Subst(Context& ctx, const Family& b, const Substitution& s) {
   Substitution renaming;
   Substitution inner = EnterBinder(ctx, b.bound, s, &renaming);
-  Branch out = renaming.empty() ? b : Renamed(ctx, b, renaming);
+  Family out = renaming.empty() ? b : Renamed(ctx, b, renaming);
   out.guard = ctx.Subst(out.guard, inner);
   out.body = Subst(ctx, out.body, inner);
   return out;
 }
 
 Term RenameBound(Context& ctx, const Term& t) { return WithFreshNames(ctx, t); }
-Branch RenameBound(Context& ctx, const Branch& b) { return WithFreshNames(ctx, b); }
+Family RenameBound(Context& ctx, const Family& b) { return WithFreshNames(ctx, b); }
 
 NormalForm RenameAll(Context& ctx, const NormalForm& n) {
   NormalForm out;

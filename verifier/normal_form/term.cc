@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "verifier/integer/context.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {
@@ -30,7 +31,7 @@ bool HasBound(const NormalForm& n) {
 }
 
 std::vector<Atom> SortedByHead(std::vector<Atom> atoms) {
-  std::stable_sort(atoms.begin(), atoms.end(), [](const Atom& a, const Atom& b) { return a->head < b->head; });
+  std::stable_sort(atoms.begin(), atoms.end(), [](const Atom& a, const Atom& b) { return a->skeleton < b->skeleton; });
   return atoms;
 }
 
@@ -77,7 +78,7 @@ std::string JoinSorted(std::vector<std::string> parts, const char* separator) {
 
 std::vector<Term> SortedTerms(const NormalForm& n) {
   std::vector<std::pair<std::string, const Term*>> order;
-  for (const Term& t : n) order.emplace_back(TermHead(t), &t);
+  for (const Term& t : n) order.emplace_back(SkeletonOf(t), &t);
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Term> out;
   for (const auto& entry : order) out.push_back(*entry.second);
@@ -120,7 +121,7 @@ Atom MakeRead(const Variables& ctx, const Leaf& leaf, std::vector<Poly> at) {
   for (const Poly& p : at) Append(&node->vars, ctx.BaseVars(p));
   SortUnique(&node->vars);
   node->at = std::move(at);
-  node->head = "r" + leaf.name;
+  node->skeleton = "r" + leaf.name;
   return node;
 }
 
@@ -129,7 +130,7 @@ Atom MakeIntAtom(const Variables& ctx, const Poly& value) {
   node->kind = AtomNode::Kind::kInt;
   node->value = value;
   node->vars = ctx.BaseVars(value);
-  node->head = "i";
+  node->skeleton = "i";
   return node;
 }
 
@@ -138,42 +139,42 @@ Atom MakeFnAtom(const Variables& ctx, const std::string& fn, std::vector<NormalF
   node->kind = AtomNode::Kind::kFn;
   node->name = fn;
   node->boolean = fn == "pos" || fn == "zero" || fn.starts_with("less.") || fn.starts_with("zero.");
-  node->head = "f" + fn + "(";
+  node->skeleton = "f" + fn + "(";
   for (const NormalForm& n : args) {
     Append(&node->vars, FreeVars(ctx, n));
-    node->head += NormalFormHead(n) + ",";
+    node->skeleton += SkeletonOf(n) + ",";
     node->has_bound = node->has_bound || HasBound(n);
   }
-  node->head += ")";
+  node->skeleton += ")";
   SortUnique(&node->vars);
   node->args = std::move(args);
   return node;
 }
 
-Atom MakeBinderAtom(const Variables& ctx, const std::string& binder, std::vector<Branch> branches) {
+Atom MakeBinderAtom(const Variables& ctx, const std::string& binder, std::vector<Family> families) {
   auto node = std::make_shared<AtomNode>();
-  node->kind = AtomNode::Kind::kMax;
+  node->kind = AtomNode::Kind::kBinder;
   node->name = binder;
-  std::vector<std::string> heads;
-  for (const Branch& b : branches) {
+  std::vector<std::string> skeletons;
+  for (const Family& b : families) {
     std::vector<Var> vars = ctx.BaseVars(b.guard);
     Append(&vars, FreeVars(ctx, b.body));
     Remove(&vars, b.bound);
     Append(&node->vars, vars);
-    heads.push_back(NormalFormHead(b.body));
+    skeletons.push_back(SkeletonOf(b.body));
     node->has_bound = node->has_bound || !b.bound.empty() || HasBound(b.body);
   }
-  node->head = binder + "{" + JoinSorted(std::move(heads), ",") + "}";
+  node->skeleton = binder + "{" + JoinSorted(std::move(skeletons), ",") + "}";
   SortUnique(&node->vars);
-  node->branches = std::move(branches);
+  node->families = std::move(families);
   return node;
 }
 
-Atom MakeWholeValue(const Variables& ctx, std::vector<Branch> positions) {
+Atom MakeWholeValue(const Variables& ctx, std::vector<Family> positions) {
   return MakeBinderAtom(ctx, kWholeValue, std::move(positions));
 }
 
-bool IsWholeValue(const AtomNode& atom) { return atom.kind == AtomNode::Kind::kMax && atom.name == kWholeValue; }
+bool IsWholeValue(const AtomNode& atom) { return atom.kind == AtomNode::Kind::kBinder && atom.name == kWholeValue; }
 
 // ---------------------------------------------------------------- variables
 
@@ -205,16 +206,16 @@ std::vector<Atom> AtomsOf(const NormalForm& n) {
   return out;
 }
 
-std::string TermHead(const Term& t) {
-  std::vector<std::string> heads;
-  for (const Atom& a : t.atoms) heads.push_back(a->head);
-  return std::to_string(t.bound.size()) + JoinSorted(std::move(heads), "*");
+std::string SkeletonOf(const Term& t) {
+  std::vector<std::string> skeletons;
+  for (const Atom& a : t.atoms) skeletons.push_back(a->skeleton);
+  return std::to_string(t.bound.size()) + JoinSorted(std::move(skeletons), "*");
 }
 
-std::string NormalFormHead(const NormalForm& n) {
-  std::vector<std::string> heads;
-  for (const Term& t : n) heads.push_back(TermHead(t));
-  return JoinSorted(std::move(heads), "+");
+std::string SkeletonOf(const NormalForm& n) {
+  std::vector<std::string> skeletons;
+  for (const Term& t : n) skeletons.push_back(SkeletonOf(t));
+  return JoinSorted(std::move(skeletons), "+");
 }
 
 std::string AtomKey(const Variables& ctx, const Atom& a, const Variables::Names& names) {
@@ -229,10 +230,10 @@ std::string AtomKey(const Variables& ctx, const Atom& a, const Variables::Names&
       out = a->name + "(";
       for (const NormalForm& n : a->args) out += NormalFormKey(ctx, n, names) + ";";
       return out + ")";
-    case AtomNode::Kind::kMax: break;
+    case AtomNode::Kind::kBinder: break;
   }
   std::vector<std::string> parts;
-  for (const Branch& b : a->branches) parts.push_back(BranchKey(ctx, b, names));
+  for (const Family& b : a->families) parts.push_back(FamilyKey(ctx, b, names));
   return a->name + "{" + JoinSorted(std::move(parts), "|") + "}";
 }
 
@@ -244,7 +245,7 @@ std::string TermKey(const Variables& ctx, const Term& t, const Variables::Names&
          JoinSorted(std::move(parts), ".");
 }
 
-std::string BranchKey(const Variables& ctx, const Branch& b, const Variables::Names& outer) {
+std::string FamilyKey(const Variables& ctx, const Family& b, const Variables::Names& outer) {
   Variables::Names names = CanonicalNames(ctx, b.bound, AtomsOf(b.body), outer);
   return std::to_string(b.bound.size()) + "[" + ctx.Print(b.guard, names) + "]" + NormalFormKey(ctx, b.body, names);
 }
@@ -270,10 +271,10 @@ void WalkPolys(const Atom& a, std::vector<Poly>* out) {
     case AtomNode::Kind::kFn:
       for (const NormalForm& n : a->args) WalkPolys(n, out);
       return;
-    case AtomNode::Kind::kMax: break;
+    case AtomNode::Kind::kBinder: break;
   }
-  std::vector<std::pair<std::string, const Branch*>> order;
-  for (const Branch& b : a->branches) order.emplace_back(NormalFormHead(b.body), &b);
+  std::vector<std::pair<std::string, const Family*>> order;
+  for (const Family& b : a->families) order.emplace_back(SkeletonOf(b.body), &b);
   std::stable_sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
   for (const auto& entry : order) WalkPolys(entry.second->body, out);
 }
@@ -289,7 +290,7 @@ void AllPolys(const Atom& a, std::vector<Poly>* out) {
   out->insert(out->end(), a->at.begin(), a->at.end());
   if (a->kind == AtomNode::Kind::kInt) out->push_back(a->value);
   for (const NormalForm& n : a->args) AllPolys(n, out);
-  for (const Branch& b : a->branches) {
+  for (const Family& b : a->families) {
     CollectPolys(b.guard, out);
     AllPolys(b.body, out);
   }
@@ -303,7 +304,7 @@ void InnerBound(const Atom& a, std::vector<Var>* out) {
     }
   };
   for (const NormalForm& n : a->args) of_form(n);
-  for (const Branch& b : a->branches) {
+  for (const Family& b : a->families) {
     Append(out, b.bound);
     of_form(b.body);
   }

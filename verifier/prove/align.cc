@@ -9,6 +9,7 @@
 #include "core/base/integer.h"
 #include "core/index/laws.h"
 #include "verifier/normal_form/eliminate.h"
+#include "verifier/normal_form/substitute.h"
 
 namespace rewright::verifier {
 namespace {
@@ -115,23 +116,23 @@ void Complete(Context& ctx, const Substitution& solved, const Term& t, const Ter
   } while (!left.empty() && std::next_permutation(choice.begin(), choice.end()));
 }
 
-// Visits the equations of index polynomials for every pairing of atoms of equal head, until `visit` returns false.
+// Visits the equations of index polynomials for every pairing of atoms of equal skeleton, until `visit` returns false.
 void ForEachPairing(Context& ctx, const Term& t, const Term& anchor,
                     const std::function<bool(std::vector<Poly>)>& visit) {
   if (t.bound.size() != anchor.bound.size() || t.atoms.size() != anchor.atoms.size()) return;
   std::map<std::string, std::vector<Atom>> mine, theirs;
-  for (const Atom& a : t.atoms) mine[a->head].push_back(a);
-  for (const Atom& a : anchor.atoms) theirs[a->head].push_back(a);
-  for (const auto& [head, atoms] : mine) {
-    if (theirs[head].size() != atoms.size()) return;
+  for (const Atom& a : t.atoms) mine[a->skeleton].push_back(a);
+  for (const Atom& a : anchor.atoms) theirs[a->skeleton].push_back(a);
+  for (const auto& [skeleton, atoms] : mine) {
+    if (theirs[skeleton].size() != atoms.size()) return;
   }
-  // One permutation per head, advanced like the digits of a counter.
+  // One permutation per skeleton, advanced like the digits of a counter.
   std::vector<const std::vector<Atom>*> left;
   std::vector<const std::vector<Atom>*> right;
   std::vector<std::vector<size_t>> order;
-  for (const auto& [head, atoms] : mine) {
+  for (const auto& [skeleton, atoms] : mine) {
     left.push_back(&atoms);
-    right.push_back(&theirs[head]);
+    right.push_back(&theirs[skeleton]);
     std::vector<size_t> identity(atoms.size());
     for (size_t i = 0; i < identity.size(); ++i) identity[i] = i;
     order.push_back(std::move(identity));
@@ -266,9 +267,9 @@ Term FreeAnchor(Context& ctx, const Term& t) {
   return out;
 }
 
-Branch FreeAnchor(Context& ctx, const Branch& b) {
+Family FreeAnchor(Context& ctx, const Family& b) {
   Substitution s;
-  Branch out = b;
+  Family out = b;
   for (Var& v : out.bound) {
     Var fresh = ctx.NewLocal("u");
     s.Set(v, Poly::Of(fresh));

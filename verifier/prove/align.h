@@ -35,6 +35,6 @@ std::vector<StretchedTerm> StretchedAlignments(Context& ctx, const Term& t, cons
 
 // The same sum over fresh variables that have no recorded range: facts about them follow from the guard alone.
 Term FreeAnchor(Context& ctx, const Term& t);
-Branch FreeAnchor(Context& ctx, const Branch& b);
+Family FreeAnchor(Context& ctx, const Family& b);
 
 }  // namespace rewright::verifier

@@ -4,15 +4,18 @@
 
 #include "absl/strings/str_join.h"
 #include "verifier/integer/give_up.h"
+#include "verifier/normal_form/cases.h"
+#include "verifier/normal_form/function_laws.h"
 #include "verifier/normal_form/normal_form.h"
 #include "verifier/normal_form/proof_observer.h"
+#include "verifier/normal_form/substitute.h"
 #include "verifier/prove/prover.h"
 
 namespace rewright::verifier {
 
 Attempt::Attempt(const RuleInstance& instance, const Strategy& strategy, const ProofOptions& options,
-                 ProofSession* record, const std::vector<std::vector<int64_t>>& assignments)
-    : instance_(instance), ctx_(record, strategy, options.seed), solver_(&ctx_), elements_(&ctx_, instance) {
+                 ProofSession* session, const std::vector<std::vector<int64_t>>& assignments)
+    : instance_(instance), ctx_(session, strategy, options.seed), solver_(&ctx_), elements_(&ctx_, instance) {
   for (const std::vector<int64_t>& values : assignments) {
     Assignment sample;
     for (size_t s = 0; s < values.size(); ++s) sample[static_cast<Var>(s)] = values[s];
@@ -36,8 +39,8 @@ bool Attempt::ProveLegality(Legality* legal, std::string* reason) {
   CollectFacts();
   if (legal->proved) return true;
   if (!WellFormed(reason) || !EqualTypes(reason) || !ReadsInBounds(reason)) return false;
-  const ProofSession& record = *ctx_.record;
-  *legal = {true, record.steps.size(), record.smtlib.size(), record.nonlinear};
+  const ProofSession& session = *ctx_.session;
+  *legal = {true, session.steps.size(), session.smtlib.size(), session.nonlinear};
   return true;
 }
 
@@ -281,9 +284,9 @@ Outcome Attempt::EqualAt(size_t output, const std::vector<Poly>& at, const std::
   }
   Prover prover(ctx_, solver_, facts);
   auto is_range_max = [](const NormalForm& n) {
-    if (!IsSingleAtom(n, AtomNode::Kind::kMax) || !IsExtremum(n[0].atoms[0]->name)) return false;
-    const std::vector<Branch>& branches = n[0].atoms[0]->branches;
-    return std::any_of(branches.begin(), branches.end(), [](const Branch& x) { return !x.bound.empty(); });
+    if (!IsSingleAtom(n, AtomNode::Kind::kBinder) || !IsExtremum(n[0].atoms[0]->name)) return false;
+    const std::vector<Family>& families = n[0].atoms[0]->families;
+    return std::any_of(families.begin(), families.end(), [](const Family& x) { return !x.bound.empty(); });
   };
   NormalForm difference = Add(ctx_, a, Scale(RenameAll(ctx_, b), -1));
   std::vector<std::vector<MovedTerm>> classes;
@@ -292,7 +295,7 @@ Outcome Attempt::EqualAt(size_t output, const std::vector<Poly>& at, const std::
   } else if (ctx_.strategy.probe && MentionsDefinition(difference)) {
     return Outcome::kNextStrategy;
   } else if (!is_range_max(a) || !is_range_max(b) || a[0].atoms[0]->name != b[0].atoms[0]->name ||
-             !prover.EqualMaxima(a[0].atoms[0]->branches, b[0].atoms[0]->branches)) {
+             !prover.EqualMaxima(a[0].atoms[0]->families, b[0].atoms[0]->families)) {
     difference = LiftConditions(ctx_, difference);
     if (!prover.IsZero(difference, observer != nullptr ? &classes : nullptr)) return Outcome::kOpen;
   }

@@ -31,7 +31,7 @@ struct Legality {
 // Not thread-safe. Throws GiveUp where a limit is reached.
 class Attempt {
  public:
-  Attempt(const RuleInstance& instance, const Strategy& strategy, const ProofOptions& options, ProofSession* record,
+  Attempt(const RuleInstance& instance, const Strategy& strategy, const ProofOptions& options, ProofSession* session,
           const std::vector<std::vector<int64_t>>& assignments);
 
   Outcome Run(Legality* legal, std::string* reason);
@@ -48,11 +48,11 @@ class Attempt {
   // A line of the record that certificates hold.
   template <typename... Parts>
   void Step(const Parts&... parts) {
-    if (ctx_.record->certify) ctx_.record->steps.push_back(absl::StrCat(parts...));
+    if (ctx_.session->certify) ctx_.session->steps.push_back(absl::StrCat(parts...));
   }
-  std::string Text(const Poly& p) { return ctx_.record->certify ? ctx_.Print(p) : std::string(); }
-  std::string Text(const Guard& g) { return ctx_.record->certify ? ctx_.Print(g) : std::string(); }
-  std::string Text(const NormalForm& n) { return ctx_.record->certify ? NormalFormKey(ctx_, n) : std::string(); }
+  std::string Text(const Poly& p) { return ctx_.session->certify ? ctx_.Print(p) : std::string(); }
+  std::string Text(const Guard& g) { return ctx_.session->certify ? ctx_.Print(g) : std::string(); }
+  std::string Text(const NormalForm& n) { return ctx_.session->certify ? NormalFormKey(ctx_, n) : std::string(); }
 
   bool IsLeaf(int node) const { return instance_.nodes[node].meaning == nullptr; }
   void CollectFacts();

@@ -7,9 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "verifier/integer/give_up.h"
+#include "verifier/normal_form/cases.h"
 #include "verifier/normal_form/eliminate.h"
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/function_laws.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/one_term.h"
+#include "verifier/normal_form/substitute.h"
 #include "verifier/prove/elements_internal.h"
 
 namespace rewright::verifier {
@@ -18,7 +21,7 @@ namespace {
 // A condition that an element in the polynomial depends on.
 std::optional<Guard> LiteralOfValues(const Context& ctx, const Poly& p) {
   CountSteps(1);
-  ctx.record->CheckLimit();  // definitions may lie in definitions many times
+  ctx.session->CheckLimit();  // definitions may lie in definitions many times
   for (Var v : p.Vars()) {
     const VarInfo& info = ctx.Info(v);
     std::optional<Guard> found;
@@ -420,7 +423,7 @@ NormalForm Elements::ToRead(const ExprPtr& e, Scope& scope) {
 }
 
 // The family and, where its elements are conditional, one for each case.
-void Elements::AddFamily(Branch family, std::vector<Branch>* families) {
+void Elements::AddFamily(Family family, std::vector<Family>* families) {
   constexpr size_t kMostFamilies = 16;
   if (families->size() > kMostFamilies) throw GiveUp("an operand has too many cases");
   if (!SimplifyFamily(ctx_, &family, /*repeats=*/false)) return;
@@ -428,13 +431,13 @@ void Elements::AddFamily(Branch family, std::vector<Branch>* families) {
   if (literals.empty()) return families->push_back(std::move(family));
   const Guard yes = literals[0], no = Guard::Not(yes);
   for (const auto& [holds, fails] : {std::pair(yes, no), std::pair(no, yes)}) {
-    Branch part{family.bound, Guard::And(family.guard, holds), AssumeForm(ctx_, family.body, holds, fails)};
+    Family part{family.bound, Guard::And(family.guard, holds), AssumeForm(ctx_, family.body, holds, fails)};
     AddFamily(RenameBound(ctx_, part), families);
   }
 }
 
 Atom Elements::WholeValue(SymbolicValue value) {
-  Branch positions;
+  Family positions;
   std::vector<Poly> at;
   std::vector<Guard> ranges;
   std::vector<NormalForm> pair;
@@ -447,9 +450,9 @@ Atom Elements::WholeValue(SymbolicValue value) {
   pair.push_back(Element(value, at));
   positions.guard = Guard::And(ranges);
   positions.body = AtomForm(MakeFnAtom(ctx_, "at", std::move(pair)));
-  std::vector<Branch> branches;
-  AddFamily(std::move(positions), &branches);
-  return MakeWholeValue(ctx_, std::move(branches));
+  std::vector<Family> families;
+  AddFamily(std::move(positions), &families);
+  return MakeWholeValue(ctx_, std::move(families));
 }
 
 // An uninterpreted function, one for each output of the operator at its structural attributes, of the position, the

@@ -90,7 +90,7 @@ class Elements {
   static bool IsWithin(const Rational& number, DType type);
   NormalForm ToOpaque(const ExprPtr& e, Scope& scope);
   Atom WholeValue(SymbolicValue value);
-  void AddFamily(Branch family, std::vector<Branch>* families);
+  void AddFamily(Family family, std::vector<Family>* families);
   NormalForm ToConstant(const Number& number, DType dtype);
   NormalForm Truncated(const NormalForm& value, DType to);
   Poly FromSymbols(const ExprPtr& e);

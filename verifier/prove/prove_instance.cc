@@ -89,7 +89,7 @@ void TellSteps(const RuleInstance& instance, const std::vector<Strategy>& strate
   }
 }
 
-void TryStrategies(const RuleInstance& instance, const ProofOptions& options, ProofSession* record,
+void TryStrategies(const RuleInstance& instance, const ProofOptions& options, ProofSession* session,
                    const std::vector<std::vector<int64_t>>& assignments, ProofResult* result) {
   Legality legal;
   Differences differences;
@@ -101,19 +101,19 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
   if (unroll_first) std::rotate(order.begin(), order.end() - 1, order.end());
   if (options.tell_attempts && options.observer != nullptr) {
     options.observer->Begin(instance, assignments);
-    record->observer = options.observer;
+    session->observer = options.observer;
   }
   for (const Strategy* tried : order) {
     const Strategy& strategy = *tried;
     if (tried != order[0] && !differences.Matters(strategy)) continue;
     // Keeps the records of the first three obligations.
-    record->steps.resize(legal.steps);
-    record->smtlib.resize(legal.queries);
-    record->nonlinear = legal.nonlinear;
+    session->steps.resize(legal.steps);
+    session->smtlib.resize(legal.queries);
+    session->nonlinear = legal.nonlinear;
     std::string reason;
     bool finished = false;
     try {
-      Attempt attempt(instance, strategy, options, record, assignments);
+      Attempt attempt(instance, strategy, options, session, assignments);
       Outcome outcome = attempt.Run(&legal, &reason);
       if (outcome == Outcome::kProved) {
         result->verdict = Verdict::kProved;
@@ -123,7 +123,7 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
         result->provisos = attempt.provisos();
         result->reason.clear();
         if (options.observer != nullptr && !options.tell_attempts)
-          TellSteps(instance, strategies, strategy, options, *record, assignments);
+          TellSteps(instance, strategies, strategy, options, *session, assignments);
         return;
       }
       finished = true;
@@ -136,7 +136,7 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
     if (!finished) differences.Note(strategy, nullptr, Outcome::kOpen);
     if (!reason.empty()) result->reason = reason;
     if (!legal.proved) return;
-    if (record->RemainingSeconds() <= 0) {
+    if (session->RemainingSeconds() <= 0) {
       result->reason = absl::StrCat(kAtLimit, "; last: ", reason);
       return;
     }
@@ -145,9 +145,9 @@ void TryStrategies(const RuleInstance& instance, const ProofOptions& options, Pr
 
 // Not where the search has found values: a solver need not be asked then. A note for readers: where it is not settled
 // the proof counts as one that says something.
-bool IsVacuous(const RuleInstance& instance, const ProofOptions& options, ProofSession* record) {
+bool IsVacuous(const RuleInstance& instance, const ProofOptions& options, ProofSession* session) {
   try {
-    return Attempt(instance, Strategies()[0], options, record, {}).IsVacuous();
+    return Attempt(instance, Strategies()[0], options, session, {}).IsVacuous();
   } catch (const GiveUp&) {
     return false;
   }
@@ -163,11 +163,11 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   using verifier::SearchPositions;
   constexpr int kCounterexampleAttempts = 3;
   ProofResult result;
-  verifier::ProofSession record;
-  record.work_limit_s = options.work_limit_s;
-  record.certify = options.keep_smtlib;
+  verifier::ProofSession session;
+  session.work_limit_s = options.work_limit_s;
+  session.certify = options.keep_smtlib;
   verifier::QueryCache own;
-  record.memory = options.memory != nullptr ? options.memory : &own;
+  session.memory = options.memory != nullptr ? options.memory : &own;
   CounterexampleSearch search(instance, options.seed);
   std::string unconfirmed;
   auto refute = [&](int trials, double work_limit_s, bool large_sizes) {
@@ -196,15 +196,15 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   refute(options.trials, options.work_limit_s / 4, /*large_sizes=*/false);
   if (result.verdict != Verdict::kRefuted) {
     const bool searched = options.search_counterexample && search.assignments().empty();
-    result.vacuous = searched && verifier::IsVacuous(instance, options, &record);
-    verifier::TryStrategies(instance, options, &record, search.assignments(), &result);
+    result.vacuous = searched && verifier::IsVacuous(instance, options, &session);
+    verifier::TryStrategies(instance, options, &session, search.assignments(), &result);
     if (result.verdict == Verdict::kUnknown) refute(options.more_trials, options.work_limit_s, /*large_sizes=*/true);
   }
   if (result.verdict == Verdict::kUnknown && !unconfirmed.empty()) {
     absl::StrAppend(&result.reason, "; ", unconfirmed);
   }
   result.trials = search.trials();
-  verifier::TakeRecord(&record, &result);
+  verifier::TakeSession(&session, &result);
   return result;
 }
 

@@ -6,7 +6,9 @@
 
 #include "verifier/integer/give_up.h"
 #include "verifier/integer/inverse.h"
+#include "verifier/normal_form/function_laws.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/substitute.h"
 #include "verifier/prove/align.h"
 
 namespace rewright::verifier {
@@ -51,15 +53,15 @@ NormalForm Difference(Context& ctx, const NormalForm& a, const NormalForm& b) {
 Prover::Prover(Context& ctx, Solver& solver, std::vector<Guard> facts, int depth)
     : ctx_(ctx), solver_(solver), facts_(std::move(facts)), depth_(depth) {
   if (depth_ >= kMaxClosureDepth) return;
-  closures_ = [this](const std::string& kind, const std::vector<Branch>& a, const std::vector<Branch>& b,
+  closures_ = [this](const std::string& kind, const std::vector<Family>& a, const std::vector<Family>& b,
                      const Guard& path) { return EqualClosures(kind, a, b, path); };
 }
 
 void Prover::Trace(const char* what, const Substitution& s) {
-  if (!ctx_.record->certify) return;
+  if (!ctx_.session->certify) return;
   std::string text = what;
   for (const auto& [v, p] : s.entries()) text += " " + ctx_.Print(Poly::Of(v)) + ":=" + ctx_.Print(p);
-  ctx_.record->steps.push_back(std::move(text));
+  ctx_.session->steps.push_back(std::move(text));
 }
 
 Substitution Prover::TraceChange(const char* what, const Substitution& s, const Term& t, const Term& anchor) {
@@ -88,11 +90,11 @@ bool Prover::Holds(const Guard& goal, const char* tag) {
 
 bool Prover::IsZero(const NormalForm& difference, std::vector<std::vector<MovedTerm>>* classes) {
   // Inverses are needed only for a caller that wants the classes, or for a certificate.
-  const bool told = classes != nullptr || ctx_.record->certify;
+  const bool told = classes != nullptr || ctx_.session->certify;
   std::map<std::string, std::vector<size_t>> groups;
-  for (size_t i = 0; i < difference.size(); ++i) groups[TermHead(difference[i])].push_back(i);
+  for (size_t i = 0; i < difference.size(); ++i) groups[SkeletonOf(difference[i])].push_back(i);
   NormalForm open;
-  for (auto& [head, places] : groups) {
+  for (auto& [skeleton, places] : groups) {
     // Others are carried to the densest: x[2 v] to x[v], never back.
     std::stable_sort(places.begin(), places.end(),
                      [&](size_t a, size_t b) { return Stretch(difference[a]) < Stretch(difference[b]); });
@@ -116,9 +118,9 @@ bool Prover::IsZero(const NormalForm& difference, std::vector<std::vector<MovedT
       for (size_t c = 0; c < own.size() && !placed; ++c) {
         for (const StretchedTerm& stretched : StretchedAlignments(ctx_, t, own[c][0].moved)) {
           if (SortedAtomKeys(ctx_, stretched.term) != keys[c]) continue;
-          if (ctx_.record->certify) {
-            ctx_.record->steps.push_back("summed over another's variables: " + TermKey(ctx_, t) + " as " +
-                                         TermKey(ctx_, stretched.term));
+          if (ctx_.session->certify) {
+            ctx_.session->steps.push_back("summed over another's variables: " + TermKey(ctx_, t) + " as " +
+                                          TermKey(ctx_, stretched.term));
           }
           own[c].push_back({place, stretched.term, stretched.forward, stretched.backward});
           placed = true;
@@ -169,7 +171,7 @@ bool Prover::JointlyZero(const NormalForm& terms) {
     }
     for (Term& t : aligned) t.bound.clear();
     if (solver_.IsZero(facts_, aligned, closures_)) {
-      for (size_t i = 0; ctx_.record->certify && i < options.size(); ++i) {
+      for (size_t i = 0; ctx_.session->certify && i < options.size(); ++i) {
         TraceChange("joint change of variables:", options[i][choice[i]], terms[i + 1], anchor);
       }
       return true;
@@ -181,14 +183,14 @@ bool Prover::JointlyZero(const NormalForm& terms) {
   return solver_.IsZero(facts_, terms, closures_);
 }
 
-bool Prover::EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>& b) {
+bool Prover::EqualMaxima(const std::vector<Family>& a, const std::vector<Family>& b) {
   return Covers(a, b) && Covers(b, a);
 }
 
 // Substitutions of the family's variables that may give the point's value; undetermined ones take their lower bounds.
-void Prover::Candidates(const Branch& point, const Branch& family, std::vector<std::pair<Guard, NormalForm>>* out) {
+void Prover::Candidates(const Family& point, const Family& family, std::vector<std::pair<Guard, NormalForm>>* out) {
   std::vector<Poly> equations;
-  if (NormalFormHead(point.body) == NormalFormHead(family.body)) {
+  if (SkeletonOf(point.body) == SkeletonOf(family.body)) {
     std::vector<Poly> left, right;
     WalkPolys(family.body, &left);
     WalkPolys(point.body, &right);
@@ -241,11 +243,11 @@ void Prover::Candidates(const Branch& point, const Branch& family, std::vector<s
 }
 
 // Every point of a has a point of b with the same value: max a <= max b.
-bool Prover::Covers(const std::vector<Branch>& a, const std::vector<Branch>& b) {
-  for (const Branch& branch : a) {
-    Branch point = FreeAnchor(ctx_, branch);
+bool Prover::Covers(const std::vector<Family>& a, const std::vector<Family>& b) {
+  for (const Family& family : a) {
+    Family point = FreeAnchor(ctx_, family);
     std::vector<std::pair<Guard, NormalForm>> candidates;
-    for (const Branch& family : b) Candidates(point, family, &candidates);
+    for (const Family& family : b) Candidates(point, family, &candidates);
     if (candidates.empty() && !point.guard.IsTrue()) {
       // An empty family needs no cover.
       if (solver_.Implies(facts_, Guard::Not(point.guard), {}, "empty")) continue;
@@ -257,11 +259,11 @@ bool Prover::Covers(const std::vector<Branch>& a, const std::vector<Branch>& b) 
   return true;
 }
 
-bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a, const std::vector<Branch>& b,
+bool Prover::EqualClosures(const std::string& kind, const std::vector<Family>& a, const std::vector<Family>& b,
                            const Guard& path) {
   std::string key = kind;
-  for (const std::vector<Branch>* side : {&a, &b}) {
-    for (const Branch& branch : *side) key += "|" + BranchKey(ctx_, branch);
+  for (const std::vector<Family>* side : {&a, &b}) {
+    for (const Family& family : *side) key += "|" + FamilyKey(ctx_, family);
     key += "=";
   }
   key += ctx_.Print(path);
@@ -275,7 +277,7 @@ bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a
   Prover inner(ctx_, solver_, std::move(facts), depth_ + 1);
   bool equal = false;
   if (kind == "sum") {
-    auto form = [](const Branch& s) {
+    auto form = [](const Family& s) {
       NormalForm out = s.body;
       for (Term& t : out) {
         t.bound.insert(t.bound.begin(), s.bound.begin(), s.bound.end());
@@ -288,11 +290,11 @@ bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a
     equal = inner.EqualMaxima(a, b);
   } else if (kind == "prod" && a.size() == 1 && b.size() == 1) {
     // The same elements as often, in any order: then sums of every function of them are equal.
-    const auto sum = [&](const Branch& p) { return SumOver(ctx_, p.bound, p.guard, Apply(ctx_, "element", {p.body})); };
+    const auto sum = [&](const Family& p) { return SumOver(ctx_, p.bound, p.guard, Apply(ctx_, "element", {p.body})); };
     equal = inner.IsZero(Difference(ctx_, sum(a[0]), sum(b[0])));
   } else if (a.size() == 1 && b.size() == 1 && a[0].bound.size() == b[0].bound.size()) {
     // Other binders: the same points in the same order with the same values.
-    Branch left = FreeAnchor(ctx_, a[0]);
+    Family left = FreeAnchor(ctx_, a[0]);
     Substitution s;
     for (size_t i = 0; i < left.bound.size(); ++i) s.Set(b[0].bound[i], Poly::Of(left.bound[i]));
     Guard guard = ctx_.Subst(b[0].guard, s);
@@ -304,7 +306,7 @@ bool Prover::EqualClosures(const std::string& kind, const std::vector<Branch>& a
             Prover(ctx_, solver_, under, depth_ + 1).IsZero(Difference(ctx_, left.body, body));
   }
   ctx_.lemmas[key] = equal;
-  if (equal && ctx_.record->certify) ctx_.record->steps.push_back("equal closures: " + key);
+  if (equal && ctx_.session->certify) ctx_.session->steps.push_back("equal closures: " + key);
   return equal;
 }
 

@@ -1,6 +1,6 @@
 // Equality of normal forms under facts.
 //
-// Terms are grouped by the heads of their atoms and aligned by changes of variables; one query per class of equal
+// Terms are grouped by the skeletons of their atoms and aligned by changes of variables; one query per class of equal
 // products asks if the guards' coefficients cancel. The remaining terms go to one joint query in which reads and
 // products are uninterpreted. Maxima over ranges are equal when each family covers the other.
 #pragma once
@@ -28,15 +28,15 @@ class Prover {
   // (ProofObserver::Zero).
   bool IsZero(const NormalForm& difference, std::vector<std::vector<MovedTerm>>* classes = nullptr);
   // The maxima over the two unions of families are equal.
-  bool EqualMaxima(const std::vector<Branch>& a, const std::vector<Branch>& b);
-  // Two sums ("sum"), maxima ("max") or other binders with one branch are equal under the facts and `path`.
-  bool EqualClosures(const std::string& kind, const std::vector<Branch>& a, const std::vector<Branch>& b,
+  bool EqualMaxima(const std::vector<Family>& a, const std::vector<Family>& b);
+  // Two sums ("sum"), maxima ("max") or other binders with one family are equal under the facts and `path`.
+  bool EqualClosures(const std::string& kind, const std::vector<Family>& a, const std::vector<Family>& b,
                      const Guard& path);
 
  private:
   bool Decide(const Guard& goal, const char* tag);
-  bool Covers(const std::vector<Branch>& a, const std::vector<Branch>& b);
-  void Candidates(const Branch& point, const Branch& family, std::vector<std::pair<Guard, NormalForm>>* out);
+  bool Covers(const std::vector<Family>& a, const std::vector<Family>& b);
+  void Candidates(const Family& point, const Family& family, std::vector<std::pair<Guard, NormalForm>>* out);
   bool JointlyZero(const NormalForm& terms);
   void Trace(const char* what, const Substitution& s);
   // A change of the variables of `t` to those of `anchor`, for a certificate; gives its inverse.

@@ -3,8 +3,11 @@
 #include <utility>
 
 #include "verifier/integer/give_up.h"
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/extrema.h"
+#include "verifier/normal_form/monotone.h"
 #include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/products.h"
+#include "verifier/normal_form/substitute.h"
 #include "verifier/prove/elements_internal.h"
 
 namespace rewright::verifier {
@@ -117,7 +120,7 @@ std::optional<NormalForm> Elements::UnrolledOther(const ExprPtr& e, Scope& scope
   const bool least = e->reduction() == ReduceKind::kMin, product = e->reduction() == ReduceKind::kProd;
   const bool turned = least && !IsInteger(e->dtype());  // a minimum of reals is a maximum
   NormalForm out = ConstantForm(1);
-  std::vector<Branch> branches;
+  std::vector<Family> families;
   for (int64_t number = 0; number < count; ++number) {
     int64_t rest = number;
     for (size_t k = 0; k < extents.size(); ++k) {
@@ -128,11 +131,11 @@ std::optional<NormalForm> Elements::UnrolledOther(const ExprPtr& e, Scope& scope
     if (product) {
       out = Multiply(ctx_, out, part);
     } else {
-      branches.push_back({{}, Guard::True(), turned ? Scale(part, -1) : part});
+      families.push_back({{}, Guard::True(), turned ? Scale(part, -1) : part});
     }
   }
   if (product) return out;
-  const NormalForm extremum = ExtremumOver(ctx_, Typed(least && !turned ? "min" : "max", e->dtype()), branches);
+  const NormalForm extremum = ExtremumOver(ctx_, Typed(least && !turned ? "min" : "max", e->dtype()), families);
   return turned ? Scale(extremum, -1) : extremum;
 }
 

@@ -39,17 +39,17 @@ std::vector<Strategy> Strategies() {
   return out;
 }
 
-void TakeRecord(ProofSession* record, ProofResult* result) {
-  result->queries = record->queries;
-  result->used_nonlinear_arithmetic = record->nonlinear;
-  result->steps = std::move(record->steps);
-  result->smtlib = std::move(record->smtlib);
-  result->cpu_ms = 1000 * (ThreadCpuSeconds() - record->cpu_start_s);
+void TakeSession(ProofSession* session, ProofResult* result) {
+  result->queries = session->queries;
+  result->used_nonlinear_arithmetic = session->nonlinear;
+  result->steps = std::move(session->steps);
+  result->smtlib = std::move(session->smtlib);
+  result->cpu_ms = 1000 * (ThreadCpuSeconds() - session->cpu_start_s);
 }
 
 namespace {
 
-void FollowStrategy(const RuleInstance& instance, int number, ProofObserver* observer, ProofSession* record,
+void FollowStrategy(const RuleInstance& instance, int number, ProofObserver* observer, ProofSession* session,
                     ProofResult* result) {
   const std::vector<Strategy> strategies = Strategies();
   if (number < 0 || number >= static_cast<int>(strategies.size())) {
@@ -57,16 +57,16 @@ void FollowStrategy(const RuleInstance& instance, int number, ProofObserver* obs
     return;
   }
   const Strategy& strategy = strategies[number];
-  record->observer = observer;
+  session->observer = observer;
   if (observer != nullptr) observer->Begin(instance, {});
   try {
     Legality legal;
     if (number != 0) {
       // The first three obligations are settled by the first attempt.
-      Attempt first(instance, strategies[0], {}, record, {});
+      Attempt first(instance, strategies[0], {}, session, {});
       if (!first.ProveLegality(&legal, &result->reason)) return;
     }
-    Attempt attempt(instance, strategy, {}, record, {});
+    Attempt attempt(instance, strategy, {}, session, {});
     if (attempt.Run(&legal, &result->reason) != Outcome::kProved) return;
     result->verdict = Verdict::kProved;
     result->strategy = number;
@@ -84,14 +84,14 @@ void FollowStrategy(const RuleInstance& instance, int number, ProofObserver* obs
 ProofResult ReplayProof(const RuleInstance& instance, int strategy,
                         const std::function<bool(const SmtQuery&)>& known_unsat, verifier::ProofObserver* observer) {
   ProofResult result;
-  verifier::ProofSession record;
-  record.work_limit_s = verifier::kNoLimit;
-  record.certify = true;
-  record.known_unsat = known_unsat;
+  verifier::ProofSession session;
+  session.work_limit_s = verifier::kNoLimit;
+  session.certify = true;
+  session.known_unsat = known_unsat;
   verifier::QueryCache memory;
-  record.memory = &memory;
-  verifier::FollowStrategy(instance, strategy, observer, &record, &result);
-  verifier::TakeRecord(&record, &result);
+  session.memory = &memory;
+  verifier::FollowStrategy(instance, strategy, observer, &session, &result);
+  verifier::TakeSession(&session, &result);
   return result;
 }
 

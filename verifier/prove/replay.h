@@ -17,8 +17,8 @@ namespace verifier {
 // From cheap to thorough. Certificates have their numbers.
 std::vector<Strategy> Strategies();
 
-// Moves the session's record into the result.
-void TakeRecord(ProofSession* record, ProofResult* result);
+// Moves what the session has recorded into the result.
+void TakeSession(ProofSession* session, ProofResult* result);
 
 }  // namespace verifier
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "verifier/normal_form/function_laws.h"
+#include "verifier/normal_form/monotone.h"
 #include "verifier/normal_form/normal_form.h"
 
 namespace rewright::verifier {
@@ -63,14 +65,14 @@ class Abstraction {
         for (const NormalForm& n : a->args) args.push_back(Of(n, bound));
         return MakeFnAtom(ctx_, a->name, std::move(args));
       }
-      case AtomNode::Kind::kMax: break;
+      case AtomNode::Kind::kBinder: break;
     }
-    return MakeBinderAtom(ctx_, a->name, Of(a->branches, bound));
+    return MakeBinderAtom(ctx_, a->name, Of(a->families, bound));
   }
 
   NormalForm Of(const NormalForm& n, const std::vector<Var>& bound) {
     std::vector<std::pair<std::string, const Term*>> order;
-    for (const Term& t : n) order.emplace_back(TermHead(t), &t);
+    for (const Term& t : n) order.emplace_back(SkeletonOf(t), &t);
     std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     NormalForm out;
     for (const auto& entry : order) {
@@ -85,11 +87,11 @@ class Abstraction {
     return out;
   }
 
-  std::vector<Branch> Of(const std::vector<Branch>& branches, const std::vector<Var>& bound) {
-    std::vector<std::pair<std::string, const Branch*>> order;
-    for (const Branch& b : branches) order.emplace_back(NormalFormHead(b.body), &b);
+  std::vector<Family> Of(const std::vector<Family>& families, const std::vector<Var>& bound) {
+    std::vector<std::pair<std::string, const Family*>> order;
+    for (const Family& b : families) order.emplace_back(SkeletonOf(b.body), &b);
     std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<Branch> out;
+    std::vector<Family> out;
     for (const auto& entry : order) {
       std::vector<Var> all = bound;
       all.insert(all.end(), entry.second->bound.begin(), entry.second->bound.end());
@@ -110,6 +112,8 @@ class Abstraction {
   Context& ctx_;
   std::vector<Var> holes_;
 };
+
+constexpr size_t kMostPairs = 12;  // applications of one function that are compared with a further one
 
 }  // namespace
 
@@ -314,7 +318,7 @@ z3::expr Encoder::OfTerm(const Term& t, const Guard& path) {
   const Guard inner = Guard::And(path, here);
   z3::expr value = z3_.real_val(1);
   if (!t.bound.empty()) {
-    Branch summed{t.bound, Guard::And(guards_inside), {Term{1, {}, Guard::True(), inside}}};
+    Family summed{t.bound, Guard::And(guards_inside), {Term{1, {}, Guard::True(), inside}}};
     z3::expr sum = Closure("sum", {summed}, inner);
     value = Product(outside, &sum, inner);
   } else if (!t.atoms.empty()) {
@@ -324,11 +328,12 @@ z3::expr Encoder::OfTerm(const Term& t, const Guard& path) {
   return here.IsTrue() ? value : z3::ite(OfGuard(here), value, z3_.real_val(0));
 }
 
-// A truth value times x is x or nothing. Other products are uninterpreted, their factors in the order of heads; equal
-// heads get instances of commutativity.
+// A truth value times x is x or nothing. Other products are uninterpreted, their factors in the order of skeletons;
+// equal skeletons get instances of commutativity.
 z3::expr Encoder::Product(const std::vector<Atom>& atoms, const z3::expr* extra, const Guard& path) {
   std::vector<Atom> sorted = atoms;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Atom& a, const Atom& b) { return a->head < b->head; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Atom& a, const Atom& b) { return a->skeleton < b->skeleton; });
   const auto truths = std::stable_partition(sorted.begin(), sorted.end(), [](const Atom& a) { return !a->boolean; });
   std::vector<z3::expr> factors;
   z3::expr_vector holds(z3_);
@@ -355,7 +360,7 @@ z3::expr Encoder::ProductOf(const std::vector<Atom>& sorted, const std::vector<z
   }
   z3::expr product = Uninterpreted("mul", factors, z3_.real_sort());
   for (size_t i = 0; i + 1 < sorted.size(); ++i) {
-    if (sorted[i]->head != sorted[i + 1]->head) continue;
+    if (sorted[i]->skeleton != sorted[i + 1]->skeleton) continue;
     std::vector<z3::expr> swapped = factors;
     std::swap(swapped[i], swapped[i + 1]);
     side_.push_back(Uninterpreted("mul", swapped, z3_.real_sort()) == product);
@@ -364,20 +369,20 @@ z3::expr Encoder::ProductOf(const std::vector<Atom>& sorted, const std::vector<z
 }
 
 z3::expr Encoder::OfMaxWithoutBound(const Atom& a, const Guard& path) {
-  std::vector<Branch> branches = a->branches;
-  std::stable_sort(branches.begin(), branches.end(),
-                   [](const Branch& x, const Branch& y) { return x.guard.IsTrue() > y.guard.IsTrue(); });
+  std::vector<Family> families = a->families;
+  std::stable_sort(families.begin(), families.end(),
+                   [](const Family& x, const Family& y) { return x.guard.IsTrue() > y.guard.IsTrue(); });
   z3::expr result = z3_.real_const("the maximum of nothing");
   z3::expr some = z3_.bool_val(false);
   bool certain = false;
-  for (size_t i = 0; i < branches.size(); ++i) {
-    z3::expr value = OfForm(branches[i].body, Guard::And(path, branches[i].guard));
-    if (i == 0 && branches[i].guard.IsTrue()) {
+  for (size_t i = 0; i < families.size(); ++i) {
+    z3::expr value = OfForm(families[i].body, Guard::And(path, families[i].guard));
+    if (i == 0 && families[i].guard.IsTrue()) {
       result = value;
       certain = true;
       continue;
     }
-    z3::expr holds = OfGuard(branches[i].guard);
+    z3::expr holds = OfGuard(families[i].guard);
     cases_ = true;
     result = z3::ite(certain ? holds && value >= result : holds && (!some || value >= result), value, result);
     if (!certain) some = some || holds;
@@ -397,26 +402,26 @@ z3::expr Encoder::OfAtom(const Atom& a, const Guard& path) {
     }
     case AtomNode::Kind::kInt: return z3::to_real(OfPoly(a->value));
     case AtomNode::Kind::kFn: return OfFunction(a, path);
-    case AtomNode::Kind::kMax: break;
+    case AtomNode::Kind::kBinder: break;
   }
-  bool bound = std::any_of(a->branches.begin(), a->branches.end(), [](const Branch& b) { return !b.bound.empty(); });
+  bool bound = std::any_of(a->families.begin(), a->families.end(), [](const Family& b) { return !b.bound.empty(); });
   if (a->name == "max" && !bound) return OfMaxWithoutBound(a, path);
-  return Closure(a->name, a->branches, path);
+  return Closure(a->name, a->families, path);
 }
 
-z3::expr Encoder::Closure(const std::string& kind, const std::vector<Branch>& branches, const Guard& path) {
+z3::expr Encoder::Closure(const std::string& kind, const std::vector<Family>& families, const Guard& path) {
   Abstraction abstraction(ctx_);
-  std::vector<Branch> abstracted = abstraction.Of(branches, {});
-  std::vector<std::string> keys, heads;
-  for (const Branch& b : abstracted) {
-    keys.push_back(BranchKey(ctx_, b, abstraction.names));
-    heads.push_back(NormalFormHead(b.body));
+  std::vector<Family> abstracted = abstraction.Of(families, {});
+  std::vector<std::string> keys, skeletons;
+  for (const Family& b : abstracted) {
+    keys.push_back(FamilyKey(ctx_, b, abstraction.names));
+    skeletons.push_back(SkeletonOf(b.body));
   }
   std::sort(keys.begin(), keys.end());
-  std::sort(heads.begin(), heads.end());
+  std::sort(skeletons.begin(), skeletons.end());
   std::string key = kind, head;
   for (const std::string& k : keys) key += "|" + k;
-  for (const std::string& h : heads) head += "|" + h;
+  for (const std::string& h : skeletons) head += "|" + h;
   const std::string name =
       closure_names_.emplace(key, kind + " " + std::to_string(closure_names_.size())).first->second;
   std::vector<z3::expr> args;
@@ -431,7 +436,7 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Branch>& br
     if (!IsExtremum(kind) && other.head != head) continue;
     if (other.name == name) continue;  // congruence of the function decides
     const Guard both = Guard::And(other.path, path);
-    if (equal_closures_(kind, other.branches, branches, both)) {
+    if (equal_closures_(kind, other.families, families, both)) {
       side_.push_back(z3::implies(OfGuard(both), value == other.value));
     }
   }
@@ -439,12 +444,68 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Branch>& br
                            [&](const Instance& i) { return i.name == name && i.params == abstraction.params; });
   if (known) return value;
   // Tries to show that the sum's guard never holds here: for example, a sum over the kernels of other groups.
-  if (kind == "sum" && !branches[0].guard.IsTrue() && !path.IsTrue() && equal_closures_ &&
-      equal_closures_(kind, branches, {Branch{{}, Guard::True(), {}}}, path)) {
+  if (kind == "sum" && !families[0].guard.IsTrue() && !path.IsTrue() && equal_closures_ &&
+      equal_closures_(kind, families, {Family{{}, Guard::True(), {}}}, path)) {
     side_.push_back(z3::implies(OfGuard(path), value == 0));
   }
-  instances_.push_back({name, kind, abstraction.params, branches, head, path, value});
+  instances_.push_back({name, kind, abstraction.params, families, head, path, value});
   return value;
+}
+
+// ---------------------------------------------------------------- functions: roundings are integers next to their
+// argument, increasing functions keep the order of their arguments
+
+z3::expr Encoder::OfFunction(const Atom& a, const Guard& path) {
+  std::vector<z3::expr> args;
+  for (const NormalForm& n : a->args) args.push_back(OfForm(n, path));
+  const auto truth = [&](const z3::expr& holds) { return z3::ite(holds, z3_.real_val(1), z3_.real_val(0)); };
+  if (a->name == "pos") return cases_ = true, truth(args[0] > 0);
+  if (a->name == "zero") return cases_ = true, truth(args[0] == 0);
+  if (a->name == "floor" || a->name == "round") return Rounded(a->name, args[0]);
+  if (a->name.starts_with("float.")) {
+    return z3::to_real(Uninterpreted("fn " + a->name, args, z3_.int_sort()));
+  }
+  z3::expr image = Uninterpreted("fn " + a->name, args, z3_.real_sort());
+  if (a->name == "exp" || a->name == "sigmoid") side_.push_back(image > 0);
+  if (a->boolean) side_.push_back(image == 0 || image == 1);
+  if (const Increasing* fn = FindIncreasing(a->name)) Increase(*fn, args[0], image);
+  return image;
+}
+
+// floor(x) is the integer n with n <= x < n + 1, round(x) one with |n - x| <= 1/2.
+z3::expr Encoder::Rounded(const std::string& name, const z3::expr& x) {
+  z3::expr value = z3::to_real(Uninterpreted("fn " + name, {x}, z3_.int_sort()));
+  if (name == "floor") {
+    side_.push_back(value <= x && x < value + 1);
+  } else {
+    side_.push_back(2 * value <= 2 * x + 1 && 2 * x <= 2 * value + 1);
+  }
+  return value;
+}
+
+void Encoder::Increase(const Increasing& fn, const z3::expr& x, const z3::expr& value) {
+  using Domain = Increasing::Domain;
+  const auto inside = [&](const z3::expr& at) {
+    switch (fn.domain) {
+      case Domain::kReals: return z3_.bool_val(true);
+      case Domain::kNonnegative: return at >= 0;
+      case Domain::kPositive: return at > 0;
+    }
+    return z3_.bool_val(false);
+  };
+  std::vector<std::pair<z3::expr, z3::expr>>& known = applications_[fn.name];
+  if (known.empty() && fn.den != 0) known.emplace_back(RealOf(fn.anchor), RealOf(Rational(fn.num, fn.den)));
+  for (size_t i = 0; i < std::min(known.size(), kMostPairs); ++i) {
+    const auto& [other, other_value] = known[i];
+    if (!fn.strictly) {
+      side_.push_back(z3::implies(inside(x) && inside(other) && x <= other, value <= other_value));
+      side_.push_back(z3::implies(inside(x) && inside(other) && x >= other, value >= other_value));
+      continue;
+    }
+    side_.push_back(z3::implies(inside(x) && inside(other), (x < other) == (value < other_value)));
+    side_.push_back(z3::implies(inside(x) && inside(other), (x > other) == (value > other_value)));
+  }
+  known.emplace_back(x, value);
 }
 
 }  // namespace rewright::verifier

@@ -43,8 +43,8 @@ class Encoder {
     std::string name;
     std::string kind;
     std::vector<Poly> params;
-    std::vector<Branch> branches;  // as they stand
-    std::string head;
+    std::vector<Family> families;  // as they stand
+    std::string skeleton;
     Guard path;
     z3::expr value;
   };
@@ -61,7 +61,7 @@ class Encoder {
   z3::expr Product(const std::vector<Atom>& atoms, const z3::expr* extra, const Guard& path);
   z3::expr ProductOf(const std::vector<Atom>& sorted, const std::vector<z3::expr>& factors);
   // A sum or maximum as an uninterpreted function of the index expressions it is open in.
-  z3::expr Closure(const std::string& kind, const std::vector<Branch>& branches, const Guard& path);
+  z3::expr Closure(const std::string& kind, const std::vector<Family>& families, const Guard& path);
   z3::expr Uninterpreted(const std::string& name, const std::vector<z3::expr>& args, const z3::sort& range);
 
   Context& ctx_;

@@ -80,7 +80,7 @@ struct Solver::Impl {
     for (const Guard& g : guards) AddBounds(ctx, g, &bounds);
     try {
       for (bool linear : {true, false}) {
-        ctx.record->CheckLimit();
+        ctx.session->CheckLimit();
         Encoder encoder(ctx, Z3(), linear, equal_closures);
         z3::expr goal = build(encoder);
         std::vector<z3::expr> assertions;
@@ -102,8 +102,8 @@ struct Solver::Impl {
 
   z3::check_result Check(const std::vector<z3::expr>& assertions, const z3::expr& goal, bool linear,
                          const std::string& tag) {
-    ProofSession& record = *ctx.record;
-    record.CheckLimit();
+    ProofSession& session = *ctx.session;
+    session.CheckLimit();
     std::vector<unsigned> key;
     for (const z3::expr& e : assertions) key.push_back(Z3_get_ast_id(e.ctx(), e));
     key.push_back(Z3_get_ast_id(goal.ctx(), goal));
@@ -112,30 +112,30 @@ struct Solver::Impl {
     const auto known = memory.answers.find(key);
     const bool index = tag == "index" || tag == "simplify";
     unsigned limit = linear ? (index ? kIndexLimit : kLinearLimit) : index ? kNonlinearIndexLimit : kNonlinearLimit;
-    limit = WithinWork(limit, record.RemainingSeconds());
+    limit = WithinWork(limit, session.RemainingSeconds());
     const auto text = [&] {
       std::vector<z3::expr> all = assertions;
       all.push_back(goal);
       return AsText(all, linear, tag);
     };
     z3::check_result result = z3::unknown;
-    if (record.known_unsat) {
-      if (record.known_unsat(text())) result = z3::unsat;
+    if (session.known_unsat) {
+      if (session.known_unsat(text())) result = z3::unsat;
     } else if (known != memory.answers.end()) {
       result = known->second.result;
-    } else if (linear || !record.hung) {
-      ++record.queries;
+    } else if (linear || !session.hung) {
+      ++session.queries;
       result = Ask(assertions, goal, linear, limit);
       std::vector<z3::expr> kept = assertions;
       kept.push_back(goal);
       memory.answers.emplace(std::move(key), QueryCache::Impl::Answer{result, std::move(kept)});
     }
     if (result == z3::unsat) {
-      record.nonlinear = record.nonlinear || !linear;
-      if (record.certify) {
+      session.nonlinear = session.nonlinear || !linear;
+      if (session.certify) {
         SmtQuery query = text();
-        record.steps.push_back("query " + query.Name() + ": " + query.purpose);
-        record.smtlib.push_back(std::move(query));
+        session.steps.push_back("query " + query.Name() + ": " + query.purpose);
+        session.smtlib.push_back(std::move(query));
       }
     }
     return result;
@@ -154,7 +154,7 @@ struct Solver::Impl {
     const Watchdog watchdog(fresh, kHangSeconds);
     int64_t units = 0;
     const z3::check_result result = Ask(fresh, translated, last, limit, &units);
-    ctx.record->hung = watchdog.fired();
+    ctx.session->hung = watchdog.fired();
     return result;
   }
 
@@ -211,7 +211,7 @@ struct Solver::Impl {
   QueryCache::Impl& memory;
 };
 
-Solver::Solver(Context* ctx) : impl_(std::make_unique<Impl>(ctx, ctx->record->memory->impl_.get())) {
+Solver::Solver(Context* ctx) : impl_(std::make_unique<Impl>(ctx, ctx->session->memory->impl_.get())) {
   ctx->oracle = this;
 }
 

@@ -18,10 +18,10 @@
 
 namespace rewright::verifier {
 
-// Proves two closures equal where `path` holds: sums ("sum"), maxima ("max") or other binders over branches. Empty:
+// Proves two closures equal where `path` holds: sums ("sum"), maxima ("max") or other binders over families. Empty:
 // nothing is proved.
-using ClosureEquality = std::function<bool(const std::string& kind, const std::vector<Branch>& a,
-                                           const std::vector<Branch>& b, const Guard& path)>;
+using ClosureEquality = std::function<bool(const std::string& kind, const std::vector<Family>& a,
+                                           const std::vector<Family>& b, const Guard& path)>;
 
 // The memory that the proofs of a rule's instances share: Z3's context, which takes milliseconds to set up, and the
 // answers to queries, which strategies and instances repeat. Not thread-safe.

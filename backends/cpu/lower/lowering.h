@@ -39,7 +39,7 @@ struct LoweringOptions {
   std::map<Value, Layout> input_layouts;
   // Outputs stay in whatever layout they have.
   bool keep_output_layouts = false;
-  // The one of LicensedLaws by which a group is computed; empty: the operators' own kernel. Null: no group is by a law.
+  // The one of AllowedLaws by which a group is computed; empty: the operators' own kernel. Null: no group is by a law.
   std::function<absl::StatusOr<std::string>(const FusedGroup&)> law_of = nullptr;
   // Set by Device::CompileSparing.
   bool sparing = false;
@@ -61,7 +61,7 @@ class Lowering : private ScheduleBuilder {
   int threads() const { return context_->threads; }
   const Graph& graph() const { return graph_; }
 
-  // ---- buffers and steps (lowering.cc)
+  // ---- buffers and steps
   using ScheduleBuilder::AddConstant;
   using ScheduleBuilder::AddScratch;
   using ScheduleBuilder::AddView;
@@ -96,7 +96,7 @@ class Lowering : private ScheduleBuilder {
   }
   size_t Bytes(Value value, const Layout& layout) const;
 
-  // ---- places (lowering.cc)
+  // ---- places
   // The value's primary location, before any conversion of its layout.
   absl::StatusOr<Place> Find(Value value);
   // The place of the value in the given layout; converts it when needed.
@@ -138,7 +138,7 @@ class Lowering : private ScheduleBuilder {
   // are all it has; false otherwise.
   bool ClaimPart(int buffer, size_t bytes, int whole, size_t offset);
 
-  // ---- constants (constants.cc)
+  // ---- constants
   bool IsConstant(Value value) const { return graph_.IsKnown(value); }
   // The tensor of a constant value.
   absl::StatusOr<Tensor> ConstantTensor(Value value);

@@ -1,4 +1,4 @@
-// Convolutions of stride 1 by Winograd's algorithms, where a proved law licenses them and the costs say that they pay
+// Convolutions of stride 1 by Winograd's algorithms, where a proved law allows them and the costs say that they pay
 // (docs/winograd.md). Weights that are known before the run are brought to the points once; those that change, in
 // training, in every run, by F(2, r) alone.
 //

@@ -8,6 +8,9 @@
 #include "absl/strings/str_join.h"
 #include "backends/common/node_access.h"
 #include "backends/cuda/codegen/kernel_text.h"
+#include "core/index/compose.h"
+#include "core/index/print.h"
+#include "core/index/range.h"
 
 namespace rewright::cuda {
 

@@ -182,7 +182,7 @@ class Finder {
       CountClasses();
       if (result_.complete) Resolve();
       classes_.Drop();
-      if (options_.stop != nullptr && *options_.stop) result_.complete = false;
+      if (IsStopped(options_.stop)) result_.complete = false;
     }
   }
 
@@ -236,7 +236,7 @@ class Finder {
         result_.bytes = std::max(result_.bytes, bytes);
         Report(level, counts, static_cast<double>(done) * static_cast<double>(ranks) / static_cast<double>(total),
                bytes);
-        if (options_.stop != nullptr && *options_.stop) result_.complete = false;
+        if (IsStopped(options_.stop)) result_.complete = false;
         // All of the smaller graphs are needed.
         if (largest && options_.memory_limit > 0 && !regardless_ &&
             bytes > static_cast<size_t>(options_.memory_limit)) {

@@ -1,13 +1,13 @@
 // The first half of the generator: all graphs of a space, and the pairs of equal ones among them.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/stop.h"
 #include "substitutions/generate/enumerate/fingerprint.h"
 #include "substitutions/generate/enumerate/ranks.h"
 
@@ -31,7 +31,7 @@ struct FindOptions {
   uint64_t sample = 1;
   // Processes that share the largest graphs. Each has options.threads, which should be 1.
   Ranks* ranks = nullptr;
-  const std::atomic<bool>* stop = nullptr;
+  StopFlag stop = nullptr;
   std::function<void(const FindProgress&)> progress;  // now and then
 };
 

@@ -91,7 +91,7 @@ class Combiner {
   }
 
  private:
-  bool Stopped() const { return options_.stop != nullptr && *options_.stop; }
+  bool Stopped() const { return IsStopped(options_.stop); }
   void Report() const {
     if (options_.progress) options_.progress(done_, num_candidates_);
   }

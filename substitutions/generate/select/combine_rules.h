@@ -17,12 +17,12 @@
 // All these tests run on instances (substitutions/egraph/derive.h); the proofs of the rules show that they are true.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/stop.h"
 #include "substitutions/language/rule.h"
 
 namespace rewright::generate {
@@ -30,7 +30,7 @@ namespace rewright::generate {
 struct CombineOptions {
   int threads = 1;  // the result does not depend on it
   uint64_t seed = 1;
-  const std::atomic<bool>* stop = nullptr;
+  StopFlag stop = nullptr;
   std::function<void(size_t done, size_t all)> progress;  // rules of the files after the base
 };
 

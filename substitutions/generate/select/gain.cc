@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "core/index/cost_features.h"
 #include "core/ir/rewrite.h"
 #include "substitutions/match/applier.h"
 

@@ -109,7 +109,7 @@ class Reverser {
     RuleVerdict verdict;  // without a class
   };
 
-  bool Stopped() const { return options_.stop != nullptr && *options_.stop; }
+  bool Stopped() const { return IsStopped(options_.stop); }
 
   std::string NewName(const Rule& rule) {
     const std::string name = absl::StrCat(options_.prefix, LawName(rule));

@@ -8,13 +8,13 @@
 // not loses nothing, since costs decide.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/stop.h"
 #include "substitutions/language/rule.h"
 
 namespace rewright::generate {
@@ -24,7 +24,7 @@ struct ReverseOptions {
   uint64_t seed = 1;
   double rule_limit_s = 1;  // seconds of work for a proof (core/base/work.h)
   std::string prefix;       // of the rules' names
-  const std::atomic<bool>* stop = nullptr;
+  StopFlag stop = nullptr;
   std::function<void()> progress;  // called for every rule, from any thread
 };
 

@@ -75,7 +75,7 @@ class Selector {
   }
 
  private:
-  bool Stopped() const { return options_.stop != nullptr && *options_.stop; }
+  bool Stopped() const { return IsStopped(options_.stop); }
 
   absl::Status LearnKnown() {
     for (const Rule& rule : options_.known) {

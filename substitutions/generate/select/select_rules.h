@@ -7,13 +7,13 @@
 // each finished round is in the journal.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/stop.h"
 #include "substitutions/generate/enumerate/find_pairs.h"
 #include "substitutions/generate/select/rule_builder.h"
 #include "substitutions/language/rule.h"
@@ -42,7 +42,7 @@ struct SelectOptions {
   std::string prefix;       // of the rules' names
   std::vector<Rule> known;  // proved rules, no part of the selection; their consequences are dropped
   std::string journal;      // a file to be resumed from and appended to; empty: none
-  const std::atomic<bool>* stop = nullptr;
+  StopFlag stop = nullptr;
   std::function<void(const SelectCounts&)> progress;
 };
 

@@ -200,12 +200,12 @@ TEST(CpuWinograd, RunsByAllowedRewritesAlone) {
   const std::vector<FusedGroup> groups = FuseGraph(graph);
   ASSERT_EQ(groups.size(), 1u);
   const auto context = Context(1);
-  EXPECT_THAT(LicensedLaws(*context, graph, groups[0]), testing::IsEmpty());
+  EXPECT_THAT(AllowedLaws(*context, graph, groups[0]), testing::IsEmpty());
   context->allowed_rewrites = *LoadAllowedKernelRewrites();
-  EXPECT_THAT(LicensedLaws(*context, graph, groups[0]),
+  EXPECT_THAT(AllowedLaws(*context, graph, groups[0]),
               testing::ElementsAre("conv-winograd-2x2-3x3", "conv-winograd-4x4-3x3", "conv-winograd-6x6-3x3"));
   context->allowed_rewrites = *LoadAllowedKernelRewrites({"conv-winograd-4x4-3x3"});
-  EXPECT_THAT(LicensedLaws(*context, graph, groups[0]),
+  EXPECT_THAT(AllowedLaws(*context, graph, groups[0]),
               testing::ElementsAre("conv-winograd-2x2-3x3", "conv-winograd-6x6-3x3"));
 }
 
@@ -216,7 +216,7 @@ TEST(CpuWinograd, WeightsThatChangeAreForSmallTiles) {
   context->allowed_rewrites = *LoadAllowedKernelRewrites();
   const auto laws = [&](Shape x, int64_t outputs) {
     const Graph graph = GraphOf({x, outputs, {1, 1, 1, 1}, "relu"}, {2, 3, 2, 3}, 1, LeafKind::kInput);
-    return LicensedLaws(*context, graph, FuseGraph(graph)[0]);
+    return AllowedLaws(*context, graph, FuseGraph(graph)[0]);
   };
   EXPECT_THAT(laws({1, 64, 28, 28}, 64), testing::ElementsAre("conv-winograd-2x2-3x3"));
   EXPECT_THAT(laws({1, 64, 12, 12}, 64), testing::IsEmpty());
@@ -227,7 +227,7 @@ TEST(CpuWinograd, WeightsThatChangeAreForSmallTiles) {
   EXPECT_THAT(laws({8, 16, 28, 28}, 64), testing::IsEmpty());
 }
 
-// A law licenses what it says and nothing else.
+// A law allows what it says and nothing else.
 TEST(CpuWinograd, AnAllowedRewriteIsForOneMeaning) {
   const absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> allowed_rewrites = LoadAllowedKernelRewrites();
   ASSERT_TRUE(allowed_rewrites.ok()) << allowed_rewrites.status();

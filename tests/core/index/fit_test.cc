@@ -2,6 +2,9 @@
 
 #include <functional>
 
+#include "core/index/compose.h"
+#include "core/index/print.h"
+#include "core/index/range.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -7,6 +7,10 @@
 #include <vector>
 
 #include "core/base/integer.h"
+#include "core/index/compose.h"
+#include "core/index/divide.h"
+#include "core/index/print.h"
+#include "core/index/range.h"
 #include "core/ir/expr.h"
 #include "forms_util.h"
 #include "gtest/gtest.h"

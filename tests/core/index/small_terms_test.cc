@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "core/index/form.h"
+#include "core/index/print.h"
+#include "core/index/range.h"
 #include "forms_util.h"
 
 namespace rewright::index {

@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "core/index/divide.h"
+#include "core/index/print.h"
+#include "core/index/range.h"
 #include "forms_util.h"
 #include "gtest/gtest.h"
 #include "tests/counts.h"

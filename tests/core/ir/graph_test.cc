@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/index/cost_features.h"
 #include "core/ir/text.h"
 #include "tests/support/parsed_graph.h"
 

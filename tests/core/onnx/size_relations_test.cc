@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/index/print.h"
+
 namespace rewright {
 namespace {
 

@@ -74,7 +74,7 @@ TEST(LayoutTest, MicroBatchesMayBeSaidByIt) {
               HasSubstr("--layout micro: found 5, expected a divisor of data.batch, 12"));
 }
 
-TEST(LayoutTest, WhatTheOptimizerKeepsIsCutAsItsWeightIs) {
+TEST(LayoutTest, OptimizerStatesAreCutAsTheirWeights) {
   StepOptions options;
   options.micro_batches = 2;
   const auto graphs = BuildStep(MakeModel(MlpOptions{{4, 6, 3}, "relu"}, 2, 1).inference, options);

@@ -9,7 +9,7 @@ namespace rewright {
 namespace {
 
 // A transpose is a view in each group that reads it, but stands in one of them: in the last one, of two.
-TEST(WaitingTensorsTest, WhatOnlyMovesIsThereForItsFirstReader) {
+TEST(ActivationLifetimesTest, WhatOnlyMovesIsThereForItsFirstReader) {
   const auto graph = ParseGraph(R"(input x: f32[2,3]
 %1 = relu(x)
 %2 = transpose(%1, perm=[1,0])

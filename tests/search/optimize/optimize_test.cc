@@ -160,7 +160,7 @@ TEST_F(OptimizeTest, SaysThatTheMachineIsTooBusyToTell) {
   const OptimizeReport report = Optimized(kRight, &runner);
   EXPECT_FALSE(report.rewritten);
   ASSERT_THAT(report.dropped, SizeIs(1));
-  EXPECT_EQ(report.dropped[0].why, DroppedCandidate::Why::kNotTold);
+  EXPECT_EQ(report.dropped[0].why, DroppedCandidate::Why::kInconclusive);
   EXPECT_THAT(report.verdict, HasSubstr("too busy to tell"));
   // It is measured again, since there is time for it.
   options_.measuring.clock = FakeSeconds;

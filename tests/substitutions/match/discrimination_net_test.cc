@@ -40,7 +40,7 @@ std::vector<int> CandidatesOf(const RuleIndex& index, const std::string& text) {
   return rules;
 }
 
-TEST(RuleNetTest, TellsRulesApartByWhatIsBelowTheirTops) {
+TEST(DiscriminationNetTest, TellsRulesApartByWhatIsBelowTheirTops) {
   const RuleIndex index(Matchers(R"(
     rule a relu(relu(x)) => relu(x)
     rule b relu(neg(relu(x))) => relu(x)
@@ -58,7 +58,7 @@ TEST(RuleNetTest, TellsRulesApartByWhatIsBelowTheirTops) {
   EXPECT_THAT(CandidatesOf(index, input + "%1 = abs(x)\noutput y = %1\n"), IsEmpty());
 }
 
-TEST(RuleNetTest, OperandsOfCommutativeOperatorsStandInBothOrders) {
+TEST(DiscriminationNetTest, OperandsOfCommutativeOperatorsStandInBothOrders) {
   const RuleIndex index(Matchers(R"(
     rule a add(relu(x), mul(y, neg(z))) => add(relu(x), mul(y, neg(z)))
     rule b sub(relu(x), y) => sub(relu(x), y)
@@ -71,7 +71,7 @@ TEST(RuleNetTest, OperandsOfCommutativeOperatorsStandInBothOrders) {
   EXPECT_THAT(CandidatesOf(index, parts + "%4 = sub(x, %1)\noutput y = %4\n"), IsEmpty());
 }
 
-TEST(RuleNetTest, LeavesAreTestedForWhatConditionsAsk) {
+TEST(DiscriminationNetTest, LeavesAreTestedForWhatConditionsAsk) {
   const RuleIndex index(Matchers(R"(
     rule a mul(x, 1) => x
     rule b add(x[n], y[n]) => add(y, x) when weight(y)
@@ -84,7 +84,7 @@ TEST(RuleNetTest, LeavesAreTestedForWhatConditionsAsk) {
   EXPECT_THAT(CandidatesOf(index, leaves + "%1 = add(x, %9)\noutput y = %1\n"), IsEmpty());
 }
 
-TEST(RuleNetTest, RulesShareTheirTops) {
+TEST(DiscriminationNetTest, RulesShareTheirTops) {
   const auto states = [](const std::string& text) {
     const auto matchers = Matchers(text);
     std::vector<const CompiledRule*> rules;
@@ -99,7 +99,7 @@ TEST(RuleNetTest, RulesShareTheirTops) {
 
 // Compares the net with all rules at random applications of every shipped rule: no matching rule is missing, in the
 // graph and in its e-graph.
-TEST(RuleNetTest, MissesNoMatchOfAnyShippedRule) {
+TEST(DiscriminationNetTest, MissesNoMatchOfAnyShippedRule) {
   const auto core = FindRuleFile("core.rules"), laws = FindRuleFile("laws.rules");
   ASSERT_TRUE(core.ok() && laws.ok());
   const auto set =

@@ -1,6 +1,11 @@
 #include "tests/verifier/altered/algebra_claims.h"
 
-#include "verifier/normal_form/internal.h"
+#include "verifier/normal_form/cases.h"
+#include "verifier/normal_form/extrema.h"
+#include "verifier/normal_form/function_laws.h"
+#include "verifier/normal_form/monotone.h"
+#include "verifier/normal_form/normal_form.h"
+#include "verifier/normal_form/products.h"
 #include "verifier/prove/prover.h"
 
 namespace rewright::verifier {
@@ -166,7 +171,7 @@ const std::vector<AlgebraClaim>& AlgebraClaims() {
          const auto negated = [&](const NormalForm& x) { return Scale(AtomForm(s.Fn("exp", x)), -1); };
          MaxOver(s.ctx(),
                  {{{}, Guard::True(), negated(s.X({s.V(s.i)}))}, {{}, Guard::True(), negated(s.Y({s.V(s.i)}))}});
-         const Branch family{{s.v}, Below(s.V(s.v), s.V(s.n)), negated(s.X({s.V(s.v)}))};
+         const Family family{{s.v}, Below(s.V(s.v), s.V(s.n)), negated(s.X({s.V(s.v)}))};
          MaxOver(s.ctx(), {family});
          ArgmaxOver(s.ctx(), family);
        }},

@@ -16,6 +16,7 @@
 #include "substitutions/instance/compiled_rule.h"
 #include "substitutions/language/rule_parser.h"
 #include "tests/counts.h"
+#include "verifier/check/cvc5_query_solver.h"
 #include "verifier/check/query_solver.h"
 #include "verifier/derivation/certificate_check.h"
 #include "verifier/prove_rule.h"

@@ -14,6 +14,7 @@
 #include "substitutions/rule_set.h"
 #include "tests/counts.h"
 #include "tests/support/rule_mutation.h"
+#include "verifier/check/cvc5_query_solver.h"
 #include "verifier/check/query_solver.h"
 #include "verifier/derivation/certificate_check.h"
 

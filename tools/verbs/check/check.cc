@@ -2,9 +2,9 @@
 //
 // First every certificate is derived anew from the rule, the operators' declarations and the recorded queries, and must
 // come out the same. Then every query is put, as text, to Z3 and to cvc5. Then the rule is derived a second time, at
-// small sizes and without any of the prover's code (verifier/check/bounded_check.h). The steps that the certificate
-// tells must prove the rule (verifier/check/certificate_steps.h). Without certificates proofs are found once more, and
-// their steps are checked.
+// small sizes and without any of the prover's code (verifier/check/bounded/bounded_check.h). The steps that the
+// certificate tells must prove the rule (verifier/check/certificate_steps.h). Without certificates proofs are found
+// once more, and their steps are checked.
 
 #include <algorithm>
 #include <atomic>
@@ -33,8 +33,9 @@
 #include "tools/program/progress.h"
 #include "tools/program/verb.h"
 #include "tools/verbs/verify/certificate_folder.h"
-#include "verifier/check/bounded_check.h"
+#include "verifier/check/bounded/bounded_check.h"
 #include "verifier/check/certificate_steps.h"
+#include "verifier/check/cvc5_query_solver.h"
 #include "verifier/check/query_solver.h"
 #include "verifier/check/rule_instances.h"
 #include "verifier/check/step_checker.h"
@@ -127,7 +128,7 @@ void TakeSteps(const Rule& rule, const std::string& place, bool cvc5, const Step
   }
 }
 
-// The second derivation of the rule; one that is denied is refused.
+// The bounded check of the rule; one that is denied is refused.
 void DeriveSecond(const Rule& rule, const std::string& place, Outcome* outcome) {
   const double start = verifier::ThreadCpuSeconds();
   const auto derive = [](const Rule& law) {
@@ -144,12 +145,12 @@ void DeriveSecond(const Rule& rule, const std::string& place, Outcome* outcome) 
   for (const Rule& law : LawsOfOperators(rule)) {
     const BoundedCheck derived = derive(law);
     if (derived.verdict != BoundedVerdict::kDenied) continue;
-    outcome->refusals.push_back(absl::StrCat(place, ": rule ", law.name, ": found by a second derivation that ",
+    outcome->refusals.push_back(absl::StrCat(place, ": rule ", law.name, ": found by the bounded check that ",
                                              derived.reason, ", expected equal sides"));
   }
   outcome->second_s = verifier::ThreadCpuSeconds() - start;
   if (derivation.verdict == BoundedVerdict::kDenied) {
-    outcome->refusals.push_back(absl::StrCat(place, ": rule ", rule.name, ": found by a second derivation that ",
+    outcome->refusals.push_back(absl::StrCat(place, ": rule ", rule.name, ": found by the bounded check that ",
                                              derivation.reason, ", expected equal sides"));
   }
   outcome->second = derivation;
@@ -333,7 +334,7 @@ const char* SecondName(BoundedVerdict verdict) {
   return "";
 }
 
-// Reports the second derivations: one line, and those that were given up by name.
+// Reports the bounded checks: one line, and those that were given up by name.
 void ReportSecond(const std::vector<Outcome>& outcomes, Console& console) {
   std::map<BoundedVerdict, int> counts;
   double seconds = 0;
@@ -348,7 +349,7 @@ void ReportSecond(const std::vector<Outcome>& outcomes, Console& console) {
     given_up[outcome.rule] = outcome.second->reason;
     console.Detail(absl::StrCat("given up  ", outcome.rule, ": ", outcome.second->reason));
   }
-  console.Result(absl::StrFormat("second derivation: %d confirmed, %d denied, %d given up%s; %.1f s",
+  console.Result(absl::StrFormat("bounded check: %d confirmed, %d denied, %d given up%s; %.1f s",
                                  counts[BoundedVerdict::kConfirmed], counts[BoundedVerdict::kDenied], names.size(),
                                  names.empty() ? "" : absl::StrCat(" (", absl::StrJoin(names, ", "), ")"), seconds));
   console.json()["second"] = {{"confirmed", counts[BoundedVerdict::kConfirmed]},
@@ -425,7 +426,7 @@ void ReportSteps(const std::vector<Outcome>& outcomes, Console& console) {
                              {"seconds", seconds}};
 }
 
-// The second derivation and the steps alone.
+// The bounded check and the steps alone.
 Answer AnswerWithoutCertificates(const CheckFlags& flags, const std::map<std::string, Rule>& rules, Session& session) {
   const std::vector<Outcome> outcomes = DeriveAll(flags, rules, session);
   std::vector<std::string> refusals;

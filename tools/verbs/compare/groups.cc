@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/index/cost_features.h"
 #include "core/ir/rewrite.h"
 
 namespace rewright {

@@ -21,6 +21,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
+#include "core/index/cost_features.h"
 #include "core/tensor/npy.h"
 #include "search/resources.h"
 #include "substitutions/language/rule_printer.h"

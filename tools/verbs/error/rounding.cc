@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "core/base/threads.h"
+#include "core/index/cost_features.h"
 #include "core/ir/random_tensors.h"
 #include "substitutions/lowering.h"
 #include "tools/program/models.h"

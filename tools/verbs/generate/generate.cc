@@ -45,7 +45,7 @@ struct GenerateFlags {
   int64_t inputs = 0;   // of each kind; 0: those of the preset
   std::string resume;
   double time_limit = 0;
-  double hang_limit = 3600;
+  double timeout = 3600;
   int64_t memory_limit = 0;
   double rule_limit = 1;
   int64_t sample = 1;
@@ -516,7 +516,7 @@ absl::StatusOr<Answer> Generate(const GenerateFlags& flags, Session& session) {
   if (flags.sample > 1 && !flags.count_only) {
     return absl::InvalidArgumentError("--sample is for estimates: give --count-only, too");
   }
-  ProcessRanks().set_timeout(flags.hang_limit);
+  ProcessRanks().set_timeout(flags.timeout);
   return OnProcessRanks("generate", ProcessRanks(), session.console,
                         [&] { return Generation(flags, *std::move(spaces), session).Run(); });
 }
@@ -552,7 +552,7 @@ Action DeclareGenerate(CommandLine& line) {
   line.Add("--rule-limit", &flags->rule_limit,
            "Seconds of work for the proof of a rule (default 1; see docs/verifier.md)")
       .Type("S");
-  line.AddReal("--hang-limit", &flags->hang_limit, 0.1, 1e9,
+  line.AddReal("--timeout", &flags->timeout, 0.1, 1e9,
                "Seconds that a process waits for another one before all of them end (default 3600)");
   line.AddSwitch("--explain", &flags->explain, "Say of each candidate that is dropped which rules derive it, or why");
   line.AddSwitch("--count-raw", &flags->count_raw, "Also count the graphs in every order and naming, connected or not");

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/index/cost_features.h"
 #include "runtime/reference_runner.h"
 #include "search/optimize/weight_bytes.h"
 #include "tools/program/flags.h"

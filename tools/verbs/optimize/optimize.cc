@@ -120,7 +120,7 @@ Json ToJson(const std::vector<RewriteCount>& rewrites) {
 const char* WhyName(DroppedCandidate::Why why) {
   switch (why) {
     case DroppedCandidate::Why::kNotFaster: return "not-faster";
-    case DroppedCandidate::Why::kNotTold: return "not-told";
+    case DroppedCandidate::Why::kInconclusive: return "inconclusive";
     case DroppedCandidate::Why::kOutputsDiffer: return "outputs-differ";
     case DroppedCandidate::Why::kFailed: return "failed";
   }

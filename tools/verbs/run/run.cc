@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "core/index/cost_features.h"
 #include "core/onnx/onnx.h"
 #include "core/tensor/npy.h"
 #include "runtime/measure/timing.h"

@@ -48,7 +48,7 @@ struct ShardFlags {
   std::map<std::string, std::string> inputs;
   std::string device = "cpu";
   int64_t iterations = 10;
-  double hang_limit = 300;
+  double timeout = 300;
 };
 
 constexpr double kTolerance = 1e-4;  // relative, and absolute
@@ -227,13 +227,13 @@ Action DeclareShard(CommandLine& line) {
   line.AddPairs("--input", &flags->inputs, "An input from a .npy or .pb file (default: random)").Needs(run);
   AddDevice(line, &flags->device, /*with_reference=*/true).Needs(run);
   line.AddInt("--iterations", &flags->iterations, 1, 1'000'000, "Measured runs (default 10)").Needs(run);
-  line.AddReal("--hang-limit", &flags->hang_limit, 0.1, 1e9,
+  line.AddReal("--timeout", &flags->timeout, 0.1, 1e9,
                "Seconds that a process waits for another one before all of them end")
       .Needs(run);
   return [flags](Session& session) -> absl::StatusOr<Answer> {
     if (!flags->run) return ShardModel(*flags, session);
     Communicator& ranks = ProcessRanks();
-    ranks.set_timeout(flags->hang_limit);
+    ranks.set_timeout(flags->timeout);
     if (ranks.rank() != 0) session.console.Mute();
     return OnProcessRanks("shard", ranks, session.console, [&] { return RunModel(*flags, ranks, session); });
   };

@@ -47,7 +47,7 @@ struct TrainFlags {
   std::string output;
   std::string device = "cpu";
   std::string layout;
-  double hang_limit = 300;
+  double timeout = 300;
   double bucket_mb = 25;
   std::string profile;
   StepSearchFlags search;
@@ -393,7 +393,7 @@ Action DeclareTrain(CommandLine& line) {
           "--layout", &flags->layout,
           "Under mpirun -n N: dp=N, the micro-batches of a step are shared by N processes (the default); tp=N, they "
           "compute it together, with weights cut as model.places says; pp=N, each has a stage of the model; zero=1, 2, "
-          "3: what the optimizer keeps is cut, gradients, weights; micro=M: so many micro-batches")
+          "3: optimizer state is cut, gradients, weights; micro=M: so many micro-batches")
       .Type("dp=A,tp=B,..");
   line.AddReal("--bucket-mb", &flags->bucket_mb, 1e-3, 1e6,
                "Gradients of so many MiB are added over processes while those before them are computed");
@@ -413,12 +413,12 @@ Action DeclareTrain(CommandLine& line) {
                  "Compute nothing again, not even what takes next to no time, and take the memory that needs")
       .Excludes("--memory-limit");
   line.AddOutputPath("--profile", &flags->profile, "Database of measured costs, read and filled").Type("DB");
-  line.AddReal("--hang-limit", &flags->hang_limit, 0.1, 1e9,
+  line.AddReal("--timeout", &flags->timeout, 0.1, 1e9,
                "Seconds that a process waits for another one before all of them end");
   return [flags, line](Session& session) {
     flags->seed_given = line.Given("--seed");
     Communicator& ranks = ProcessRanks();
-    ranks.set_timeout(flags->hang_limit);
+    ranks.set_timeout(flags->timeout);
     if (ranks.rank() != 0) session.console.Mute();
     return OnProcessRanks("train", ranks, session.console, [&] { return Train(*flags, ranks, session); });
   };

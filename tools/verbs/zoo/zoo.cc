@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
+#include "core/index/cost_features.h"
 #include "core/onnx/onnx.h"
 #include "tools/program/flags.h"
 #include "tools/program/models.h"

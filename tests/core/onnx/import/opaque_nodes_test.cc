@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "core/index/cost_features.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 #include "core/ops/foreign.h"

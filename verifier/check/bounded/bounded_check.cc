@@ -1,4 +1,4 @@
-#include "verifier/check/bounded_check.h"
+#include "verifier/check/bounded/bounded_check.h"
 
 #include <z3++.h>
 

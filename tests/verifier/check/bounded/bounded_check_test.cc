@@ -1,5 +1,5 @@
-// The second derivation confirms true rules, denies false ones, and says which it gives up.
-#include "verifier/check/bounded_check.h"
+// The bounded check confirms true rules, denies false ones, and says which it gives up.
+#include "verifier/check/bounded/bounded_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

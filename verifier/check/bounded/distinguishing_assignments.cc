@@ -1,4 +1,4 @@
-#include "verifier/check/distinguishing_assignments.h"
+#include "verifier/check/bounded/distinguishing_assignments.h"
 
 #include <algorithm>
 
@@ -21,8 +21,25 @@ int64_t Elements(const RuleInstance& instance, const std::vector<int64_t>& symbo
   return total;
 }
 
-// The conditions that break a coincidence, for each coincidence that is possible.
-std::vector<ExprPtr> Breaks(const RuleInstance& instance) {
+// The conditions that an attribute computed from others (pads = ?l2 - ?l1) is negative, and that it is not: a condition
+// of a rule often excludes one of them.
+std::vector<ExprPtr> SignsOfAttributes(const RuleInstance& instance) {
+  std::vector<ExprPtr> signs;
+  for (const SymbolicNode& node : instance.nodes) {
+    if (node.meaning == nullptr) continue;
+    for (size_t v = 0; v < node.meaning->variables.size() && v < node.indices.size(); ++v) {
+      const ExprPtr& value = node.indices[v];
+      if (node.meaning->variables[v].kind != Meaning::VarKind::kAttr || value == nullptr) continue;
+      if (value->IsVariable() || value->kind() == ExprKind::kInt) continue;
+      const Cond negative = Index(value) < 0;
+      for (const Cond& sign : {negative, !negative}) signs.push_back(sign.node());
+    }
+  }
+  return signs;
+}
+
+// The conditions that break a coincidence of two symbols or of a symbol and a small number.
+std::vector<ExprPtr> Coincidences(const RuleInstance& instance) {
   std::vector<ExprPtr> breaks;
   const auto add = [&](std::initializer_list<Cond> conditions) {
     for (const Cond& one : conditions) breaks.push_back(one.node());
@@ -47,7 +64,13 @@ struct Candidate {
 class Pool {
  public:
   Pool(const RuleInstance& instance, const DistinguishingOptions& options, std::mt19937_64& rng)
-      : instance_(instance), options_(options), rng_(rng), breaks_(Breaks(instance)), found_(breaks_.size()) {
+      : instance_(instance),
+        options_(options),
+        rng_(rng),
+        breaks_(SignsOfAttributes(instance)),
+        signs_(breaks_.size()) {
+    for (ExprPtr& one : Coincidences(instance)) breaks_.push_back(std::move(one));
+    found_.resize(breaks_.size());
     Add(instance, options.pool);
     for (size_t k = 0; k < breaks_.size(); ++k) {
       if (found_[k] > 0) continue;
@@ -73,9 +96,12 @@ class Pool {
       double most = chosen.empty() ? -1 : 0;  // the first is taken even where nothing can be broken
       for (const Candidate& candidate : candidates_) {
         if (candidate.elements > options_.most_elements) break;
-        double fresh = 0;  // rare breaks count more, and small applications come sooner
+        // A sign of an attribute counts more than all coincidences, rare breaks count more, and small applications come
+        // sooner.
+        double fresh = 0;
         for (size_t k = 0; k < broken.size(); ++k) {
-          if (candidate.breaks[k] && !broken[k]) fresh += 1.0 / found_[k];
+          const double weight = k < signs_ ? static_cast<double>(breaks_.size()) : 1;
+          if (candidate.breaks[k] && !broken[k]) fresh += weight / found_[k];
         }
         fresh /= static_cast<double>(candidate.elements) + 100;
         if (fresh <= most) continue;
@@ -105,7 +131,8 @@ class Pool {
   const RuleInstance& instance_;
   const DistinguishingOptions& options_;
   std::mt19937_64& rng_;
-  const std::vector<ExprPtr> breaks_;
+  std::vector<ExprPtr> breaks_;
+  const size_t signs_;      // the first of them, of attributes
   std::vector<int> found_;  // how many candidates do
   std::vector<Candidate> candidates_;
 };

@@ -1,13 +1,14 @@
-// The cost of an application, counted on its meaning (FeaturesOf of core/ir/op.h).
+#include "core/index/cost_features.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/index/range.h"
 #include "core/index/solve.h"
 #include "core/ir/index_value.h"
-#include "core/ir/op.h"
 #include "core/ir/rewrite.h"
 
 namespace rewright {
@@ -160,6 +161,19 @@ CostFeatures FeaturesOf(const Meaning& meaning, const std::vector<TensorType>& i
     features.bytes += static_cast<double>(outputs[i].num_bytes());
   }
   for (const TensorType& type : inputs) features.bytes += static_cast<double>(type.num_bytes());
+  return features;
+}
+
+GraphFeatures FeaturesOf(const Graph& graph) {
+  GraphFeatures features;
+  for (NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    if (node.leaf == LeafKind::kState) features.parameters += node.outputs[0].num_elements();
+    if (!graph.IsRun(node)) continue;
+    const CostFeatures one = FeaturesOf(*node.meaning, graph.types(node.operands), node.attrs, node.outputs);
+    features.flops += one.flops;
+    features.bytes += one.bytes;
+  }
   return features;
 }
 

@@ -1,5 +1,5 @@
 // Draws that tell coincidences apart from laws.
-#include "verifier/check/distinguishing_assignments.h"
+#include "verifier/check/bounded/distinguishing_assignments.h"
 
 #include <gtest/gtest.h>
 
@@ -65,6 +65,30 @@ TEST(DistinguishingAssignments, SearchForWhatChanceMisses) {
     EXPECT_TRUE(
         std::any_of(draws.all.begin(), draws.all.end(), [&](const auto& symbols) { return symbols[w] != symbols[v]; }))
         << "seed " << seed;
+  }
+}
+
+// A rule that lost the condition on an attribute of its right side: of four draws some break the condition and others
+// keep it, though twenty symbols leave hundreds of coincidences.
+TEST(DistinguishingAssignments, DrawAttributesOfBothSigns) {
+  const std::vector<RuleInstance> instances = InstancesOf(
+      "rule r  { conv2d(x[n, c, h, w], y[o1, c, r1, s1], strides=?s, pads=[?t1, ?l1, ?b1, ?r1]),"
+      " conv2d(x, z[o2, c, r2, s2], strides=?s, pads=[?t2, ?l2, ?b2, ?r2]) }"
+      " => split(conv2d(x, concat(pad(y, before=[0, 0, ?t2 - ?t1, ?l2 - ?l1], after=[0, 0, ?b2 - ?b1, ?r2 - ?r1]), z,"
+      " axis=0), strides=?s, pads=[?t2, ?l2, ?b2, ?r2]), axis=1, sizes=[o1, o2])"
+      " when ?t2 >= ?t1 and ?b2 >= ?b1 and ?r2 >= ?r1 and r2 - r1 == ?t2 - ?t1 + ?b2 - ?b1"
+      " and s2 - s1 == ?l2 - ?l1 + ?r2 - ?r1 and r2 + s2 > r1 + s1");
+  ASSERT_EQ(instances.size(), 1u);
+  const auto symbol = [&](const std::string& name) { return static_cast<size_t>(SymbolNamed(instances[0], name)); };
+  const size_t l1 = symbol("?l1"), l2 = symbol("?l2");
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    std::mt19937_64 rng(seed);
+    const DistinguishingAssignments draws = DrawTelling(instances[0], {.most_elements = 200}, rng);
+    for (const bool kept : {false, true}) {
+      EXPECT_TRUE(std::any_of(draws.chosen.begin(), draws.chosen.end(),
+                              [&](const auto& symbols) { return (symbols[l2] >= symbols[l1]) == kept; }))
+          << "seed " << seed << ": the condition is never " << (kept ? "kept" : "broken");
+    }
   }
 }
 

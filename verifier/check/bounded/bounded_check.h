@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "substitutions/instance/compiled_rule.h"
-#include "verifier/check/distinguishing_assignments.h"
+#include "verifier/check/bounded/distinguishing_assignments.h"
 
 namespace rewright {
 

@@ -1,4 +1,6 @@
 // The public face: values of the caller in, errors out as exceptions.
+#include "tools/library/rewright/rewright.h"
+
 #include <omp.h>
 
 #include <algorithm>
@@ -17,11 +19,13 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/model_file.h"
 #include "core/onnx/onnx.h"
+#include "substitutions/language/rule.h"
+#include "substitutions/language/rule_parser.h"
 #include "tools/library/border.h"
 #include "tools/library/engine.h"
 #include "tools/library/optimize_model.h"
-#include "tools/library/rewright/rewright.h"
 #include "tools/library/sized_models.h"
+#include "verifier/prove_rule.h"
 
 namespace rewright {
 namespace {
@@ -88,6 +92,19 @@ OptimizeSummary SummaryOf(const OptimizedModel& result) {
   }
   for (const RewriteCount& rewrite : report.rewrites) summary.rewrites.emplace_back(rewrite.rule, rewrite.count);
   return summary;
+}
+
+RuleJudgement Judged(const Rule& rule, double time_limit_seconds, StopFlag stop) {
+  RuleProofOptions options;
+  options.stop = stop;
+  options.work_limit_s = time_limit_seconds;
+  options.use = RuleUse::kProof;
+  const RuleVerdict verdict = ProveRule(rule, options);
+  RuleJudgement judgement{rule.name, VerdictName(verdict.verdict), "", verdict.domain};
+  if (verdict.verdict == Verdict::kProved) judgement.rule_class = RuleClassName(verdict.rule_class);
+  if (verdict.verdict == Verdict::kUnknown) judgement.explanation = verdict.reason;
+  if (verdict.verdict == Verdict::kRefuted) judgement.explanation = verdict.witness;
+  return judgement;
 }
 
 }  // namespace
@@ -311,6 +328,26 @@ void Model::Save(const std::string& path) const {
   Call([&] {
     const ThreadCount threads(impl_->options.threads);
     Take(WriteOptimized(impl_->models->source(), impl_->optimized, path));
+  });
+}
+
+std::vector<RuleJudgement> VerifyRules(const std::string& text, double time_limit_seconds, StopFlag stop) {
+  return Call([&] {
+    if (!(time_limit_seconds > 0)) Throw(absl::InvalidArgumentError("the time limit must be above zero"));
+    const std::vector<ParsedRule> parsed = ParseEachRule(text, "text");
+    // Where it does not begin with a rule, the reader of whole texts says what is wrong.
+    if (parsed.empty()) Take(ParseRules(text, "text").status());
+    std::vector<RuleJudgement> judgements;
+    for (const ParsedRule& one : parsed) {
+      ThrowIfStopped(stop);
+      if (one.rule.ok()) {
+        judgements.push_back(Judged(*one.rule, time_limit_seconds, stop));
+      } else {
+        judgements.push_back({one.name, VerdictName(Verdict::kUnknown), "", std::string(one.rule.status().message())});
+      }
+    }
+    ThrowIfStopped(stop);
+    return judgements;
   });
 }
 

@@ -26,7 +26,9 @@ struct DistinguishingAssignments {
 };
 
 // Legal assignments of the instance's symbols. A coincidence is a relation that holds by chance: two symbols are equal
-// or in order, or one is zero, one or not negative. Nothing if no legal assignment is found.
+// or in order, or one is zero, one or not negative. Before these, an attribute of an operator that is computed from
+// symbols is drawn with both signs, so that a rule whose condition on it is missing meets a draw that breaks it.
+// Nothing if no legal assignment is found.
 DistinguishingAssignments DrawTelling(const RuleInstance& instance, const DistinguishingOptions& options,
                                       std::mt19937_64& rng);
 
