@@ -193,6 +193,12 @@ ExprPtr MagnitudeOf(const ExprPtr& e, const std::set<ExprPtr>& exponents) {
   if (!IsScalarKind(e->kind()) || !IsFloating(e->dtype()) || exponents.contains(e)) return e;
   // An infinity is where an extremum begins: its sign is no part of a magnitude.
   if (e->IsConst()) return e->real() < 0 && std::isfinite(e->real()) ? Constant(-e->real(), e->dtype()).node() : e;
+  if (e->kind() == ExprKind::kFromIndex) {
+    // An integer that a number is made of, as -3 in -3 / 4.
+    int64_t integer;
+    if (!Index(e->arg(0)).IsInt(&integer)) return Call(Fn::kAbs, {Scalar(e)}).node();
+    return integer < 0 ? FromIndex(Index(-integer), e->dtype()).node() : e;
+  }
   if (e->kind() == ExprKind::kReduce && e->reduction() == ReduceKind::kMin) {
     return ReduceOver(ReduceKind::kMax, e->bound(), Cond(e->guard()), Scalar(e->body())).node();
   }
