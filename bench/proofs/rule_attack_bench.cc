@@ -21,7 +21,7 @@
 //            be small by luck, which a climb would find. The truth is the left side in f64, as exact as the right side
 //            in f64 is equal to it; f64 itself has none
 //   special  (exact, reassociating) leaves have a NaN or an infinity, other elements are of ordinary size, and one side
-//            is finite where the other is not
+//            is finite where the other is not, in f64 as well: overflow of ordinary elements belongs to `range`
 //
 // Prints what was found and where; status 1 if anything was. --csv: a line for each rule and type, with the greatest
 // ratio of errors and of ranges (the largest element of a value of the right side that is not new, over that of its
@@ -460,7 +460,7 @@ class Attack {
       case Goal::kBits: return Bits(*left, *right);
       case Goal::kRange: return Range(*left, *right);
       case Goal::kError: return Error(leaves, *left, *right);
-      case Goal::kSpecial: return Special(*left, *right);
+      case Goal::kSpecial: return Special(leaves, *left, *right);
     }
     return std::nullopt;
   }
@@ -476,16 +476,15 @@ class Attack {
   }
 
   template <typename Compare>
-  void ForEachOutput(const CompiledGraph::Values& left, const CompiledGraph::Values& right, Compare compare) const {
-    const Graph &a = sides_.left.graph(), &b = sides_.right.graph();
-    for (size_t k = 0; k < a.outputs().size(); ++k) {
-      compare(sides_.left.At(left, a.outputs()[k].value), sides_.right.At(right, b.outputs()[k].value));
-    }
+  static void ForEachOutput(const CompiledGraph& a, const CompiledGraph::Values& of_a, const CompiledGraph& b,
+                            const CompiledGraph::Values& of_b, Compare compare) {
+    const std::vector<Output>&outputs = a.graph().outputs(), &others = b.graph().outputs();
+    for (size_t k = 0; k < outputs.size(); ++k) compare(a.At(of_a, outputs[k].value), b.At(of_b, others[k].value));
   }
 
   Seen Bits(const CompiledGraph::Values& left, const CompiledGraph::Values& right) const {
     Seen seen;
-    ForEachOutput(left, right, [&](const Tensor& a, const Tensor& b) {
+    ForEachOutput(sides_.left, left, sides_.right, right, [&](const Tensor& a, const Tensor& b) {
       if (SameBits(a, b)) return;
       seen.denied = true;
       for (int64_t i = 0; i < a.num_elements(); ++i) {
@@ -624,14 +623,24 @@ class Attack {
     }
   }
 
-  Seen Special(const CompiledGraph::Values& left, const CompiledGraph::Values& right) const {
+  Seen Special(const CompiledGraph::Leaves& leaves, const CompiledGraph::Values& left,
+               const CompiledGraph::Values& right) const {
+    Seen seen = Finiteness(sides_.left, left, sides_.right, right);
+    if (!seen.denied || !sides_.truth) return seen;
+    const auto truth = sides_.truth->Run(leaves), right_truth = sides_.right_truth->Run(leaves);
+    if (!truth.ok() || !right_truth.ok()) return seen;
+    return Finiteness(*sides_.truth, *truth, *sides_.right_truth, *right_truth);
+  }
+
+  static Seen Finiteness(const CompiledGraph& a, const CompiledGraph::Values& of_a, const CompiledGraph& b,
+                         const CompiledGraph::Values& of_b) {
     Seen seen;
-    ForEachOutput(left, right, [&](const Tensor& a, const Tensor& b) {
-      if (!IsFloating(a.dtype())) return;
-      for (int64_t i = 0; i < a.num_elements(); ++i) {
-        if (std::isfinite(a.At(i)) == std::isfinite(b.At(i))) continue;
+    ForEachOutput(a, of_a, b, of_b, [&](const Tensor& x, const Tensor& y) {
+      if (!IsFloating(x.dtype())) return;
+      for (int64_t i = 0; i < x.num_elements(); ++i) {
+        if (std::isfinite(x.At(i)) == std::isfinite(y.At(i))) continue;
         seen.denied = true;
-        seen.what = absl::StrFormat("%.6g and %.6g at element %d of %d", a.At(i), b.At(i), i, a.num_elements());
+        seen.what = absl::StrFormat("%.6g and %.6g at element %d of %d", x.At(i), y.At(i), i, x.num_elements());
       }
     });
     return seen;

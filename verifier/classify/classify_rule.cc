@@ -111,6 +111,15 @@ bool RoundsWithSizes(const RuleInstance& instance) {
   });
 }
 
+// True if the floating values of the instance are of several types: a conversion between them is part of its meaning.
+bool HasSeveralFloatingTypes(const RuleInstance& instance) {
+  std::set<DType> types;
+  for (const SymbolicNode& node : instance.nodes) {
+    std::copy_if(node.dtypes.begin(), node.dtypes.end(), std::inserter(types, types.end()), IsFloating);
+  }
+  return types.size() > 1;
+}
+
 bool Mentions(const RuleInstance& instance, DType dtype) {
   return std::any_of(instance.nodes.begin(), instance.nodes.end(), [&](const SymbolicNode& node) {
     return std::find(node.dtypes.begin(), node.dtypes.end(), dtype) != node.dtypes.end();
@@ -450,24 +459,29 @@ void RuleClassifier::MeasureErrors(const RuleInstance& instance, const Symbols& 
     precise = *std::move(run);
   }
   ++samples_;
+  const bool one_type = !HasSeveralFloatingTypes(instance);
   for (size_t k = 0; k < instance.lhs.size(); ++k) {
     const Tensor& left = At(*rounded, instance.lhs[k]);
     const Tensor& right = At(*rounded, instance.rhs[k]);
     if (!left.BitEqual(right)) same_bits_ = false;
     const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
+    const std::vector<double> truths = for_errors ? ElementsOf(At(precise, instance.lhs[k])) : std::vector<double>();
+    const double rounding = IsFloating(left.dtype()) ? RoundingOf(left.dtype()) : 0x1p-24;
+    const double largest = LargestElement(truths), factor = half_ ? kHalfRiskFactor : kRiskFactor;
     for (size_t i = 0; i < lefts.size(); ++i) {
       const bool left_finite = std::isfinite(lefts[i]), right_finite = std::isfinite(rights[i]);
-      // The right side must not define an element that the left side leaves undefined.
-      finite_only_ = finite_only_ || (!left_finite && right_finite);
       risky_ = risky_ || (kind == Leaves::kFullRange && left_finite && !right_finite);
+      if (left_finite || !right_finite) continue;
+      // The right side must not define an element that the left side leaves undefined. Where the left side only
+      // overflows on the way to a number that there is, the right side may have that number.
+      const bool has_truth = for_errors && one_type && std::isfinite(largest) &&
+                             std::abs(rights[i] - truths[i]) <= factor * rounding * largest;
+      finite_only_ = finite_only_ || !has_truth;
     }
     if (!for_errors) continue;
-    const std::vector<double> truths = ElementsOf(At(precise, instance.lhs[k]));
     if (!AllFinite(lefts) || !AllFinite(truths) || (ranged_ && !AllFinite(rights))) continue;
-    const double rounding = IsFloating(left.dtype()) ? RoundingOf(left.dtype()) : 0x1p-24;
-    const double allowed = std::max(LargestError(lefts, truths), rounding * LargestElement(truths));
-    risky_ = risky_ || !AllFinite(rights) ||
-             LargestError(rights, truths) > (half_ ? kHalfRiskFactor : kRiskFactor) * allowed;
+    const double allowed = std::max(LargestError(lefts, truths), rounding * largest);
+    risky_ = risky_ || !AllFinite(rights) || LargestError(rights, truths) > factor * allowed;
   }
 }
 
@@ -483,9 +497,21 @@ void RuleClassifier::MeasureFiniteness(const RuleInstance& instance, const Symbo
   const auto values = numeric.Run(leaves, precision, instance.nodes.size(), compiled);
   if (!values.ok()) return;
   ++samples_;
-  for (size_t k = 0; k < instance.lhs.size(); ++k) {
-    CompareFiniteness(At(*values, instance.lhs[k]), At(*values, instance.rhs[k]));
+  const auto differ = [&](const std::vector<std::vector<Tensor>>& found) {
+    bool any = false;
+    for (size_t k = 0; k < instance.lhs.size(); ++k) {
+      any |= DifferInFiniteness(At(found, instance.lhs[k]), At(found, instance.rhs[k]));
+    }
+    return any;
+  };
+  if (!differ(*values) || finite_only_) return;
+  // Rounding and overflow of ordinary elements are no matter of those that are not finite: in float64 they differ, too,
+  // unless a conversion to a narrower type makes them infinite.
+  if (precision != Precision::kFloat64 && !HasSeveralFloatingTypes(instance)) {
+    const auto precise = numeric.Run(leaves, Precision::kFloat64, instance.nodes.size(), compiled);
+    if (precise.ok() && !differ(*precise)) return;
   }
+  finite_only_ = true;
 }
 
 // Leaves with more elements take lower digits of the number of a combination, so that each run meets as many new
@@ -523,7 +549,8 @@ void RuleClassifier::MeasureSpecials(const RuleInstance& instance, const Symbols
     if (!values.ok()) return;
     ++samples_;
     for (size_t k = 0; k < instance.lhs.size(); ++k) {
-      CompareFiniteness(At(*values, instance.lhs[k]), At(*values, instance.rhs[k]));
+      const bool differ = DifferInFiniteness(At(*values, instance.lhs[k]), At(*values, instance.rhs[k]));
+      finite_only_ = finite_only_ || differ;
     }
   }
 }
@@ -559,7 +586,7 @@ void RuleClassifier::CompareBits(const RuleInstance& instance, const std::vector
   enough_compared_ = enough_compared_ && enough();
 }
 
-void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) {
+bool RuleClassifier::DifferInFiniteness(const Tensor& left, const Tensor& right) {
   const std::vector<double> lefts = ElementsOf(left), rights = ElementsOf(right);
   double size = 0;
   for (size_t i = 0; i < lefts.size(); ++i) {
@@ -570,14 +597,16 @@ void RuleClassifier::CompareFiniteness(const Tensor& left, const Tensor& right) 
   // Elements that are finite on both sides may still differ, such as a truth value that a NaN decides.
   const double much = half_ ? kHalfRiskFactor * RoundingOf(*half_) : kMuchRounding;
   const double allowed = IsFloating(left.dtype()) ? much * size : 0;
+  bool differ = false;
   for (size_t i = 0; i < lefts.size(); ++i) {
     const double a = lefts[i], b = rights[i];
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
     same_bits_ = false;
     // An infinite element may become NaN, as in x (y + z) and x y + x z, but not an ordinary one.
     const bool differs = std::isfinite(a) && std::isfinite(b) && std::abs(a - b) > allowed;
-    if (std::isfinite(a) != std::isfinite(b) || differs) finite_only_ = true;
+    differ = differ || std::isfinite(a) != std::isfinite(b) || differs;
   }
+  return differ;
 }
 
 RuleClass RuleClassifier::Class() const {

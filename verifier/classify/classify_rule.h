@@ -13,8 +13,9 @@
 //                       was not finite where the left side was, on finite leaves; or the sides may decide differently
 //                       about rounded numbers (rounded_decisions.h)
 //   finite-only         the proof used a law that fails for infinities, or, with an infinite or NaN element among the
-//                       leaves, one side was finite somewhere where the other was not, or, on finite leaves, the right
-//                       side was finite where the left side was not. A rule that compares or selects by at most
+//                       leaves, one side was finite somewhere where the other was not (in float64 as well), or, on
+//                       finite leaves, the right side was finite where the left side was not and did not have the
+//                       number that the left side gives in float64. A rule that compares or selects by at most
 //                       kSpecialLeaves leaves meets every combination of infinities, NaN and some numbers
 //   exact               both sides are proved to do the same operations, and had the same bits every time, those of
 //                       infinities included, in float32 and in float64, in at least kComparedElements elements of every
@@ -115,7 +116,8 @@ class RuleClassifier {
                          CompiledNodes* compiled);
   // Runs on every combination of some numbers, infinities and NaN, if the rule decides by few floating leaves.
   void MeasureSpecials(const RuleInstance& instance, const Symbols& symbols, CompiledNodes* compiled);
-  void CompareFiniteness(const Tensor& left, const Tensor& right);
+  // Tells if an element is finite on one side alone, or an ordinary one is another number; notes other bits.
+  bool DifferInFiniteness(const Tensor& left, const Tensor& right);
 
   ValueDistribution random_;
   const size_t assignments_;

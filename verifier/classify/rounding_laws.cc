@@ -193,6 +193,12 @@ ExprPtr MagnitudeOf(const ExprPtr& e, const std::set<ExprPtr>& exponents) {
   if (!IsScalarKind(e->kind()) || !IsFloating(e->dtype()) || exponents.contains(e)) return e;
   // An infinity is where an extremum begins: its sign is no part of a magnitude.
   if (e->IsConst()) return e->real() < 0 && std::isfinite(e->real()) ? Constant(-e->real(), e->dtype()).node() : e;
+  if (e->kind() == ExprKind::kFromIndex) {
+    // An integer that a number is made of, as -3 in -3 / 4.
+    int64_t integer;
+    if (!Index(e->arg(0)).IsInt(&integer)) return Call(Fn::kAbs, {Scalar(e)}).node();
+    return integer < 0 ? FromIndex(Index(-integer), e->dtype()).node() : e;
+  }
   if (e->kind() == ExprKind::kReduce && e->reduction() == ReduceKind::kMin) {
     return ReduceOver(ReduceKind::kMax, e->bound(), Cond(e->guard()), Scalar(e->body())).node();
   }
@@ -336,39 +342,34 @@ bool IsBounded(const SymbolicNode& node, size_t output) {
 enum class Sizes : uint8_t {
   kOfLeaves,    // each leaf has a size, from which its elements differ by a factor of 2 at most; all are positive
   kOfElements,  // each element has a size of its own, or is 0
+  kOfProducts,  // one element of each leaf is 1, the others are tiny: what one side has of their product shows
   kSigned,      // those of leaves, with elements of either sign
 };
 
 // One instance at some sizes, with numbers for its leaves: a law that fails there need not be proved.
 class Sample {
  public:
-  explicit Sample(const RuleInstance& instance) : random_(kSeed) {
+  explicit Sample(const RuleInstance& instance) : instance_(instance), search_(instance, kSeed), random_(kSeed) {
     constexpr int kDraws = 6, kTries = 20;  // large instances are rarely legal
-    verifier::CounterexampleSearch search(instance, kSeed);
-    for (int k = 0; k < kTries && symbols_.empty(); ++k) symbols_ = search.Draw(kDraws);
+    for (int k = 0; k < kTries && symbols_.empty(); ++k) symbols_ = search_.Draw(kDraws);
   }
 
   const std::vector<std::vector<int64_t>>& symbols() const { return symbols_; }
 
   // Those, and some at which one size is large, with those that the conditions tie to it.
-  std::vector<std::vector<int64_t>> SymbolsToTheLarge(const RuleInstance& instance) const {
+  std::vector<std::vector<int64_t>> SymbolsToTheLarge() {
     constexpr int64_t kLarge = 1024;
     std::vector<std::vector<int64_t>> all = symbols_;
     if (symbols_.empty()) return all;
-    const auto is_legal = [&](const std::vector<int64_t>& symbols) {
-      return std::all_of(instance.conditions.begin(), instance.conditions.end(),
-                         [&](const ExprPtr& condition) { return EvalCond(condition, symbols).value_or(false); });
-    };
-    for (size_t one = 0; one < instance.symbols.size(); ++one) {
-      if (!instance.symbols[one].is_size) continue;
-      std::vector<int64_t> large = symbols_[0];
-      large[one] = kLarge;
-      for (size_t other = 0; other < large.size() && !is_legal(large); ++other) {
-        if (other != one && instance.symbols[other].is_size && symbols_[0][other] == symbols_[0][one]) {
-          large[other] = kLarge;
-        }
+    for (size_t one = 0; one < instance_.symbols.size(); ++one) {
+      if (!instance_.symbols[one].is_size) continue;
+      // A size that another one makes by a product has not every value.
+      for (int64_t large : {kLarge, kLarge + kLarge / 2, kLarge - 1, kLarge + 1}) {
+        std::optional<std::vector<int64_t>> drawn = search_.DrawAt(static_cast<int>(one), large);
+        if (!drawn) continue;
+        all.push_back(*std::move(drawn));
+        break;
       }
-      if (is_legal(large)) all.push_back(std::move(large));
     }
     return all;
   }
@@ -389,10 +390,13 @@ class Sample {
       if (law.nodes[n].meaning != nullptr || law.nodes[n].splat || !IsFloating(leaves[n].dtype())) continue;
       std::uniform_real_distribution<double> of_leaf(-spread, 0), power(-1, 1);
       const double size = std::exp2(of_leaf(random_));
+      const bool one = sizes == Sizes::kOfProducts && leaves[n].num_elements() > 0;
+      const int64_t place = one ? static_cast<int64_t>(random_() % static_cast<uint64_t>(leaves[n].num_elements())) : 0;
       for (int64_t i = 0; i < leaves[n].num_elements(); ++i) {
         const bool negative = sizes == Sizes::kSigned && !law.nodes[n].positive && random_() % 2 != 0;
         double element = size * std::exp2(power(random_));
         if (sizes == Sizes::kOfElements) element = random_() % 3 == 0 ? 0 : std::exp2(of_leaf(random_));
+        if (sizes == Sizes::kOfProducts) element = i == place ? 1 : std::exp2(-spread);
         SetElement(negative ? -element : element, i, &leaves[n]);
       }
     }
@@ -404,6 +408,8 @@ class Sample {
  private:
   static constexpr uint64_t kSeed = 1;
 
+  const RuleInstance& instance_;
+  verifier::CounterexampleSearch search_;
   std::mt19937_64 random_;
   std::vector<std::vector<int64_t>> symbols_;
 };
@@ -561,8 +567,8 @@ RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, c
     return rounding;
   }
   // Nothing says how the ratio grows with sizes, or between elements of one leaf.
-  const std::vector<std::vector<int64_t>> all = sample.SymbolsToTheLarge(instance);
-  for (Sizes sizes : {Sizes::kOfLeaves, Sizes::kOfElements}) {
+  const std::vector<std::vector<int64_t>> all = sample.SymbolsToTheLarge();
+  for (Sizes sizes : {Sizes::kOfLeaves, Sizes::kOfElements, Sizes::kOfProducts}) {
     const auto [growth, loss] = Growth(law, all, sizes, &sample);
     rounding.growth = std::max(rounding.growth, growth);
     rounding.loss = std::max(rounding.loss, loss);

@@ -147,11 +147,20 @@ bool CounterexampleSearch::Extend(size_t level, int width, std::vector<int64_t>*
   if (here.forced != nullptr) {
     const std::optional<int64_t> value = EvalIndex(here.forced, *values);
     if (!value || *value < min) return false;
+    if (given_ && given_->first == here.symbol && given_->second != *value) return false;
     choices = {*value};
+  } else if (given_ && given_->first == here.symbol) {
+    choices = {given_->second};
   } else {
     const int64_t low = min == INT64_MIN ? -1 : min;
     for (int64_t d = 0; d < width; ++d) choices.push_back(low + d);
     std::shuffle(choices.begin(), choices.end(), rng_);
+    if (given_ && instance_.symbols[here.symbol].is_size) {
+      for (int64_t near : {given_->second, given_->second / 2, 2 * given_->second}) choices.push_back(near);
+      for (int64_t d = 1; d < width; ++d) {
+        for (int64_t near : {given_->second - d, given_->second + d}) choices.push_back(near);
+      }
+    }
   }
   for (int64_t choice : choices) {
     if (--*budget < 0) return false;
@@ -251,6 +260,18 @@ std::vector<std::vector<int64_t>> CounterexampleSearch::Draw(int count) {
     std::vector<int64_t> values;
     if (FindAssignment(2 + k % 5, &values)) drawn.push_back(std::move(values));
   }
+  return drawn;
+}
+
+std::optional<std::vector<int64_t>> CounterexampleSearch::DrawAt(int symbol, int64_t value) {
+  constexpr int kTries = 4;
+  given_ = {symbol, value};
+  std::optional<std::vector<int64_t>> drawn;
+  for (int k = 0; k < kTries && !drawn; ++k) {
+    std::vector<int64_t> values;
+    if (FindAssignment(2 + k, &values)) drawn = std::move(values);
+  }
+  given_.reset();
   return drawn;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "substitutions/instance/instance.h"
@@ -34,6 +35,9 @@ class CounterexampleSearch {
   int trials() const { return trials_; }
   // Draws up to `count` such assignments, without comparing anything.
   std::vector<std::vector<int64_t>> Draw(int count);
+  // One such assignment in which the symbol has that value, and others are small where conditions do not tie them to
+  // it. Nothing where none is found.
+  std::optional<std::vector<int64_t>> DrawAt(int symbol, int64_t value);
 
  private:
   struct Constraint {
@@ -65,6 +69,7 @@ class CounterexampleSearch {
   std::vector<std::vector<int64_t>> assignments_;
   int trials_ = 0;
   int round_ = 0;
+  std::optional<std::pair<int, int64_t>> given_;  // a symbol and its value, in DrawAt
 };
 
 }  // namespace rewright::verifier

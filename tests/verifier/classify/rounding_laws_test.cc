@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "substitutions/instance/instances.h"
 #include "substitutions/language/rule_parser.h"
 #include "tests/verifier/rules_util.h"
@@ -120,11 +121,28 @@ TEST(Magnitudes, AreLostAtLargeSizesAndBetweenElements) {
                        " => reduce_sum(sub(x, reduce_mean(x, axes=[1])), axes=[1])")
                 .growth,
             500);
+  // The size is tied to another one, either way.
+  for (const char* condition : {"n == 2 * k", "k == 3 * n", "n == k * l", "n >= k + 600", "n + 5 == k"}) {
+    const std::string rule = absl::StrCat(
+        "rule r { reduce_mean(sub(x[m, n], reduce_mean(x, axes=[1])), axes=[1]), relu(y[k, l]) }"
+        " => { reduce_sum(sub(x, reduce_mean(x, axes=[1])), axes=[1]), relu(y) } when ",
+        condition);
+    EXPECT_GT(RoundingOf(rule).growth, 500) << rule;
+  }
   // Two elements apart, of which one side adds and takes away the third.
   EXPECT_GT(RoundingOf("rule r reduce_sum(slice(x[3], starts=[0], stops=[2], steps=[1]), axes=[0])"
                        " => sub(reduce_sum(x, axes=[0]), slice(x, starts=[2], stops=[3], steps=[1]))")
                 .growth,
             1e3);
+}
+
+// A constant of a rule may be computed: -3 / 4 and 1 - n have a sign like any other number.
+TEST(Magnitudes, HaveNoSignInConstantsThatAreComputed) {
+  for (const char* rule :
+       {"rule r identity(x[n]) => add(add(x, mul(exp(x), scalar(3 / 4))), mul(exp(x), scalar(-3 / 4)))",
+        "rule r identity(x[n]) => add(mul(x, scalar(n)), mul(x, scalar(1 - n)))"}) {
+    EXPECT_GT(RoundingOf(rule).growth, 1e3) << rule;
+  }
 }
 
 // A proof that divides shows magnitudes: they are positive. An infinity where an extremum begins is none.
