@@ -49,18 +49,15 @@ ANSWERS = ("proved", "equal up to constants", "open", "different", "refused", "t
 
 
 def contents(path):
-    """What of a model decides on its results, as bytes."""
+    """What of a model decides on its results."""
     model = onnx.load(path)
-    graph = model.graph
-    del graph.value_info[:]
-    graph.doc_string = graph.name = ""
-    for node in graph.node:
-        node.doc_string = node.name = ""
-        del node.metadata_props[:]
-    initializers = sorted((tensor.name, tensor.SerializeToString(deterministic=True)) for tensor in graph.initializer)
-    del graph.initializer[:]
-    opsets = sorted((one.domain, one.version) for one in model.opset_import)
-    return graph.SerializeToString(deterministic=True), initializers, opsets
+    nodes = [(node.domain.replace("ai.onnx", ""), node.op_type, list(node.input), list(node.output),
+              sorted(one.SerializeToString(deterministic=True) for one in node.attribute)) for node in model.graph.node]
+    weights = sorted((tensor.name, tensor.data_type, list(tensor.dims), onnx.numpy_helper.to_array(tensor).tobytes())
+                     for tensor in model.graph.initializer)
+    opsets = sorted((one.domain.replace("ai.onnx", ""), one.version) for one in model.opset_import)
+    interface = [[one.name for one in side] for side in (model.graph.input, model.graph.output)]
+    return nodes, weights, opsets, interface
 
 
 def apply(tool, source, result):

@@ -125,9 +125,7 @@ std::string NumberText(double x) {
 
 void ReportDifference(const EqualFlags& flags, const ModelDifference& difference, Session& session) {
   Console& console = session.console;
-  console.Result(absl::StrFormat("output:    %s at [%s]: %.9g in A, %.9g in B; rounding explains %.2g",
-                                 difference.output, absl::StrJoin(difference.at, ","), difference.a, difference.b,
-                                 difference.tolerance));
+  console.Result("output:    " + DifferenceText(difference));
   if (!difference.first.empty()) console.Result("first:     " + difference.first);
   if (!flags.output.empty()) console.Result("inputs:    " + flags.output);
 }
@@ -251,11 +249,7 @@ absl::StatusOr<Compared> CompareModels(const EqualFlags& flags, Session& session
   const ImportOptions reading = {.dims = flags.dims, .fold_defaults = flags.fold_defaults, .keep_unknown = true};
   ASSIGN_OR_RETURN(auto pair, LoadPair(flags.a, flags.b, reading, session.console));
   auto& [a, b] = pair;
-  const std::vector<std::string> defaults = DefaultDifferences(a, b);
-  if (!defaults.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the models do not have the same inputs (of A and of B)\n  ", absl::StrJoin(defaults, "\n  ")));
-  }
+  RETURN_IF_ERROR(CheckDefaults(a, b));
   ASSIGN_OR_RETURN(const OptimizerRules rules, LoadEqualRules(flags.rules));
   const InterruptGuard interrupt;
   EqualOptions options = OptionsOfProof(rules, session);

@@ -10,18 +10,6 @@
 
 namespace rewright {
 
-absl::StatusOr<OptimizerRules> LoadEqualRules(RuleSettings settings) {
-  settings.assume_finite = true;  // laws of real numbers
-  if (settings.rules.empty()) {
-    // Rules without a gain for a search are laws all the same.
-    ASSIGN_OR_RETURN(std::string core, FindRuleFile("core.rules"));
-    ASSIGN_OR_RETURN(std::string laws, FindRuleFile("laws.rules"));
-    settings.rules = {std::move(core), std::move(laws)};
-    settings.baseline = true;
-  }
-  return LoadOptimizerRules(settings);
-}
-
 EqualOptions OptionsOfProof(const OptimizerRules& rules, const Session& session) {
   EqualOptions options;
   options.rules = RulesForEqual(rules.all.matchers());

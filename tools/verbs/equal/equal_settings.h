@@ -6,16 +6,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "core/tensor/tensor.h"
-#include "tools/library/optimizer_rules.h"
+#include "tools/library/equal_models.h"
 #include "tools/program/verb.h"
 #include "verifier/equal/equal.h"
 
 namespace rewright {
-
-// The rules by which two models are proved equal: those of the settings, or all that come with the program.
-absl::StatusOr<OptimizerRules> LoadEqualRules(RuleSettings settings);
 
 // Options of a proof with these rules, with the seed and the threads of the command line.
 EqualOptions OptionsOfProof(const OptimizerRules& rules, const Session& session);

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "tools/library/equal_models.h"
 #include "tools/report/html_report.h"
 
 namespace rewright {
@@ -17,10 +17,8 @@ std::string XmlText(std::string text) {
 }
 
 std::string MessageOf(const EqualResult& result) {
-  if (!result.difference) return EqualityName(result.equality);
-  const ModelDifference& difference = *result.difference;
-  return absl::StrFormat("different: %s at [%s] is %.9g in A and %.9g in B; rounding explains %.2g", difference.output,
-                         absl::StrJoin(difference.at, ","), difference.a, difference.b, difference.tolerance);
+  const std::string answer = EqualityName(result.equality);
+  return result.difference ? absl::StrCat(answer, ": ", DifferenceText(*result.difference)) : answer;
 }
 
 std::string DetailsOf(const EqualResult& result) {
