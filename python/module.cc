@@ -16,6 +16,7 @@
 #include <future>
 #include <optional>
 
+#include "rewright/equal.h"
 #include "rewright/rewright.h"
 
 namespace nb = nanobind;
@@ -169,6 +170,15 @@ nb::dict Run(const Model& model, const nb::dict& inputs, const std::vector<std::
   return results;
 }
 
+// A path, or the bytes of a model.
+ModelContents ContentsOf(const nb::object& model) {
+  if (nb::isinstance<nb::bytes>(model)) {
+    const nb::bytes bytes = nb::cast<nb::bytes>(model);
+    return {"", std::string(bytes.c_str(), bytes.size())};
+  }
+  return {nb::cast<std::string>(model), ""};
+}
+
 nb::list Infos(const std::vector<TensorInfo>& infos) {
   nb::list list;
   for (const TensorInfo& info : infos) {
@@ -286,6 +296,34 @@ NB_MODULE(_rewright, m) {
             [&](const std::atomic<bool>* stop) { return VerifyRules(text, time_limit_seconds, stop); });
       },
       nb::arg("text"), nb::arg("time_limit_seconds"));
+  nb::class_<EqualJudgement>(m, "EqualJudgement")
+      .def_ro("answer", &EqualJudgement::answer)
+      .def_ro("summary", &EqualJudgement::summary)
+      .def_ro("output", &EqualJudgement::output)
+      .def_ro("at", &EqualJudgement::at)
+      .def_ro("a", &EqualJudgement::a)
+      .def_ro("b", &EqualJudgement::b)
+      .def_ro("tolerance", &EqualJudgement::tolerance)
+      .def_ro("first", &EqualJudgement::first)
+      .def_ro("open", &EqualJudgement::open)
+      .def("__repr__", [](const EqualJudgement& judgement) { return "<EqualJudgement: " + judgement.answer + ">"; });
+  nb::class_<EqualSettings>(m, "EqualSettings")
+      .def(nb::init<>())
+      .def_rw("dims", &EqualSettings::dims)
+      .def_rw("fold_defaults", &EqualSettings::fold_defaults)
+      .def_rw("time_limit_seconds", &EqualSettings::time_limit_seconds)
+      .def_rw("seed", &EqualSettings::seed)
+      .def_rw("threads", &EqualSettings::threads);
+  m.def(
+      "judge_equal",
+      [](const nb::object& a, const nb::object& b, EqualSettings settings) {
+        const ModelContents first = ContentsOf(a), second = ContentsOf(b);
+        return Interruptible([&](const std::atomic<bool>* stop) {
+          settings.stop = stop;
+          return JudgeEqual(first, second, settings);
+        });
+      },
+      nb::arg("a"), nb::arg("b"), nb::arg("settings"));
   nb::class_<MemorySample>(m, "MemorySample")
       .def(nb::init<std::vector<std::pair<uintptr_t, size_t>>>(), nb::arg("places"))
       .def("same", &MemorySample::Same, nb::call_guard<nb::gil_scoped_release>());

@@ -19,14 +19,14 @@ import sys
 import numpy
 
 from . import _rewright
-from ._rewright import Error, OptimizeSummary, RuleJudgement
+from ._rewright import EqualJudgement, Error, OptimizeSummary, RuleJudgement
 
 # Where the library looks for onnxruntime, which runs nodes that are not known to it: beside this package. An embedded
 # interpreter may have no program.
 if sys.executable:
     os.environ.setdefault("REWRIGHT_PYTHON", sys.executable)
 
-__all__ = ["Error", "Model", "OptimizeSummary", "RuleJudgement", "load", "optimize", "verify"]
+__all__ = ["EqualJudgement", "Error", "Model", "OptimizeSummary", "RuleJudgement", "equal", "load", "optimize", "verify"]
 
 
 def _bfloat16_of(bits):
@@ -117,6 +117,15 @@ class Model:
         self._handle.save(os.fspath(path))
 
 
+def _contents(model):
+    """The bytes of a model, or the path of its file."""
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString()
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    return os.fspath(model)
+
+
 def load(model, **options):
     """Reads a model: the path of a file, its bytes, or an onnx.ModelProto.
 
@@ -124,11 +133,10 @@ def load(model, **options):
     explains them. Inputs with a default need not be given to `run`; with fold_defaults they are no inputs.
     """
     options = _filled(_rewright.ModelOptions(), options, "option")
-    if hasattr(model, "SerializeToString"):
-        model = model.SerializeToString()
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return Model(_rewright.Model.from_bytes(bytes(model), options))
-    return Model(_rewright.Model.load(os.fspath(model), options))
+    model = _contents(model)
+    if isinstance(model, bytes):
+        return Model(_rewright.Model.from_bytes(model, options))
+    return Model(_rewright.Model.load(model, options))
 
 
 def optimize(model, *, settings=None, **options):
@@ -144,3 +152,14 @@ def verify(text, *, time_limit_seconds=60.0):
     The time limit is of CPU time, for each rule.
     """
     return _rewright.verify_rules(text, time_limit_seconds)
+
+
+def equal(a, b, **settings):
+    """Proves that two models compute the same over the real numbers, or shows where they do not.
+
+    Models are given as to `load`. Settings: dims, fold_defaults, time_limit_seconds, seed, threads. The result has the
+    answer (proved, different, open, equal up to constants), a summary, of different models an output with an element of
+    both, and the regions that are open. See docs/equal.md, and rewright.testing for tests.
+    """
+    return _rewright.judge_equal(_contents(a), _contents(b),
+                                 _filled(_rewright.EqualSettings(), settings, "setting"))

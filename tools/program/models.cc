@@ -12,6 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
+#include "tools/library/equal_models.h"
 #include "tools/program/flags.h"
 #include "tools/program/outputs.h"
 #include "tools/program/suggest.h"
@@ -155,22 +156,6 @@ std::vector<std::string> InterfaceDifferences(const ImportedModel& a, const Impo
     if (of_a.count(name) == 0) lines.push_back(absl::StrCat(name, ": missing and ", type.ToString()));
   }
   for (std::string& line : DefaultDifferences(a, b)) lines.push_back(std::move(line));
-  return lines;
-}
-
-std::vector<std::string> DefaultDifferences(const ImportedModel& a, const ImportedModel& b) {
-  std::vector<std::string> lines;
-  const std::vector<std::string> in_both = InputNames(b.graph);
-  for (const std::string& name : InputNames(a.graph)) {
-    if (std::find(in_both.begin(), in_both.end(), name) == in_both.end()) continue;
-    const auto in_a = a.metadata.defaults.find(name), in_b = b.metadata.defaults.find(name);
-    const bool has_a = in_a != a.metadata.defaults.end(), has_b = in_b != b.metadata.defaults.end();
-    if (has_a != has_b) {
-      lines.push_back(absl::StrCat("input ", name, has_a ? ": a default and none" : ": no default and one"));
-    } else if (has_a && !in_a->second.BitEqual(in_b->second)) {
-      lines.push_back(absl::StrCat("input ", name, ": different defaults"));
-    }
-  }
   return lines;
 }
 

@@ -53,8 +53,6 @@ std::vector<std::string> OutputNames(const Graph& graph);
 // The differences between inputs and outputs of the same name, a line each: "input x: f32[1,3] and missing". Defaults
 // of inputs are compared, too.
 std::vector<std::string> InterfaceDifferences(const ImportedModel& a, const ImportedModel& b);
-// The part of these differences that concerns defaults.
-std::vector<std::string> DefaultDifferences(const ImportedModel& a, const ImportedModel& b);
 
 // The nodes that are kept as they were read: the first few by name, for a line; and all of them.
 std::string OpaqueText(const ImportedModel& model);

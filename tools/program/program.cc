@@ -127,6 +127,7 @@ std::vector<Verb> AllVerbs() {
       {"train", "Train a model", DeclareTrain},
       {"diff", "Compare two models: structure and outputs", DeclareDiff},
       {"equal", "Prove that two models compute the same, or show where they do not", DeclareEqual},
+      {"reduce", "Cut two models that differ down to the nodes that make the difference", DeclareReduce},
       {"error", "Estimate what rounding does to the outputs, and which nodes it comes from", DeclareError},
       {"blame", "Find the rewrite that changes the outputs or the time", DeclareBlame},
       {"compare", "Time the original, the baseline, the optimized graph and other programs", DeclareCompare},

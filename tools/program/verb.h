@@ -36,6 +36,7 @@ Action DeclareRun(CommandLine& line);
 Action DeclareTrain(CommandLine& line);
 Action DeclareDiff(CommandLine& line);
 Action DeclareEqual(CommandLine& line);
+Action DeclareReduce(CommandLine& line);
 Action DeclareError(CommandLine& line);
 Action DeclareBlame(CommandLine& line);
 Action DeclareCompare(CommandLine& line);

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -20,9 +19,7 @@
 #include "absl/time/time.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
-#include "core/base/threads.h"
 #include "core/index/cost_features.h"
-#include "core/tensor/npy.h"
 #include "search/resources.h"
 #include "substitutions/language/rule_printer.h"
 #include "tools/library/optimizer_rules.h"
@@ -30,6 +27,8 @@
 #include "tools/program/interrupt.h"
 #include "tools/program/models.h"
 #include "tools/program/verb.h"
+#include "tools/verbs/equal/equal_settings.h"
+#include "tools/verbs/equal/junit.h"
 #include "tools/verbs/rules/rules.h"
 #include "tools/verbs/verify/certificate_folder.h"
 #include "verifier/certificate/certificate.h"
@@ -47,21 +46,13 @@ struct EqualFlags {
   std::string a;
   std::string b;
   std::string output;
+  std::string junit;
   std::map<std::string, int64_t> dims;
   bool fold_defaults = false;
   RuleSettings rules;
   double time_limit = 60;
   double region_limit = 3;
 };
-
-// A name as a file: what is no letter, digit, dot, dash or underscore becomes an underscore.
-std::string FileNameOf(const std::string& name) {
-  std::string file = name;
-  for (char& c : file) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-') c = '_';
-  }
-  return file;
-}
 
 std::string PathIn(const std::string& folder, const std::string& name) {
   return (std::filesystem::path(folder) / name).string();
@@ -82,16 +73,8 @@ absl::Status WriteProof(const std::string& folder, const EqualResult& result) {
   return WriteCertificateIndex(folder, index);
 }
 
-absl::Status WriteInputs(const std::string& folder, const std::vector<std::pair<std::string, Tensor>>& inputs) {
-  RETURN_IF_ERROR(MakeFolder(folder));
-  for (const auto& [name, tensor] : inputs) {
-    RETURN_IF_ERROR(SaveNpy(PathIn(folder, FileNameOf(name) + ".npy"), tensor));
-  }
-  return absl::OkStatus();
-}
-
 // The folder within the written one that has the inputs at which an output is infinite in one model alone.
-std::string InfiniteFolder(const InfiniteDifference& infinite) { return "infinite_" + FileNameOf(infinite.output); }
+std::string InfiniteFolder(const InfiniteDifference& infinite) { return "infinite_" + NpyNameOf(infinite.output); }
 
 absl::Status WriteResult(const std::string& folder, const EqualResult& result) {
   if (result.difference) return WriteInputs(folder, result.difference->inputs);
@@ -143,9 +126,7 @@ std::string NumberText(double x) {
 
 void ReportDifference(const EqualFlags& flags, const ModelDifference& difference, Session& session) {
   Console& console = session.console;
-  console.Result(absl::StrFormat("output:    %s at [%s]: %.9g in A, %.9g in B; rounding explains %.2g",
-                                 difference.output, absl::StrJoin(difference.at, ","), difference.a, difference.b,
-                                 difference.tolerance));
+  console.Result("output:    " + DifferenceText(difference));
   if (!difference.first.empty()) console.Result("first:     " + difference.first);
   if (!flags.output.empty()) console.Result("inputs:    " + flags.output);
 }
@@ -258,43 +239,48 @@ Json ToJson(const EqualResult& result) {
   return json;
 }
 
-absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
-  Console& console = session.console;
-  if (!flags.output.empty()) RETURN_IF_ERROR(MakeFolder(flags.output));
+// Both models as they were read, and the result about them.
+struct Compared {
+  ImportedModel a, b;
+  EqualResult result;
+  double seconds = 0;  // of the proof
+};
+
+absl::StatusOr<Compared> CompareModels(const EqualFlags& flags, Session& session) {
   const ImportOptions reading = {.dims = flags.dims, .fold_defaults = flags.fold_defaults, .keep_unknown = true};
-  ASSIGN_OR_RETURN(const auto pair, LoadPair(flags.a, flags.b, reading, console));
-  const auto& [a, b] = pair;
-  const std::vector<std::string> defaults = DefaultDifferences(a, b);
-  if (!defaults.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the models do not have the same inputs (of A and of B)\n  ", absl::StrJoin(defaults, "\n  ")));
-  }
-  RuleSettings settings = flags.rules;
-  settings.assume_finite = true;  // laws of real numbers
-  if (settings.rules.empty()) {
-    // Rules without a gain for a search are laws all the same.
-    ASSIGN_OR_RETURN(std::string core, FindRuleFile("core.rules"));
-    ASSIGN_OR_RETURN(std::string laws, FindRuleFile("laws.rules"));
-    settings.rules = {std::move(core), std::move(laws)};
-    settings.baseline = true;
-  }
-  ASSIGN_OR_RETURN(const OptimizerRules rules, LoadOptimizerRules(settings));
+  ASSIGN_OR_RETURN(auto pair, LoadPair(flags.a, flags.b, reading, session.console));
+  auto& [a, b] = pair;
+  RETURN_IF_ERROR(CheckDefaults(a, b));
+  ASSIGN_OR_RETURN(const OptimizerRules rules, LoadEqualRules(flags.rules));
   const InterruptGuard interrupt;
-  EqualOptions options;
-  options.rules = RulesForEqual(rules.all.matchers());
+  EqualOptions options = OptionsOfProof(rules, session);
   options.time_limit_s = flags.time_limit;
   options.region_limit_s = flags.region_limit;
-  options.seed = session.flags.seed;
-  options.threads = NumThreads(session.flags.threads);
   options.certify = !flags.output.empty();
   const double flops = std::max(FeaturesOf(a.graph).flops, FeaturesOf(b.graph).flops);
   options.own_precision = flops <= kMostFlopsToRun;
   options.estimate_rounding = flops <= kMostFlopsToEstimate;
   options.stop = &InterruptGuard::flag();
   const absl::Time start = absl::Now();
-  ASSIGN_OR_RETURN(const EqualResult result, ProveEqual(a.graph, b.graph, options));
+  ASSIGN_OR_RETURN(EqualResult result, ProveEqual(a.graph, b.graph, options));
   const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
   if (InterruptGuard::interrupted()) return absl::CancelledError("interrupted");
+  return Compared{std::move(a), std::move(b), std::move(result), seconds};
+}
+
+absl::StatusOr<Answer> Equal(const EqualFlags& flags, Session& session) {
+  Console& console = session.console;
+  if (!flags.output.empty()) RETURN_IF_ERROR(MakeFolder(flags.output));
+  const absl::Time start = absl::Now();
+  const absl::StatusOr<Compared> compared = CompareModels(flags, session);
+  if (!flags.junit.empty() && !absl::IsCancelled(compared.status())) {
+    const absl::StatusOr<EqualResult> result =
+        compared.ok() ? absl::StatusOr<EqualResult>(compared->result) : compared.status();
+    RETURN_IF_ERROR(
+        WriteText(flags.junit, JUnitReport(flags.a, flags.b, result, absl::ToDoubleSeconds(absl::Now() - start))));
+  }
+  if (!compared.ok()) return compared.status();
+  const auto& [a, b, result, seconds] = *compared;
 
   console.Result(absl::StrFormat("%s  %s and %s%s (%.1f s)", EqualityName(result.equality), flags.a, flags.b,
                                  result.equality == Equality::kProved ? ", over the real numbers" : "", seconds));
@@ -339,6 +325,7 @@ Action DeclareEqual(CommandLine& line) {
           "Write what was found into this folder: certificates of regions that the prover proved; the inputs at "
           "which the models differ, one .npy file each; or the regions that are left, as rules")
       .Type("DIR");
+  line.AddOutputPath("--junit", &flags->junit, "Write the answer to this file, as a JUnit report").Type("F.xml");
   AddReading(line, &flags->dims, &flags->fold_defaults);
   RuleFiles(
       line.Add("--rules", &flags->rules.rules, "Proved rules (repeatable; default: those that come with the program)"))

@@ -108,6 +108,26 @@ TEST_F(EqualProgram, SignaturesThatDifferAreAnError) {
   EXPECT_THAT(outcome.err, HasSubstr("input z: missing in A"));
 }
 
+// A suite of one case for servers of continuous integration: passed, failed, or an error.
+TEST_F(EqualProgram, WritesAJUnitReport) {
+  const std::string head = "input x: f32[2,3]\n";
+  WriteGraph(head + "%0 = softmax(x, axis=1)\noutput y = %0\n", Path("a.onnx"));
+  WriteGraph(head + "%0 = softmax(x, axis=0)\noutput y = %0\n", Path("b.onnx"));
+  WriteGraph(head + "%0 = relu(x)\noutput z = %0\n", Path("c.onnx"));
+  const auto report = [&](const std::string& b, int status) {
+    const Outcome outcome =
+        Rewright("equal " + Path("a.onnx") + " " + Path(b) + " --threads 1 --quiet --junit " + Path("report.xml"));
+    EXPECT_EQ(outcome.status, status) << outcome.err;
+    return FileContents(Path("report.xml"));
+  };
+  EXPECT_THAT(report("a.onnx", 0), HasSubstr("tests=\"1\" failures=\"0\" errors=\"0\""));
+  const std::string different = report("b.onnx", 1);
+  EXPECT_THAT(different, HasSubstr("failures=\"1\" errors=\"0\""));
+  EXPECT_THAT(different, HasSubstr("<failure message=\"different: y at ["));
+  EXPECT_THAT(different, HasSubstr("softmax"));
+  EXPECT_THAT(report("c.onnx", 2), HasSubstr("<error message="));
+}
+
 // One change of a file at a time, none of which may be proved.
 TEST_F(EqualProgram, DamagedModelsAreToldApart) {
   const std::string good =
