@@ -262,7 +262,7 @@ class Simulation {
       if (!IsCollective(of.kind)) return false;
       if (!(of == action)) return Fault(number, at, absl::StrCat("differs from ", Name(other, there)));
     }
-    RETURN_IF_ERROR(Collective(group, at, number, action));
+    RETURN_IF_ERROR(Collective(group, action));
     for (int other : group) {
       ranks_[other].ended[ranks_[other].queue.front()] = true;
       ranks_[other].queue.pop_front();
@@ -270,12 +270,13 @@ class Simulation {
     return true;
   }
 
-  absl::Status Collective(const std::vector<int>& group, int at, int number, const Action& action) {
+  absl::Status Collective(const std::vector<int>& group, const Action& action) {
     for (int tensor : action.tensors) {
       const PlanTensor& of = plan_.tensors[tensor];
       if (of.kind != PlanTensor::Kind::kSum) continue;
       for (size_t place = 0; place < group.size(); ++place) {
-        Sum& sum = ranks_[group[place]].sums[tensor];
+        const int number = group[place], at = ranks_[number].queue.front();
+        Sum& sum = ranks_[number].sums[tensor];
         if (action.givers > 0) {
           if (!sum.leaves.empty() && !sum.in_shards) return Fault(number, at, "the sum is whole, expected a shard");
           sum.in_shards = true;
@@ -284,7 +285,7 @@ class Simulation {
         }
         if (action.kind == Kind::kAllGather) {
           if (!sum.in_shards || of.cut >= 0) return Fault(number, at, "expected flat shards");
-          RETURN_IF_ERROR(HasAll(group[place], at, tensor, {0, plan_.micro_batches}));
+          RETURN_IF_ERROR(HasAll(number, at, tensor, {0, plan_.micro_batches}));
           sum.in_shards = false;
         } else {
           if (sum.in_shards) return Fault(number, at, "the sum is in shards, expected leaves of this rank alone");
@@ -292,7 +293,7 @@ class Simulation {
             return Fault(number, at, absl::StrCat(NameOf(tensor, -1), of.cut >= 0 ? " is cut" : " is not cut"));
           }
           if (leaves_.empty()) return Fault(number, at, "there are fewer micro-batches than replicas");
-          RETURN_IF_ERROR(HasAll(group[place], at, tensor, leaves_[place]));
+          RETURN_IF_ERROR(HasAll(number, at, tensor, leaves_[place]));
           sum.leaves.clear();
           for (int64_t i = 0; i < plan_.micro_batches; ++i) sum.leaves.push_back(i);
           sum.in_shards = of.cut >= 0;

@@ -65,7 +65,7 @@ Plan MakePlan(const PlanOptions& options) {
     plan.tensors.push_back(std::move(tensor));
     return static_cast<int>(plan.tensors.size()) - 1;
   };
-  const TensorType activation{DType::kFloat32, {4, 24}}, weight{DType::kFloat32, {24, 24}}, bias{DType::kFloat32, {25}};
+  const TensorType activation{DType::kFloat32, {4, 24}}, weight{DType::kFloat32, {840, 2}}, bias{DType::kFloat32, {25}};
   const TensorType scalar{DType::kFloat32, {}};
   const int input = add({Kind::kInput, activation}), target = add({Kind::kInput, {DType::kInt64, {4}}});
   const bool one_pass = options.pp == 1 && options.tp > 1;  // whose executable has the weights
@@ -181,6 +181,15 @@ Plan Without(Plan plan, int rank, int action) {
     }
     if (end == action) break;
   }
+  return plan;
+}
+
+Plan With(Plan plan, int rank, int before, Action action) {
+  std::vector<Action>& list = plan.lists[static_cast<size_t>(rank)];
+  for (Action& other : list) {
+    if (other.kind == Action::Kind::kWait && other.target >= before) ++other.target;
+  }
+  list.insert(list.begin() + before, std::move(action));
   return plan;
 }
 

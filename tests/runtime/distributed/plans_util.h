@@ -32,4 +32,7 @@ std::vector<PlanOptions> LayoutsOf(int ranks);
 // The lists without this action of a rank, and without the WAIT for it.
 Plan Without(Plan plan, int rank, int action);
 
+// The lists with one more action of a rank, before the one of this number.
+Plan With(Plan plan, int rank, int before, Action action);
+
 }  // namespace rewright::distributed
