@@ -63,9 +63,9 @@ class Simulation {
     int next = 0;           // action
     std::deque<int> queue;  // communication that has begun and not ended, in its order
     std::vector<bool> ended, waited;
-    std::set<std::pair<int, int64_t>> there;  // tensors with their micro-batch
+    std::set<std::pair<int, int64_t>> there;   // tensors with their micro-batch
     std::set<std::pair<int, int64_t>> stored;  // in the second tier
-    std::set<std::pair<int, int64_t>> run;    // subgraphs with their micro-batch
+    std::set<std::pair<int, int64_t>> run;     // subgraphs with their micro-batch
     std::map<int, Sum> sums;
     bool updated = false;
     bool AtEnd() const { return static_cast<size_t>(next) == ended.size() && queue.empty(); }
@@ -147,8 +147,8 @@ class Simulation {
       const bool brings = begun.kind == Kind::kReceive || begun.kind == Kind::kAllGather;
       if (brings && begun.micro_batch == micro_batch && !rank.waited[i] &&
           std::count(begun.tensors.begin(), begun.tensors.end(), tensor) > 0) {
-        return Fault(number, rank.next, absl::StrCat(NameOf(tensor, micro_batch), " may be on its way: expected WAIT ",
-                                                     i, " before"));
+        return Fault(number, rank.next,
+                     absl::StrCat(NameOf(tensor, micro_batch), " may be on its way: expected WAIT ", i, " before"));
       }
     }
     return Fault(number, rank.next, absl::StrCat(NameOf(tensor, micro_batch), " is not there"));
@@ -199,7 +199,8 @@ class Simulation {
   absl::StatusOr<Sum*> SumOf(int number, int tensor) {
     Sum& sum = ranks_[number].sums[tensor];
     const int at = ranks_[number].next;
-    if (sum.busy) return Fault(number, at, absl::StrCat(NameOf(tensor, -1), " is in a collective that was not waited for"));
+    if (sum.busy)
+      return Fault(number, at, absl::StrCat(NameOf(tensor, -1), " is in a collective that was not waited for"));
     if (sum.complete) return Fault(number, at, absl::StrCat(NameOf(tensor, -1), " is complete already"));
     return &sum;
   }
@@ -221,8 +222,8 @@ class Simulation {
       sum->busy = true;
       const bool gives = plan_.mesh.PlaceOf(number, action.axis) < action.givers;
       if (action.givers > 0 && gives) {
-        RETURN_IF_ERROR(Needs(number, plan_.tensors[tensor].leaf,
-                              action.micro_batch + plan_.mesh.PlaceOf(number, action.axis)));
+        RETURN_IF_ERROR(
+            Needs(number, plan_.tensors[tensor].leaf, action.micro_batch + plan_.mesh.PlaceOf(number, action.axis)));
       }
     }
     rank.queue.push_back(rank.next);
@@ -244,9 +245,9 @@ class Simulation {
       if (messages.empty()) return false;
       const Action& sent = At(action.target, messages.front());
       if (sent.tensors != action.tensors || sent.micro_batch != action.micro_batch) {
-        return Fault(number, at, absl::StrCat("rank ", action.target, " sends ",
-                                              NameOf(sent.tensors[0], sent.micro_batch), " before (its action ",
-                                              messages.front(), ")"));
+        return Fault(number, at,
+                     absl::StrCat("rank ", action.target, " sends ", NameOf(sent.tensors[0], sent.micro_batch),
+                                  " before (its action ", messages.front(), ")"));
       }
       ranks_[action.target].ended[messages.front()] = true;
       messages.pop_front();
@@ -311,8 +312,8 @@ class Simulation {
     for (int64_t i = 0; good && i < range.count; ++i) good = leaves[i] == range.first + i;
     if (good) return absl::OkStatus();
     return Fault(rank, at,
-                 absl::StrCat(NameOf(tensor, -1), " has the leaves [", absl::StrJoin(leaves, ","), "], expected those from ",
-                              range.first, " to ", range.first + range.count - 1));
+                 absl::StrCat(NameOf(tensor, -1), " has the leaves [", absl::StrJoin(leaves, ","),
+                              "], expected those from ", range.first, " to ", range.first + range.count - 1));
   }
 
   absl::Status Waited(int number, int target) {
@@ -334,7 +335,8 @@ class Simulation {
     for (int tensor : action.tensors) {
       const PlanTensor& of = plan_.tensors[tensor];
       Sum& sum = rank.sums[tensor];
-      if (!IsOwn(number, tensor)) return Fault(number, rank.next, absl::StrCat(NameOf(tensor, -1), " has another owner"));
+      if (!IsOwn(number, tensor))
+        return Fault(number, rank.next, absl::StrCat(NameOf(tensor, -1), " has another owner"));
       if (sum.busy) return Fault(number, rank.next, absl::StrCat(NameOf(tensor, -1), " may be on its way"));
       RETURN_IF_ERROR(HasAll(number, rank.next, tensor, {0, plan_.micro_batches}));
       const bool in_shards = of.cut >= 0 && plan_.mesh.replicas() > 1;
@@ -388,7 +390,7 @@ class Simulation {
   const Plan& plan_;
   const bool beside_;
   std::vector<Rank> ranks_;
-  std::vector<LeafRange> leaves_;                           // by replica
+  std::vector<LeafRange> leaves_;                        // by replica
   std::map<std::pair<int, int>, std::deque<int>> sent_;  // from, to: actions that were not received
 };
 

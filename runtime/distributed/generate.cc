@@ -129,8 +129,7 @@ class DataParallelWriter {
   int count() const { return static_cast<int>(plan_.subgraphs.size()); }
 
   void OwnMicroBatches() {
-    const std::vector<int64_t> own =
-        MicroBatchesOf(0, plan_.micro_batches, writer_.replica(), plan_.mesh.replicas());
+    const std::vector<int64_t> own = MicroBatchesOf(0, plan_.micro_batches, writer_.replica(), plan_.mesh.replicas());
     std::vector<int> begun;
     const auto wait = [&] {
       for (int number : std::exchange(begun, {})) writer_.Wait(number);
@@ -273,16 +272,20 @@ class PipelineWriter {
   }
   bool IsThere(int64_t micro_batch) const { return !in_turns_ || InStep(micro_batch) < plan_.micro_batches; }
   // The rank of the plan with the same part of stages at a place of the pipeline.
-  int RankAt(int place) const { return first_rank_ + place * shape_.tensor_parallel + number_ % shape_.tensor_parallel; }
+  int RankAt(int place) const {
+    return first_rank_ + place * shape_.tensor_parallel + number_ % shape_.tensor_parallel;
+  }
   int StageHere(int chunk) const { return chunk * shape_.ranks + place_; }
 
   void ExchangeWeights(const std::vector<WeightMessage>& weights) {
     std::vector<int> sends;
     for (const WeightMessage& message : weights) {
-      if (message.from == number_) sends.push_back(writer_.Add({Kind::kSend, first_rank_ + message.to, {message.weight}}));
+      if (message.from == number_)
+        sends.push_back(writer_.Add({Kind::kSend, first_rank_ + message.to, {message.weight}}));
     }
     for (const WeightMessage& message : weights) {
-      if (message.to == number_) writer_.Wait(writer_.Add({Kind::kReceive, first_rank_ + message.from, {message.weight}}));
+      if (message.to == number_)
+        writer_.Wait(writer_.Add({Kind::kReceive, first_rank_ + message.from, {message.weight}}));
     }
     for (int number : sends) writer_.Wait(number);
   }
@@ -332,8 +335,8 @@ class PipelineWriter {
     writer_.Wait(writer_.Collective(Kind::kAllGather, reads));
   }
 
-  // Messages arrive in the order in which they are sent, which need not be that in which they are read: those before are
-  // received, too.
+  // Messages arrive in the order in which they are sent, which need not be that in which they are read: those before
+  // are received, too.
   void Receive(int subgraph, int64_t micro_batch) {
     const std::vector<int>& reads = plan_.subgraphs[subgraph].reads;
     for (const ValueMessage& message : messages_) {

@@ -13,8 +13,8 @@
 // Pipeline: rank s of p of a replica has the subgraphs of the stages s, s + p, .. of p * chunks; the first half of the
 // subgraphs are the forward passes of the stages, the others, in the opposite order, their backward passes. A value
 // goes to another rank behind the pass that makes it, and once. Weights that several ranks read go from their owner to
-// the others at the beginning of the step; weights that are cut are gathered when a rank comes to another of its stages.
-// Zero is as above, by replicas, but nothing overlaps.
+// the others at the beginning of the step; weights that are cut are gathered when a rank comes to another of its
+// stages. Zero is as above, by replicas, but nothing overlaps.
 #pragma once
 
 #include <cstdint>

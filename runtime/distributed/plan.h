@@ -77,7 +77,8 @@ struct Action {
     kSend,           // a tensor to a rank of the same replica
     kReceive,        // the next tensor that a rank sent
     kAllGather,      // weights: from blocks; sums: from flat shards, of which kReduceScatter left one here
-    kReduceScatter,  // sums over ranks: a rank gets its blocks. With `givers`: leaves of this and the next micro-batches
+    kReduceScatter,  // sums over ranks: a rank gets its blocks. With `givers`: leaves of this and the next
+                     // micro-batches
     kAllReduce,      // sums over ranks: every rank gets all of them
     kAccumulate,     // adds the leaves of a micro-batch to sums
     kUpdate,         // of weights, by these sums; by all ranks together

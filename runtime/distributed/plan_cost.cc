@@ -59,7 +59,8 @@ std::vector<int64_t> BytesSent(const Plan& plan, int rank, const Action& action)
     for (int other = 0; other < size; ++other) {
       if (other == place) continue;
       if (action.kind == Kind::kAllGather) to[other] += shard(place);
-      if (action.kind == Kind::kReduceScatter && (action.givers == 0 || place < action.givers)) to[other] += shard(other);
+      if (action.kind == Kind::kReduceScatter && (action.givers == 0 || place < action.givers))
+        to[other] += shard(other);
     }
   }
   AddAllReduce(whole, place, &to);
@@ -202,7 +203,8 @@ bool Collide(const std::vector<TensorLife>& lives, const std::vector<int64_t>& o
   for (size_t k = 0; k < lives.size(); ++k) {  // in the order of their beginning
     std::erase_if(live, [&](size_t other) { return lives[other].last < lives[k].first; });
     for (size_t other : live) {
-      const bool apart = offsets[other] + lives[other].bytes <= offsets[k] || offsets[k] + lives[k].bytes <= offsets[other];
+      const bool apart =
+          offsets[other] + lives[other].bytes <= offsets[k] || offsets[k] + lives[k].bytes <= offsets[other];
       if (!apart) return true;
     }
     live.push_back(k);

@@ -63,7 +63,8 @@ absl::Status PlanExecutor::Init() {
   }
   for (int sum : sums_in_order_) {
     const int leaf = Of(sum).leaf;
-    is_shared_[leaf] = is_shared_[leaf] || is_leaf_[leaf] || is_read_[leaf] || Of(leaf).kind != PlanTensor::Kind::kValue;
+    is_shared_[leaf] =
+        is_shared_[leaf] || is_leaf_[leaf] || is_read_[leaf] || Of(leaf).kind != PlanTensor::Kind::kValue;
     is_leaf_[leaf] = true;
   }
   drops_.resize(list().size());
@@ -331,7 +332,8 @@ std::vector<Tensor> PlanExecutor::TakeJoined(const std::vector<int>& sums) {
     }
     int64_t count = 0;
     for (size_t k : together) count += types[k].num_elements();
-    const auto vector = std::make_shared<Tensor>(ranks_.replicas.memory().Take(TensorType{types[together[0]].dtype, {count}}));
+    const auto vector =
+        std::make_shared<Tensor>(ranks_.replicas.memory().Take(TensorType{types[together[0]].dtype, {count}}));
     char* next = vector->as<char>();
     for (size_t k : together) {
       Tensor view(types[k], vector, next);
@@ -358,7 +360,8 @@ PlanExecutor::Work PlanExecutor::ReduceOverReplicas(const Action& action, const 
   }
   return [this, what, cut = std::move(cut)]() -> absl::Status {
     RETURN_IF_ERROR(ReduceScatterInPlace(ranks_.replicas, what, leaves_, cut));
-    for (const auto& [total, axis] : cut) *total = BlockOf(*total, axis, ranks_.replicas.rank(), ranks_.replicas.size());
+    for (const auto& [total, axis] : cut)
+      *total = BlockOf(*total, axis, ranks_.replicas.rank(), ranks_.replicas.size());
     return absl::OkStatus();
   };
 }

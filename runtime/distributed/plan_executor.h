@@ -49,8 +49,8 @@ class PlanExecutor {
 
   // The inputs of the rank's next micro-batch.
   using NextBatch = std::function<absl::StatusOr<std::vector<Tensor>>()>;
-  // Gets the sums of the step, in the order of the plan: empty where another rank of the replica owns them, blocks where
-  // they are cut.
+  // Gets the sums of the step, in the order of the plan: empty where another rank of the replica owns them, blocks
+  // where they are cut.
   using Update = std::function<absl::Status(const std::vector<Tensor>& sums)>;
   // Runs the list once. `what` names the step in errors: those of executables, of data, of ranks and of the update.
   absl::Status Run(const std::string& what, const NextBatch& next_batch, const Update& update);

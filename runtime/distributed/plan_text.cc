@@ -20,9 +20,9 @@ namespace {
 constexpr int64_t kMostRanks = 1 << 16, kMostMicroBatches = 1 << 20, kMost = 1 << 24;
 
 // In the order of Action::Kind.
-constexpr std::array<const char*, 11> kKindNames = {"RUN",        "SEND",       "RECEIVE", "ALL_GATHER",
-                                                    "REDUCE_SCATTER", "ALL_REDUCE", "ACCUMULATE", "UPDATE",
-                                                    "OFFLOAD",    "FETCH",      "WAIT"};
+constexpr std::array<const char*, 11> kKindNames = {
+    "RUN",    "SEND",    "RECEIVE", "ALL_GATHER", "REDUCE_SCATTER", "ALL_REDUCE", "ACCUMULATE",
+    "UPDATE", "OFFLOAD", "FETCH",   "WAIT"};
 const char* NameOf(Action::Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 
 char LetterOf(PlanTensor::Kind kind) {
@@ -67,8 +67,8 @@ std::string PrintTensor(const Plan& plan, int number) {
 
 std::string PrintSubgraph(const Plan& plan, size_t number) {
   const PlanSubgraph& subgraph = plan.subgraphs[number];
-  std::string text = absl::StrCat("s", number, " reads", Names(plan, subgraph.reads), " makes",
-                                  Names(plan, subgraph.makes));
+  std::string text =
+      absl::StrCat("s", number, " reads", Names(plan, subgraph.reads), " makes", Names(plan, subgraph.makes));
   if (subgraph.over >= 0) absl::StrAppend(&text, " over ", plan.mesh.axes()[subgraph.over].name);
   if (subgraph.scratch_bytes > 0) absl::StrAppend(&text, " scratch ", subgraph.scratch_bytes);
   if (subgraph.own_bytes > 0) absl::StrAppend(&text, " own ", subgraph.own_bytes);
@@ -196,8 +196,8 @@ class Parser {
     }
     if (plan_.lists.empty()) return absl::InvalidArgumentError("found the end of the text, expected `mesh`");
     if (rank_ + 1 != plan_.mesh.ranks()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("found the end of the text, expected `rank ", rank_ + 1, "`: the mesh has ", plan_.mesh.ranks()));
+      return absl::InvalidArgumentError(absl::StrCat("found the end of the text, expected `rank ", rank_ + 1,
+                                                     "`: the mesh has ", plan_.mesh.ranks()));
     }
     return std::move(plan_);
   }
@@ -233,7 +233,8 @@ class Parser {
       int64_t size = 0;
       const auto is_it = [&](const MeshAxis& axis) { return axis.name == sides[0]; };
       const auto is_letter = [](char c) { return absl::ascii_isalnum(c) || c == '_'; };
-      const bool good = sides.size() == 2 && !sides[0].empty() && std::all_of(sides[0].begin(), sides[0].end(), is_letter);
+      const bool good =
+          sides.size() == 2 && !sides[0].empty() && std::all_of(sides[0].begin(), sides[0].end(), is_letter);
       if (!good || !absl::SimpleAtoi(sides[1], &size) || size < 1 || size > kMostRanks ||
           std::any_of(axes.begin(), axes.end(), is_it)) {
         return words.Expected("NAME=SIZE, each name once");
@@ -282,7 +283,8 @@ class Parser {
       RETURN_IF_ERROR(words.Word("of"));
       ASSIGN_OR_RETURN(tensor.leaf, words.Tensor());
       const PlanTensor& leaf = plan_.tensors[tensor.leaf];
-      if (leaf.kind == PlanTensor::Kind::kSum || !IsFloating(tensor.type.dtype) || leaf.type.dtype != tensor.type.dtype) {
+      if (leaf.kind == PlanTensor::Kind::kSum || !IsFloating(tensor.type.dtype) ||
+          leaf.type.dtype != tensor.type.dtype) {
         return words.Expected("a tensor of the sum's type, of floating-point elements, that is no sum");
       }
       RETURN_IF_ERROR(words.Word("behind"));
@@ -391,8 +393,8 @@ class Parser {
     if (action->kind == Kind::kRun) {
       ASSIGN_OR_RETURN(action->target, words.Numbered('s', "a subgraph", plan_.subgraphs.size()));
     } else if (action->kind == Kind::kWait) {
-      ASSIGN_OR_RETURN(const int64_t target, words.Number("an action above", 0,
-                                                          static_cast<int64_t>(plan_.lists[rank_].size())));
+      ASSIGN_OR_RETURN(const int64_t target,
+                       words.Number("an action above", 0, static_cast<int64_t>(plan_.lists[rank_].size())));
       action->target = static_cast<int>(target);
       return absl::OkStatus();
     } else {
@@ -421,8 +423,9 @@ class Parser {
   // "of 3", "of 4..5".
   absl::Status MicroBatches(Words& words, Action* action) {
     using Kind = Action::Kind;
-    const bool is_value = !action->tensors.empty() && (plan_.tensors[action->tensors[0]].kind == PlanTensor::Kind::kValue ||
-                                                       plan_.tensors[action->tensors[0]].kind == PlanTensor::Kind::kInput);
+    const bool is_value =
+        !action->tensors.empty() && (plan_.tensors[action->tensors[0]].kind == PlanTensor::Kind::kValue ||
+                                     plan_.tensors[action->tensors[0]].kind == PlanTensor::Kind::kInput);
     const bool needed = action->kind == Kind::kRun || action->kind == Kind::kAccumulate || is_value;
     if (!needed && (action->kind != Kind::kReduceScatter || words.Peek() != "of")) return absl::OkStatus();
     RETURN_IF_ERROR(words.Word("of"));
@@ -456,7 +459,8 @@ class Parser {
     for (int tensor : action.tensors) {
       const bool fits = letters.find(LetterOf(plan_.tensors[tensor].kind)) != std::string::npos &&
                         plan_.tensors[tensor].kind == plan_.tensors[action.tensors[0]].kind;
-      if (!fits || twice) return words.Error(NameOf(plan_, tensor), absl::StrCat("tensors of one kind of ", letters, ", each once"));
+      if (!fits || twice)
+        return words.Error(NameOf(plan_, tensor), absl::StrCat("tensors of one kind of ", letters, ", each once"));
     }
     const bool one = action.kind == Kind::kSend || action.kind == Kind::kReceive;
     if (one && action.tensors.size() != 1) return words.Expected("one tensor");
@@ -466,7 +470,7 @@ class Parser {
   Plan plan_;
   bool has_count_ = false;
   int rank_ = -1;
-  std::vector<bool> made_;                // by tensor
+  std::vector<bool> made_;               // by tensor
   std::vector<std::vector<bool>> ends_;  // by rank and action: something waits for it
 };
 

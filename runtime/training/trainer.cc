@@ -396,7 +396,8 @@ absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {
   std::vector<Tensor> results;
   const auto update = [&](const std::vector<Tensor>& inputs) { return running_.step->Run(inputs, &results); };
   if (running_.sums != nullptr) {
-    RETURN_IF_ERROR(running_.sums->Run(StepName(position_ + 1), [&] { return batches.Next(); }, update));
+    RETURN_IF_ERROR(running_.sums->Run(
+        StepName(position_ + 1), [&] { return batches.Next(); }, update));
   } else {
     ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, batches.Next());
     RETURN_IF_ERROR(update(inputs));

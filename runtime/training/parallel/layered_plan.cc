@@ -91,7 +91,8 @@ Plan PlanOfLayers(const Graph& gradients, const Layers& layers, const Graph& ste
     sum.behind = layers.SubgraphOf(/*forward=*/false, layers.homes[k]);
     plan.tensors.push_back(std::move(sum));
   }
-  for (const Subgraphs::Subgraph& subgraph : cut.subgraphs) plan.subgraphs.push_back({subgraph.inputs, subgraph.outputs});
+  for (const Subgraphs::Subgraph& subgraph : cut.subgraphs)
+    plan.subgraphs.push_back({subgraph.inputs, subgraph.outputs});
   return plan;
 }
 

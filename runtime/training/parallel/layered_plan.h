@@ -1,5 +1,5 @@
-// The plan of a step whose gradients are computed layer by layer (runtime/parallel/layers.h): while one is computed, the
-// gradients of the one before are summed over the ranks, and the weights of the next one are gathered.
+// The plan of a step whose gradients are computed layer by layer (runtime/parallel/layers.h): while one is computed,
+// the gradients of the one before are summed over the ranks, and the weights of the next one are gathered.
 #pragma once
 
 #include <cstdint>

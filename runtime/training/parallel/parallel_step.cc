@@ -73,7 +73,7 @@ std::vector<int> AxesOfInputs(const RankExecutable& step) {
 }
 
 absl::StatusOr<std::unique_ptr<distributed::PlanExecutor>> ExecutorOf(distributed::PlanParts parts,
-                                                                     const MeshCommunicators& ranks) {
+                                                                      const MeshCommunicators& ranks) {
   parts.rank = ranks.all().rank();
   RETURN_IF_ERROR(distributed::CheckPlan(parts.plan));
   return distributed::PlanExecutor::Create(std::move(parts), {ranks.model_parallel(), ranks.data_parallel()});
@@ -127,8 +127,7 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradie
     ASSIGN_OR_RETURN(placed, PlacesOfPasses(gradients, config, layout.tp));
   }
   const distributed::PipelineShape shape{.ranks = layout.pp, .tensor_parallel = layout.tp, .chunks = layout.chunks};
-  const absl::StatusOr<PipelinePlan> stages =
-      PlanPipeline(gradients, step, updated, shape, KnownByAll(sharing, ranks));
+  const absl::StatusOr<PipelinePlan> stages = PlanPipeline(gradients, step, updated, shape, KnownByAll(sharing, ranks));
   if (!stages.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), stages.status());
   ParallelStep made;
   const int zero = layout.dp > 1 ? layout.zero : 0;
@@ -141,13 +140,13 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradie
                                                                 ranks.data_parallel(), runner));
   PlanCuts cuts;
   for (size_t k = 0; k < stages->adders.size(); ++k) cuts.sums.push_back(update->AxisOfInput(k));
-  ASSIGN_OR_RETURN(StepWeights weights, WeightsOf(stages->gradients, updated, [&](const std::string& name) {
-                     return update->AxisOfState(name);
-                   }));
+  ASSIGN_OR_RETURN(StepWeights weights, WeightsOf(stages->gradients, updated,
+                                                  [&](const std::string& name) { return update->AxisOfState(name); }));
   cuts.weights = weights.axes;
   distributed::PlanParts parts;
   parts.plan = stages->Tensors(step, layout.dp, config.step.micro_batches, cuts);
-  for (distributed::PlanSubgraph& pass : parts.plan.subgraphs) pass.over = layout.tp > 1 ? parts.plan.mesh.Find("tp") : -1;
+  for (distributed::PlanSubgraph& pass : parts.plan.subgraphs)
+    pass.over = layout.tp > 1 ? parts.plan.mesh.Find("tp") : -1;
   distributed::WritePipeline(shape, layout.schedule, zero, &parts.plan);
   for (size_t p = 0; p < parts.plan.subgraphs.size(); ++p) {
     const int stage = stages->layers.LayerOf(static_cast<int>(p));
@@ -229,11 +228,12 @@ absl::StatusOr<std::unique_ptr<distributed::PlanExecutor>> SumsOfLayers(
     if (subgraph.outputs.empty()) continue;
     ASSIGN_OR_RETURN(parts.executables.back(), runner.Prepare(subgraph.graph));
   }
-  parts.weights = Reading(std::move(weights), [update, from = &whole](const std::string& name) -> absl::StatusOr<Tensor> {
-    if (update == nullptr) return from->ViewState(name);
-    ASSIGN_OR_RETURN(const Shard local, update->LocalState(name));
-    return local.tensor;
-  });
+  parts.weights =
+      Reading(std::move(weights), [update, from = &whole](const std::string& name) -> absl::StatusOr<Tensor> {
+        if (update == nullptr) return from->ViewState(name);
+        ASSIGN_OR_RETURN(const Shard local, update->LocalState(name));
+        return local.tensor;
+      });
   return ExecutorOf(std::move(parts), ranks);
 }
 
@@ -333,8 +333,8 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
     ASSIGN_OR_RETURN(made.step, runner.Prepare(step));
   }
   if (gradients == nullptr) return made;
-  ASSIGN_OR_RETURN(made.sums, SumsOfLayers(step, *gradients, updated, config, sharing, ranks, runner, zero, *made.step,
-                                           update));
+  ASSIGN_OR_RETURN(made.sums,
+                   SumsOfLayers(step, *gradients, updated, config, sharing, ranks, runner, zero, *made.step, update));
   return made;
 }
 

@@ -61,8 +61,8 @@ void ShareWeights(const Graph& step, const std::vector<std::string>& weights, Pi
 }  // namespace
 
 absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& step,
-                                          const std::vector<std::string>& updated, const distributed::PipelineShape& shape,
-                                          const DeviceCosts& device) {
+                                          const std::vector<std::string>& updated,
+                                          const distributed::PipelineShape& shape, const DeviceCosts& device) {
   PipelinePlan plan;
   plan.shape = shape;
   ASSIGN_OR_RETURN(plan.gradients, Unpacked(gradients, step));

@@ -1,5 +1,5 @@
-// Pipeline parallel: each rank of a replica has stages of the model. Micro-batches go through the stages forwards, their
-// gradients backwards, as runtime/distributed/pipeline_schedule.h says.
+// Pipeline parallel: each rank of a replica has stages of the model. Micro-batches go through the stages forwards,
+// their gradients backwards, as runtime/distributed/pipeline_schedule.h says.
 //
 // All schedules make the backward passes of a stage in the order of the micro-batches, and gradients are added in the
 // order of their tree (runtime/comm/all_reduce.h): the weights have the same bits with any number of stages.

@@ -92,8 +92,7 @@ Outcome RunPlan(const Plan& plan, int zero) {
       return weights;
     };
     ASSIGN_OR_RETURN(const auto executor, PlanExecutor::Create(std::move(parts), {*of_replica, *replicas}));
-    const std::vector<int64_t> own =
-        MicroBatchesOf(zero, plan.micro_batches, replicas->rank(), plan.mesh.replicas());
+    const std::vector<int64_t> own = MicroBatchesOf(zero, plan.micro_batches, replicas->rank(), plan.mesh.replicas());
     for (int step = 0; step < 2; ++step) {
       size_t next = 0;
       const auto next_batch = [&]() -> absl::StatusOr<std::vector<Tensor>> {
@@ -177,9 +176,8 @@ TEST(PlanExecutorTest, ValuesMayWaitInTheSecondTier) {
   Plan offloaded = plan;
   const auto find = [&](const std::string& text) {
     const std::vector<Action>& list = offloaded.lists[0];
-    const auto found = std::find_if(list.begin(), list.end(), [&](const Action& action) {
-      return PrintAction(offloaded, action) == text;
-    });
+    const auto found = std::find_if(list.begin(), list.end(),
+                                    [&](const Action& action) { return PrintAction(offloaded, action) == text; });
     return static_cast<int>(found - list.begin());
   };
   for (int64_t i = 0; i < 6; ++i) {

@@ -82,9 +82,9 @@ TEST(PlanTest, TextsAreGolden) {
 
 // Nothing in a list is there for nothing: whatever action is left out, the plan is refused.
 TEST(PlanTest, APlanWithoutOneOfItsActionsIsRefused) {
-  for (const char* text : {"dp=3,layers=3,micro=4", "dp=2,layers=3,zero=1,micro=5", "dp=2,layers=3,zero=3,micro=3",
-                           "dp=2,tp=2,zero=2", "pp=3,micro=3", "dp=2,pp=2,chunks=2,schedule=interleaved,zero=3,micro=3",
-                           "pp=2,tp=2,schedule=gpipe,micro=2"}) {
+  for (const char* text :
+       {"dp=3,layers=3,micro=4", "dp=2,layers=3,zero=1,micro=5", "dp=2,layers=3,zero=3,micro=3", "dp=2,tp=2,zero=2",
+        "pp=3,micro=3", "dp=2,pp=2,chunks=2,schedule=interleaved,zero=3,micro=3", "pp=2,tp=2,schedule=gpipe,micro=2"}) {
     const Plan plan = MakePlan(ParsePlanOptions(text));
     ASSERT_TRUE(CheckPlan(plan).ok()) << text;
     for (size_t rank = 0; rank < plan.lists.size(); ++rank) {
@@ -99,8 +99,8 @@ TEST(PlanTest, APlanWithoutOneOfItsActionsIsRefused) {
 // The number of the first action of a rank that prints like this.
 int Find(const Plan& plan, int rank, const std::string& text) {
   const std::vector<Action>& list = plan.lists[static_cast<size_t>(rank)];
-  const auto found = std::find_if(list.begin(), list.end(),
-                                  [&](const Action& action) { return PrintAction(plan, action) == text; });
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const Action& action) { return PrintAction(plan, action) == text; });
   EXPECT_NE(found, list.end()) << text << "\n" << PrintPlan(plan);
   return static_cast<int>(found - list.begin());
 }
@@ -117,7 +117,8 @@ TEST(PlanTest, DamageIsTold) {
   plan = pipeline;
   const int first = Find(plan, 1, "RECEIVE t6 of 0 from 0"), second = Find(plan, 1, "RECEIVE t6 of 1 from 0");
   std::swap(at(&plan, 1, first), at(&plan, 1, second));
-  EXPECT_THAT(Error(CheckPlan(plan)), HasSubstr("rank 1, action 0, RECEIVE t6 of 1 from 0: rank 0 sends t6 of 0 before (its action 1)"));
+  EXPECT_THAT(Error(CheckPlan(plan)),
+              HasSubstr("rank 1, action 0, RECEIVE t6 of 1 from 0: rank 0 sends t6 of 0 before (its action 1)"));
   plan = Without(pipeline, 1, Find(pipeline, 1, "RUN s1 of 0"));
   EXPECT_THAT(Error(CheckPlan(plan)), HasSubstr("rank 1, action 5, RUN s2 of 0: t10 of 0 is not there"));
   plan = pipeline;
@@ -135,7 +136,8 @@ TEST(PlanTest, DamageIsTold) {
   EXPECT_THAT(Error(CheckPlan(plan)), HasSubstr("g8 has the leaves [2,2], expected those from 2 to 3"));
   plan = parallel;
   at(&plan, 1, Find(plan, 1, "ALL_REDUCE g8..g10 over dp")).tensors.pop_back();
-  EXPECT_THAT(Error(CheckPlan(plan)), HasSubstr("rank 1, action 6, ALL_REDUCE g8 g9 over dp: differs from rank 0, action 6"));
+  EXPECT_THAT(Error(CheckPlan(plan)),
+              HasSubstr("rank 1, action 6, ALL_REDUCE g8 g9 over dp: differs from rank 0, action 6"));
 
   const Plan cut = MakePlan(ParsePlanOptions("dp=2,micro=2,layers=1,zero=3"));
   plan = cut;
@@ -176,7 +178,8 @@ TEST(PlanTextTest, ErrorsNameLineFoundAndExpected) {
       {body + "0 SEND t2 of 0 to 0", "line 9: found `0`, expected another rank of the replica of rank 0"},
       {body + "0 SEND t2 of 0 to 2", "line 9: found `2`, expected another rank of the replica of rank 0"},
       {body + "0 SEND x0 of 0 to 1", "line 9: found x0, expected tensors of one kind of wt, each once"},
-      {body + "0 SEND t99999999999999999999 of 0 to 1", "line 9: found `t99999999999999999999`, expected a tensor from"},
+      {body + "0 SEND t99999999999999999999 of 0 to 1",
+       "line 9: found `t99999999999999999999`, expected a tensor from"},
       {body + "0 ALL_REDUCE g3 over pp", "line 9: found `pp`, expected `dp`"},
       {body + "0 ALL_REDUCE g3 over", "line 9: found the end of the line, expected an axis of the mesh"},
       {body + "0 REDUCE_SCATTER g3 of 1..0 over dp", "line 9: found `1..0`, expected FIRST..LAST, micro-batches from"},
@@ -263,7 +266,8 @@ TEST(PlanCostTest, BytesAreThoseOfTheFormulas) {
 int64_t PeakOf(const std::vector<int64_t>& over_time) { return *std::max_element(over_time.begin(), over_time.end()); }
 
 TEST(PlanCostTest, MemoryFollowsTheSchedule) {
-  const Plan gpipe = MakePlan(ParsePlanOptions("pp=3,micro=8,schedule=gpipe")), one = MakePlan(ParsePlanOptions("pp=3,micro=8"));
+  const Plan gpipe = MakePlan(ParsePlanOptions("pp=3,micro=8,schedule=gpipe")),
+             one = MakePlan(ParsePlanOptions("pp=3,micro=8"));
   EXPECT_EQ(MostInFlight(gpipe, 0), 8);
   EXPECT_EQ(MostInFlight(one, 0), 3);
   EXPECT_EQ(MostInFlight(one, 2), 1);
@@ -272,7 +276,8 @@ TEST(PlanCostTest, MemoryFollowsTheSchedule) {
   // A rank that adds eight leaves has at most three partial sums and one leaf.
   const Plan alone = MakePlan(ParsePlanOptions("dp=1,micro=8,layers=2"));
   int64_t sums = 0;
-  for (int sum : alone.TensorsOf(PlanTensor::Kind::kSum)) sums += alone.tensors[static_cast<size_t>(sum)].type.num_bytes();
+  for (int sum : alone.TensorsOf(PlanTensor::Kind::kSum))
+    sums += alone.tensors[static_cast<size_t>(sum)].type.num_bytes();
   EXPECT_EQ(PeakOf(SumBytesOverTime(alone, 0)), 3 * sums);
   // With zero 2 a rank has its blocks of them; what is not cut it has whole at the end.
   const Plan cut = MakePlan(ParsePlanOptions("dp=4,micro=4,layers=2,zero=2"));

@@ -47,8 +47,12 @@ PlanOptions ParsePlanOptions(const std::string& text) {
     int number = 0;
     CHECK(absl::SimpleAtoi(sides[1], &number)) << text;
     if (sides[0] == "micro") options.micro_batches = number;
-    for (const auto& [key, field] : {std::pair("dp", &options.dp), {"pp", &options.pp}, {"tp", &options.tp},
-                                     {"zero", &options.zero}, {"chunks", &options.chunks}, {"layers", &options.layers}}) {
+    for (const auto& [key, field] : {std::pair("dp", &options.dp),
+                                     {"pp", &options.pp},
+                                     {"tp", &options.tp},
+                                     {"zero", &options.zero},
+                                     {"chunks", &options.chunks},
+                                     {"layers", &options.layers}}) {
       if (sides[0] == key) *field = number;
     }
   }
@@ -160,7 +164,8 @@ std::vector<PlanOptions> LayoutsOf(int ranks) {
           layouts.push_back(options);
           continue;
         }
-        for (const auto schedule : {PipelineSchedule::k1F1B, PipelineSchedule::kGPipe, PipelineSchedule::kInterleaved}) {
+        for (const auto schedule :
+             {PipelineSchedule::k1F1B, PipelineSchedule::kGPipe, PipelineSchedule::kInterleaved}) {
           options.schedule = schedule;
           options.chunks = schedule == PipelineSchedule::kInterleaved ? 2 : 1;
           layouts.push_back(options);

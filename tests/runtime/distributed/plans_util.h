@@ -22,8 +22,8 @@ struct PlanOptions {
 // Reads what ToString writes, each key at most once; keys that are left out have their defaults.
 PlanOptions ParsePlanOptions(const std::string& text);
 
-// Layer i of the model multiplies what it reads by weight i. The last layer reads the result of the first, too, if there
-// are three, and its weight as well: a connection that skips layers, and a tied weight.
+// Layer i of the model multiplies what it reads by weight i. The last layer reads the result of the first, too, if
+// there are three, and its weight as well: a connection that skips layers, and a tied weight.
 Plan MakePlan(const PlanOptions& options);
 
 // All layouts of exactly this many ranks, with every zero, schedule and up to two chunks a rank.

@@ -19,12 +19,12 @@
 namespace rewright {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using distributed::PipelineSchedule;
 using distributed::PipelineShape;
 using distributed::StageAction;
 using distributed::StageSchedule;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // Bytes that a rank sends by its list.
 int64_t SentBy(const distributed::Plan& plan, int rank) {
