@@ -274,6 +274,11 @@ absl::StatusOr<Shard> OwnerComputesExecutable::LocalState(const std::string& nam
   return Shard{tensors_[rank_.graph.inputs().size() + number], states_[number].axis};
 }
 
+absl::StatusOr<int> OwnerComputesExecutable::AxisOfState(const std::string& name) const {
+  ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
+  return states_[number].axis;
+}
+
 absl::StatusOr<Tensor> OwnerComputesExecutable::ReadState(const std::string& name) {
   ASSIGN_OR_RETURN(const size_t number, rank_.FindState(name));
   const std::lock_guard<std::mutex> lock(mutex_);

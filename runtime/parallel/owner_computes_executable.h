@@ -44,8 +44,9 @@ class OwnerComputesExecutable : public DistributedExecutable {
   absl::Status WriteState(const std::string& name, const Tensor& value) override;
   // This rank's part of a state, until the next run; an empty tensor if another rank owns the state.
   absl::StatusOr<Shard> LocalState(const std::string& name) const;
-  // The axis along which replicas have their blocks of an input; -1: all of it.
+  // The axis along which replicas have their blocks of an input, or of a state; -1: all of it.
   int AxisOfInput(size_t number) const { return inputs_[number].axis; }
+  absl::StatusOr<int> AxisOfState(const std::string& name) const;
 
   int64_t arena_bytes() const override { return memory_.bytes(); }
   int64_t peak_live_bytes() const override { return arena_bytes(); }

@@ -18,6 +18,7 @@
 #include "core/tensor/compare.h"
 #include "runtime/comm/in_process.h"
 #include "runtime/data/prefetch.h"
+#include "runtime/distributed/generate.h"
 #include "runtime/parallel/run_collective.h"
 
 namespace rewright {
@@ -150,7 +151,8 @@ Trainer::Trainer(const TrainConfig& config, const TrainerOptions& options, Train
       alone_(options.ranks == nullptr ? std::move(InProcessRanks(1)[0]) : nullptr),
       ranks_(options.ranks == nullptr ? *alone_ : *options.ranks),
       groups_(ranks_, options.sharing.layout),
-      own_(MicroBatchesOf(options.sharing.layout.zero, config.step.micro_batches, groups_.data_parallel())) {}
+      own_(distributed::MicroBatchesOf(options.sharing.layout.zero, config.step.micro_batches,
+                                       groups_.data_parallel().rank(), groups_.data_parallel().size())) {}
 
 absl::Status Trainer::Init(GraphRunner& runner) {
   total_steps_ = config_.steps > 0 ? config_.steps : config_.epochs * batches_per_epoch();
@@ -391,14 +393,15 @@ absl::StatusOr<std::vector<Tensor>> Trainer::MakeBatch(int64_t number) const {
 
 absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<Tensor> inputs, results;
+  std::vector<Tensor> results;
+  const auto update = [&](const std::vector<Tensor>& inputs) { return running_.step->Run(inputs, &results); };
   if (running_.sums != nullptr) {
-    RETURN_IF_ERROR(running_.sums->ReadWeights(*running_.step));
-    ASSIGN_OR_RETURN(inputs, running_.sums->Sums(StepName(position_ + 1), batches));
+    RETURN_IF_ERROR(running_.sums->Run(
+        StepName(position_ + 1), [&] { return batches.Next(); }, update));
   } else {
-    ASSIGN_OR_RETURN(inputs, batches.Next());
+    ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, batches.Next());
+    RETURN_IF_ERROR(update(inputs));
   }
-  RETURN_IF_ERROR(running_.step->Run(inputs, &results));
   StepReport report;
   report.step = position_ + 1;
   report.epoch = position_ / batches_per_epoch() + 1;
@@ -419,7 +422,7 @@ absl::StatusOr<StepReport> Trainer::RunStep(Prefetcher& batches) {
 }
 
 int64_t Trainer::planned_bytes() const {
-  return BytesSentBy(*running_.step) + (running_.sums == nullptr ? 0 : running_.sums->BytesSent(*running_.step));
+  return BytesSentBy(*running_.step) + (running_.sums == nullptr ? 0 : running_.sums->bytes_sent());
 }
 
 int64_t Trainer::state_bytes() const {

@@ -16,6 +16,8 @@
 namespace rewright {
 namespace {
 
+using distributed::PipelineSchedule;
+
 constexpr std::pair<const char*, PipelineSchedule> kSchedules[] = {{"1f1b", PipelineSchedule::k1F1B},
                                                                    {"gpipe", PipelineSchedule::kGPipe},
                                                                    {"interleaved", PipelineSchedule::kInterleaved}};
@@ -104,7 +106,7 @@ absl::StatusOr<RankLayout> ParseLayout(const std::string& text, int ranks) {
           "once");
     }
   }
-  const bool interleaved = layout.schedule == PipelineSchedule::kInterleaved;
+  const bool interleaved = layout.schedule == distributed::PipelineSchedule::kInterleaved;
   if (given.contains("chunks") && !interleaved) return error("chunks with schedule=interleaved");
   if (interleaved && !given.contains("chunks")) layout.chunks = 2;
   if (given.contains("schedule") && layout.pp == 1) return error("schedule with pp=N");

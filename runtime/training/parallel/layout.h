@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/graph.h"
-#include "runtime/training/parallel/pipeline_schedule.h"
+#include "runtime/distributed/pipeline_schedule.h"
 
 namespace rewright {
 
@@ -18,7 +18,7 @@ struct RankLayout {
   int pp = 1;         // parts of such a group, each of which has stages of the model
   int zero = 0;       // cut over the ranks are 1: the optimizer state, 2: gradients, too, 3: and weights
   int64_t micro = 0;  // micro-batches of a step; 0: as the configuration says
-  PipelineSchedule schedule = PipelineSchedule::k1F1B;
+  distributed::PipelineSchedule schedule = distributed::PipelineSchedule::k1F1B;
   int chunks = 1;  // stages of a rank; more than one where the schedule is interleaved
 
   int group_size() const { return tp * pp; }

@@ -9,8 +9,13 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "core/ops/ops.h"
+#include "runtime/distributed/check_plan.h"
+#include "runtime/distributed/generate.h"
+#include "runtime/parallel/owner_computes_executable.h"
+#include "runtime/parallel/run_collective.h"
 #include "runtime/signature.h"
-#include "runtime/training/parallel/layered_gradients.h"
+#include "runtime/training/parallel/layered_plan.h"
+#include "runtime/training/step.h"
 
 namespace rewright {
 namespace {
@@ -61,36 +66,127 @@ absl::StatusOr<std::unique_ptr<Executable>> PrepareTensorParallel(const Graph& p
   return RankExecutable::Create(cut, ranks, runner);
 }
 
+std::vector<int> AxesOfInputs(const RankExecutable& step) {
+  std::vector<int> axes;
+  for (const ShardedLeaf& input : step.inputs()) axes.push_back(input.axis);
+  return axes;
+}
+
+absl::StatusOr<std::unique_ptr<distributed::PlanExecutor>> ExecutorOf(distributed::PlanParts parts,
+                                                                      const MeshCommunicators& ranks) {
+  parts.rank = ranks.all().rank();
+  RETURN_IF_ERROR(distributed::CheckPlan(parts.plan));
+  return distributed::PlanExecutor::Create(std::move(parts), {ranks.model_parallel(), ranks.data_parallel()});
+}
+
+// The weights of gradients, with the axes along which the step has blocks of them. Those that it does not update are
+// constants of the graph.
+struct StepWeights {
+  std::vector<std::string> names;  // by state; empty: not updated
+  std::vector<Tensor> constants;   // by state
+  std::vector<int> axes;           // by state
+};
+
+// `axis_of` gives that of a weight which is updated.
+absl::StatusOr<StepWeights> WeightsOf(const Graph& gradients, const std::vector<std::string>& updated,
+                                      const std::function<absl::StatusOr<int>(const std::string&)>& axis_of) {
+  StepWeights weights;
+  for (Value state : gradients.states()) {
+    const std::string& name = gradients.node(state.node).name;
+    const bool is_updated = std::find(updated.begin(), updated.end(), name) != updated.end();
+    weights.names.push_back(is_updated ? name : "");
+    weights.constants.push_back(is_updated ? Tensor() : *gradients.arena()->Elements(state.node));
+    weights.axes.push_back(-1);
+    if (is_updated) {
+      ASSIGN_OR_RETURN(weights.axes.back(), axis_of(name));
+    }
+  }
+  return weights;
+}
+
+// Reads them at the beginning of a step.
+std::function<absl::StatusOr<std::vector<Tensor>>()> Reading(
+    StepWeights weights, std::function<absl::StatusOr<Tensor>(const std::string&)> read) {
+  return [weights = std::move(weights), read = std::move(read)]() -> absl::StatusOr<std::vector<Tensor>> {
+    std::vector<Tensor> tensors = weights.constants;
+    for (size_t k = 0; k < tensors.size(); ++k) {
+      if (weights.names[k].empty()) continue;
+      ASSIGN_OR_RETURN(tensors[k], read(weights.names[k]));
+    }
+    return tensors;
+  };
+}
+
 absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradients,
                                           const std::vector<std::string>& updated, const TrainConfig& config,
                                           const SharingOptions& sharing, const MeshCommunicators& ranks,
                                           GraphRunner& runner) {
   const RankLayout& layout = sharing.layout;
-  const int64_t micro_batches = config.step.micro_batches;
   StateAxes placed;
   if (layout.tp > 1) {
     ASSIGN_OR_RETURN(placed, PlacesOfPasses(gradients, config, layout.tp));
   }
-  const PipelineShape shape{.ranks = layout.pp, .tensor_parallel = layout.tp, .chunks = layout.chunks};
-  absl::StatusOr<PipelinePlan> plan = PlanPipeline(gradients, step, updated, shape, KnownByAll(sharing, ranks));
-  if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
+  const distributed::PipelineShape shape{.ranks = layout.pp, .tensor_parallel = layout.tp, .chunks = layout.chunks};
+  const absl::StatusOr<PipelinePlan> stages = PlanPipeline(gradients, step, updated, shape, KnownByAll(sharing, ranks));
+  if (!stages.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), stages.status());
   ParallelStep made;
   const int zero = layout.dp > 1 ? layout.zero : 0;
   Graph cut = step;
   if (zero > 0) {
-    ASSIGN_OR_RETURN(cut, sharing.cut(step, PipelineZeroAxes(step, *plan, layout.dp, zero), layout.dp, ranks.all(),
+    ASSIGN_OR_RETURN(cut, sharing.cut(step, PipelineZeroAxes(step, *stages, layout.dp, zero), layout.dp, ranks.all(),
                                       /*exact_only=*/true));
   }
-  ASSIGN_OR_RETURN(auto update, OwnerComputesExecutable::Create(cut, plan->owners, ranks.model_parallel(),
+  ASSIGN_OR_RETURN(auto update, OwnerComputesExecutable::Create(cut, stages->owners, ranks.model_parallel(),
                                                                 ranks.data_parallel(), runner));
-  const PreparePass prepare = [&](const Graph& pass) {
-    return PrepareTensorParallel(pass, placed, sharing, ranks.tensor_parallel(), runner);
-  };
-  ASSIGN_OR_RETURN(
-      made.sums, Pipeline::Create(*std::move(plan), {micro_batches, layout.schedule, zero},
-                                  {ranks.model_parallel(), ranks.pipeline(), ranks.data_parallel()}, prepare, *update));
+  PlanCuts cuts;
+  for (size_t k = 0; k < stages->adders.size(); ++k) cuts.sums.push_back(update->AxisOfInput(k));
+  ASSIGN_OR_RETURN(StepWeights weights, WeightsOf(stages->gradients, updated,
+                                                  [&](const std::string& name) { return update->AxisOfState(name); }));
+  cuts.weights = weights.axes;
+  distributed::PlanParts parts;
+  parts.plan = stages->Tensors(step, layout.dp, config.step.micro_batches, cuts);
+  for (distributed::PlanSubgraph& pass : parts.plan.subgraphs)
+    pass.over = layout.tp > 1 ? parts.plan.mesh.Find("tp") : -1;
+  distributed::WritePipeline(shape, layout.schedule, zero, &parts.plan);
+  for (size_t p = 0; p < parts.plan.subgraphs.size(); ++p) {
+    const int stage = stages->layers.LayerOf(static_cast<int>(p));
+    const Graph& pass = stages->layers.subgraphs.subgraphs[p].graph;
+    parts.executables.emplace_back();
+    if (stage % layout.pp != ranks.pipeline().rank() || pass.outputs().empty()) continue;
+    ASSIGN_OR_RETURN(parts.executables.back(),
+                     PrepareTensorParallel(pass, placed, sharing, ranks.tensor_parallel(), runner));
+  }
+  parts.weights = Reading(std::move(weights), [from = update.get()](const std::string& name) -> absl::StatusOr<Tensor> {
+    ASSIGN_OR_RETURN(const Shard own, from->LocalState(name));
+    return own.tensor;
+  });
+  ASSIGN_OR_RETURN(made.sums, ExecutorOf(std::move(parts), ranks));
   made.step = std::move(update);
   return made;
+}
+
+// The gradients of a micro-batch by one graph that the ranks of a replica run together. Its executable has the weights,
+// which are written whole; `update` is read by all ranks. Sums are cut as the inputs of the step are.
+absl::StatusOr<std::unique_ptr<distributed::PlanExecutor>> SumsOfOnePass(
+    const Graph& step, const Graph& gradients, const std::vector<std::string>& updated, const TrainConfig& config,
+    const SharingOptions& sharing, const MeshCommunicators& ranks, GraphRunner& runner, int zero,
+    const std::vector<int>& cuts, Executable& update) {
+  ASSIGN_OR_RETURN(const Graph unpacked, Unpacked(gradients, step));
+  ASSIGN_OR_RETURN(auto pass, PrepareInGroup(unpacked, Signature(unpacked).input_names, config, sharing,
+                                             ranks.model_parallel(), runner));
+  distributed::PlanParts parts;
+  parts.plan = PlanOfOnePass(unpacked, step, MeshOf(sharing.layout), config.step.micro_batches, cuts);
+  distributed::WriteDataParallel(zero, &parts.plan);
+  for (const std::string& name : updated) parts.weight_bytes += BytesSentToRead(update, name);
+  parts.weights = [updated, from = &update, to = pass.get()]() -> absl::StatusOr<std::vector<Tensor>> {
+    for (const std::string& name : updated) {
+      ASSIGN_OR_RETURN(const Tensor value, from->ViewState(name));
+      RETURN_IF_ERROR(to->WriteState(name, value));
+    }
+    return std::vector<Tensor>();
+  };
+  parts.executables.push_back(std::move(pass));
+  return ExecutorOf(std::move(parts), ranks);
 }
 
 // Tensor parallel in groups, and the optimizer state cut over all ranks.
@@ -98,26 +194,47 @@ absl::StatusOr<ParallelStep> MakeZeroOfGroups(const Graph& step, const Graph& gr
                                               const std::vector<std::string>& updated, const TrainConfig& config,
                                               const SharingOptions& sharing, const MeshCommunicators& ranks,
                                               GraphRunner& runner) {
-  const RankLayout& layout = sharing.layout;
-  const int64_t count = config.step.micro_batches;
-  ASSIGN_OR_RETURN(auto passes, PrepareInGroup(gradients, Signature(gradients).input_names, config, sharing,
-                                               ranks.model_parallel(), runner));
-  const StateAxes blocks = ZeroAxes(step, ranks.shards().size(), layout.zero);
+  const StateAxes blocks = ZeroAxes(step, ranks.shards().size(), sharing.layout.zero);
   ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, blocks, ranks.shards().size(), ranks.shards(), true));
   ASSIGN_OR_RETURN(auto update,
                    RankExecutable::Create(cut, ranks.shards(), runner, RankExecutable::InputForm::kShards));
-  std::vector<TensorType> sums;
-  std::vector<int> axes;
-  for (const ShardedLeaf& input : update->inputs()) {
-    sums.push_back(input.whole);
-    axes.push_back(input.axis);
-  }
   ParallelStep made;
-  made.sums =
-      std::make_unique<ModelParallelGradients>(std::move(passes), updated, std::move(sums), std::move(axes),
-                                               layout.zero, count, ranks.model_parallel(), ranks.data_parallel());
+  ASSIGN_OR_RETURN(made.sums, SumsOfOnePass(step, gradients, updated, config, sharing, ranks, runner,
+                                            sharing.layout.zero, AxesOfInputs(*update), *update));
   made.step = std::move(update);
   return made;
+}
+
+// Every rank computes whole micro-batches, layer by layer. `update` is the step where it is cut over the ranks, else
+// null.
+absl::StatusOr<std::unique_ptr<distributed::PlanExecutor>> SumsOfLayers(
+    const Graph& step, const Graph& gradients, const std::vector<std::string>& updated, const TrainConfig& config,
+    const SharingOptions& sharing, const MeshCommunicators& ranks, GraphRunner& runner, int zero, Executable& whole,
+    RankExecutable* update) {
+  const LayeredOptions options{.zero = zero, .bucket_bytes = sharing.bucket_bytes, .groups = sharing.device.groups};
+  ASSIGN_OR_RETURN(const LayeredStep cut, CutStep(gradients, step, updated, options));
+  ASSIGN_OR_RETURN(StepWeights weights,
+                   WeightsOf(cut.gradients, updated, [&](const std::string& name) -> absl::StatusOr<int> {
+                     if (update == nullptr) return -1;
+                     ASSIGN_OR_RETURN(const Shard local, update->LocalState(name));
+                     return local.axis;
+                   }));
+  const PlanCuts cuts{weights.axes, update == nullptr ? std::vector<int>() : AxesOfInputs(*update)};
+  distributed::PlanParts parts;
+  parts.plan = PlanOfLayers(cut.gradients, cut.layers, step, MeshOf(sharing.layout), config.step.micro_batches, cuts);
+  distributed::WriteDataParallel(zero, &parts.plan);
+  for (const Subgraphs::Subgraph& subgraph : cut.layers.subgraphs.subgraphs) {
+    parts.executables.emplace_back();
+    if (subgraph.outputs.empty()) continue;
+    ASSIGN_OR_RETURN(parts.executables.back(), runner.Prepare(subgraph.graph));
+  }
+  parts.weights =
+      Reading(std::move(weights), [update, from = &whole](const std::string& name) -> absl::StatusOr<Tensor> {
+        if (update == nullptr) return from->ViewState(name);
+        ASSIGN_OR_RETURN(const Shard local, update->LocalState(name));
+        return local.tensor;
+      });
+  return ExecutorOf(std::move(parts), ranks);
 }
 
 }  // namespace
@@ -199,29 +316,25 @@ absl::StatusOr<ParallelStep> MakeParallelStep(const Graph& step, const Graph* gr
     ASSIGN_OR_RETURN(made.step, PrepareInGroup(step, Signature(gradients == nullptr ? step : *gradients).input_names,
                                                config, sharing, ranks.model_parallel(), runner));
     if (gradients == nullptr) return made;
-    ASSIGN_OR_RETURN(auto passes, PrepareInGroup(*gradients, Signature(*gradients).input_names, config, sharing,
-                                                 ranks.model_parallel(), runner));
-    made.sums = std::make_unique<MicroBatchGradients>(std::move(passes), updated, step.types(step.inputs()), count,
-                                                      ranks.data_parallel());
+    ASSIGN_OR_RETURN(made.sums, SumsOfOnePass(step, *gradients, updated, config, sharing, ranks, runner, /*zero=*/0,
+                                              /*cuts=*/{}, *made.step));
     return made;
   }
   const int zero = ranks.all().size() > 1 ? layout.zero : 0;
   RankExecutable* update = nullptr;
-  LayeredOptions layers{.zero = zero, .bucket_bytes = sharing.bucket_bytes, .micro_batches = count};
-  layers.groups = sharing.device.groups;
   if (zero > 0) {
     const int size = ranks.all().size();
     ASSIGN_OR_RETURN(const Graph cut, sharing.cut(step, ZeroAxes(step, size, zero), size, ranks.all(), true));
-    const auto takes = zero > 1 ? RankExecutable::InputForm::kShards : RankExecutable::InputForm::kWhole;
-    ASSIGN_OR_RETURN(auto passes, RankExecutable::Create(cut, ranks.all(), runner, takes));
-    for (const ShardedLeaf& input : passes->inputs()) layers.block_axes.push_back(input.axis);
-    update = passes.get();
-    made.step = std::move(passes);
+    const auto takes = gradients == nullptr ? RankExecutable::InputForm::kWhole : RankExecutable::InputForm::kShards;
+    ASSIGN_OR_RETURN(auto cut_step, RankExecutable::Create(cut, ranks.all(), runner, takes));
+    update = cut_step.get();
+    made.step = std::move(cut_step);
   } else {
     ASSIGN_OR_RETURN(made.step, runner.Prepare(step));
   }
   if (gradients == nullptr) return made;
-  ASSIGN_OR_RETURN(made.sums, LayeredGradients::Create(*gradients, step, updated, layers, ranks.all(), runner, update));
+  ASSIGN_OR_RETURN(made.sums,
+                   SumsOfLayers(step, *gradients, updated, config, sharing, ranks, runner, zero, *made.step, update));
   return made;
 }
 

@@ -10,9 +10,9 @@
 #include "absl/status/statusor.h"
 #include "core/device/device.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/distributed/plan_executor.h"
 #include "runtime/parallel/rank_executable.h"
 #include "runtime/training/config.h"
-#include "runtime/training/parallel/gradient_sums.h"
 #include "runtime/training/parallel/layout.h"
 #include "runtime/training/parallel/pipeline.h"
 
@@ -64,8 +64,9 @@ StateAxes PlacesOfPass(const Graph& pass, const StateAxes& placed);
 Graph WithoutTriggers(const Graph& pass);
 
 struct ParallelStep {
-  std::unique_ptr<Executable> step;    // its states are read by all ranks together
-  std::unique_ptr<GradientSums> sums;  // null: a step is one graph. Ends before the step
+  std::unique_ptr<Executable> step;  // its states are read by all ranks together
+  // Sums gradients over micro-batches and ranks by the list of a plan; null: a step is one graph. Ends before the step.
+  std::unique_ptr<distributed::PlanExecutor> sums;
 };
 
 // `gradients` and `step` are StepGraphs'; the former is null where a step is one graph. Groups and the runner's device

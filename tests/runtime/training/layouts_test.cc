@@ -3,9 +3,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ir/text.h"
+#include "runtime/distributed/plan_cost.h"
 #include "runtime/parallel/owner_computes_executable.h"
 #include "runtime/parallel/rank_executable.h"
-#include "runtime/training/parallel/layered_gradients.h"
+#include "runtime/training/parallel/layered_plan.h"
 #include "runtime/training/parallel/layout.h"
 #include "runtime/training/parallel/pipeline.h"
 #include "tests/runtime/training/layouts_util.h"
@@ -31,7 +32,7 @@ TEST(LayoutTest, IsReadAndChecked) {
   const auto pipeline = ParseLayout("dp=2,pp=3,micro=8,schedule=gpipe", 6);
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
   EXPECT_EQ(pipeline->micro, 8);
-  EXPECT_EQ(pipeline->schedule, PipelineSchedule::kGPipe);
+  EXPECT_EQ(pipeline->schedule, distributed::PipelineSchedule::kGPipe);
   EXPECT_THAT(pipeline->ModelParallelGroup(4), ElementsAre(3, 4, 5));
   EXPECT_THAT(pipeline->DataParallelGroup(4), ElementsAre(1, 4));
   const auto all = ParseLayout("dp=2,tp=2,pp=3,schedule=interleaved", 12);
@@ -154,11 +155,18 @@ TEST_F(LayoutsTest, ZeroSendsAndKeepsWhatItSays) {
       look_ = [&](int rank, Trainer& trainer) {
         if (rank != 0) return;
         memory.states = dynamic_cast<const RankExecutable&>(*trainer.running().step).state_bytes();
-        const auto& sums = dynamic_cast<const LayeredGradients&>(*trainer.running().sums);
+        const distributed::PlanExecutor& sums = *trainer.running().sums;
         memory.gathered = sums.gathered_bytes();
-        memory.gradients = sums.most_gradient_bytes();
-        memory.gather_bytes = sums.gather_bytes_sent();
-        memory.layers = sums.num_layers();
+        memory.gradients = distributed::PeakLeafBytes(sums.plan(), 0);
+        memory.layers = static_cast<int>(sums.plan().subgraphs.size()) / 2;
+        memory.gather_bytes = 0;
+        for (const distributed::Action& action : sums.plan().lists[0]) {
+          const bool gathers = action.kind == distributed::Action::Kind::kAllGather &&
+                               sums.plan().tensors[static_cast<size_t>(action.tensors[0])].kind ==
+                                   distributed::PlanTensor::Kind::kWeight;
+          if (!gathers) continue;
+          for (int64_t bytes : distributed::BytesSent(sums.plan(), 0, action)) memory.gather_bytes += bytes;
+        }
       };
       const double sent = BytesOfStep(json, size), formula = gradients * share * (zero == 3 ? 3 : 2);
       EXPECT_GE(sent, formula - (zero == 3 ? share * forward_only : 0));
@@ -510,7 +518,7 @@ TEST_F(LayoutsTest, ZeroOfPipelinesKeepsItsBlocksAlone) {
       look_ = [&](int rank, Trainer& trainer) {
         const auto number = static_cast<size_t>(rank);
         states[number] = dynamic_cast<const OwnerComputesExecutable&>(*trainer.running().step).state_bytes() - 8;
-        gathered[number] = dynamic_cast<const Pipeline&>(*trainer.running().sums).gathered_bytes();
+        gathered[number] = trainer.running().sums->gathered_bytes();
       };
       Use(absl::StrCat("dp=2,pp=2,zero=", zero, interleaved ? ",schedule=interleaved" : ""));
       Common(Train(json_, 4));

@@ -11,7 +11,7 @@
 #include "core/device/device.h"
 #include "core/ir/graph.h"
 #include "runtime/parallel/rank_graph.h"
-#include "runtime/training/parallel/layered_gradients.h"
+#include "runtime/training/parallel/layered_plan.h"
 #include "search/memory/rematerialization.h"
 
 namespace rewright {

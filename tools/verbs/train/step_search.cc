@@ -11,7 +11,7 @@
 #include "core/ir/random_tensors.h"
 #include "core/ir/text.h"
 #include "runtime/training/optimizer.h"
-#include "runtime/training/parallel/layered_gradients.h"
+#include "runtime/training/parallel/layered_plan.h"
 #include "runtime/training/step.h"
 #include "search/optimize/optimize.h"
 #include "search/rewriter.h"
@@ -278,11 +278,11 @@ absl::StatusOr<Graph> RewriteGradients(const Graph& gradients, const Graph& step
     const int64_t micro_batches = config.step.micro_batches;
     const int64_t count = micro_batches / layout.dp + (micro_batches % layout.dp == 0 ? 0 : 1);  // of a group
     keeping.layers = [&, count](const Graph& candidate) -> absl::StatusOr<LayeredPlan> {
-      const PipelineShape shape{.ranks = layout.pp, .tensor_parallel = layout.tp, .chunks = layout.chunks};
+      const distributed::PipelineShape shape{.ranks = layout.pp, .tensor_parallel = layout.tp, .chunks = layout.chunks};
       const auto plan = PlanPipeline(candidate, step, updated, shape, sharing.device);
       if (!plan.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), plan.status());
       LayeredPlan made;
-      ASSIGN_OR_RETURN(made.bytes, PipelineBytes(*plan, count, layout.schedule, bytes_of));
+      ASSIGN_OR_RETURN(made.bytes, PipelineBytes(*plan, step, count, layout.schedule, bytes_of));
       // No rank has all of them.
       for (Value state : candidate.states()) made.bytes -= candidate.type(state).num_bytes();
       return made;

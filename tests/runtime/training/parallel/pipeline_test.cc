@@ -6,17 +6,32 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/distributed/generate.h"
+#include "runtime/distributed/plan_cost.h"
+#include "runtime/parallel/owner_computes_executable.h"
 #include "runtime/training/parallel/layout.h"
 #include "tests/runtime/training/ranks_util.h"
 
 namespace rewright {
 namespace {
 
+using distributed::PipelineSchedule;
+using distributed::PipelineShape;
+using distributed::StageAction;
+using distributed::StageSchedule;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+// Bytes that a rank sends by its list.
+int64_t SentBy(const distributed::Plan& plan, int rank) {
+  int64_t sum = 0;
+  for (int64_t bytes : distributed::BytesSent(plan, rank)) sum += bytes;
+  return sum;
+}
 
 std::string Shown(const std::vector<StageAction>& actions) {
   std::string text;
@@ -110,15 +125,21 @@ TEST(PipelinePlanTest, StagesAreBalancedAndSendOneActivationEach) {
   const auto [least, most] = std::minmax_element(plan->seconds.begin(), plan->seconds.end());
   EXPECT_LT(*most, 1.6 * *least);  // the first one makes no gradient of its input
   // Sends an activation [6,512] forward to the next stage, and its gradient backward.
-  ASSERT_EQ(plan->messages.size(), 6u);
-  for (const PipelinePlan::Message& message : plan->messages) {
-    EXPECT_EQ(message.to, message.stage + (message.forward ? 1 : -1));
-    EXPECT_EQ(plan->layers.subgraphs.tensors[static_cast<size_t>(message.tensor)].ToString(), "f32[6,512]");
+  distributed::Plan lists = plan->Tensors(graphs.step, /*replicas=*/1, /*micro_batches=*/4);
+  distributed::WritePipeline(plan->shape, PipelineSchedule::k1F1B, /*zero=*/0, &lists);
+  int sends = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    for (const distributed::Action& action : lists.lists[static_cast<size_t>(rank)]) {
+      if (action.kind != distributed::Action::Kind::kSend) continue;
+      ++sends;
+      EXPECT_EQ(std::abs(action.target - rank), 1);
+      EXPECT_EQ(lists.tensors[static_cast<size_t>(action.tensors[0])].type.ToString(), "f32[6,512]");
+    }
   }
-  EXPECT_TRUE(plan->weight_messages.empty());
-  EXPECT_EQ(plan->BytesSent(0, 4), 4 * 6 * 512 * 4);
-  EXPECT_EQ(plan->BytesSent(1, 4), 2 * 4 * 6 * 512 * 4);
-  EXPECT_EQ(plan->BytesSent(3, 4), 4 * 6 * 512 * 4);
+  EXPECT_EQ(sends, 6 * 4);
+  EXPECT_EQ(SentBy(lists, 0), 4 * 6 * 512 * 4);
+  EXPECT_EQ(SentBy(lists, 1), 2 * 4 * 6 * 512 * 4);
+  EXPECT_EQ(SentBy(lists, 3), 4 * 6 * 512 * 4);
   // Each stage has one layer and the optimizer's states for it.
   std::map<int, std::vector<std::string>> owned;
   for (const auto& [name, stage] : plan->owners) owned[stage].push_back(name);
@@ -196,7 +217,7 @@ TEST_F(PipelineTest, HoldsAsManyMicroBatchesAsThereAreStagesBehind) {
   for (const bool gpipe : {false, true}) {
     std::vector<int> in_flight(3, 0);
     look_ = [&](int rank, Trainer& trainer) {
-      in_flight[static_cast<size_t>(rank)] = dynamic_cast<const Pipeline&>(*trainer.running().sums).most_in_flight();
+      in_flight[static_cast<size_t>(rank)] = distributed::MostInFlight(trainer.running().sums->plan(), rank);
     };
     Use(gpipe ? "pp=3,schedule=gpipe" : "pp=3");
     Common(Train(json_, 3));
@@ -210,7 +231,7 @@ TEST_F(PipelineTest, HoldsAsManyMicroBatchesAsThereAreStagesBehind) {
   // has two more than the next.
   std::vector<int> in_flight(3, 0);
   look_ = [&](int rank, Trainer& trainer) {
-    in_flight[static_cast<size_t>(rank)] = dynamic_cast<const Pipeline&>(*trainer.running().sums).most_in_flight();
+    in_flight[static_cast<size_t>(rank)] = distributed::MostInFlight(trainer.running().sums->plan(), rank);
   };
   json_["data"]["micro_batches"] = 6;
   Use("pp=3,schedule=interleaved");
@@ -228,7 +249,7 @@ TEST_F(PipelineTest, SendsWhatThePlanSays) {
       look_ = [&](int of, Trainer& trainer) {
         if (of != rank) return;
         planned =
-            static_cast<double>(dynamic_cast<const Pipeline&>(*trainer.running().sums).plan().BytesSent(rank, 4) +
+            static_cast<double>(SentBy(trainer.running().sums->plan(), rank) +
                                 dynamic_cast<const OwnerComputesExecutable&>(*trainer.running().step).bytes_sent());
       };
       // Each step also asks whether to stop.

@@ -18,7 +18,7 @@
 #include "runtime/offload/two_tier_device.h"
 #include "runtime/parallel/layers.h"
 #include "runtime/training/model.h"
-#include "runtime/training/parallel/layered_gradients.h"
+#include "runtime/training/parallel/layered_plan.h"
 #include "search/memory/activation_lifetimes.h"
 #include "substitutions/lowering.h"
 

@@ -1,8 +1,8 @@
-#include "runtime/training/parallel/pipeline_schedule.h"
+#include "runtime/distributed/pipeline_schedule.h"
 
 #include <algorithm>
 
-namespace rewright {
+namespace rewright::distributed {
 namespace {
 
 // All passes of one direction, in order: `each` micro-batches at a time; the last turn also takes the fewer than `each`
@@ -43,4 +43,4 @@ std::vector<StageAction> StageSchedule(int rank, const PipelineShape& shape, int
   return actions;
 }
 
-}  // namespace rewright
+}  // namespace rewright::distributed

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace rewright {
+namespace rewright::distributed {
 
 enum class PipelineSchedule : uint8_t { k1F1B, kGPipe, kInterleaved };
 
@@ -34,4 +34,4 @@ struct StageAction {
 std::vector<StageAction> StageSchedule(int rank, const PipelineShape& shape, int64_t micro_batches,
                                        PipelineSchedule schedule);
 
-}  // namespace rewright
+}  // namespace rewright::distributed
