@@ -40,6 +40,8 @@ struct SimdTable {
   int lanes;  // f32 elements of a vector register
 
   TileFn f32[kNumTileOps];  // null where there is no vectorized form
+  // The same where b is one number for all elements.
+  TileFn f32_by_number[kNumTileOps];
 
   // x[i] = f(x[i]), f in the order of Activation (backends/cpu/fuse/fusion.h).
   void (*activate[8])(float* x, long n, float alpha, float beta);
