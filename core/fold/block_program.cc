@@ -155,9 +155,8 @@ class BlockProgramBuilder {
     ExprPtr body = carried.body;
     if (step.axes & BlockProgram::kColumn) {
       const std::vector<Factor> factors = FactorsOfSum(carried);
-      const auto factor = std::find_if(factors.begin(), factors.end(), [&](const Factor& one) {
-        return one.own == std::set<int>{program_.column};
-      });
+      const auto factor = std::find_if(factors.begin(), factors.end(),
+                                       [&](const Factor& one) { return one.own == std::set<int>{program_.column}; });
       if (factor == factors.end()) {
         Fail("a number that is carried by columns is no product of matrices");
         return;
@@ -245,8 +244,7 @@ class BlockProgramBuilder {
     for (const ExprPtr& index : expr->args()) {
       if (index->ReadsData()) return Fail("an index is an element");
       const std::vector<int> free = FreeVariables(index);
-      const bool varies =
-          std::any_of(free.begin(), free.end(), [&](int v) { return v == inner || AxisOf(v) != 0; });
+      const bool varies = std::any_of(free.begin(), free.end(), [&](int v) { return v == inner || AxisOf(v) != 0; });
       if (!varies) continue;
       if (!index->IsVariable()) return Fail("an index is no axis");
       read.axes |= AxisOf(index->variable());

@@ -27,9 +27,8 @@ bool HasTiles(const BlockProgram& program) {
     using Kind = BlockProgram::Value::Kind;
     if (value.dtype != DType::kFloat32 && value.dtype != DType::kBool) return false;
     const auto reads_numbers = [&] {
-      return std::all_of(value.args.begin(), value.args.end(), [&](int arg) {
-        return program.values[static_cast<size_t>(arg)].dtype == DType::kFloat32;
-      });
+      return std::all_of(value.args.begin(), value.args.end(),
+                         [&](int arg) { return program.values[static_cast<size_t>(arg)].dtype == DType::kFloat32; });
     };
     if (value.kind == Kind::kCall) return Simd().f32[static_cast<int>(value.fn)] != nullptr && reads_numbers();
     if (value.kind == Kind::kNumber || value.kind == Kind::kSelect) return value.dtype == DType::kFloat32;
@@ -58,7 +57,8 @@ class FoldCandidates {
     bool has_product = false;
     // Groups stand behind those that they read: the last one that all of its readers are known of is the next.
     while (!open.empty()) {
-      const auto next = std::max_element(open.begin(), open.end(), [&](Value a, Value b) { return Maker(a) < Maker(b); });
+      const auto next =
+          std::max_element(open.begin(), open.end(), [&](Value a, Value b) { return Maker(a) < Maker(b); });
       const Value value = *next;
       open.erase(next);
       const int maker = Maker(value);
@@ -123,8 +123,7 @@ absl::StatusOr<GroupFold> FoldOf(const Graph& graph, const Group& group, Value a
   ASSIGN_OR_RETURN(const Application application, Apply(*found.op, types, {}, meanings));
   found.meaning = application.meaning;
   found.bindings = BindingsOf(*found.meaning, types, {});
-  ASSIGN_OR_RETURN(found.fold,
-                   DeriveFold(*found.meaning, 0, static_cast<int>(operand - operands.begin()), axis));
+  ASSIGN_OR_RETURN(found.fold, DeriveFold(*found.meaning, 0, static_cast<int>(operand - operands.begin()), axis));
   ASSIGN_OR_RETURN(found.program, MakeBlockProgram(*found.meaning, 0, found.bindings, found.fold));
   if (!HasTiles(found.program)) return absl::NotFoundError("tiles do not have all operations");
   return found;

@@ -8,7 +8,6 @@
 // number with the final values of those before it: as the operators say, without repairs. So rows that begin with
 // -infinity throughout a block are exact.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -30,7 +29,7 @@ using BlockValue = BlockProgram::Value;
 using ValueKind = BlockProgram::Value::Kind;
 
 constexpr int64_t kFoldBytes = 256 << 10;  // of packed factors that a block of the loop reads
-constexpr int64_t kMostLoop = 512, kMostRows = 128;
+constexpr int64_t kMostLoop = 256, kMostRows = 144;
 constexpr unsigned kRowAxis = BlockProgram::kRow, kLoopAxis = BlockProgram::kLoop, kColumnAxis = BlockProgram::kColumn;
 
 // An operand's element at a position: where it begins at each parallel point, and its steps along the axes of a block,
@@ -44,9 +43,9 @@ struct FoldRead {
 
 // The right factor of a product, a matrix [depth, columns] for each block of the loop.
 struct PackedFold {
-  int value = -1;  // the read
-  bool along_depth = false;  // the loop runs along the depth, else along the columns
-  int64_t depth = 0, columns = 0;  // of a whole block
+  int value = -1;                      // the read
+  bool along_depth = false;            // the loop runs along the depth, else along the columns
+  int64_t depth = 0, columns = 0;      // of a whole block
   std::vector<int64_t> slots, starts;  // by parallel point its matrices; by matrices where they begin
   int64_t floats = 0;                  // of a block
   int64_t offset = 0;                  // of the first one in scratch space
@@ -63,12 +62,12 @@ struct FoldPlan {
   BlockProgram program;
   int64_t points = 1, rows = 1, loop = 1, columns = 1;
   int64_t strip = 1, row_block = 1, loop_block = 1, column_floats = 16;
-  std::vector<FoldRead> reads;           // by value
-  std::vector<float> numbers;            // by value
+  std::vector<FoldRead> reads;  // by value
+  std::vector<float> numbers;   // by value
   std::vector<PackedFold> packed;
-  std::vector<int> packed_of;            // by value, its place in `packed`; -1: none
+  std::vector<int> packed_of;  // by value, its place in `packed`; -1: none
   FoldRead out;
-  int num_operands = 0;                  // buffers
+  int num_operands = 0;  // buffers
   int threads = 1;
   // Floats of scratch space: all that is packed, then of each thread the carried numbers, and slots.
   int64_t packed_floats = 0, thread_floats = 0;
@@ -270,10 +269,7 @@ class FoldKernel : public Kernel {
       switch (value.kind) {
         case ValueKind::kRead: return Read(v, slot, &view);
         case ValueKind::kProduct: return Product(v, slot, view.row);
-        case ValueKind::kCall: {
-          const int fn = static_cast<int>(value.fn);
-          return Apply(Simd().f32[fn], Simd().f32_by_number[fn], value, view);
-        }
+        case ValueKind::kCall: return Call(value, view);
         case ValueKind::kSelect: return Apply(Simd().f32[kTileSelect], nullptr, value, view);
         default: return;  // numbers are there
       }
@@ -338,6 +334,11 @@ class FoldKernel : public Kernel {
       }
     }
 
+    void Call(const BlockValue& value, const View& to) const {
+      const int fn = static_cast<int>(value.fn);
+      Apply(Simd().f32[fn], value.args.size() == 2 ? Simd().f32_by_number[fn] : nullptr, value, to);
+    }
+
     void Apply(TileFn fn, TileFn by_number, const BlockValue& value, const View& to) const {
       const int64_t count = CountOf(value.axes);
       const unsigned inner = InnerOf(value.axes);
@@ -349,8 +350,16 @@ class FoldKernel : public Kernel {
         fills[k] = axes != 0 && (axes & inner) == 0;
         if (fills[k]) args[k].row = 1;
       }
-      const bool number = fills[1] && !fills[0] && by_number != nullptr;
-      for (int64_t r = 0; r < RowsOf(value.axes); ++r) {
+      const bool number =
+          !fills[0] && by_number != nullptr && (fills[1] || values_[static_cast<size_t>(value.args[1])].axes == 0);
+      const int64_t rows = RowsOf(value.axes);
+      bool together = rows > 1 && count == to.row;  // rows lie behind one another
+      for (size_t k = 0; k < value.args.size(); ++k) {
+        const bool repeats = number && k == 1 && args[k].row == 0;
+        together = together && (repeats || (args[k].row == count && args[k].element_bytes == 4 && !fills[k]));
+      }
+      if (together) return (number ? by_number : fn)(to.data, args[0].data, args[1].data, args[2].data, rows * count);
+      for (int64_t r = 0; r < rows; ++r) {
         const void* at[3] = {};
         for (size_t k = 0; k < value.args.size(); ++k) {
           at[k] = args[k].At(r);
@@ -404,7 +413,7 @@ class FoldKernel : public Kernel {
         if (first) return;
         const View before = repaired ? ViewOf(step.repair) : View();
         const void* const from = repaired ? before.data : reinterpret_cast<char*>(repairs ? Before(k) : to);
-        const TileOp join = step.kind == ReduceKind::kSum ? kTileAdd
+        const TileOp join = step.kind == ReduceKind::kSum   ? kTileAdd
                             : step.kind == ReduceKind::kMax ? kTileMax
                                                             : kTileMin;
         Simd().f32[join](to, from, numbers, nullptr, count_rows_);
@@ -418,8 +427,9 @@ class FoldKernel : public Kernel {
       }
       const View body = ViewOf(step.body);
       const int64_t factor = plan_.packed_of[static_cast<size_t>(step.factor)];
-      Multiply(reinterpret_cast<const float*>(body.data), body.row, 1, PanelsOf(plan_.packed[static_cast<size_t>(factor)]),
-               count_, to, plan_.column_floats, plan_.columns, !first);
+      Multiply(reinterpret_cast<const float*>(body.data), body.row, 1,
+               PanelsOf(plan_.packed[static_cast<size_t>(factor)]), count_, to, plan_.column_floats, plan_.columns,
+               !first);
     }
 
     void Advance() const {
@@ -428,17 +438,10 @@ class FoldKernel : public Kernel {
       }
     }
 
-    static bool IsFinite(const float* x, int64_t count) {
-      uint32_t largest = 0;
-      for (int64_t i = 0; i < count; ++i) {
-        largest = std::max(largest, std::bit_cast<uint32_t>(x[i]) & 0x7f800000u);
-      }
-      return largest != 0x7f800000u;
-    }
-
     // Computes the element; false where it, or a number that it is computed from, is not finite.
     bool Finish() {
-      Compute(plan_.program.element_values, 1);
+      ComputeElement();
+      const auto IsFinite = Simd().row_is_finite;
       bool finite = true;
       for (size_t k = 0; k < plan_.program.steps.size(); ++k) {
         if (plan_.program.steps[k].factor < 0) {
@@ -457,11 +460,33 @@ class FoldKernel : public Kernel {
       return finite;
     }
 
+    float* Out() const {
+      return static_cast<float*>(buffers_[plan_.num_operands + 1]) + plan_.out.starts[static_cast<size_t>(point_)] +
+             first_row_ * plan_.out.row;
+    }
+
+    // Where the columns of the result lie side by side, the last operation writes them.
+    void ComputeElement() {
+      const BlockProgram& program = plan_.program;
+      const BlockValue& element = values_[static_cast<size_t>(program.element)];
+      in_place_ = element.kind == ValueKind::kCall && (element.axes & kColumnAxis) && plan_.out.column == 1 &&
+                  (element.axes & kRowAxis);
+      for (const int v : program.element_values) {
+        if (in_place_ && v == program.element) {
+          View& view = views_[static_cast<size_t>(v)];
+          view = {reinterpret_cast<char*>(Out()), plan_.out.row};
+          Call(element, view);
+        } else {
+          Compute(v, own_ + plan_.slots[1].at[static_cast<size_t>(v)]);
+        }
+      }
+    }
+
     void Store() const {
+      if (in_place_) return;
       const unsigned axes = values_[static_cast<size_t>(plan_.program.element)].axes;
       const View element = ViewOf(plan_.program.element);
-      float* const out = static_cast<float*>(buffers_[plan_.num_operands + 1]) +
-                         plan_.out.starts[static_cast<size_t>(point_)] + first_row_ * plan_.out.row;
+      float* const out = Out();
       const bool by_column = axes == 0 || (axes & kColumnAxis) != 0;
       for (int64_t r = 0; r < count_rows_; ++r) {
         const float* const from = by_column ? reinterpret_cast<const float*>(element.At(r))
@@ -481,9 +506,10 @@ class FoldKernel : public Kernel {
     float* const scratch_;
     float* const own_;
     std::vector<View> views_;
-    int64_t point_ = 0;                                       // parallel
-    int64_t in_block_ = 0, first_row_ = 0, count_rows_ = 0;   // the strip: from the block's first row, from the first
-    int64_t block_ = 0, first_ = 0, count_ = 0;               // of the loop
+    int64_t point_ = 0;                                      // parallel
+    int64_t in_block_ = 0, first_row_ = 0, count_rows_ = 0;  // the strip: from the block's first row, from the first
+    int64_t block_ = 0, first_ = 0, count_ = 0;              // of the loop
+    bool in_place_ = false;                                  // the element was written where the result lies
   };
 
   const FoldPlan plan_;
@@ -495,6 +521,7 @@ class FoldPlanner {
   FoldPlanner(const GroupFold& fold, const std::vector<Layout>& operands, const Layout& out, int threads)
       : fold_(fold), operands_(operands), out_(out) {
     plan_.program = fold.program;
+    JoinDifferences();
     plan_.threads = threads;
     plan_.num_operands = static_cast<int>(operands.size());
     variables_ = fold.bindings.variables;
@@ -533,6 +560,38 @@ class FoldPlanner {
   }
 
  private:
+  // exp(a - b) becomes one operation of a and b where b is one number for each row and nothing else reads a - b.
+  void JoinDifferences() {
+    BlockProgram& program = plan_.program;
+    std::vector<int> readers(program.values.size(), 0);
+    for (const BlockValue& value : program.values) {
+      for (const int arg : value.args) ++readers[static_cast<size_t>(arg)];
+    }
+    for (const BlockProgram::Step& step : program.steps) {
+      ++readers[static_cast<size_t>(step.body)];
+      if (step.repair >= 0) ++readers[static_cast<size_t>(step.repair)];
+    }
+    ++readers[static_cast<size_t>(program.element)];
+    const unsigned columns = kLoopAxis | kColumnAxis;
+    for (BlockValue& value : program.values) {
+      if (value.kind != ValueKind::kCall || value.fn != Fn::kExp) continue;
+      const int inner = value.args[0];
+      const BlockValue& difference = program.values[static_cast<size_t>(inner)];
+      if (difference.kind != ValueKind::kCall || difference.fn != Fn::kSub ||
+          readers[static_cast<size_t>(inner)] != 1) {
+        continue;
+      }
+      const unsigned left = program.values[static_cast<size_t>(difference.args[0])].axes;
+      const unsigned right = program.values[static_cast<size_t>(difference.args[1])].axes;
+      if ((left & columns) == 0 || (right & columns) != 0) continue;
+      value.args = difference.args;
+      for (BlockProgram::Step& step : program.steps) {
+        for (std::vector<int>* order : {&step.values, &step.repair_values, &step.all_values}) std::erase(*order, inner);
+      }
+      std::erase(program.element_values, inner);
+    }
+  }
+
   void ReadOperands(const Shape& points) {
     const BlockProgram& program = plan_.program;
     const OutputMeaning& output = fold_.meaning->outputs[0];
@@ -608,7 +667,7 @@ class FoldPlanner {
     }
     const int64_t fits = kFoldBytes / (4 * std::max<int64_t>(floats, 1)) / width * width;
     plan_.loop_block = std::min(std::clamp(fits, 2 * width, kMostLoop), plan_.loop);
-    plan_.strip = std::min(2 * unit, plan_.rows);
+    plan_.strip = std::min(6 * unit, plan_.rows);
     // Blocks of rows are as long as all threads have some.
     int64_t parts = (plan_.rows + kMostRows - 1) / kMostRows;
     const int64_t strips = (plan_.rows + plan_.strip - 1) / plan_.strip;
@@ -626,8 +685,7 @@ class FoldPlanner {
       factor.slots = Numbered(plan_.reads[static_cast<size_t>(factor.value)].starts, &factor.starts);
       factor.floats = static_cast<int64_t>(PackedMatmulBytes(factor.depth, factor.columns) / sizeof(float));
       factor.offset = plan_.packed_floats;
-      plan_.packed_floats +=
-          RoundedUp(factor.floats * plan_.blocks() * static_cast<int64_t>(factor.starts.size()));
+      plan_.packed_floats += RoundedUp(factor.floats * plan_.blocks() * static_cast<int64_t>(factor.starts.size()));
       plan_.packed_of[static_cast<size_t>(key)] = static_cast<int>(plan_.packed.size());
       plan_.packed.push_back(std::move(factor));
     };
@@ -705,8 +763,7 @@ absl::StatusOr<bool> PlanFoldGroup(Lowering& lowering, const FusedGroup& group) 
   }
   const Layout layout = lowering.LayoutOf(group, out);
   FoldPlan plan = FoldPlanner(*group.fold, layouts, layout, lowering.threads()).Run();
-  buffers.push_back(
-      Lowering::Scratch(lowering.AddScratch(static_cast<size_t>(plan.scratch_floats()) * sizeof(float))));
+  buffers.push_back(Lowering::Scratch(lowering.AddScratch(static_cast<size_t>(plan.scratch_floats()) * sizeof(float))));
   buffers.push_back(Lowering::Write(lowering.Define(out, layout).buffer));
   lowering.Emit(std::make_unique<FoldKernel>(std::move(plan)), std::move(buffers),
                 absl::StrCat(GroupLabel(graph, group.group), " (by ", kFoldLaw, ")"));
@@ -715,8 +772,6 @@ absl::StatusOr<bool> PlanFoldGroup(Lowering& lowering, const FusedGroup& group) 
 
 }  // namespace
 
-KernelEntry FoldGroupEntry() {
-  return {.ops = {}, .plan = PlanFoldGroup, .layout = FoldLayout, .laws = FoldLaws};
-}
+KernelEntry FoldGroupEntry() { return {.ops = {}, .plan = PlanFoldGroup, .layout = FoldLayout, .laws = FoldLaws}; }
 
 }  // namespace rewright::cpu

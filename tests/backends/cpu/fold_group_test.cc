@@ -1,12 +1,11 @@
 // Groups that one pass computes: which there are, and what they give, against the interpreter.
-#include "backends/cpu/fuse/folds.h"
-
 #include <cmath>
 #include <limits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "backends/cpu/cpu_device.h"
+#include "backends/cpu/fuse/folds.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lower/lowering.h"
 #include "backends/cpu/simd/simd.h"
@@ -169,10 +168,9 @@ output o = %7
 };
 
 Graph GraphOf(const Case& one, int64_t m, int64_t t, int64_t d, int64_t e) {
-  const auto graph = ParseGraph(absl::StrReplaceAll(one.text, {{"M", std::to_string(m)},
-                                                               {"T", std::to_string(t)},
-                                                               {"D", std::to_string(d)},
-                                                               {"E", std::to_string(e)}}));
+  const auto graph = ParseGraph(absl::StrReplaceAll(
+      one.text,
+      {{"M", std::to_string(m)}, {"T", std::to_string(t)}, {"D", std::to_string(d)}, {"E", std::to_string(e)}}));
   EXPECT_TRUE(graph.ok()) << graph.status();
   return *graph;
 }
@@ -222,7 +220,11 @@ TEST(CpuFoldsOfValues, ThatAreNotFiniteAgree) {
     for (int64_t row = 0; row < kQueries; ++row) {
       // The first blocks, all but the last key, all keys, the later blocks.
       const int64_t begin = row % 5 == 3 ? 900 : 0;
-      const int64_t end = row % 5 == 0 ? 1000 : row % 5 == 1 ? kKeys - 1 : row % 5 == 2 ? kKeys : row % 5 == 3 ? kKeys : 0;
+      const int64_t end = row % 5 == 0   ? 1000
+                          : row % 5 == 1 ? kKeys - 1
+                          : row % 5 == 2 ? kKeys
+                          : row % 5 == 3 ? kKeys
+                                         : 0;
       std::fill(mask + row * kKeys + begin, mask + row * kKeys + end, -kInfinity);
     }
     if (round == 1) mask[4 * kKeys + 700] = kInfinity;
