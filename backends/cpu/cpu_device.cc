@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/codegen/jit.h"
+#include "backends/cpu/fuse/folds.h"
 #include "backends/cpu/fuse/fusion.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lower/context_layout.h"
@@ -20,12 +21,14 @@ namespace rewright::cpu {
 namespace {
 
 // Raised when fusion changes, so that times measured before are not used; kernels have versions of their own.
-constexpr int kFusionVersion = 9;
+constexpr int kFusionVersion = 10;
 // A kernel's measurement ends early once it takes this many times as long as the best one: disturbances of a sample are
 // smaller than that.
 constexpr double kClearlySlower = 1.3;
 // A few runs do not tell apart what differs by less.
 constexpr double kAlike = 1.07;
+// Operations of a group that is worth a choice between a fold and its parts.
+constexpr double kLeastFoldOperations = 1 << 23;
 
 class CpuDevice : public Device {
  public:
@@ -129,14 +132,17 @@ class CpuDevice : public Device {
   }
 
   std::vector<std::string> Laws(const Graph& graph, const Group& group) {
-    if (context_->allowed_rewrites == nullptr || graph.node(group.nodes[0]).op != ops::Conv2d()) return {};
+    if (context_->allowed_rewrites == nullptr) return {};
+    const bool is_conv = graph.node(group.nodes[0]).op == ops::Conv2d();
+    if (!is_conv && (context_->folds == nullptr || group.nodes.size() == 1)) return {};
     const std::optional<FusedGroup> fused = layouts_.FusedOf(graph, group);
     return fused ? AllowedLaws(*context_, graph, *fused) : std::vector<std::string>();
   }
 
   // A convolution in training: what runs must not depend on what was measured, or a resumed run would round otherwise.
   static bool WeightsChange(const Graph& graph, const Group& group) {
-    return !graph.IsKnown(graph.node(group.nodes[0]).operands[1]);
+    const Node& first = graph.node(group.nodes[0]);
+    return first.op == ops::Conv2d() && !graph.IsKnown(first.operands[1]);
   }
 
   static std::string KeyOf(const std::string& signature, const MeasureOptions& how) {
@@ -185,6 +191,9 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(const DeviceOptions& optio
   if (!made.ok()) return made.status();
   context->block = Simd().lanes < 16 ? 8 : 16;
   context->allowed_rewrites = options.allowed_rewrites;
+  if (options.allowed_rewrites != nullptr) {
+    context->folds = std::make_shared<const GroupFolds>(options.allowed_rewrites, kLeastFoldOperations);
+  }
   context->opaque = options.opaque;
   context->threads = options.NumThreads();
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(context), options.profile));

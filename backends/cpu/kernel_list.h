@@ -54,6 +54,7 @@ struct KernelEntry {
 };
 
 #define REWRIGHT_CPU_KERNELS(X) \
+  X(FoldGroup)                  \
   X(Bf16Product)                \
   X(Wide)                       \
   X(QuantizedProduct)           \

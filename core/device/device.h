@@ -23,6 +23,8 @@
 
 namespace rewright {
 
+struct Fold;  // core/fold/fold.h
+
 // Applications that the device runs as one. Values read from outside and values that escape are named.
 struct Group {
   std::vector<NodeId> nodes;  // operands before users
@@ -153,6 +155,9 @@ struct SecondTier {
   double lost = 0;              // seconds by which kernels take longer for each second of copies
 };
 
+// The name of the law by which one pass over an axis computes a group, for switches, profiles and labels of steps.
+inline constexpr char kFoldLaw[] = "fold";
+
 // Tells which kernels may compute an operator by other operators. A kernel whose arithmetic is not that of its operator
 // states its computation as a graph of operators, and the law that leads there (docs/decisions/038). Thread-safe.
 class AllowedKernelRewrites {
@@ -161,6 +166,12 @@ class AllowedKernelRewrites {
   // True if the law of that name is proved, is not switched off, and leads from the application to `meaning`, a value
   // of the graph's arena.
   virtual bool Allow(const std::string& law, const Graph& graph, NodeId application, Value meaning) const = 0;
+  // True if folds are not switched off, and the laws are proved by which each number of this one is carried from block
+  // to block (docs/folds.md).
+  virtual bool AllowFold(const Fold& fold) const {
+    (void)fold;
+    return false;
+  }
 };
 
 class Device {

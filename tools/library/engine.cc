@@ -11,6 +11,7 @@
 #include "runtime/executor.h"
 #include "runtime/reference_runner.h"
 #include "substitutions/proved_kernel_rewrites.h"
+#include "verifier/claims/proved_folds.h"
 
 namespace rewright {
 
@@ -62,7 +63,10 @@ absl::StatusOr<Engine> Engine::Open(const std::string& name, int threads, const 
   options.precision = precision;
   options.opaque = engine.opaque_;
   if (name == "cpu") {
-    ASSIGN_OR_RETURN(options.allowed_rewrites, LoadAllowedKernelRewrites(switched_off));
+    std::vector<std::string> rules = switched_off;
+    const bool folds = std::erase(rules, kFoldLaw) == 0;
+    ASSIGN_OR_RETURN(std::unique_ptr<AllowedKernelRewrites> allowed, LoadAllowedKernelRewrites(rules));
+    options.allowed_rewrites = folds ? WithProvedFolds(std::move(allowed)) : std::move(allowed);
   }
   ASSIGN_OR_RETURN(engine.device_, MakeDevice(name, options));
   if (engine.device_->runs() && options.profile != nullptr) {

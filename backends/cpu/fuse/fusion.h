@@ -18,6 +18,8 @@
 //   5. Everything else is alone.
 //   6. A reduction along rows joins the pointwise group that alone reads what it gives, once a row, with the pointwise
 //      nodes and reshapes in between (row_groups.h), where a loop can be compiled for them: a norm of rows.
+//   7. Groups between products of activations, and these, are one where a licensed fold computes them (folds.h).
+//      FuseGraph leaves that to its callers, who know what is licensed.
 // But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
 // groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come
 // behind all other groups, with what is fetched for them from a second tier of memory. A difference that only products
@@ -62,13 +64,28 @@ struct EpilogueStep {
   ActivationFunction activation;
 };
 
+struct GroupFold;  // folds.h
+
 struct FusedGroup {
-  enum class Kind : uint8_t { kConv, kMatmul, kQuantized, kWeightGradient, kPointwise, kReduce, kRows, kView, kOther };
+  enum class Kind : uint8_t {
+    kConv,
+    kMatmul,
+    kQuantized,
+    kWeightGradient,
+    kPointwise,
+    kReduce,
+    kRows,
+    kView,
+    kFold,
+    kOther
+  };
   Kind kind = Kind::kOther;
   Group group;
   std::vector<EpilogueStep> epilogue;                 // kConv, kMatmul
   std::shared_ptr<const QuantizedProduct> quantized;  // kQuantized
   NodeId reduction = -1;                              // kRows
+  std::shared_ptr<const GroupFold> fold;              // kFold
+  std::vector<FusedGroup> parts;                      // kFold: groups as which it may run instead
   bool is_last = false;  // computes a state's next value, or a fetch for one; such groups run after all others
 };
 

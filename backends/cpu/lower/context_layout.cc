@@ -6,6 +6,7 @@
 #include "absl/hash/hash.h"
 #include "backends/common/group.h"
 #include "backends/common/node_access.h"
+#include "backends/cpu/fuse/folds.h"
 #include "backends/cpu/kernel_list.h"
 
 namespace rewright::cpu {
@@ -48,6 +49,10 @@ std::shared_ptr<const CpuLayouts::Table> CpuLayouts::TableOf(const Graph& graph)
   table->nodes = graph.nodes();
   for (const Output& output : graph.outputs()) table->outputs.push_back(output.value);
   table->groups = FuseGraph(graph);
+  if (context_->folds != nullptr) {
+    table->groups =
+        context_->folds->Join(graph, std::move(table->groups), [](const FusedGroup&) { return true; });
+  }
   for (size_t i = 0; i < table->groups.size(); ++i) table->group_of.emplace(table->groups[i].group.nodes[0], i);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (arena_.lock() != graph.arena()) {
@@ -67,8 +72,9 @@ std::shared_ptr<const CpuLayouts::Table> CpuLayouts::TableOf(const Graph& graph)
 CpuLayouts::LaidPtr CpuLayouts::Lay(const Graph& graph, const FusedGroup& group, Value value, const Table& before) {
   const bool returned = graph.is_output(value);
   // The key covers everything that ResultLayout reads.
-  const bool product = group.kind == FusedGroup::Kind::kMatmul;
-  const uint64_t wanted = product ? rewright::cpu::HashOf(ProductLayout(graph, group, value)) : 0;
+  const FusedGroup& last = group.kind == FusedGroup::Kind::kFold ? group.parts.back() : group;
+  const bool product = last.kind == FusedGroup::Kind::kMatmul;
+  const uint64_t wanted = product ? rewright::cpu::HashOf(ProductLayout(graph, last, value)) : 0;
   std::vector<uint64_t> key = {static_cast<uint64_t>(value.output), returned, wanted, group.group.nodes.size()};
   for (NodeId node : group.group.nodes) key.push_back(static_cast<uint64_t>(node));
   for (Value input : group.group.inputs) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/common/group.h"
 #include "backends/common/group_order.h"
+#include "backends/cpu/fuse/folds.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/onednn/reorder.h"
 #include "core/base/check.h"
@@ -28,7 +29,7 @@ Lowering::Lowering(std::shared_ptr<const DnnlContext> context, const Graph& grap
     : context_(std::move(context)), graph_(graph), options_(std::move(options)) {}
 
 absl::StatusOr<Schedule> Lowering::Run() {
-  const std::vector<FusedGroup> groups = OrderedGroups();
+  ASSIGN_OR_RETURN(const std::vector<FusedGroup> groups, OrderedGroups());
   RETURN_IF_ERROR(FoldConstants());
   for (const FusedGroup& group : groups) {
     schedule_.groups.push_back(group.group);
@@ -63,8 +64,17 @@ absl::StatusOr<Schedule> Lowering::Run() {
 }
 
 // At inference the order of the graph is good for memory, and better for caches.
-std::vector<FusedGroup> Lowering::OrderedGroups() const {
+absl::StatusOr<std::vector<FusedGroup>> Lowering::OrderedGroups() const {
   std::vector<FusedGroup> groups = FuseGraph(graph_);
+  if (context_->folds != nullptr && options_.law_of != nullptr) {
+    absl::Status status;
+    groups = context_->folds->Join(graph_, std::move(groups), [&](const FusedGroup& group) {
+      const absl::StatusOr<std::string> law = options_.law_of(group);
+      if (!law.ok()) status.Update(law.status());
+      return law.ok() && *law == kFoldLaw;
+    });
+    RETURN_IF_ERROR(status);
+  }
   if (graph_.mode() != Mode::kTraining || options_.keep_output_layouts) return groups;
   std::vector<OrderedGroup> parts;
   for (const FusedGroup& group : groups) {

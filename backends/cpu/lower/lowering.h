@@ -150,7 +150,7 @@ class Lowering : private ScheduleBuilder {
   }
 
  private:
-  std::vector<FusedGroup> OrderedGroups() const;
+  absl::StatusOr<std::vector<FusedGroup>> OrderedGroups() const;
   // Computes what is small; of the rest notes the parts that are computed when something reads them.
   absl::Status FoldConstants();
   absl::Status Compute(const std::vector<Value>& values);

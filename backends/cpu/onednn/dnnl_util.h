@@ -19,6 +19,8 @@ class OpaqueNodes;  // backends/onnxruntime/opaque_nodes.h
 
 namespace rewright::cpu {
 
+class GroupFolds;  // fuse/folds.h
+
 // Shared by all kernels of a device.
 struct DnnlContext {
   dnnl::engine engine;
@@ -27,6 +29,7 @@ struct DnnlContext {
   std::shared_ptr<const AllowedKernelRewrites>
       allowed_rewrites;                            // of kernels that compute by other operators; null: none may
   std::shared_ptr<const ort::OpaqueNodes> opaque;  // which run nodes that are not known here; null: none may
+  std::shared_ptr<const GroupFolds> folds;         // groups that one pass computes; null: none is
   const std::shared_ptr<PackedWeights> packed = std::make_shared<PackedWeights>();
 };
 

@@ -40,6 +40,8 @@ struct SimdTable {
   int lanes;  // f32 elements of a vector register
 
   TileFn f32[kNumTileOps];  // null where there is no vectorized form
+  // The same where b is one number for all elements; of exp, that of the difference a - b.
+  TileFn f32_by_number[kNumTileOps];
 
   // x[i] = f(x[i]), f in the order of Activation (backends/cpu/fuse/fusion.h).
   void (*activate[8])(float* x, long n, float alpha, float beta);
@@ -50,6 +52,7 @@ struct SimdTable {
 
   // Rows of n contiguous elements.
   float (*row_max)(const float* x, long n);
+  bool (*row_is_finite)(const float* x, long n);
   // A reduction by sums, maxima or minima in pieces, in the order of TileJoin: 4 * lanes numbers take in one element
   // after the other, element i the number i % (4 * lanes), and are put together at the end. One that is NaN stays.
   void (*start_join[3])(float* numbers);
