@@ -433,7 +433,7 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Family>& fa
     const Instance other = instances_[i];
     if (other.kind != kind || (other.name == name && other.params == abstraction.params)) continue;
     if (!equal_closures_) continue;
-    if (!IsExtremum(kind) && other.head != head) continue;
+    if (!IsExtremum(kind) && other.skeleton != head) continue;
     if (other.name == name) continue;  // congruence of the function decides
     const Guard both = Guard::And(other.path, path);
     if (equal_closures_(kind, other.families, families, both)) {

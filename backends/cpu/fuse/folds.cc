@@ -10,6 +10,7 @@
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
 #include "core/fold/composite_op.h"
+#include "core/index/cost_features.h"
 #include "core/ops/ops.h"
 
 namespace rewright::cpu {

@@ -9,6 +9,7 @@
 #include "backends/cuda/codegen/expression_writer.h"
 #include "backends/cuda/codegen/kernel_text.h"
 #include "core/base/text_hash.h"
+#include "core/index/compose.h"
 #include "core/ir/index_value.h"
 
 namespace rewright::cuda {

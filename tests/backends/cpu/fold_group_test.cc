@@ -271,7 +271,7 @@ TEST(CpuFoldGroups, AreThoseThatAreLicensed) {
   ASSERT_EQ(folds.size(), 1u);
   EXPECT_EQ(folds[0].group.nodes.size(), 5u);
   EXPECT_EQ(folds[0].parts.size(), 4u);
-  EXPECT_THAT(LicensedLaws(*context, graph, folds[0]), testing::ElementsAre(kFoldLaw));
+  EXPECT_THAT(AllowedLaws(*context, graph, folds[0]), testing::ElementsAre(kFoldLaw));
   EXPECT_THAT(groups_of(*Context(1, /*allowed=*/false)), testing::IsEmpty());
   EXPECT_THAT(groups_of(*Context(1, true, /*least_operations=*/1e9)), testing::IsEmpty());
 }
