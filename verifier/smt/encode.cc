@@ -202,7 +202,7 @@ std::vector<z3::expr> Encoder::VariableFacts(const std::vector<Var>& hidden) {
       const VarInfo info = ctx_.Info(v);
       z3::expr x = OfVar(v);
       if (info.kind == VarInfo::Kind::kParam && info.min.has_value()) out.push_back(x >= z3_.int_val(*info.min));
-      if (!info.range.has_value() || std::find(hidden.begin(), hidden.end(), v) != hidden.end()) continue;
+      if (!info.range.has_value() || Has(hidden, v)) continue;
       out.push_back(OfPoly(info.range->first) <= x && x < OfPoly(info.range->second));
     }
   }
