@@ -37,7 +37,7 @@ ListFile Read(const std::string& path) {
   Lines* section = nullptr;
   std::ifstream in(path);
   for (std::string text; std::getline(in, text);) {
-    if (absl::StartsWith(text, "#")) {
+    if (section == nullptr && absl::StartsWith(text, "#")) {
       file.comments.push_back(text);
     } else if (absl::StartsWith(text, "[") && absl::EndsWith(text, "]")) {
       section = &file.sections[text.substr(1, text.size() - 2)];

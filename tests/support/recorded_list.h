@@ -3,7 +3,7 @@
 //
 // The file has sections, and in each a line for every case listed, in order of the names:
 //
-//   # comments
+//   # comments, before the first section
 //   [section]
 //   name | what is found | reason, where one is known
 //

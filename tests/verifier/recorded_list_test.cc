@@ -57,6 +57,16 @@ TEST(RecordedList, SectionsThatAreRecordedSideBySideAreKept) {
   EXPECT_EQ(folder.Files(), std::vector<std::string>{"list.txt"});
 }
 
+// A case may have a name that looks like a comment.
+TEST(RecordedList, NamesMayBeginWithANumberSign) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "list.txt";
+  WriteContents(path, "# A comment.\n");
+  Record(path, "one", {{"#1 a rule", "open"}}, /*whole=*/true);
+  Record(path, "two", {{"#2 a rule", "open"}}, /*whole=*/true);
+  EXPECT_EQ(FileContents(path), "# A comment.\n\n[one]\n#1 a rule | open\n\n[two]\n#2 a rule | open\n");
+}
+
 TEST(RecordedList, AWholeSectionLosesTheLinesOfOtherCases) {
   const TemporaryFolder folder;
   const std::string path = folder / "list.txt";

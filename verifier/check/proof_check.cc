@@ -14,6 +14,7 @@
 namespace rewright {
 
 using verifier::Atom;
+using verifier::Has;
 using verifier::IndexEnvironment;
 using verifier::IndexSum;
 using verifier::Law;
@@ -61,7 +62,7 @@ std::vector<Var> PositionsOf(const Variables& ctx, const std::vector<Poly>& at) 
   std::vector<Var> out;
   for (const Poly& p : at) {
     for (Var v : p.Vars()) {
-      if (!ctx.IsParam(v) && std::find(out.begin(), out.end(), v) == out.end()) out.push_back(v);
+      if (!ctx.IsParam(v) && !Has(out, v)) out.push_back(v);
     }
   }
   return out;
@@ -356,9 +357,8 @@ void ProofCheck::Equal(const Variables& ctx, Law law, const Guard& also, const N
 }
 
 bool ProofCheck::OnlyOver(const Variables& ctx, const std::vector<Var>& vars, const std::vector<Var>& positions) const {
-  return std::all_of(vars.begin(), vars.end(), [&](Var v) {
-    return ctx.IsParam(v) ? v < base_.params : std::find(positions.begin(), positions.end(), v) != positions.end();
-  });
+  return std::all_of(vars.begin(), vars.end(),
+                     [&](Var v) { return ctx.IsParam(v) ? v < base_.params : Has(positions, v); });
 }
 
 bool ProofCheck::IsTruthful(const AtomNode& read) const {

@@ -18,6 +18,7 @@ using verifier::Atom;
 using verifier::AtomNode;
 using verifier::ElementValues;
 using verifier::Family;
+using verifier::Has;
 using verifier::IndexEnvironment;
 using verifier::IndexSum;
 using verifier::Law;
@@ -33,10 +34,6 @@ constexpr double kMostLostSeconds = 20;
 // Seconds on the clock, for a question on which Z3 counts nothing; it stays open then.
 constexpr double kQuestionHangSeconds = 1;
 constexpr size_t kMostRefused = 20;
-
-bool Has(const std::vector<verifier::Var>& vars, verifier::Var v) {
-  return std::find(vars.begin(), vars.end(), v) != vars.end();
-}
 
 // v, or a quotient, minimum or element in which it occurs.
 bool Mentions(const verifier::Variables& ctx, const verifier::Poly& p, verifier::Var v) {

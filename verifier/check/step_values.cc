@@ -121,10 +121,9 @@ bool ElementValues::Holds(const Guard& g) {
 bool ElementValues::IsKnown(const Poly& p, const std::vector<Var>& open) const {
   for (const Poly::Item& item : p.items()) {
     for (Var v : item.vars) {
-      if (std::find(open.begin(), open.end(), v) != open.end()) return false;
+      if (Has(open, v)) return false;
       const std::vector<Var>& inner = ctx_.Info(v).inner;
-      if (std::any_of(inner.begin(), inner.end(),
-                      [&](Var x) { return std::find(open.begin(), open.end(), x) != open.end(); })) {
+      if (std::any_of(inner.begin(), inner.end(), [&](Var x) { return Has(open, x); })) {
         return false;
       }
     }

@@ -89,6 +89,17 @@ int Context::FactorRank(Var v) const {
   return static_cast<int>(it - factor_order.begin());
 }
 
+bool Context::MentionsElements(const Poly& p) const {
+  CountSteps(1);
+  session->CheckLimit();  // definitions may lie in definitions many times
+  const std::vector<Var> vars = p.Vars();
+  return std::any_of(vars.begin(), vars.end(), [&](Var v) {
+    const VarInfo& info = Info(v);
+    if (info.kind == VarInfo::Kind::kValue) return true;
+    return IsDefinition(v) && (MentionsElements(info.a) || MentionsElements(info.b));
+  });
+}
+
 // ---------------------------------------------------------------- index arithmetic
 
 Poly Context::MakeDiv(const Poly& num, const Poly& den) {
@@ -121,15 +132,7 @@ void Context::CancelCommonFactors(std::initializer_list<Poly*> all) const {
         });
       });
       if (!shared || !QuickNonneg(Poly::Of(v) - Poly(1))) continue;
-      for (Poly* p : all) {
-        std::vector<Poly::Item> items;
-        for (const Poly::Item& item : p->items()) {
-          Monomial rest;
-          DivideMonomial(item.vars, Monomial{v}, &rest);
-          items.push_back({rest, item.coef});
-        }
-        *p = Poly::FromItems(std::move(items));
-      }
+      for (Poly* p : all) *p = p->Divided(Monomial{v}).first;
       again = true;
       break;
     }
@@ -183,23 +186,9 @@ Poly Context::Divide(const Poly& num_in, const Poly& den_in) {
   const Monomial shared = SharedFactors(den);
   if (!shared.empty()) {
     const Poly d = Poly::Of(shared, 1);
-    std::vector<Poly::Item> a, b, e;
-    for (const Poly::Item& item : num.items()) {
-      Monomial rest;
-      if (DivideMonomial(item.vars, shared, &rest)) {
-        a.push_back({rest, item.coef});
-      } else {
-        b.push_back(item);
-      }
-    }
-    const Poly low = Poly::FromItems(std::move(b));
-    if (!a.empty() && QuickNonneg(low) && QuickNonneg(d - low - Poly(1))) {
-      for (const Poly::Item& item : den.items()) {
-        Monomial rest;
-        DivideMonomial(item.vars, shared, &rest);
-        e.push_back({rest, item.coef});
-      }
-      return quotient + FloorDiv(Poly::FromItems(std::move(a)), Poly::FromItems(std::move(e)));
+    const auto [high, low] = num.Divided(shared);
+    if (!high.IsZero() && QuickNonneg(low) && QuickNonneg(d - low - Poly(1))) {
+      return quotient + FloorDiv(high, den.Divided(shared).first);
     }
   }
   if (ProveNonneg({num, den - num - Poly(1)}, assumptions, {}, Effort::kLinear)) return quotient;

@@ -100,6 +100,9 @@ class Context : public Variables {
   Poly Rename(const Poly& p, const Substitution& s);
   Guard Rename(const Guard& g, const Substitution& s);
 
+  // True if elements of tensors, which may be any integers, are indices in the polynomial.
+  bool MentionsElements(const Poly& p) const;
+
   // ---- deciding
   // p >= 0 from ranges and minima by substituting extremes; sound, incomplete, cheap. The ranges of `hidden` are not
   // used.

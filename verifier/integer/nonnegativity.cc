@@ -10,7 +10,6 @@ namespace {
 
 constexpr int kAttemptsPerSample = 6;
 
-bool Has(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), vars.end(), v) != vars.end(); }
 
 }  // namespace
 

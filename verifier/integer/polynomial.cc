@@ -157,6 +157,19 @@ bool DivideMonomial(const Monomial& a, const Monomial& b, Monomial* quotient) {
   return j == b.end();
 }
 
+std::pair<Poly, Poly> Poly::Divided(const Monomial& by) const {
+  std::vector<Item> multiples, rest;
+  for (const Item& item : items_) {
+    Monomial quotient;
+    if (DivideMonomial(item.vars, by, &quotient)) {
+      multiples.push_back({quotient, item.coef});
+    } else {
+      rest.push_back(item);
+    }
+  }
+  return {FromItems(std::move(multiples)), FromItems(std::move(rest))};
+}
+
 bool DivideExactly(const Poly& p, const Poly& divisor, Poly* quotient) {
   if (divisor.items().size() != 1) return false;
   std::vector<Poly::Item> items;

@@ -47,6 +47,8 @@ class Poly {
   std::vector<Var> Vars() const;
   // p = a * v + b with v in neither a nor b; false when v occurs with a higher power.
   bool Decompose(Var v, Poly* a, Poly* b) const;
+  // The multiples of the product, divided by it, and the rest.
+  std::pair<Poly, Poly> Divided(const Monomial& by) const;
 
   friend Poly operator+(const Poly& a, const Poly& b);
   friend Poly operator-(const Poly& a, const Poly& b);

@@ -5,7 +5,6 @@
 namespace rewright::verifier {
 namespace {
 
-bool Holds(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), vars.end(), v) != vars.end(); }
 
 std::vector<Var> Sorted(std::vector<Var> vars) {
   std::sort(vars.begin(), vars.end());
@@ -42,7 +41,7 @@ std::vector<Var> Variables::BaseVars(const Guard& g) const {
 bool Variables::Mentions(const Poly& p, const std::vector<Var>& vars) const {
   if (vars.empty()) return false;
   for (Var v : BaseVars(p)) {
-    if (Holds(vars, v)) return true;
+    if (Has(vars, v)) return true;
   }
   return false;
 }
@@ -50,7 +49,7 @@ bool Variables::Mentions(const Poly& p, const std::vector<Var>& vars) const {
 bool Variables::Mentions(const Guard& g, const std::vector<Var>& vars) const {
   if (vars.empty()) return false;
   for (Var v : BaseVars(g)) {
-    if (Holds(vars, v)) return true;
+    if (Has(vars, v)) return true;
   }
   return false;
 }

@@ -8,6 +8,7 @@
 //   definitions  floor(num / den) with den proved positive, min(a, b), and integer elements used as indices.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +21,8 @@
 #include "verifier/integer/polynomial.h"
 
 namespace rewright::verifier {
+
+inline bool Has(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), vars.end(), v) != vars.end(); }
 
 class Context;
 class Variables;

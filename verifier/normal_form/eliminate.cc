@@ -35,21 +35,9 @@ void Eliminate(Context& ctx, Var v, const Poly& value, const std::vector<Guard>&
   *t = std::move(shorter);
 }
 
-// True if elements are indices in the polynomial.
-bool MentionsElements(const Context& ctx, const Poly& p) {
-  CountSteps(1);
-  ctx.session->CheckLimit();  // definitions may lie in definitions many times
-  const std::vector<Var> vars = p.Vars();
-  return std::any_of(vars.begin(), vars.end(), [&](Var v) {
-    const VarInfo& info = ctx.Info(v);
-    if (info.kind == VarInfo::Kind::kValue) return true;
-    return ctx.IsDefinition(v) && (MentionsElements(ctx, info.a) || MentionsElements(ctx, info.b));
-  });
-}
-
 bool EliminateByEquation(Context& ctx, Term* t, bool with_elements) {
   for (const Guard& g : Conjuncts(t->guard)) {
-    if (!g.IsEq() || MentionsElements(ctx, g.poly()) != with_elements) continue;
+    if (!g.IsEq() || ctx.MentionsElements(g.poly()) != with_elements) continue;
     for (Var v : t->bound) {
       const std::optional<Poly> value = SolvedFor(ctx, g.poly(), v);
       if (!value) continue;
@@ -75,7 +63,7 @@ bool ScaledBy(Context& ctx, const Poly& p, Var v, Poly* factor, Poly* b) {
 bool EliminateByScale(Context& ctx, Term* t, bool with_elements) {
   const std::vector<Guard> parts = Conjuncts(t->guard);
   for (size_t k = 0; k < parts.size(); ++k) {
-    if (!parts[k].IsEq() || (!with_elements && MentionsElements(ctx, parts[k].poly()))) continue;
+    if (!parts[k].IsEq() || (!with_elements && ctx.MentionsElements(parts[k].poly()))) continue;
     for (Var v : t->bound) {
       Poly factor, b;
       if (!ScaledBy(ctx, parts[k].poly(), v, &factor, &b)) continue;
@@ -107,7 +95,7 @@ bool EliminateByEquation(Context& ctx, Term* t) {
   if (EliminateByEquation(ctx, t, /*with_elements=*/false)) return true;
   const std::vector<Guard> parts = Conjuncts(t->guard);
   const bool elements = std::any_of(parts.begin(), parts.end(),
-                                    [&](const Guard& g) { return g.IsEq() && MentionsElements(ctx, g.poly()); });
+                                    [&](const Guard& g) { return g.IsEq() && ctx.MentionsElements(g.poly()); });
   return elements && ((ctx.strategy.quotients && EliminateByScale(ctx, t, /*with_elements=*/false)) ||
                       EliminateByEquation(ctx, t, /*with_elements=*/true));
 }
@@ -245,16 +233,8 @@ std::vector<Scaled> ScaledParts(const Context& ctx, const Poly& p) {
       if (ctx.IsParam(v)) unit.push_back(v);
     }
     if (unit.empty() || unit.size() == item.vars.size()) continue;
-    std::vector<Poly::Item> a, b;
-    for (const Poly::Item& other : p.items()) {
-      Monomial rest;
-      if (DivideMonomial(other.vars, unit, &rest)) {
-        a.push_back({rest, other.coef});
-      } else {
-        b.push_back(other);
-      }
-    }
-    if (!b.empty()) out.push_back({Poly::Of(unit, 1), Poly::FromItems(a), Poly::FromItems(b)});
+    const auto [a, b] = p.Divided(unit);
+    if (!b.IsZero()) out.push_back({Poly::Of(unit, 1), a, b});
   }
   return out;
 }

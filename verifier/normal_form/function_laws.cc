@@ -24,18 +24,6 @@ NormalForm Opaque(Context& ctx, const std::string& fn, const std::vector<NormalF
 
 bool IsWide(const std::string& fn) { return fn.ends_with(".i64"); }
 
-// An element of a tensor as an index may be any integer.
-bool MentionsValue(const Context& ctx, const Poly& p) {
-  CountSteps(1);
-  ctx.session->CheckLimit();  // definitions may lie in definitions many times
-  const std::vector<Var> vars = p.Vars();
-  return std::any_of(vars.begin(), vars.end(), [&](Var v) {
-    const VarInfo& info = ctx.Info(v);
-    if (info.kind == VarInfo::Kind::kValue) return true;
-    return ctx.IsDefinition(v) && (MentionsValue(ctx, info.a) || MentionsValue(ctx, info.b));
-  });
-}
-
 // A bound b with |p| < 2^b, given that sizes, attributes and positions are below 2^31 (kMostSize).
 double MostBits(const Context& ctx, const Poly& p) {
   constexpr double kSizeBits = 31;
@@ -352,7 +340,7 @@ bool FitsType(const Rational& value, const std::string& name) {
 }
 
 bool IsBoundedIndex(Context& ctx, const NormalForm& n, bool wide, Poly* value) {
-  if (!IsIndex(n, value) || MentionsValue(ctx, *value)) return false;
+  if (!IsIndex(n, value) || ctx.MentionsElements(*value)) return false;
   if (value->IsConst()) return FitsType(value->Constant(), wide ? ".i64" : ".i32");
   ctx.used_bounds = true;
   if (wide) return MostBits(ctx, *value) < 63;

@@ -10,7 +10,7 @@ namespace {
 Substitution EnterBinder(Context& ctx, const std::vector<Var>& bound, const Substitution& s, Substitution* renaming) {
   Substitution inner;
   for (const auto& [v, p] : s.entries()) {
-    if (std::find(bound.begin(), bound.end(), v) == bound.end()) inner.Set(v, p);
+    if (!Has(bound, v)) inner.Set(v, p);
   }
   for (Var b : bound) {
     for (const auto& [v, p] : inner.entries()) {

@@ -19,9 +19,7 @@ void SortUnique(std::vector<Var>* vars) {
 void Append(std::vector<Var>* out, const std::vector<Var>& more) { out->insert(out->end(), more.begin(), more.end()); }
 
 void Remove(std::vector<Var>* vars, const std::vector<Var>& gone) {
-  vars->erase(std::remove_if(vars->begin(), vars->end(),
-                             [&](Var v) { return std::find(gone.begin(), gone.end(), v) != gone.end(); }),
-              vars->end());
+  vars->erase(std::remove_if(vars->begin(), vars->end(), [&](Var v) { return Has(gone, v); }), vars->end());
 }
 
 bool HasBound(const NormalForm& n) {
@@ -49,8 +47,8 @@ Variables::Names CanonicalNames(const Variables& ctx, const std::vector<Var>& bo
     for (const Poly& p : polys) {
       std::vector<std::pair<std::string, Var>> found;
       for (Var v : ctx.BaseVars(p)) {
-        if (std::find(bound.begin(), bound.end(), v) == bound.end()) continue;
-        if (std::find(order.begin(), order.end(), v) != order.end()) continue;
+        if (!Has(bound, v)) continue;
+        if (Has(order, v)) continue;
         std::vector<Poly::Item> with;
         for (const Poly::Item& item : p.items()) {
           if (ctx.Mentions(Poly::Of(item.vars, 1), {v})) with.push_back(item);
@@ -62,7 +60,7 @@ Variables::Names CanonicalNames(const Variables& ctx, const std::vector<Var>& bo
     }
   }
   for (Var v : bound) {
-    if (std::find(order.begin(), order.end(), v) == order.end()) order.push_back(v);
+    if (!Has(order, v)) order.push_back(v);
   }
   Variables::Names names = outer;
   for (Var v : order) names[v] = "$" + std::to_string(names.size());

@@ -17,7 +17,6 @@ namespace {
 constexpr size_t kMaxAlignments = 24;
 constexpr int kMaxPermutations = 240;
 
-bool Has(const std::vector<Var>& vars, Var v) { return std::find(vars.begin(), vars.end(), v) != vars.end(); }
 
 }  // namespace
 

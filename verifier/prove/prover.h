@@ -34,7 +34,6 @@ class Prover {
                      const Guard& path);
 
  private:
-  bool Decide(const Guard& goal, const char* tag);
   bool Covers(const std::vector<Family>& a, const std::vector<Family>& b);
   void Candidates(const Family& point, const Family& family, std::vector<std::pair<Guard, NormalForm>>* out);
   bool JointlyZero(const NormalForm& terms);

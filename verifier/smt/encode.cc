@@ -202,7 +202,7 @@ std::vector<z3::expr> Encoder::VariableFacts(const std::vector<Var>& hidden) {
       const VarInfo info = ctx_.Info(v);
       z3::expr x = OfVar(v);
       if (info.kind == VarInfo::Kind::kParam && info.min.has_value()) out.push_back(x >= z3_.int_val(*info.min));
-      if (!info.range.has_value() || std::find(hidden.begin(), hidden.end(), v) != hidden.end()) continue;
+      if (!info.range.has_value() || Has(hidden, v)) continue;
       out.push_back(OfPoly(info.range->first) <= x && x < OfPoly(info.range->second));
     }
   }
@@ -419,9 +419,9 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Family>& fa
   }
   std::sort(keys.begin(), keys.end());
   std::sort(skeletons.begin(), skeletons.end());
-  std::string key = kind, head;
+  std::string key = kind, skeleton;
   for (const std::string& k : keys) key += "|" + k;
-  for (const std::string& h : skeletons) head += "|" + h;
+  for (const std::string& h : skeletons) skeleton += "|" + h;
   const std::string name =
       closure_names_.emplace(key, kind + " " + std::to_string(closure_names_.size())).first->second;
   std::vector<z3::expr> args;
@@ -433,7 +433,7 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Family>& fa
     const Instance other = instances_[i];
     if (other.kind != kind || (other.name == name && other.params == abstraction.params)) continue;
     if (!equal_closures_) continue;
-    if (!IsExtremum(kind) && other.skeleton != head) continue;
+    if (!IsExtremum(kind) && other.skeleton != skeleton) continue;
     if (other.name == name) continue;  // congruence of the function decides
     const Guard both = Guard::And(other.path, path);
     if (equal_closures_(kind, other.families, families, both)) {
@@ -448,7 +448,7 @@ z3::expr Encoder::Closure(const std::string& kind, const std::vector<Family>& fa
       equal_closures_(kind, families, {Family{{}, Guard::True(), {}}}, path)) {
     side_.push_back(z3::implies(OfGuard(path), value == 0));
   }
-  instances_.push_back({name, kind, abstraction.params, families, head, path, value});
+  instances_.push_back({name, kind, abstraction.params, families, skeleton, path, value});
   return value;
 }
 

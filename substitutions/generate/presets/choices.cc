@@ -133,6 +133,19 @@ OperatorChoice Constant(const std::string& name, OperatorChoice::Constant kind, 
           .denominator = denominator};
 }
 
+Space Matrices(const std::string& name, std::vector<InputGroup> inputs, int max_ops, int max_outputs,
+               std::vector<OperatorChoice> operators) {
+  return {.name = name,
+          .variables = {"b", "m", "k"},
+          .inputs = std::move(inputs),
+          .operators = std::move(operators),
+          .max_ops = max_ops,
+          .max_outputs = max_outputs,
+          .assignments = {{3, 2, 4}, {2, 5, 3}},
+          .confirmation = {{2, 7, 3}, {5, 3, 2}},
+          .nominal = {2, 3, 4}};
+}
+
 Space Merges(Space space) {
   space.max_outputs = 2;
   space.merges_only = true;

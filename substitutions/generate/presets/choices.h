@@ -51,6 +51,10 @@ OperatorChoice Constant(const std::string& name, OperatorChoice::Constant kind, 
 Space ScaledParts(const std::string& name, int parts, size_t axis, const std::vector<std::string>& axes,
                   const std::vector<std::vector<int64_t>>& others, int rank);
 
+// Graphs over matrices [m, k], weights [k, k] and batches of b matrices.
+Space Matrices(const std::string& name, std::vector<InputGroup> inputs, int max_ops, int max_outputs,
+               std::vector<OperatorChoice> operators);
+
 // Two outputs, deep, but only for pairs that merge work.
 Space Merges(Space space);
 

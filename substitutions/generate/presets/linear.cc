@@ -11,19 +11,6 @@ const std::vector<Size> kBias = {Var(kK)};
 const std::vector<Size> kDataBatch = {Var(kB), Var(kM), Var(kK)};
 const std::vector<Size> kWeightBatch = {Var(kB), Var(kK), Var(kK)};
 
-Space Matrices(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
-               std::vector<OperatorChoice> operators) {
-  return {.name = name,
-          .variables = {"b", "m", "k"},
-          .inputs = std::move(inputs),
-          .operators = std::move(operators),
-          .max_ops = max_ops,
-          .max_outputs = 2,
-          .assignments = {{3, 2, 4}, {2, 5, 3}},
-          .confirmation = {{2, 7, 3}, {5, 3, 2}},
-          .nominal = {2, 3, 4}};
-}
-
 OperatorChoice MatrixMatmul() {
   OperatorChoice matmul = Matmul();
   matmul.forbidden_inner = kM;
@@ -35,7 +22,7 @@ Space SharedByThree(const std::string& name, const std::vector<Size>& data, Oper
   const int rank = static_cast<int>(data.size());
   OperatorChoice bias = Stretched("add", {rank, 1}), beside = Concat(2, 1, 3), biases = Concat(1, 0, 3);
   matmul.leaf_only = bias.no_leaf = beside.ascending = biases.ascending = true;
-  Space space = Merges(Matrices(name, {{"x", data, 1}, {"y", kWeight, 3, true}, {"p", kBias, 3}}, 6,
+  Space space = Merges(Matrices(name, {{"x", data, 1}, {"y", kWeight, 3, true}, {"p", kBias, 3}}, 6, 2,
                                 {matmul, bias, beside, biases, Split(rank - 1, 3)}));
   space.max_outputs = 3;
   return space;
@@ -50,25 +37,25 @@ std::vector<Space> LinearSpaces() {
   of_input.leaf_only = of_product.no_leaf = beside.leaf_only = biases.leaf_only = true;
   using Kind = OperatorChoice::Constant;
   return {
-      Matrices("products", {{"x", kData, 3}, {"y", kWeight, 3, true}, {"s", {}, 1}}, 3,
+      Matrices("products", {{"x", kData, 3}, {"y", kWeight, 3, true}, {"s", {}, 1}}, 3, 2,
                {MatrixMatmul(), Binary("add"), Scale(), Concat(2, 1), Concat(2, 0), Split(1), Split(0),
                 Transpose({1, 0}), Constant("identity", Kind::kIdentity, kWeight)}),
       // A factor of each column or row, and biases.
-      Matrices("biases", {{"x", kData, 2}, {"y", kWeight, 2, true}, {"p", kBias, 2}}, 3,
+      Matrices("biases", {{"x", kData, 2}, {"y", kWeight, 2, true}, {"p", kBias, 2}}, 3, 2,
                {MatrixMatmul(), Binary("add"), bias, columns, rows, Reshape("column", 1, {Var(kK), Num(1)}),
                 Concat(2, 1), Concat(1, 0), Transpose({1, 0})}),
-      Merges(Matrices("shared-input", {{"x", kData, 1}, {"y", kWeight, 2, true}, {"p", kBias, 2}}, 5,
+      Merges(Matrices("shared-input", {{"x", kData, 1}, {"y", kWeight, 2, true}, {"p", kBias, 2}}, 5, 2,
                       {of_input, of_product, beside, biases, Split(1)})),
       SharedByThree("shared-by-three", kData, MatrixMatmul()),
       // Batches of products; the last two axes are a matrix.
-      Matrices("batches", {{"x", kDataBatch, 2}, {"y", kWeightBatch, 2, true}, {"w", kWeight, 2, true}}, 3,
+      Matrices("batches", {{"x", kDataBatch, 2}, {"y", kWeightBatch, 2, true}, {"w", kWeight, 2, true}}, 3, 2,
                {Matmul({3, 3}), Matmul({3, 2}), Binary("add"), Concat(3, 0), Concat(3, 1), Concat(3, 2), Concat(2, 1),
                 Concat(2, 0), Transpose({0, 2, 1}), Transpose({1, 0}), Split(0), Split(1), Split(2)}),
       Merges(Matrices("shared-batch", {{"x", kDataBatch, 1}, {"y", kWeightBatch, 2, true}, {"w", kWeight, 2, true}}, 4,
-                      {Matmul({3, 3}), Matmul({3, 2}), Concat(3, 2), Concat(2, 1), Split(2)})),
+                      2, {Matmul({3, 3}), Matmul({3, 2}), Concat(3, 2), Concat(2, 1), Split(2)})),
       SharedByThree("shared-batch-by-three", kDataBatch, Matmul({3, 2})),
       // The rows of all batches are the rows of one matrix.
-      Matrices("flattened", {{"x", kDataBatch, 2}, {"w", kWeight, 2, true}}, 3,
+      Matrices("flattened", {{"x", kDataBatch, 2}, {"w", kWeight, 2, true}}, 3, 2,
                {Matmul({3, 2}), Matmul(), Binary("add"), Merge("flatten", {{0, 1}, {2}}, 3),
                 Reshape("unflatten", 2, kDataBatch)}),
   };

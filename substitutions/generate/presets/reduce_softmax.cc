@@ -27,19 +27,6 @@ Space Rows(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
 enum : int { kBatch, kRows, kColumns };
 const std::vector<Size> kBatchOfRows = {Var(kBatch), Var(kRows), Var(kColumns)};
 
-Space Cubes(const std::string& name, std::vector<InputGroup> inputs, int max_ops,
-            std::vector<OperatorChoice> operators) {
-  return {.name = name,
-          .variables = {"b", "m", "k"},
-          .inputs = std::move(inputs),
-          .operators = std::move(operators),
-          .max_ops = max_ops,
-          .max_outputs = 1,
-          .assignments = {{3, 2, 4}, {2, 5, 3}},
-          .confirmation = {{2, 7, 3}, {5, 3, 2}},
-          .nominal = {2, 3, 4}};
-}
-
 OperatorChoice Softmax() {
   return {.name = "softmax1", .op = "softmax", .attrs = {{"axis", int64_t{1}}}, .ranks = {2}};
 }
@@ -103,16 +90,17 @@ std::vector<Space> ReduceSoftmaxSpaces() {
           "stretched", {column}, 2,
           {Expand("expand", 2, kRowsData), Reduce("reduce_sum", 1), Reduce("reduce_max", 1), Reduce("reduce_mean", 1)}),
       // Reductions of several axes, one after the other.
-      Cubes("axes", {{"x", kBatchOfRows, 1}, {"y", {Var(kRows), Var(kColumns)}, 1}}, 3,
-            {ReduceAway("reduce_sum", 0), ReduceAway("reduce_sum", 1), ReduceAway("reduce_sum", 2),
-             ReduceAway("reduce_max", 0), ReduceAway("reduce_max", 1), ReduceAway("reduce_max", 2),
-             ReduceAway("reduce_mean", 0), ReduceAway("reduce_mean", 1), ReduceAway("reduce_mean", 2),
-             Transpose({1, 0}), Transpose({1, 0, 2}), Transpose({0, 2, 1}), Transpose({2, 0, 1}), Transpose({1, 2, 0}),
-             Merge("columns", {{0}, {1, 2}}, 3), Merge("rows", {{0, 1}, {2}}, 3), Merge("line", {{0, 1}}, 2)}),
+      Matrices(
+          "axes", {{"x", kBatchOfRows, 1}, {"y", {Var(kRows), Var(kColumns)}, 1}}, 3, 1,
+          {ReduceAway("reduce_sum", 0), ReduceAway("reduce_sum", 1), ReduceAway("reduce_sum", 2),
+           ReduceAway("reduce_max", 0), ReduceAway("reduce_max", 1), ReduceAway("reduce_max", 2),
+           ReduceAway("reduce_mean", 0), ReduceAway("reduce_mean", 1), ReduceAway("reduce_mean", 2), Transpose({1, 0}),
+           Transpose({1, 0, 2}), Transpose({0, 2, 1}), Transpose({2, 0, 1}), Transpose({1, 2, 0}),
+           Merge("columns", {{0}, {1, 2}}, 3), Merge("rows", {{0, 1}, {2}}, 3), Merge("line", {{0, 1}}, 2)}),
       // A product by blocks.
-      Cubes("blocks", {{"x", kBatchOfRows, 1}, {"y", {Var(kBatch), Var(kColumns), Var(kColumns)}, 1, true}}, 4,
-            {Matmul({3, 3}), Matmul(), ReduceAway("reduce_sum", 0), Transpose({1, 0, 2}),
-             Merge("columns", {{0}, {1, 2}}, 3), Merge("rows", {{0, 1}, {2}}, 3)}),
+      Matrices("blocks", {{"x", kBatchOfRows, 1}, {"y", {Var(kBatch), Var(kColumns), Var(kColumns)}, 1, true}}, 4, 1,
+               {Matmul({3, 3}), Matmul(), ReduceAway("reduce_sum", 0), Transpose({1, 0, 2}),
+                Merge("columns", {{0}, {1, 2}}, 3), Merge("rows", {{0, 1}, {2}}, 3)}),
   };
 }
 
