@@ -1,5 +1,6 @@
 // BlockRunner: nodes that are elements.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -84,7 +85,62 @@ void BlockRunner::ComputeRead(const Node& n, Slot& s) {
   if (n.rep == Rep::kBool) Summarize(s);
 }
 
+// Reads the rows of the last axis by one list of offsets, if no term of the form varies both along them and across
+// them. False if one does, or rows are few or short: nothing is read then.
+bool BlockRunner::GatherRows(const Node& n, Slot& s, const std::byte* in, bool masked) {
+  constexpr int64_t kLeastWidth = 4;
+  int last = kFirstBound - 1;
+  while (last > 0 && (((s.axes >> last) & 1) == 0 || size_[last] == 1)) --last;
+  const uint32_t along = 1u << last, across = s.axes & ~along;
+  const int64_t width = size_[last], rows = s.lanes / width;
+  if (width < kLeastWidth || rows < 2) return false;
+  const auto varies = [&](int id, uint32_t among) { return Lanes(slot(id).axes & among) > 1; };
+  for (const auto& term : s.form.varying) {
+    if (varies(term.first, along) && varies(term.first, across)) return false;
+  }
+  for (const auto& term : s.form.varying) Eval(term.first);  // before the scratch is written
+  const int64_t base = Base(n, s);
+  int64_t* const of_place = scratch_;
+  int64_t* const of_row = scratch_ + width;
+  for (int64_t i = 0; i < width; ++i) of_place[i] = i * s.form.axis[last];
+  Nest nest;
+  Build(nest, across, 1, [&](int, int axis) { return s.form.axis[axis]; });
+  ForRows(nest, [&](int64_t row, const int64_t* at, const Nest::Dim& inner) {
+    for (int64_t i = 0; i < inner.n; ++i) of_row[row + i] = base + at[0] + i * inner.stride[0];
+  });
+  for (const auto& [id, factor] : s.form.varying) {
+    const int64_t* const atom = static_cast<const int64_t*>(slot(id).data);
+    if (varies(id, along)) {
+      for (int64_t i = 0; i < width; ++i) of_place[i] += factor * atom[i];
+      continue;
+    }
+    BuildDense(nest, across, {slot(id).axes});
+    ForRows(nest, [&, factor = factor](int64_t row, const int64_t* at, const Nest::Dim& inner) {
+      for (int64_t i = 0; i < inner.n; ++i) of_row[row + i] += factor * atom[at[0] + i * inner.stride[0]];
+    });
+  }
+  if (!masked) {
+    for (int64_t row = 0; row < rows; ++row) {
+      Gather(s.size, Shift(s.buffer, row * width, s.size), Shift(in, of_row[row], s.size), of_place, width);
+    }
+    return true;
+  }
+  const uint8_t* const bytes = Bytes(n.mask);
+  const uint32_t mask_axes = slot(n.mask).axes;
+  const int64_t step = DenseStride(mask_axes, last);
+  BuildDense(nest, across, {mask_axes});
+  ForRows(nest, [&](int64_t first, const int64_t* at, const Nest::Dim& inner) {
+    for (int64_t i = 0; i < inner.n; ++i) {
+      const int64_t row = first + i;
+      GatherMasked(s.size, Shift(s.buffer, row * width, s.size), Shift(in, of_row[row], s.size), of_place,
+                   bytes + at[0] + i * inner.stride[0], step, &s.fill, width);
+    }
+  });
+  return true;
+}
+
 void BlockRunner::GatherRead(const Node& n, Slot& s, const std::byte* in, bool masked) {
+  if (GatherRows(n, s, in, masked)) return;
   FillForm(n, s, scratch_);
   if (!masked) {
     Gather(s.size, s.buffer, in, scratch_, s.lanes);

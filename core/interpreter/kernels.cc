@@ -282,13 +282,17 @@ void CopyStridedMaskedOf(T* out, const T* in, int64_t stride, const uint8_t* mas
 }
 
 template <class T>
-void GatherOf(T* out, const T* in, const int64_t* offsets, int64_t n) {
+REWRIGHT_CLONES void GatherOf(T* out, const T* in, const int64_t* offsets, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = in[offsets[i]];
 }
 
 template <class T>
-void GatherMaskedOf(T* out, const T* in, const int64_t* offsets, const uint8_t* mask, int64_t stride_mask, T fill,
-                    int64_t n) {
+REWRIGHT_CLONES void GatherMaskedOf(T* out, const T* in, const int64_t* offsets, const uint8_t* mask,
+                                    int64_t stride_mask, T fill, int64_t n) {
+  if (stride_mask == 1) {
+    for (int64_t i = 0; i < n; ++i) out[i] = mask[i] ? in[offsets[i]] : fill;
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) out[i] = mask[i * stride_mask] ? in[offsets[i]] : fill;
 }
 

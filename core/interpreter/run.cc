@@ -188,29 +188,6 @@ int64_t BlockRunner::DenseStride(uint32_t axes, int axis) const {
   return Lanes(axes & ~((2u << axis) - 1));
 }
 
-template <typename StrideFn>
-void BlockRunner::Build(Nest& nest, uint32_t axes, int args, const StrideFn& stride) const {
-  nest.rank = 0;
-  for (; axes != 0; axes &= axes - 1) {
-    const int axis = std::countr_zero(axes);
-    if (size_[axis] == 1) continue;
-    Nest::Dim dim{size_[axis], {}};
-    for (int k = 0; k < args; ++k) dim.stride[k] = stride(k, axis);
-    if (nest.rank > 0) {
-      Nest::Dim& outer = nest.dims[nest.rank - 1];
-      bool merges = true;
-      for (int k = 0; k < args; ++k) merges &= outer.stride[k] == dim.n * dim.stride[k];
-      if (merges) {
-        dim.n *= outer.n;
-        outer = dim;
-        continue;
-      }
-    }
-    nest.dims[nest.rank++] = dim;
-  }
-  if (nest.rank == 0) nest.dims[nest.rank++] = Nest::Dim{1, {}};
-}
-
 void BlockRunner::BuildDense(Nest& nest, uint32_t axes, std::initializer_list<uint32_t> args) const {
   Build(nest, axes, static_cast<int>(args.size()), [&](int k, int axis) { return DenseStride(args.begin()[k], axis); });
 }

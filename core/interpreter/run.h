@@ -7,6 +7,7 @@
 // per lane.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -168,6 +169,7 @@ class BlockRunner {
   void ComputeRead(const Node& n, Slot& s);
   bool CheckBounds(const Node& n, Truth mask);
   void GatherRead(const Node& n, Slot& s, const std::byte* in, bool masked);
+  bool GatherRows(const Node& n, Slot& s, const std::byte* in, bool masked);
   void ComputeCall(const Node& n, Slot& s);
   void ComputeSelect(const Node& n, Slot& s);
   void ComputeReduce(const Node& n, Slot& s);
@@ -195,5 +197,28 @@ class BlockRunner {
   int64_t value_[kMaxVariables] = {};  // of bound variables
   absl::Status status_;
 };
+
+template <typename StrideFn>
+void BlockRunner::Build(Nest& nest, uint32_t axes, int args, const StrideFn& stride) const {
+  nest.rank = 0;
+  for (; axes != 0; axes &= axes - 1) {
+    const int axis = std::countr_zero(axes);
+    if (size_[axis] == 1) continue;
+    Nest::Dim dim{size_[axis], {}};
+    for (int k = 0; k < args; ++k) dim.stride[k] = stride(k, axis);
+    if (nest.rank > 0) {
+      Nest::Dim& outer = nest.dims[nest.rank - 1];
+      bool merges = true;
+      for (int k = 0; k < args; ++k) merges &= outer.stride[k] == dim.n * dim.stride[k];
+      if (merges) {
+        dim.n *= outer.n;
+        outer = dim;
+        continue;
+      }
+    }
+    nest.dims[nest.rank++] = dim;
+  }
+  if (nest.rank == 0) nest.dims[nest.rank++] = Nest::Dim{1, {}};
+}
 
 }  // namespace rewright::interp

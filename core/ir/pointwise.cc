@@ -89,6 +89,19 @@ bool IsIdentityRead(const PointwiseRead& read, const TensorType& operand, const 
   return true;
 }
 
+std::optional<int> CopiedOperand(const Meaning& meaning, const std::vector<TensorType>& operands,
+                                 const std::vector<TensorType>& outputs) {
+  if (meaning.IsOpaque() || meaning.outputs.size() != 1) return std::nullopt;
+  const OutputMeaning& output = meaning.outputs[0];
+  const ExprNode& element = *output.element;
+  if (!element.IsRead() || operands[static_cast<size_t>(element.operand())] != outputs[0]) return std::nullopt;
+  for (size_t axis = 0; axis < element.args().size(); ++axis) {
+    const bool one_place = outputs[0].shape[axis] == 1 && element.arg(axis)->IsInt(0);
+    if (!one_place && !element.arg(axis)->IsVariable(output.index_vars[axis])) return std::nullopt;
+  }
+  return element.operand();
+}
+
 bool MovesElements(const Meaning& meaning) {
   return !meaning.IsOpaque() && std::all_of(meaning.outputs.begin(), meaning.outputs.end(),
                                             [](const OutputMeaning& output) { return Moves(*output.element); });

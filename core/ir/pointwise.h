@@ -1,6 +1,7 @@
 // Classifies an operator by its Meaning: pointwise function, or movement of elements.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/ir/op.h"
@@ -27,6 +28,11 @@ PointwiseRead PointwiseReadOf(const Meaning& meaning, const ExprNode& read);
 
 // True if the read is of the operand's element at the output position itself, for every axis.
 bool IsIdentityRead(const PointwiseRead& read, const TensorType& operand, const TensorType& output);
+
+// Returns the operand that is the only output, element by element at the same position; nothing if the meaning says
+// more.
+std::optional<int> CopiedOperand(const Meaning& meaning, const std::vector<TensorType>& operands,
+                                 const std::vector<TensorType>& outputs);
 
 // True if every element of every output is an element of an operand or a constant, chosen by position or by integers
 // that are read: transposes, concatenations, paddings, gathers. Such a meaning is the same for every element type.

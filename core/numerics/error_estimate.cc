@@ -12,6 +12,7 @@
 #include "core/base/status_macros.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/index_value.h"
+#include "core/ir/pointwise.h"
 #include "core/numerics/ranges.h"
 #include "core/numerics/retype.h"
 #include "core/numerics/rounding_op.h"
@@ -388,6 +389,18 @@ class Estimator {
     return total;
   }
 
+  // Returns the graph to run: derivatives are taken, so that values need no longer be held, nor written for their sake.
+  absl::StatusOr<Graph> WithoutCopies(const Graph& graph) const {
+    ValueMap copies = reference_.plain;
+    for (const NodeId id : graph.nodes()) {
+      const Node& node = graph.node(id);
+      if (node.op == nullptr) continue;
+      const std::optional<int> operand = CopiedOperand(*node.meaning, arena_->types(node.operands), node.outputs);
+      if (operand) copies[{id, 0}] = node.operands[static_cast<size_t>(*operand)];
+    }
+    return ReplaceEverywhere(graph, copies);
+  }
+
   absl::Status Evaluate(const std::vector<Tensor>& inputs) {
     std::vector<Output> outputs;
     absl::flat_hash_map<Value, size_t> places;
@@ -405,7 +418,8 @@ class Estimator {
     }
     for (const auto& [value, largest] : magnitudes_) ask(largest);
     if (outputs.empty()) return absl::OkStatus();
-    const Graph graph(reference_.graph.arena(), reference_.graph.inputs(), outputs);
+    ASSIGN_OR_RETURN(const Graph graph,
+                     WithoutCopies(Graph(reference_.graph.arena(), reference_.graph.inputs(), outputs)));
     ASSIGN_OR_RETURN(const std::vector<Tensor> converted, InTypesOf(graph, inputs));
     ASSIGN_OR_RETURN(const std::vector<Tensor> results, RunGraph(graph, converted));
     const auto result = [&](Value value) -> const Tensor& { return results[places.at(value)]; };

@@ -38,7 +38,8 @@ class Retyper {
       outputs.back().value = values_.at(output.value);
       if (output.updates.node >= 0) outputs.back().updates = values_.at(output.updates);
     }
-    return Retyped{Graph(arena_, std::move(inputs), std::move(outputs)), std::move(values_), std::move(applications_)};
+    return Retyped{Graph(arena_, std::move(inputs), std::move(outputs)), std::move(values_), std::move(applications_),
+                   std::move(plain_)};
   }
 
  private:
@@ -99,6 +100,7 @@ class Retyper {
       ASSIGN_OR_RETURN(const NodeId held, arena_->Add(HoldOp(), {{terms, 0}}));
       ASSIGN_OR_RETURN(const Value nothing, arena_->Apply("sub", {{terms, 0}, {held, 0}}));
       ASSIGN_OR_RETURN(values_[Value({id, 0})], arena_->Apply("add", {{extremum, 0}, nothing}));
+      plain_[values_[Value({id, 0})]] = {made, 0};
       return absl::OkStatus();
     }
     for (size_t o = 0; o < node.outputs.size(); ++o) {
@@ -112,6 +114,7 @@ class Retyper {
   std::shared_ptr<Arena> arena_;
   ValueMap values_;
   absl::flat_hash_map<NodeId, NodeId> applications_;
+  ValueMap plain_;
 };
 
 }  // namespace

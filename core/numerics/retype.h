@@ -10,6 +10,8 @@ struct Retyped {
   Graph graph;                                       // in an arena of its own, with the same names
   ValueMap values;                                   // by value of the original
   absl::flat_hash_map<NodeId, NodeId> applications;  // by node of the original
+  // Values that are written in another way for their derivatives alone, and the plain ones that they are.
+  ValueMap plain;
 };
 
 struct RetypeOptions {

@@ -280,20 +280,23 @@ absl::Status ErrorSumMeaning(ErrorSum sum, OpBuilder& b) {
         std::vector<Index> at = j;
         at.insert(at.end(), i.begin(), i.end());
         const auto read = [&](int operand) { return b.Read(operand, at); };
-        const Scalar u = square ? read(0) * read(0) : AbsOf(read(0));
+        const Scalar u = read(0);
         switch (sum) {
           case ErrorSum::kOf: {
-            const Scalar w = Limited(AbsOf(read(1)));
-            return square ? u * (w * w) : u * w;
+            const Scalar product = Limited(AbsOf(u * read(1)));
+            return square ? product * product : product;
           }
           case ErrorSum::kRoot: {
             const Scalar q = Limited(read(1));
-            return square ? u * q : u * Sqrt(q);
+            return square ? u * u * q : AbsOf(u) * Sqrt(q);
           }
-          case ErrorSum::kPair: return u * Limited(read(square ? 2 : 1));
+          case ErrorSum::kPair: {
+            const Scalar w = Limited(read(square ? 2 : 1));
+            return square ? u * u * w : AbsOf(u) * w;
+          }
           case ErrorSum::kPlain: break;
         }
-        return u;
+        return square ? u * u : AbsOf(u);
       };
       return ranges.empty() ? term({}) : b.Sum(ranges, term);
     });

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <string>
 
 #include "core/interpreter/interpreter.h"
 #include "core/ir/random_tensors.h"
@@ -141,6 +143,26 @@ TEST(ErrorEstimate, OperatorsWithoutDerivativeAreHeld) {
   EXPECT_THAT(estimate.blocked, SizeIs(1));
   EXPECT_THAT(estimate.decisions, SizeIs(1));
   EXPECT_GT(estimate.looks[0].worst, 0);
+}
+
+// What is written for derivatives alone is not computed: values that are held, and the terms of an extremum.
+TEST(ErrorEstimate, RunsNoCopies) {
+  const Graph graph = GraphOf(
+      "input x: f32[1,2,9,9]\ninput b: f32[2,1,1]\n%1 = add(x, b)\n"
+      "%2 = max_pool2d(%1, kernel=[3,3], strides=[2,2])\n%3 = mul(%2, %2)\noutput y = %3\n");
+  std::set<std::string> run;
+  ErrorOptions options;
+  options.lower = [&](const Graph& lowered) {
+    for (const NodeId id : lowered.nodes()) {
+      if (lowered.node(id).op != nullptr) run.insert(lowered.node(id).op->name);
+    }
+    return lowered;
+  };
+  const ErrorEstimate estimate = Estimate(graph, options);
+  ASSERT_THAT(estimate.looks, SizeIs(1));
+  EXPECT_GE(estimate.looks[0].worst, *estimate.looks[0].measured);
+  EXPECT_THAT(run, ::testing::IsSupersetOf({"max_pool2d", "max_pool2d_terms_grad_x"}));
+  for (const char* copy : {"hold", "max_pool2d_terms", "sub", "add_grad_a"}) EXPECT_FALSE(run.contains(copy)) << copy;
 }
 
 TEST(ErrorEstimate, ResultsThatAreTooLargeAreNamed) {
