@@ -1,9 +1,10 @@
-"""What the measured comparisons share: the machine they ran on, and tables that are whole or absent."""
+"""What the measured comparisons share: the machine they ran on, tables that are whole or absent, parts of a run."""
 import csv
 import os
 import platform
 import subprocess
 import sys
+import time
 
 
 def machine():
@@ -21,3 +22,15 @@ def write_table(path, description, rows):
         writer.writeheader()
         writer.writerows(rows)
     os.replace(path + ".part", path)
+
+
+def part_of(text):
+    """The first case and the step of a part: K/N, or today/N, which takes another K each day."""
+    first, step = text.split("/")
+    if first != "today":
+        return int(first), int(step)
+    if os.environ.get("REWRIGHT_FULL"):
+        return 1, 1
+    day = int(os.environ.get("REWRIGHT_DAY", time.time() // 86400))
+    print(f"REWRIGHT_DAY={day}")
+    return 1 + day % int(step), int(step)

@@ -14,6 +14,8 @@ onnxruntime without its optimizations and against onnx.reference, which is NumPy
                 that outputs are apart, and doubtful where both run and say that they are not
     proved      both models are run on random inputs. The verdict is doubtful where they are further apart than
                 rounding may put them
+    refused     where onnxruntime runs the model and not what the tool made of it, that is `invalid`; where outputs
+                have other shapes the pair is `different`
 
 Fails, with status 1, where a verdict is doubtful. A tool runs in a process of its own, so that a crash is a result as
 well. --keep leaves the models of pairs that are different, open or refused there. Wants onnx, onnxruntime and the tools.
@@ -45,7 +47,7 @@ warnings.filterwarnings("ignore")
 TOOL_SECONDS = 120
 # Of the greatest magnitude: what random inputs may be apart by rounding alone, as the outputs' type has it.
 APART = {"float64": 1e-6, "float32": 2e-3, "float16": 5e-2, "bfloat16": 0.2}
-ANSWERS = ("proved", "equal up to constants", "open", "different", "refused", "time out")
+ANSWERS = ("proved", "equal up to constants", "open", "different", "invalid", "refused", "time out")
 
 
 def contents(path):
@@ -193,8 +195,32 @@ def found_feeds(folder, path):
     return feeds
 
 
+def runs(path, feeds):
+    """Shapes of the outputs in onnxruntime; None where it does not run the model."""
+    try:
+        return {name: getattr(x, "shape", None) for name, x in by_onnxruntime(path, feeds).items()}
+    except Exception:  # pylint: disable=broad-except
+        return None
+
+
+def settled(row, a, b):
+    """What onnxruntime says of a pair that `equal` refuses: the tool's model may be none, or of another shape."""
+    feeds = random_feeds(a)
+    first = None if feeds is None else runs(a, feeds)
+    if first is None:
+        return
+    second = runs(b, feeds)
+    if second is None:
+        row["answer"], row["held"] = "invalid", "confirmed"
+    elif first != second:
+        row["answer"], row["held"] = "different", "confirmed"
+
+
 def held(row, a, b, folder):
     """Holds the verdict against onnxruntime and NumPy."""
+    if row["answer"] == "refused":
+        settled(row, a, b)
+        return
     different = row["answer"] == "different"
     if not different and row["answer"] != "proved":
         return
@@ -312,6 +338,9 @@ def page(rows, head):
     lines += listed([row for row in rows if row["answer"] == "different"], "Differences",
                     "The tool, the model, and the first application that computes something else.",
                     lambda row: f"{row['tool']} on {row['model']}: {plain(row['reason'])} ({row.get('held', '')})")
+    lines += listed([row for row in rows if row["answer"] == "invalid"], "Invalid models",
+                    "onnxruntime runs the model, and not what the tool made of it. The reason is that of `equal`.",
+                    lambda row: f"{row['tool']} on {row['model']}: {plain(row['reason'])}")
     lines += listed([row for row in rows if row["answer"] == "open"], "Left open",
                     "By tool. The rows of `bench/results/court.csv` have the values between which the smallest region lies.",
                     lambda row: row["tool"])
@@ -334,7 +363,7 @@ def main():
     parser.add_argument("program", nargs="?", default="")
     parser.add_argument("--out", default="")
     parser.add_argument("--page", default="")
-    parser.add_argument("--from", dest="source", default="", help="make the page from this table")
+    parser.add_argument("--from", dest="sources", nargs="+", default=[], help="make the page from these tables; --out joins them")
     parser.add_argument("--exports", default="", help="a folder of exported models")
     parser.add_argument("--models", default="", help="those that match")
     parser.add_argument("--tools", default="", help="those that match")
@@ -342,8 +371,13 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--keep", default="")
     flags = parser.parse_args()
-    if flags.source:
-        rows, head = read(flags.source)
+    if flags.sources:
+        rows = []
+        for source in flags.sources:
+            part, head = read(source)
+            rows += part
+        if flags.out:
+            write_table(flags.out, head, rows)
     else:
         tools, versions = all_tools()
         tools = {name: tool for name, tool in tools.items() if re.search(flags.tools, name)}

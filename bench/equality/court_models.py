@@ -1,5 +1,5 @@
 """Models for the court, made at small sizes: the zoo of the program, exports of PyTorch, the models that come inside the
-onnx package, and graphs after public bug reports. A model is a name and a function that writes it to a path.
+onnx package, small cases beside those that passes are about, and graphs after public bug reports. A model is a name and a function that writes it to a path.
 """
 import glob
 import os
@@ -7,11 +7,13 @@ import subprocess
 
 import onnx
 
+from equality.court_cases import CASES, case_model
+
 # Architectures of `rewright zoo` with options that make them small.
 ZOO = {
     "mlp": "", "squeezenet": "--image-size 64", "nasrnn": "--layers 2 --width 64",
-    "gpt2_small": "--layers 1 --sequence-length 16 --width 128", "bert_base": "--layers 1 --sequence-length 16 --width 128",
-    "llama_small": "--layers 1 --sequence-length 16 --width 128", "mobilenet_v2": "--image-size 64",
+    "gpt2_small": "--layers 1 --sequence-length 16 --width 128", "bert_base": "--layers 1 --sequence-length 16",
+    "llama_small": "--layers 1 --sequence-length 16 --width 192", "mobilenet_v2": "--image-size 64",
     "resnet50": "--image-size 32", "inception_v3": "--image-size 107", "convnext_tiny": "--image-size 32",
     "nasnet_a": "--image-size 64 --layers 1 --width 264", "residual_block": "", "taso_nasrnn": "--layers 2",
 }
@@ -50,6 +52,10 @@ def reported():
     return {f"reported/{name}": make(graph) for name, _, graph in list(all_graphs())[::STEP_OF_REPORTED]}
 
 
+def cases():
+    return {f"case/{name}": (lambda path, name=name: onnx.save(case_model(name), path)) for name in CASES}
+
+
 def exported(folder):
     """Files that bench/models/exports.py --keep left in a folder."""
     def make(source):
@@ -60,4 +66,4 @@ def exported(folder):
 
 
 def all_models(program, exports):
-    return zoo(program) | packaged() | reported() | exported(exports)
+    return zoo(program) | packaged() | cases() | reported() | exported(exports)

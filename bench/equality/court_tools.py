@@ -13,7 +13,8 @@ import onnx
 
 def onnxoptimizer_tools():
     import onnxoptimizer
-    skipped = {"rename_input_output", "split_init", "split_predict", "rewrite_input_dtype"}  # another interface
+    skipped = {"rename_input_output", "split_init", "split_predict", "rewrite_input_dtype",
+               "lift_lexical_references"}  # another interface
     tools = {f"onnxoptimizer.{name}": (lambda model, _, name=name: onnxoptimizer.optimize(model, [name]))
              for name in onnxoptimizer.get_available_passes() if name not in skipped}
     tools["onnxoptimizer.default"] = lambda model, _: onnxoptimizer.optimize(

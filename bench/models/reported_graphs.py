@@ -30,7 +30,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 
 import ml_dtypes
@@ -43,7 +42,7 @@ from onnx.reference import ReferenceEvaluator
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from reported.differences import Differences, loss_added  # noqa: E402
 from reported.graph import all_graphs  # noqa: E402
-from table import machine, write_table  # noqa: E402
+from table import machine, part_of, write_table  # noqa: E402
 
 onnxruntime.set_default_logger_severity(4)
 warnings.filterwarnings("ignore")
@@ -350,17 +349,6 @@ def summary(rows):
     for fault in faults:
         print(fault)
     return not faults
-
-
-def part_of(text):
-    first, step = text.split("/")
-    if first != "today":
-        return int(first), int(step)
-    if os.environ.get("REWRIGHT_FULL"):
-        return 1, 1
-    day = int(os.environ.get("REWRIGHT_DAY", time.time() // 86400))
-    print(f"REWRIGHT_DAY={day}")
-    return 1 + day % int(step), int(step)
 
 
 def main():

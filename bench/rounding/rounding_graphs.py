@@ -32,10 +32,10 @@ import onnx
 import onnxruntime
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from models.reported_graphs import in_onnxruntime, part_of  # noqa: E402
+from models.reported_graphs import in_onnxruntime  # noqa: E402
 from rounding import quantized_models  # noqa: E402
 from rounding import rounding_kinds  # noqa: E402
-from table import machine, write_table  # noqa: E402
+from table import machine, part_of, write_table  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WAYS = [("zen3", ["--cost", "analytic:zen3"]), ("v100", ["--cost", "analytic:v100"])]
