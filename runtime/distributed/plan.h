@@ -69,6 +69,7 @@ struct PlanSubgraph {
   int over = -1;
   int64_t scratch_bytes = 0;  // of memory while it runs
   int64_t own_bytes = 0;      // of memory that it always has
+  double seconds = 0;         // that it takes; 0: not known
 };
 
 struct Action {

@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
@@ -72,6 +73,7 @@ std::string PrintSubgraph(const Plan& plan, size_t number) {
   if (subgraph.over >= 0) absl::StrAppend(&text, " over ", plan.mesh.axes()[subgraph.over].name);
   if (subgraph.scratch_bytes > 0) absl::StrAppend(&text, " scratch ", subgraph.scratch_bytes);
   if (subgraph.own_bytes > 0) absl::StrAppend(&text, " own ", subgraph.own_bytes);
+  if (subgraph.seconds > 0) absl::StrAppendFormat(&text, " seconds %.17g", subgraph.seconds);
   return text;
 }
 
@@ -351,6 +353,11 @@ class Parser {
     }
     if (words.TakeIf("own")) {
       ASSIGN_OR_RETURN(subgraph.own_bytes, words.Number("bytes", 0, kMostBytes));
+    }
+    if (words.TakeIf("seconds")) {
+      if (!absl::SimpleAtod(words.Take(), &subgraph.seconds) || !(subgraph.seconds >= 0 && subgraph.seconds <= 1e9)) {
+        return words.Expected("seconds from 0 to 1e9");
+      }
     }
     plan_.subgraphs.push_back(std::move(subgraph));
     return absl::OkStatus();
