@@ -9,8 +9,8 @@
 
 namespace rewright::distributed {
 
-// Devices that a kind of link joins: successive ones, `devices` at a time. Each device sends and receives at that rate at
-// the same time, to all others together.
+// Devices that a kind of link joins: successive ones, `devices` at a time. Each device sends and receives at that rate
+// at the same time, to all others together.
 struct LinkLevel {
   std::string name;
   int devices = 1;
@@ -20,8 +20,8 @@ struct LinkLevel {
 
 struct Cluster {
   std::string name;
-  int64_t memory_bytes = 0;        // of a device
-  std::vector<LinkLevel> levels;   // the innermost first; each joins a multiple of the devices of the one before
+  int64_t memory_bytes = 0;       // of a device
+  std::vector<LinkLevel> levels;  // the innermost first; each joins a multiple of the devices of the one before
   std::vector<std::string> sources;
 
   int devices() const { return levels.back().devices; }

@@ -103,6 +103,7 @@ bool IsCommunication(Action::Kind kind);
 struct Plan {
   Mesh mesh;
   int64_t micro_batches = 1;
+  double update_seconds = 0;  // that an update takes; 0: not known
   std::vector<PlanTensor> tensors;
   std::vector<PlanSubgraph> subgraphs;
   std::vector<std::vector<Action>> lists;  // by rank

@@ -139,7 +139,7 @@ class Simulator {
         rank.queue.push_back(rank.next);
       }
     } else if (action.kind == Kind::kUpdate) {
-      return Together(number, AllRanks(), options_.update_seconds);
+      return Together(number, AllRanks(), plan_.update_seconds);
     } else if (action.kind == Kind::kRun) {
       const PlanSubgraph& subgraph = plan_.subgraphs[action.target];
       const std::vector<int> alone = {number};
@@ -353,7 +353,7 @@ class Simulator {
   const SimulationOptions& options_;
   double now_ = 0;
   std::vector<Rank> ranks_;
-  std::map<int, bool> in_collective_;                           // by rank
+  std::map<int, bool> in_collective_;                       // by rank
   std::map<std::pair<int, int>, std::deque<size_t>> sent_;  // from, to: operations that were not received
   std::deque<Operation> operations_;
   std::vector<Flow> flows_;

@@ -27,7 +27,6 @@ enum class AllReduceBy : uint8_t {
 
 struct SimulationOptions {
   AllReduceBy all_reduce = AllReduceBy::kDirect;
-  double update_seconds = 0;
 };
 
 // What a rank did from `begin` to `end`: a subgraph, an update, or communication, from its first byte to its last.

@@ -66,11 +66,13 @@ TEST(PlanTest, SecondsAndBytesOfSubgraphsPrint) {
   Plan plan = MakePlan(ParsePlanOptions("pp=2,tp=2,micro=2"));
   plan.subgraphs[1].seconds = 0.1;
   plan.subgraphs[1].own_bytes = 12;
+  plan.update_seconds = 1e-3;
   const auto parsed = ParsePlan(PrintPlan(plan));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->subgraphs[1].seconds, 0.1);
   EXPECT_EQ(parsed->subgraphs[1].own_bytes, 12);
   EXPECT_EQ(parsed->subgraphs[1].over, 2);
+  EXPECT_EQ(parsed->update_seconds, 1e-3);
 }
 
 // The first line names the layout: "# dp=2,pp=2,zero=1".

@@ -83,7 +83,8 @@ TEST(SimulateTest, CommunicationBesideComputationIsNotExposed) {
   EXPECT_NEAR(fast.seconds, 2 * 3 * 3, 1e-6);
   int64_t layer = 0;
   for (int sum : plan.TensorsOf(PlanTensor::Kind::kSum)) {
-    if (plan.tensors[static_cast<size_t>(sum)].behind == 5) layer += plan.tensors[static_cast<size_t>(sum)].type.num_bytes();
+    if (plan.tensors[static_cast<size_t>(sum)].behind == 5)
+      layer += plan.tensors[static_cast<size_t>(sum)].type.num_bytes();
   }
   // An all-reduce of a layer takes a second: two of three are hidden behind backward passes.
   const SimulatedStep slow = Simulated(plan, Nodes(2, static_cast<double>(layer), 0));
@@ -110,7 +111,9 @@ TEST(SimulateTest, LinksOfALevelCarryWhatGoesOverThem) {
 TEST(SimulateTest, TimeOfARankAddsUp) {
   for (const char* text : {"dp=2,pp=2,zero=3,micro=5,schedule=interleaved,chunks=2", "dp=3,zero=3,layers=4,micro=7",
                            "pp=2,tp=2,micro=3", "dp=2,tp=2,zero=2,micro=4"}) {
-    const SimulatedStep step = Simulated(Timed(text, 0.01), Nodes(8, 1e6, 1e-4), {.update_seconds = 0.1});
+    Plan plan = Timed(text, 0.01);
+    plan.update_seconds = 0.1;
+    const SimulatedStep step = Simulated(plan, Nodes(8, 1e6, 1e-4));
     for (const RankSeconds& rank : step.ranks) {
       EXPECT_NEAR(rank.computing + rank.bubble + rank.exposed, step.seconds, 1e-9) << text;
     }
@@ -129,7 +132,8 @@ TEST(SimulateTest, TracesHaveEveryRunAndMessage) {
 
 TEST(SimulateTest, MoreRanksThanDevicesAreRefused) {
   const auto step = Simulate(MakePlan(ParsePlanOptions("dp=4")), Nodes(2, 1, 0));
-  EXPECT_THAT(std::string(step.status().message()), HasSubstr("found 4 ranks, expected at most 2, the devices of test"));
+  EXPECT_THAT(std::string(step.status().message()),
+              HasSubstr("found 4 ranks, expected at most 2, the devices of test"));
 }
 
 TEST(ClusterTest, IsReadAndChecked) {
