@@ -69,6 +69,7 @@ struct PlanSubgraph {
   int over = -1;
   int64_t scratch_bytes = 0;  // of memory while it runs
   int64_t own_bytes = 0;      // of memory that it always has
+  double seconds = 0;         // that it takes; 0: not known
 };
 
 struct Action {
@@ -102,6 +103,7 @@ bool IsCommunication(Action::Kind kind);
 struct Plan {
   Mesh mesh;
   int64_t micro_batches = 1;
+  double update_seconds = 0;  // that an update takes; 0: not known
   std::vector<PlanTensor> tensors;
   std::vector<PlanSubgraph> subgraphs;
   std::vector<std::vector<Action>> lists;  // by rank

@@ -272,4 +272,28 @@ int MostInFlight(const Plan& plan, int rank) {
   return most;
 }
 
+Plan MeanOf(const std::vector<Plan>& measured) {
+  Plan mean = measured[0];
+  const auto of_known = [&](const auto& seconds_of) {
+    double sum = 0;
+    int known = 0;
+    for (const Plan& plan : measured) {
+      const double seconds = seconds_of(plan);
+      sum += seconds;
+      known += seconds > 0 ? 1 : 0;
+    }
+    return known == 0 ? 0 : sum / known;
+  };
+  mean.update_seconds = of_known([](const Plan& plan) { return plan.update_seconds; });
+  for (size_t p = 0; p < mean.subgraphs.size(); ++p) {
+    PlanSubgraph& subgraph = mean.subgraphs[p];
+    subgraph.seconds = of_known([&](const Plan& plan) { return plan.subgraphs[p].seconds; });
+    for (const Plan& plan : measured) {
+      subgraph.scratch_bytes = std::max(subgraph.scratch_bytes, plan.subgraphs[p].scratch_bytes);
+      subgraph.own_bytes = std::max(subgraph.own_bytes, plan.subgraphs[p].own_bytes);
+    }
+  }
+  return mean;
+}
+
 }  // namespace rewright::distributed

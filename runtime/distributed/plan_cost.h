@@ -50,4 +50,8 @@ GatherPlacement PlaceGathers(const Plan& plan, int rank);
 // others, in the opposite order, the backward passes that end them.
 int MostInFlight(const Plan& plan, int rank);
 
+// One plan of what several ranks have measured of it: means of the seconds of those that know them, the most memory.
+// REQUIRES: at least one; they differ in nothing else.
+Plan MeanOf(const std::vector<Plan>& measured);
+
 }  // namespace rewright::distributed

@@ -1,6 +1,7 @@
 #include "runtime/distributed/plan_executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "runtime/distributed/joined_sums.h"
 #include "runtime/distributed/plan_cost.h"
 #include "runtime/distributed/plan_text.h"
+#include "runtime/executor.h"
 #include "runtime/parallel/run_collective.h"
 
 namespace rewright::distributed {
@@ -141,6 +143,10 @@ absl::Status PlanExecutor::Run(const std::string& what, const NextBatch& next_ba
   next_batch_ = next_batch;
   update_ = update;
   loaded_.clear();
+  if (++steps_ <= 2) {  // the first step warms up
+    run_timings_.assign(parts_.plan.subgraphs.size(), {});
+    update_timing_ = {};
+  }
   RETURN_IF_ERROR(ReadWeights());
   for (int i = 0; i < static_cast<int>(list().size()); ++i) {
     RETURN_IF_ERROR(RunAction(i, what));
@@ -160,6 +166,31 @@ absl::Status PlanExecutor::Run(const std::string& what, const NextBatch& next_ba
   return absl::OkStatus();
 }
 
+absl::Status PlanExecutor::Timed(Timing* timing, const std::function<absl::Status()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status status = work();
+  timing->seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  ++timing->count;
+  return status;
+}
+
+Plan PlanExecutor::MeasuredPlan() const {
+  Plan plan = parts_.plan;
+  const auto mean = [](const Timing& timing) {
+    return timing.count == 0 ? 0 : timing.seconds / static_cast<double>(timing.count);
+  };
+  for (size_t p = 0; p < plan.subgraphs.size(); ++p) {
+    const Executable* const executable = parts_.executables[p].get();
+    if (executable == nullptr) continue;
+    const auto* const user = dynamic_cast<const ArenaUser*>(executable);
+    plan.subgraphs[p].scratch_bytes = user == nullptr ? 0 : user->shared_bytes();
+    plan.subgraphs[p].own_bytes = executable->arena_bytes() - plan.subgraphs[p].scratch_bytes;
+    if (p < run_timings_.size()) plan.subgraphs[p].seconds = mean(run_timings_[p]);
+  }
+  plan.update_seconds = mean(update_timing_);
+  return plan;
+}
+
 absl::Status PlanExecutor::RunAction(int number, const std::string& what) {
   const Action& action = list()[number];
   switch (action.kind) {
@@ -176,7 +207,7 @@ absl::Status PlanExecutor::RunAction(int number, const std::string& what) {
         inputs[k] = total == totals_.end() ? sums_[sum].Take() : std::move(total->second);
       }
       totals_.clear();
-      return update_(inputs);
+      return Timed(&update_timing_, [&] { return update_(inputs); });
     }
     case Kind::kOffload:
       for (int tensor : action.tensors) {
@@ -232,7 +263,8 @@ absl::Status PlanExecutor::RunSubgraph(const Action& action) {
   std::vector<Tensor> inputs, outputs;
   for (int tensor : subgraph.reads) inputs.push_back(At(tensor, action.micro_batch));
   for (int tensor : subgraph.makes) outputs.push_back(At(tensor, action.micro_batch));
-  RETURN_IF_ERROR(parts_.executables[action.target]->Run(inputs, &outputs));
+  RETURN_IF_ERROR(
+      Timed(&run_timings_[action.target], [&] { return parts_.executables[action.target]->Run(inputs, &outputs); }));
   for (size_t k = 0; k < outputs.size(); ++k) At(subgraph.makes[k], action.micro_batch) = std::move(outputs[k]);
   return absl::OkStatus();
 }

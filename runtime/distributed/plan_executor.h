@@ -56,6 +56,9 @@ class PlanExecutor {
   absl::Status Run(const std::string& what, const NextBatch& next_batch, const Update& update);
 
   const Plan& plan() const { return parts_.plan; }
+  // The plan with what this rank knows of its subgraphs: their memory, and the mean seconds that they and the update
+  // took, without the first step if there were others.
+  Plan MeasuredPlan() const;
   int rank() const { return parts_.rank; }
   // Bytes that this rank sends in a step, but for the update.
   int64_t bytes_sent() const;
@@ -81,6 +84,12 @@ class PlanExecutor {
 
   absl::Status ReadWeights();
   absl::Status RunAction(int number, const std::string& what);
+  // Calls `work` and adds the time that it takes.
+  struct Timing {
+    double seconds = 0;
+    int64_t count = 0;
+  };
+  static absl::Status Timed(Timing* timing, const std::function<absl::Status()>& work);
   absl::Status RunSubgraph(const Action& action);
   absl::Status Load(int64_t micro_batch);
   absl::Status Begin(int number, const std::string& what);
@@ -110,6 +119,10 @@ class PlanExecutor {
   std::vector<Tensor> planned_;                // values that lie there, by number
   std::vector<std::vector<Tensor>> gathered_;  // by action, where weights are gathered to
   int64_t gathered_bytes_ = 0;
+
+  int64_t steps_ = 0;
+  std::vector<Timing> run_timings_;  // by subgraph
+  Timing update_timing_;
 
   // Of a run.
   NextBatch next_batch_;

@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
@@ -72,6 +73,7 @@ std::string PrintSubgraph(const Plan& plan, size_t number) {
   if (subgraph.over >= 0) absl::StrAppend(&text, " over ", plan.mesh.axes()[subgraph.over].name);
   if (subgraph.scratch_bytes > 0) absl::StrAppend(&text, " scratch ", subgraph.scratch_bytes);
   if (subgraph.own_bytes > 0) absl::StrAppend(&text, " own ", subgraph.own_bytes);
+  if (subgraph.seconds > 0) absl::StrAppendFormat(&text, " seconds %.17g", subgraph.seconds);
   return text;
 }
 
@@ -106,6 +108,14 @@ class Words {
   absl::StatusOr<int64_t> Number(const std::string& what, int64_t least, int64_t end) {
     if (AtEnd()) return Missing(what);
     return NumberOf(Take(), what, least, end);
+  }
+  absl::StatusOr<double> Seconds() {
+    double seconds = 0;
+    if (AtEnd()) return Missing("seconds");
+    if (!absl::SimpleAtod(Take(), &seconds) || !(seconds >= 0 && seconds <= 1e9)) {
+      return Expected("seconds from 0 to 1e9");
+    }
+    return seconds;
   }
   // The number behind a letter: "s3".
   absl::StatusOr<int> Numbered(char letter, const std::string& what, size_t count) {
@@ -209,6 +219,10 @@ class Parser {
       RETURN_IF_ERROR(words.Word("micro_batches"));
       ASSIGN_OR_RETURN(plan_.micro_batches, words.Number("a number of micro-batches", 1, kMostMicroBatches + 1));
       has_count_ = true;
+      return absl::OkStatus();
+    }
+    if (plan_.tensors.empty() && words.TakeIf("update_seconds")) {
+      ASSIGN_OR_RETURN(plan_.update_seconds, words.Seconds());
       return absl::OkStatus();
     }
     if (words.TakeIf("rank")) {
@@ -352,6 +366,9 @@ class Parser {
     if (words.TakeIf("own")) {
       ASSIGN_OR_RETURN(subgraph.own_bytes, words.Number("bytes", 0, kMostBytes));
     }
+    if (words.TakeIf("seconds")) {
+      ASSIGN_OR_RETURN(subgraph.seconds, words.Seconds());
+    }
     plan_.subgraphs.push_back(std::move(subgraph));
     return absl::OkStatus();
   }
@@ -493,6 +510,7 @@ std::string PrintPlan(const Plan& plan) {
   std::string text = "mesh";
   for (const MeshAxis& axis : plan.mesh.axes()) absl::StrAppend(&text, " ", axis.name, "=", axis.size);
   absl::StrAppend(&text, "\nmicro_batches ", plan.micro_batches, "\n");
+  if (plan.update_seconds > 0) absl::StrAppendFormat(&text, "update_seconds %.17g\n", plan.update_seconds);
   for (size_t k = 0; k < plan.tensors.size(); ++k) {
     absl::StrAppend(&text, PrintTensor(plan, static_cast<int>(k)), "\n");
   }

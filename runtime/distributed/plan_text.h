@@ -2,11 +2,12 @@
 //
 //   mesh dp=2 pp=2 tp=1
 //   micro_batches 4
+//   update_seconds 0.25                              that an update takes, where it is known
 //   x0 f32[6,64]                                     input
 //   w1 f32[64,24] cut 0 at 0                         weight: replicas have blocks along axis 0; of rank 0 of a replica
 //   t2 f32[6,24]                                     value
 //   g3 f32[64,24] of t2 behind s1 cut 0 at 0         sum of the t2 of all micro-batches
-//   s0 reads x0 w1 makes t2 over tp scratch 64 own 128   subgraph, run by the ranks along tp together
+//   s0 reads x0 w1 makes t2 over tp scratch 64 own 128 seconds 0.5   run by the ranks along tp together
 //   rank 0
 //     0 ALL_GATHER w1 over dp
 //     1 WAIT 0

@@ -141,6 +141,7 @@ std::vector<Verb> AllVerbs() {
       {"inspect", "What a model consists of", DeclareInspect},
       {"grad", "The graph of a model's gradients", DeclareGrad},
       {"shard", "Cut a model over devices by proved laws", DeclareShard},
+      {"simulate", "The time of a training step on a described cluster", DeclareSimulate},
   };
 }
 

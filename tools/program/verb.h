@@ -50,5 +50,6 @@ Action DeclareOps(CommandLine& line);
 Action DeclareInspect(CommandLine& line);
 Action DeclareGrad(CommandLine& line);
 Action DeclareShard(CommandLine& line);
+Action DeclareSimulate(CommandLine& line);
 
 }  // namespace rewright

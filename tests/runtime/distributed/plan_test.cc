@@ -62,6 +62,19 @@ TEST(PlanTest, EveryLayoutOfUpToEightRanksIsSoundAndPrints) {
   EXPECT_GT(count, 400);
 }
 
+TEST(PlanTest, SecondsAndBytesOfSubgraphsPrint) {
+  Plan plan = MakePlan(ParsePlanOptions("pp=2,tp=2,micro=2"));
+  plan.subgraphs[1].seconds = 0.1;
+  plan.subgraphs[1].own_bytes = 12;
+  plan.update_seconds = 1e-3;
+  const auto parsed = ParsePlan(PrintPlan(plan));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->subgraphs[1].seconds, 0.1);
+  EXPECT_EQ(parsed->subgraphs[1].own_bytes, 12);
+  EXPECT_EQ(parsed->subgraphs[1].over, 2);
+  EXPECT_EQ(parsed->update_seconds, 1e-3);
+}
+
 // The first line names the layout: "# dp=2,pp=2,zero=1".
 TEST(PlanTest, TextsAreGolden) {
   int count = 0;
@@ -167,6 +180,8 @@ TEST(PlanTextTest, ErrorsNameLineFoundAndExpected) {
       {head + "g3 f32[4] of t2 behind s0\nrank 0", "found the sum g3 behind s0, expected one of 0 subgraphs"},
       {head + "s0 reads t2 makes x0", "line 6: found x0, expected values behind `makes`, each of one subgraph"},
       {head + "s0 reads t2 makes t2 over cp", "line 6: found `cp`, expected an axis of the mesh: dp, pp"},
+      {head + "s0 reads x0 makes t2 seconds -1", "line 6: found `-1`, expected seconds from 0 to 1e9"},
+      {head + "s0 reads x0 makes t2 seconds nan", "line 6: found `nan`, expected seconds from 0 to 1e9"},
       {head + "rank 1", "line 6: found `1`, expected the next rank from 0 to 0"},
       {body, "found the end of the text, expected `rank 1`: the mesh has 4"},
       {body + "1 RUN s0 of 0", "line 9: found `1`, expected the number of the next action from 0 to 0"},

@@ -20,6 +20,8 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/onnx.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/distributed/plan_cost.h"
+#include "runtime/distributed/plan_text.h"
 #include "runtime/offload/two_tier_device.h"
 #include "runtime/training/files/tensorboard.h"
 #include "runtime/training/parallel/layout.h"
@@ -45,6 +47,7 @@ struct TrainFlags {
   std::string events_folder;
   bool seed_given = false;
   std::string output;
+  std::string plan;
   std::string device = "cpu";
   std::string layout;
   double timeout = 300;
@@ -212,12 +215,29 @@ absl::StatusOr<std::vector<int64_t>> OfAllRanks(Communicator& ranks, int64_t num
   return numbers;
 }
 
+// The plan of a step, with what all ranks have measured of it.
+absl::Status WritePlan(const Trainer& trainer, const std::string& path, Communicator& ranks) {
+  const distributed::PlanExecutor* const sums = trainer.running().sums.get();
+  if (sums == nullptr) {
+    return absl::InvalidArgumentError("--plan: found a step of one graph, expected data.micro_batches of at least 2");
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                   AllGather(ranks, "the plan", distributed::PrintPlan(sums->MeasuredPlan())));
+  if (ranks.rank() != 0) return absl::OkStatus();
+  std::vector<distributed::Plan> measured;
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(measured.emplace_back(), distributed::ParsePlan(text));
+  }
+  return WriteOutput(path, distributed::PrintPlan(distributed::MeanOf(measured)));
+}
+
 absl::Status Finish(Trainer& trainer, const TrainConfig& config, const TrainFlags& flags, const ModelMetadata& metadata,
                     Communicator& ranks, Console& console) {
   if (!flags.output.empty()) {
     ASSIGN_OR_RETURN(const Graph trained, trainer.Trained());
     if (ranks.rank() == 0) RETURN_IF_ERROR(WriteModel(trained, metadata, flags.output, kWeightsAsTheyAre));
   }
+  if (!flags.plan.empty()) RETURN_IF_ERROR(WritePlan(trainer, flags.plan, ranks));
   ASSIGN_OR_RETURN(const std::string sha256, trainer.WeightsSha256());
   Json line = {{"final_loss", trainer.last_loss()},
                {"steps", trainer.position()},
@@ -291,6 +311,7 @@ absl::StatusOr<Answer> Train(TrainFlags flags, Communicator& ranks, Session& ses
   RETURN_IF_ERROR(ApplyLayout(layout, &config));
   if (ranks.rank() == 0) {
     RETURN_IF_ERROR(CheckOutputs({{"--output", flags.output, OutputFlag::Use::kReplace, /*binary=*/true},
+                                  {"--plan", flags.plan},
                                   {"--profile", flags.profile, OutputFlag::Use::kKeep}},
                                  {flags.config}, session));
   }
@@ -388,6 +409,10 @@ Action DeclareTrain(CommandLine& line) {
   line.AddOutputPath("--tensorboard", &flags->events_folder, "Write metrics there as TensorBoard reads them")
       .Type("DIR");
   line.AddOutputPath("-o,--output", &flags->output, "Write the trained model there").Type("F.onnx");
+  line.AddOutputPath("--plan", &flags->plan,
+                     "Write the actions of each rank in a step of micro-batches there, with measured seconds; - is "
+                     "standard output (rewright simulate)")
+      .Type("F.plan");
   AddDevice(line, &flags->device, /*with_reference=*/true);
   line.Add(
           "--layout", &flags->layout,

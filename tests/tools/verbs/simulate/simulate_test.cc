@@ -1,0 +1,87 @@
+// Tests `rewright simulate`, and the plans that `rewright train --plan` writes for it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/files.h"
+#include "nlohmann/json.hpp"
+#include "runtime/distributed/check_plan.h"
+#include "runtime/distributed/plan_text.h"
+#include "tests/tools/program/program_util.h"
+
+namespace rewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SimulateVerbTest : public ::testing::Test {
+ protected:
+  SimulateVerbTest() {
+    WriteContents(folder_ / "node.json", R"({"name": "node", "memory_bytes": 1e9, "levels": [
+        {"name": "bus", "devices": 2, "bytes_per_second": 1e6, "seconds": 0.001}]})");
+    // Two ranks sum a vector of 4000 bytes.
+    WriteContents(folder_ / "step.plan",
+                  "mesh dp=2\nmicro_batches 2\nupdate_seconds 0.25\nx0 f32[4]\nt1 f32[1000]\n"
+                  "g2 f32[1000] of t1 behind s0\ns0 reads x0 makes t1 seconds 0.5\n"
+                  "rank 0\n 0 RUN s0 of 0\n 1 ACCUMULATE g2 of 0\n 2 ALL_REDUCE g2 over dp\n 3 WAIT 2\n 4 UPDATE g2\n"
+                  "rank 1\n 0 RUN s0 of 1\n 1 ACCUMULATE g2 of 1\n 2 ALL_REDUCE g2 over dp\n 3 WAIT 2\n 4 UPDATE g2\n");
+  }
+  std::string At(const std::string& name) const { return folder_ / name; }
+  Outcome Simulated(const std::string& plan, const std::string& flags = "") const {
+    return Rewright("simulate " + At(plan) + " --cluster " + At("node.json") + " " + flags);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(SimulateVerbTest, TellsTheTimeOfAStep) {
+  const Outcome outcome = Simulated("step.plan", "--json");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  // Two rounds of half of the bytes.
+  EXPECT_NEAR(json["seconds"].get<double>(), 0.5 + 2 * (0.001 + 2000 / 1e6) + 0.25, 1e-9);
+  EXPECT_EQ(json["bytes"]["bus"], 2 * 4000);
+  const Outcome server = Simulated("step.plan", "--all-reduce server --trace -");
+  ASSERT_EQ(server.status, 0) << server.err;
+  EXPECT_EQ(nlohmann::json::parse(server.out)["traceEvents"].size(), 6u);
+  EXPECT_THAT(server.err, HasSubstr("step:     0.76 s on 2 ranks"));
+}
+
+TEST_F(SimulateVerbTest, SaysWhatIsWrong) {
+  const auto error = [&](const std::string& plan) {
+    WriteContents(At("wrong.plan"), plan);
+    const Outcome outcome = Simulated("wrong.plan");
+    EXPECT_EQ(outcome.status, 2) << outcome.out;
+    return outcome.err;
+  };
+  EXPECT_THAT(error("mesh dp=x"), HasSubstr("wrong.plan: line 1: found `dp=x`, expected NAME=SIZE"));
+  const std::string head =
+      "mesh dp=2\nmicro_batches 2\nx0 f32[4]\nt1 f32[1000]\ng2 f32[1000] of t1 behind s0\n"
+      "s0 reads x0 makes t1\nrank 0\n 0 RUN s0 of 0\n 1 UPDATE g2\nrank 1\n";
+  EXPECT_THAT(error(head + " 0 RUN s0 of 1\n 1 UPDATE g2\n"),
+              HasSubstr("wrong.plan: rank 0, action 1, UPDATE g2: g2 has the leaves [], expected those from 0 to 1"));
+  WriteContents(At("node.json"), R"({"name": "node"})");
+  EXPECT_THAT(error(head), HasSubstr("found the end"));
+  const Outcome outcome = Simulated("step.plan");
+  EXPECT_THAT(outcome.err, HasSubstr("node.json: cluster: memory_bytes: is missing"));
+}
+
+TEST_F(SimulateVerbTest, APlanOfATrainingRunIsMeasuredAndSound) {
+  const std::string digits = std::string(REWRIGHT_SOURCE_DIR) + "/tools/examples/digits/";
+  WriteContents(At("config.json"),
+                R"({"model": {"mlp": {"sizes": [64, 24, 10]}}, "data": {"inputs": {"x": {"file": ")" + digits +
+                    R"(train_x.npy", "scale": 0.0625}}, "target": ")" + digits +
+                    R"(train_y.npy", "batch": 32, "micro_batches": 4},
+      "loss": "cross_entropy", "optimizer": {"kind": "sgd", "learning_rate": 0.1}, "steps": 3})");
+  const Outcome trained = Rewright("train " + At("config.json") + " --threads 1 --plan " + At("run.plan"));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const auto plan = distributed::ParsePlan(FileContents(At("run.plan")));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE(distributed::CheckPlan(*plan).ok());
+  EXPECT_GT(plan->update_seconds, 0);
+  for (const distributed::PlanSubgraph& subgraph : plan->subgraphs) {
+    EXPECT_TRUE(subgraph.makes.empty() || subgraph.seconds > 0);
+  }
+  EXPECT_EQ(Simulated("run.plan").status, 0);
+}
+
+}  // namespace
+}  // namespace rewright
