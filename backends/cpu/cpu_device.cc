@@ -1,6 +1,8 @@
 #include "backends/cpu/cpu_device.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <tuple>
@@ -99,12 +101,14 @@ class CpuDevice : public Device {
       return choices_[signature] = {laws[0], seconds};
     }
     Choice best;
-    ASSIGN_OR_RETURN(best.seconds, Measured(graph, group, signature, {"", /*cold=*/!laws.empty()}));
+    absl::Status too_large;
+    ASSIGN_OR_RETURN(best.seconds, MeasuredIfItFits(graph, group, signature, {"", /*cold=*/!laws.empty()}, &too_large));
     for (const std::string& law : laws) {
-      const double enough = kClearlySlower * best.seconds;
-      ASSIGN_OR_RETURN(const double seconds, Measured(graph, group, signature, {law, /*cold=*/true, enough}));
+      const MeasureOptions how{law, /*cold=*/true, /*enough=*/kClearlySlower * best.seconds};
+      ASSIGN_OR_RETURN(const double seconds, MeasuredIfItFits(graph, group, signature, how, &too_large));
       if (seconds < best.seconds) best = {law, seconds};
     }
+    if (std::isinf(best.seconds)) return too_large;
     return choices_[signature] = best;
   }
 
@@ -124,10 +128,12 @@ class CpuDevice : public Device {
       known = known && seconds.has_value();
     }
     std::vector<double> seconds;
+    absl::Status too_large;
     for (MeasureOptions& how : ways) {
       how.brief = !known;
-      ASSIGN_OR_RETURN(seconds.emplace_back(), Measured(graph, group, signature, how));
+      ASSIGN_OR_RETURN(seconds.emplace_back(), MeasuredIfItFits(graph, group, signature, how, &too_large));
     }
+    if (std::isinf(*std::min_element(seconds.begin(), seconds.end()))) return too_large;
     return laws_to_run_[signature] = ways[KernelToRun(seconds, known)].law;
   }
 
@@ -148,6 +154,15 @@ class CpuDevice : public Device {
   static std::string KeyOf(const std::string& signature, const MeasureOptions& how) {
     return absl::StrCat(signature, how.law.empty() ? "" : " by ", how.law, how.cold ? " cold" : "",
                         how.brief ? " briefly" : "");
+  }
+
+  // Infinity, and the error in `too_large`, where there is too little memory: another way may take less.
+  absl::StatusOr<double> MeasuredIfItFits(const Graph& graph, const Group& group, const std::string& signature,
+                                          const MeasureOptions& how, absl::Status* too_large) {
+    absl::StatusOr<double> seconds = Measured(graph, group, signature, how);
+    if (seconds.ok() || !absl::IsResourceExhausted(seconds.status())) return seconds;
+    *too_large = seconds.status();
+    return std::numeric_limits<double>::infinity();
   }
 
   absl::StatusOr<double> Measured(const Graph& graph, const Group& group, const std::string& signature,

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
@@ -39,8 +40,10 @@ ExprPtr MultipliedTogether(const std::vector<ExprPtr>& factors, DType dtype) {
 
 class BlockProgramBuilder {
  public:
-  BlockProgramBuilder(const OutputMeaning& output, const Bindings& bindings, const Fold& fold)
-      : output_(output), bindings_(bindings), fold_(fold) {
+  BlockProgramBuilder(const Meaning& meaning, int output, const Bindings& bindings, const Fold& fold)
+      : output_(meaning.outputs[static_cast<size_t>(output)]), bindings_(bindings), fold_(fold) {
+    for (const int v : output_.index_vars) program_.names[v] = meaning.variables[static_cast<size_t>(v)].name;
+    program_.names[fold.variable] = "t";
     program_.loop = fold.variable;
     program_.extent = fold.extent;
     program_.num_operands = fold.num_operands;
@@ -289,6 +292,7 @@ class BlockProgramBuilder {
       return ValueOf((product * Scalar(MultipliedTogether(outside, expr->dtype()))).node());
     }
     BlockValue value{.kind = Kind::kProduct, .inner = inner, .extent = expr->bound()[0].extent};
+    value.name = expr->bound()[0].name;
     for (const ExprPtr& read : along) {
       if (read->operand() >= fold_.num_operands) return Fail("a carried number is a factor of a sum");
       value.args.push_back(ReadOf(read, inner));
@@ -314,23 +318,11 @@ class BlockProgramBuilder {
 
 absl::StatusOr<BlockProgram> MakeBlockProgram(const Meaning& meaning, int output, const Bindings& bindings,
                                               const Fold& fold) {
-  return BlockProgramBuilder(meaning.outputs[static_cast<size_t>(output)], bindings, fold).Run();
+  return BlockProgramBuilder(meaning, output, bindings, fold).Run();
 }
 
 std::string BlockProgram::ToString(const std::vector<std::string>& operand_names) const {
-  std::map<int, std::string> variables;
-  const auto note = [&](const ExprPtr& expr) {
-    Visit(expr, [&](const ExprPtr& node) {
-      if (node->IsVariable()) variables.emplace(node->variable(), node->name());
-    });
-  };
-  for (const Value& value : values) {
-    if (value.kind == Kind::kRead) note(value.expr);
-  }
-  const auto name_of = [&](int v) {
-    const auto found = variables.find(v);
-    return found == variables.end() ? absl::StrCat("i", v) : found->second;
-  };
+  const auto name_of = [&](int v) { return names.at(v); };
   const auto value_name = [&](int v) {
     const Value& value = values[static_cast<size_t>(v)];
     switch (value.kind) {
@@ -359,9 +351,12 @@ std::string BlockProgram::ToString(const std::vector<std::string>& operand_names
       for (const int arg : value.args) args.push_back(value_name(arg));
       const std::string left = absl::StrCat(value_name(v), axes_of(value.axes), " = ");
       if (value.kind == Kind::kProduct) {
-        line(depth, absl::StrCat(left, "sum ", name_of(value.inner), ": ", absl::StrJoin(args, " * ")));
+        line(depth, absl::StrCat(left, "sum ", value.name, ": ", absl::StrJoin(args, " * ")));
       } else if (value.kind == Kind::kCall) {
-        line(depth, absl::StrCat(left, FnName(value.fn), "(", absl::StrJoin(args, ", "), ")"));
+        const std::string fn = FnName(value.fn);
+        const bool infix = args.size() == 2 && !absl::ascii_isalpha(static_cast<unsigned char>(fn[0]));
+        line(depth, absl::StrCat(left, infix ? absl::StrJoin(args, absl::StrCat(" ", fn, " "))
+                                             : absl::StrCat(fn, "(", absl::StrJoin(args, ", "), ")")));
       } else if (value.kind == Kind::kSelect) {
         line(depth, absl::StrCat(left, args[0], " ? ", args[1], " : ", args[2]));
       }
@@ -379,11 +374,13 @@ std::string BlockProgram::ToString(const std::vector<std::string>& operand_names
     const Step& step = steps[k];
     print(1, step.values);
     print(1, step.repair_values);
-    std::string joined = absl::StrCat("c", k, "'", axes_of(step.axes), " = ", ReduceName(step.kind), " of ",
-                                      step.repair < 0 ? absl::StrCat("c", k) : value_name(step.repair), ", ",
-                                      ReduceName(step.kind), " ", name_of(loop), ": ", value_name(step.body));
-    if (step.factor >= 0) absl::StrAppend(&joined, " * ", value_name(step.factor));
-    line(1, joined);
+    std::string of_block = absl::StrCat(ReduceName(step.kind), " ", name_of(loop), ": ", value_name(step.body));
+    if (step.factor >= 0) absl::StrAppend(&of_block, " * ", value_name(step.factor));
+    const std::string before = step.repair < 0 ? absl::StrCat("c", k) : value_name(step.repair);
+    const std::string joined = step.kind == ReduceKind::kSum
+                                   ? absl::StrCat(before, " + ", of_block)
+                                   : absl::StrCat(ReduceName(step.kind), "(", before, ", ", of_block, ")");
+    line(1, absl::StrCat("c", k, "'", axes_of(step.axes), " = ", joined));
   }
   print(0, element_values);
   line(0, absl::StrCat("element = ", value_name(element)));

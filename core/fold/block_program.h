@@ -9,8 +9,8 @@
 //   columns i3
 //   loop t
 //     v0[i2, t] = sum r0: x0[i0, i1, i2, r0] * x1[i0, i1, t, r0]
-//     c0[i2] = max t: v0
-//     v1[i2, t] = sub(v0, c0')
+//     c0'[i2] = max(c0, max t: v0)
+//     v1[i2, t] = v0 - c0'
 //     ..
 //
 // Sums over an inner axis of a product of two reads are products of matrices, and so is a carried sum of a product of
@@ -18,7 +18,7 @@
 // is named for any of it.
 #pragma once
 
-#include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -49,6 +49,7 @@ struct BlockProgram {
     Fn fn = Fn::kAdd;
     std::vector<int> args;  // values, which stand before this one
     int inner = -1;
+    std::string name;  // of the inner variable
     ExprPtr extent;
     int carried = -1;
   };
@@ -76,6 +77,7 @@ struct BlockProgram {
   int loop = -1;              // the loop's variable
   ExprPtr extent;             // of the loop
   int num_operands = 0;
+  std::map<int, std::string> names;  // of positions and the loop's variable
 
   std::string ToString(const std::vector<std::string>& operand_names) const;
 };

@@ -42,8 +42,10 @@ struct FoldCase {
   std::string name, graph;
   int operand = 0, axis = 0;  // along which the loop runs
   std::string fold;           // as it prints
+  std::string blocks;         // its block program, or the reason why there is none
 };
-// A case begins with the line "case NAME along OPERAND AXIS", its graph follows, then the line "fold" and the fold.
+// A case begins with the line "case NAME along OPERAND AXIS", its graph follows, then the line "fold" and the fold, and
+// the line "blocks" and the block program.
 inline std::vector<FoldCase> FoldCases() {
   const auto text = ReadText(REWRIGHT_SOURCE_DIR "/tests/core/fold/folds.txt");
   EXPECT_TRUE(text.ok()) << text.status();
@@ -60,6 +62,8 @@ inline std::vector<FoldCase> FoldCases() {
       part = &next.graph;
     } else if (line == "fold") {
       part = &cases.back().fold;
+    } else if (line == "blocks") {
+      part = &cases.back().blocks;
     } else {
       *part += line + "\n";
     }

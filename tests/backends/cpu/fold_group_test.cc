@@ -9,6 +9,7 @@
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lower/lowering.h"
 #include "backends/cpu/simd/simd.h"
+#include "backends/device_factory.h"
 #include "core/interpreter/interpreter.h"
 #include "core/ir/text.h"
 #include "gmock/gmock.h"
@@ -274,6 +275,27 @@ TEST(CpuFoldGroups, AreThoseThatAreLicensed) {
   EXPECT_THAT(AllowedLaws(*context, graph, folds[0]), testing::ElementsAre(kFoldLaw));
   EXPECT_THAT(groups_of(*Context(1, /*allowed=*/false)), testing::IsEmpty());
   EXPECT_THAT(groups_of(*Context(1, true, /*least_operations=*/1e9)), testing::IsEmpty());
+}
+
+// The device chooses between the fold and its parts; its cost is that of what it runs.
+TEST(CpuFoldGroups, AreMeasuredBesideTheirParts) {
+  DeviceOptions options;
+  options.threads = 2;
+  options.allowed_rewrites = std::make_shared<FoldsAreAllowed>(true);
+  const absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice("cpu", options);
+  ASSERT_TRUE(device.ok()) << device.status();
+  const Graph graph = GraphOf(CaseOf("plain"), 96, 640, 16, 16);
+  const std::vector<Group> groups = (*device)->Partition(graph);
+  ASSERT_EQ(groups.size(), 1u);
+  const absl::StatusOr<double> cost = (*device)->Cost(graph, groups[0]);
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  EXPECT_GT(*cost, 0);
+  const absl::StatusOr<std::string> law = (*device)->LawOf(graph, groups[0]);
+  ASSERT_TRUE(law.ok()) << law.status();
+  const absl::StatusOr<Schedule> schedule = (*device)->Compile(graph);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  EXPECT_EQ(RunsByFold(*schedule), *law == kFoldLaw);
+  ExpectAgrees(**device, graph, -2, 2, 5);
 }
 
 // Scores that someone else reads are computed anyway.
