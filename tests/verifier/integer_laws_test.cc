@@ -93,41 +93,32 @@ TEST_F(IntegerLaws, Rest) {
   EXPECT_FALSE(Holds(facts, Div(p, d) == a + Div(Laws::Rest(p, d, a + 1), d)));
 }
 
+// A number q is n div m if 0 <= n - m*q < m: the laws of quotients are shown in this form.
 TEST_F(IntegerLaws, Nested) {
-  const z3::expr inner = Div(p, c) + r;
+  const z3::expr inner = Div(p, c) + r, whole = Div(inner, d), rest = Mod(inner, d);
   const Laws::Fraction one = Laws::Nested(p, c, r, d);
-  const z3::expr whole = Div(inner, d), all = Div(one.dividend, one.divisor);
-  const std::vector<z3::expr> facts = {c >= 1,
-                                       d >= 1,
-                                       c * d >= 1,
-                                       Multiples(whole, all, c * d),
-                                       c * Mod(inner, d) + Mod(p, c) < c * d,
-                                       c * Mod(inner, d) >= 0};
-  EXPECT_TRUE(Holds(facts, whole == all));
-  EXPECT_FALSE(Holds(facts, whole == Div(p + r, c * d)));
+  const std::vector<z3::expr> facts = {c >= 1, d >= 1, c * inner == c * (d * whole + rest), c * rest >= 0,
+                                       c * rest <= c * (d - 1)};
+  EXPECT_TRUE(Holds(facts, Within(Laws::Rest(one.dividend, one.divisor, whole), zero, one.divisor)));
+  EXPECT_FALSE(Holds({c == 2, d == 3}, Within(Laws::Rest(p + r, c * d, whole), zero, c * d)));
 }
 
 TEST_F(IntegerLaws, Scaled) {
-  const z3::expr number = c * a + b, quotient = Div(a, d);
-  const std::vector<z3::expr> facts = {
-      Within(b, zero, c), d >= 1, c * d >= 1, Multiples(quotient, Div(number, c * d), c * d), c * Mod(a, d) + b < c * d,
-      c * Mod(a, d) >= 0};
-  EXPECT_TRUE(Holds(facts, Div(number, c * d) == quotient));
-  EXPECT_TRUE(Holds(facts, Mod(number, c * d) == Laws::Scaled(c, Mod(a, d), b)));
-  EXPECT_FALSE(Holds(facts, Mod(number, c * d) == Laws::Scaled(c, Mod(a, d), zero)));
+  const z3::expr number = c * a + b, quotient = Div(a, d), rest = Mod(a, d);
+  const std::vector<z3::expr> facts = {Within(b, zero, c), d >= 1, c * a == c * (d * quotient + rest), c * rest >= 0,
+                                       c * rest <= c * (d - 1)};
+  const z3::expr left = Laws::Rest(number, c * d, quotient);
+  EXPECT_TRUE(Holds(facts, Within(left, zero, c * d)));
+  EXPECT_TRUE(Holds(facts, left == Laws::Scaled(c, rest, b)));
+  EXPECT_FALSE(Holds({c == 2, d == 3}, Within(left, zero, c * d)));  // b may be any number
 }
 
+// The number below c*d is what Nested leaves of p.
 TEST_F(IntegerLaws, Digits) {
-  const z3::expr digits = laws.Digits(p, c, d), low = Mod(p, c * d);
-  const std::vector<z3::expr> facts = {c >= 1,
-                                       d >= 1,
-                                       c * d >= 1,
-                                       c * digits + Mod(p, c) < c * d,
-                                       c * digits >= 0,
-                                       Multiples(Div(Div(p, c), d), Div(p, c * d), c * d),
-                                       Multiples(Div(low, c), digits, c)};
-  EXPECT_TRUE(Holds(facts, Div(low, c) == digits));
-  EXPECT_FALSE(Holds(facts, Div(low, c) == Mod(p, d)));
+  const z3::expr high = Div(Div(p, c), d), digits = laws.Digits(p, c, d), low = Laws::Rest(p, c * d, high);
+  const std::vector<z3::expr> facts = {c >= 1, d >= 1, c * Div(p, c) == c * (d * high + digits)};
+  EXPECT_TRUE(Holds(facts, Within(low - c * digits, zero, c)));
+  EXPECT_FALSE(Holds({c == 2, d == 3}, Within(low - c * Mod(p, d), zero, c)));
 }
 
 TEST_F(IntegerLaws, Solve) {
