@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "backends/cpu/codegen/jit.h"
-#include "backends/cpu/fuse/folds.h"
+#include "backends/cpu/folds/folds.h"
 #include "backends/cpu/fuse/fusion.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lower/context_layout.h"

@@ -18,8 +18,8 @@
 //   5. Everything else is alone.
 //   6. A reduction along rows joins the pointwise group that alone reads what it gives, once a row, with the pointwise
 //      nodes and reshapes in between (row_groups.h), where a loop can be compiled for them: a norm of rows.
-//   7. Groups between products of activations, and these, are one where a licensed fold computes them (folds.h).
-//      FuseGraph leaves that to its callers, who know what is licensed.
+//   7. Groups between products of activations, and these, are one where a licensed fold computes them
+//      (../folds/folds.h). FuseGraph leaves that to its callers, who know what is licensed.
 // But for these every group has one node whose outputs escape, the last; all other nodes are read inside alone. So
 // groups, ordered by their last node, never depend on one another in a cycle. Pointwise next values of states come
 // behind all other groups, with what is fetched for them from a second tier of memory. A difference that only products
@@ -64,7 +64,7 @@ struct EpilogueStep {
   ActivationFunction activation;
 };
 
-struct GroupFold;  // folds.h
+struct GroupFold;  // ../folds/folds.h
 
 struct FusedGroup {
   enum class Kind : uint8_t {

@@ -6,7 +6,7 @@
 #include "absl/hash/hash.h"
 #include "backends/common/group.h"
 #include "backends/common/node_access.h"
-#include "backends/cpu/fuse/folds.h"
+#include "backends/cpu/folds/folds.h"
 #include "backends/cpu/kernel_list.h"
 
 namespace rewright::cpu {

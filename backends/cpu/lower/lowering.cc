@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/common/group.h"
 #include "backends/common/group_order.h"
-#include "backends/cpu/fuse/folds.h"
+#include "backends/cpu/folds/folds.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/onednn/reorder.h"
 #include "core/base/check.h"

@@ -19,7 +19,7 @@ class OpaqueNodes;  // backends/onnxruntime/opaque_nodes.h
 
 namespace rewright::cpu {
 
-class GroupFolds;  // fuse/folds.h
+class GroupFolds;  // folds/folds.h
 
 // Shared by all kernels of a device.
 struct DnnlContext {

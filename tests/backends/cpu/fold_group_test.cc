@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "backends/cpu/cpu_device.h"
-#include "backends/cpu/fuse/folds.h"
+#include "backends/cpu/folds/folds.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/lower/lowering.h"
 #include "backends/cpu/simd/simd.h"

@@ -1,4 +1,4 @@
-#include "backends/cpu/fuse/folds.h"
+#include "backends/cpu/folds/folds.h"
 
 #include <algorithm>
 #include <map>

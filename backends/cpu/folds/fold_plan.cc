@@ -1,0 +1,291 @@
+#include "backends/cpu/folds/fold_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/onednn/epilogue.h"
+#include "core/ir/index_value.h"
+
+namespace rewright::cpu {
+namespace {
+
+using BlockValue = BlockProgram::Value;
+using ValueKind = BlockProgram::Value::Kind;
+
+constexpr int64_t kFoldBytes = 256 << 10;  // of packed factors that a block of the loop reads
+constexpr int64_t kMostLoop = 256, kMostRows = 144;
+
+// Assigns slots to values in the order in which they are computed: a value takes the place of one of its arguments that
+// nothing reads any more. `uses` are the values that are read behind each of them. Returns the end of the space.
+int64_t AssignSlots(const FoldPlan& plan, const std::vector<std::pair<int, std::vector<int>>>& order, int64_t end,
+                    FoldSlots* slots) {
+  const std::vector<BlockValue>& values = plan.program.values;
+  slots->at.assign(values.size(), -1);
+  std::vector<size_t> last(values.size(), 0);
+  for (size_t k = 0; k < order.size(); ++k) {
+    if (order[k].first >= 0) {
+      for (const int arg : values[static_cast<size_t>(order[k].first)].args) last[static_cast<size_t>(arg)] = k;
+    }
+    for (const int read : order[k].second) last[static_cast<size_t>(read)] = k;
+  }
+  std::vector<std::pair<unsigned, int64_t>> free;  // by axes
+  for (size_t k = 0; k < order.size(); ++k) {
+    const int v = order[k].first;
+    if (v < 0) continue;
+    const BlockValue& value = values[static_cast<size_t>(v)];
+    const auto keeps = [&](int arg) {
+      return values[static_cast<size_t>(arg)].kind == ValueKind::kNumber || slots->at[static_cast<size_t>(arg)] < 0;
+    };
+    if (value.kind != ValueKind::kProduct && value.dtype == DType::kFloat32) {
+      for (const int arg : value.args) {
+        if (keeps(arg) || last[static_cast<size_t>(arg)] != k) continue;
+        const BlockValue& from = values[static_cast<size_t>(arg)];
+        if (from.dtype != DType::kFloat32) continue;
+        const std::pair<unsigned, int64_t> place{from.axes, slots->at[static_cast<size_t>(arg)]};
+        if (std::find(free.begin(), free.end(), place) == free.end()) free.push_back(place);
+      }
+    }
+    const auto found = std::find_if(free.begin(), free.end(), [&](const auto& one) { return one.first == value.axes; });
+    if (value.kind != ValueKind::kNumber && found != free.end()) {
+      slots->at[static_cast<size_t>(v)] = found->second;
+      free.erase(found);
+    } else {
+      slots->at[static_cast<size_t>(v)] = end;
+      end += plan.FloatsOf(value.axes);
+    }
+  }
+  return end;
+}
+
+// Fills a plan with the sizes and places of one group.
+class FoldPlanner {
+ public:
+  FoldPlanner(const GroupFold& fold, const std::vector<Layout>& operands, const Layout& out, int threads)
+      : fold_(fold), operands_(operands), out_(out) {
+    plan_.program = fold.program;
+    JoinDifferences();
+    plan_.threads = threads;
+    plan_.num_operands = static_cast<int>(operands.size());
+    variables_ = fold.bindings.variables;
+    int most = 0;
+    for (const BlockValue& value : plan_.program.values) {
+      if (value.expr != nullptr) most = std::max(most, value.expr->greatest_variable());
+    }
+    variables_.resize(std::max(variables_.size(), static_cast<size_t>(most) + 1));
+  }
+
+  FoldPlan Run() {
+    const BlockProgram& program = plan_.program;
+    const OutputMeaning& output = fold_.meaning->outputs[0];
+    Shape points;
+    for (size_t axis = 0; axis < output.index_vars.size(); ++axis) {
+      const int v = output.index_vars[axis];
+      const int64_t size = out_.dims[axis];
+      if (v == program.row) {
+        plan_.rows = size;
+        plan_.out.row = out_.strides[axis];
+      } else if (v == program.column) {
+        plan_.columns = size;
+        plan_.out.column = out_.strides[axis];
+      } else {
+        points.push_back(size);
+      }
+    }
+    plan_.points = NumElements(points);
+    plan_.loop = EvalIndex(program.extent, variables_).value_or(0);
+    plan_.column_floats = WholeLines(plan_.columns);
+    ReadOperands(points);
+    ChooseBlocks();
+    PlacePacked();
+    PlaceOwn();
+    return std::move(plan_);
+  }
+
+ private:
+  // exp(a - b) becomes one operation of a and b where b is one number for each row and nothing else reads a - b.
+  void JoinDifferences() {
+    BlockProgram& program = plan_.program;
+    std::vector<int> readers(program.values.size(), 0);
+    for (const BlockValue& value : program.values) {
+      for (const int arg : value.args) ++readers[static_cast<size_t>(arg)];
+    }
+    for (const BlockProgram::Step& step : program.steps) {
+      ++readers[static_cast<size_t>(step.body)];
+      if (step.repair >= 0) ++readers[static_cast<size_t>(step.repair)];
+    }
+    ++readers[static_cast<size_t>(program.element)];
+    const unsigned columns = kLoopAxis | kColumnAxis;
+    for (BlockValue& value : program.values) {
+      if (value.kind != ValueKind::kCall || value.fn != Fn::kExp) continue;
+      const int inner = value.args[0];
+      const BlockValue& difference = program.values[static_cast<size_t>(inner)];
+      if (difference.kind != ValueKind::kCall || difference.fn != Fn::kSub ||
+          readers[static_cast<size_t>(inner)] != 1) {
+        continue;
+      }
+      const unsigned left = program.values[static_cast<size_t>(difference.args[0])].axes;
+      const unsigned right = program.values[static_cast<size_t>(difference.args[1])].axes;
+      if ((left & columns) == 0 || (right & columns) != 0) continue;
+      value.args = difference.args;
+      for (BlockProgram::Step& step : program.steps) {
+        for (std::vector<int>* order : {&step.values, &step.repair_values, &step.all_values}) std::erase(*order, inner);
+      }
+      std::erase(program.element_values, inner);
+    }
+  }
+
+  void ReadOperands(const Shape& points) {
+    const BlockProgram& program = plan_.program;
+    const OutputMeaning& output = fold_.meaning->outputs[0];
+    plan_.reads.resize(program.values.size());
+    plan_.numbers.resize(program.values.size());
+    for (size_t v = 0; v < program.values.size(); ++v) {
+      const BlockValue& value = program.values[v];
+      if (value.kind == ValueKind::kNumber) {
+        plan_.numbers[v] = value.expr->kind() == ExprKind::kConst
+                               ? static_cast<float>(value.expr->real())
+                               : static_cast<float>(EvalIndex(value.expr->arg(0), variables_).value_or(0));
+      }
+      if (value.kind != ValueKind::kRead) continue;
+      FoldRead& read = plan_.reads[v];
+      read.operand = value.expr->operand();
+      read.element_bytes = static_cast<int64_t>(DTypeSize(value.dtype));
+      const Layout& layout = operands_[static_cast<size_t>(read.operand)];
+      for (size_t axis = 0; axis < layout.dims.size(); ++axis) {
+        const ExprPtr& index = value.expr->arg(axis);
+        if (!index->IsVariable()) continue;
+        if (int64_t* const step = StepOf(&read, value, index->variable())) *step += layout.strides[axis];
+      }
+    }
+    std::vector<int64_t> at(points.size(), 0);
+    for (int64_t point = 0; point < plan_.points; ++point) {
+      int64_t rest = point;
+      for (size_t k = points.size(); k-- > 0;) {
+        at[k] = rest % points[k];
+        rest /= points[k];
+        variables_[static_cast<size_t>(program.parallel[k])] = at[k];
+      }
+      int64_t start = 0;
+      for (size_t k = 0; k < points.size(); ++k) {
+        const auto axis = std::find(output.index_vars.begin(), output.index_vars.end(), program.parallel[k]);
+        start += at[k] * out_.strides[static_cast<size_t>(axis - output.index_vars.begin())];
+      }
+      plan_.out.starts.push_back(start);
+      for (size_t v = 0; v < program.values.size(); ++v) {
+        if (program.values[v].kind == ValueKind::kRead) plan_.reads[v].starts.push_back(StartOf(static_cast<int>(v)));
+      }
+    }
+  }
+
+  int64_t* StepOf(FoldRead* read, const BlockValue& value, int variable) const {
+    if (variable == value.inner) return &read->inner;
+    if (variable == plan_.program.loop) return &read->loop;
+    if (variable == plan_.program.row) return &read->row;
+    return variable == plan_.program.column ? &read->column : nullptr;
+  }
+
+  int64_t StartOf(int v) {
+    const BlockValue& value = plan_.program.values[static_cast<size_t>(v)];
+    FoldRead& read = plan_.reads[static_cast<size_t>(v)];
+    const Layout& layout = operands_[static_cast<size_t>(read.operand)];
+    int64_t start = 0;
+    for (size_t axis = 0; axis < layout.dims.size(); ++axis) {
+      const ExprPtr& index = value.expr->arg(axis);
+      if (index->IsVariable() && StepOf(&read, value, index->variable()) != nullptr) continue;
+      start += EvalIndex(index, variables_).value_or(0) * layout.strides[axis];
+    }
+    return start;
+  }
+
+  // Bytes of packed factors for each position of the loop decide on its blocks.
+  void ChooseBlocks() {
+    const int64_t unit = Simd().gemm_rows, width = Simd().gemm_columns;
+    int64_t floats = 0;
+    for (const BlockValue& value : plan_.program.values) {
+      if (value.kind == ValueKind::kProduct) floats += EvalIndex(value.extent, variables_).value_or(1);
+    }
+    for (const BlockProgram::Step& step : plan_.program.steps) {
+      if (step.factor >= 0) floats += plan_.columns;
+    }
+    const int64_t fits = kFoldBytes / (4 * std::max<int64_t>(floats, 1)) / width * width;
+    plan_.loop_block = std::min(std::clamp(fits, 2 * width, kMostLoop), plan_.loop);
+    plan_.strip = std::min(6 * unit, plan_.rows);
+    // Blocks of rows are as long as all threads have some.
+    int64_t parts = (plan_.rows + kMostRows - 1) / kMostRows;
+    const int64_t strips = (plan_.rows + plan_.strip - 1) / plan_.strip;
+    if (plan_.points * parts < 2 * plan_.threads) {
+      parts = std::min(strips, (2 * plan_.threads + plan_.points - 1) / plan_.points);
+    }
+    plan_.row_block = (strips + parts - 1) / parts * plan_.strip;
+    plan_.threads = static_cast<int>(std::min<int64_t>(plan_.threads, plan_.tasks()));
+  }
+
+  void PlacePacked() {
+    plan_.packed_of.assign(plan_.program.values.size(), -1);
+    const auto add = [&](int key, PackedFold factor) {
+      if (plan_.packed_of[static_cast<size_t>(key)] >= 0) return;
+      factor.slots = Numbered(plan_.reads[static_cast<size_t>(factor.value)].starts, &factor.starts);
+      factor.floats = static_cast<int64_t>(PackedMatmulBytes(factor.depth, factor.columns) / sizeof(float));
+      factor.offset = plan_.packed_floats;
+      plan_.packed_floats += WholeLines(factor.floats * plan_.blocks() * static_cast<int64_t>(factor.starts.size()));
+      plan_.packed_of[static_cast<size_t>(key)] = static_cast<int>(plan_.packed.size());
+      plan_.packed.push_back(std::move(factor));
+    };
+    for (size_t v = 0; v < plan_.program.values.size(); ++v) {
+      const BlockValue& value = plan_.program.values[v];
+      if (value.kind != ValueKind::kProduct) continue;
+      const int64_t depth = EvalIndex(value.extent, variables_).value_or(0);
+      add(static_cast<int>(v), {value.args[1], false, depth, plan_.loop_block});
+    }
+    for (const BlockProgram::Step& step : plan_.program.steps) {
+      if (step.factor >= 0) add(step.factor, {step.factor, true, plan_.loop_block, plan_.columns});
+    }
+  }
+
+  void PlaceOwn() {
+    int64_t end = 0;
+    const auto take = [&](int64_t floats) {
+      const int64_t at = end;
+      end += WholeLines(floats);
+      return at;
+    };
+    const std::vector<BlockProgram::Step>& steps = plan_.program.steps;
+    for (const BlockProgram::Step& step : steps) {
+      const bool columns = step.factor >= 0;
+      const int64_t floats = plan_.row_block * (columns ? plan_.column_floats : 1);
+      plan_.before.push_back(take(floats));
+      plan_.behind.push_back(columns ? plan_.before.back() : take(floats));
+    }
+    plan_.block_numbers = take(plan_.strip);
+    plan_.joins = take(4 * Simd().lanes);
+    for (int64_t& fill : plan_.fills) fill = take(plan_.FillFloats());
+    std::vector<std::pair<int, std::vector<int>>> order;
+    for (const BlockProgram::Step& step : steps) {
+      for (const int v : step.values) order.push_back({v, {}});
+      for (const int v : step.repair_values) order.push_back({v, {}});
+      order.push_back({-1, {step.body}});
+      if (step.repair >= 0) order.back().second.push_back(step.repair);
+    }
+    end = AssignSlots(plan_, order, end, &plan_.slots[0]);
+    order.clear();
+    for (const int v : plan_.program.element_values) order.push_back({v, {}});
+    order.push_back({-1, {plan_.program.element}});
+    end = AssignSlots(plan_, order, end, &plan_.slots[1]);
+    plan_.thread_floats = WholeLines(end);
+  }
+
+  const GroupFold& fold_;
+  const std::vector<Layout>& operands_;
+  const Layout& out_;
+  std::vector<int64_t> variables_;
+  FoldPlan plan_;
+};
+
+}  // namespace
+
+FoldPlan PlanFold(const GroupFold& fold, const std::vector<Layout>& operands, const Layout& out, int threads) {
+  return FoldPlanner(fold, operands, out, threads).Run();
+}
+
+}  // namespace rewright::cpu
