@@ -195,25 +195,26 @@ def found_feeds(folder, path):
     return feeds
 
 
-def runs(path, feeds):
-    """Shapes of the outputs in onnxruntime; None where it does not run the model."""
+def shapes(run, path, feeds):
+    """Shapes of the outputs; None where the model does not run."""
     try:
-        return {name: getattr(x, "shape", None) for name, x in by_onnxruntime(path, feeds).items()}
+        return {name: getattr(x, "shape", None) for name, x in run(path, feeds).items()}
     except Exception:  # pylint: disable=broad-except
         return None
 
 
 def settled(row, a, b):
-    """What onnxruntime says of a pair that `equal` refuses: the tool's model may be none, or of another shape."""
+    """What onnxruntime, or else NumPy, says of a pair that `equal` refuses: the tool's model may be none, or of another
+    shape."""
     feeds = random_feeds(a)
-    first = None if feeds is None else runs(a, feeds)
-    if first is None:
+    for run in (by_onnxruntime, by_numpy):
+        first = None if feeds is None else shapes(run, a, feeds)
+        if first is None:
+            continue
+        second = shapes(run, b, feeds)
+        if second != first:
+            row["answer"], row["held"] = "invalid" if second is None else "different", "confirmed"
         return
-    second = runs(b, feeds)
-    if second is None:
-        row["answer"], row["held"] = "invalid", "confirmed"
-    elif first != second:
-        row["answer"], row["held"] = "different", "confirmed"
 
 
 def held(row, a, b, folder):

@@ -1,4 +1,5 @@
-// The common work of proving two models equal: their rules, and what they must have in common.
+// The common work of proving two models equal, for the verbs and for rewright/equal.h: rules, what models must have in
+// common.
 #pragma once
 
 #include <string>

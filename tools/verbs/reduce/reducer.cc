@@ -182,8 +182,27 @@ class Reducer {
     const FileNode& y = b_.nodes[static_cast<size_t>(of_b->second)];
     if (x.op != y.op || x.attributes != y.attributes || x.reads.size() != y.reads.size()) return {};
     std::vector<std::pair<std::string, std::string>> pairs;
-    for (size_t i = 0; i < x.reads.size(); ++i) pairs.emplace_back(x.reads[i], y.reads[i]);
+    for (size_t i = 0; i < x.reads.size(); ++i) {
+      if (!Alike(x.reads[i], y.reads[i])) pairs.emplace_back(x.reads[i], y.reads[i]);
+    }
+    // Of several pairs no single one ought to be equal: x y may be y x.
+    if (pairs.size() > 1) pairs.clear();
     return pairs;
+  }
+
+  // True if a tensor of A and one of B are the same: common, or known beforehand with the same elements.
+  bool Alike(const std::string& a, const std::string& b) const {
+    const auto of_a = a_.common.find(a), of_b = b_.common.find(b);
+    if (of_a != a_.common.end() && of_b != b_.common.end()) return of_a->second == of_b->second;
+    const Tensor *known_a = KnownElements(a_, a), *known_b = KnownElements(b_, b);
+    return known_a != nullptr && known_b != nullptr && known_a->type() == known_b->type() &&
+           known_a->BitEqual(*known_b);
+  }
+
+  static const Tensor* KnownElements(const Side& side, const std::string& tensor) {
+    const std::optional<Value> value = FileValue(*side.model.source, tensor);
+    const Arena& arena = *side.model.graph.arena();
+    return value && arena.node(value->node).op == nullptr ? arena.KnownElements(value->node) : nullptr;
   }
 
   Target TargetOf(const std::string& a, const std::string& b) const {

@@ -113,8 +113,8 @@ TEST_F(ReduceProgram, ModelsThatRunApartAreReducedOnTheirInputs) {
         .Initializer("small", Tensor::FromVector<double>(DType::kFloat16, {1}, {1.0 / 32768}));
     model->Node("Tanh", {"x"}, {"t"}).Node("Exp", {"t"}, {"e"}).Node("Exp", {"e"}, {"f"});
   }
-  a.Node("Mul", {"f", "big"}, {"p"}).Node("Mul", {"p", "small"}, {"q"}).Node("Tanh", {"q"}, {"y"}).Output("y");
-  b.Node("Mul", {"f", "small"}, {"r"}).Node("Mul", {"r", "big"}, {"q"}).Node("Tanh", {"q"}, {"y"}).Output("y");
+  a.Node("Mul", {"f", "big"}, {"p"}).Node("Mul", {"p", "small"}, {"q"}).Node("Neg", {"q"}, {"y"}).Output("y");
+  b.Node("Mul", {"f", "small"}, {"r"}).Node("Mul", {"r", "big"}, {"q"}).Node("Neg", {"q"}, {"y"}).Output("y");
   Save(a, b);
   const Tensor x = Tensor::FromVector<double>(DType::kFloat16, {2}, {3, 2});
   ASSERT_TRUE(SaveNpy(Path("x.npy"), x).ok());
