@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/index/range.h"
 #include "gtest/gtest.h"
 
 namespace rewright::index {
