@@ -96,14 +96,14 @@ class Pool {
       double most = chosen.empty() ? -1 : 0;  // the first is taken even where nothing can be broken
       for (const Candidate& candidate : candidates_) {
         if (candidate.elements > options_.most_elements) break;
-        // A sign of an attribute counts more than all coincidences, rare breaks count more, and small applications come
-        // sooner.
-        double fresh = 0;
+        // A sign of an attribute comes before all coincidences, at the largest application, where windows read more
+        // than padding. Of coincidences, rare breaks count more, and small applications come sooner.
+        double fresh = 0, signs = 0;
         for (size_t k = 0; k < broken.size(); ++k) {
-          const double weight = k < signs_ ? static_cast<double>(breaks_.size()) : 1;
-          if (candidate.breaks[k] && !broken[k]) fresh += weight / found_[k];
+          if (candidate.breaks[k] && !broken[k]) (k < signs_ ? signs : fresh) += 1.0 / found_[k];
         }
-        fresh /= static_cast<double>(candidate.elements) + 100;
+        const double elements = static_cast<double>(candidate.elements);
+        fresh = fresh / (elements + 100) + signs * elements * static_cast<double>(breaks_.size());
         if (fresh <= most) continue;
         most = fresh;
         best = &candidate;
