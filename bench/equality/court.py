@@ -257,7 +257,7 @@ def judge(flags, name, tool_name, tool, source, folder):
     row |= {"answer": answer["answer"], "seconds": f"{time.time() - start:.1f}"}
     if answer["answer"] == "refused":
         row["reason"] = reason_of(answer["error"])
-        row["error"] = answer["error"]
+        row["error"] = re.sub(r"/\S*/(\w+\.onnx)", r"\1", answer["error"])
     elif answer["answer"] == "different":
         row["reason"] = answer["difference"]["first"]
     elif answer["answer"] == "open":
@@ -319,29 +319,42 @@ def plain(text):
     return (text or "").replace("|", "/").replace("<", "&lt;")
 
 
+SOURCES = {"zoo": "of the zoo", "export": "exports of PyTorch", "onnx": "inside the onnx package",
+           "case": "small cases beside those that passes are about", "reported": "graphs after public bug reports"}
+
+
+def found_text(row):
+    """What differs: the application, or what `equal` said of models that it cannot compare."""
+    text = row.get("error") or row["reason"]
+    return plain(" ".join(re.sub(r"\S*\.onnx:?|rewright equal:", "", text).split()))
+
+
 def page(rows, head):
     models = {row["model"] for row in rows}
+    counts = collections.Counter(model.split("/")[0] for model in models)
+    sources = ", ".join(f"{counts[source]} {text}" for source, text in SOURCES.items() if counts[source])
     asked = [row for row in rows if row["answer"] in ANSWERS]
     held_counts = collections.Counter(row.get("held") for row in asked if row.get("held"))
     lines = [
         "# Other programs' optimizers, judged", "",
         "`bench/equality/court.py` makes this page. It is for whoever uses or ships an optimizer of ONNX models: each tool",
         "is applied to each model, and `rewright equal` ([equal.md](equal.md)) is asked if the result computes the same.", "",
-        f"There are {len(models)} models: of the zoo, exports of PyTorch, those inside the onnx package, and graphs after public "
-        f"bug reports. {len(rows)} pairs were made; {sum(row['answer'] == 'unchanged' for row in rows)} graphs the tool left as "
-        f"they were, and {sum(row['answer'] == 'tool failed' for row in rows)} times it gave no model. {len(asked)} pairs are "
+        f"There are {len(models)} models: {sources}. {len(rows)} pairs were made; "
+        f"{sum(row['answer'] == 'unchanged' for row in rows)} graphs the tool left as they were, and "
+        f"{sum(row['answer'] == 'tool failed' for row in rows)} times it gave no model. {len(asked)} pairs are "
         "judged:", "", *table_of(rows), "",
         f"Machine and versions: {head}", "",
         "- `different` pairs are run by onnxruntime without its optimizations and by onnx.reference (NumPy) on the inputs "
-        f"that `equal` found: {held_counts['confirmed']} are confirmed.",
+        f"that `equal` found: {sum(row['answer'] == 'different' and row.get('held') == 'confirmed' for row in rows)} are "
+        "confirmed.",
         f"- `proved` pairs are run on random inputs: {held_counts['agrees']} agree within rounding.",
         f"- {held_counts['doubtful']} verdicts are doubtful, and {held_counts['not run']} pairs run in neither program.", ""]
     lines += listed([row for row in rows if row["answer"] == "different"], "Differences",
                     "The tool, the model, and the first application that computes something else.",
-                    lambda row: f"{row['tool']} on {row['model']}: {plain(row['reason'])} ({row.get('held', '')})")
+                    lambda row: f"{row['tool']} on {row['model']}: {found_text(row)} ({row.get('held', '')})")
     lines += listed([row for row in rows if row["answer"] == "invalid"], "Invalid models",
                     "onnxruntime runs the model, and not what the tool made of it. The reason is that of `equal`.",
-                    lambda row: f"{row['tool']} on {row['model']}: {plain(row['reason'])}")
+                    lambda row: f"{row['tool']} on {row['model']}: {found_text(row)}")
     lines += listed([row for row in rows if row["answer"] == "open"], "Left open",
                     "By tool. The rows of `bench/results/court.csv` have the values between which the smallest region lies.",
                     lambda row: row["tool"])
