@@ -173,7 +173,7 @@ class RuleProof {
     if (!status.ok()) return NoteTrouble("instances", status);
     if (!options_.classify) return;
     const auto found = ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step,
-                                    &verdict_.rounding, &verdict_.operators, options_.stop);
+                                    &verdict_.rounding, &verdict_.operators, options_.stop, &memory_);
     verdict_.interrupted = absl::IsCancelled(found.status());
     if (verdict_.interrupted) {
       verdict_.verdict = Verdict::kUnknown;

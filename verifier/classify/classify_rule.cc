@@ -264,11 +264,12 @@ absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits&
 
 // Calls `visit` for the instances that differ by more than numbers of axes that could be merged.
 absl::Status ForEachDistinct(const CompiledRule& rule, const DomainLimits& domain, StopFlag stop,
+                             verifier::QueryCache* memory,
                              absl::FunctionRef<void(const RuleInstance&, const ProofOptions&)> visit) {
   std::set<std::string> seen;
-  verifier::QueryCache memory;
+  verifier::QueryCache own;
   ProofOptions options;
-  options.memory = &memory;
+  options.memory = memory != nullptr ? memory : &own;
   return ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
     if (seen.insert(verifier::MergedAxesKey(instance)).second) visit(instance, options);
     return Continue(stop);
@@ -277,7 +278,7 @@ absl::Status ForEachDistinct(const CompiledRule& rule, const DomainLimits& domai
 
 // The worst of the laws of all instances; that of operations is tried where `same_bits`.
 absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLimits& domain, bool same_bits,
-                                        StopFlag stop) {
+                                        StopFlag stop, verifier::QueryCache* memory) {
   RuleRounding worst{.same_operations = same_bits};
   const auto visit = [&](const RuleInstance& instance, const ProofOptions& options) {
     const RoundingOfInstance found = ProveRounding(instance, worst.same_operations, options);
@@ -285,7 +286,7 @@ absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLi
     worst.growth = std::max(worst.growth, found.growth);
     worst.loss = std::max(worst.loss, found.loss);
   };
-  RETURN_IF_ERROR(ForEachDistinct(rule, domain, stop, visit));
+  RETURN_IF_ERROR(ForEachDistinct(rule, domain, stop, memory, visit));
   return worst;
 }
 
@@ -303,7 +304,7 @@ absl::StatusOr<bool> RoundingOnHalvesOf(const CompiledRule& rule, const DomainLi
       for (int node = rule.num_lhs_nodes(); node < std::ssize(rule.nodes()); ++node) new_values->insert(node);
     }
   };
-  RETURN_IF_ERROR(ForEachDistinct(rule, domain, /*stop=*/nullptr, visit));
+  RETURN_IF_ERROR(ForEachDistinct(rule, domain, /*stop=*/nullptr, /*memory=*/nullptr, visit));
   return same_operations;
 }
 
@@ -321,18 +322,19 @@ absl::StatusOr<std::shared_ptr<const CompiledRule>> RuleOf(const CompiledRule& f
 
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step, RuleRounding* rounding,
-                                       std::vector<OperatorClass>* operators, StopFlag stop) {
+                                       std::vector<OperatorClass>* operators, StopFlag stop,
+                                       verifier::QueryCache* memory) {
   if (!HasOperatorVariable(rule.rule())) {
     ASSIGN_OR_RETURN(const Classified found,
                      Measure(rule, domain, instances, used_finite_only_step, std::nullopt, /*ranged=*/false, stop));
-    ASSIGN_OR_RETURN(*rounding, RoundingOf(rule, domain, found.rule_class == RuleClass::kExact, stop));
+    ASSIGN_OR_RETURN(*rounding, RoundingOf(rule, domain, found.rule_class == RuleClass::kExact, stop, memory));
     return WithRounding(found.rule_class, rounding->same_operations, *rounding, kRiskFactor);
   }
   RuleClass worst = RuleClass::kExact;
   for (OperatorClass& op : *operators) {
     ASSIGN_OR_RETURN(const auto own, RuleOf(rule, op));
     ASSIGN_OR_RETURN(op.rule_class, ClassifyRule(*own, domain, instances, used_finite_only_step, &op.rounding,
-                                                 /*operators=*/nullptr, stop));
+                                                 /*operators=*/nullptr, stop, memory));
     worst = Worse(worst, op.rule_class);
   }
   return worst;

@@ -45,6 +45,9 @@
 namespace rewright {
 
 class CompiledNodes;
+namespace verifier {
+class QueryCache;
+}
 
 inline constexpr double kRiskFactor = 100;
 inline constexpr double kHalfRiskFactor = 16;  // 100 roundings of bf16 would be a fifth of the number
@@ -69,10 +72,12 @@ struct OperatorClass {
 // The class of a rule that is proved in `domain`, which has `instances` instances: the worst of several measurements
 // with seeds of their own, so that it depends on its arguments alone. Errors are those of ForEachInstance. A rule with
 // an operator variable gets the worst class of all `operators`; the classes are filled in. `rounding` receives the
-// rounding of both sides as their laws tell it. Stops between two instances once `stop` is set.
+// rounding of both sides as their laws tell it. Stops between two instances once `stop` is set. `memory`: of the rule's
+// proof, whose queries about indices are asked again by the laws; null: a memory of its own.
 absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                        bool used_finite_only_step, RuleRounding* rounding,
-                                       std::vector<OperatorClass>* operators = nullptr, StopFlag stop = nullptr);
+                                       std::vector<OperatorClass>* operators = nullptr, StopFlag stop = nullptr,
+                                       verifier::QueryCache* memory = nullptr);
 
 // The same for the rule on 16-bit floats, with a rounding after every operator: the worst of the classes on f16, on
 // bf16 and `wide`, the class on f32, which is measured at more elements than 16 bits can tell apart. None if the rule

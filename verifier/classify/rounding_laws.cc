@@ -481,6 +481,19 @@ std::pair<double, double> Growth(const RuleInstance& law, const std::vector<std:
   return {growth, loss};
 }
 
+// True if no element of the law is another expression than that of the instance, which is proved.
+bool IsInstanceItself(const RuleInstance& law, const RuleInstance& instance) {
+  for (size_t n = 0; n < instance.nodes.size(); ++n) {
+    const SymbolicNode &a = law.nodes[n], &b = instance.nodes[n];
+    if (a.params != b.params) return false;
+    if (b.meaning == nullptr || b.meaning->IsOpaque()) continue;
+    for (size_t k = 0; k < b.meaning->outputs.size(); ++k) {
+      if (a.meaning->outputs[k].element != b.meaning->outputs[k].element) return false;
+    }
+  }
+  return true;
+}
+
 bool HasFloatingOutputs(const RuleInstance& instance) {
   return std::any_of(instance.lhs.begin(), instance.lhs.end(), [&](SymbolicValue v) {
     return IsFloating(instance.nodes[static_cast<size_t>(v.node)].dtypes[static_cast<size_t>(v.output)]);
@@ -497,6 +510,11 @@ bool IsProved(const RuleInstance& law, ProofOptions options, Numbers numbers) {
   options.keep_smtlib = false;
   const ProofResult result = Prove(law, options);
   return result.verdict == Verdict::kProved && (numbers == Numbers::kFinite || !result.used_finite_only_step);
+}
+
+bool HasSameOperations(const RuleInstance& instance, bool stored, const ProofOptions& options) {
+  const RuleInstance law = LawOfOperations(instance, stored);
+  return IsInstanceItself(law, instance) || IsProved(law, options, Numbers::kAll);
 }
 
 }  // namespace
@@ -554,7 +572,7 @@ RuleInstance LawOfRanges(const RuleInstance& instance, SymbolicValue value) {
 RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, const ProofOptions& options) {
   constexpr double kNearlyOne = 1 + 1e-6;
   RoundingOfInstance rounding;
-  rounding.same_operations = same_bits && IsProved(LawOfOperations(instance, /*stored=*/false), options, Numbers::kAll);
+  rounding.same_operations = same_bits && HasSameOperations(instance, /*stored=*/false, options);
   rounding.same_magnitudes = rounding.same_operations || !HasFloatingOutputs(instance);
   if (rounding.same_magnitudes) return rounding;
   const RuleInstance law = LawOfMagnitudes(instance);
@@ -580,8 +598,7 @@ RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, c
 RoundingOnHalves ProveRoundingOnHalves(const RuleInstance& instance, bool same_operations,
                                        const ProofOptions& options) {
   RoundingOnHalves rounding;
-  rounding.same_operations =
-      same_operations && IsProved(LawOfOperations(instance, /*stored=*/true), options, Numbers::kAll);
+  rounding.same_operations = same_operations && HasSameOperations(instance, /*stored=*/true, options);
   if (rounding.same_operations) return rounding;  // both sides overflow together
   std::optional<SeenValues> seen;
   const auto may_exceed = [&](SymbolicValue value) {

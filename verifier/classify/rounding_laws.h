@@ -42,7 +42,8 @@ struct RoundingOfInstance {
   double loss = 1;
 };
 
-// `same_bits`: whether measurement has found no difference; otherwise the law of operations is not tried. Limits are
+// The instance is one that is proved: if nothing in it rounds, the law of operations is that proof. `same_bits`:
+// whether measurement has found no difference; otherwise the law of operations is not tried. Limits are
 // those of `options`; no counterexample is searched for, but nothing is tried that fails at some sizes.
 RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, const ProofOptions& options);
 
