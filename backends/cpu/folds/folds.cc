@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -20,6 +21,15 @@ namespace {
 bool IsNumber(const Graph& graph, Value value) {
   const Node& node = graph.node(value.node);
   return node.op == nullptr && node.leaf == LeafKind::kConstant && node.data.num_elements() == 1;
+}
+
+double OperationsOf(const Graph& graph, const Group& group) {
+  double operations = 0;
+  for (NodeId id : group.nodes) {
+    const Node& node = graph.node(id);
+    operations += FeaturesOf(*node.meaning, graph.types(node.operands), node.attrs, node.outputs).flops;
+  }
+  return operations;
 }
 
 // Returns whether tiles have all the operations of the program.
@@ -102,8 +112,8 @@ class FoldCandidates {
 
   const Graph& graph_;
   const std::vector<FusedGroup>& groups_;
-  std::map<Value, size_t> maker_;
-  std::map<Value, std::vector<size_t>> readers_;
+  absl::flat_hash_map<Value, size_t> maker_;
+  absl::flat_hash_map<Value, std::vector<size_t>> readers_;
 };
 
 }  // namespace
@@ -131,16 +141,30 @@ absl::StatusOr<GroupFold> FoldOf(const Graph& graph, const Group& group, Value a
 }
 
 std::shared_ptr<const GroupFold> GroupFolds::Of(const Graph& graph, const Group& group, Value along, int axis) const {
-  const std::string key = GroupSignature(graph, group, [&](Value x) { return x == along ? "along" : ""; });
+  // Equal nodes of an arena are one.
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    if (arena_.lock() != graph.arena()) {
+      arena_ = graph.arena();
+      of_nodes_.clear();
+    }
+    if (const auto found = of_nodes_.find(group.nodes); found != of_nodes_.end()) return found->second;
   }
-  std::shared_ptr<const GroupFold> made;
-  absl::StatusOr<GroupFold> found = FoldOf(graph, group, along, axis);
-  if (found.ok() && allowed_->AllowFold(found->fold)) made = std::make_shared<const GroupFold>(*std::move(found));
+  const std::string key = GroupSignature(graph, group, [&](Value x) { return x == along ? "along" : ""; });
+  const auto known = [&]() -> std::optional<std::shared_ptr<const GroupFold>> {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = known_.find(key);
+    return found == known_.end() ? std::nullopt : std::optional(found->second);
+  }();
+  std::shared_ptr<const GroupFold> made = known.value_or(nullptr);
+  if (!known && OperationsOf(graph, group) >= least_operations_) {
+    absl::StatusOr<GroupFold> found = FoldOf(graph, group, along, axis);
+    if (found.ok() && allowed_->AllowFold(found->fold)) made = std::make_shared<const GroupFold>(*std::move(found));
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
-  return known_.try_emplace(key, std::move(made)).first->second;
+  made = known_.try_emplace(key, std::move(made)).first->second;
+  if (arena_.lock() == graph.arena()) of_nodes_[group.nodes] = made;
+  return made;
 }
 
 std::vector<FusedGroup> GroupFolds::Join(const Graph& graph, std::vector<FusedGroup> groups,
@@ -148,27 +172,24 @@ std::vector<FusedGroup> GroupFolds::Join(const Graph& graph, std::vector<FusedGr
   if (graph.mode() == Mode::kTraining) return groups;
   std::set<size_t> gone;
   std::map<size_t, FusedGroup> joined;  // by sink
+  const auto is_product = [](const FusedGroup& group) { return group.kind == FusedGroup::Kind::kMatmul; };
+  if (std::none_of(groups.begin(), groups.end(), is_product)) return groups;
   const FoldCandidates candidates(graph, groups);
   for (size_t sink = 0; sink < groups.size(); ++sink) {
     const std::vector<size_t> parts = candidates.Behind(sink);
     if (parts.empty()) continue;
     FusedGroup group{.kind = FusedGroup::Kind::kFold};
     std::vector<int> members;
-    double operations = 0;
     for (const size_t part : parts) {
-      for (NodeId id : groups[part].group.nodes) {
-        members.push_back(graph.index(id));
-        const Node& node = graph.node(id);
-        operations += FeaturesOf(*node.meaning, graph.types(node.operands), node.attrs, node.outputs).flops;
-      }
-      group.parts.push_back(groups[part]);
+      for (NodeId id : groups[part].group.nodes) members.push_back(graph.index(id));
     }
-    if (operations < least_operations_) continue;
     std::sort(members.begin(), members.end());
     group.group = MakeGroup(graph, members, {graph.index(groups[sink].group.outputs[0].node)});
     const Value right = graph.node(groups[sink].group.nodes[0]).operands[1];
     group.fold = Of(graph, group.group, right, graph.type(right).rank() - 2);
-    if (group.fold == nullptr || !accept(group)) continue;
+    if (group.fold == nullptr) continue;
+    for (const size_t part : parts) group.parts.push_back(groups[part]);
+    if (!accept(group)) continue;
     for (const size_t part : parts) gone.insert(part);
     joined.emplace(sink, std::move(group));
   }

@@ -54,6 +54,8 @@ class GroupFolds {
   const double least_operations_;
   mutable std::mutex mutex_;
   mutable absl::flat_hash_map<std::string, std::shared_ptr<const GroupFold>> known_;  // null: none
+  mutable std::weak_ptr<Arena> arena_;
+  mutable absl::flat_hash_map<std::vector<NodeId>, std::shared_ptr<const GroupFold>> of_nodes_;  // of the arena
 };
 
 }  // namespace rewright::cpu
