@@ -102,7 +102,7 @@ class Simulation {
     return true;
   }
 
-  // What several ranks do together begins when all of them have come to it.
+  // An action of several ranks begins when all of them have come to it.
   absl::StatusOr<bool> Together(int number, int over) {
     const std::vector<int> group = over >= 0 ? plan_.mesh.GroupOf(number, over) : AllRanks();
     const Action& action = At(number, ranks_[number].next);

@@ -1,4 +1,4 @@
-// What can be said of a plan without running a kernel.
+// Properties of a plan that need no kernel to run.
 #pragma once
 
 #include <cstdint>

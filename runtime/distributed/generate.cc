@@ -185,11 +185,14 @@ struct ValueMessage {
   bool forward = true;        // sent behind the forward pass; otherwise behind the backward pass
 };
 
+int Parts(const PipelineShape& shape) { return shape.split_backward ? 2 : 1; }  // of a backward pass
 int StageOf(const PipelineShape& shape, int subgraph) {
-  return subgraph < shape.stages() ? subgraph : 2 * shape.stages() - 1 - subgraph;
+  const int stages = shape.stages();
+  return subgraph < stages ? subgraph : stages - 1 - (subgraph - stages) / Parts(shape);
 }
-int SubgraphOf(const PipelineShape& shape, bool forward, int stage) {
-  return forward ? stage : 2 * shape.stages() - 1 - stage;
+int SubgraphOf(const PipelineShape& shape, const StageAction& action, int stage) {
+  if (action.forward) return stage;
+  return shape.stages() + Parts(shape) * (shape.stages() - 1 - stage) + (action.of_weights ? 1 : 0);
 }
 
 std::vector<ValueMessage> MessagesOf(const Plan& plan, const PipelineShape& shape) {
@@ -296,9 +299,10 @@ class PipelineWriter {
       for (size_t i = 0; i < actions.size(); ++i) {
         const StageAction& action = actions[i];
         if (!IsThere(action.micro_batch)) continue;
-        action_of_[{place, action.forward, action.chunk, action.micro_batch}] = i;
+        action_of_[{place, SubgraphOf(shape_, action, action.chunk * shape_.ranks + place), action.micro_batch}] = i;
         for (const ValueMessage& message : messages_) {
-          const bool sends = message.stage == action.chunk * shape_.ranks + place && message.forward == action.forward;
+          const bool sends = message.stage == action.chunk * shape_.ranks + place &&
+                             message.forward == action.forward && !action.of_weights;
           if (!sends || message.to != place_) continue;
           pending_receives_[place].push_back({message.tensor, action.micro_batch, i});
           expected_.insert({place, message.tensor, action.micro_batch});
@@ -308,15 +312,15 @@ class PipelineWriter {
   }
 
   void Pass(const StageAction& action, const std::vector<int>& sums) {
-    const int stage = StageHere(action.chunk), subgraph = SubgraphOf(shape_, action.forward, stage);
+    const int subgraph = SubgraphOf(shape_, action, StageHere(action.chunk));
     GatherWeights(action.chunk);
     if (IsThere(action.micro_batch)) {
       Receive(subgraph, action.micro_batch);
       EndSends(/*all=*/false);
       writer_.Run(subgraph, InStep(action.micro_batch));
-      Send(action);
+      if (!action.of_weights) Send(action);
     }
-    if (action.forward) return;
+    if (action.forward || action.of_weights != shape_.split_backward) return;
     std::vector<int> made = sums;
     std::erase_if(made, [&](int sum) { return plan_.tensors[sum].behind != subgraph; });
     if (in_turns_) {
@@ -329,10 +333,11 @@ class PipelineWriter {
   // The weights of a stage are whole when it begins.
   void GatherWeights(int chunk) {
     if (std::exchange(gathered_, chunk) == chunk) return;
-    const int stage = StageHere(chunk);
-    const std::vector<int> reads =
-        writer_.CutReads({SubgraphOf(shape_, true, stage), SubgraphOf(shape_, false, stage)});
-    writer_.Wait(writer_.Collective(Kind::kAllGather, reads));
+    std::vector<int> subgraphs;
+    for (int p = 0; p < static_cast<int>(plan_.subgraphs.size()); ++p) {
+      if (StageOf(shape_, p) == StageHere(chunk)) subgraphs.push_back(p);
+    }
+    writer_.Wait(writer_.Collective(Kind::kAllGather, writer_.CutReads(subgraphs)));
   }
 
   // Messages arrive in the order in which they are sent, which need not be that in which they are read: those before
@@ -355,11 +360,9 @@ class PipelineWriter {
   void Send(const StageAction& action) {
     for (const ValueMessage& message : messages_) {
       if (message.stage != StageHere(action.chunk) || message.forward != action.forward) continue;
-      const bool forward = message.reader < shape_.stages();
-      const int chunk = StageOf(shape_, message.reader) / shape_.ranks;
       pending_sends_.push_back(
           {writer_.Add({Kind::kSend, RankAt(message.to), {message.tensor}, InStep(action.micro_batch)}), message.to,
-           action_of_.at({message.to, forward, chunk, action.micro_batch})});
+           action_of_.at({message.to, message.reader, action.micro_batch})});
     }
   }
 
@@ -388,8 +391,8 @@ class PipelineWriter {
   std::vector<std::deque<PendingReceive>> pending_receives_;  // by place
   std::set<std::tuple<int, int, int64_t>> expected_;          // the same: place, tensor, micro-batch
   std::vector<size_t> seen_;  // by place: actions of its schedule that are known to be done
-  // By place, direction, chunk and micro-batch: the number of the action.
-  std::map<std::tuple<int, bool, int, int64_t>, size_t> action_of_;
+  // By place, subgraph and micro-batch: the number of the action.
+  std::map<std::tuple<int, int, int64_t>, size_t> action_of_;
   std::vector<PendingSend> pending_sends_;
 };
 
@@ -420,7 +423,7 @@ std::vector<WeightMessage> SharedWeights(const Plan& plan, const PipelineShape& 
 }
 
 void WritePipeline(const PipelineShape& shape, PipelineSchedule schedule, int zero, Plan* plan) {
-  CHECK(plan->subgraphs.size() == 2 * static_cast<size_t>(shape.stages())) << plan->subgraphs.size();
+  CHECK(plan->subgraphs.size() == static_cast<size_t>((1 + Parts(shape)) * shape.stages())) << plan->subgraphs.size();
   CHECK(plan->mesh.ranks() == plan->mesh.replicas() * shape.ranks * shape.tensor_parallel) << plan->mesh.ranks();
   const std::vector<ValueMessage> messages = MessagesOf(*plan, shape);
   const std::vector<WeightMessage> weights = SharedWeights(*plan, shape);

@@ -10,11 +10,11 @@
 //              ranks' gradients: a rank never has more of them whole than those of two subgraphs.
 //   zero 3     Likewise; the weights that a subgraph reads are gathered before it, while the one before runs.
 //
-// Pipeline: rank s of p of a replica has the subgraphs of the stages s, s + p, .. of p * chunks; the first half of the
-// subgraphs are the forward passes of the stages, the others, in the opposite order, their backward passes. A value
-// goes to another rank behind the pass that makes it, and once. Weights that several ranks read go from their owner to
-// the others at the beginning of the step; weights that are cut are gathered when a rank comes to another of its
-// stages. Zero is as above, by replicas, but nothing overlaps.
+// Pipeline: rank s of p of a replica has the subgraphs of the stages s, s + p, .. of p * chunks; the first subgraphs
+// are the forward passes of the stages, the others, in the opposite order, their backward passes, of two subgraphs each
+// where these are split. A value goes to another rank behind the pass that makes it, and once. Weights that several
+// ranks read go from their owner to the others at the beginning of the step; weights that are cut are gathered when a
+// rank comes to another of its stages. Zero is as above, by replicas, but nothing overlaps.
 #pragma once
 
 #include <cstdint>

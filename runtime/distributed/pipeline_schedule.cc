@@ -19,11 +19,26 @@ std::vector<StageAction> PassesInTurns(bool forward, int chunks, int64_t micro_b
   return actions;
 }
 
+// Forward passes as far ahead as 1F1B has them, then a backward pass, the gradients of weights of `rank` backward
+// passes before, and a forward pass in turn.
+std::vector<StageAction> ZeroBubble(int rank, int ranks, int64_t micro_batches) {
+  const int64_t ahead = std::min<int64_t>(ranks - rank, micro_batches);
+  std::vector<StageAction> actions;
+  for (int64_t i = 0; i < ahead; ++i) actions.push_back({true, i});
+  for (int64_t i = 0; i < micro_batches + rank; ++i) {
+    if (i < micro_batches) actions.push_back({false, i});
+    if (i >= rank) actions.push_back({false, i - rank, 0, true});
+    if (i + ahead < micro_batches) actions.push_back({true, i + ahead});
+  }
+  return actions;
+}
+
 }  // namespace
 
 std::vector<StageAction> StageSchedule(int rank, const PipelineShape& shape, int64_t micro_batches,
                                        PipelineSchedule schedule) {
   const int64_t ranks = shape.ranks;
+  if (schedule == PipelineSchedule::kZeroBubble) return ZeroBubble(rank, shape.ranks, micro_batches);
   const auto forward = PassesInTurns(true, shape.chunks, micro_batches, ranks);
   const auto backward = PassesInTurns(false, shape.chunks, micro_batches, ranks);
   const auto all = static_cast<int64_t>(forward.size());

@@ -18,7 +18,7 @@ bool IsGather(const Plan& plan, const Action& action) {
   return action.kind == Kind::kAllGather && plan.tensors[action.tensors[0]].kind == PlanTensor::Kind::kWeight;
 }
 
-// What a rank sends for an all-reduce of tensors of these types, by place in its group (all_reduce.h).
+// Adds what a rank sends for an all-reduce of tensors of these types, by place in its group (all_reduce.h).
 void AddAllReduce(const std::vector<TensorType>& types, int place, std::vector<int64_t>* to) {
   const auto size = static_cast<int64_t>(to->size());
   for (const TensorType& vector : JoinedTypes(types)) {
@@ -197,7 +197,7 @@ std::vector<Use> UsesOneByOne(const Plan& plan) {
 
 namespace {
 
-// Whether the lives of gathers that have places overlap in memory.
+// Returns true if lives of gathers overlap in memory where these have their places.
 bool Collide(const std::vector<TensorLife>& lives, const std::vector<int64_t>& offsets) {
   std::vector<size_t> live;
   for (size_t k = 0; k < lives.size(); ++k) {  // in the order of their beginning

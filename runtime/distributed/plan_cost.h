@@ -13,7 +13,7 @@ namespace rewright::distributed {
 // The bytes that an action of a rank sends, by rank that gets them: those of runtime/comm/collectives.h. Subgraphs that
 // several ranks run together, and updates, send what is not in the list.
 std::vector<int64_t> BytesSent(const Plan& plan, int rank, const Action& action);
-// Of all actions of a rank.
+// The same of all actions of a rank.
 std::vector<int64_t> BytesSent(const Plan& plan, int rank);
 
 // A tensor in the memory of a rank, from the action that brings it to the last one that uses it.

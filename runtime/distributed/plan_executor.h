@@ -30,7 +30,7 @@ struct PlanCommunicators {
   Communicator& replicas;  // those along axis 0
 };
 
-// What a list runs on.
+// The parts that a list runs on.
 struct PlanParts {
   Plan plan;  // that CheckPlan accepts
   int rank = 0;
@@ -64,7 +64,7 @@ class PlanExecutor {
   int64_t bytes_sent() const;
   // Memory of this rank for its list, beside sums and the weights that it keeps, as far as it was needed until now.
   int64_t arena_bytes() const { return memory_.bytes() + gathered_bytes_ + most_value_bytes_; }
-  // Of this, for weights that are gathered.
+  // The part of it for weights that are gathered.
   int64_t gathered_bytes() const { return gathered_bytes_; }
 
  private:
@@ -98,7 +98,7 @@ class PlanExecutor {
   Tensor& At(int tensor, int64_t micro_batch);
   // The leaf of a sum, for the sum to change.
   Tensor TakeLeaf(int sum, int64_t micro_batch);
-  // What a collective does, with all that it needs.
+  // The work of a collective, with all that it needs.
   Work GatherWeights(int number, const std::string& what);
   Work GatherShards(const Action& action, const std::string& what);
   Work ScatterLeaves(const Action& action, const std::string& what);
@@ -124,7 +124,7 @@ class PlanExecutor {
   std::vector<Timing> run_timings_;  // by subgraph
   Timing update_timing_;
 
-  // Of a run.
+  // The state of a run.
   NextBatch next_batch_;
   Update update_;
   std::map<int, Tensor> weights_;                    // as they are read

@@ -29,7 +29,7 @@ struct SimulationOptions {
   AllReduceBy all_reduce = AllReduceBy::kDirect;
 };
 
-// What a rank did from `begin` to `end`: a subgraph, an update, or communication, from its first byte to its last.
+// An action of a rank from `begin` to `end`: a subgraph, an update, or communication, from its first byte to its last.
 struct Span {
   int rank = 0, action = 0;
   double begin = 0, end = 0;

@@ -290,9 +290,42 @@ absl::StatusOr<std::vector<int>> LayersByTime(const Passes& passes, int count) {
   return layers;
 }
 
-Layers CutIntoLayers(const Graph& graph, const Passes& passes, const std::vector<int>& layers) {
+namespace {
+
+// Moves what no later subgraph needs of a backward pass to the pass's second subgraph; groups stay together.
+void SplitBackward(const Graph& graph, const Layers& cut, const std::vector<Group>& groups, std::vector<int>* numbers) {
+  std::vector<int> group_of(graph.nodes().size(), -1);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    for (NodeId id : groups[g].nodes) {
+      if (graph.contains(id)) group_of[graph.index(id)] = static_cast<int>(g);
+    }
+  }
+  std::vector<bool> is_needed(graph.nodes().size(), false), group_is_needed(groups.size(), false);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = graph.nodes().size(); i-- > 0;) {
+      if ((*numbers)[i] < cut.count || is_needed[i]) continue;
+      bool needed = group_of[i] >= 0 && group_is_needed[group_of[i]];
+      for (int user : graph.users(static_cast<int>(i))) {
+        needed = needed || (*numbers)[user] > (*numbers)[i] || is_needed[user];
+      }
+      if (!needed) continue;
+      is_needed[i] = changed = true;
+      if (group_of[i] >= 0) group_is_needed[group_of[i]] = true;
+    }
+  }
+  for (size_t i = 0; i < numbers->size(); ++i) {
+    if ((*numbers)[i] >= cut.count && !is_needed[i]) ++(*numbers)[i];
+  }
+}
+
+}  // namespace
+
+Layers CutIntoLayers(const Graph& graph, const Passes& passes, const std::vector<int>& layers, bool split_backward,
+                     const std::vector<Group>& groups) {
   Layers cut;
   cut.count = layers.back() + 1;
+  cut.split_backward = split_backward;
   std::vector<int> numbers;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const auto place = passes.nodes.find(graph.nodes()[i]);
@@ -304,7 +337,8 @@ Layers CutIntoLayers(const Graph& graph, const Passes& passes, const std::vector
     }
     numbers.push_back(subgraph);
   }
-  cut.subgraphs = SplitGraph(graph, numbers, 2 * cut.count, graph.states());
+  if (split_backward) SplitBackward(graph, cut, groups, &numbers);
+  cut.subgraphs = SplitGraph(graph, numbers, cut.LastOf(0) + 1, graph.states());
   for (const Output& output : graph.outputs()) {
     const int subgraph = numbers[graph.index(output.value.node)];
     cut.homes.push_back(cut.LayerOf(subgraph));

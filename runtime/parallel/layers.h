@@ -52,15 +52,22 @@ absl::StatusOr<std::vector<int>> LayersByTime(const Passes& passes, int count);
 
 struct Layers {
   int count = 0;
+  // A backward pass is two subgraphs: what earlier layers need of it, and the rest, the gradients of weights.
+  bool split_backward = false;
   Subgraphs subgraphs;     // forward passes 0..count-1, then backward passes count-1..0; the latter may be empty
   std::vector<int> homes;  // by output of the graph, the layer that makes it
-  // The subgraph of a pass of a layer, and the layer of a subgraph.
-  int SubgraphOf(bool forward, int layer) const { return forward ? layer : 2 * count - 1 - layer; }
-  int LayerOf(int subgraph) const { return SubgraphOf(subgraph < count, subgraph); }
+
+  int parts() const { return split_backward ? 2 : 1; }
+  // The subgraph of a pass of a layer, of a backward pass the first one; the last one of its backward pass; and the
+  // layer of a subgraph.
+  int SubgraphOf(bool forward, int layer) const { return forward ? layer : count + parts() * (count - 1 - layer); }
+  int LastOf(int layer) const { return SubgraphOf(false, layer) + parts() - 1; }
+  int LayerOf(int subgraph) const { return subgraph < count ? subgraph : count - 1 - (subgraph - count) / parts(); }
 };
 
 // `layers` are by position, as above. Nodes that the passes do not know, such as those that pack gradients, are where
-// the last of their operands is made.
-Layers CutIntoLayers(const Graph& graph, const Passes& passes, const std::vector<int>& layers);
+// the last of their operands is made. `groups` are not cut by `split_backward` either.
+Layers CutIntoLayers(const Graph& graph, const Passes& passes, const std::vector<int>& layers,
+                     bool split_backward = false, const std::vector<Group>& groups = {});
 
 }  // namespace rewright

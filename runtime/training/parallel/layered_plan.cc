@@ -28,7 +28,7 @@ struct LayersOfGraph {
   // The subgraph in which a node runs; the last one where it is none of the passes.
   int SubgraphOf(NodeId id) const {
     const auto place = passes.nodes.find(id);
-    if (place == passes.nodes.end()) return 2 * layers.count - 1;
+    if (place == passes.nodes.end()) return layers.LastOf(0);
     return layers.SubgraphOf(place->second.forward, by_position[place->second.position]);
   }
 };
@@ -88,7 +88,7 @@ Plan PlanOfLayers(const Graph& gradients, const Layers& layers, const Graph& ste
   for (size_t k = 0; k < sums.size(); ++k) {
     PlanTensor sum{PlanTensor::Kind::kSum, sums[k], AxisAt(cuts.sums, k)};
     sum.leaf = cut.outputs[k];
-    sum.behind = layers.SubgraphOf(/*forward=*/false, layers.homes[k]);
+    sum.behind = layers.LastOf(layers.homes[k]);
     plan.tensors.push_back(std::move(sum));
   }
   for (const Subgraphs::Subgraph& subgraph : cut.subgraphs)

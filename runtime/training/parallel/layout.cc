@@ -20,7 +20,8 @@ using distributed::PipelineSchedule;
 
 constexpr std::pair<const char*, PipelineSchedule> kSchedules[] = {{"1f1b", PipelineSchedule::k1F1B},
                                                                    {"gpipe", PipelineSchedule::kGPipe},
-                                                                   {"interleaved", PipelineSchedule::kInterleaved}};
+                                                                   {"interleaved", PipelineSchedule::kInterleaved},
+                                                                   {"zero_bubble", PipelineSchedule::kZeroBubble}};
 
 // Numbers first, first + step, ..
 std::vector<int> Stepping(int first, int step, int count) {
@@ -102,8 +103,8 @@ absl::StatusOr<RankLayout> ParseLayout(const std::string& text, int ranks) {
     }
     if (!good) {
       return error(
-          "dp=N, tp=N, pp=N, zero=0..3, micro=M, schedule=1f1b|gpipe|interleaved or chunks=C above 1, each at most "
-          "once");
+          "dp=N, tp=N, pp=N, zero=0..3, micro=M, schedule=1f1b|gpipe|interleaved|zero_bubble or chunks=C above 1, "
+          "each at most once");
     }
   }
   const bool interleaved = layout.schedule == distributed::PipelineSchedule::kInterleaved;

@@ -126,7 +126,11 @@ absl::StatusOr<ParallelStep> MakePipeline(const Graph& step, const Graph& gradie
   if (layout.tp > 1) {
     ASSIGN_OR_RETURN(placed, PlacesOfPasses(gradients, config, layout.tp));
   }
-  const distributed::PipelineShape shape{.ranks = layout.pp, .tensor_parallel = layout.tp, .chunks = layout.chunks};
+  const distributed::PipelineShape shape{
+      .ranks = layout.pp,
+      .tensor_parallel = layout.tp,
+      .chunks = layout.chunks,
+      .split_backward = layout.schedule == distributed::PipelineSchedule::kZeroBubble};
   const absl::StatusOr<PipelinePlan> stages = PlanPipeline(gradients, step, updated, shape, KnownByAll(sharing, ranks));
   if (!stages.ok()) return ErrorAt(absl::StrCat("the layout pp=", layout.pp), stages.status());
   ParallelStep made;

@@ -78,7 +78,7 @@ absl::StatusOr<PipelinePlan> PlanPipeline(const Graph& gradients, const Graph& s
   for (size_t i = 0; i < layer_of_position.size(); ++i) {
     plan.seconds[layer_of_position[i]] += passes.seconds[i];
   }
-  plan.layers = CutIntoLayers(plan.gradients, passes, layer_of_position);
+  plan.layers = CutIntoLayers(plan.gradients, passes, layer_of_position, shape.split_backward, groups);
   ShareWeights(step, weights, &plan);
   return plan;
 }

@@ -144,22 +144,43 @@ void ExpectSums(const Plan& plan, const Outcome& found, const Outcome& alone) {
   }
 }
 
+// The same subgraphs on one rank, one behind the other.
+Plan OnOneRank(Plan plan) {
+  plan.mesh = Mesh({{"dp", 1}});
+  for (PlanTensor& tensor : plan.tensors) tensor.cut = tensor.owner = -1;
+  for (PlanSubgraph& subgraph : plan.subgraphs) subgraph.over = -1;
+  plan.lists.clear();
+  WriteDataParallel(0, &plan);
+  return plan;
+}
+
 TEST(PlanExecutorTest, EveryLayoutGivesTheSumsOfOneRank) {
-  for (const char* text :
-       {"dp=2,layers=3,micro=5", "dp=3,layers=3,zero=1,micro=7", "dp=4,layers=2,zero=2,micro=6",
-        "dp=2,layers=4,zero=3,micro=5", "pp=2,micro=3", "pp=3,micro=5", "pp=2,micro=4,schedule=gpipe",
-        "pp=2,micro=4,schedule=interleaved,chunks=2", "dp=2,pp=2,zero=1,micro=5", "dp=2,pp=2,zero=2,micro=3",
-        "dp=2,pp=2,zero=3,micro=5,schedule=interleaved,chunks=2", "pp=2,tp=2,micro=3", "dp=2,pp=2,tp=2,zero=2,micro=4",
-        "dp=2,pp=3,zero=3,micro=4", "dp=2,tp=2,micro=3,layers=2", "dp=2,tp=2,zero=1,micro=3,layers=2",
-        "dp=2,tp=2,zero=3,micro=3,layers=2", "tp=2,zero=2,micro=3,layers=2"}) {
+  for (const char* text : {"dp=2,layers=3,micro=5",
+                           "dp=3,layers=3,zero=1,micro=7",
+                           "dp=4,layers=2,zero=2,micro=6",
+                           "dp=2,layers=4,zero=3,micro=5",
+                           "pp=2,micro=3",
+                           "pp=3,micro=5",
+                           "pp=2,micro=4,schedule=gpipe",
+                           "pp=2,micro=4,schedule=interleaved,chunks=2",
+                           "dp=2,pp=2,zero=1,micro=5",
+                           "dp=2,pp=2,zero=2,micro=3",
+                           "dp=2,pp=2,zero=3,micro=5,schedule=interleaved,chunks=2",
+                           "pp=2,tp=2,micro=3",
+                           "dp=2,pp=2,tp=2,zero=2,micro=4",
+                           "dp=2,pp=3,zero=3,micro=4",
+                           "pp=3,micro=5,schedule=zero_bubble",
+                           "dp=2,pp=2,zero=2,micro=5,schedule=zero_bubble",
+                           "dp=2,tp=2,micro=3,layers=2",
+                           "dp=2,tp=2,zero=1,micro=3,layers=2",
+                           "dp=2,tp=2,zero=3,micro=3,layers=2",
+                           "tp=2,zero=2,micro=3,layers=2"}) {
     SCOPED_TRACE(text);
     const PlanOptions options = ParsePlanOptions(text);
     const Plan plan = MakePlan(options);
     ASSERT_EQ(CheckPlan(plan), absl::OkStatus());
-    PlanOptions one{.micro_batches = options.micro_batches};
-    one.layers = options.pp > 1 ? options.pp * options.chunks : options.layers;
-    Plan alone = MakePlan(one);
-    if (options.pp == 1 && options.tp > 1) {  // the same pass without others
+    Plan alone = OnOneRank(plan);
+    if (options.pp == 1 && options.tp > 1) {  // the same pass without blocks of sums
       PlanOptions pass = options;
       pass.dp = 1;
       pass.zero = 0;

@@ -90,14 +90,15 @@ TEST(PlanTest, TextsAreGolden) {
     EXPECT_EQ(PrintPlan(MakePlan(options)), golden);
     ++count;
   }
-  EXPECT_EQ(count, 10);
+  EXPECT_EQ(count, 11);
 }
 
 // Nothing in a list is there for nothing: whatever action is left out, the plan is refused.
 TEST(PlanTest, APlanWithoutOneOfItsActionsIsRefused) {
   for (const char* text :
        {"dp=3,layers=3,micro=4", "dp=2,layers=3,zero=1,micro=5", "dp=2,layers=3,zero=3,micro=3", "dp=2,tp=2,zero=2",
-        "pp=3,micro=3", "dp=2,pp=2,chunks=2,schedule=interleaved,zero=3,micro=3", "pp=2,tp=2,schedule=gpipe,micro=2"}) {
+        "pp=3,micro=3", "pp=3,micro=4,schedule=zero_bubble", "dp=2,pp=2,chunks=2,schedule=interleaved,zero=3,micro=3",
+        "pp=2,tp=2,schedule=gpipe,micro=2"}) {
     const Plan plan = MakePlan(ParsePlanOptions(text));
     ASSERT_TRUE(CheckPlan(plan).ok()) << text;
     for (size_t rank = 0; rank < plan.lists.size(); ++rank) {

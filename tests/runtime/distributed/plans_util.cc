@@ -17,9 +17,13 @@ const char* NameOf(PipelineSchedule schedule) {
     case PipelineSchedule::k1F1B: return "1f1b";
     case PipelineSchedule::kGPipe: return "gpipe";
     case PipelineSchedule::kInterleaved: return "interleaved";
+    case PipelineSchedule::kZeroBubble: return "zero_bubble";
   }
   return "?";
 }
+
+constexpr PipelineSchedule kSchedules[] = {PipelineSchedule::k1F1B, PipelineSchedule::kGPipe,
+                                           PipelineSchedule::kInterleaved, PipelineSchedule::kZeroBubble};
 
 }  // namespace
 
@@ -39,7 +43,7 @@ PlanOptions ParsePlanOptions(const std::string& text) {
     const std::vector<std::string> sides = absl::StrSplit(part, '=');
     CHECK(sides.size() == 2) << text;
     if (sides[0] == "schedule") {
-      for (const auto schedule : {PipelineSchedule::k1F1B, PipelineSchedule::kGPipe, PipelineSchedule::kInterleaved}) {
+      for (const auto schedule : kSchedules) {
         if (sides[1] == NameOf(schedule)) options.schedule = schedule;
       }
       continue;
@@ -61,7 +65,8 @@ PlanOptions ParsePlanOptions(const std::string& text) {
 
 Plan MakePlan(const PlanOptions& options) {
   using Kind = PlanTensor::Kind;
-  const PipelineShape shape{options.pp, options.tp, options.chunks};
+  const bool split = options.pp > 1 && options.schedule == PipelineSchedule::kZeroBubble;
+  const PipelineShape shape{options.pp, options.tp, options.chunks, split};
   const int layers = options.pp > 1 ? shape.stages() : options.layers;
   const bool skips = layers >= 3;
   Plan plan{Mesh({{"dp", options.dp}, {"pp", options.pp}, {"tp", options.tp}}), options.micro_batches};
@@ -86,11 +91,14 @@ Plan MakePlan(const PlanOptions& options) {
     of_bias.push_back(add({Kind::kValue, bias}));
   }
   const int loss = add({Kind::kValue, scalar});
-  std::vector<PlanSubgraph> subgraphs(2 * static_cast<size_t>(layers));
+  const int parts = split ? 2 : 1;
+  std::vector<PlanSubgraph> subgraphs(static_cast<size_t>((1 + parts) * layers));
+  const auto back_of = [&](int layer) { return layers + parts * (layers - 1 - layer); };
   for (int i = 0; i < layers; ++i) {
     const int last = layers - 1;
     PlanSubgraph& there = subgraphs[static_cast<size_t>(i)];
-    PlanSubgraph& back = subgraphs[static_cast<size_t>(2 * layers - 1 - i)];
+    PlanSubgraph& back = subgraphs[static_cast<size_t>(back_of(i))];
+    PlanSubgraph& of_weights = subgraphs[static_cast<size_t>(back_of(i) + parts - 1)];
     there.reads = {i == 0 ? input : forward[i - 1]};
     back.reads = {saved[i]};
     if (!one_pass) {
@@ -105,10 +113,11 @@ Plan MakePlan(const PlanOptions& options) {
     if (i < last) back.reads.push_back(backward[i + 1]);
     there.makes = {saved[i]};
     there.makes.push_back(i < last ? forward[i] : loss);
-    back.makes = {of_weight[i], of_bias[i]};
+    if (split) of_weights.reads = back.reads;
+    of_weights.makes = {of_weight[i], of_bias[i]};
     if (i > 0) back.makes.push_back(backward[i]);
     there.scratch_bytes = 4096;
-    back.scratch_bytes = 8192;
+    back.scratch_bytes = of_weights.scratch_bytes = 8192;
   }
   if (one_pass) {
     PlanSubgraph pass;
@@ -125,7 +134,7 @@ Plan MakePlan(const PlanOptions& options) {
     PlanTensor made{Kind::kSum, plan.tensors[leaf].type, cut};
     if (one_pass && cut >= 0) made.type = BlockType(made.type, cut, options.tp);
     made.leaf = leaf;
-    made.behind = one_pass ? 0 : 2 * layers - 1 - layer;
+    made.behind = one_pass ? 0 : back_of(layer) + parts - 1;
     if (options.pp > 1) made.owner = shape.RankOf(layer, number);
     add(std::move(made));
   };

@@ -56,6 +56,20 @@ TEST(SimulateTest, BubblesAreThoseOfThePapers) {
   }
 }
 
+// Qi et al. 2023, ZB-H1: with three parts of one length, and as many micro-batches as ranks or more.
+TEST(SimulateTest, ZeroBubbleHasTheBubbleOfOnePart) {
+  for (const int ranks : {2, 3, 4, 6}) {
+    for (const int micro_batches : {ranks, 2 * ranks, 3 * ranks + 1}) {
+      const std::string text = absl::StrCat("pp=", ranks, ",micro=", micro_batches, ",schedule=zero_bubble");
+      Plan plan = MakePlan(ParsePlanOptions(text));
+      for (PlanSubgraph& subgraph : plan.subgraphs) subgraph.seconds = 1;
+      // The first stage has nothing to hand on: the first part of its backward pass is empty.
+      const SimulatedStep step = Simulated(plan, Nodes(8, 1e15, 0));
+      EXPECT_NEAR(step.seconds, 3 * micro_batches + ranks - 1, 1e-6) << text;
+    }
+  }
+}
+
 TEST(SimulateTest, AnAllReduceTakesWhatItsWaySays) {
   const double bytes_per_second = 1e6, latency = 1e-3;
   const Cluster cluster = Nodes(8, bytes_per_second, latency);

@@ -394,6 +394,7 @@ TEST_F(LayoutsTest, PipelinesOfConvolutionsGiveTheBitsOfOneRank) {
     ExpectBitsOfOneRank({{"pp=2", 2},
                          {"pp=3", 3},
                          {"pp=2,schedule=interleaved,chunks=4", 2},
+                         {"pp=3,schedule=zero_bubble", 3},
                          {"dp=2,pp=2,schedule=interleaved,chunks=4,zero=2", 4}});
   }
 }
@@ -499,6 +500,7 @@ TEST_F(LayoutsTest, ZeroOfPipelinesGivesTheBitsOfOneRank) {
                                                    {"dp=2,pp=3,zero=2,schedule=gpipe", 6},
                                                    {"dp=2,pp=2,zero=1,schedule=interleaved", 4},
                                                    {"dp=2,pp=2,zero=3,schedule=interleaved", 4},
+                                                   {"dp=2,pp=2,zero=3,schedule=zero_bubble", 4},
                                                    {"pp=2,zero=2", 2}};
     for (const auto& [layout, size] : layouts) {
       Use(layout);

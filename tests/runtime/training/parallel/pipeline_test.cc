@@ -36,7 +36,11 @@ int64_t SentBy(const distributed::Plan& plan, int rank) {
 std::string Shown(const std::vector<StageAction>& actions) {
   std::string text;
   for (const StageAction& action : actions) {
-    absl::StrAppend(&text, action.forward ? "F" : "B", action.micro_batch, std::string(action.chunk, '\''), " ");
+    absl::StrAppend(&text,
+                    action.forward      ? "F"
+                    : action.of_weights ? "W"
+                                        : "B",
+                    action.micro_batch, std::string(action.chunk, '\''), " ");
   }
   return text;
 }
@@ -54,6 +58,8 @@ TEST(StageScheduleTest, IsThatOfThePapers) {
             "F0 F1 F0' F1' F2 B0' F3 B1' F2' B0 F3' B1 B2' B3' B2 B3 ");
   EXPECT_EQ(shown(1, 2, 4, PipelineSchedule::kInterleaved, 2),
             "F0 F1 F0' B0' F1' B1' F2 B0 F3 B1 F2' B2' F3' B3' B2 B3 ");
+  EXPECT_EQ(shown(0, 3, 4, PipelineSchedule::kZeroBubble), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3 ");
+  EXPECT_EQ(shown(2, 3, 4, PipelineSchedule::kZeroBubble), "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3 ");
 }
 
 // Runs every pass as early as possible and returns the length of the schedule, with 1 for a forward and 2 for a
@@ -186,7 +192,10 @@ TEST_F(PipelineTest, AnyNumberOfStagesGivesTheSameBits) {
                                                  {"pp=2,schedule=interleaved", 2},
                                                  {"pp=2,schedule=interleaved,chunks=4", 2},
                                                  {"pp=3,schedule=interleaved", 3},
-                                                 {"dp=2,pp=2,schedule=interleaved", 4}};
+                                                 {"dp=2,pp=2,schedule=interleaved", 4},
+                                                 {"pp=2,schedule=zero_bubble", 2},
+                                                 {"pp=4,schedule=zero_bubble", 4},
+                                                 {"dp=2,pp=2,schedule=zero_bubble", 4}};
   for (const auto& [layout, size] : layouts) {
     Use(layout);
     const Trained staged = Common(Train(json_, size));
