@@ -43,7 +43,7 @@ smt_query variables""".split()
 READING = "certificate_text certificate_steps step_reader proof_check declared_claims".split()
 # Nothing that these say makes a rule proved.
 OTHER = """witness certificate certify step_writer classify_rule condition_family cvc5_query_solver counterexample equal equal_by_claims
-equal_result equal_rounding custom_op_cut fold_claims gradient_claims infer integer_search joint_models numeric_instance part_weights
+equal_result equal_rounding custom_op_cut fold_claims proved_folds gradient_claims infer integer_search joint_models numeric_instance part_weights
 prove_region value_distribution region rounded_decisions rounding_laws bounded_check sharding_laws signatures distinguishing_assignments
 known_equal""".split()
 
