@@ -148,6 +148,7 @@ TEST_F(TrainTest, TheDigitsReachTheirAccuracy) {
 }
 
 // Killed at random moments, most of the time while a checkpoint is written, and resumed.
+// (Without --foreground `timeout` kills itself, too, and does not wait until the run has ended and freed its folder.)
 TEST_F(TrainTest, ARunThatIsKilledEndsWithTheSameWeights) {
   const std::string config = Config(R"({"checkpoint": {"every_steps": 1, "keep": 2}})");
   const std::string folder = folder_ / "checkpoints";
@@ -163,7 +164,7 @@ TEST_F(TrainTest, ARunThatIsKilledEndsWithTheSameWeights) {
     const bool resume = std::filesystem::exists(folder + "/latest");
     resumed += resume ? 1 : 0;
     const Outcome outcome = RewrightScript(absl::StrFormat(
-        "timeout -s KILL %.3f $program train %s --threads 1 --checkpoint-dir %s %s >$out 2>$err",
+        "timeout --foreground -s KILL %.3f $program train %s --threads 1 --checkpoint-dir %s %s >$out 2>$err",
         seconds * static_cast<double>(1 + rng() % 1100) / 1000, config, folder, resume ? "--resume" : ""));
     if (outcome.status == 0) {
       ++finished;
