@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<AllowedKernelRewrites>> LoadAllowedKernelRewrites
   for (const std::string& name : switched_off) {
     if (rules.Find(name) != nullptr) continue;
     return absl::NotFoundError(
-        absl::StrCat("found ", name, ", expected the name of a rule of winograd.rules, which allow kernels"));
+        absl::StrCat("found ", name, ", expected ", kFoldLaw, " or a rule of winograd.rules, which allow kernels"));
   }
   return MakeAllowedKernelRewrites(std::move(rules), switched_off);
 }

@@ -45,13 +45,13 @@ from table import machine, write_table  # noqa: E402
 
 warnings.filterwarnings("ignore")
 TOOL_SECONDS = 120
-# Of the greatest magnitude: what random inputs may be apart by rounding alone, as the outputs' type has it.
+# Rounding alone may part results of random inputs by this share of the greatest magnitude, by the outputs' type.
 APART = {"float64": 1e-6, "float32": 2e-3, "float16": 5e-2, "bfloat16": 0.2}
 ANSWERS = ("proved", "equal up to constants", "open", "different", "invalid", "refused", "time out")
 
 
 def contents(path):
-    """What of a model decides on its results."""
+    """The parts of a model that decide on its results."""
     model = onnx.load(path)
     nodes = [(node.domain.replace("ai.onnx", ""), node.op_type, list(node.input), list(node.output),
               sorted(one.SerializeToString(deterministic=True) for one in node.attribute)) for node in model.graph.node]

@@ -54,8 +54,8 @@ struct BlockProgram {
     int carried = -1;
   };
 
-  // What happens to a carried number in a block: `body` is reduced along the loop, as it is or, where there is a
-  // `factor`, as the product of matrices with it, and joined to what was carried before, or to `repair`.
+  // A carried number advances by a block: `body` is reduced along the loop, as it is or, where there is a `factor`, as
+  // the product of matrices with it, and joined to what was carried before, or to `repair`.
   struct Step {
     ReduceKind kind = ReduceKind::kSum;
     unsigned axes = 0;  // of the number: rows, or rows and columns

@@ -98,7 +98,7 @@ std::vector<std::vector<int>> SumsBehind(const Plan& plan) {
   return sums;
 }
 
-// Whether subgraphs communicate while they run: then nothing else may.
+// True if subgraphs communicate while they run: then nothing else may.
 bool RunsTogether(const Plan& plan) {
   return std::any_of(plan.subgraphs.begin(), plan.subgraphs.end(), [](const PlanSubgraph& it) { return it.over >= 0; });
 }

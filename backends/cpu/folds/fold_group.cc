@@ -61,7 +61,7 @@ class FoldKernel : public Kernel {
     }
   }
 
-  // What a thread computes with.
+  // One thread: its part of the scratch space, and the strip and block at which it is.
   class Worker {
    public:
     Worker(const FoldPlan& plan, void* const* buffers, float* scratch, int thread)
@@ -274,7 +274,7 @@ class FoldKernel : public Kernel {
       return kind == ReduceKind::kSum ? kJoinSum : kind == ReduceKind::kMax ? kJoinMax : kJoinMin;
     }
 
-    // What the block gives for each row of a number that is not carried by columns.
+    // Reduces the body along the block, to one number a row: a step whose number has no columns.
     void Reduce(const BlockProgram::Step& step, float* numbers) const {
       const unsigned axes = values_[static_cast<size_t>(step.body)].axes;
       const View body = ViewOf(step.body);

@@ -48,7 +48,7 @@ struct LayeredStep {
 absl::StatusOr<LayeredStep> CutStep(const Graph& gradients, const Graph& step, const std::vector<std::string>& updated,
                                     const LayeredOptions& options);
 
-// What a rank that runs its layers takes.
+// The memory and the groups of a rank that runs its layers.
 struct LayeredPlan {
   // The memory that they share, what some have beside it, and with zero 3 weights that are gathered, less the blocks
   // that other ranks have.

@@ -145,7 +145,7 @@ TEST(ErrorEstimate, OperatorsWithoutDerivativeAreHeld) {
   EXPECT_GT(estimate.looks[0].worst, 0);
 }
 
-// What is written for derivatives alone is not computed: values that are held, and the terms of an extremum.
+// The estimate does not compute what is written for derivatives alone: values that are held, terms of an extremum.
 TEST(ErrorEstimate, RunsNoCopies) {
   const Graph graph = GraphOf(
       "input x: f32[1,2,9,9]\ninput b: f32[2,1,1]\n%1 = add(x, b)\n"

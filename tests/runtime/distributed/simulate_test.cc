@@ -139,7 +139,7 @@ TEST(SimulateTest, TracesHaveEveryRunAndMessage) {
   const SimulatedStep step = Simulated(plan, Nodes(2, 1e6, 0));
   const auto trace = nlohmann::json::parse(ChromeTrace(plan, step), nullptr, false);
   ASSERT_TRUE(trace.is_object());
-  // Of each micro-batch four passes and two messages; two updates.
+  // Each of two micro-batches has four passes and two messages; each of two ranks has an update.
   EXPECT_EQ(trace["traceEvents"].size(), 2 * 6 + 2);
   EXPECT_EQ(trace["traceEvents"][0]["name"], "RUN s0 of 0");
 }

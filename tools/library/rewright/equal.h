@@ -29,8 +29,8 @@ struct EqualSettings {
 struct EqualJudgement {
   std::string answer;   // proved, different, open, equal up to constants
   std::string summary;  // a few lines for people
-  // Of different models: an output with an element of both, the difference that rounding explains, and the first
-  // application of the second model that computes something else.
+  // Set where the models are different: an output with an element of both, the difference that rounding explains, and
+  // the first application of the second model that computes something else.
   std::string output;
   std::vector<std::int64_t> at;
   double a = 0, b = 0;

@@ -185,7 +185,7 @@ class Reducer {
     for (size_t i = 0; i < x.reads.size(); ++i) {
       if (!Alike(x.reads[i], y.reads[i])) pairs.emplace_back(x.reads[i], y.reads[i]);
     }
-    // Of several pairs no single one ought to be equal: x y may be y x.
+    // Several pairs tell nothing about each: x y may be y x.
     if (pairs.size() > 1) pairs.clear();
     return pairs;
   }

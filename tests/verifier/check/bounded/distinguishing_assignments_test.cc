@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "substitutions/instance/instances.h"
-#include "substitutions/language/rule_parser.h"
+#include "tests/verifier/rules_util.h"
 
 namespace rewright::verifier {
 namespace {
 
 std::vector<RuleInstance> InstancesOf(const std::string& text) {
   std::vector<RuleInstance> instances;
-  const auto compiled = CompileRule(ParseRules(text, "test.rules")->at(0));
+  const auto compiled = CompileRule(RuleOf(text));
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   const absl::Status status = ForEachInstance(**compiled, SmallLimits(**compiled), [&](RuleInstance instance) {
     instances.push_back(std::move(instance));
@@ -71,13 +71,7 @@ TEST(DistinguishingAssignments, SearchForWhatChanceMisses) {
 // A rule that lost the condition on an attribute of its right side: of four draws some break the condition and others
 // keep it, though twenty symbols leave hundreds of coincidences.
 TEST(DistinguishingAssignments, DrawAttributesOfBothSigns) {
-  const std::vector<RuleInstance> instances = InstancesOf(
-      "rule r  { conv2d(x[n, c, h, w], y[o1, c, r1, s1], strides=?s, pads=[?t1, ?l1, ?b1, ?r1]),"
-      " conv2d(x, z[o2, c, r2, s2], strides=?s, pads=[?t2, ?l2, ?b2, ?r2]) }"
-      " => split(conv2d(x, concat(pad(y, before=[0, 0, ?t2 - ?t1, ?l2 - ?l1], after=[0, 0, ?b2 - ?b1, ?r2 - ?r1]), z,"
-      " axis=0), strides=?s, pads=[?t2, ?l2, ?b2, ?r2]), axis=1, sizes=[o1, o2])"
-      " when ?t2 >= ?t1 and ?b2 >= ?b1 and ?r2 >= ?r1 and r2 - r1 == ?t2 - ?t1 + ?b2 - ?b1"
-      " and s2 - s1 == ?l2 - ?l1 + ?r2 - ?r1 and r2 + s2 > r1 + s1");
+  const std::vector<RuleInstance> instances = InstancesOf(kJoinedKernels);
   ASSERT_EQ(instances.size(), 1u);
   const auto symbol = [&](const std::string& name) { return static_cast<size_t>(SymbolNamed(instances[0], name)); };
   const size_t l1 = symbol("?l1"), l2 = symbol("?l2");
