@@ -70,13 +70,16 @@ CONCERNS = [
 ]
 
 
-# Functions that came since the rooms were made (docs/decisions/124): folds, certificates that are read without the
-# prover, one pipeline of optimize, rule sets that are built, errors of a folded weight.
-SINCE = re.compile(r"(tests/)?(core/(fold|numerics/running_error)|verifier/(claims/fold_claims|certificate/step_writer|"
-                   r"check/(certificate_steps|step_reader|proof_check|declared_claims|rewright_check)|derivation/)|"
-                   r"tools/(check_main|library/optimize_model|make_rule_sets|one_pipeline)|"
-                   r"support/fold_cases|core/index/small_terms|recorded_list|support/(recorded_list|made_sets|small_terms)|"
-                   r"verifier/recorded_list)|docs/whole_idea|tests/(style|one_proof)\.py")
+# Functions that came since the rooms were made (docs/decisions/124): folds and their kernels, certificates that are read
+# without the prover, one pipeline of optimize, rule sets that are built, lists of actions and their simulation, models
+# of which equal proves a part, a model that is reduced, judges of pairs of models, errors of a folded weight.
+SINCE = re.compile(r"(tests/)?(core/(fold|numerics/running_error|onnx/part)|verifier/(claims/(fold_claims|proved_folds)|"
+                   r"certificate/step_writer|check/(certificate_steps|step_reader|proof_check|declared_claims|rewright_check)|"
+                   r"derivation/|equal/known_equal)|backends/(cpu/folds/|fold_group)|runtime/distributed/|"
+                   r"tools/(check_main|library/(optimize_model|equal_models|rewright/equal)|make_rule_sets|one_pipeline|"
+                   r"verbs/(reduce|simulate|equal/junit))|bench/equality/court|support/fold_cases|core/index/small_terms|"
+                   r"recorded_list|support/(recorded_list|made_sets|small_terms)|verifier/(recorded_list|integer/small_terms)|"
+                   r"python/equal_test)|docs/whole_idea|tests/(style|one_proof)\.py")
 COUNTED = (".cc", ".h", ".inc", ".cu", ".def", ".py", ".sh", ".cmake", "CMakeLists.txt")
 
 
