@@ -73,7 +73,7 @@ expect "steps done" "$(tr '\n' ' ' <"$folder/state/done.txt")" "versions summary
 all --device cpu versions summary
 expect "status when all is done" $? 0
 expect "steps begun again" "$(grep -c '^== ' "$folder/out")" 0
-# What is compiled and chosen goes along to another machine.
+# Compiled kernels and choices go along to another machine.
 mkdir "$folder/state/cache" "$folder/kept"
 echo code >"$folder/state/cache/kernel-1"
 OUT="$folder/kept" all --device cpu smoke-mlp-b1-bf16
@@ -162,7 +162,7 @@ fi
 expect "sanitizers that look at our kernels alone" "$(bench/gpu/lease.sh --list '*sanitizer-*' | grep -c -e '--kernel-name kernel_substring=rewright_')" 3
 expect "what is prepared" "$(bench/gpu/lease.sh --prepare --list 'expect-*' | wc -l)" 28
 
-# What is packed is small enough to travel, and runs where it is unpacked as the documentation says.
+# The bundle is small enough to travel, and runs where it is unpacked as the documentation says.
 if [ "$(realpath "$program")" = "$(realpath -m build/release/rewright)" ] && [ -x build/release/tests/runtime_test ] &&
   [ -e build/release/librewright_cuda.so ]; then
   mkdir -p "$folder/there/build"

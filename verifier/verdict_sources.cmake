@@ -1,5 +1,5 @@
 # The sources on which verdicts depend, in verdict_sources: when one of them changes, records of proofs are stale
-# (docs/decisions/068). What a rule is about, the declarations of its operators, is in the hash of its own record.
+# (docs/decisions/068). The declarations of the operators of a rule are in the hash of its own record.
 # Rooms of the verifier that are left out (check, derivation, equal, infer, claims) make no rule proved or refuted; a test sees that
 # none of the rooms below includes one of them.
 set(verdict_sources "")

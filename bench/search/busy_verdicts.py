@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether `optimize` says the same again and again beside a process that keeps one processor busy.
+"""Counts how often `optimize` gives the same verdict beside a process that keeps one processor busy.
 
     bench/search/busy_verdicts.py --rewright build/release/rewright --out bench/results/busy_verdicts.csv
 
@@ -8,16 +8,33 @@ was not, or that the machine is too busy to tell; `same` counts the more frequen
 """
 import argparse
 import collections
+import contextlib
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from inference.busy_processor import busy  # noqa: E402
 from table import machine, write_table  # noqa: E402
 
+
+def spin():
+    while True:
+        pass
+
+
+@contextlib.contextmanager
+def busy(processor):
+    """While it is open, a process keeps the processor busy."""
+    hog = multiprocessing.Process(target=spin, daemon=True)
+    hog.start()
+    os.sched_setaffinity(hog.pid, {processor})
+    try:
+        yield
+    finally:
+        hog.kill()
 
 
 def verdict_of(args, path):
@@ -38,7 +55,7 @@ def main():
     args = parser.parse_args()
 
     rows = []
-    with tempfile.TemporaryDirectory() as folder, busy([min(os.sched_getaffinity(0))]):
+    with tempfile.TemporaryDirectory() as folder, busy(min(os.sched_getaffinity(0))):
         for name in args.models:
             path = os.path.join(folder, name + ".onnx")
             subprocess.run([args.rewright, "zoo", name, "-o", path, "--quiet"], check=True, stdout=subprocess.DEVNULL)

@@ -326,7 +326,7 @@ const void* BlockRunner::GuardedFactor(int guard, const Slot& s, int factor, con
 }
 
 // A term that the guard excludes counts as a product with 0, which leaves a sum as it is: sums begin with 0 and are
-// never -0. That needs the other factor to be finite.
+// never -0. The other factor must be finite for that.
 void BlockRunner::PanelStep(const Node& n, Slot& s, MulAddPanel& panel) {
   const int guard = n.args[0];
   Eval(guard);

@@ -27,7 +27,7 @@ namespace rewright {
 
 class DeclaredClaims;
 
-// Not thread-safe. One for each instance. What it is told of stays alive until Finish().
+// Not thread-safe. One for each instance. The objects of the steps stay alive until Finish().
 class ProofCheck : public verifier::ProofObserver {
  public:
   using Variables = verifier::Variables;

@@ -1,7 +1,7 @@
 // Reads the steps of a proof from the text that certificate/step_writer.h describes, and tells them to an observer.
 //
 // The text is not trusted. Numbers, lengths, depths and the size of what is written out are limited; objects may only
-// mention those before them. What the steps say is for the observer to judge.
+// mention those before them. The observer judges the steps.
 #pragma once
 
 #include <cstdint>

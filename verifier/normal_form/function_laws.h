@@ -21,7 +21,7 @@ NormalForm Apply(Context& ctx, const std::string& fn, const std::vector<NormalFo
 bool IsExtremum(const std::string& binder);
 // The value of an element of that integer type as a number that no arithmetic has wrapped around.
 bool IsBoundedIndex(Context& ctx, const NormalForm& n, bool wide, Poly* value);
-// Whether it is of integers: its name ends in their type.
+// True if it is a function of integers: its name ends in their type.
 bool IsIntegerFunction(const std::string& name);
 // True if the type in the name holds the number.
 bool FitsType(const Rational& value, const std::string& name);

@@ -198,7 +198,7 @@ template <class Op, int kThreads, class T> __device__ inline T block_reduce(T va
   }
   return value;
 }
-// Of the threads with the same remainder by kColumns.
+// Reduces over the threads with the same remainder by kColumns.
 template <int kColumns, class Op, int kThreads, class T> __device__ inline T column_reduce(T value) {
   __shared__ __align__(16) char memory[sizeof(T) * kThreads];
   T* parts = (T*)memory;

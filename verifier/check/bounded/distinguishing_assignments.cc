@@ -97,7 +97,7 @@ class Pool {
       for (const Candidate& candidate : candidates_) {
         if (candidate.elements > options_.most_elements) break;
         // A sign of an attribute comes before all coincidences, at the largest application, where windows read more
-        // than padding. Of coincidences, rare breaks count more, and small applications come sooner.
+        // than padding. Rare breaks of coincidences count more, and small applications come sooner.
         double fresh = 0, signs = 0;
         for (size_t k = 0; k < broken.size(); ++k) {
           if (candidate.breaks[k] && !broken[k]) (k < signs_ ? signs : fresh) += 1.0 / found_[k];
