@@ -79,7 +79,7 @@ SINCE = re.compile(r"(tests/)?(core/(fold|numerics/running_error|onnx/part)|veri
                    r"tools/(check_main|library/(optimize_model|equal_models|rewright/equal)|make_rule_sets|one_pipeline|"
                    r"verbs/(reduce|simulate|equal/junit))|bench/equality/court|support/fold_cases|core/index/small_terms|"
                    r"recorded_list|support/(recorded_list|made_sets|small_terms)|verifier/(recorded_list|integer/small_terms)|"
-                   r"python/equal_test)|docs/whole_idea|tests/(style|one_proof)\.py")
+                   r"python/equal_test)|docs/whole_idea|tests/(style|one_proof|rules_to_write)\.py")
 COUNTED = (".cc", ".h", ".inc", ".cu", ".def", ".py", ".sh", ".cmake", "CMakeLists.txt")
 
 

@@ -238,19 +238,4 @@ void SharedMemory::MoveTo(std::shared_ptr<void> memory, const std::vector<Subgra
   }
 }
 
-Tensor TakeOutput(const Subgraphs& subgraphs, size_t output, std::vector<Tensor>* tensors) {
-  const int number = subgraphs.outputs[output];
-  Tensor& made = (*tensors)[number];
-  const bool is_read =
-      std::any_of(subgraphs.subgraphs.begin(), subgraphs.subgraphs.end(), [&](const Subgraphs::Subgraph& subgraph) {
-        return std::count(subgraph.inputs.begin(), subgraph.inputs.end(), number) > 0;
-      });
-  if (!is_read && std::count(subgraphs.outputs.begin(), subgraphs.outputs.end(), number) == 1) {
-    return std::exchange(made, Tensor());
-  }
-  Tensor copy(made.type());
-  CopyElements(made, &copy);
-  return copy;
-}
-
 }  // namespace rewright

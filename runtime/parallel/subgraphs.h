@@ -45,10 +45,6 @@ struct Subgraphs {
 // `states` are all of the graph, in the order of their tensors.
 Subgraphs SplitGraph(const Graph& graph, const std::vector<int>& numbers, int count, const std::vector<Value>& states);
 
-// The tensor that the subgraphs made for output `output` of the graph, for the caller to change: a copy where a
-// subgraph reads it, or where other outputs are the same tensor. `tensors` are those of the subgraphs, by number.
-Tensor TakeOutput(const Subgraphs& subgraphs, size_t output, std::vector<Tensor>* tensors);
-
 // The executable of each subgraph; null: there is nothing to compute, or another rank computes it.
 using SubgraphExecutables = std::vector<std::unique_ptr<Executable>>;
 // Makes the tensors of states that subgraphs keep what their executables have now, until the next run.

@@ -171,34 +171,6 @@ update e = %7
   EXPECT_EQ(subgraphs.subgraphs[0].inputs.size(), 5u);
 }
 
-// A value that a subgraph still reads, or that is two outputs at once, stays as it is.
-TEST(SubgraphsTest, AnOutputIsTakenWhereNobodyElseHasIt) {
-  const auto graph = ParseGraph(R"(input x: f32[2]
-%1 = relu(x)
-%2 = tanh(%1)
-%3 = neg(%2)
-output read = %1
-output once = %3
-output first = %2
-output second = %2
-)",
-                                {});
-  ASSERT_TRUE(graph.ok()) << graph.status();
-  const Subgraphs subgraphs = SplitGraph(*graph, {0, 0, 1, 1}, 2, {});
-  Rng rng(3);
-  std::vector<Tensor> tensors;
-  for (const TensorType& type : subgraphs.tensors) tensors.push_back(RandomTensor(type, rng, -1, 1));
-  const std::vector<Tensor> before = tensors;
-  for (size_t output = 0; output < 4; ++output) {
-    const auto number = static_cast<size_t>(subgraphs.outputs[output]);
-    const Tensor taken = TakeOutput(subgraphs, output, &tensors);
-    EXPECT_TRUE(taken.BitEqual(before[number])) << output;
-    const bool moves = output == 1;
-    EXPECT_EQ(taken.data() == before[number].data(), moves) << output;
-    EXPECT_EQ(tensors[number].data() == before[number].data(), !moves) << output;
-  }
-}
-
 TEST(LayersTest, GradientsAreMadeWhereTheirWeightsAreUsed) {
   const Graph graph = ModelWithGradients();
   const Passes passes = PassesOf(graph, {"w", "u", "v"});
