@@ -8,34 +8,30 @@
 
 #include "backends/cpu/simd/simd.h"
 #include "core/base/status_macros.h"
+#include "runtime/measure/timing_policy.h"
 
 namespace rewright {
 namespace {
 
 constexpr int kDepth = 64;  // of a block of a matrix product; its operands stay in the first level of cache
 constexpr int kBlocks = 100;
-constexpr double kTolerance = 1.15;   // times the least time
-constexpr double kCalibration = 0.2;  // seconds
-constexpr double kMostWait = 0.25, kLeastWait = 0.002;
-constexpr double kAgreement = 1.03;
-constexpr double kTimeCap = 0.1;  // seconds of samples
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
-NoiseProbe::NoiseProbe(int threads) : threads_(threads), least_(Seconds()), longest_wait_(kMostWait) {
-  for (const double end = Now() + kCalibration; Now() < end;) least_ = std::min(least_, Seconds());
+NoiseProbe::NoiseProbe(int threads) : threads_(threads), least_(Seconds()), longest_wait_(timing::kMostWaitSeconds) {
+  for (const double end = Now() + timing::kCalibrationSeconds; Now() < end;) least_ = std::min(least_, Seconds());
 }
 
 bool NoiseProbe::Quiet() {
   const double seconds = Seconds();
   least_ = std::min(least_, seconds);
-  return seconds <= least_ * kTolerance;
+  return seconds <= least_ * timing::kQuietTolerance;
 }
 
 void NoiseProbe::Waited(bool in_vain) {
-  longest_wait_ = std::clamp(longest_wait_ * (in_vain ? 0.5 : 2), kLeastWait, kMostWait);
+  longest_wait_ = std::clamp(longest_wait_ * (in_vain ? 0.5 : 2), timing::kLeastWaitSeconds, timing::kMostWaitSeconds);
 }
 
 double NoiseProbe::Seconds() const {
@@ -65,11 +61,12 @@ absl::StatusOr<ProfileEntry> TakeSamples(const std::function<absl::StatusOr<doub
   std::vector<double> samples;
   double total = 0;
   const auto settled = [&] {
-    return samples.size() > 2 && (samples[2] <= samples[0] * kAgreement || samples[0] > limits.enough);
+    return samples.size() > 2 && (samples[2] <= samples[0] * timing::kSampleAgreement || samples[0] > limits.enough);
   };
   const double deadline = Now() + probe.longest_wait();
   const auto waits = [&] { return limits.wait_for_quiet && Now() < deadline; };
-  while (samples.size() < limits.least || (!settled() && total < kTimeCap && samples.size() < limits.most)) {
+  while (samples.size() < limits.least ||
+         (!settled() && total < timing::kSampleSeconds && samples.size() < limits.most)) {
     while (waits() && !probe.Quiet()) {
     }
     ASSIGN_OR_RETURN(const double seconds, sample());

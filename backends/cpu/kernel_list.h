@@ -1,7 +1,7 @@
 // The kernels of the device in one ordered list, each of which judges for itself what it runs.
 //
 // A group goes to the first kernel that takes it; the reference interpreter is last and takes everything. To add a
-// kernel: one file with its entry in kernels/, and its name in the list. (oneDNN's lists of implementations work like
+// kernel: one file with its entry in kernels/, and a row in the list. (oneDNN's lists of implementations work like
 // this.)
 #pragma once
 
@@ -53,39 +53,42 @@ struct KernelEntry {
   bool Takes(const OpDef* op) const;
 };
 
+// A group that two kernels would take goes to the upper one.
+// clang-format off
 #define REWRIGHT_CPU_KERNELS(X) \
-  X(FoldGroup)                  \
-  X(Bf16Product)                \
-  X(Wide)                       \
-  X(QuantizedProduct)           \
-  X(Winograd)                   \
-  X(GroupedConv)                \
-  X(Conv)                       \
-  X(Convolution)                \
-  X(Matmul)                     \
-  X(DotGeneral)                 \
-  X(IntegerProduct)             \
-  X(View)                       \
-  X(Pointwise)                  \
-  X(Rows)                       \
-  X(FusedReduce)                \
-  X(Pool)                       \
-  X(PoolGrad)                   \
-  X(Lrn)                        \
-  X(Reduce)                     \
-  X(Argmax)                     \
-  X(Cumsum)                     \
-  X(Softmax)                    \
-  X(LayerNorm)                  \
-  X(BatchNormTrain)             \
-  X(Gather)                     \
-  X(ScatterAdd)                 \
-  X(Pad)                        \
-  X(Concat)                     \
-  X(DepthSpace)                 \
-  X(Opaque)                     \
-  X(Fetch)                      \
-  X(Reference)
+  X(FoldGroup)       /* folds/fold_group.cc: attention and other folds in one pass, before kernels of their parts */ \
+  X(Bf16Product)     /* kernels/bf16_product.cc: products of bf16 by the processor's instructions, before Wide */ \
+  X(Wide)            /* kernels/wide.cc: 16-bit floats, computed in f32 by the kernels below */ \
+  X(QuantizedProduct)/* kernels/quantized_product.cc: products and convolutions of 8-bit integers */ \
+  X(Winograd)        /* winograd/winograd.cc: conv2d by a law, where costs say that it pays */ \
+  X(GroupedConv)     /* kernels/grouped_conv.cc: conv2d in groups of 2 or 4 channels, which oneDNN lacks */ \
+  X(Conv)            /* kernels/conv.cc: conv2d with its epilogue, by oneDNN */ \
+  X(Convolution)     /* kernels/convolution.cc: the operator `convolution` (gradients, transposed ones), by oneDNN */ \
+  X(Matmul)          /* kernels/matmul.cc: products of f32 */ \
+  X(DotGeneral)      /* kernels/dot_general.cc: sums of products over any axes */ \
+  X(IntegerProduct)  /* kernels/integer_product.cc: products and convolutions of 32-bit integers */ \
+  X(View)            /* kernels/view.cc: operators that only move elements */ \
+  X(Pointwise)       /* lower/lower_pointwise.cc: groups of elementwise operators */ \
+  X(Rows)            /* kernels/reduce.cc: groups of rows, such as norms: reductions and what is computed of them */ \
+  X(FusedReduce)     /* kernels/reduce.cc: a reduction of what elementwise operators give */ \
+  X(Pool)            /* kernels/pool.cc */ \
+  X(PoolGrad)        /* kernels/pool_grad.cc */ \
+  X(Lrn)             /* kernels/lrn.cc */ \
+  X(Reduce)          /* kernels/reduce.cc: a reduction alone */ \
+  X(Argmax)          /* kernels/along_axis.cc */ \
+  X(Cumsum)          /* kernels/along_axis.cc */ \
+  X(Softmax)         /* kernels/rows.cc */ \
+  X(LayerNorm)       /* kernels/rows.cc */ \
+  X(BatchNormTrain)  /* kernels/batch_norm.cc */ \
+  X(Gather)          /* kernels/gather.cc */ \
+  X(ScatterAdd)      /* kernels/gather.cc */ \
+  X(Pad)             /* kernels/moves.cc */ \
+  X(Concat)          /* kernels/moves.cc */ \
+  X(DepthSpace)      /* kernels/moves.cc */ \
+  X(Opaque)          /* kernels/opaque.cc: nodes of a file that are not known here, by onnxruntime */ \
+  X(Fetch)           /* kernels/moves.cc: copies from the second tier of memory */ \
+  X(Reference)       /* kernels/reference.cc: everything else, by the interpreter */
+// clang-format on
 
 #define REWRIGHT_DECLARATION(Name) KernelEntry Name##Entry();
 REWRIGHT_CPU_KERNELS(REWRIGHT_DECLARATION)

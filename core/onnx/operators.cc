@@ -15,7 +15,11 @@ const absl::flat_hash_map<std::string, OnnxOperator>& OnnxOperatorTable() {
           PoolOperators,        NormOperators,    TrainingOperators,  ReduceOperators,    ShapeOperators,
           MoveOperators,        ResizeOperators,  AttentionOperators, RecurrentOperators, LinearAttentionOperators,
           SelectOperators,      GridOperators,    SignalOperators,    ConstantOperators,  PreprocessingOperators}) {
-      for (auto& [name, op] : family()) CHECK(result->emplace(name, op).second) << name << " is there twice";
+      for (auto& [name, op] : family()) {
+        CHECK(result->emplace(name, op).second)
+            << name << ": found two readers, expected one: in core/onnx/import/, or "
+            << "a row of core/onnx/functions.cc";
+      }
     }
     return result;
   }();

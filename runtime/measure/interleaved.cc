@@ -8,13 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
+#include "runtime/measure/timing_policy.h"
 
 namespace rewright {
 namespace {
-
-constexpr int kMostPairs = 10;          // times the pairs that were asked for
-constexpr double kWarmupSeconds = 0.2;  // behind which no more runs are needed
-constexpr size_t kFewPairs = 8;         // of which a faster candidate wins more than half
 
 double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -70,11 +67,11 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
   const auto is_decided = [&] {
     if (!wanted) return false;
     const bool gains_little =
-        ratios.size() >= kFewPairs && result.wins <= result.losses && AtMost(ratios) <= kGainThatCounts;
+        ratios.size() >= timing::kFewPairs && result.wins <= result.losses && AtMost(ratios) <= timing::kGainThatCounts;
     return result.wins >= *wanted || result.losses > options.pairs - *wanted || gains_little;
   };
   const auto goes_on = [&](int pair) {
-    return pair < options.pairs || (total < options.seconds && pair < kMostPairs * options.pairs);
+    return pair < options.pairs || (total < options.seconds && pair < timing::kMostPairs * options.pairs);
   };
   for (int pair = -options.warmup; goes_on(pair); ++pair) {
     double seconds[2];
@@ -86,7 +83,7 @@ absl::StatusOr<Measurement> MeasureInterleaved(Executable& original, Executable&
     }
     if (pair < 0) {
       warming += seconds[0] + seconds[1];
-      if (warming > kWarmupSeconds) pair = -1;
+      if (warming > timing::kWarmupSeconds) pair = -1;
       continue;
     }
     total += seconds[0] + seconds[1];

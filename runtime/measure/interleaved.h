@@ -9,19 +9,21 @@
 
 #include "absl/status/statusor.h"
 #include "core/device/device.h"
+#include "runtime/measure/timing_policy.h"
 
 namespace rewright {
 
 struct MeasureOptions {
-  int warmup = 3;
-  int pairs = 30;
+  int warmup = timing::kWarmupRuns;
+  int pairs = timing::kPairs;
   std::function<double()> clock;  // seconds; empty: the steady clock
   // The time that the pairs go on for, up to ten times their number: a small graph gets a test that sees small
   // differences.
   double seconds = 0;
   // Runs after each pair: true ends the measurement with the pairs so far.
   std::function<bool()> stop;
-  double least_seconds = 0.2;  // `stop` ends the measurement only after the pairs have run for this long
+  double least_seconds =
+      timing::kLeastSeconds;  // `stop` ends the measurement only after the pairs have run for this long
   // The level of the sign test. If it is above 0 and `seconds` is 0, the measurement ends early: when the candidate has
   // the wins that the test wants after `pairs` pairs, when it cannot reach them any more, or after a few pairs of which
   // it has not won more than half, if a gain that counts is excluded. Accidents pass for gains no more often than
@@ -45,10 +47,6 @@ struct Measurement {
 bool IsFaster(const Measurement& measured, double significance, size_t times = 1);
 // "12 ms against 14 ms, 28 of 30 pairs faster".
 std::string Describe(const Measurement& measured);
-
-// A candidate that may be this many times as fast cannot be called no faster: the machine is too busy, or there were
-// too few pairs.
-inline constexpr double kGainThatCounts = 1.05;
 
 // Keeps the timings of graphs of one device against one another, by their canonical hashes: weights count by their
 // types. Also keeps which searches a time limit has ended, by the graph and the setting: everything that a search

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
 #include "core/ir/random_tensors.h"
+#include "runtime/measure/timing_policy.h"
 #include "search/optimize/decisions.h"
 #include "search/resources.h"
 #include "search/strategies/reduced_path.h"
@@ -28,21 +29,6 @@ using Why = DroppedCandidate::Why;
 
 // Searches that are done again without a rule. More rules than that are not wrong by accident.
 constexpr size_t kMaxBlamed = 8;
-
-// Shares of the time that is left: the most for the search, and then for timing.
-constexpr double kSearchShare = 0.6;
-constexpr double kTimingShare = 0.5;
-
-// Share of the time that is left before the search: the most for timing the baseline's graph.
-constexpr double kBaselineShare = 0.4;
-
-// A candidate that an earlier run could not tell is timed again if there is this many times the time of its pairs:
-// compiling and warming up takes some of it.
-constexpr double kTimesAsLong = 4;
-
-// A candidate that was faster in an earlier run is timed for this long, and in at least this many pairs.
-constexpr double kConfirmingSeconds = 1;
-constexpr double kFewestPairs = 3;
 
 std::vector<RewriteCount> CountRewrites(const std::vector<TraceStep>& trace, const std::vector<int>& path) {
   std::map<std::string, int> counts;
@@ -154,8 +140,8 @@ class Optimizer {
     costs_known_ = false;
     RETURN_IF_ERROR(TimeBaseline(rules, costs, search));
     const double left = std::max(0.0, SecondsLeft());
-    search.time_limit_seconds = std::min(search.time_limit_seconds, kSearchShare * left);
-    if (options_.seconds_left) search_ends_ = (1 - kSearchShare) * left;
+    search.time_limit_seconds = std::min(search.time_limit_seconds, timing::kSearchShare * left);
+    if (options_.seconds_left) search_ends_ = (1 - timing::kSearchShare) * left;
     ASSIGN_OR_RETURN(report_.search, Search(graph_, rules, costs, search));
     costs_known_ = true;
     report_.search_cpu_seconds += ProcessCpuSeconds() - start_cpu;
@@ -249,7 +235,7 @@ class Optimizer {
     RETURN_IF_ERROR(ReduceAll(costs));
     if (report_.search.candidates.empty() || report_.search.candidates[0].step < 0) return absl::OkStatus();
     TimedCandidate contender{&report_.search.candidates[0]};
-    const double share = kBaselineShare * std::max(0.0, SecondsLeft());
+    const double share = timing::kBaselineShare * std::max(0.0, SecondsLeft());
     ASSIGN_OR_RETURN(contender.measured, MeasuredBefore(contender.candidate->graph, share));
     contender.earlier = contender.measured.has_value();
     if (!contender.earlier) {
@@ -328,7 +314,7 @@ class Optimizer {
 
   // True when a rule was found to be wrong and disabled: the search must be done again.
   absl::StatusOr<bool> MeasureAndChoose(FilteredRewriter& rules) {
-    reserve_ = (1 - kTimingShare) * std::max(0.0, SecondsLeft());
+    reserve_ = (1 - timing::kTimingShare) * std::max(0.0, SecondsLeft());
     if (options_.measure && !contenders_.empty()) {
       RETURN_IF_ERROR(TimeAll());
     }
@@ -465,8 +451,9 @@ class Optimizer {
     measuring.warmup = options_.check ? 0 : 1;  // the comparison of outputs has run both
     measuring.seconds = 0;
     measuring.significance = 0.5;  // ends with the majority, which decides
-    const double most = std::max<double>(kFewestPairs, measuring.pairs);
-    measuring.pairs = static_cast<int>(std::clamp<double>(kConfirmingSeconds / pair, kFewestPairs, most));
+    const double most = std::max<double>(timing::kFewestPairs, measuring.pairs);
+    measuring.pairs =
+        static_cast<int>(std::clamp<double>(timing::kConfirmingSeconds / pair, timing::kFewestPairs, most));
     ASSIGN_OR_RETURN(const bool measured, Measure(measuring, contender));
     if (!measured) return false;
     if (contender->measured->ratio > 1) return true;
@@ -478,7 +465,7 @@ class Optimizer {
 
   void DropByTime(const TimedCandidate& contender) {
     const Measurement& measured = *contender.measured;
-    const bool told = measured.ratio_at_most <= kGainThatCounts;
+    const bool told = measured.ratio_at_most <= timing::kGainThatCounts;
     Drop(*contender.candidate, told ? Why::kNotFaster : Why::kInconclusive,
          absl::StrCat(Describe(measured), contender.earlier ? " in an earlier run" : "",
                       told               ? ""
@@ -507,8 +494,8 @@ class Optimizer {
     ASSIGN_OR_RETURN(found, options_.kept->Find(graph_, candidate));
     if (!found) return found;
     const double measured = (found->original_seconds + found->candidate_seconds) * (found->wins + found->losses);
-    const bool tells = found->ratio_at_most <= kGainThatCounts || IsFaster(*found, options_.significance);
-    if (!tells && !report_.repeated && seconds >= kTimesAsLong * measured) return std::optional<Measurement>();
+    const bool tells = found->ratio_at_most <= timing::kGainThatCounts || IsFaster(*found, options_.significance);
+    if (!tells && !report_.repeated && seconds >= timing::kTimesAsLong * measured) return std::optional<Measurement>();
     found->stopped = true;  // else it would have told
     Remember(*found);
     return found;
@@ -676,9 +663,8 @@ void RevertToOriginal(const Graph& original, const std::string& why, OptimizeRep
 MeasureOptions MeasuringOf(const OptimizeOptions& options) {
   MeasureOptions measuring = options.measuring;
   if (IsStopped(options.search.stop)) {
-    // Seven wins out of seven are enough for the sign test of three candidates and the baseline.
-    measuring.warmup = 1;
-    measuring.pairs = 7;
+    measuring.warmup = timing::kInterruptedWarmupRuns;
+    measuring.pairs = timing::kInterruptedPairs;
     measuring.seconds = 0;
   }
   return measuring;

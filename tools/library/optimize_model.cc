@@ -13,18 +13,12 @@
 #include "core/base/status_macros.h"
 #include "core/base/stop.h"
 #include "core/base/threads.h"
+#include "runtime/measure/timing_policy.h"
 #include "search/rewriter.h"
 #include "tools/library/file_timing.h"
 
 namespace rewright {
 namespace {
-
-// Seconds for which a candidate's gain is measured on onnxruntime: the overhead of its nodes is small, and shows only
-// in many pairs.
-constexpr double kPairSeconds = 0.5;
-
-// The share of the time limit for finding a graph: the rest is for its file, which is checked again, and the proof.
-constexpr double kSearchedShare = 0.75;
 
 // The settings on which a search depends besides the graph and its costs.
 std::string SearchSetting(const OptimizeSettings& settings, const OptimizerRules& rules, const Engine& engine) {
@@ -125,8 +119,8 @@ class ModelOptimizer {
     options_.checking.seed = settings_.seed;
     options_.checking.defaults = original_.metadata.defaults;
     if (engine_.threads() > 0) options_.checking.threads = engine_.threads();
-    if (engine_.onnxruntime() != nullptr) options_.measuring.seconds = kPairSeconds;
-    if (std::isfinite(limit_.seconds())) options_.seconds_left = [this] { return limit_.Left(kSearchedShare); };
+    if (engine_.onnxruntime() != nullptr) options_.measuring.seconds = timing::kOnnxRuntimePairSeconds;
+    if (std::isfinite(limit_.seconds())) options_.seconds_left = [this] { return limit_.Left(timing::kGraphShare); };
     options_.kept = engine_.measurements();
     if (IsMeasured(settings_)) {
       options_.setting = SearchSetting(settings_, rules_, engine_);

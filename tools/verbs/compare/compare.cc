@@ -33,6 +33,7 @@
 #include "core/ir/random_tensors.h"
 #include "core/onnx/onnx.h"
 #include "core/tensor/npy.h"
+#include "runtime/measure/timing_policy.h"
 #include "search/optimize/optimize.h"
 #include "search/rewriter.h"
 #include "substitutions/baseline/baseline.h"
@@ -67,11 +68,6 @@ struct CompareFlags {
   bool peers = true;
   std::vector<std::string> kinds;  // of peers; none: all
 };
-
-// Threads of a contestant that wait actively for more work do so for a while after its run: not in the next one's.
-constexpr auto kPause = std::chrono::milliseconds(3);
-// A turn has runs for so long, at least one: a GPU that rests between single runs of a small model lowers its clocks.
-constexpr double kTurnSeconds = 0.02;
 
 // onnxruntime with all of its optimizations on the file of the superoptimized graph.
 constexpr char kOnOptimized[] = "onnxruntime-optimized";
@@ -187,7 +183,7 @@ class Contest {
       for (size_t turn : order) {
         Contestant& contestant = contestants_[turn];
         if (!contestant.failure.ok()) continue;
-        std::this_thread::sleep_for(kPause);
+        std::this_thread::sleep_for(timing::kPause);
         const absl::StatusOr<double> seconds = Turn(contestant);
         if (seconds.ok() && round >= 0) contestant.seconds.push_back(*seconds);
         RETURN_IF_ERROR(Forgive(seconds.status(), &contestant));
@@ -221,7 +217,7 @@ class Contest {
   static absl::StatusOr<double> Turn(Contestant& contestant) {
     RETURN_IF_ERROR(contestant.run().status());
     std::vector<double> runs;
-    for (double all = 0; runs.empty() || all < kTurnSeconds; all += runs.back()) {
+    for (double all = 0; runs.empty() || all < timing::kTurnSeconds; all += runs.back()) {
       ASSIGN_OR_RETURN(const double seconds, contestant.run());
       runs.push_back(std::max(seconds, 1e-9));
     }

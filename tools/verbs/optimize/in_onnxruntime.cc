@@ -11,14 +11,12 @@
 #include "core/base/stats.h"
 #include "core/base/status_macros.h"
 #include "runtime/measure/measurement_cache.h"
+#include "runtime/measure/timing_policy.h"
 #include "tools/library/file_timing.h"
 
 namespace rewright {
 namespace {
 
-// A session holds the weights of its file, and those that it packs, again.
-constexpr double kLoadedBytesPerSecond = 2e8;
-constexpr double kTimedSeconds = 1;
 // The two sessions take several times the bytes of a file, which is more than all else here does: larger ones are timed
 // where that is asked for (--device onnxruntime).
 constexpr size_t kMostBytes = size_t{1} << 30;
@@ -41,13 +39,13 @@ absl::StatusOr<std::optional<Measurement>> MeasureInOnnxRuntime(const Graph& ori
     ASSIGN_OR_RETURN(measured, kept->Find(original, rewritten));
     if (measured) return measured;
   }
-  const double loading = 2 * static_cast<double>(bytes.size()) / kLoadedBytesPerSecond;
-  if (bytes.size() > kMostBytes || run.seconds < loading + kTimedSeconds) return measured;
+  const double loading = 2 * static_cast<double>(bytes.size()) / timing::kLoadedBytesPerSecond;
+  if (bytes.size() > kMostBytes || run.seconds < loading + timing::kOnnxRuntimeFileSeconds) return measured;
   MeasureOptions measuring;
   std::optional<absl::Time> began;  // the first pair; files are loaded before
   measuring.stop = [&] {
     if (!began) began = absl::Now();
-    return absl::ToDoubleSeconds(absl::Now() - *began) > kTimedSeconds;
+    return absl::ToDoubleSeconds(absl::Now() - *began) > timing::kOnnxRuntimeFileSeconds;
   };
   ASSIGN_OR_RETURN(measured, MeasureFiles(dynamic_cast<const ort::OrtDevice&>(**device), original, file, bytes,
                                           measuring, run.seed));

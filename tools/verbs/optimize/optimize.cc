@@ -21,6 +21,7 @@
 #include "core/base/status_macros.h"
 #include "core/onnx/model_file.h"
 #include "core/onnx/onnx.h"
+#include "runtime/measure/timing_policy.h"
 #include "tools/library/optimize_model.h"
 #include "tools/program/flags.h"
 #include "tools/program/interrupt.h"
@@ -37,9 +38,6 @@
 
 namespace rewright {
 namespace {
-
-// A run that an earlier one has made short is not made long by onnxruntime: it loads no files that take longer.
-constexpr double kOnnxRuntimeSecondsAgain = 1.5;
 
 // The part of --time-limit that an estimate of rounding may take.
 constexpr double kRoundingSeconds = 5;
@@ -193,7 +191,7 @@ std::optional<Measurement> InOnnxRuntime(const OptimizeFlags& flags, const Optim
                      flags.model.device == "cpu" && model.original.tail.empty();
   if (!timed) return std::nullopt;
   observer.phase("timing the file in onnxruntime");
-  const double seconds = std::min(limit.Left(), report.as_file ? kOnnxRuntimeSecondsAgain : HUGE_VAL);
+  const double seconds = std::min(limit.Left(), report.as_file ? timing::kOnnxRuntimeSecondsAgain : HUGE_VAL);
   const absl::StatusOr<std::optional<Measurement>> measured =
       MeasureInOnnxRuntime(model.original.graph, model.file, report.graph, *result.written.bytes,
                            {static_cast<int>(session.flags.threads), flags.model.profile, session.flags.seed, seconds});

@@ -81,8 +81,8 @@ class StepOptimizer {
           absl::StrFormat("cost %.4g -> %.4g ms, %d graphs", now.first_cost * 1e3, now.best_cost * 1e3, now.explored));
     };
     options_.phase = [this](const std::string& phase) { progress_.Update(-1, phase); };
-    // A step may take seconds, and few pairs are enough for the sign test where a candidate wins all of them.
-    options_.measuring = {.warmup = 1, .pairs = 9, .seconds = 1};
+    options_.measuring = {
+        .warmup = timing::kStepWarmupRuns, .pairs = timing::kStepPairs, .seconds = timing::kStepSeconds};
     options_.search.candidates = 1;
     options_.search.time_limit_seconds = flags.seconds;
     options_.checking.input_sets = 1;
