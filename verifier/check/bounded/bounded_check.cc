@@ -230,8 +230,10 @@ class Unroller {
 
   z3::expr OfReduction(const ExprNode& e, Frame& frame) {
     std::vector<std::pair<int64_t, z3::expr>> terms;  // with the place, where one variable is bound
-    OverTerms(e, 0, frame,
-              [&] { terms.emplace_back(frame.bindings.variables[e.bound()[0].id], OfScalar(*e.body(), frame)); });
+    OverTerms(e, 0, frame, [&] {
+      const int64_t place = e.bound().empty() ? 0 : frame.bindings.variables[e.bound()[0].id];
+      terms.emplace_back(place, OfScalar(*e.body(), frame));
+    });
     const DType dtype = e.body()->dtype();
     const ReduceKind kind = e.reduction();
     if (terms.empty()) {

@@ -52,6 +52,9 @@ TEST(BoundedCheck, ConfirmsWhatIsTrue) {
            "rule r  mul(mul(x[n], 0.5), add(erf(div(x, 1.4142135623730951)), 1)) => gelu(x)",
            // Element by element.
            "rule r  relu(mul(x[m, n], a[m, n])) => mul(relu(x), a) when positive(a)",
+           // A reduction that binds nothing.
+           "rule r  reduce_sum(x[n], axes=[], keepdims=0) => x",
+           "rule r  reduce_max(x[n], axes=[], keepdims=0) => x",
        }) {
     const BoundedCheck derivation = Derive(text);
     EXPECT_EQ(derivation.verdict, BoundedVerdict::kConfirmed) << text << ": " << derivation.reason;
