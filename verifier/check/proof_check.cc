@@ -155,6 +155,14 @@ std::vector<std::string> ProofCheck::Given(StepQueryBuilder& claim, DeclaredClai
   return given;
 }
 
+// True of a polynomial of parameters, and of quotients and least values of such.
+static bool IsOfParameters(const Variables& ctx, const Poly& p) {
+  const std::vector<Var> vars = p.Vars(), below = ctx.BaseVars(p);
+  const auto is_value = [&](Var x) { return ctx.Info(x).kind == VarInfo::Kind::kValue; };
+  return std::none_of(vars.begin(), vars.end(), is_value) &&
+         std::all_of(below.begin(), below.end(), [&](Var x) { return ctx.IsParam(x); });
+}
+
 // The parameters are the symbols, and quotients of polynomials of parameters.
 bool ProofCheck::AreParameters(const Variables& ctx) {
   const auto count = static_cast<Var>(instance_.symbols.size());
@@ -168,12 +176,7 @@ bool ProofCheck::AreParameters(const Variables& ctx) {
       continue;
     }
     if (!info.defined) return false;
-    for (const Poly* p : {&info.defined->first, &info.defined->second}) {
-      const std::vector<Var> vars = p->Vars(), below = ctx.BaseVars(*p);
-      const auto is_value = [&](Var x) { return ctx.Info(x).kind == VarInfo::Kind::kValue; };
-      if (std::any_of(vars.begin(), vars.end(), is_value)) return false;
-      if (!std::all_of(below.begin(), below.end(), [&](Var x) { return ctx.IsParam(x); })) return false;
-    }
+    if (!IsOfParameters(ctx, info.defined->first) || !IsOfParameters(ctx, info.defined->second)) return false;
   }
   return true;
 }
@@ -250,12 +253,8 @@ void ProofCheck::Stated(const Variables& ctx, const std::vector<Poly>& symbols) 
   const bool first = base_.ctx == nullptr;
   base_ = Base{&ctx, symbols, {}, ctx.NumVariables()};
   cases_.clear();  // of other variables
-  const auto is_param = [&](Var v) { return ctx.IsParam(v); };
-  bool whole = symbols.size() == instance_.symbols.size();
-  for (const Poly& p : symbols) {
-    const std::vector<Var> vars = p.Vars();
-    whole = whole && std::all_of(vars.begin(), vars.end(), is_param);
-  }
+  const bool whole = symbols.size() == instance_.symbols.size() &&
+                     std::all_of(symbols.begin(), symbols.end(), [&](const Poly& p) { return IsOfParameters(ctx, p); });
   if (!whole || !AreParameters(ctx)) {
     Miss("found other parameters, expected the symbols of the instance and their quotients");
     base_.ctx = nullptr;

@@ -16,6 +16,10 @@ rule halves reduce_max(concat(x[m, k], y[m, l], axis=1), axes=[1])
   => max(reduce_max(x, axes=[1]), reduce_max(y, axes=[1]))
 rule sums add(matmul(x[m, k], y[k, n]), matmul(z[m, l], w[l, n]))
   => matmul(concat(x, z, axis=1), concat(y, w, axis=0))
+# The sizes p and q are quotients of other sizes; a reduction binds nothing.
+rule quotients add(avg_pool2d(x[n, c, h, w], kernel=[?r, ?s], strides=[?a, ?b]), y[n, c, p, q])
+  => add(y, avg_pool2d(x, kernel=[?r, ?s], strides=[?a, ?b]))
+rule nothing reduce_max(x[n], axes=[], keepdims=0) => x
 RULES
 rules=some.rules
 [ "${REWRIGHT_FULL:-0}" = 1 ] && rules=$sources/substitutions/rules/core.rules
