@@ -7,7 +7,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -190,14 +189,21 @@ class Operations {
 
 // ---------------------------------------------------------------- magnitudes
 
-ExprPtr MagnitudeOf(const ExprPtr& e, const std::set<ExprPtr>& exponents) {
+// Numbers that are made of an index: with their absolute values, or with any function in the place of these. A law with
+// any function implies the other one, and the prover does not ask for the signs.
+enum class Counts : uint8_t { kAbsolute, kAny };
+
+ExprPtr MagnitudeOf(const ExprPtr& e, const std::set<ExprPtr>& exponents, Counts counts) {
   if (!IsScalarKind(e->kind()) || !IsFloating(e->dtype()) || exponents.contains(e)) return e;
   // An infinity is where an extremum begins: its sign is no part of a magnitude.
   if (e->IsConst()) return e->real() < 0 && std::isfinite(e->real()) ? Constant(-e->real(), e->dtype()).node() : e;
   if (e->kind() == ExprKind::kFromIndex) {
     // An integer that a number is made of, as -3 in -3 / 4.
     int64_t integer;
-    if (!Index(e->arg(0)).IsInt(&integer)) return Call(Fn::kAbs, {Scalar(e)}).node();
+    if (!Index(e->arg(0)).IsInt(&integer)) {
+      if (counts == Counts::kAbsolute) return Call(Fn::kAbs, {Scalar(e)}).node();
+      return AnyFunction("magnitude", {FromIndex(Index(e->arg(0)), DType::kInt64).node()}, e->dtype());
+    }
     return integer < 0 ? FromIndex(Index(-integer), e->dtype()).node() : e;
   }
   if (e->kind() == ExprKind::kReduce && e->reduction() == ReduceKind::kMin) {
@@ -234,6 +240,21 @@ struct Exponents {
 Number MagnitudeOf(const Number& number) {
   const double* real = std::get_if<double>(&number);
   return real != nullptr && std::isfinite(*real) ? Number(std::abs(*real)) : number;
+}
+
+RuleInstance MagnitudesOf(const RuleInstance& instance, Counts counts) {
+  const Exponents exponents(instance);
+  RuleInstance law = WithElements(
+      instance, [&](const SymbolicNode&, const ExprPtr& e) { return MagnitudeOf(e, exponents.constants, counts); });
+  for (RealSymbol& real : law.reals) real.positive = real.positive || IsFloating(real.dtype);
+  for (size_t n = 0; n < law.nodes.size(); ++n) {
+    SymbolicNode& node = law.nodes[n];
+    const bool is_exponent = exponents.leaves.contains(static_cast<int>(n));
+    if (node.meaning != nullptr || !IsFloating(node.dtypes[0]) || is_exponent) continue;
+    node.positive = true;
+    if (node.splat) node.splat = MagnitudeOf(*node.splat);
+  }
+  return law;
 }
 
 // ---------------------------------------------------------------- ranges
@@ -460,13 +481,13 @@ class SeenValues {
 };
 
 // The greatest ratio of the largest elements that the sides of the law of magnitudes give, in both directions: at these
-// sizes, for leaves of these sizes. Both 0 where nothing could be computed.
+// sizes, each so many times, for leaves of these sizes. Both 0 where nothing could be computed.
 std::pair<double, double> Growth(const RuleInstance& law, const std::vector<std::vector<int64_t>>& all, Sizes sizes,
-                                 Sample* sample, CompiledNodes* compiled) {
-  constexpr int kRuns = 4, kSpread = 20;
+                                 int runs, Sample* sample, CompiledNodes* compiled) {
+  constexpr int kSpread = 20;
   double growth = 0, loss = 0;
   for (const std::vector<int64_t>& symbols : all) {
-    for (int run = 0; run < kRuns; ++run) {
+    for (int run = 0; run < runs; ++run) {
       const auto values = sample->Run(law, symbols, kSpread, sizes, compiled);
       if (!values) continue;
       for (size_t k = 0; k < law.lhs.size(); ++k) {
@@ -543,20 +564,7 @@ RuleInstance LawOfOperations(const RuleInstance& instance, bool stored) {
   return law;
 }
 
-RuleInstance LawOfMagnitudes(const RuleInstance& instance) {
-  const Exponents exponents(instance);
-  RuleInstance law = WithElements(
-      instance, [&](const SymbolicNode&, const ExprPtr& e) { return MagnitudeOf(e, exponents.constants); });
-  for (RealSymbol& real : law.reals) real.positive = real.positive || IsFloating(real.dtype);
-  for (size_t n = 0; n < law.nodes.size(); ++n) {
-    SymbolicNode& node = law.nodes[n];
-    const bool is_exponent = exponents.leaves.contains(static_cast<int>(n));
-    if (node.meaning != nullptr || !IsFloating(node.dtypes[0]) || is_exponent) continue;
-    node.positive = true;
-    if (node.splat) node.splat = MagnitudeOf(*node.splat);
-  }
-  return law;
-}
+RuleInstance LawOfMagnitudes(const RuleInstance& instance) { return MagnitudesOf(instance, Counts::kAbsolute); }
 
 RuleInstance LawOfRanges(const RuleInstance& instance, SymbolicValue value) {
   const DType dtype = instance.nodes[value.node].dtypes[value.output];
@@ -585,21 +593,27 @@ RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, c
   if (rounding.same_magnitudes) return rounding;
   const RuleInstance law = LawOfMagnitudes(instance);
   CompiledNodes compiled;
-  std::tie(rounding.growth, rounding.loss) = Growth(law, sample.symbols(), Sizes::kOfLeaves, &sample, &compiled);
+  const auto draw = [&](const std::vector<std::vector<int64_t>>& all, Sizes sizes, int runs) {
+    const auto [growth, loss] = Growth(law, all, sizes, runs, &sample, &compiled);
+    rounding.growth = std::max(rounding.growth, growth);
+    rounding.loss = std::max(rounding.loss, loss);
+  };
+  rounding.growth = rounding.loss = 0;
+  // One run tells most laws that fail. A law that is proved needs no other.
+  draw(sample.symbols(), Sizes::kOfLeaves, 1);
   const bool equal = rounding.growth < kNearlyOne && rounding.loss < kNearlyOne;
-  rounding.same_magnitudes = equal && IsProved(law, options, Numbers::kFinite, &sample);
+  rounding.same_magnitudes =
+      equal && IsProved(MagnitudesOf(instance, Counts::kAny), options, Numbers::kFinite, &sample);
   if (rounding.same_magnitudes) {
     rounding.growth = rounding.loss = 1;
     return rounding;
   }
+  constexpr int kRuns = 4;
+  draw(sample.symbols(), Sizes::kOfLeaves, kRuns);
   // Nothing says how the ratio grows with sizes, or between elements of one leaf, which shows at any size.
   for (Sizes sizes : {Sizes::kOfLeaves, Sizes::kOfElements, Sizes::kOfProducts}) {
     if (std::max(rounding.growth, rounding.loss) > kRiskFactor) break;  // no larger one says more
-    const bool large = sizes == Sizes::kOfLeaves;
-    const auto [growth, loss] =
-        Growth(law, large ? sample.LargeSymbols() : sample.symbols(), sizes, &sample, &compiled);
-    rounding.growth = std::max(rounding.growth, growth);
-    rounding.loss = std::max(rounding.loss, loss);
+    draw(sizes == Sizes::kOfLeaves ? sample.LargeSymbols() : sample.symbols(), sizes, kRuns);
   }
   if (rounding.growth == 0 && rounding.loss == 0) rounding.growth = rounding.loss = HUGE_VAL;  // nothing is known
   return rounding;
