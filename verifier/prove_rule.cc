@@ -76,7 +76,7 @@ class RuleProof {
   bool Prove(const DomainLimits& limits) {
     int instances = 0;
     const int proofs_before = verdict_.proofs;
-    const absl::Status status = ForEachInstance(rule_, limits, [&](const RuleInstance& instance) {
+    const absl::Status status = ForEachInstance(rule_, limits, meanings_, [&](const RuleInstance& instance) {
       ++instances;
       return Visit(instance);
     });
@@ -166,11 +166,13 @@ class RuleProof {
 
   // Classifies by the instances within the domain that is proved; others may have been met in one that is not.
   void Classify() {
-    absl::Status status = ForEachInstance(rule_, verdict_.limits, [&](const RuleInstance& instance) {
-      verdict_.used_finite_only_step = verdict_.used_finite_only_step || visited_.at(PrintInstance(instance));
-      return absl::OkStatus();
-    });
-    if (!status.ok()) return NoteTrouble("instances", status);
+    if (std::any_of(visited_.begin(), visited_.end(), [](const auto& visited) { return visited.second; })) {
+      const absl::Status status = ForEachInstance(rule_, verdict_.limits, meanings_, [&](const RuleInstance& instance) {
+        verdict_.used_finite_only_step = verdict_.used_finite_only_step || visited_.at(PrintInstance(instance));
+        return absl::OkStatus();
+      });
+      if (!status.ok()) return NoteTrouble("instances", status);
+    }
     if (!options_.classify) return;
     const auto found = ClassifyRule(rule_, verdict_.limits, verdict_.instances, verdict_.used_finite_only_step,
                                     &verdict_.rounding, &verdict_.operators, options_.stop, &memory_);
@@ -205,7 +207,7 @@ class RuleProof {
     const absl::StatusOr<uint64_t> hash = SpecHash(rule_);
     if (!hash.ok()) return NoteTrouble("certificate", hash.status());
     certificate.spec_hash = *hash;
-    const absl::Status status = ForEachInstance(rule_, verdict_.limits, [&](const RuleInstance& instance) {
+    const absl::Status status = ForEachInstance(rule_, verdict_.limits, meanings_, [&](const RuleInstance& instance) {
       certificate.instances.push_back(std::move(certificates_.at(PrintInstance(instance))));
       return absl::OkStatus();
     });
@@ -223,6 +225,7 @@ class RuleProof {
   const RuleProofOptions& options_;
   RuleVerdict verdict_;
   verifier::QueryCache memory_;
+  MeaningCache meanings_;
   const double start_s_ = verifier::ThreadWorkSeconds();
   // True if the proof of the instance used a law that holds for finite values only. By PrintInstance; by the text with
   // axes merged.

@@ -19,19 +19,18 @@ Facts FactsOf(const T* elements, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const Computed x = static_cast<Computed>(elements[i]);
     if constexpr (std::is_floating_point_v<Computed>) {
-      if (!std::isfinite(x)) {
+      if (!std::isfinite(x)) [[unlikely]] {
         (std::isnan(x) ? facts.may_be_undefined : facts.may_be_infinite) = true;
+        integral = integral && std::isnan(x);
         if (std::isnan(x)) continue;
       }
-      integral = integral && x == std::trunc(x) && std::isfinite(x);
+      if (integral) integral = x == std::trunc(x);
     }
     lo = std::min(lo, x);
     hi = std::max(hi, x);
-    if (x == 0) {
-      zero = true;
-    } else {
-      smallest = std::min(smallest, std::abs(static_cast<double>(x)));
-    }
+    zero |= x == 0;
+    const double size = std::abs(static_cast<double>(x));
+    smallest = std::min(smallest, x == 0 ? kUnbounded : size);
   }
   facts.range = lo <= hi ? Interval{static_cast<double>(lo), static_cast<double>(hi)} : Interval::Of(0);
   if constexpr (!std::is_floating_point_v<Computed>) {

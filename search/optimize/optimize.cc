@@ -164,8 +164,9 @@ class Optimizer {
   absl::Status ReduceAll(CostModel& costs) {
     if (options_.rules == nullptr) return absl::OkStatus();
     std::vector<Candidate> reduced;
+    Numerics numerics;  // of weights, which all candidates share
     for (Candidate& candidate : report_.search.candidates) {
-      if (const absl::Status made = Reduce(costs, &candidate); !made.ok()) {
+      if (const absl::Status made = Reduce(costs, numerics, &candidate); !made.ok()) {
         Drop(candidate, Why::kFailed, std::string(made.message()));
         continue;
       }
@@ -186,7 +187,7 @@ class Optimizer {
                       [](const Output& x, const Output& y) { return x.value == y.value; });
   }
 
-  absl::Status Reduce(CostModel& costs, Candidate* candidate) {
+  absl::Status Reduce(CostModel& costs, Numerics& numerics, Candidate* candidate) {
     const RuleIndex& rules = *options_.rules;
     std::vector<TraceStep>& trace = report_.search.trace;
     for (bool first = true; candidate->step >= 0; first = false) {
@@ -194,14 +195,15 @@ class Optimizer {
       ASSIGN_OR_RETURN(const std::vector<ReplayStep> steps, MakeReplay(graph_, trace, path, rules));
       ASSIGN_OR_RETURN(const Replay made, Replay::Run(graph_, steps, rules));
       std::set<int> without;
-      if (first && costs_known_) without = StepsForNothing(graph_, made, steps, rules, costs);
+      if (first && costs_known_) without = StepsForNothing(graph_, made, steps, rules, costs, numerics);
       if (without.empty() && options_.unwanted) {
         ASSIGN_OR_RETURN(const std::vector<int> unwanted, options_.unwanted(made, steps));
         without.insert(unwanted.begin(), unwanted.end());
         for (int step : unwanted) report_.unwanted.insert(steps[static_cast<size_t>(step)].rule);
       }
       if (without.empty()) return absl::OkStatus();
-      ASSIGN_OR_RETURN(const ReducedPath reduced, WithoutSteps(graph_, made, steps, without, trace, path, rules));
+      ASSIGN_OR_RETURN(const ReducedPath reduced,
+                       WithoutSteps(graph_, made, steps, without, trace, path, rules, numerics));
       candidate->graph = reduced.graph;
       candidate->step = Append(reduced.steps);
       if (candidate->step < 0) reduced_away_ = true;

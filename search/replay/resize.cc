@@ -146,9 +146,11 @@ std::optional<Match> MatchOf(const ReplayStep& step, const Graph& before, const 
 }  // namespace
 
 absl::StatusOr<Resized> ReplayResized(const Replay& made, const std::vector<ReplayStep>& steps, const Graph& original,
-                                      const RuleIndex& rules, const std::set<int>& without, bool on_others) {
+                                      const RuleIndex& rules, const std::set<int>& without, bool on_others,
+                                      Numerics* numerics) {
   Resized resized{original, {}, {}, {}, {}};
-  Numerics numerics;
+  Numerics own;
+  if (numerics == nullptr) numerics = &own;
   for (size_t i = 0; i < steps.size(); ++i) {
     const ReplayStep& step = steps[i];
     if (step.replacement.empty() && !without.contains(static_cast<int>(i))) {
@@ -158,7 +160,7 @@ absl::StatusOr<Resized> ReplayResized(const Replay& made, const std::vector<Repl
           MatchOf(step, made.At(static_cast<int>(i)), resized.graph, *matcher, on_others);
       // Numbers that a match computes may be out of range at these sizes.
       absl::StatusOr<ValueMap> replacement = absl::NotFoundError("");
-      if (match) replacement = Instantiate(resized.graph, *match, &numerics);
+      if (match) replacement = Instantiate(resized.graph, *match, numerics);
       absl::StatusOr<Graph> next = absl::NotFoundError("");
       if (replacement.ok()) next = ReplaceValues(resized.graph, *replacement);
       if (next.ok()) {

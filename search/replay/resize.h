@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/numerics/ranges.h"
 #include "search/replay/replay.h"
 
 namespace rewright {
@@ -26,10 +27,10 @@ struct Resized {
 
 // `made` is `steps` replayed on the model at the sizes that it was optimized at, `original` the model at others, in an
 // arena of its own. Steps in `without` are left out. `on_others`: where a step stood, but not on the values that it
-// stood on, which a step that was left out would have made, another match of its rule is taken. Errors: a rule that is
-// none of `rules`.
+// stood on, which a step that was left out would have made, another match of its rule is taken. `numerics`: facts of
+// the arena of `original` that are known from other replays; null: none are. Errors: a rule that is none of `rules`.
 absl::StatusOr<Resized> ReplayResized(const Replay& made, const std::vector<ReplayStep>& steps, const Graph& original,
-                                      const RuleIndex& rules, const std::set<int>& without = {},
-                                      bool on_others = false);
+                                      const RuleIndex& rules, const std::set<int>& without = {}, bool on_others = false,
+                                      Numerics* numerics = nullptr);
 
 }  // namespace rewright

@@ -32,8 +32,9 @@ int64_t NewWeights(const Graph& graph, const Graph& original) {
 absl::StatusOr<ReducedPath> WithoutSteps(const Graph& original, const Replay& made,
                                          const std::vector<ReplayStep>& steps, const std::set<int>& without,
                                          const std::vector<TraceStep>& trace, const std::vector<int>& path,
-                                         const RuleIndex& rules) {
-  ASSIGN_OR_RETURN(const Resized left, ReplayResized(made, steps, original, rules, without, /*on_others=*/true));
+                                         const RuleIndex& rules, Numerics& numerics) {
+  ASSIGN_OR_RETURN(const Resized left,
+                   ReplayResized(made, steps, original, rules, without, /*on_others=*/true, &numerics));
   ReducedPath reduced{left.graph, {}};
   for (size_t i = 0; i < left.taken.size(); ++i) {
     const ReplayStep& step = steps[left.taken[i]];
@@ -48,7 +49,7 @@ absl::StatusOr<ReducedPath> WithoutSteps(const Graph& original, const Replay& ma
 }
 
 std::set<int> StepsForNothing(const Graph& original, const Replay& made, const std::vector<ReplayStep>& steps,
-                              const RuleIndex& rules, CostModel& costs) {
+                              const RuleIndex& rules, CostModel& costs, Numerics& numerics) {
   std::set<int> without;
   std::set<std::string> names;
   for (const ReplayStep& step : steps) {
@@ -67,7 +68,8 @@ std::set<int> StepsForNothing(const Graph& original, const Replay& made, const s
     for (size_t i = 0; i < steps.size(); ++i) {
       if (steps[i].rule == name) more.insert(static_cast<int>(i));
     }
-    const absl::StatusOr<Resized> left = ReplayResized(made, steps, original, rules, more, /*on_others=*/true);
+    const absl::StatusOr<Resized> left =
+        ReplayResized(made, steps, original, rules, more, /*on_others=*/true, &numerics);
     if (!left.ok()) continue;
     const Graph& graph = left->graph;
     const absl::StatusOr<GraphCost> without_it = costs.Cost(graph);

@@ -23,15 +23,15 @@ struct ReducedPath {
 };
 
 // `made` is `steps` replayed on `original`; `trace` at `path` are the same steps as the search took them. Steps that
-// build on one that is left out go with it.
+// build on one that is left out go with it. `numerics`: facts of the arena of `original`, here and below.
 absl::StatusOr<ReducedPath> WithoutSteps(const Graph& original, const Replay& made,
                                          const std::vector<ReplayStep>& steps, const std::set<int>& without,
                                          const std::vector<TraceStep>& trace, const std::vector<int>& path,
-                                         const RuleIndex& rules);
+                                         const RuleIndex& rules, Numerics& numerics);
 
 // Finds steps of rules without which the graph costs as much, runs no more nodes or needs fewer bytes of new weights,
 // and has no more bytes of weights. It gives none if steps are replacements in text, or if the search would take long.
 std::set<int> StepsForNothing(const Graph& original, const Replay& made, const std::vector<ReplayStep>& steps,
-                              const RuleIndex& rules, CostModel& costs);
+                              const RuleIndex& rules, CostModel& costs, Numerics& numerics);
 
 }  // namespace rewright

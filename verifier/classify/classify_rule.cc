@@ -6,7 +6,6 @@
 #include <memory>
 #include <numeric>
 
-#include "absl/functional/function_ref.h"
 #include "core/base/status_macros.h"
 #include "core/ir/rewrite.h"
 #include "substitutions/instance/instances.h"
@@ -227,8 +226,23 @@ absl::Status Continue(StopFlag stop) {
   return IsStopped(stop) ? absl::CancelledError("interrupted") : absl::OkStatus();
 }
 
+// The instances that differ by more than numbers of axes that could be merged.
+class DistinctInstances {
+ public:
+  void Add(const RuleInstance& instance) {
+    if (keys_.insert(verifier::MergedAxesKey(instance)).second) instances_.push_back(instance);
+  }
+  const std::vector<RuleInstance>& instances() const { return instances_; }
+
+ private:
+  std::set<std::string> keys_;
+  std::vector<RuleInstance> instances_;
+};
+
+// `distinct`: receives the instances; null: none are kept.
 absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits& domain, int instances,
                                    bool used_finite_only_step, std::optional<DType> half, bool ranged,
+                                   MeaningCache& meanings, DistinctInstances* distinct = nullptr,
                                    StopFlag stop = nullptr) {
   const auto measured = static_cast<size_t>(std::clamp(instances, 1, kMeasuredInstances));
   std::vector<RuleClassifier> classifiers;
@@ -239,7 +253,8 @@ absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits&
   }
   int number = 0;
   bool worst_found = false;
-  const absl::Status status = ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
+  const absl::Status status = ForEachInstance(rule, domain, meanings, [&](const RuleInstance& instance) {
+    if (distinct != nullptr) distinct->Add(instance);
     // Evenly spread, the first among them, and over the seeds.
     const int64_t begin = (int64_t{number} * kMeasuredInstances + instances - 1) / instances;
     const int64_t end = ((int64_t{number} + 1) * kMeasuredInstances + instances - 1) / instances;
@@ -262,39 +277,38 @@ absl::StatusOr<Classified> Measure(const CompiledRule& rule, const DomainLimits&
   return result;
 }
 
-// Calls `visit` for the instances that differ by more than numbers of axes that could be merged.
-absl::Status ForEachDistinct(const CompiledRule& rule, const DomainLimits& domain, StopFlag stop,
-                             verifier::QueryCache* memory,
-                             absl::FunctionRef<void(const RuleInstance&, const ProofOptions&)> visit) {
-  std::set<std::string> seen;
+// The worst of the laws of all instances; that of operations is tried where `same_bits`. Once one side is known to lose
+// more than any class but the worst allows, the other instances are left out.
+absl::StatusOr<RuleRounding> RoundingOf(const DistinctInstances& distinct, bool same_bits, StopFlag stop,
+                                        verifier::QueryCache* memory) {
   verifier::QueryCache own;
   ProofOptions options;
   options.memory = memory != nullptr ? memory : &own;
-  return ForEachInstance(rule, domain, [&](const RuleInstance& instance) {
-    if (seen.insert(verifier::MergedAxesKey(instance)).second) visit(instance, options);
-    return Continue(stop);
-  });
-}
-
-// The worst of the laws of all instances; that of operations is tried where `same_bits`.
-absl::StatusOr<RuleRounding> RoundingOf(const CompiledRule& rule, const DomainLimits& domain, bool same_bits,
-                                        StopFlag stop, verifier::QueryCache* memory) {
   RuleRounding worst{.same_operations = same_bits};
-  const auto visit = [&](const RuleInstance& instance, const ProofOptions& options) {
+  for (const RuleInstance& instance : distinct.instances()) {
+    if (std::max(worst.growth, worst.loss) > kRiskFactor) break;
     const RoundingOfInstance found = ProveRounding(instance, worst.same_operations, options);
     worst.same_operations = worst.same_operations && found.same_operations;
     worst.growth = std::max(worst.growth, found.growth);
     worst.loss = std::max(worst.loss, found.loss);
-  };
-  RETURN_IF_ERROR(ForEachDistinct(rule, domain, stop, memory, visit));
+    RETURN_IF_ERROR(Continue(stop));
+  }
   return worst;
 }
 
 // The same for elements of 16 bits: tells if the operations are the same, and gives the new values. `same_operations`
 // tells it for wider elements.
 absl::StatusOr<bool> RoundingOnHalvesOf(const CompiledRule& rule, const DomainLimits& domain, bool same_operations,
-                                        std::set<int>* new_values) {
-  const auto visit = [&](const RuleInstance& instance, const ProofOptions& options) {
+                                        MeaningCache& meanings, std::set<int>* new_values) {
+  DistinctInstances distinct;
+  RETURN_IF_ERROR(ForEachInstance(rule, domain, meanings, [&](const RuleInstance& instance) {
+    distinct.Add(instance);
+    return absl::OkStatus();
+  }));
+  verifier::QueryCache memory;
+  ProofOptions options;
+  options.memory = &memory;
+  for (const RuleInstance& instance : distinct.instances()) {
     const RoundingOnHalves found = ProveRoundingOnHalves(instance, same_operations, options);
     same_operations = same_operations && found.same_operations;
     // An instance with other numbers of siblings has other nodes: then all may be new.
@@ -303,8 +317,7 @@ absl::StatusOr<bool> RoundingOnHalvesOf(const CompiledRule& rule, const DomainLi
     } else if (!found.new_values.empty()) {
       for (int node = rule.num_lhs_nodes(); node < std::ssize(rule.nodes()); ++node) new_values->insert(node);
     }
-  };
-  RETURN_IF_ERROR(ForEachDistinct(rule, domain, /*stop=*/nullptr, /*memory=*/nullptr, visit));
+  }
   return same_operations;
 }
 
@@ -325,9 +338,11 @@ absl::StatusOr<RuleClass> ClassifyRule(const CompiledRule& rule, const DomainLim
                                        std::vector<OperatorClass>* operators, StopFlag stop,
                                        verifier::QueryCache* memory) {
   if (!HasOperatorVariable(rule.rule())) {
-    ASSIGN_OR_RETURN(const Classified found,
-                     Measure(rule, domain, instances, used_finite_only_step, std::nullopt, /*ranged=*/false, stop));
-    ASSIGN_OR_RETURN(*rounding, RoundingOf(rule, domain, found.rule_class == RuleClass::kExact, stop, memory));
+    MeaningCache meanings;
+    DistinctInstances distinct;
+    ASSIGN_OR_RETURN(const Classified found, Measure(rule, domain, instances, used_finite_only_step, std::nullopt,
+                                                     /*ranged=*/false, meanings, &distinct, stop));
+    ASSIGN_OR_RETURN(*rounding, RoundingOf(distinct, found.rule_class == RuleClass::kExact, stop, memory));
     return WithRounding(found.rule_class, rounding->same_operations, *rounding, kRiskFactor);
   }
   RuleClass worst = RuleClass::kExact;
@@ -354,10 +369,12 @@ absl::StatusOr<std::optional<RuleClass>> ClassifyOnHalves(const CompiledRule& ru
     return worst;
   }
   std::set<int> own_values;
-  ASSIGN_OR_RETURN(const bool same_operations, RoundingOnHalvesOf(rule, domain, rounding.same_operations, &own_values));
+  MeaningCache meanings;
+  ASSIGN_OR_RETURN(const bool same_operations,
+                   RoundingOnHalvesOf(rule, domain, rounding.same_operations, meanings, &own_values));
   for (DType half : {DType::kFloat16, DType::kBFloat16}) {
-    ASSIGN_OR_RETURN(const Classified found,
-                     Measure(rule, domain, instances, wide == RuleClass::kFiniteOnly, half, !own_values.empty()));
+    ASSIGN_OR_RETURN(const Classified found, Measure(rule, domain, instances, wide == RuleClass::kFiniteOnly, half,
+                                                     !own_values.empty(), meanings));
     if (found.measured) worst = Worse(worst.value_or(wide), found.rule_class);
   }
   new_values->merge(own_values);

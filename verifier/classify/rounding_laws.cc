@@ -7,7 +7,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -16,6 +15,7 @@
 #include "core/ir/rewrite.h"
 #include "core/tensor/compare.h"
 #include "substitutions/language/number.h"
+#include "verifier/classify/classify_rule.h"
 #include "verifier/classify/value_distribution.h"
 #include "verifier/refute/counterexample.h"
 #include "verifier/refute/numeric_instance.h"
@@ -189,14 +189,21 @@ class Operations {
 
 // ---------------------------------------------------------------- magnitudes
 
-ExprPtr MagnitudeOf(const ExprPtr& e, const std::set<ExprPtr>& exponents) {
+// Numbers that are made of an index: with their absolute values, or with any function in the place of these. A law with
+// any function implies the other one, and the prover does not ask for the signs.
+enum class Counts : uint8_t { kAbsolute, kAny };
+
+ExprPtr MagnitudeOf(const ExprPtr& e, const std::set<ExprPtr>& exponents, Counts counts) {
   if (!IsScalarKind(e->kind()) || !IsFloating(e->dtype()) || exponents.contains(e)) return e;
   // An infinity is where an extremum begins: its sign is no part of a magnitude.
   if (e->IsConst()) return e->real() < 0 && std::isfinite(e->real()) ? Constant(-e->real(), e->dtype()).node() : e;
   if (e->kind() == ExprKind::kFromIndex) {
     // An integer that a number is made of, as -3 in -3 / 4.
     int64_t integer;
-    if (!Index(e->arg(0)).IsInt(&integer)) return Call(Fn::kAbs, {Scalar(e)}).node();
+    if (!Index(e->arg(0)).IsInt(&integer)) {
+      if (counts == Counts::kAbsolute) return Call(Fn::kAbs, {Scalar(e)}).node();
+      return AnyFunction("magnitude", {FromIndex(Index(e->arg(0)), DType::kInt64).node()}, e->dtype());
+    }
     return integer < 0 ? FromIndex(Index(-integer), e->dtype()).node() : e;
   }
   if (e->kind() == ExprKind::kReduce && e->reduction() == ReduceKind::kMin) {
@@ -233,6 +240,21 @@ struct Exponents {
 Number MagnitudeOf(const Number& number) {
   const double* real = std::get_if<double>(&number);
   return real != nullptr && std::isfinite(*real) ? Number(std::abs(*real)) : number;
+}
+
+RuleInstance MagnitudesOf(const RuleInstance& instance, Counts counts) {
+  const Exponents exponents(instance);
+  RuleInstance law = WithElements(
+      instance, [&](const SymbolicNode&, const ExprPtr& e) { return MagnitudeOf(e, exponents.constants, counts); });
+  for (RealSymbol& real : law.reals) real.positive = real.positive || IsFloating(real.dtype);
+  for (size_t n = 0; n < law.nodes.size(); ++n) {
+    SymbolicNode& node = law.nodes[n];
+    const bool is_exponent = exponents.leaves.contains(static_cast<int>(n));
+    if (node.meaning != nullptr || !IsFloating(node.dtypes[0]) || is_exponent) continue;
+    node.positive = true;
+    if (node.splat) node.splat = MagnitudeOf(*node.splat);
+  }
+  return law;
 }
 
 // ---------------------------------------------------------------- ranges
@@ -346,26 +368,30 @@ enum class Sizes : uint8_t {
   kSigned,      // those of leaves, with elements of either sign
 };
 
-// One instance at some sizes, with numbers for its leaves: a law that fails there need not be proved.
+// One instance at some sizes, with numbers for its leaves: a law that fails there need not be proved. Draws sizes when
+// they are asked for.
 class Sample {
  public:
-  explicit Sample(const RuleInstance& instance) : instance_(instance), search_(instance, kSeed), random_(kSeed) {
+  explicit Sample(const RuleInstance& instance) : instance_(instance), random_(kSeed) {}
+
+  const std::vector<std::vector<int64_t>>& symbols() {
     constexpr int kDraws = 6, kTries = 20;  // large instances are rarely legal
-    for (int k = 0; k < kTries && symbols_.empty(); ++k) symbols_ = search_.Draw(kDraws);
+    if (search_) return symbols_;
+    search_.emplace(instance_, kSeed);
+    for (int k = 0; k < kTries && symbols_.empty(); ++k) symbols_ = search_->Draw(kDraws);
+    return symbols_;
   }
 
-  const std::vector<std::vector<int64_t>>& symbols() const { return symbols_; }
-
-  // Those, and some at which one size is large, with those that the conditions tie to it.
-  std::vector<std::vector<int64_t>> SymbolsToTheLarge() {
+  // Some at which one size is large, with those that the conditions tie to it.
+  std::vector<std::vector<int64_t>> LargeSymbols() {
     constexpr int64_t kLarge = 1024;
-    std::vector<std::vector<int64_t>> all = symbols_;
-    if (symbols_.empty()) return all;
+    std::vector<std::vector<int64_t>> all;
+    if (symbols().empty()) return all;
     for (size_t one = 0; one < instance_.symbols.size(); ++one) {
       if (!instance_.symbols[one].is_size) continue;
       // A size that another one makes by a product has not every value.
       for (int64_t large : {kLarge, kLarge + kLarge / 2, kLarge - 1, kLarge + 1}) {
-        std::optional<std::vector<int64_t>> drawn = search_.DrawAt(static_cast<int>(one), large);
+        std::optional<std::vector<int64_t>> drawn = search_->DrawAt(static_cast<int>(one), large);
         if (!drawn) continue;
         all.push_back(*std::move(drawn));
         break;
@@ -377,7 +403,7 @@ class Sample {
   // The values of all nodes; nothing where they cannot be computed. Leaves, or their elements, have sizes between
   // 2^-spread and 1.
   std::optional<std::vector<std::vector<Tensor>>> Run(const RuleInstance& law, const std::vector<int64_t>& symbols,
-                                                      int spread, Sizes sizes) {
+                                                      int spread, Sizes sizes, CompiledNodes* compiled) {
     ValueDistribution leaves_of(random_(), std::nullopt);
     std::vector<Number> reals = leaves_of.Reals(law, Leaves::kOrdinary);
     for (size_t k = 0; k < reals.size(); ++k) {
@@ -400,7 +426,7 @@ class Sample {
         SetElement(negative ? -element : element, i, &leaves[n]);
       }
     }
-    auto values = numeric.Run(leaves, Precision::kFloat64, law.nodes.size());
+    auto values = numeric.Run(leaves, Precision::kFloat64, law.nodes.size(), compiled);
     if (!values.ok()) return std::nullopt;
     return *std::move(values);
   }
@@ -409,8 +435,8 @@ class Sample {
   static constexpr uint64_t kSeed = 1;
 
   const RuleInstance& instance_;
-  verifier::CounterexampleSearch search_;
   std::mt19937_64 random_;
+  std::optional<verifier::CounterexampleSearch> search_;
   std::vector<std::vector<int64_t>> symbols_;
 };
 
@@ -418,11 +444,10 @@ class Sample {
 // ranges is false.
 class SeenValues {
  public:
-  SeenValues(const RuleInstance& instance, const std::set<int>& left) {
+  SeenValues(const RuleInstance& instance, const std::set<int>& left, Sample* sample) {
     constexpr int kSpread = 4;
-    Sample sample(instance);
-    for (const std::vector<int64_t>& symbols : sample.symbols()) {
-      auto values = sample.Run(instance, symbols, kSpread, Sizes::kSigned);
+    for (const std::vector<int64_t>& symbols : sample->symbols()) {
+      auto values = sample->Run(instance, symbols, kSpread, Sizes::kSigned, /*compiled=*/nullptr);
       if (!values) continue;
       std::vector<double> seen = {0, 1};
       for (int node : left) {
@@ -456,14 +481,14 @@ class SeenValues {
 };
 
 // The greatest ratio of the largest elements that the sides of the law of magnitudes give, in both directions: at these
-// sizes, for leaves of these sizes. Both 0 where nothing could be computed.
+// sizes, each so many times, for leaves of these sizes. Both 0 where nothing could be computed.
 std::pair<double, double> Growth(const RuleInstance& law, const std::vector<std::vector<int64_t>>& all, Sizes sizes,
-                                 Sample* sample) {
-  constexpr int kRuns = 4, kSpread = 20;
+                                 int runs, Sample* sample, CompiledNodes* compiled) {
+  constexpr int kSpread = 20;
   double growth = 0, loss = 0;
   for (const std::vector<int64_t>& symbols : all) {
-    for (int run = 0; run < kRuns; ++run) {
-      const auto values = sample->Run(law, symbols, kSpread, sizes);
+    for (int run = 0; run < runs; ++run) {
+      const auto values = sample->Run(law, symbols, kSpread, sizes, compiled);
       if (!values) continue;
       for (size_t k = 0; k < law.lhs.size(); ++k) {
         const auto at = [&](SymbolicValue v) -> const Tensor& {
@@ -504,17 +529,20 @@ bool HasFloatingOutputs(const RuleInstance& instance) {
 // those of positive numbers.
 enum class Numbers : uint8_t { kAll, kFinite };
 
-bool IsProved(const RuleInstance& law, ProofOptions options, Numbers numbers) {
+// The law is made of an instance that is proved, of which `sample` is: the prover has to compare elements alone.
+bool IsProved(const RuleInstance& law, ProofOptions options, Numbers numbers, Sample* sample) {
   options.search_counterexample = false;
+  options.assignments = &sample->symbols();
+  options.legal = true;
   options.observer = nullptr;
   options.keep_smtlib = false;
   const ProofResult result = Prove(law, options);
   return result.verdict == Verdict::kProved && (numbers == Numbers::kFinite || !result.used_finite_only_step);
 }
 
-bool HasSameOperations(const RuleInstance& instance, bool stored, const ProofOptions& options) {
+bool HasSameOperations(const RuleInstance& instance, bool stored, const ProofOptions& options, Sample* sample) {
   const RuleInstance law = LawOfOperations(instance, stored);
-  return IsInstanceItself(law, instance) || IsProved(law, options, Numbers::kAll);
+  return IsInstanceItself(law, instance) || IsProved(law, options, Numbers::kAll, sample);
 }
 
 }  // namespace
@@ -536,20 +564,7 @@ RuleInstance LawOfOperations(const RuleInstance& instance, bool stored) {
   return law;
 }
 
-RuleInstance LawOfMagnitudes(const RuleInstance& instance) {
-  const Exponents exponents(instance);
-  RuleInstance law = WithElements(
-      instance, [&](const SymbolicNode&, const ExprPtr& e) { return MagnitudeOf(e, exponents.constants); });
-  for (RealSymbol& real : law.reals) real.positive = real.positive || IsFloating(real.dtype);
-  for (size_t n = 0; n < law.nodes.size(); ++n) {
-    SymbolicNode& node = law.nodes[n];
-    const bool is_exponent = exponents.leaves.contains(static_cast<int>(n));
-    if (node.meaning != nullptr || !IsFloating(node.dtypes[0]) || is_exponent) continue;
-    node.positive = true;
-    if (node.splat) node.splat = MagnitudeOf(*node.splat);
-  }
-  return law;
-}
+RuleInstance LawOfMagnitudes(const RuleInstance& instance) { return MagnitudesOf(instance, Counts::kAbsolute); }
 
 RuleInstance LawOfRanges(const RuleInstance& instance, SymbolicValue value) {
   const DType dtype = instance.nodes[value.node].dtypes[value.output];
@@ -572,24 +587,33 @@ RuleInstance LawOfRanges(const RuleInstance& instance, SymbolicValue value) {
 RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, const ProofOptions& options) {
   constexpr double kNearlyOne = 1 + 1e-6;
   RoundingOfInstance rounding;
-  rounding.same_operations = same_bits && HasSameOperations(instance, /*stored=*/false, options);
+  Sample sample(instance);
+  rounding.same_operations = same_bits && HasSameOperations(instance, /*stored=*/false, options, &sample);
   rounding.same_magnitudes = rounding.same_operations || !HasFloatingOutputs(instance);
   if (rounding.same_magnitudes) return rounding;
   const RuleInstance law = LawOfMagnitudes(instance);
-  Sample sample(instance);
-  std::tie(rounding.growth, rounding.loss) = Growth(law, sample.symbols(), Sizes::kOfLeaves, &sample);
+  CompiledNodes compiled;
+  const auto draw = [&](const std::vector<std::vector<int64_t>>& all, Sizes sizes, int runs) {
+    const auto [growth, loss] = Growth(law, all, sizes, runs, &sample, &compiled);
+    rounding.growth = std::max(rounding.growth, growth);
+    rounding.loss = std::max(rounding.loss, loss);
+  };
+  rounding.growth = rounding.loss = 0;
+  // One run tells most laws that fail. A law that is proved needs no other.
+  draw(sample.symbols(), Sizes::kOfLeaves, 1);
   const bool equal = rounding.growth < kNearlyOne && rounding.loss < kNearlyOne;
-  rounding.same_magnitudes = equal && IsProved(law, options, Numbers::kFinite);
+  rounding.same_magnitudes =
+      equal && IsProved(MagnitudesOf(instance, Counts::kAny), options, Numbers::kFinite, &sample);
   if (rounding.same_magnitudes) {
     rounding.growth = rounding.loss = 1;
     return rounding;
   }
-  // Nothing says how the ratio grows with sizes, or between elements of one leaf.
-  const std::vector<std::vector<int64_t>> all = sample.SymbolsToTheLarge();
+  constexpr int kRuns = 4;
+  draw(sample.symbols(), Sizes::kOfLeaves, kRuns);
+  // Nothing says how the ratio grows with sizes, or between elements of one leaf, which shows at any size.
   for (Sizes sizes : {Sizes::kOfLeaves, Sizes::kOfElements, Sizes::kOfProducts}) {
-    const auto [growth, loss] = Growth(law, all, sizes, &sample);
-    rounding.growth = std::max(rounding.growth, growth);
-    rounding.loss = std::max(rounding.loss, loss);
+    if (std::max(rounding.growth, rounding.loss) > kRiskFactor) break;  // no larger one says more
+    draw(sizes == Sizes::kOfLeaves ? sample.LargeSymbols() : sample.symbols(), sizes, kRuns);
   }
   if (rounding.growth == 0 && rounding.loss == 0) rounding.growth = rounding.loss = HUGE_VAL;  // nothing is known
   return rounding;
@@ -598,15 +622,16 @@ RoundingOfInstance ProveRounding(const RuleInstance& instance, bool same_bits, c
 RoundingOnHalves ProveRoundingOnHalves(const RuleInstance& instance, bool same_operations,
                                        const ProofOptions& options) {
   RoundingOnHalves rounding;
-  rounding.same_operations = same_operations && HasSameOperations(instance, /*stored=*/true, options);
+  Sample sample(instance);
+  rounding.same_operations = same_operations && HasSameOperations(instance, /*stored=*/true, options, &sample);
   if (rounding.same_operations) return rounding;  // both sides overflow together
   std::optional<SeenValues> seen;
   const auto may_exceed = [&](SymbolicValue value) {
     const SymbolicNode& n = instance.nodes[static_cast<size_t>(value.node)];
     if (IsBounded(n, static_cast<size_t>(value.output))) return false;
     if (std::find(instance.rhs.begin(), instance.rhs.end(), value) != instance.rhs.end()) return false;
-    if (!seen) seen.emplace(instance, Used(instance, instance.lhs));
-    return !seen->AllSeen(value) || !IsProved(LawOfRanges(instance, value), options, Numbers::kAll);
+    if (!seen) seen.emplace(instance, Used(instance, instance.lhs), &sample);
+    return !seen->AllSeen(value) || !IsProved(LawOfRanges(instance, value), options, Numbers::kAll, &sample);
   };
   for (int node : Used(instance, instance.rhs)) {
     if (node < instance.num_lhs_nodes) continue;

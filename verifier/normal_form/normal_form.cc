@@ -54,10 +54,7 @@ NormalForm AtomForm(const Atom& a) {
   return {t};
 }
 
-NormalForm IndexForm(Context& ctx, const Poly& value) {
-  ctx.met_count = ctx.met_count || value.items().size() > 1;
-  return Simplify(ctx, AtomForm(MakeIntAtom(ctx, value)));
-}
+NormalForm IndexForm(Context& ctx, const Poly& value) { return Simplify(ctx, AtomForm(MakeIntAtom(ctx, value))); }
 
 NormalForm Add(Context& ctx, const NormalForm& a, const NormalForm& b) {
   NormalForm all = a;

@@ -63,7 +63,6 @@ bool CountUnused(Context& ctx, Term* t) {
     t->bound.erase(std::find(t->bound.begin(), t->bound.end(), v));
     t->guard = rest;
     t->atoms.push_back(MakeIntAtom(ctx, count));
-    ctx.met_count = ctx.met_count || count.items().size() > 1;
     if (ProofObserver* observer = ObserverOf(ctx)) observer->Counted(ctx, before, *t, v, count);
     return true;
   }

@@ -36,11 +36,7 @@ Atom MapAtom(Context& ctx, const Atom& a, const Map& map) {
       for (const Poly& p : a->at) at.push_back(map.OfPoly(p));
       return MakeRead(ctx, Leaf{a->name, a->positive, a->boolean}, std::move(at));
     }
-    case AtomNode::Kind::kInt: {
-      const Poly value = map.OfPoly(a->value);
-      ctx.met_count = ctx.met_count || value.items().size() > 1;
-      return MakeIntAtom(ctx, value);
-    }
+    case AtomNode::Kind::kInt: return MakeIntAtom(ctx, map.OfPoly(a->value));
     case AtomNode::Kind::kFn: {
       std::vector<NormalForm> args;
       for (const NormalForm& n : a->args) args.push_back(map.OfForm(n));

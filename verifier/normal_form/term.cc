@@ -132,6 +132,11 @@ Atom MakeIntAtom(const Variables& ctx, const Poly& value) {
   return node;
 }
 
+Atom MakeIntAtom(Context& ctx, const Poly& value) {
+  ctx.met_count = ctx.met_count || value.items().size() > 1;
+  return MakeIntAtom(static_cast<const Variables&>(ctx), value);
+}
+
 Atom MakeFnAtom(const Variables& ctx, const std::string& fn, std::vector<NormalForm> args) {
   auto node = std::make_shared<AtomNode>();
   node->kind = AtomNode::Kind::kFn;

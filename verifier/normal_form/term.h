@@ -63,6 +63,8 @@ struct AtomNode {
 
 Atom MakeRead(const Variables& ctx, const Leaf& leaf, std::vector<Poly> at);
 Atom MakeIntAtom(const Variables& ctx, const Poly& value);
+// Makes it for a proof, and notes where the strategy's choice about elements that count matters.
+Atom MakeIntAtom(Context& ctx, const Poly& value);
 Atom MakeFnAtom(const Variables& ctx, const std::string& fn, std::vector<NormalForm> args);
 // A binder over families: "max", "prod", "argmax"... Only "max" is understood beyond equality.
 Atom MakeBinderAtom(const Variables& ctx, const std::string& binder, std::vector<Family> families);

@@ -92,6 +92,7 @@ void TellSteps(const RuleInstance& instance, const std::vector<Strategy>& strate
 void TryStrategies(const RuleInstance& instance, const ProofOptions& options, ProofSession* session,
                    const std::vector<std::vector<int64_t>>& assignments, ProofResult* result) {
   Legality legal;
+  legal.proved = options.legal;
   Differences differences;
   const std::vector<Strategy> strategies = Strategies();
   std::vector<const Strategy*> order;
@@ -197,7 +198,8 @@ ProofResult Prove(const RuleInstance& instance, const ProofOptions& options) {
   if (result.verdict != Verdict::kRefuted) {
     const bool searched = options.search_counterexample && search.assignments().empty();
     result.vacuous = searched && verifier::IsVacuous(instance, options, &session);
-    verifier::TryStrategies(instance, options, &session, search.assignments(), &result);
+    const auto& assignments = options.assignments != nullptr ? *options.assignments : search.assignments();
+    verifier::TryStrategies(instance, options, &session, assignments, &result);
     if (result.verdict == Verdict::kUnknown) refute(options.more_trials, options.work_limit_s, /*large_sizes=*/true);
   }
   if (result.verdict == Verdict::kUnknown && !unconfirmed.empty()) {

@@ -43,6 +43,11 @@ struct ProofOptions {
   // Is told every step of the attempt that succeeded, which is gone through once more.
   verifier::ProofObserver* observer = nullptr;
   bool tell_attempts = false;  // every attempt instead, also those that fail
+  // Assignments of the symbols that satisfy the conditions and make the left side legal, in the place of those that a
+  // search for a counterexample finds: inequalities that fail there are not asked about.
+  const std::vector<std::vector<int64_t>>* assignments = nullptr;
+  // The first three obligations are known to hold: they are proved of an instance that differs in its elements alone.
+  bool legal = false;
 };
 
 struct ProofResult {

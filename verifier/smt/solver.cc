@@ -41,6 +41,29 @@ void AddBounds(const Context& ctx, const Guard& g, std::set<Poly>* bounds) {
   }
 }
 
+bool HaveSameConjuncts(const Guard& a, const Guard& b) {
+  const std::vector<Guard> left = Conjuncts(a), right = Conjuncts(b);
+  return left.size() == right.size() && std::all_of(left.begin(), left.end(), [&](const Guard& g) {
+           return std::find(right.begin(), right.end(), g) != right.end();
+         });
+}
+
+// The terms' conditions, each once, with the sum of their coefficients; without those whose sum is 0.
+NormalForm WithoutEqualGuards(const NormalForm& terms) {
+  NormalForm merged;
+  for (const Term& t : terms) {
+    const auto same = std::find_if(merged.begin(), merged.end(),
+                                   [&](const Term& other) { return HaveSameConjuncts(other.guard, t.guard); });
+    if (same == merged.end()) {
+      merged.push_back(t);
+    } else {
+      same->coef = same->coef + t.coef;
+    }
+  }
+  std::erase_if(merged, [](const Term& t) { return t.coef.IsZero(); });
+  return merged;
+}
+
 }  // namespace
 
 struct QueryCache::Impl {
@@ -223,7 +246,9 @@ bool Solver::Implies(const std::vector<Guard>& facts, const Guard& goal, const s
   return impl_->Unsatisfiable(facts, {goal}, hidden, {}, tag, [&](Encoder& e) { return !e.OfGuard(goal); });
 }
 
-bool Solver::CoefficientsCancel(const std::vector<Guard>& facts, const NormalForm& terms) {
+bool Solver::CoefficientsCancel(const std::vector<Guard>& facts, const NormalForm& all) {
+  const NormalForm terms = WithoutEqualGuards(all);
+  if (terms.empty()) return true;
   std::vector<Guard> guards;
   Rational scale = 1;
   for (const Term& t : terms) {
