@@ -58,6 +58,11 @@ struct SimdTable {
   void (*start_join[3])(float* numbers);
   void (*join_row[3])(float* numbers, const float* x, long n);
   float (*join_all[3])(const float* numbers);
+  // numbers[r] = the n elements x[r * row].. joined, for r < rows.
+  void (*join_rows[3])(float* numbers, const float* x, long row, long rows, long n);
+  // out[r * out_row + i] = exp(x[r * row + i] - y[r * y_step]) for r < rows, i < n; sums[r]: their sum (null: unwanted).
+  void (*exp_rows)(float* out, long out_row, const float* x, long row, const float* y, long y_step, float* sums,
+                   long rows, long n);
   // out[i] = exp(x[i] - max) / sum, and its logarithm; out may be x.
   void (*softmax_row)(float* out, const float* x, long n);
   void (*log_softmax_row)(float* out, const float* x, long n);
