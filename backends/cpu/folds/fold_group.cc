@@ -13,6 +13,7 @@
 // is computed anew by products of f32; where those of a body are, its strip.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "backends/common/group.h"
 #include "backends/cpu/folds/fold_plan.h"
+#include "backends/cpu/folds/fold_ranges.h"
 #include "backends/cpu/folds/folds.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
@@ -61,6 +63,12 @@ class FoldKernel : public Kernel {
           if (!Pack(plan, factor, buffers, scratch, unit / blocks, unit % blocks)) is_exact = false;
         }
       }
+      for (const RangedRead& read : plan.ranged) {
+        const int64_t units = static_cast<int64_t>(read.starts.size()) * plan.strips();
+        for (int64_t unit = units * me / all; unit < units * (me + 1) / all; ++unit) {
+          FindRanges(plan, read, buffers, scratch, unit);
+        }
+      }
       if (all > 1) {
 #pragma omp barrier
       }
@@ -89,6 +97,11 @@ class FoldKernel : public Kernel {
     const int64_t columns = factor.along_depth ? factor.columns : count;
     const int64_t step = factor.along_depth ? read.loop : read.inner;
     const int64_t column = factor.along_depth ? read.column : read.loop;
+    if (plan.skips) {
+      const Range range =
+          step == 1 ? RangeOf(from, columns, depth, column, step) : RangeOf(from, depth, columns, step, column);
+      scratch[factor.most + matrix * plan.blocks() + block] = GreatestOf(range);
+    }
     if (!plan.splits) {
       PackMatmulWeights(from, depth, columns, step, column, to);
       return true;
@@ -96,6 +109,55 @@ class FoldKernel : public Kernel {
     alignas(64) int most[kLineFloats] = {};
     most[0] = SplitProducts()->pack(from, depth, columns, step, column, reinterpret_cast<uint16_t*>(to));
     return SplitProducts()->are_within(most, 1, kLeastRight, kLargestSplit);
+  }
+
+  static Range RangeOf(const float* x, int64_t rows, int64_t count, int64_t row, int64_t step) {
+    Range range{*x, *x};
+    const auto take = [&](float low, float high) {
+      range.low = low < range.low || std::isnan(low) ? low : range.low;
+      range.high = high > range.high || std::isnan(high) ? high : range.high;
+    };
+    for (int64_t r = 0; r < rows && !std::isnan(range.low); ++r) {
+      const float* const line = x + r * row;
+      if (step == 1) {
+        float low = 0, high = 0;
+        Simd().join_rows[kJoinMin](&low, line, count, 1, count);
+        Simd().join_rows[kJoinMax](&high, line, count, 1, count);
+        take(low, high);
+      } else {
+        for (int64_t i = 0; i < count; ++i) take(line[i * step], line[i * step]);
+      }
+    }
+    return std::isnan(range.low) || std::isnan(range.high) ? Range() : range;
+  }
+  static float GreatestOf(const Range& range) { return std::max(-range.low, range.high); }
+
+  // The ranges of one strip in all blocks.
+  static void FindRanges(const FoldPlan& plan, const RangedRead& ranged, void* const* buffers, float* scratch,
+                         int64_t unit) {
+    const FoldRead& read = plan.reads[static_cast<size_t>(ranged.value)];
+    const int64_t first_row = unit % plan.strips() * plan.strip;
+    const int64_t rows = read.row == 0 ? 1 : std::min(plan.strip, plan.rows - first_row);
+    const int64_t start = ranged.starts[static_cast<size_t>(unit / plan.strips())] + first_row * read.row;
+    float* to = scratch + ranged.offset + 2 * unit * plan.blocks();
+    for (int64_t first = 0; first < plan.loop; first += plan.loop_block, to += 2) {
+      const int64_t count = std::min(plan.loop_block, plan.loop - first), at = start + first * read.loop;
+      Range range;
+      if (read.element_bytes == 1) {
+        const auto* const truths = static_cast<const uint8_t*>(buffers[read.operand]) + at;
+        unsigned any = 0, all = 1;
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t i = 0; i < count; ++i) {
+            any |= truths[r * read.row + i * read.loop];
+            all &= truths[r * read.row + i * read.loop];
+          }
+        }
+        range = {static_cast<float>(all), static_cast<float>(any)};
+      } else {
+        range = RangeOf(static_cast<const float*>(buffers[read.operand]) + at, rows, count, read.row, read.loop);
+      }
+      to[0] = range.low, to[1] = range.high;
+    }
   }
 
   // One thread: its part of the scratch space, and the strip and block at which it is.
@@ -138,10 +200,12 @@ class FoldKernel : public Kernel {
       };
       bool is_exact = true;
       if (split_ != nullptr) for_strips([&] { is_exact = SplitLeft() && is_exact; });
+      if (plan_.skips) for_strips([&] { BoundLeft(); });
       if (!is_exact) return false;
       for (int64_t block = 0; block < plan_.blocks(); ++block) {
         for_strips([&] {
           SetBlock(block);
+          if (plan_.skips && block > 0 && IsUnchanged()) return;
           for (size_t k = 0; k < plan_.program.steps.size(); ++k) RunStep(k, /*repairs=*/true);
           Advance();
         });
@@ -210,6 +274,10 @@ class FoldKernel : public Kernel {
       View& view = views_[static_cast<size_t>(v)];
       view = {reinterpret_cast<char*>(slot), FoldPlan::HasRows(value.axes) ? plan_.LineOf(value.axes) : 0,
               static_cast<int64_t>(DTypeSize(value.dtype))};
+      if (const int same = plan_.skips ? SameAs(value, slot) : -1; same >= 0) {
+        view = ViewOf(same);
+        return;
+      }
       switch (value.kind) {
         case ValueKind::kRead: return Read(v, slot, &view);
         case ValueKind::kProduct: return Product(v, slot, view.row);
@@ -217,6 +285,29 @@ class FoldKernel : public Kernel {
         case ValueKind::kSelect: return Apply(Simd().f32[kTileSelect], nullptr, value, view);
         default: return;  // numbers are there
       }
+    }
+
+    // The argument that the value is equal to in all of the block, as the ranges of reads tell: x + 0, or a choice that
+    // is the same everywhere. Its elements may stay where they are, in the value's own place. -1: none.
+    int SameAs(const BlockValue& value, const float* slot) const {
+      const bool adds = value.kind == ValueKind::kCall && value.fn == Fn::kAdd;
+      if (!(value.axes & kLoopAxis) || (!adds && value.kind != ValueKind::kSelect)) return -1;
+      int same = -1;
+      const auto range_of = [&](int arg) {
+        return values_[static_cast<size_t>(arg)].kind == ValueKind::kRead ? RangeOfLeaf(static_cast<size_t>(arg))
+                                                                          : Range();
+      };
+      if (adds) {
+        same = range_of(value.args[1]).IsOnly(0)   ? value.args[0]
+               : range_of(value.args[0]).IsOnly(0) ? value.args[1]
+                                                   : -1;
+      } else {
+        const Range condition = range_of(value.args[0]);
+        same = condition.IsOnly(1) ? value.args[1] : condition.IsOnly(0) ? value.args[2] : -1;
+      }
+      if (same < 0 || values_[static_cast<size_t>(same)].axes != value.axes) return -1;
+      const int64_t place = plan_.slots[0].at[static_cast<size_t>(same)];
+      return place >= 0 && own_ + place == slot ? same : -1;
     }
 
     // In place where the elements lie side by side.
@@ -283,10 +374,53 @@ class FoldKernel : public Kernel {
         const FoldRead& left = plan_.reads[static_cast<size_t>(values_[v].args[0])];
         const int64_t depth = plan_.packed[static_cast<size_t>(plan_.packed_of[v])].depth;
         std::fill_n(most, count_rows_ * kLineFloats, 0);
-        split_->split_rows(LeftAt(left), left.row, left.inner, count_rows_, depth, LeftParts(v), most);
+        split_->split_rows(LeftAt(left), left.row, left.inner, plan_.left_factors[v], count_rows_, depth, LeftParts(v),
+                           most);
         is_exact = is_exact && split_->are_within(most, count_rows_, kLeastLeft, kLargestSplit);
       }
       return is_exact;
+    }
+
+    float* LeftBound(size_t product) const { return own_ + plan_.left_bounds[product] + in_block_ / plan_.strip; }
+
+    void BoundLeft() const {
+      for (size_t v = 0; v < values_.size(); ++v) {
+        if (values_[v].kind != ValueKind::kProduct) continue;
+        const FoldRead& left = plan_.reads[static_cast<size_t>(values_[v].args[0])];
+        const int64_t depth = plan_.packed[static_cast<size_t>(plan_.packed_of[v])].depth;
+        const Range range = RangeOf(LeftAt(left), count_rows_, depth, left.row, left.inner);
+        *LeftBound(v) = GreatestOf(range) * std::abs(plan_.left_factors[v]);
+      }
+    }
+
+    // Returns whether the block is known to leave all carried numbers of the strip as they are.
+    bool IsUnchanged() const {
+      const auto of_value = [&](int v) { return RangeOfLeaf(static_cast<size_t>(v)); };
+      const auto of_carried = [&](int carried) {
+        const auto k = static_cast<size_t>(carried);
+        if (plan_.program.steps[k].factor >= 0) return Range();
+        return RangeOf(Behind(k), 1, count_rows_, 0, 1);
+      };
+      return LeavesAllUnchanged(plan_.program, {of_value, of_carried});
+    }
+
+    Range RangeOfLeaf(size_t v) const {
+      const BlockValue& value = values_[v];
+      if (value.kind == ValueKind::kNumber) return {plan_.numbers[v], plan_.numbers[v]};
+      if (const int packed = plan_.packed_of[v]; packed >= 0) {
+        const PackedFold& factor = plan_.packed[static_cast<size_t>(packed)];
+        float most = scratch_[factor.most + factor.slots[static_cast<size_t>(point_)] * plan_.blocks() + block_];
+        // No sum of products is greater, rounding included.
+        if (value.kind == ValueKind::kProduct) most *= *LeftBound(v) * static_cast<float>(factor.depth) * 1.01f;
+        return {-most, most};
+      }
+      for (const RangedRead& read : plan_.ranged) {
+        if (read.value != static_cast<int>(v)) continue;
+        const int64_t strip = read.slots[static_cast<size_t>(point_)] * plan_.strips() + first_row_ / plan_.strip;
+        const float* const at = scratch_ + read.offset + 2 * (strip * plan_.blocks() + block_);
+        return {at[0], at[1]};
+      }
+      return {};
     }
 
     void MultiplyParts(const uint16_t* parts, const float* panels, int64_t depth, float* c, int64_t c_row,
@@ -360,6 +494,11 @@ class FoldKernel : public Kernel {
         together = together && (repeats || (args[k].row == count && args[k].element_bytes == 4 && !fills[k]));
       }
       if (together) return (number ? by_number : fn)(to.data, args[0].data, args[1].data, args[2].data, rows * count);
+      if (number && args[0].element_bytes == 4) {
+        const auto floats = [](const View& view) { return reinterpret_cast<float*>(view.data); };
+        return Simd().f32_by_numbers[static_cast<int>(value.fn)](floats(to), to.row, floats(args[0]), args[0].row,
+                                                                 floats(args[1]), args[1].row, rows, count);
+      }
       for (int64_t r = 0; r < rows; ++r) {
         const void* at[3] = {};
         for (size_t k = 0; k < value.args.size(); ++k) {
@@ -451,7 +590,7 @@ class FoldKernel : public Kernel {
         auto* const parts = reinterpret_cast<uint16_t*>(own_ + plan_.body_parts);
         int* const most = Magnitudes(plan_.body_most[k]) + in_block_ * kLineFloats;
         if (first) std::fill_n(most, count_rows_ * kLineFloats, 0);
-        split_->split_rows(left, body.row, 1, count_rows_, count_, parts, most);
+        split_->split_rows(left, body.row, 1, 1.0f, count_rows_, count_, parts, most);
         return MultiplyParts(parts, PanelsOf(factor), count_, to, plan_.column_floats, plan_.columns, !first);
       }
       const float* panels = PanelsOf(factor);

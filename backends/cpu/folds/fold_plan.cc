@@ -1,8 +1,10 @@
 #include "backends/cpu/folds/fold_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "backends/cpu/folds/fold_ranges.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/onednn/epilogue.h"
 #include "core/ir/index_value.h"
@@ -16,7 +18,7 @@ using ValueKind = BlockProgram::Value::Kind;
 constexpr int64_t kFoldBytes = 256 << 10;  // of packed factors that a block of the loop reads
 constexpr int64_t kMostLoop = 256, kMostRows = 144;
 // With products on tiles, a strip of a block and its parts fit the first cache.
-constexpr int64_t kSplitLoop = 128, kSplitRows = 256;
+constexpr int64_t kSplitLoop = 128, kSplitRows = 512;
 
 // Assigns slots to values in the order in which they are computed: a value takes the place of one of its arguments that
 // nothing reads any more. `uses` are the values that are read behind each of them. Returns the end of the space.
@@ -48,10 +50,12 @@ int64_t AssignSlots(const FoldPlan& plan, const std::vector<std::pair<int, std::
         if (std::find(free.begin(), free.end(), place) == free.end()) free.push_back(place);
       }
     }
-    const auto found = std::find_if(free.begin(), free.end(), [&](const auto& one) { return one.first == value.axes; });
-    if (value.kind != ValueKind::kNumber && found != free.end()) {
+    // The last one that became free, an argument's if it can be.
+    const auto found =
+        std::find_if(free.rbegin(), free.rend(), [&](const auto& one) { return one.first == value.axes; });
+    if (value.kind != ValueKind::kNumber && found != free.rend()) {
       slots->at[static_cast<size_t>(v)] = found->second;
-      free.erase(found);
+      free.erase(std::next(found).base());
     } else {
       slots->at[static_cast<size_t>(v)] = end;
       end += plan.FloatsOf(value.axes);
@@ -100,8 +104,12 @@ class FoldPlanner {
     plan_.column_floats = WholeLines(plan_.columns);
     ReadOperands(points);
     plan_.splits = plan_.splits && FillsTiles();
+    plan_.left_factors.assign(program.values.size(), 1);
+    if (plan_.splits) MoveFactors();
+    plan_.skips = plan_.loop > 0 && MayLeaveUnchanged(program);
     ChooseBlocks();
     PlacePacked();
+    if (plan_.skips) PlaceRanges();
     PlaceOwn();
     return std::move(plan_);
   }
@@ -210,6 +218,37 @@ class FoldPlanner {
 
   int64_t DepthOf(const BlockValue& product) const { return EvalIndex(product.extent, variables_).value_or(0); }
 
+  // A number by which all elements of a product are multiplied goes to its left factor, which is split anyway.
+  void MoveFactors() {
+    BlockProgram& program = plan_.program;
+    const std::vector<int> readers = ReadersOf(program);
+    for (size_t v = 0; v < program.values.size(); ++v) {
+      BlockValue& value = program.values[v];
+      if (value.kind != ValueKind::kCall || (value.fn != Fn::kMul && value.fn != Fn::kDiv)) continue;
+      auto left = static_cast<size_t>(value.args[0]), right = static_cast<size_t>(value.args[1]);
+      if (value.fn == Fn::kMul && program.values[left].kind == ValueKind::kNumber) std::swap(left, right);
+      if (program.values[left].kind != ValueKind::kProduct || program.values[right].kind != ValueKind::kNumber ||
+          readers[left] != 1) {
+        continue;
+      }
+      float factor = plan_.numbers[right];
+      if (value.fn == Fn::kDiv) {
+        int exponent = 0;
+        if (std::abs(std::frexp(factor, &exponent)) != 0.5f || std::abs(exponent) > 20) continue;
+        factor = 1 / factor;  // exact
+      }
+      if (!std::isfinite(factor)) continue;
+      plan_.left_factors[v] = factor * plan_.left_factors[left];
+      value = program.values[left];
+      for (BlockProgram::Step& step : program.steps) {
+        for (std::vector<int>* order : {&step.values, &step.repair_values, &step.all_values}) {
+          std::erase(*order, static_cast<int>(left));
+        }
+      }
+      program.values[left] = {};  // a number that nothing reads
+    }
+  }
+
   // Tiles are of whole units of rows, depth and columns, the rest of which is computed in vain.
   bool FillsTiles() const {
     constexpr int64_t kLeast = SplitTable::kDepth / 2;
@@ -282,6 +321,25 @@ class FoldPlanner {
     }
   }
 
+  // Behind what is packed: the ranges of reads, and the greatest magnitudes of right factors.
+  void PlaceRanges() {
+    const auto take = [&](size_t count) {
+      const int64_t at = plan_.packed_floats;
+      plan_.packed_floats += WholeLines(static_cast<int64_t>(count));
+      return at;
+    };
+    const auto blocks = static_cast<size_t>(plan_.blocks()), strips = static_cast<size_t>(plan_.strips());
+    for (PackedFold& factor : plan_.packed) factor.most = take(factor.starts.size() * blocks);
+    for (size_t v = 0; v < plan_.program.values.size(); ++v) {
+      const BlockValue& value = plan_.program.values[v];
+      if (value.kind != ValueKind::kRead || !(value.axes & kLoopAxis) || (value.axes & kColumnAxis)) continue;
+      RangedRead read{static_cast<int>(v)};
+      read.slots = Numbered(plan_.reads[v].starts, &read.starts);
+      read.offset = take(2 * read.starts.size() * strips * blocks);
+      plan_.ranged.push_back(std::move(read));
+    }
+  }
+
   void PlaceOwn() {
     int64_t end = 0;
     const auto take = [&](int64_t floats) {
@@ -312,6 +370,12 @@ class FoldPlanner {
     end = AssignSlots(plan_, order, end, &plan_.slots[1]);
     PlaceInPlace();
     if (plan_.splits) PlaceParts(take);
+    plan_.left_bounds.assign(plan_.program.values.size(), -1);
+    for (size_t v = 0; v < plan_.program.values.size() && plan_.skips; ++v) {
+      if (plan_.program.values[v].kind == ValueKind::kProduct) {
+        plan_.left_bounds[v] = take(plan_.row_block / plan_.strip);
+      }
+    }
     plan_.thread_floats = WholeLines(end);
   }
 

@@ -25,6 +25,14 @@ struct FoldRead {
   int64_t row = 0, loop = 0, column = 0, inner = 0;
 };
 
+// The ranges (fold_ranges.h) of what is read at each position of rows and loop: by place where it begins, strip and
+// block of the loop, low and high.
+struct RangedRead {
+  int value = -1;
+  std::vector<int64_t> slots, starts;  // by parallel point its place; by place where it begins
+  int64_t offset = 0;                  // in scratch space
+};
+
 // The right factor of a product, a matrix [depth, columns] for each block of the loop.
 struct PackedFold {
   int value = -1;                      // the read
@@ -33,6 +41,7 @@ struct PackedFold {
   std::vector<int64_t> slots, starts;  // by parallel point its matrices; by matrices where they begin
   int64_t floats = 0;                  // of a block; of parts, where products are split
   int64_t offset = 0;                  // of the first one in scratch space
+  int64_t most = 0;                    // there, of each block: the greatest magnitude
 };
 
 // Where a phase of the program keeps the values that it computes: offsets in the thread's space.
@@ -46,8 +55,11 @@ struct FoldPlan {
   BlockProgram program;
   int64_t points = 1, rows = 1, loop = 1, columns = 1;
   int64_t strip = 1, row_block = 1, loop_block = 1, column_floats = 16;
-  std::vector<FoldRead> reads;  // by value
-  std::vector<float> numbers;   // by value
+  std::vector<FoldRead> reads;      // by value
+  std::vector<float> numbers;       // by value
+  std::vector<float> left_factors;  // by value: of a product, what its left factor is multiplied by
+  bool skips = false;               // blocks that leave all carried numbers unchanged
+  std::vector<RangedRead> ranged;   // where it does
   std::vector<PackedFold> packed;
   std::vector<int> packed_of;  // by value, its place in `packed`; -1: none
   std::vector<bool> in_place;  // by carried number: the repair is computed where the number lies
@@ -65,9 +77,11 @@ struct FoldPlan {
   // a strip that is computed anew.
   std::vector<int64_t> left_parts, body_most;
   int64_t body_parts = 0, left_most = 0, anew = 0;
+  std::vector<int64_t> left_bounds;  // where blocks are skipped, by product: the greatest magnitude of each left strip
 
   int64_t blocks() const { return (loop + loop_block - 1) / loop_block; }
   int64_t row_blocks() const { return (rows + row_block - 1) / row_block; }
+  int64_t strips() const { return (rows + strip - 1) / strip; }
   int64_t tasks() const { return points * row_blocks(); }
   int64_t scratch_floats() const { return packed_floats + threads * thread_floats; }
   // Floats of a value, and of one row of it.

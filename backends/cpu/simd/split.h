@@ -19,10 +19,11 @@ struct SplitTable {
   void (*begin)();
   void (*end)();
 
-  // Splits `rows` <= kRows rows of a left factor, element (i, k) at x[i * row + k * step], 0 behind the depth. Steps of
-  // the depth lie behind one another, kParts * kRows * kDepth parts each. `most`: 16 magnitudes of each row are raised
-  // to its own.
-  void (*split_rows)(const float* x, long row, long step, long rows, long depth, unsigned short* parts, int* most);
+  // Splits `rows` <= kRows rows of a left factor, element (i, k) is factor * x[i * row + k * step], 0 behind the depth.
+  // Steps of the depth lie behind one another, kParts * kRows * kDepth parts each. `most`: 16 magnitudes of each row
+  // are raised to its own.
+  void (*split_rows)(const float* x, long row, long step, float factor, long rows, long depth, unsigned short* parts,
+                     int* most);
   // True if the greatest magnitude of each row is 0 or least <= it <= largest.
   bool (*are_within)(const int* most, long rows, float least, float largest);
 

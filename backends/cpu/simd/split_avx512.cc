@@ -41,7 +41,8 @@ REWRIGHT_INLINE void StoreHalves(unsigned short* to, Halves halves) {
   *reinterpret_cast<Unaligned*>(to) = halves;
 }
 
-void SplitRows(const float* x, long row, long step, long rows, long depth, unsigned short* parts, int* most) {
+void SplitRows(const float* x, long row, long step, float factor, long rows, long depth, unsigned short* parts,
+               int* most) {
   for (long i = 0; i < rows; ++i) {
     Truth greatest = *reinterpret_cast<const Truth*>(most + 16 * i);
     for (long first = 0; first < depth; first += kDepth) {
@@ -51,7 +52,7 @@ void SplitRows(const float* x, long row, long step, long rows, long depth, unsig
         for (long k = 0; k < kDepth && k < depth - first; ++k) line[k] = from[k * step];
         from = line;
       }
-      const Parts a = PartsOf(Load(from), greatest), b = PartsOf(Load(from + 16), greatest);
+      const Parts a = PartsOf(Load(from) * factor, greatest), b = PartsOf(Load(from + 16) * factor, greatest);
       unsigned short* const to = parts + SplitTable::kParts * first * kRows + i * kDepth;
       StoreHalves(to, UpperHalves(a.high, b.high));
       StoreHalves(to + kLeftPart, UpperHalves(a.middle, b.middle));
@@ -62,9 +63,13 @@ void SplitRows(const float* x, long row, long step, long rows, long depth, unsig
 }
 
 int Greatest(Truth numbers) {
-  int greatest = 0;
-  for (int i = 0; i < kLanes; ++i) greatest = numbers[i] > greatest ? numbers[i] : greatest;
-  return greatest;
+  ForEach<4>([&](auto bit) __attribute__((always_inline)) {
+    Truth there;
+    for (int i = 0; i < kLanes; ++i) there[i] = i ^ 1 << bit;
+    const Truth others = __builtin_shuffle(numbers, there);
+    numbers = numbers > others ? numbers : others;
+  });
+  return numbers[0];
 }
 
 bool AreWithin(const int* most, long rows, float least, float largest) {
