@@ -42,7 +42,11 @@ int64_t AssignSlots(const FoldPlan& plan, const std::vector<std::pair<int, std::
       return values[static_cast<size_t>(arg)].kind == ValueKind::kNumber || slots->at[static_cast<size_t>(arg)] < 0;
     };
     if (value.kind != ValueKind::kProduct && value.dtype == DType::kFloat32) {
-      for (const int arg : value.args) {
+      // Reads, which mostly stay where they are, before all others.
+      std::vector<int> args = value.args;
+      std::stable_partition(args.begin(), args.end(),
+                            [&](int arg) { return values[static_cast<size_t>(arg)].kind == ValueKind::kRead; });
+      for (const int arg : args) {
         if (keeps(arg) || last[static_cast<size_t>(arg)] != k) continue;
         const BlockValue& from = values[static_cast<size_t>(arg)];
         if (from.dtype != DType::kFloat32) continue;
@@ -106,8 +110,9 @@ class FoldPlanner {
     plan_.splits = plan_.splits && FillsTiles();
     plan_.left_factors.assign(program.values.size(), 1);
     if (plan_.splits) MoveFactors();
-    plan_.skips = plan_.loop > 0 && MayLeaveUnchanged(program);
     ChooseBlocks();
+    // The first block is computed anyway.
+    plan_.skips = plan_.loop > plan_.loop_block && MayLeaveUnchanged(program);
     PlacePacked();
     if (plan_.skips) PlaceRanges();
     PlaceOwn();

@@ -37,7 +37,8 @@ Range QuotientOf(const Range& a, const Range& b) {
 }
 Range PowerOf(const Range& x) {
   if (x.high < kNoPower) return {0, 0};
-  return HullOf({0, std::exp(x.high) * 1.001f});  // the kernel's exp may differ in the last digits
+  // The kernel's exp may differ in the last digits. NaN stays.
+  return HullOf({0, std::max(std::exp(x.high) * 1.001f, std::numeric_limits<float>::denorm_min())});
 }
 // Extrema of both ends, where both ranges are known.
 Range ExtremaOf(const Range& a, const Range& b, bool largest) {
