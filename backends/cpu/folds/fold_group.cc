@@ -7,17 +7,26 @@
 // Where a result or a number that was carried is not finite, the strip is computed anew, one pass for each carried
 // number with the final values of those before it: as the operators say, without repairs. So rows that begin with
 // -infinity throughout a block are exact.
+//
+// Where the processor has tiles of bf16, products run there, of numbers split in three parts (simd/split.h). Magnitudes
+// are looked at wherever numbers are split. Where those of a read are beyond what parts are exact for, the whole fold
+// is computed anew by products of f32; where those of a body are, its strip.
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "backends/common/group.h"
 #include "backends/cpu/folds/fold_plan.h"
+#include "backends/cpu/folds/fold_ranges.h"
 #include "backends/cpu/folds/folds.h"
 #include "backends/cpu/kernel_list.h"
 #include "backends/cpu/kernels/strided.h"
 #include "backends/cpu/simd/simd.h"
+#include "backends/cpu/simd/split.h"
 #include "core/base/status_macros.h"
 
 namespace rewright::cpu {
@@ -26,38 +35,128 @@ namespace {
 using BlockValue = BlockProgram::Value;
 using ValueKind = BlockProgram::Value::Kind;
 
+// Magnitudes between which products of split numbers are as exact as those of f32, whatever the other factor is: the
+// smallest parts of what matters beside the greatest are above 2^-126, and sums do not overflow.
+constexpr float kLeastLeft = 0x1p-50f, kLeastRight = 0x1p-40f, kLargestSplit = 0x1p30f;
+
 class FoldKernel : public Kernel {
  public:
-  explicit FoldKernel(FoldPlan plan) : plan_(std::move(plan)) {}
+  // `plain`: a plan that splits nothing, for where `plan` does and numbers are beyond that.
+  FoldKernel(FoldPlan plan, std::optional<FoldPlan> plain) : plan_(std::move(plan)), plain_(std::move(plain)) {}
 
   // Buffers: the operands, scratch space, the result.
   absl::Status Run(void* const* buffers, RunContext&) const override {
-    float* const scratch = static_cast<float*>(buffers[plan_.num_operands]);
-    for (const PackedFold& factor : plan_.packed) {
-      const int64_t blocks = plan_.blocks(), matrices = static_cast<int64_t>(factor.starts.size());
-      ForEach(matrices * blocks, plan_.threads,
-              [&](int64_t unit) { Pack(factor, buffers, scratch, unit / blocks, unit % blocks); });
-    }
-    ForParts(plan_.tasks(), plan_.threads, [&](int64_t begin, int64_t end) {
-      Worker worker(plan_, buffers, scratch, omp_get_thread_num());
-      for (int64_t task = begin; task < end; ++task) {
-        worker.RunTask(task / plan_.row_blocks(), task % plan_.row_blocks() * plan_.row_block);
-      }
-    });
+    if (!RunPlan(plan_, buffers)) RunPlan(*plain_, buffers);
     return absl::OkStatus();
   }
 
  private:
-  void Pack(const PackedFold& factor, void* const* buffers, float* scratch, int64_t matrix, int64_t block) const {
-    const FoldRead& read = plan_.reads[static_cast<size_t>(factor.value)];
-    const int64_t first = block * plan_.loop_block, count = std::min(plan_.loop_block, plan_.loop - first);
+  // False if numbers are beyond what the plan computes exactly.
+  static bool RunPlan(const FoldPlan& plan, void* const* buffers) {
+    float* const scratch = static_cast<float*>(buffers[plan.num_operands]);
+    std::atomic<bool> is_exact = true;
+    const auto run = [&](int64_t me, int64_t all) {
+      const int64_t blocks = plan.blocks();
+      for (const PackedFold& factor : plan.packed) {
+        const int64_t units = static_cast<int64_t>(factor.starts.size()) * blocks;
+        for (int64_t unit = units * me / all; unit < units * (me + 1) / all; ++unit) {
+          if (!Pack(plan, factor, buffers, scratch, unit / blocks, unit % blocks)) is_exact = false;
+        }
+      }
+      for (const RangedRead& read : plan.ranged) {
+        const int64_t units = static_cast<int64_t>(read.starts.size()) * plan.strips();
+        for (int64_t unit = units * me / all; unit < units * (me + 1) / all; ++unit) {
+          FindRanges(plan, read, buffers, scratch, unit);
+        }
+      }
+      if (all > 1) {
+#pragma omp barrier
+      }
+      Worker worker(plan, buffers, scratch, static_cast<int>(me));
+      for (int64_t task = plan.tasks() * me / all; task < plan.tasks() * (me + 1) / all && is_exact; ++task) {
+        if (!worker.RunTask(task / plan.row_blocks(), task % plan.row_blocks() * plan.row_block)) is_exact = false;
+      }
+    };
+    if (plan.threads <= 1) {
+      run(0, 1);
+    } else {
+#pragma omp parallel num_threads(plan.threads)
+      run(omp_get_thread_num(), omp_get_num_threads());
+    }
+    return is_exact;
+  }
+
+  static bool Pack(const FoldPlan& plan, const PackedFold& factor, void* const* buffers, float* scratch, int64_t matrix,
+                   int64_t block) {
+    const FoldRead& read = plan.reads[static_cast<size_t>(factor.value)];
+    const int64_t first = block * plan.loop_block, count = std::min(plan.loop_block, plan.loop - first);
     const float* const from = static_cast<const float*>(buffers[read.operand]) +
                               factor.starts[static_cast<size_t>(matrix)] + first * read.loop;
-    float* const to = scratch + factor.offset + (matrix * plan_.blocks() + block) * factor.floats;
-    if (factor.along_depth) {
-      PackMatmulWeights(from, count, factor.columns, read.loop, read.column, to);
-    } else {
-      PackMatmulWeights(from, factor.depth, count, read.inner, read.loop, to);
+    float* const to = scratch + factor.offset + (matrix * plan.blocks() + block) * factor.floats;
+    const int64_t depth = factor.along_depth ? count : factor.depth;
+    const int64_t columns = factor.along_depth ? factor.columns : count;
+    const int64_t step = factor.along_depth ? read.loop : read.inner;
+    const int64_t column = factor.along_depth ? read.column : read.loop;
+    if (plan.skips) {
+      const Range range =
+          step == 1 ? RangeOf(from, columns, depth, column, step) : RangeOf(from, depth, columns, step, column);
+      scratch[factor.most + matrix * plan.blocks() + block] = GreatestOf(range);
+    }
+    if (!plan.splits) {
+      PackMatmulWeights(from, depth, columns, step, column, to);
+      return true;
+    }
+    alignas(64) int most[kLineFloats] = {};
+    most[0] = SplitProducts()->pack(from, depth, columns, step, column, reinterpret_cast<uint16_t*>(to));
+    return SplitProducts()->are_within(most, 1, kLeastRight, kLargestSplit);
+  }
+
+  static Range RangeOf(const float* x, int64_t rows, int64_t count, int64_t row, int64_t step) {
+    Range range{*x, *x};
+    const auto take = [&](float low, float high) {
+      range.low = low < range.low || std::isnan(low) ? low : range.low;
+      range.high = high > range.high || std::isnan(high) ? high : range.high;
+    };
+    for (int64_t r = 0; r < rows && !std::isnan(range.low); ++r) {
+      const float* const line = x + r * row;
+      if (step == 1) {
+        float low = 0, high = 0;
+        Simd().join_rows[kJoinMin](&low, line, count, 1, count);
+        Simd().join_rows[kJoinMax](&high, line, count, 1, count);
+        take(low, high);
+      } else {
+        for (int64_t i = 0; i < count; ++i) take(line[i * step], line[i * step]);
+      }
+    }
+    return std::isnan(range.low) || std::isnan(range.high) ? Range() : range;
+  }
+  static float GreatestOf(const Range& range) { return std::max(-range.low, range.high); }
+
+  // The ranges of one strip in all blocks.
+  static void FindRanges(const FoldPlan& plan, const RangedRead& ranged, void* const* buffers, float* scratch,
+                         int64_t unit) {
+    const FoldRead& read = plan.reads[static_cast<size_t>(ranged.value)];
+    const int64_t first_row = unit % plan.strips() * plan.strip;
+    const int64_t rows = read.row == 0 ? 1 : std::min(plan.strip, plan.rows - first_row);
+    const int64_t start = ranged.starts[static_cast<size_t>(unit / plan.strips())] + first_row * read.row;
+    float* to = scratch + ranged.offset + 2 * unit * plan.blocks();
+    for (int64_t first = 0; first < plan.loop; first += plan.loop_block, to += 2) {
+      const int64_t count = std::min(plan.loop_block, plan.loop - first), at = start + first * read.loop;
+      Range range;
+      if (read.element_bytes == 1) {
+        const auto* const truths = static_cast<const uint8_t*>(buffers[read.operand]) + at;
+        unsigned any = 0, all = 1;
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t i = 0; i < count; ++i) {
+            any |= truths[r * read.row + i * read.loop];
+            all &= truths[r * read.row + i * read.loop];
+          }
+        }
+        range = {static_cast<float>(all), static_cast<float>(any)};
+      } else {
+        range = RangeOf(static_cast<const float*>(buffers[read.operand]) + at, rows, count, read.row, read.loop);
+      }
+      to[0] = range.low, to[1] = range.high;
     }
   }
 
@@ -70,7 +169,9 @@ class FoldKernel : public Kernel {
           buffers_(buffers),
           scratch_(scratch),
           own_(scratch + plan.packed_floats + thread * plan.thread_floats),
+          split_(plan.splits ? SplitProducts() : nullptr),
           views_(values_.size()) {
+      if (split_ != nullptr) split_->begin();
       for (const FoldSlots& slots : plan_.slots) {
         for (size_t v = 0; v < values_.size(); ++v) {
           if (values_[v].kind != ValueKind::kNumber || slots.at[v] < 0) continue;
@@ -79,7 +180,14 @@ class FoldKernel : public Kernel {
       }
     }
 
-    void RunTask(int64_t point, int64_t first_row) {
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+    ~Worker() {
+      if (split_ != nullptr) split_->end();
+    }
+
+    // False if elements of a left factor are beyond what is exact.
+    bool RunTask(int64_t point, int64_t first_row) {
       point_ = point;
       const int64_t rows = std::min(plan_.row_block, plan_.rows - first_row);
       const auto for_strips = [&](const auto& f) {
@@ -90,9 +198,14 @@ class FoldKernel : public Kernel {
           f();
         }
       };
+      bool is_exact = true;
+      if (split_ != nullptr) for_strips([&] { is_exact = SplitLeft() && is_exact; });
+      if (plan_.skips) for_strips([&] { BoundLeft(); });
+      if (!is_exact) return false;
       for (int64_t block = 0; block < plan_.blocks(); ++block) {
         for_strips([&] {
           SetBlock(block);
+          if (plan_.skips && block > 0 && IsUnchanged()) return;
           for (size_t k = 0; k < plan_.program.steps.size(); ++k) RunStep(k, /*repairs=*/true);
           Advance();
         });
@@ -109,6 +222,7 @@ class FoldKernel : public Kernel {
         }
         Store();
       });
+      return true;
     }
 
    private:
@@ -160,13 +274,40 @@ class FoldKernel : public Kernel {
       View& view = views_[static_cast<size_t>(v)];
       view = {reinterpret_cast<char*>(slot), FoldPlan::HasRows(value.axes) ? plan_.LineOf(value.axes) : 0,
               static_cast<int64_t>(DTypeSize(value.dtype))};
+      if (const int same = plan_.skips ? SameAs(value, slot) : -1; same >= 0) {
+        view = ViewOf(same);
+        return;
+      }
       switch (value.kind) {
         case ValueKind::kRead: return Read(v, slot, &view);
         case ValueKind::kProduct: return Product(v, slot, view.row);
-        case ValueKind::kCall: return Call(value, view);
+        case ValueKind::kCall: return v == sum_of_ ? ExpRows(value, view, sums_) : Call(value, view);
         case ValueKind::kSelect: return Apply(Simd().f32[kTileSelect], nullptr, value, view);
         default: return;  // numbers are there
       }
+    }
+
+    // The argument that the value is equal to in all of the block, as the ranges of reads tell: x + 0, or a choice that
+    // is the same everywhere. Its elements may stay where they are, in the value's own place. -1: none.
+    int SameAs(const BlockValue& value, const float* slot) const {
+      const bool adds = value.kind == ValueKind::kCall && value.fn == Fn::kAdd;
+      if (!(value.axes & kLoopAxis) || (!adds && value.kind != ValueKind::kSelect)) return -1;
+      int same = -1;
+      const auto range_of = [&](int arg) {
+        return values_[static_cast<size_t>(arg)].kind == ValueKind::kRead ? RangeOfLeaf(static_cast<size_t>(arg))
+                                                                          : Range();
+      };
+      if (adds) {
+        same = range_of(value.args[1]).IsOnly(0)   ? value.args[0]
+               : range_of(value.args[0]).IsOnly(0) ? value.args[1]
+                                                   : -1;
+      } else {
+        const Range condition = range_of(value.args[0]);
+        same = condition.IsOnly(1) ? value.args[1] : condition.IsOnly(0) ? value.args[2] : -1;
+      }
+      if (same < 0 || values_[static_cast<size_t>(same)].axes != value.axes) return -1;
+      const int64_t place = plan_.slots[0].at[static_cast<size_t>(same)];
+      return place >= 0 && own_ + place == slot ? same : -1;
     }
 
     // In place where the elements lie side by side.
@@ -203,11 +344,93 @@ class FoldKernel : public Kernel {
 
     void Product(int v, float* slot, int64_t row) const {
       const BlockValue& value = values_[static_cast<size_t>(v)];
-      const FoldRead& left = plan_.reads[static_cast<size_t>(value.args[0])];
       const PackedFold& right = plan_.packed[static_cast<size_t>(plan_.packed_of[static_cast<size_t>(v)])];
-      const float* const a = static_cast<const float*>(buffers_[left.operand]) +
-                             left.starts[static_cast<size_t>(point_)] + first_row_ * left.row;
-      Multiply(a, left.row, left.inner, PanelsOf(right), right.depth, slot, row, count_, false);
+      if (split_ != nullptr) {
+        return MultiplyParts(LeftParts(static_cast<size_t>(v)), PanelsOf(right), right.depth, slot, row, count_, false);
+      }
+      const FoldRead& left = plan_.reads[static_cast<size_t>(value.args[0])];
+      Multiply(LeftAt(left), left.row, left.inner, PanelsOf(right), right.depth, slot, row, count_, false);
+    }
+
+    const float* LeftAt(const FoldRead& left) const {
+      return static_cast<const float*>(buffers_[left.operand]) + left.starts[static_cast<size_t>(point_)] +
+             first_row_ * left.row;
+    }
+
+    uint16_t* LeftParts(size_t product) const {
+      const int64_t depth = plan_.packed[static_cast<size_t>(plan_.packed_of[product])].depth;
+      return reinterpret_cast<uint16_t*>(own_ + plan_.left_parts[product] +
+                                         in_block_ / plan_.strip * FoldPlan::LeftPartFloats(depth));
+    }
+
+    int* Magnitudes(int64_t offset) const { return reinterpret_cast<int*>(own_ + offset); }
+
+    // Splits the left factors of a strip; false where parts are not exact.
+    bool SplitLeft() const {
+      bool is_exact = true;
+      int* const most = Magnitudes(plan_.left_most);
+      for (size_t v = 0; v < values_.size(); ++v) {
+        if (values_[v].kind != ValueKind::kProduct) continue;
+        const FoldRead& left = plan_.reads[static_cast<size_t>(values_[v].args[0])];
+        const int64_t depth = plan_.packed[static_cast<size_t>(plan_.packed_of[v])].depth;
+        std::fill_n(most, count_rows_ * kLineFloats, 0);
+        split_->split_rows(LeftAt(left), left.row, left.inner, plan_.left_factors[v], count_rows_, depth, LeftParts(v),
+                           most);
+        is_exact = is_exact && split_->are_within(most, count_rows_, kLeastLeft, kLargestSplit);
+      }
+      return is_exact;
+    }
+
+    float* LeftBound(size_t product) const { return own_ + plan_.left_bounds[product] + in_block_ / plan_.strip; }
+
+    void BoundLeft() const {
+      for (size_t v = 0; v < values_.size(); ++v) {
+        if (values_[v].kind != ValueKind::kProduct) continue;
+        const FoldRead& left = plan_.reads[static_cast<size_t>(values_[v].args[0])];
+        const int64_t depth = plan_.packed[static_cast<size_t>(plan_.packed_of[v])].depth;
+        const Range range = RangeOf(LeftAt(left), count_rows_, depth, left.row, left.inner);
+        *LeftBound(v) = GreatestOf(range) * std::abs(plan_.left_factors[v]);
+      }
+    }
+
+    // Returns whether the block is known to leave all carried numbers of the strip as they are.
+    bool IsUnchanged() const {
+      const auto of_value = [&](int v) { return RangeOfLeaf(static_cast<size_t>(v)); };
+      const auto of_carried = [&](int carried) {
+        const auto k = static_cast<size_t>(carried);
+        if (plan_.program.steps[k].factor >= 0) return Range();
+        return RangeOf(Behind(k), 1, count_rows_, 0, 1);
+      };
+      return LeavesAllUnchanged(plan_.program, {of_value, of_carried});
+    }
+
+    Range RangeOfLeaf(size_t v) const {
+      const BlockValue& value = values_[v];
+      if (value.kind == ValueKind::kNumber) return {plan_.numbers[v], plan_.numbers[v]};
+      if (const int packed = plan_.packed_of[v]; packed >= 0) {
+        const PackedFold& factor = plan_.packed[static_cast<size_t>(packed)];
+        float most = scratch_[factor.most + factor.slots[static_cast<size_t>(point_)] * plan_.blocks() + block_];
+        // No sum of products is greater, rounding included.
+        if (value.kind == ValueKind::kProduct) most *= *LeftBound(v) * static_cast<float>(factor.depth) * 1.01f;
+        return {-most, most};
+      }
+      for (const RangedRead& read : plan_.ranged) {
+        if (read.value != static_cast<int>(v)) continue;
+        const int64_t strip = read.slots[static_cast<size_t>(point_)] * plan_.strips() + first_row_ / plan_.strip;
+        const float* const at = scratch_ + read.offset + 2 * (strip * plan_.blocks() + block_);
+        return {at[0], at[1]};
+      }
+      return {};
+    }
+
+    void MultiplyParts(const uint16_t* parts, const float* panels, int64_t depth, float* c, int64_t c_row,
+                       int64_t columns, bool accumulate) const {
+      const int64_t steps = FoldPlan::SplitSteps(depth);
+      for (int64_t first = 0; first < columns; first += SplitTable::kColumns) {
+        split_->block(parts, count_rows_, reinterpret_cast<const uint16_t*>(panels), steps, c + first, c_row,
+                      std::min(SplitTable::kColumns, columns - first), accumulate);
+        panels += steps * FoldPlan::kStepFloats;
+      }
     }
 
     const float* PanelsOf(const PackedFold& factor) const {
@@ -228,7 +451,25 @@ class FoldKernel : public Kernel {
       }
     }
 
+    // One number a row, or one for all.
+    bool IsNumberOfRow(int v) const { return (values_[static_cast<size_t>(v)].axes & ~kRowAxis) == 0; }
+
+    // Returns whether the value is exp(a - b) along the loop or the columns, b a number a row.
+    bool IsExpOfRows(const BlockValue& value) const {
+      return value.kind == ValueKind::kCall && value.fn == Fn::kExp && value.args.size() == 2 &&
+             FoldPlan::HasRows(value.axes) && IsNumberOfRow(value.args[1]);
+    }
+
+    void ExpRows(const BlockValue& value, const View& to, float* sums) const {
+      const View a = ViewOf(value.args[0]), b = ViewOf(value.args[1]);
+      const auto floats = [](const View& view) { return reinterpret_cast<float*>(view.data); };
+      Simd().exp_rows(floats(to), to.row, floats(a), a.row, floats(b),
+                      values_[static_cast<size_t>(value.args[1])].axes == 0 ? 0 : 1, sums, count_rows_,
+                      CountOf(value.axes));
+    }
+
     void Call(const BlockValue& value, const View& to) const {
+      if (IsExpOfRows(value)) return ExpRows(value, to, nullptr);
       const int fn = static_cast<int>(value.fn);
       Apply(Simd().f32[fn], value.args.size() == 2 ? Simd().f32_by_number[fn] : nullptr, value, to);
     }
@@ -253,6 +494,11 @@ class FoldKernel : public Kernel {
         together = together && (repeats || (args[k].row == count && args[k].element_bytes == 4 && !fills[k]));
       }
       if (together) return (number ? by_number : fn)(to.data, args[0].data, args[1].data, args[2].data, rows * count);
+      if (number && args[0].element_bytes == 4) {
+        const auto floats = [](const View& view) { return reinterpret_cast<float*>(view.data); };
+        return Simd().f32_by_numbers[static_cast<int>(value.fn)](floats(to), to.row, floats(args[0]), args[0].row,
+                                                                 floats(args[1]), args[1].row, rows, count);
+      }
       for (int64_t r = 0; r < rows; ++r) {
         const void* at[3] = {};
         for (size_t k = 0; k < value.args.size(); ++k) {
@@ -278,16 +524,13 @@ class FoldKernel : public Kernel {
     void Reduce(const BlockProgram::Step& step, float* numbers) const {
       const unsigned axes = values_[static_cast<size_t>(step.body)].axes;
       const View body = ViewOf(step.body);
-      const int join = JoinOf(step.kind);
-      float* const joins = own_ + plan_.joins;
       const bool rows = (axes & kRowAxis) != 0;
-      for (int64_t r = 0; r < (rows ? count_rows_ : 1); ++r) {
-        if (axes & kLoopAxis) {
-          Simd().start_join[join](joins);
-          Simd().join_row[join](joins, reinterpret_cast<const float*>(body.At(r)), count_);
-          numbers[r] = Simd().join_all[join](joins);
-        } else {
-          const float once = reinterpret_cast<const float*>(body.data)[rows ? r : 0];
+      const float* const from = reinterpret_cast<const float*>(body.data);
+      if (axes & kLoopAxis) {
+        Simd().join_rows[JoinOf(step.kind)](numbers, from, body.row, rows ? count_rows_ : 1, count_);
+      } else {
+        for (int64_t r = 0; r < (rows ? count_rows_ : 1); ++r) {
+          const float once = from[rows ? r : 0];
           numbers[r] = step.kind == ReduceKind::kSum ? once * static_cast<float>(count_) : once;
         }
       }
@@ -297,33 +540,68 @@ class FoldKernel : public Kernel {
     void RunStep(size_t k, bool repairs) {
       const BlockProgram::Step& step = plan_.program.steps[k];
       const bool first = block_ == 0;
-      Compute(repairs ? step.values : step.all_values, 0);
       const bool repaired = repairs && !first && step.repair >= 0;
-      if (repaired) Compute(step.repair_values, 0);
       float* const to = Behind(k);
-      if (step.factor < 0) {
-        float* const numbers = first ? to : own_ + plan_.block_numbers;
-        Reduce(step, numbers);
-        if (first) return;
-        const View before = repaired ? ViewOf(step.repair) : View();
-        const void* const from = repaired ? before.data : reinterpret_cast<char*>(repairs ? Before(k) : to);
-        const TileOp join = step.kind == ReduceKind::kSum   ? kTileAdd
-                            : step.kind == ReduceKind::kMax ? kTileMax
-                                                            : kTileMin;
-        Simd().f32[join](to, from, numbers, nullptr, count_rows_);
-        return;
+      if (step.factor >= 0) {
+        Compute(repairs ? step.values : step.all_values, 0);
+        if (repaired) Repair(k, to);
+        return AddProduct(k, to, first, /*anew=*/!repairs);
       }
-      if (repaired) {
-        const View view = ViewOf(step.repair);
-        for (int64_t r = 0; r < count_rows_; ++r) {
-          std::memmove(to + r * plan_.column_floats, view.At(r), static_cast<size_t>(plan_.columns) * sizeof(float));
-        }
+      float* const numbers = first ? to : own_ + plan_.block_numbers;
+      // A sum of what is computed last is taken on the way.
+      const std::vector<int>& values = repairs ? step.values : step.all_values;
+      const bool on_the_way = !values.empty() && values.back() == step.body && step.kind == ReduceKind::kSum &&
+                              IsExpOfRows(values_[static_cast<size_t>(step.body)]) &&
+                              (values_[static_cast<size_t>(step.body)].axes & kLoopAxis);
+      if (on_the_way) sum_of_ = step.body, sums_ = numbers;
+      Compute(values, 0);
+      sum_of_ = -1;
+      if (repaired) Compute(step.repair_values, 0);
+      if (!on_the_way) Reduce(step, numbers);
+      if (first) return;
+      const View before = repaired ? ViewOf(step.repair) : View();
+      const void* const from = repaired ? before.data : reinterpret_cast<char*>(repairs ? Before(k) : to);
+      const TileOp join = step.kind == ReduceKind::kSum   ? kTileAdd
+                          : step.kind == ReduceKind::kMax ? kTileMax
+                                                          : kTileMin;
+      Simd().f32[join](to, from, numbers, nullptr, count_rows_);
+    }
+
+    // Brings a number that is carried by columns to the new values of those before it.
+    void Repair(size_t k, float* to) {
+      const BlockProgram::Step& step = plan_.program.steps[k];
+      for (const int v : step.repair_values) {
+        Compute(v, plan_.in_place[k] && v == step.repair ? to : own_ + plan_.slots[0].at[static_cast<size_t>(v)]);
       }
+      if (plan_.in_place[k]) return;
+      const View view = ViewOf(step.repair);
+      for (int64_t r = 0; r < count_rows_; ++r) {
+        std::memmove(to + r * plan_.column_floats, view.At(r), static_cast<size_t>(plan_.columns) * sizeof(float));
+      }
+    }
+
+    // Adds the product of the block, the body times the factor. Anew: by products of f32.
+    void AddProduct(size_t k, float* to, bool first, bool anew) const {
+      const BlockProgram::Step& step = plan_.program.steps[k];
       const View body = ViewOf(step.body);
-      const int64_t factor = plan_.packed_of[static_cast<size_t>(step.factor)];
-      Multiply(reinterpret_cast<const float*>(body.data), body.row, 1,
-               PanelsOf(plan_.packed[static_cast<size_t>(factor)]), count_, to, plan_.column_floats, plan_.columns,
-               !first);
+      const auto* const left = reinterpret_cast<const float*>(body.data);
+      const PackedFold& factor = plan_.packed[static_cast<size_t>(plan_.packed_of[static_cast<size_t>(step.factor)])];
+      if (split_ != nullptr && !anew) {
+        auto* const parts = reinterpret_cast<uint16_t*>(own_ + plan_.body_parts);
+        int* const most = Magnitudes(plan_.body_most[k]) + in_block_ * kLineFloats;
+        if (first) std::fill_n(most, count_rows_ * kLineFloats, 0);
+        split_->split_rows(left, body.row, 1, 1.0f, count_rows_, count_, parts, most);
+        return MultiplyParts(parts, PanelsOf(factor), count_, to, plan_.column_floats, plan_.columns, !first);
+      }
+      const float* panels = PanelsOf(factor);
+      if (split_ != nullptr) {
+        const FoldRead& read = plan_.reads[static_cast<size_t>(step.factor)];
+        const float* const from = static_cast<const float*>(buffers_[read.operand]) +
+                                  read.starts[static_cast<size_t>(point_)] + first_ * read.loop;
+        PackMatmulWeights(from, count_, plan_.columns, read.loop, read.column, own_ + plan_.anew);
+        panels = own_ + plan_.anew;
+      }
+      Multiply(left, body.row, 1, panels, count_, to, plan_.column_floats, plan_.columns, !first);
     }
 
     void Advance() const {
@@ -332,7 +610,8 @@ class FoldKernel : public Kernel {
       }
     }
 
-    // Computes the element; false where it, or a number that it is computed from, is not finite.
+    // Computes the element; false where it, or a number that it is computed from, is not finite, or a product was not
+    // exact.
     bool Finish() {
       ComputeElement();
       const auto IsFinite = Simd().row_is_finite;
@@ -341,6 +620,10 @@ class FoldKernel : public Kernel {
         if (plan_.program.steps[k].factor < 0) {
           finite = finite && IsFinite(Behind(k), count_rows_);
           continue;
+        }
+        if (split_ != nullptr) {
+          const int* const most = Magnitudes(plan_.body_most[k]) + in_block_ * kLineFloats;
+          finite = finite && split_->are_within(most, count_rows_, kLeastLeft, kLargestSplit);
         }
         for (int64_t r = 0; r < count_rows_; ++r) {
           finite = finite && IsFinite(Behind(k) + r * plan_.column_floats, plan_.columns);
@@ -399,14 +682,18 @@ class FoldKernel : public Kernel {
     void* const* const buffers_;
     float* const scratch_;
     float* const own_;
+    const SplitTable* const split_;  // null: nothing is split
     std::vector<View> views_;
     int64_t point_ = 0;                                      // parallel
     int64_t in_block_ = 0, first_row_ = 0, count_rows_ = 0;  // the strip: from the block's first row, from the first
     int64_t block_ = 0, first_ = 0, count_ = 0;              // of the loop
     bool in_place_ = false;                                  // the element was written where the result lies
+    int sum_of_ = -1;                                        // the value whose sums are taken on the way, -1: none
+    float* sums_ = nullptr;                                  // to there
   };
 
   const FoldPlan plan_;
+  const std::optional<FoldPlan> plain_;
 };
 
 std::vector<std::string> FoldLaws(const DnnlContext& context, const Graph&, const FusedGroup& group) {
@@ -432,10 +719,14 @@ absl::StatusOr<bool> PlanFoldGroup(Lowering& lowering, const FusedGroup& group) 
     buffers.push_back(Lowering::Read(place.buffer));
   }
   const Layout layout = lowering.LayoutOf(group, out);
-  FoldPlan plan = PlanFold(*group.fold, layouts, layout, lowering.threads());
-  buffers.push_back(Lowering::Scratch(lowering.AddScratch(static_cast<size_t>(plan.scratch_floats()) * sizeof(float))));
+  const auto plan_of = [&](bool splits) { return PlanFold(*group.fold, layouts, layout, lowering.threads(), splits); };
+  FoldPlan plan = plan_of(SplitProducts() != nullptr);
+  std::optional<FoldPlan> plain;
+  if (plan.splits) plain = plan_of(false);
+  const int64_t floats = std::max(plan.scratch_floats(), plain ? plain->scratch_floats() : 0);
+  buffers.push_back(Lowering::Scratch(lowering.AddScratch(static_cast<size_t>(floats) * sizeof(float))));
   buffers.push_back(Lowering::Write(lowering.Define(out, layout).buffer));
-  lowering.Emit(std::make_unique<FoldKernel>(std::move(plan)), std::move(buffers),
+  lowering.Emit(std::make_unique<FoldKernel>(std::move(plan), std::move(plain)), std::move(buffers),
                 absl::StrCat(GroupLabel(graph, group.group), " (by ", kFoldLaw, ")"));
   return true;
 }

@@ -42,6 +42,9 @@ struct SimdTable {
   TileFn f32[kNumTileOps];  // null where there is no vectorized form
   // The same where b is one number for all elements; of exp, that of the difference a - b.
   TileFn f32_by_number[kNumTileOps];
+  // The same for `rows` rows of n elements, with b[r * b_step] for row r; null where f32_by_number is.
+  void (*f32_by_numbers[kNumTileOps])(float* dst, long dst_row, const float* a, long a_row, const float* b, long b_step,
+                                      long rows, long n);
 
   // x[i] = f(x[i]), f in the order of Activation (backends/cpu/fuse/fusion.h).
   void (*activate[8])(float* x, long n, float alpha, float beta);
@@ -58,6 +61,12 @@ struct SimdTable {
   void (*start_join[3])(float* numbers);
   void (*join_row[3])(float* numbers, const float* x, long n);
   float (*join_all[3])(const float* numbers);
+  // numbers[r] = the n elements x[r * row].. joined, for r < rows.
+  void (*join_rows[3])(float* numbers, const float* x, long row, long rows, long n);
+  // out[r * out_row + i] = exp(x[r * row + i] - y[r * y_step]) for r < rows, i < n; sums[r] is their sum (null: not
+  // wanted).
+  void (*exp_rows)(float* out, long out_row, const float* x, long row, const float* y, long y_step, float* sums,
+                   long rows, long n);
   // out[i] = exp(x[i] - max) / sum, and its logarithm; out may be x.
   void (*softmax_row)(float* out, const float* x, long n);
   void (*log_softmax_row)(float* out, const float* x, long n);

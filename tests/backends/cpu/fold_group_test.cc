@@ -179,7 +179,10 @@ Graph GraphOf(const Case& one, int64_t m, int64_t t, int64_t d, int64_t e) {
 class CpuFolds : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CpuFolds, AgreeWithTheInterpreter) {
-  const int64_t sizes[][4] = {{1, 9, 3, 5}, {5, 7, 4, 6}, {17, 67, 8, 33}, {33, 1100, 5, 16}, {130, 65, 16, 9}};
+  // The last ones fill tiles (simd/split.h), with rests of all axes.
+  const int64_t sizes[][4] = {{1, 9, 3, 5},       {5, 7, 4, 6},      {17, 67, 8, 33},   {33, 1100, 5, 16},
+                              {130, 65, 16, 9},   {16, 32, 16, 8},   {40, 300, 24, 20}, {70, 257, 33, 40},
+                              {545, 128, 64, 64}, {49, 141, 64, 17}, {31, 16, 40, 100}};
   for (const auto& [m, t, d, e] : sizes) {
     for (const int threads : {1, 2, 5}) {
       SCOPED_TRACE(absl::StrCat(m, " ", t, " ", d, " ", e, " by ", threads));
@@ -207,6 +210,46 @@ const Case& CaseOf(const std::string& name) {
   return *std::find_if(std::begin(kCases), std::end(kCases), [&](const Case& one) { return name == one.name; });
 }
 
+struct Compared {
+  int64_t finite = 0, others = 0;
+};
+
+// Expects the fold to give what the interpreter gives, element by element; what is finite within `tolerance` of the
+// largest element.
+Compared ExpectSame(const Graph& graph, const std::vector<Tensor>& inputs, double tolerance, int threads = 2) {
+  const auto executor = MakeHostile(graph, Compiled(graph, kFoldLaw, threads));
+  EXPECT_TRUE(executor.ok()) << executor.status();
+  absl::flat_hash_map<std::string, Tensor> by_name;
+  for (size_t i = 0; i < inputs.size(); ++i) by_name[graph.node(graph.inputs()[i].node).name] = inputs[i];
+  const auto expected = InterpretGraph(graph, by_name);
+  EXPECT_TRUE(expected.ok()) << expected.status();
+  const std::vector<Tensor> found = *RunTwice(**executor, inputs);
+  double largest = 0;
+  for (int64_t i = 0; i < found[0].num_elements(); ++i) {
+    const double a = std::abs((*expected)[0].At(i));
+    if (std::isfinite(a)) largest = std::max(largest, a);
+  }
+  Compared compared;
+  for (int64_t i = 0; i < found[0].num_elements(); ++i) {
+    const double a = (*expected)[0].At(i), b = found[0].At(i);
+    if (std::isfinite(a)) {
+      ++compared.finite;
+      EXPECT_NEAR(a, b, tolerance * largest) << "element " << i;
+    } else {
+      ++compared.others;
+      EXPECT_TRUE(std::isnan(a) ? std::isnan(b) : a == b) << i << ": " << b << ", expected " << a;
+    }
+  }
+  return compared;
+}
+
+std::vector<Tensor> RandomInputs(const Graph& graph, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<Tensor> inputs;
+  for (Value input : graph.inputs()) inputs.push_back(RandomTensor(graph.type(input), -1, 1, rng));
+  return inputs;
+}
+
 // Rows that are masked in a whole block, in all blocks, in parts; infinite and undefined elements of all operands: what
 // is not finite is what the operators give.
 TEST(CpuFoldsOfValues, ThatAreNotFiniteAgree) {
@@ -214,9 +257,8 @@ TEST(CpuFoldsOfValues, ThatAreNotFiniteAgree) {
   const Graph graph = GraphOf(CaseOf("mask_by_query"), kQueries, kKeys, 4, 6);
   constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
   for (int round = 0; round < 6; ++round) {
-    Rng rng(static_cast<uint64_t>(round));
-    std::vector<Tensor> inputs;
-    for (Value input : graph.inputs()) inputs.push_back(RandomTensor(graph.type(input), -1, 1, rng));
+    SCOPED_TRACE(absl::StrCat("round ", round));
+    std::vector<Tensor> inputs = RandomInputs(graph, static_cast<uint64_t>(round));
     float* const mask = inputs[3].as<float>();
     for (int64_t row = 0; row < kQueries; ++row) {
       // The first blocks, all but the last key, all keys, the later blocks.
@@ -233,29 +275,76 @@ TEST(CpuFoldsOfValues, ThatAreNotFiniteAgree) {
     if (round == 3) inputs[0].as<float>()[5] = kInfinity;
     if (round == 4) inputs[2].as<float>()[77] = -kInfinity;
     if (round == 5) inputs[1].as<float>()[1200] = kNan;
-    const auto run = [&](const std::string& law) {
-      const auto executor = MakeHostile(graph, Compiled(graph, law, 2));
-      EXPECT_TRUE(executor.ok()) << executor.status();
-      return *RunTwice(**executor, inputs);
-    };
-    absl::flat_hash_map<std::string, Tensor> by_name;
-    for (size_t i = 0; i < inputs.size(); ++i) by_name[graph.node(graph.inputs()[i].node).name] = inputs[i];
-    const auto expected = InterpretGraph(graph, by_name);
-    ASSERT_TRUE(expected.ok()) << expected.status();
-    const std::vector<Tensor> found = run(kFoldLaw);
-    int64_t finite = 0, others = 0;
-    for (int64_t i = 0; i < found[0].num_elements(); ++i) {
-      const double a = (*expected)[0].At(i), b = found[0].At(i);
-      if (std::isfinite(a)) {
-        ++finite;
-        EXPECT_NEAR(a, b, 1e-4) << "element " << i << " of round " << round;
-      } else {
-        ++others;
-        EXPECT_TRUE(std::isnan(a) ? std::isnan(b) : a == b) << i << ": " << b << ", expected " << a;
+    const Compared compared = ExpectSame(graph, inputs, 2e-4);
+    EXPECT_GT(compared.finite, 0);
+    EXPECT_GT(compared.others, 0);
+  }
+}
+
+// Blocks that a mask excludes are left out, where elements of all others are what they are with them.
+TEST(CpuFoldsOfValues, ThatAreMaskedByIndicesAgree) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  struct Sizes {
+    int64_t queries, keys, first;  // the number of keys that the first query attends to
+    int64_t depth = 16;
+  };
+  for (const Sizes& sizes : {Sizes{300, 300, 1}, Sizes{70, 333, 264}, Sizes{9, 700, 650}, Sizes{161, 160, 1, 5}}) {
+    for (const float masked : {-1e4f, -3e38f, -kInfinity, -1.0f}) {
+      SCOPED_TRACE(absl::StrCat(sizes.queries, " ", sizes.keys, " ", masked));
+      const Graph graph = GraphOf(CaseOf("mask_by_query"), sizes.queries, sizes.keys, sizes.depth, 24);
+      std::vector<Tensor> inputs = RandomInputs(graph, 5);
+      for (int64_t i = 0; i < sizes.queries; ++i) {
+        for (int64_t t = 0; t < sizes.keys; ++t) {
+          inputs[3].as<float>()[i * sizes.keys + t] = t < i + sizes.first ? 0 : masked;
+        }
       }
+      ExpectSame(graph, inputs, 1e-5, 1);
+      ExpectSame(graph, inputs, 1e-5, 2);
+      // An excluded key that is not a number, and an excluded value that is none: nothing is left out.
+      const int64_t last = sizes.keys - 1;
+      std::vector<Tensor> others = inputs;
+      others[1].as<float>()[last] = std::numeric_limits<float>::quiet_NaN();
+      EXPECT_GT(ExpectSame(graph, others, 1e-5).others, 0);
+      others = inputs;
+      others[2].as<float>()[last * 24 + 7] = kInfinity;
+      ExpectSame(graph, others, 1e-5);
     }
-    EXPECT_GT(finite, 0);
-    EXPECT_GT(others, 0);
+    const Graph graph = GraphOf(CaseOf("selected"), sizes.queries, sizes.keys, sizes.depth, 24);
+    std::vector<Tensor> inputs = RandomInputs(graph, 6);
+    for (int64_t i = 0; i < sizes.queries * sizes.keys; ++i) {
+      inputs[3].as<uint8_t>()[i] = i % sizes.keys < i / sizes.keys + sizes.first;
+    }
+    ExpectSame(graph, inputs, 1e-5);
+  }
+}
+
+// Numbers that are too small or too large for parts of bf16, in each operand.
+TEST(CpuFoldsOfValues, ThatAreVerySmallOrLargeAgree) {
+  const Graph softmax = GraphOf(CaseOf("plain"), 40, 300, 24, 20),
+              squares = GraphOf(CaseOf("no_softmax"), 40, 300, 24, 20);
+  const auto scaled = [&](std::vector<float> factors) {
+    std::vector<Tensor> inputs = RandomInputs(softmax, 9);
+    for (size_t k = 0; k < 3; ++k) {
+      for (int64_t i = 0; i < inputs[k].num_elements(); ++i) inputs[k].as<float>()[i] *= factors[k];
+    }
+    return inputs;
+  };
+  for (const std::vector<float>& factors : std::vector<std::vector<float>>{{1e-25f, 1e25f, 1},
+                                                                           {1e25f, 1e-25f, 1},
+                                                                           {1, 1, 1e36f},
+                                                                           {1, 1, 1e-36f},
+                                                                           {1e-14f, 1e14f, 1e-9f},
+                                                                           {1e-30f, 1, 1},
+                                                                           {0, 1, 1},
+                                                                           {1, 1, 0}}) {
+    SCOPED_TRACE(absl::StrCat(factors[0], " ", factors[1], " ", factors[2]));
+    ExpectSame(softmax, scaled(factors), 1e-5);
+  }
+  // Scores of which squares are far below or above.
+  for (const std::vector<float>& factors : std::vector<std::vector<float>>{
+           {1e-9f, 1e-2f, 1}, {1e-5f, 1e-5f, 1e-9f}, {1e7f, 1, 1e9f}, {1e5f, 1e5f, 1e-9f}}) {
+    SCOPED_TRACE(absl::StrCat(factors[0], " ", factors[1], " ", factors[2]));
+    ExpectSame(squares, scaled(factors), 1e-5);
   }
 }
 

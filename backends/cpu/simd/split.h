@@ -1,0 +1,48 @@
+// Products of f32 as products of bf16, on the tiles of a processor that has them (AMX).
+//
+// A number of f32, of 24 digits, is exactly the sum of three of bf16, of 8 digits each: high, middle and low. Six of
+// the nine products of two numbers' parts are summed, in f32; the three others are below 2^-24 of the product together,
+// so that the result is as exact as a sum of products of f32 (Henry, Tang and Heinecke, Leveraging the bfloat16
+// artificial intelligence datatype for higher-precision computations, 2019). Tiles take parts below 2^-126 for 0:
+// factors are to be in a range in which this does not show, and every function that splits numbers tells their
+// magnitudes.
+#pragma once
+
+namespace rewright::cpu {
+
+// Magnitudes are the bits of f32 without the sign, which are ordered as the numbers are, infinity and NaN behind all.
+struct SplitTable {
+  // Rows of the left factor and columns of the right one that a block has at most, and the unit of its depth.
+  static constexpr long kRows = 32, kColumns = 32, kDepth = 32, kParts = 3;
+
+  // A thread's first and last call, around all that follow.
+  void (*begin)();
+  void (*end)();
+
+  // Splits `rows` <= kRows rows of a left factor, element (i, k) is factor * x[i * row + k * step], 0 behind the depth.
+  // Steps of the depth lie behind one another, kParts * kRows * kDepth parts each. `most`: 16 magnitudes of each row
+  // are raised to its own.
+  void (*split_rows)(const float* x, long row, long step, float factor, long rows, long depth, unsigned short* parts,
+                     int* most);
+  // True if the greatest magnitude of each row is 0 or least <= it <= largest.
+  bool (*are_within)(const int* most, long rows, float least, float largest);
+
+  // Packs a right factor, element (k, j) at b[k * step + j * column], into panels of kColumns columns, 0 behind its
+  // depth and columns. A panel has kParts * kColumns * kDepth parts for each step of the depth. Returns the greatest
+  // magnitude.
+  int (*pack)(const float* b, long depth, long columns, long step, long column, unsigned short* panels);
+
+  // c (+)= a * b for rows that split_rows has split and one panel of `steps` steps. c has all columns of the panel, in
+  // whole vectors of 16, and 16 rows, or 32 where there are more; element (i, j) at c[i * c_row + j].
+  void (*block)(const unsigned short* a, long rows, const unsigned short* panel, long steps, float* c, long c_row,
+                long columns, bool accumulate);
+};
+
+// Null where the machine has no such tiles, the system does not lend them, or oneDNN may not use them.
+const SplitTable* SplitProducts();
+
+namespace simd_avx512 {
+extern const SplitTable kSplitTable;
+}
+
+}  // namespace rewright::cpu

@@ -1,0 +1,227 @@
+#define REWRIGHT_SIMD_NAMESPACE simd_avx512
+#define REWRIGHT_LANES 16
+#include "backends/cpu/simd/split.h"
+#include "backends/cpu/simd/vectors.inc"
+
+namespace rewright::cpu::simd_avx512 {
+namespace {
+
+typedef unsigned Words __attribute__((vector_size(64)));
+typedef unsigned short Halves __attribute__((vector_size(64)));
+
+constexpr long kDepth = SplitTable::kDepth, kRows = SplitTable::kRows, kColumns = SplitTable::kColumns;
+constexpr long kTile = 16 * kDepth;  // bf16 of a tile
+constexpr long kLeftPart = kRows * kDepth, kRightPart = 2 * kTile;
+
+// In the upper halves of words; the lower ones of `high` and `middle` are 0.
+struct Parts {
+  Words high, middle, low;
+};
+
+REWRIGHT_INLINE Parts PartsOf(Vec x, Truth& most) {
+  const Words bits = (Words)x;
+  const Truth magnitude = (Truth)(bits & 0x7fffffffu);
+  most = magnitude > most ? magnitude : most;
+  Parts parts;
+  parts.high = (bits + 0x8000u) & 0xffff0000u;
+  const Vec rest = x - (Vec)parts.high;
+  parts.middle = ((Words)rest + 0x8000u) & 0xffff0000u;
+  parts.low = (Words)(rest - (Vec)parts.middle);
+  return parts;
+}
+
+// The upper halves of two vectors, one behind the other.
+REWRIGHT_INLINE Halves UpperHalves(Words a, Words b) {
+  Halves odd;
+  for (int i = 0; i < 32; ++i) odd[i] = static_cast<unsigned short>(2 * i + 1);
+  return __builtin_shuffle((Halves)a, (Halves)b, odd);
+}
+REWRIGHT_INLINE void StoreHalves(unsigned short* to, Halves halves) {
+  typedef unsigned short Unaligned __attribute__((vector_size(64), aligned(2), may_alias));
+  *reinterpret_cast<Unaligned*>(to) = halves;
+}
+
+void SplitRows(const float* x, long row, long step, float factor, long rows, long depth, unsigned short* parts,
+               int* most) {
+  for (long i = 0; i < rows; ++i) {
+    Truth greatest = *reinterpret_cast<const Truth*>(most + 16 * i);
+    for (long first = 0; first < depth; first += kDepth) {
+      const float* from = x + i * row + first * step;
+      float line[kDepth] = {};
+      if (step != 1 || depth - first < kDepth) {
+        for (long k = 0; k < kDepth && k < depth - first; ++k) line[k] = from[k * step];
+        from = line;
+      }
+      const Parts a = PartsOf(Load(from) * factor, greatest), b = PartsOf(Load(from + 16) * factor, greatest);
+      unsigned short* const to = parts + SplitTable::kParts * first * kRows + i * kDepth;
+      StoreHalves(to, UpperHalves(a.high, b.high));
+      StoreHalves(to + kLeftPart, UpperHalves(a.middle, b.middle));
+      StoreHalves(to + 2 * kLeftPart, UpperHalves(a.low, b.low));
+    }
+    *reinterpret_cast<Truth*>(most + 16 * i) = greatest;
+  }
+}
+
+int Greatest(Truth numbers) {
+  ForEach<4>([&](auto bit) __attribute__((always_inline)) {
+    Truth there;
+    for (int i = 0; i < kLanes; ++i) there[i] = i ^ 1 << bit;
+    const Truth others = __builtin_shuffle(numbers, there);
+    numbers = numbers > others ? numbers : others;
+  });
+  return numbers[0];
+}
+
+bool AreWithin(const int* most, long rows, float least, float largest) {
+  bool within = true;
+  for (long i = 0; i < rows; ++i) {
+    const int greatest = Greatest(*reinterpret_cast<const Truth*>(most + 16 * i));
+    within &=
+        greatest == 0 || (greatest >= __builtin_bit_cast(int, least) && greatest <= __builtin_bit_cast(int, largest));
+  }
+  return within;
+}
+
+// Exchanges rows and columns.
+REWRIGHT_INLINE void Turn(Vec (&v)[16]) {
+  ForEach<4>([&](auto bit) __attribute__((always_inline)) {
+    constexpr int kBit = 1 << bit;
+    Truth upper, lower;
+    for (int j = 0; j < 16; ++j) {
+      upper[j] = j & kBit ? 16 + (j ^ kBit) : j;
+      lower[j] = j & kBit ? 16 + j : j ^ kBit;
+    }
+    for (int i = 0; i < 16; ++i) {
+      if (i & kBit) continue;
+      const Vec a = v[i], b = v[i | kBit];
+      v[i] = __builtin_shuffle(a, b, upper);
+      v[i | kBit] = __builtin_shuffle(a, b, lower);
+    }
+  });
+}
+
+// One tile of each part from 32 x 16 numbers: row k at from + k * step.
+REWRIGHT_INLINE void PackTile(const float* from, long step, unsigned short* to, Truth& most) {
+  for (long pair = 0; pair < 16; ++pair) {
+    const Parts a = PartsOf(Load(from + 2 * pair * step), most), b = PartsOf(Load(from + (2 * pair + 1) * step), most);
+    StoreHalves(to + pair * kDepth, (Halves)(a.high >> 16 | b.high));
+    StoreHalves(to + kRightPart + pair * kDepth, (Halves)(a.middle >> 16 | b.middle));
+    StoreHalves(to + 2 * kRightPart + pair * kDepth, (Halves)(a.low >> 16 | b.low));
+  }
+}
+
+int Pack(const float* b, long depth, long columns, long step, long column, unsigned short* panels) {
+  Truth most = {};
+  const long steps = (depth + kDepth - 1) / kDepth;
+  for (long first = 0; first < (columns + 15) / 16 * 16; first += 16) {
+    unsigned short* const panel = panels + first / kColumns * steps * SplitTable::kParts * kRightPart;
+    for (long k = 0; k < steps; ++k) {
+      const float* from = b + k * kDepth * step + first * column;
+      const long deep = depth - k * kDepth, wide = columns - first;
+      alignas(64) float lines[kDepth * 16];
+      long line = step;
+      if (deep < kDepth || wide < 16 || (step != 1 && column != 1)) {
+        for (float& number : lines) number = 0;
+        for (long i = 0; i < kDepth && i < deep; ++i) {
+          for (long j = 0; j < 16 && j < wide; ++j) lines[i * 16 + j] = from[i * step + j * column];
+        }
+        from = lines, line = 16;
+      } else if (column != 1) {
+        for (long half = 0; half < 2; ++half) {
+          Vec v[16];
+          for (int j = 0; j < 16; ++j) v[j] = Load(from + 16 * half + j * column);
+          Turn(v);
+          for (int i = 0; i < 16; ++i) Store(lines + (16 * half + i) * 16, v[i]);
+        }
+        from = lines, line = 16;
+      }
+      PackTile(from, line, panel + k * SplitTable::kParts * kRightPart + first % kColumns / 16 * kTile, most);
+    }
+  }
+  return Greatest(most);
+}
+
+// Of 16 rows of 64 bytes, all of them.
+void Begin() {
+  struct {
+    unsigned char palette = 1, start = 0, reserved[14] = {};
+    unsigned short bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    unsigned char rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } const configuration;
+  asm volatile("ldtilecfg %0" : : "m"(configuration));
+}
+void End() { asm volatile("tilerelease"); }
+
+#define REWRIGHT_TILE_LOAD(tile, from, bytes) \
+  asm volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(static_cast<long>(bytes)) : "memory")
+#define REWRIGHT_TILE_STORE(tile, to, bytes) \
+  asm volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(static_cast<long>(bytes)) : "memory")
+#define REWRIGHT_TILE_ZERO(tile) asm volatile("tilezero %%tmm" #tile : :)
+#define REWRIGHT_TILE_DOT(c, a, b) asm volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : :)
+
+// Tiles 0 to 3 are of c, 4 and 5 of a, 6 and 7 of b.
+template <int kRowTiles, int kColumnTiles>
+void TileBlock(const unsigned short* a, const unsigned short* b, long steps, float* c, long c_row, bool accumulate) {
+  constexpr bool kDown = kRowTiles == 2, kRight = kColumnTiles == 2;
+  const long bytes = c_row * 4;
+  float* const below = c + 16 * c_row;
+  if (accumulate) {
+    REWRIGHT_TILE_LOAD(0, c, bytes);
+    if constexpr (kRight) REWRIGHT_TILE_LOAD(1, c + 16, bytes);
+    if constexpr (kDown) REWRIGHT_TILE_LOAD(2, below, bytes);
+    if constexpr (kDown && kRight) REWRIGHT_TILE_LOAD(3, below + 16, bytes);
+  } else {
+    REWRIGHT_TILE_ZERO(0);
+    REWRIGHT_TILE_ZERO(1);
+    REWRIGHT_TILE_ZERO(2);
+    REWRIGHT_TILE_ZERO(3);
+  }
+  const auto left = [](const unsigned short* part) __attribute__((always_inline)) {
+    REWRIGHT_TILE_LOAD(4, part, 64);
+    if constexpr (kDown) REWRIGHT_TILE_LOAD(5, part + kTile, 64);
+  };
+  const auto right = [](const unsigned short* part) __attribute__((always_inline)) {
+    REWRIGHT_TILE_LOAD(6, part, 64);
+    if constexpr (kRight) REWRIGHT_TILE_LOAD(7, part + kTile, 64);
+  };
+  const auto multiply = []() __attribute__((always_inline)) {
+    REWRIGHT_TILE_DOT(0, 4, 6);
+    if constexpr (kRight) REWRIGHT_TILE_DOT(1, 4, 7);
+    if constexpr (kDown) REWRIGHT_TILE_DOT(2, 5, 6);
+    if constexpr (kDown && kRight) REWRIGHT_TILE_DOT(3, 5, 7);
+  };
+  for (long k = 0; k < steps; ++k, a += SplitTable::kParts * kLeftPart, b += SplitTable::kParts * kRightPart) {
+    // The smaller products first.
+    left(a + 2 * kLeftPart);
+    right(b);
+    multiply();
+    left(a + kLeftPart);
+    multiply();
+    right(b + kRightPart);
+    multiply();
+    left(a);
+    multiply();
+    right(b + 2 * kRightPart);
+    multiply();
+    right(b);
+    multiply();
+  }
+  REWRIGHT_TILE_STORE(0, c, bytes);
+  if constexpr (kRight) REWRIGHT_TILE_STORE(1, c + 16, bytes);
+  if constexpr (kDown) REWRIGHT_TILE_STORE(2, below, bytes);
+  if constexpr (kDown && kRight) REWRIGHT_TILE_STORE(3, below + 16, bytes);
+}
+
+void Block(const unsigned short* a, long rows, const unsigned short* panel, long steps, float* c, long c_row,
+           long columns, bool accumulate) {
+  const auto block = rows > 16      ? columns > 16 ? TileBlock<2, 2> : TileBlock<2, 1>
+                          : columns > 16 ? TileBlock<1, 2>
+                                    : TileBlock<1, 1>;
+  block(a, panel, steps, c, c_row, accumulate);
+}
+
+}  // namespace
+
+const SplitTable kSplitTable = {Begin, End, SplitRows, AreWithin, Pack, Block};
+
+}  // namespace rewright::cpu::simd_avx512
