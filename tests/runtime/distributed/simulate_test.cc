@@ -81,12 +81,12 @@ TEST(SimulateTest, AnAllReduceTakesWhatItsWaySays) {
     }
     const double whole = static_cast<double>(bytes) / bytes_per_second, others = ranks - 1.0;
     const double steps = std::log2(ranks);
-    const auto seconds = [&](AllReduceBy by) { return Simulated(plan, cluster, {.all_reduce = by}).seconds; };
+    const auto seconds = [&](CollectiveBy by) { return Simulated(plan, cluster, {.collectives = by}).seconds; };
     const double slack = 8 * 4 * ranks / bytes_per_second;  // elements that do not divide
-    EXPECT_NEAR(seconds(AllReduceBy::kDirect), 2 * (latency + others / ranks * whole), slack) << ranks;
-    EXPECT_NEAR(seconds(AllReduceBy::kRing), 2 * others * (latency + whole / ranks), slack) << ranks;
-    EXPECT_NEAR(seconds(AllReduceBy::kTree), 2 * steps * (latency + whole), slack) << ranks;
-    EXPECT_NEAR(seconds(AllReduceBy::kParameterServer), 2 * (latency + others * whole), slack) << ranks;
+    EXPECT_NEAR(seconds(CollectiveBy::kDirect), 2 * (latency + others / ranks * whole), slack) << ranks;
+    EXPECT_NEAR(seconds(CollectiveBy::kRing), 2 * others * (latency + whole / ranks), slack) << ranks;
+    EXPECT_NEAR(seconds(CollectiveBy::kTree), 2 * steps * (latency + whole), slack) << ranks;
+    EXPECT_NEAR(seconds(CollectiveBy::kParameterServer), 2 * (latency + others * whole), slack) << ranks;
   }
 }
 

@@ -39,7 +39,7 @@ TEST_F(SimulateVerbTest, TellsTheTimeOfAStep) {
   // Two rounds of half of the bytes.
   EXPECT_NEAR(json["seconds"].get<double>(), 0.5 + 2 * (0.001 + 2000 / 1e6) + 0.25, 1e-9);
   EXPECT_EQ(json["bytes"]["bus"], 2 * 4000);
-  const Outcome server = Simulated("step.plan", "--all-reduce server --trace -");
+  const Outcome server = Simulated("step.plan", "--collectives server --trace -");
   ASSERT_EQ(server.status, 0) << server.err;
   EXPECT_EQ(nlohmann::json::parse(server.out)["traceEvents"].size(), 6u);
   EXPECT_THAT(server.err, HasSubstr("step:     0.76 s on 2 ranks"));
