@@ -461,12 +461,14 @@ void WriteDataParallel(int zero, Plan* plan) {
 std::vector<WeightMessage> SharedWeights(const Plan& plan, const PipelineShape& shape) {
   std::vector<WeightMessage> messages;
   std::set<std::pair<int, int>> found;  // weight, rank of the pipeline
+  // Ranks of a stage that are alike have their own parts of it.
+  const int numbers = plan.IsAlike(plan.mesh.Find("tp")) ? 1 : shape.tensor_parallel;
   for (int p = 0; p < static_cast<int>(plan.subgraphs.size()); ++p) {
     const int to = StageOf(shape, p) % shape.ranks;
     for (int tensor : plan.subgraphs[p].reads) {
       const PlanTensor& of = plan.tensors[tensor];
       if (of.kind != PlanTensor::Kind::kWeight || of.owner < 0 || !found.emplace(tensor, to).second) continue;
-      for (int number = 0; number < shape.tensor_parallel; ++number) {
+      for (int number = 0; number < numbers; ++number) {
         const int rank = shape.RankOf(to, number);
         if (rank != of.owner) messages.push_back({tensor, of.owner, rank});
       }

@@ -79,6 +79,7 @@ TEST(PlanTest, SecondsAndBytesOfSubgraphsPrint) {
 TEST(PlanTest, TextsAreGolden) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(REWRIGHT_SOURCE_DIR "/tests/cases/plans")) {
+    if (entry.is_directory()) continue;
     SCOPED_TRACE(entry.path().filename());
     std::ifstream file(entry.path());
     std::string head, golden;
@@ -196,6 +197,13 @@ TEST(PlanTextTest, ErrorsNameLineFoundAndExpected) {
       {body + "0 SEND x0 of 0 to 1", "line 9: found x0, expected tensors of one kind of wt, each once"},
       {body + "0 SEND t99999999999999999999 of 0 to 1",
        "line 9: found `t99999999999999999999`, expected a tensor from"},
+      {head + "t3 f32[4] parts over pp", "line 6: found `parts`, expected sum, blocks, exchange"},
+      {head + "t3 f32[4] sum over cp", "line 6: found `cp`, expected an axis of the mesh: dp, pp"},
+      {"mesh dp=2\nmicro_batches 3\nalike dp",
+       "line 3: found `dp`, expected replicas that divide the micro-batches, 3"},
+      {"mesh dp=2\nmicro_batches 2\nalike dp dp", "line 3: found `dp`, expected each axis once"},
+      {"mesh dp=2\nmicro_batches 2\nalike dp\nrank 0\nrank 1", "line 5: found `1`, expected the next rank"},
+      {body + "0 ALL_GATHER t2 of 0 over pp", "line 9: found t2, expected values that ranks complete together"},
       {body + "0 ALL_REDUCE g3 over pp", "line 9: found `pp`, expected `dp`"},
       {body + "0 ALL_REDUCE g3 over", "line 9: found the end of the line, expected an axis of the mesh"},
       {body + "0 REDUCE_SCATTER g3 of 1..0 over dp", "line 9: found `1..0`, expected FIRST..LAST, micro-batches from"},

@@ -122,6 +122,19 @@ TEST(SimulateTest, LinksOfALevelCarryWhatGoesOverThem) {
   EXPECT_LT(Simulated(plan, Nodes(4, 1e6, 0)).seconds, step.seconds);
 }
 
+// Devices that share a port take turns in what leaves their node.
+TEST(SimulateTest, DevicesShareThePortOfTheirNode) {
+  const Plan plan = MakePlan(ParsePlanOptions("dp=4,layers=1,micro=4"));
+  Cluster cluster = Nodes(2, 1e15, 0, 4);
+  cluster.levels[1].bytes_per_second = 1e6;
+  const double alone = Simulated(plan, cluster).seconds;
+  cluster.levels[1].port_devices = 2;
+  EXPECT_NEAR(Simulated(plan, cluster).seconds, 2 * alone, 1e-3 * alone);
+  // A rate that was measured is kept to, too.
+  cluster.levels[1].rates["all_reduce"] = {{1, 2.5e5}};
+  EXPECT_NEAR(Simulated(plan, cluster).seconds, 4 * alone, 1e-3 * alone);
+}
+
 TEST(SimulateTest, TimeOfARankAddsUp) {
   for (const char* text : {"dp=2,pp=2,zero=3,micro=5,schedule=interleaved,chunks=2", "dp=3,zero=3,layers=4,micro=7",
                            "pp=2,tp=2,micro=3", "dp=2,tp=2,zero=2,micro=4"}) {

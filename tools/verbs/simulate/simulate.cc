@@ -1,4 +1,5 @@
-// rewright simulate STEP.plan|MODEL.json --cluster CLUSTER: the time of a step by the lists of actions of its ranks.
+// rewright simulate STEP.plan|MODEL.json|CONFIG.json --cluster CLUSTER: the time of a step by the lists of actions of
+// its ranks.
 
 #include "runtime/distributed/simulate.h"
 
@@ -13,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "backends/device_factory.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "runtime/distributed/cluster.h"
@@ -20,9 +22,12 @@
 #include "runtime/distributed/described_plan.h"
 #include "runtime/distributed/layout_search.h"
 #include "runtime/distributed/plan_text.h"
+#include "runtime/training/parallel/parallel_step.h"
 #include "tools/program/flags.h"
 #include "tools/program/outputs.h"
 #include "tools/program/verb.h"
+#include "tools/verbs/simulate/graph_plan.h"
+#include "tools/verbs/train/trained_model.h"
 
 namespace rewright {
 namespace {
@@ -147,12 +152,30 @@ absl::StatusOr<distributed::DescribedLayout> ChosenLayout(const SimulateFlags& f
   return best.layout;
 }
 
+// A configuration of training: the lists are those of a run, and go as they run.
+absl::StatusOr<Answer> SimulateConfig(const SimulateFlags& flags, const distributed::Cluster& cluster,
+                                      Session& session) {
+  ASSIGN_OR_RETURN(TrainConfig config, Parsed(flags.model, ParseTrainConfig));
+  ASSIGN_OR_RETURN(const RankLayout layout, distributed::ParseLayout(flags.layout));
+  RETURN_IF_ERROR(ApplyLayout(layout, &config));
+  ASSIGN_OR_RETURN(const LoadedModel loaded, LoadTrainedModel(config, FolderOf(flags.model), session.console));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> cpu, MakeDevice("cpu"));
+  ASSIGN_OR_RETURN(const GraphStep made, PlanOfGraphs(config, loaded.model, layout, cluster, *cpu));
+  ASSIGN_OR_RETURN(const distributed::SimulatedStep step,
+                   distributed::Simulate(made.plan, cluster, OptionsOf(flags, "direct")));
+  const int64_t most = *std::max_element(step.peak_bytes.begin(), step.peak_bytes.end());
+  Show(made.plan.mesh, cluster, step, most + made.kept_bytes, session.console);
+  const double samples = static_cast<double>(config.batch) / step.seconds;
+  session.console.Result(absl::StrFormat("rate:     %.1f samples/s", samples));
+  session.console.json()["samples_per_second"] = samples;
+  if (!flags.plan.empty()) RETURN_IF_ERROR(WriteOutput(flags.plan, distributed::PrintPlan(made.plan)));
+  if (!flags.trace.empty()) RETURN_IF_ERROR(WriteOutput(flags.trace, distributed::ChromeTrace(made.plan, step)));
+  return Answer::kYes;
+}
+
 absl::StatusOr<Answer> SimulateModel(const SimulateFlags& flags, const distributed::Cluster& cluster,
                                      Session& session) {
   Console& console = session.console;
-  if (flags.layout.empty()) {
-    return absl::InvalidArgumentError("--layout: is missing, expected dp=N,tp=N,.. or auto for a described model");
-  }
   ASSIGN_OR_RETURN(const distributed::DescribedModel model, Parsed(flags.model, distributed::ParseDescribedModel));
   console.Result(absl::StrFormat("model:    %.4g G parameters, %d samples of %d tokens in %s",
                                  static_cast<double>(model.Weights()) / 1e9, model.batch, model.sequence,
@@ -182,8 +205,14 @@ absl::StatusOr<Answer> Simulate(const SimulateFlags& flags, Session& session) {
   RETURN_IF_ERROR(
       CheckOutputs({{"--trace", flags.trace}, {"--plan", flags.plan}}, {flags.model, flags.cluster}, session));
   ASSIGN_OR_RETURN(const distributed::Cluster cluster, distributed::ReadCluster(flags.cluster));
-  return absl::EndsWith(flags.model, ".json") ? SimulateModel(flags, cluster, session)
-                                              : SimulatePlan(flags, cluster, session);
+  if (!absl::EndsWith(flags.model, ".json")) return SimulatePlan(flags, cluster, session);
+  if (flags.layout.empty()) {
+    return absl::InvalidArgumentError("--layout: is missing, expected dp=N,tp=N,.. or auto for a described model");
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadText(flags.model));
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool is_config = json.is_object() && json.contains("model");
+  return is_config ? SimulateConfig(flags, cluster, session) : SimulateModel(flags, cluster, session);
 }
 
 }  // namespace
@@ -191,10 +220,10 @@ absl::StatusOr<Answer> Simulate(const SimulateFlags& flags, Session& session) {
 Action DeclareSimulate(CommandLine& line) {
   auto flags = std::make_shared<SimulateFlags>();
   line.Add("model", &flags->model,
-           "The actions of each rank, as rewright train --plan writes them, or a model by its sizes "
-           "(docs/simulation.md)")
+           "The actions of each rank, as rewright train --plan writes them, a model by its sizes (docs/simulation.md), "
+           "or a configuration of training")
       .Required()
-      .Type("STEP.plan|MODEL.json");
+      .Type("STEP.plan|MODEL.json|CONFIG.json");
   line.Add("--cluster", &flags->cluster, "The devices and their links: a file, or one that comes with the program")
       .Required()
       .Type("FILE.json|NAME");

@@ -45,6 +45,31 @@ TEST_F(SimulateVerbTest, TellsTheTimeOfAStep) {
   EXPECT_THAT(server.err, HasSubstr("step:     0.76 s on 2 ranks"));
 }
 
+TEST_F(SimulateVerbTest, SimulatesAModelByItsSizes) {
+  WriteContents(At("model.json"), R"({"name": "small", "batch": 64, "transformer": {"layers": 8, "hidden": 1024,
+      "heads": 16, "mlp": 4096, "vocabulary": 32000, "sequence": 512}})");
+  const auto run = [&](const std::string& flags) {
+    const Outcome outcome = Rewright("simulate " + At("model.json") + " --cluster h100-infiniband --json " + flags);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out, nullptr, false);
+  };
+  const auto made = run("--layout dp=4,pp=2,tp=2,zero=1,micro=16 --plan " + At("made.plan"));
+  ASSERT_TRUE(made.is_object());
+  EXPECT_TRUE(made["fits"].get<bool>());
+  EXPECT_GT(made["exposed_over"]["tp"].get<double>(), 0);
+  // The plan is one file like those of training runs.
+  const Outcome again =
+      Rewright("simulate " + At("made.plan") + " --cluster h100-infiniband --collectives ring --json");
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_NEAR(nlohmann::json::parse(again.out)["seconds"].get<double>(), made["seconds"].get<double>(), 1e-9);
+  // What auto finds is no longer than that, is no longer than data parallel, and can be passed back.
+  const auto found = run("--layout auto --devices 16 --explain");
+  EXPECT_LE(found["seconds"].get<double>(), made["seconds"].get<double>());
+  EXPECT_LE(found["seconds"].get<double>(), run("--layout dp=16,micro=64")["seconds"].get<double>());
+  EXPECT_GE(found["next"][0]["seconds"].get<double>(), found["seconds"].get<double>());
+  EXPECT_EQ(run("--layout " + found["layout"].get<std::string>())["seconds"], found["seconds"]);
+}
+
 TEST_F(SimulateVerbTest, SaysWhatIsWrong) {
   const auto error = [&](const std::string& plan) {
     WriteContents(At("wrong.plan"), plan);
