@@ -26,13 +26,13 @@ std::vector<int> HopsOf(const GroupLinks& links) {
 
 }  // namespace
 
-GroupLinks LinksOf(const std::vector<int>& group, int rank, const Cluster& cluster) {
-  GroupLinks links{static_cast<int>(group.size()), std::vector<int>(cluster.levels.size(), 0)};
-  for (int other : group) {
-    if (other != rank) ++links.others[cluster.LevelOf(rank, other)];
+GroupLinks LinksOf(const std::vector<int>& devices, int device, const Cluster& cluster) {
+  GroupLinks links{static_cast<int>(devices.size()), std::vector<int>(cluster.levels.size(), 0)};
+  for (int other : devices) {
+    if (other != device) ++links.others[cluster.LevelOf(device, other)];
   }
-  for (size_t step = 1; step < group.size(); step *= 2) {
-    links.by_step.push_back(cluster.LevelOf(group[0], group[step]));
+  for (size_t step = 1; step < devices.size(); step *= 2) {
+    links.by_step.push_back(cluster.LevelOf(devices[0], devices[step]));
   }
   return links;
 }

@@ -9,13 +9,13 @@
 
 namespace rewright::distributed {
 
-// The ranks of a group as one of them sees them.
+// The devices of a group as one of them sees them.
 struct GroupLinks {
   int size = 1;
   std::vector<int> others;   // by level of the cluster: ranks behind a link of that level
   std::vector<int> by_step;  // the level of the link to the rank 1, 2, 4, .. places behind the first
 };
-GroupLinks LinksOf(const std::vector<int>& group, int rank, const Cluster& cluster);
+GroupLinks LinksOf(const std::vector<int>& devices, int device, const Cluster& cluster);
 
 // Bytes that go over each port at the same time, by level, once `seconds` have passed.
 struct Round {

@@ -128,6 +128,7 @@ class DescribedWriter {
     plan_.mesh = Mesh({{"dp", of.ranks.dp}, {"pp", of.ranks.pp}, {"tp", of.ranks.tp}});
     plan_.micro_batches = of.ranks.micro;
     plan_.alike = {0, 2};
+    if (of.layout.replicas_inside) plan_.order = {1, 0, 2};
   }
 
   Plan Take() {
@@ -213,7 +214,7 @@ class DescribedWriter {
         layers_.push_back(tensors);
       }
       forward_.push_back(of_.has_head(s) ? -1 : Value(of_.Block()));
-      backward_.push_back(s == 0 ? -1 : Value(of_.Block()));
+      backward_.push_back(s == 0 && !of_.shape.split_backward ? -1 : Value(of_.Block()));
     }
     head_ = Weight(of_.Head(), of_.place(of_.stages.size() - 1), false);
     head_leaf_ = Leaf(head_);
@@ -268,8 +269,8 @@ class DescribedWriter {
   // The forward pass of a layer, which leaves `saved`.
   void ForwardOf(int64_t layer, const std::vector<int>& reads, int saved) {
     const LayerTensors& tensors = layers_[layer];
-    std::vector<int> of_attention = reads;
-    of_attention.push_back(tensors.weights_a);
+    const std::vector<int> of_attention = {tensors.weights_a};
+    body_.Run(0, reads, {});
     GatherRunScatter(of_.parts.Attention().forward, of_attention, {}, of_.Whole());
     if (tensors.weights_e < 0) {
       return GatherRunScatter(of_.parts.Mlp(layer).forward, {tensors.weights_m}, {saved}, of_.Whole());
@@ -368,9 +369,9 @@ class DescribedWriter {
       body_.Run(0, {backward_[s + 1]}, {});
     }
     for (int64_t layer = stage.first + stage.count; layer-- > stage.first;) BackwardOf(layer);
-    if (s > 0) {
+    if (s > 0 || split) {
       body_.Run(0, {}, {backward_[s]});
-    } else if (!split) {
+    } else {
       body_.Run(of_.parts.Boundary(), {}, {embedding_leaf_});
       Accumulate({sum_of_.at(embedding_leaf_)});
     }
@@ -399,7 +400,7 @@ class DescribedWriter {
       Accumulate(sums);
     }
     if (s == 0) {
-      body_.Run(of_.parts.Boundary(), {}, {embedding_leaf_});
+      body_.Run(of_.parts.Boundary(), {backward_[0]}, {embedding_leaf_});
       Accumulate({sum_of_.at(embedding_leaf_)});
     }
     return body_.Take();
@@ -461,6 +462,9 @@ absl::StatusOr<DescribedLayout> ParseDescribedLayout(const std::string& text) {
     } else if (sides[0] == "overlap") {
       good = value == "0" || value == "1";
       layout.overlap = value == "1";
+    } else if (sides[0] == "inner") {
+      good = value == "pp" || value == "dp";
+      layout.replicas_inside = value == "dp";
     } else if (sides[0] == "ep") {
       good = absl::SimpleAtoi(value, &ep) && ep > 0;
     } else {
@@ -468,7 +472,7 @@ absl::StatusOr<DescribedLayout> ParseDescribedLayout(const std::string& text) {
     }
     if (!good) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--layout: found `", part, "`, expected remat=none|full, overlap=0|1 or ep=N"));
+          absl::StrCat("--layout: found `", part, "`, expected remat=none|full, overlap=0|1, inner=pp|dp or ep=N"));
     }
   }
   if (!others.empty()) {
@@ -486,6 +490,7 @@ std::string PrintLayout(const DescribedLayout& layout) {
   const auto add = [&](const std::string& part) { absl::StrAppend(&text, text.empty() ? "" : ",", part); };
   if (layout.recompute) add("remat=full");
   if (layout.overlap) add("overlap=1");
+  if (layout.replicas_inside) add("inner=dp");
   if (layout.expert_parallel) add(absl::StrCat("ep=", layout.ranks.dp));
   return text;
 }
@@ -504,7 +509,7 @@ absl::StatusOr<DescribedStep> PlanDescribed(const DescribedModel& model, const D
   const DescribedLayout layout = WithMicroBatches(given, model);
   ASSIGN_OR_RETURN(const Sizes sizes, SizesOf(model, layout, cluster));
   DescribedStep step{DescribedWriter(sizes).Take(), {}};
-  if (!FitsEvenly(step.plan.mesh, step.plan.alike, cluster)) {
+  if (!FitsEvenly(step.plan, cluster)) {
     return absl::InvalidArgumentError(absl::StrCat("the layout ", PrintLayout(layout),
                                                    ": expected groups that divide the devices of the levels of ",
                                                    cluster.name, ", or are multiples of them"));
@@ -631,8 +636,12 @@ absl::StatusOr<DescribedBounds> BoundsOf(const DescribedModel& model, const Desc
     const auto sums = static_cast<double>(parameters[k].shared) / (of.zero() >= 2 ? dp : 1) +
                       static_cast<double>(parameters[k].apart);
     const int64_t flying = std::min<int64_t>(own, ranks.pp - (of.shape.split_backward ? 0 : static_cast<int64_t>(k)));
-    bounds.bytes = std::max(bounds.bytes, kept.bytes + static_cast<int64_t>(sums) * model.gradient_bytes +
-                                              place.saved / std::max(1, ranks.chunks) * flying);
+    const int64_t saved = place.saved / std::max(1, ranks.chunks),
+                  sum_bytes = static_cast<int64_t>(sums) * model.gradient_bytes;
+    // Behind the first backward pass there are sums, and other micro-batches are on their way.
+    const bool is_steady = own > flying && (ranks.chunks == 1 || own > 2 * ranks.pp);
+    bounds.bytes = std::max({bounds.bytes, kept.bytes + saved * flying, kept.bytes + sum_bytes,
+                             kept.bytes + (is_steady ? sum_bytes + saved * flying : 0)});
   }
   bounds.seconds += update;
   return bounds;

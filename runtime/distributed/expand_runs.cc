@@ -28,6 +28,7 @@ void BodyWriter::Run(double seconds, const std::vector<int>& reads, const std::v
   }
   PlanSubgraph& subgraph = body_.subgraphs.back();
   std::vector<int> of_others = reads;
+  AddTensors(std::exchange(completed_, {}), &of_others);
   std::erase_if(of_others,
                 [&](int tensor) { return std::count(subgraph.makes.begin(), subgraph.makes.end(), tensor) > 0; });
   AddTensors(of_others, &subgraph.reads);
@@ -42,7 +43,9 @@ int BodyWriter::Begin(Action::Kind kind, int value) {
 }
 
 void BodyWriter::Wait(int number) {
-  if (number >= 0) body_.actions.push_back({Kind::kWait, number});
+  if (number < 0) return;
+  AddTensors(body_.actions[number].tensors, &completed_);
+  body_.actions.push_back({Kind::kWait, number});
 }
 
 void BodyWriter::Accumulate(const std::vector<int>& sums) {

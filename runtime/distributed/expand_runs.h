@@ -22,8 +22,12 @@ class BodyWriter {
  public:
   explicit BodyWriter(const Plan* plan) : plan_(*plan) {}
 
-  void Start(bool accumulates) { body_ = {{}, {}, accumulates}; }
-  // A subgraph; one with the action before where that runs, too.
+  void Start(bool accumulates) {
+    body_ = {{}, {}, accumulates};
+    completed_.clear();
+  }
+  // A subgraph; one with the action before where that runs, too. It reads what collectives have completed since the
+  // last one.
   void Run(double seconds, const std::vector<int>& reads, const std::vector<int>& makes);
   // A collective of a value over its axis: the number to wait for; -1 where there is no value.
   int Begin(Action::Kind kind, int value);
@@ -34,6 +38,7 @@ class BodyWriter {
  private:
   const Plan& plan_;
   RunBody body_;
+  std::vector<int> completed_;  // values
 };
 
 // The subgraph that a body is to the lists' writers: what it reads of others, and all that it makes.

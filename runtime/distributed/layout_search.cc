@@ -46,12 +46,18 @@ std::vector<DescribedLayout> ListLayouts(const DescribedModel& model, const Clus
     for (int pp : DivisorsOf(devices / tp)) {
       const int dp = devices / tp / pp;
       if (pp > model.layers || model.batch % dp != 0) continue;
-      if (!FitsEvenly(Mesh({{"dp", dp}, {"pp", pp}, {"tp", tp}}), {0, 2}, cluster)) continue;
+      Plan places{Mesh({{"dp", dp}, {"pp", pp}, {"tp", tp}})};
+      places.alike = {0, 2};
+      const bool fits = FitsEvenly(places, cluster);
+      places.order = {1, 0, 2};
+      const bool fits_inside = FitsEvenly(places, cluster);
       const bool experts = model.experts > 0 && dp > 1 && model.experts % dp == 0;
       for (int64_t samples = 1; model.batch / dp % samples == 0; samples *= 2) {
         for (const auto& [schedule, chunks] : SchedulesOf(model.layers, pp)) {
           for (int zero = 0; zero <= (dp > 1 ? 3 : 0); ++zero) {
             for (int choice = 0; choice < (experts ? 4 : 2); ++choice) {
+              const bool shared = choice >= 2;  // replicas that share experts are neighbours
+              if (shared ? !fits_inside : !fits) continue;
               layouts.push_back({{.dp = dp,
                                   .tp = tp,
                                   .pp = pp,
@@ -61,7 +67,8 @@ std::vector<DescribedLayout> ListLayouts(const DescribedModel& model, const Clus
                                   .chunks = chunks},
                                  choice % 2 == 1,
                                  overlap && tp > 1,
-                                 choice >= 2});
+                                 shared && pp > 1,
+                                 shared});
             }
           }
         }

@@ -57,6 +57,24 @@ std::vector<int> Plan::TensorsOf(PlanTensor::Kind kind) const {
 
 bool Plan::IsAlike(int axis) const { return std::find(alike.begin(), alike.end(), axis) != alike.end(); }
 
+int Plan::DeviceOf(int rank) const {
+  if (order.empty()) return rank;
+  int device = 0;
+  for (int axis : order) device = device * mesh.axes()[axis].size + mesh.PlaceOf(rank, axis);
+  return device;
+}
+
+int Plan::RankAt(int device) const {
+  if (order.empty()) return device;
+  int rank = 0;
+  for (size_t k = order.size(); k-- > 0;) {
+    const int size = mesh.axes()[order[k]].size;
+    rank += device % size * (mesh.GroupOf(0, order[k]).back() / std::max(1, size - 1));
+    device /= size;
+  }
+  return rank;
+}
+
 std::vector<int> Plan::RanksWithLists() const {
   std::vector<int> ranks = {0};
   for (int axis = 0; axis < static_cast<int>(mesh.axes().size()); ++axis) {

@@ -118,6 +118,12 @@ struct Plan {
   // that are alike have equal shares, in the order of their places, or in turns where micro-batches are given in turns.
   std::vector<int> alike;
 
+  // The axes in the order in which they give devices to ranks, the outermost first; empty: that of the mesh, with which
+  // a rank runs on the device of its number.
+  std::vector<int> order;
+
+  int DeviceOf(int rank) const;
+  int RankAt(int device) const;
   bool IsAlike(int axis) const;
   std::vector<int> RanksWithLists() const;
   // Those with lists among the ranks that differ from one along an axis alone.

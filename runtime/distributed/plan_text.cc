@@ -239,6 +239,14 @@ class Parser {
       }
       return absl::OkStatus();
     }
+    if (plan_.tensors.empty() && plan_.order.empty() && words.TakeIf("order")) {
+      while (plan_.order.size() < plan_.mesh.axes().size()) {
+        ASSIGN_OR_RETURN(const int axis, words.Axis());
+        if (std::count(plan_.order.begin(), plan_.order.end(), axis) > 0) return words.Expected("each axis once");
+        plan_.order.push_back(axis);
+      }
+      return absl::OkStatus();
+    }
     if (plan_.tensors.empty() && words.TakeIf("update_seconds")) {
       ASSIGN_OR_RETURN(plan_.update_seconds, words.Seconds());
       return absl::OkStatus();
@@ -551,9 +559,11 @@ std::string PrintPlan(const Plan& plan) {
   std::string text = "mesh";
   for (const MeshAxis& axis : plan.mesh.axes()) absl::StrAppend(&text, " ", axis.name, "=", axis.size);
   absl::StrAppend(&text, "\nmicro_batches ", plan.micro_batches, "\n");
-  for (int axis : plan.alike) {
-    absl::StrAppend(&text, axis == plan.alike[0] ? "alike " : " ", plan.mesh.axes()[axis].name,
-                    axis == plan.alike.back() ? "\n" : "");
+  for (const auto& [word, listed] : {std::pair("alike", &plan.alike), {"order", &plan.order}}) {
+    if (listed->empty()) continue;
+    text += word;
+    for (int axis : *listed) absl::StrAppend(&text, " ", plan.mesh.axes()[axis].name);
+    text += "\n";
   }
   if (plan.update_seconds > 0) absl::StrAppendFormat(&text, "update_seconds %.17g\n", plan.update_seconds);
   for (size_t k = 0; k < plan.tensors.size(); ++k) {

@@ -3,6 +3,7 @@
 //   mesh dp=2 pp=2 tp=1
 //   micro_batches 4
 //   alike dp tp                                      ranks along these axes do the same: those at place 0 have lists
+//   order pp dp tp                                   the axes as they give devices to ranks, the outermost first
 //   update_seconds 0.25                              that an update takes, where it is known
 //   x0 f32[6,64]                                     input
 //   w1 f32[64,24] cut 0 at 0                         weight: replicas have blocks along axis 0; of rank 0 of a replica

@@ -37,13 +37,13 @@ class Ports {
     std::map<std::pair<size_t, int>, int> numbers;
     for (int rank : ranks) {
       for (size_t k = 0; k < levels_; ++k) {
-        const int each = cluster.levels[k].port_devices, unit = rank / each;
+        const int each = cluster.levels[k].port_devices, unit = plan.DeviceOf(rank) / each;
         const auto [found, is_new] = numbers.try_emplace({k, unit}, static_cast<int>(rates_.size()));
         if (is_new) rates_.push_back(cluster.levels[k].bytes_per_second);
         ports_.push_back(found->second);
         int alike = 0;
         for (int other = unit * each; other < std::min((unit + 1) * each, plan.mesh.ranks()); ++other) {
-          alike += StandsFor(plan, rank, other) ? 1 : 0;
+          alike += StandsFor(plan, rank, plan.RankAt(other)) ? 1 : 0;
         }
         alike_.push_back(alike);
       }
@@ -244,7 +244,7 @@ class Simulator {
 
   void Send(int number, const Action& action) {
     const int to = positions_.at(action.target);
-    const int level = cluster_.LevelOf(numbers_[number], action.target);
+    const int level = cluster_.LevelOf(plan_.DeviceOf(numbers_[number]), plan_.DeviceOf(action.target));
     const auto bytes = static_cast<double>(BytesOf(plan_, action));
     Operation operation{.bytes = bytes, .to = to};
     operation.rounds = {{cluster_.levels[level].seconds, std::vector<double>(cluster_.levels.size(), 0)}};
@@ -306,7 +306,9 @@ class Simulator {
   const GroupLinks& LinksOfGroup(int number, int axis) {
     const auto [found, is_new] = links_.try_emplace({number, axis});
     if (is_new) {
-      found->second = LinksOf(plan_.mesh.GroupOf(numbers_[number], axis), numbers_[number], cluster_);
+      std::vector<int> devices = plan_.mesh.GroupOf(numbers_[number], axis);
+      for (int& device : devices) device = plan_.DeviceOf(device);
+      found->second = LinksOf(devices, plan_.DeviceOf(numbers_[number]), cluster_);
     }
     return found->second;
   }
@@ -464,15 +466,18 @@ double SimulatedStep::bubble() const { return Share(*this, &RankSeconds::bubble)
 double SimulatedStep::computing() const { return Share(*this, &RankSeconds::computing); }
 double SimulatedStep::exposed() const { return Share(*this, &RankSeconds::exposed); }
 
-bool FitsEvenly(const Mesh& mesh, const std::vector<int>& alike, const Cluster& cluster) {
-  for (int axis : alike) {
-    int step = 1;
-    for (size_t k = static_cast<size_t>(axis) + 1; k < mesh.axes().size(); ++k) step *= mesh.axes()[k].size;
-    const int extent = step * mesh.axes()[axis].size;
+bool FitsEvenly(const Plan& plan, const Cluster& cluster) {
+  const auto axes = static_cast<int>(plan.mesh.axes().size());
+  int step = 1;
+  for (int k = axes; k-- > 0;) {
+    const int axis = plan.order.empty() ? k : plan.order[k];
+    const int extent = step * plan.mesh.axes()[axis].size;
+    const int block = k == 0 ? step : extent;  // groups of the outermost axis need not fill what they use
     for (const LinkLevel& level : cluster.levels) {
-      const int block = axis == 0 ? step : extent;  // groups of the outermost axis need not fill what they use
-      if (block < mesh.ranks() && level.devices % block != 0 && block % level.devices != 0) return false;
+      if (!plan.IsAlike(axis) || level.devices >= plan.mesh.ranks()) continue;
+      if (level.devices % block != 0 && block % level.devices != 0) return false;
     }
+    step = extent;
   }
   return true;
 }
@@ -483,7 +488,7 @@ absl::StatusOr<SimulatedStep> Simulate(const Plan& plan, const Cluster& cluster,
     return absl::InvalidArgumentError(absl::StrCat("the plan: found ", plan.mesh.ranks(), " ranks, expected at most ",
                                                    cluster.devices(), ", the devices of ", cluster.name));
   }
-  if (!FitsEvenly(plan.mesh, plan.alike, cluster)) {
+  if (!FitsEvenly(plan, cluster)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the plan: found ranks that are alike, expected groups that divide the devices of the levels of ",
                      cluster.name, " or are multiples of them"));

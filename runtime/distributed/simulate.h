@@ -62,13 +62,13 @@ struct SimulatedStep {
   double exposed() const;
 };
 
-// Rank r runs on device r. Errors: those of CheckPlan, more ranks than devices, ranks that are alike on nodes that they
+// Errors: those of CheckPlan, more ranks than devices, ranks that are alike on nodes that they
 // do not fit evenly.
 absl::StatusOr<SimulatedStep> Simulate(const Plan& plan, const Cluster& cluster, const SimulationOptions& options = {});
 
 // True if ranks along axes of the mesh that are alike have links that are alike, too: groups have whole nodes, or nodes
-// whole groups.
-bool FitsEvenly(const Mesh& mesh, const std::vector<int>& alike, const Cluster& cluster);
+// whole groups. Needs no lists.
+bool FitsEvenly(const Plan& plan, const Cluster& cluster);
 
 // For chrome://tracing and Perfetto: a lane for what a rank computes, and one for what it communicates.
 std::string ChromeTrace(const Plan& plan, const SimulatedStep& step);

@@ -105,6 +105,18 @@ TEST_F(SimulateVerbTest, APlanOfATrainingRunIsMeasuredAndSound) {
     EXPECT_TRUE(subgraph.makes.empty() || subgraph.seconds > 0);
   }
   EXPECT_EQ(Simulated("run.plan").status, 0);
+  // Without a run: the same lists, in any layout of a described device.
+  for (const char* layout : {"dp=2,zero=1", "dp=2,zero=3", "pp=2,schedule=zero_bubble", "dp=2,pp=2,zero=2"}) {
+    const Outcome outcome = Rewright("simulate " + At("config.json") + " --cluster many-core --layout " + layout +
+                                     " --json --plan " + At("made.plan"));
+    ASSERT_EQ(outcome.status, 0) << layout << outcome.err;
+    EXPECT_GT(nlohmann::json::parse(outcome.out)["memory_bytes"].get<int64_t>(), 0);
+    const auto made = distributed::ParsePlan(FileContents(At("made.plan")));
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_TRUE(distributed::CheckPlan(*made).ok());
+  }
+  EXPECT_THAT(Rewright("simulate " + At("config.json") + " --cluster many-core --layout tp=2").err,
+              HasSubstr("--layout: found tp=2, expected 1 for a configuration"));
 }
 
 }  // namespace
