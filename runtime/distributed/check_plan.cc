@@ -257,6 +257,9 @@ class Simulation {
             Needs(number, plan_.tensors[tensor].leaf, action.micro_batch + plan_.mesh.PlaceOf(number, action.axis)));
       }
     }
+    if (action.givers > 0 && action.kind != Kind::kReduceScatter) {
+      return Fault(number, rank.next, "found micro-batches that give leaves, expected REDUCE_SCATTER");
+    }
     rank.queue.push_back(rank.next);
     if (action.kind == Kind::kSend) {  // needs nothing more of this rank
       rank.queue.pop_back();

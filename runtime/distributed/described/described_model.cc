@@ -1,4 +1,4 @@
-#include "runtime/distributed/described_model.h"
+#include "runtime/distributed/described/described_model.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "runtime/distributed/described_plan.h"
+#include "runtime/distributed/described/described_plan.h"
 
 #include <algorithm>
 #include <array>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/distributed/described_plan.h"
+#include "runtime/distributed/described/described_plan.h"
 
 namespace rewright::distributed {
 

@@ -1,4 +1,4 @@
-#include "runtime/distributed/layout_search.h"
+#include "runtime/distributed/described/layout_search.h"
 
 #include <algorithm>
 #include <limits>

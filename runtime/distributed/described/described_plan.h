@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/distributed/cluster.h"
-#include "runtime/distributed/described_model.h"
+#include "runtime/distributed/described/described_model.h"
 #include "runtime/distributed/plan.h"
 #include "runtime/distributed/rank_layout.h"
 #include "runtime/distributed/simulate.h"
