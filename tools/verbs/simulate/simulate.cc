@@ -205,7 +205,10 @@ absl::StatusOr<Answer> Simulate(const SimulateFlags& flags, Session& session) {
   RETURN_IF_ERROR(
       CheckOutputs({{"--trace", flags.trace}, {"--plan", flags.plan}}, {flags.model, flags.cluster}, session));
   ASSIGN_OR_RETURN(const distributed::Cluster cluster, distributed::ReadCluster(flags.cluster));
-  if (!absl::EndsWith(flags.model, ".json")) return SimulatePlan(flags, cluster, session);
+  if (!absl::EndsWith(flags.model, ".json")) {
+    if (flags.layout.empty() && flags.plan.empty()) return SimulatePlan(flags, cluster, session);
+    return absl::InvalidArgumentError("--layout and --plan: found a plan, which has its lists, expected a model");
+  }
   if (flags.layout.empty()) {
     return absl::InvalidArgumentError("--layout: is missing, expected dp=N,tp=N,.. or auto for a described model");
   }

@@ -83,6 +83,7 @@ TEST_F(SimulateVerbTest, SaysWhatIsWrong) {
       "s0 reads x0 makes t1\nrank 0\n 0 RUN s0 of 0\n 1 UPDATE g2\nrank 1\n";
   EXPECT_THAT(error(head + " 0 RUN s0 of 1\n 1 UPDATE g2\n"),
               HasSubstr("wrong.plan: rank 0, action 1, UPDATE g2: g2 has the leaves [], expected those from 0 to 1"));
+  EXPECT_THAT(Simulated("step.plan", "--layout dp=2").err, HasSubstr("found a plan, which has its lists"));
   WriteContents(At("node.json"), R"({"name": "node"})");
   const Outcome outcome = Simulated("step.plan");
   EXPECT_THAT(outcome.err, HasSubstr("node.json: cluster: memory_bytes: is missing"));
