@@ -193,9 +193,7 @@ absl::StatusOr<RooflineSpec> ReadRooflineSpec(const std::string& path) {
   return spec;
 }
 
-std::unique_ptr<Device> MakeRooflineDevice(const RooflineSpec& spec) {
-  return std::make_unique<RooflineDevice>(spec);
-}
+std::unique_ptr<Device> MakeRooflineDevice(const RooflineSpec& spec) { return std::make_unique<RooflineDevice>(spec); }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeAnalyticDevice(const std::string& name) {
   const bool strict = name == "v100-strict";

@@ -33,7 +33,8 @@ struct LinkLevel {
   double RateOf(const std::string& kind, double bytes) const;
 };
 
-// What a device computes, by a roofline: an operation takes the longer of its arithmetic and its bytes of memory.
+// A device's arithmetic and memory, by a roofline: an operation takes the longer of its arithmetic and its bytes of
+// memory.
 struct ClusterDevice {
   std::string name;
   std::map<std::string, double> flops_per_second;  // peak, by precision: "f32", "bf16", "fp8"

@@ -1,4 +1,4 @@
-// What a collective puts on the links, by its way.
+// Bytes that a collective puts on the links, by its way.
 #pragma once
 
 #include <vector>
@@ -22,7 +22,7 @@ struct Round {
   double seconds = 0;
   std::vector<double> bytes;
 };
-// Of a collective of tensors of so many bytes.
+// The rounds of a collective of tensors of so many bytes.
 std::vector<Round> RoundsOf(Action::Kind kind, const GroupLinks& links, double bytes, CollectiveBy by,
                             const Cluster& cluster);
 // Bytes that a rank sends over links of each level, the mean over the group.

@@ -9,7 +9,7 @@
 
 namespace rewright::distributed {
 
-// What stands in a list for a pass: subgraphs by number among those of all bodies, and actions without a micro-batch;
+// Stands in a list for a pass: subgraphs by number among those of all bodies, and actions without a micro-batch;
 // a WAIT counts actions of the body.
 struct RunBody {
   std::vector<PlanSubgraph> subgraphs;

@@ -265,7 +265,7 @@ class Parser {
     return TensorLine(words);
   }
 
-  // That has a list; as many as there are ranks: none.
+  // The next rank that has a list; as many as there are ranks: none.
   int NextRank() const {
     const std::vector<int> ranks = plan_.RanksWithLists();
     const auto next = std::upper_bound(ranks.begin(), ranks.end(), rank_);

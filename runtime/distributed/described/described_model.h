@@ -60,7 +60,7 @@ class PartSeconds {
  private:
   PartSeconds(const DescribedModel& model, const ClusterDevice& device, int64_t tokens, int tp)
       : model_(model), device_(device), tokens_(static_cast<double>(tokens)), tp_(tp) {}
-  // Of a product of so many rows, columns and summed positions, of `times` matrices.
+  // The seconds of a product of so many rows, columns and summed positions, of `times` matrices.
   double Product(double rows, double columns, double sums, const std::string& kind, double times = 1) const;
   Passes Products(double columns, double sums) const;
   double Bytes(double bytes) const;

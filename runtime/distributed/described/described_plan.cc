@@ -291,7 +291,7 @@ class DescribedWriter {
     Collective(Kind::kAllToAll, back);
   }
 
-  // What is summed over the ranks goes on beside the gradients of weights, `of_weights`; these read gathered operands,
+  // Sums over the ranks go on beside the gradients of weights, `of_weights`; these read gathered operands,
   // which are gathered again beside the first half.
   void BackwardOfPart(double backward, double of_weights, std::vector<int> reads, std::vector<int> kept, int leaf) {
     const int gradient = OverTp(of_.Whole(), Join::kBlocks), operand = OverTp(of_.Whole(), Join::kBlocks);
@@ -576,7 +576,7 @@ absl::StatusOr<DescribedBounds> BoundsOf(const DescribedModel& model, const Desc
   ASSIGN_OR_RETURN(const Sizes of, SizesOf(model, layout, cluster));
   const RankLayout& ranks = of.ranks;
   const int64_t own = ranks.micro / ranks.dp;
-  // What a tensor-parallel group exchanges with nothing beside it, of one half of a layer forwards; one gather is
+  // Exchanges of a tensor-parallel group with nothing beside it, of one half of a layer forwards; one gather is
   // exposed backwards.
   double gather = 0, scatter = 0;
   if (ranks.tp > 1 && !layout.overlap) {

@@ -41,7 +41,7 @@ struct DescribedStep {
 absl::StatusOr<DescribedStep> PlanDescribed(const DescribedModel& model, const DescribedLayout& layout,
                                             const Cluster& cluster);
 
-// What a step takes: simulated, or where it has many micro-batches a replica, from simulated steps with fewer of them:
+// The time of a step: simulated, or where it has many micro-batches a replica, from simulated steps with fewer of them:
 // further micro-batches take equal times.
 struct DescribedTime {
   SimulatedStep step;

@@ -62,7 +62,7 @@ TEST_F(SimulateVerbTest, SimulatesAModelByItsSizes) {
       Rewright("simulate " + At("made.plan") + " --cluster h100-infiniband --collectives ring --json");
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_NEAR(nlohmann::json::parse(again.out)["seconds"].get<double>(), made["seconds"].get<double>(), 1e-9);
-  // What auto finds is no longer than that, is no longer than data parallel, and can be passed back.
+  // The layout that auto finds is no longer than that, is no longer than data parallel, and can be passed back.
   const auto found = run("--layout auto --devices 16 --explain");
   EXPECT_LE(found["seconds"].get<double>(), made["seconds"].get<double>());
   EXPECT_LE(found["seconds"].get<double>(), run("--layout dp=16,micro=64")["seconds"].get<double>());
